@@ -1,0 +1,1 @@
+"""Composition roots: where ports meet adapters, and nothing else happens."""

@@ -1,0 +1,28 @@
+"""Time as an argument: policies take a ``Clock`` or plain seconds, never the system's."""
+
+import time
+from typing import Protocol
+
+
+class Clock(Protocol):
+    """Two readings of time; the simulator has its own."""
+
+    def monotonic(self) -> float:
+        """Seconds that never go backwards; origin arbitrary."""
+        ...
+
+    def now(self) -> float:
+        """Seconds since the Unix epoch; may jump."""
+        ...
+
+
+class SystemClock:
+    """The machine's own clock; the one place that reads it."""
+
+    def monotonic(self) -> float:
+        """Seconds since some fixed point."""
+        return time.monotonic()
+
+    def now(self) -> float:
+        """Seconds since the Unix epoch."""
+        return time.time()

@@ -1,0 +1,265 @@
+"""One error tree, by what the caller may do next.
+
+``BadRequest``: change it. ``Rejected``: it never started, come back later.
+``Evicted``: it waited and never ran, try again. ``Failed``: it may have run, don't blindly retry.
+
+An exception's docstring is its default message. Only the edge maps these to HTTP.
+"""
+
+from typing import ClassVar
+
+from penstock.domain.outcome import Outcome
+
+
+class PenstockError(Exception):
+    """Something went wrong inside the platform."""
+
+    code: ClassVar[str] = "internal_error"
+    outcome: ClassVar[Outcome] = Outcome.INTERNAL
+
+    def __init__(
+        self,
+        message: str | None = None,
+        *,
+        param: str | None = None,
+        retry_after_s: float | None = None,
+    ) -> None:
+        """Take a caller-safe message (never prompt text or secrets), the field at fault, the wait in seconds."""
+        self.message = message or (type(self).__doc__ or "").strip()
+        self.param = param
+        self.retry_after_s = retry_after_s
+        super().__init__(self.message)
+
+
+# -- BadRequest: change the request ------------------------------------------------
+
+
+class BadRequest(PenstockError):
+    """The request is not valid."""
+
+    code = "invalid_request"
+    outcome = Outcome.BAD_REQUEST
+
+
+class MalformedBody(BadRequest):
+    """The body is not valid JSON in UTF-8."""
+
+    code = "malformed_body"
+
+
+class InvalidField(BadRequest):
+    """A field has a value that the API does not accept."""
+
+    code = "invalid_field"
+
+
+class ContextTooLong(BadRequest):
+    """Prompt and requested output do not fit into the model's context."""
+
+    code = "context_length_exceeded"
+
+
+class BodyTooLarge(BadRequest):
+    """The request body is larger than the gateway accepts."""
+
+    code = "body_too_large"
+
+
+class RequestTimedOut(BadRequest):
+    """The request was not received completely in time."""
+
+    code = "request_timeout"
+
+
+class Unauthenticated(BadRequest):
+    """No valid API key was given."""
+
+    code = "invalid_api_key"
+    outcome = Outcome.UNAUTHENTICATED
+
+
+class Forbidden(BadRequest):
+    """This API key may not do that."""
+
+    code = "forbidden"
+    outcome = Outcome.FORBIDDEN
+
+
+class UnknownModel(BadRequest):
+    """The model or version does not exist, or this key may not see it."""
+
+    code = "model_not_found"
+
+
+class UnknownRoute(BadRequest):
+    """There is nothing at this path."""
+
+    code = "route_not_found"
+
+
+class MethodNotAllowed(BadRequest):
+    """This path does not take that method."""
+
+    code = "method_not_allowed"
+
+
+class UnsupportedByModel(BadRequest):
+    """This model does not offer that API."""
+
+    code = "unsupported_by_model"
+
+
+class EngineRefused(BadRequest):
+    """The engine did not accept the request."""
+
+    code = "engine_refused"
+
+
+class Conflict(BadRequest):
+    """The request conflicts with the present state."""
+
+    code = "conflict"
+
+
+class IdempotencyMismatch(BadRequest):
+    """The idempotency key was used before with another body."""
+
+    code = "idempotency_mismatch"
+
+
+# -- Rejected: never started, come back later ----------------------------------------
+
+
+class Rejected(PenstockError):
+    """The request was not started."""
+
+    code = "rejected"
+    outcome = Outcome.NO_CAPACITY
+
+
+class OverLimit(Rejected):
+    """The caller's own limit is used up."""
+
+    code = "rate_limit_exceeded"
+    outcome = Outcome.OVER_LIMIT
+
+
+class OverBudget(Rejected):
+    """The caller's budget is used up."""
+
+    code = "budget_exceeded"
+    outcome = Outcome.OVER_BUDGET
+
+
+class NoCapacity(Rejected):
+    """No worker of this model is ready."""
+
+    code = "no_capacity"
+
+
+class Overloaded(Rejected):
+    """The workers of this model are full."""
+
+    code = "overloaded"
+
+
+class DeadlineUnreachable(Rejected):
+    """The request can't be answered before its deadline."""
+
+    code = "deadline_unreachable"
+    outcome = Outcome.DEADLINE
+
+
+class Draining(Rejected):
+    """This process is shutting down."""
+
+    code = "draining"
+
+
+# -- Evicted: waited, never ran --------------------------------------------------------
+
+
+class Evicted(PenstockError):
+    """The request waited and was removed before it ran."""
+
+    code = "evicted"
+    outcome = Outcome.EVICTED
+
+
+class DeadlineInQueue(Evicted):
+    """The deadline passed before the request ran."""
+
+    code = "deadline_in_queue"
+    outcome = Outcome.DEADLINE
+
+
+# -- Failed: may have run -------------------------------------------------------------
+
+
+class Failed(PenstockError):
+    """The request failed after it may have started."""
+
+    code = "internal_error"
+
+
+class WorkerLost(Failed):
+    """The worker was lost before it answered."""
+
+    code = "worker_lost"
+    outcome = Outcome.ENGINE_ERROR
+
+
+class StreamBroken(Failed):
+    """The worker was lost in the middle of the answer."""
+
+    code = "stream_broken"
+    outcome = Outcome.BROKEN_STREAM
+
+
+class EngineError(Failed):
+    """The engine failed on this request."""
+
+    code = "engine_error"
+    outcome = Outcome.ENGINE_ERROR
+
+
+class DeadlineExceeded(Failed):
+    """The deadline passed while the request ran."""
+
+    code = "deadline_exceeded"
+    outcome = Outcome.DEADLINE
+
+
+class ClientGone(Failed):
+    """The client left before the answer was complete."""
+
+    code = "client_closed_request"
+    outcome = Outcome.CANCELLED
+
+
+class ReaderTooSlow(Failed):
+    """The client read the stream too slowly."""
+
+    code = "reader_too_slow"
+    outcome = Outcome.SLOW_READER
+
+
+# -- for operators: artifacts, registry, control ---------------------------------------
+
+
+class ArtifactRefused(PenstockError):
+    """The artifact is unsigned, altered, or of a kind that is not served."""
+
+    code = "artifact_refused"
+
+
+class StoreUnavailable(PenstockError):
+    """A store the operation needs can't be reached."""
+
+    code = "store_unavailable"
+
+
+class TableRefused(PenstockError):
+    """The routing table is not valid; the last good one stays."""
+
+    code = "table_refused"

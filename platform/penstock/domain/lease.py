@@ -1,0 +1,41 @@
+"""One lease per request: opened once, settled exactly once, however the request ends.
+
+Everything a request holds (slots, and later reservations, budget, ledger row) hangs on this one object,
+so nothing can leak apart from the rest.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from penstock.domain.outcome import Outcome
+from penstock.domain.tokens import Usage
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settlement:
+    """How a lease ended: the outcome, what was consumed, the seconds it was held."""
+
+    outcome: Outcome
+    usage: Usage
+    held_s: float
+
+
+class Lease:
+    """The right to run one request; ``settle`` works once, later calls change nothing."""
+
+    __slots__ = ("_on_settle", "_opened_at", "deadline_at", "settlement")
+
+    def __init__(self, *, opened_at: float, deadline_at: float, on_settle: Callable[[Settlement], None]) -> None:
+        """Open at monotonic second ``opened_at``; work past monotonic ``deadline_at`` is worthless."""
+        self._opened_at = opened_at
+        self._on_settle = on_settle
+        self.deadline_at = deadline_at
+        self.settlement: Settlement | None = None
+
+    def settle(self, outcome: Outcome, usage: Usage, now: float) -> bool:
+        """End the lease; True the first time, False after that."""
+        if self.settlement is not None:
+            return False
+        self.settlement = Settlement(outcome=outcome, usage=usage, held_s=now - self._opened_at)
+        self._on_settle(self.settlement)
+        return True

@@ -1,0 +1,116 @@
+"""What may be served: immutable, content-addressed model versions."""
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from penstock.domain.ids import ModelName, VersionId
+from penstock.domain.money import Price
+
+
+class Task(StrEnum):
+    """What a model is for; decides which APIs it answers."""
+
+    GENERATE = "generate"
+    EMBED = "embed"
+
+
+class Tier(StrEnum):
+    """SLO tiers; their objectives are declared in ``slo/``."""
+
+    CHAT = "chat"
+    EMBEDDING = "embedding"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Artifact:
+    """One file of a version: path inside it, hex SHA-256, size."""
+
+    path: str
+    sha256: str
+    size_bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GoldenPrompt:
+    """A question with a known answer; a worker that gets it wrong never becomes ready (G1).
+
+    For generating models ``expect`` is a substring of the greedy answer to ``prompt`` (sent as one chat message
+    where the model has a chat template). For embedding models ``prompt`` and ``near`` must be closer (cosine)
+    than ``prompt`` and ``far``.
+    """
+
+    prompt: str
+    expect: str = ""
+    max_tokens: int = 16
+    near: str = ""
+    far: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SamplingDefaults:
+    """Defaults the engine applies where the request is silent; None leaves the engine's own."""
+
+    temperature: float | None = None
+    top_p: float | None = None
+    top_k: int | None = None
+    repetition_penalty: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EngineSettings:
+    """How the engine runs this version; zero leaves the choice to the planner or the engine."""
+
+    max_model_len: int = 2048
+    max_num_seqs: int = 32
+    max_num_batched_tokens: int = 512
+    block_size: int = 32
+    kv_cache_bytes: int = 268_435_456
+    dtype: str = "bfloat16"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Provenance:
+    """Where the weights came from."""
+
+    origin: str
+    licence: str
+    source_sha256: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Manifest:
+    """Everything that makes a version what it is; its canonical JSON is what the version's digest covers."""
+
+    name: ModelName
+    task: Task
+    tier: Tier
+    files: tuple[Artifact, ...]
+    price: Price
+    provenance: Provenance
+    engine: EngineSettings = field(default_factory=EngineSettings)
+    sampling: SamplingDefaults = field(default_factory=SamplingDefaults)
+    golden: tuple[GoldenPrompt, ...] = ()
+    chat_template: str = ""
+    """Jinja source; empty where the model does not chat."""
+    special_tokens: tuple[tuple[str, str], ...] = ()
+    """Names and texts that the chat template may use, for example ``("bos_token", "<s>")``."""
+
+    @property
+    def size_bytes(self) -> int:
+        """All files together."""
+        return sum(f.size_bytes for f in self.files)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelVersion:
+    """A registered version: the manifest, its full hex SHA-256, when it came."""
+
+    id: VersionId
+    digest: str
+    manifest: Manifest
+    created_at: float
+
+
+def version_id(name: ModelName, digest: str) -> VersionId:
+    """Return ``name@digest12``."""
+    return VersionId(f"{name}@{digest[:12]}")

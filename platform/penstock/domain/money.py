@@ -1,0 +1,26 @@
+"""Money in whole micro-dollars, so that sums are exact."""
+
+from dataclasses import dataclass
+from typing import NewType
+
+MicroUsd = NewType("MicroUsd", int)
+
+TOKENS_PER_UNIT = 1_000_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Price:
+    """What a million tokens cost, in micro-dollars. A version without a price can't be registered (B5)."""
+
+    prompt_per_mtok: MicroUsd
+    cached_per_mtok: MicroUsd
+    output_per_mtok: MicroUsd
+
+    def of(self, *, prompt: int, cached: int, output: int) -> MicroUsd:
+        """Return the cost of a request, rounded up to a micro-dollar; ``cached`` tokens are part of ``prompt``."""
+        total = (
+            (prompt - cached) * self.prompt_per_mtok
+            + cached * self.cached_per_mtok
+            + output * self.output_per_mtok
+        )
+        return MicroUsd(-(-total // TOKENS_PER_UNIT))

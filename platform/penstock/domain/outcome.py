@@ -1,0 +1,68 @@
+"""How a request ended, where its time went: closed sets that are also metric labels.
+
+After the first byte there is no status code, so SLOs count outcomes, not statuses.
+"""
+
+from enum import StrEnum
+
+
+class Outcome(StrEnum):
+    """How a request ended, from the caller's point of view."""
+
+    OK = "ok"
+    BAD_REQUEST = "bad_request"
+    UNAUTHENTICATED = "unauthenticated"
+    FORBIDDEN = "forbidden"
+    OVER_LIMIT = "over_limit"
+    OVER_BUDGET = "over_budget"
+    NO_CAPACITY = "no_capacity"
+    EVICTED = "evicted"
+    DEADLINE = "deadline"
+    CANCELLED = "cancelled"
+    ENGINE_ERROR = "engine_error"
+    BROKEN_STREAM = "broken_stream"
+    SLOW_READER = "slow_reader"
+    INTERNAL = "internal"
+
+    @property
+    def spends_error_budget(self) -> bool:
+        """True where the platform, not the caller, is at fault."""
+        return self in _OURS
+
+
+_OURS = frozenset(
+    {
+        Outcome.NO_CAPACITY,
+        Outcome.EVICTED,
+        Outcome.DEADLINE,
+        Outcome.ENGINE_ERROR,
+        Outcome.BROKEN_STREAM,
+        Outcome.INTERNAL,
+    }
+)
+
+
+class Stage(StrEnum):
+    """The stages of a request's life, in order; each has a latency histogram."""
+
+    EDGE = "edge"
+    AUTH = "auth"
+    PREPROCESS = "preprocess"
+    ADMISSION = "admission"
+    ROUTE = "route"
+    QUEUE = "queue"
+    PREFILL = "prefill"
+    DECODE = "decode"
+    RELAY = "relay"
+
+
+class FinishReason(StrEnum):
+    """Why an answer stopped, as terminal events say it (A5)."""
+
+    STOP = "stop"
+    LENGTH = "length"
+    TOOL_CALLS = "tool_calls"
+    CONTENT_FILTER = "content_filter"
+    CANCELLED = "cancelled"
+    DEADLINE = "deadline"
+    ERROR = "error"

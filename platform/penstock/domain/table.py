@@ -1,0 +1,111 @@
+"""The routing table: an immutable, versioned snapshot; the one bridge from controller to gateway.
+
+The gateway serves from the last good one when the controller and its database are away (I2, I3).
+"""
+
+from dataclasses import dataclass, field
+
+from penstock.domain.errors import TableRefused
+from penstock.domain.ids import Alias, VersionId, WorkerId
+from penstock.domain.model import SamplingDefaults, Task, Tier
+from penstock.domain.money import Price
+from penstock.domain.worker import Load, WorkerState
+
+WEIGHT_TOTAL = 10_000
+"""Weights of an alias's versions are shares of this."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerEntry:
+    """A worker as the gateways see it."""
+
+    id: WorkerId
+    url: str
+    state: WorkerState
+    zone: str = ""
+    load: Load = field(default_factory=Load)
+    ready_in_s: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VersionEntry:
+    """A servable version: what preprocessing, admission and routing need to know, and its workers."""
+
+    id: VersionId
+    digest: str
+    task: Task
+    tier: Tier
+    price: Price
+    max_model_len: int
+    block_size: int
+    tokenizer_sha256: str
+    """Blob key of ``tokenizer.json`` in the artifact store, readable by the gateway."""
+    special_tokens: tuple[tuple[str, str], ...] = ()
+    """Names and texts that the chat template may use, for example ``("bos_token", "<s>")``."""
+    chat_template: str = ""
+    sampling: SamplingDefaults = field(default_factory=SamplingDefaults)
+    workers: tuple[WorkerEntry, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Share:
+    """A version's share of an alias, in parts of ``WEIGHT_TOTAL``."""
+
+    version: VersionId
+    weight: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Route:
+    """An alias and the versions behind it; weights add up to ``WEIGHT_TOTAL``."""
+
+    alias: Alias
+    shares: tuple[Share, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RoutingTable:
+    """One snapshot. ``number`` only grows; ``made_at`` is Unix seconds."""
+
+    number: int
+    made_at: float
+    routes: tuple[Route, ...] = ()
+    versions: tuple[VersionEntry, ...] = ()
+
+
+EMPTY = RoutingTable(number=0, made_at=0.0)
+
+
+def validate(table: RoutingTable) -> RoutingTable:
+    """Return the table, or raise ``TableRefused`` naming the first thing that is wrong with it."""
+    known = {v.id for v in table.versions}
+    if len(known) != len(table.versions):
+        raise TableRefused("a version stands in the table twice")
+    if len({r.alias for r in table.routes}) != len(table.routes):
+        raise TableRefused("an alias stands in the table twice")
+    for route in table.routes:
+        _validate_route(route, known)
+    workers = [w.id for v in table.versions for w in v.workers]
+    if len(set(workers)) != len(workers):
+        raise TableRefused("a worker stands in the table twice")
+    for version in table.versions:
+        _validate_version(version)
+    return table
+
+
+def _validate_route(route: Route, known: set[VersionId]) -> None:
+    for share in route.shares:
+        if share.version not in known:
+            raise TableRefused(f"alias {route.alias} names the unknown version {share.version}")
+        if share.weight < 0:
+            raise TableRefused(f"alias {route.alias} gives {share.version} a negative weight")
+    if sum(s.weight for s in route.shares) != WEIGHT_TOTAL:
+        raise TableRefused(f"the weights of alias {route.alias} do not add up to {WEIGHT_TOTAL}")
+
+
+def _validate_version(version: VersionEntry) -> None:
+    if version.max_model_len <= 0 or version.block_size <= 0:
+        raise TableRefused(f"{version.id} has no context length or block size")
+    for worker in version.workers:
+        if not worker.url.startswith(("http://", "https://")):
+            raise TableRefused(f"worker {worker.id} has no address")

@@ -1,0 +1,76 @@
+"""What serves: workers, their life, their load."""
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from penstock.domain.ids import VersionId, WorkerId
+
+
+class WorkerState(StrEnum):
+    """A worker's life (G1), in order."""
+
+    FETCHING = "fetching"
+    VERIFYING = "verifying"
+    LOADING = "loading"
+    COMPILING = "compiling"
+    WARMING = "warming"
+    READY = "ready"
+    DRAINING = "draining"
+    STOPPED = "stopped"
+    FAILED = "failed"
+
+    @property
+    def serves(self) -> bool:
+        """True where new work may be sent."""
+        return self is WorkerState.READY
+
+    @property
+    def is_starting(self) -> bool:
+        """True on the way to ready."""
+        return self in _STARTING
+
+
+_STARTING = frozenset(
+    {WorkerState.FETCHING, WorkerState.VERIFYING, WorkerState.LOADING, WorkerState.COMPILING, WorkerState.WARMING}
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Load:
+    """What an engine is busy with, as its gate counts it.
+
+    ``queued_tokens``: prompt tokens accepted and not yet prefilled, plus expected output of running requests.
+    """
+
+    running: int = 0
+    waiting: int = 0
+    queued_tokens: int = 0
+    kv_used_ratio: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PhaseTiming:
+    """How long one phase of a start took."""
+
+    phase: WorkerState
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerReport:
+    """A worker's heartbeat to the controller: its identity, state, address, load, timings of its last start."""
+
+    worker: WorkerId
+    version: VersionId
+    state: WorkerState
+    url: str
+    """Base URL of the engine's gate, for example ``http://127.0.0.1:40123``."""
+    zone: str = ""
+    pid: int = 0
+    load: Load = field(default_factory=Load)
+    phases: tuple[PhaseTiming, ...] = ()
+    detail: str = ""
+    """Why it is in this state, for people (for example the refusal of a tampered file)."""
+    ready_in_s: float = 0.0
+    """Expected seconds to ready while starting; feeds ``Retry-After``."""
+    restarts: int = 0

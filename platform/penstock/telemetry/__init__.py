@@ -1,0 +1,1 @@
+"""How the platform says what happened: metric names, metrics, logs, traces."""

@@ -1,0 +1,57 @@
+"""Structured logs: one JSON object a line, an event word first, never prompt text or secrets.
+
+What may be logged is an allow-list of fields: a field that is not in it is dropped and counted,
+so a careless call can't leak a body.
+"""
+
+import logging
+import sys
+from collections.abc import MutableMapping
+from typing import Any
+
+import structlog
+
+ALLOWED_FIELDS = frozenset(
+    """
+    event level time service pid request_id trace_id tenant key_id api model version worker gateway zone state
+    phase phases seconds outcome code status reason detail attempt retry_after_s prompt_tokens output_tokens
+    cached_tokens stages_ms table number url port path method bytes_done bytes_total digest files leader
+    exit_code signal restarts error error_type count deadline_s backoff_s expected actual address
+    """.split()
+)
+
+
+def _only_allowed(_: object, __: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+    dropped = [name for name in event if name not in ALLOWED_FIELDS]
+    for name in dropped:
+        del event[name]
+    if dropped:
+        event["count"] = len(dropped)
+        event["reason"] = "fields_not_allowed"
+    return event
+
+
+def configure(service: str, *, level: str = "info", stream: Any = None) -> None:
+    """Set up logging of one process; ``service`` is gateway, controller, worker or cli."""
+    structlog.configure(
+        processors=[
+            structlog.processors.add_log_level,
+            structlog.processors.TimeStamper(fmt="iso", key="time"),
+            _only_allowed,
+            structlog.processors.JSONRenderer(sort_keys=False),
+        ],
+        wrapper_class=structlog.make_filtering_bound_logger(getattr(logging, level.upper())),
+        logger_factory=structlog.PrintLoggerFactory(file=stream or sys.stderr),
+        cache_logger_on_first_use=True,
+    )
+    structlog.contextvars.clear_contextvars()
+    _SERVICE["service"] = service
+
+
+_SERVICE: dict[str, str] = {}
+
+
+def logger() -> structlog.typing.FilteringBoundLogger:
+    """Return the process's logger: ``log.info("request_refused", request_id=..., code=...)``."""
+    bound: structlog.typing.FilteringBoundLogger = structlog.get_logger(**_SERVICE)
+    return bound

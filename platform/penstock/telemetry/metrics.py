@@ -1,0 +1,63 @@
+"""Metric objects made from the catalogue: the only place that touches the Prometheus client."""
+
+from collections.abc import Iterable
+from typing import cast
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client.exposition import CONTENT_TYPE_LATEST
+
+from penstock.telemetry.names import CATALOGUE, Kind, Metric
+
+__all__ = ["CONTENT_TYPE", "Metrics", "TenantLabels"]
+
+CONTENT_TYPE = CONTENT_TYPE_LATEST
+
+
+class Metrics:
+    """One process's metrics. Bind labels once (``.labels(...)``) on hot paths and keep the child."""
+
+    def __init__(self, catalogue: Iterable[Metric] = CATALOGUE) -> None:
+        """Register every metric of the catalogue in a registry of this object's own."""
+        self.registry = CollectorRegistry()
+        self._objects = {metric.name: self._make(metric) for metric in catalogue}
+
+    def _make(self, metric: Metric) -> Counter | Gauge | Histogram:
+        labels = tuple(str(label) for label in metric.labels)
+        if metric.kind is Kind.HISTOGRAM:
+            return Histogram(metric.name, metric.help, labels, buckets=metric.buckets, registry=self.registry)
+        kind = Counter if metric.kind is Kind.COUNTER else Gauge
+        return kind(metric.name, metric.help, labels, registry=self.registry)
+
+    def counter(self, metric: Metric) -> Counter:
+        """Return the counter of the catalogue's entry."""
+        return cast("Counter", self._objects[metric.name])
+
+    def gauge(self, metric: Metric) -> Gauge:
+        """Return the gauge of the catalogue's entry."""
+        return cast("Gauge", self._objects[metric.name])
+
+    def histogram(self, metric: Metric) -> Histogram:
+        """Return the histogram of the catalogue's entry."""
+        return cast("Histogram", self._objects[metric.name])
+
+    def exposition(self) -> bytes:
+        """Return the Prometheus text format."""
+        return generate_latest(self.registry)
+
+
+class TenantLabels:
+    """Bounds the tenant label: the first ``limit`` tenants by name, all others as ``other`` (J4)."""
+
+    def __init__(self, limit: int = 50) -> None:
+        """Keep at most ``limit`` names."""
+        self._limit = limit
+        self._known: set[str] = set()
+
+    def of(self, tenant: str) -> str:
+        """Return the label value for this tenant."""
+        if tenant in self._known:
+            return tenant
+        if len(self._known) < self._limit:
+            self._known.add(tenant)
+            return tenant
+        return "other"

@@ -1,0 +1,278 @@
+"""The catalogue: every metric and label the platform exports, and nothing else.
+
+Dashboards, alerts, autoscaling and tests read it; no other module spells a metric's name.
+Labels are bounded: closed enums, registered names, or tenants as top N and ``other``.
+"""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Kind(StrEnum):
+    """Prometheus metric types."""
+
+    COUNTER = "counter"
+    GAUGE = "gauge"
+    HISTOGRAM = "histogram"
+
+
+class Label(StrEnum):
+    """Every label in use."""
+
+    API = "api"
+    CODE = "code"
+    MODEL = "model"
+    OUTCOME = "outcome"
+    PHASE = "phase"
+    REASON = "reason"
+    STAGE = "stage"
+    STATE = "state"
+    TENANT = "tenant"
+    TIER = "tier"
+    VERSION = "version"
+    WORKER = "worker"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Metric:
+    """One metric: name without ``_total`` (the client adds it to counters), help text, labels, buckets."""
+
+    name: str
+    kind: Kind
+    help: str
+    labels: tuple[Label, ...] = ()
+    buckets: tuple[float, ...] = ()
+
+
+_LATENCY_S = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
+_ITL_S = (0.001, 0.0025, 0.005, 0.01, 0.015, 0.02, 0.03, 0.04, 0.05, 0.075, 0.1, 0.15, 0.2, 0.3, 0.5, 1.0, 2.5)
+_PHASE_S = (0.1, 0.25, 0.5, 1.0, 2.0, 3.0, 5.0, 8.0, 12.0, 20.0, 30.0, 60.0, 120.0, 300.0, 600.0)
+
+# -- gateway -----------------------------------------------------------------------
+REQUESTS = Metric(
+    name="penstock_requests",
+    kind=Kind.COUNTER,
+    help="Finished requests by how they ended.",
+    labels=(Label.API, Label.MODEL, Label.TENANT, Label.OUTCOME),
+)
+REFUSALS = Metric(
+    name="penstock_refusals",
+    kind=Kind.COUNTER,
+    help="Requests answered with an error, by its code in the published table.",
+    labels=(Label.CODE,),
+)
+IN_FLIGHT = Metric(
+    name="penstock_requests_in_flight",
+    kind=Kind.GAUGE,
+    help="Requests between admission and settlement.",
+    labels=(Label.MODEL,),
+)
+STAGE_SECONDS = Metric(
+    name="penstock_stage_seconds",
+    kind=Kind.HISTOGRAM,
+    help="Time a request spent in each stage.",
+    labels=(Label.STAGE, Label.MODEL),
+    buckets=_LATENCY_S,
+)
+REQUEST_SECONDS = Metric(
+    name="penstock_request_seconds",
+    kind=Kind.HISTOGRAM,
+    help="Arrival to last byte.",
+    labels=(Label.API, Label.MODEL),
+    buckets=_LATENCY_S,
+)
+TTFT_SECONDS = Metric(
+    name="penstock_ttft_seconds",
+    kind=Kind.HISTOGRAM,
+    help="Arrival to first token of streams.",
+    labels=(Label.MODEL, Label.TIER),
+    buckets=_LATENCY_S,
+)
+ITL_SECONDS = Metric(
+    name="penstock_itl_seconds",
+    kind=Kind.HISTOGRAM,
+    help="Time between tokens of a stream, as the gateway sees them.",
+    labels=(Label.MODEL, Label.TIER),
+    buckets=_ITL_S,
+)
+PROMPT_TOKENS = Metric(
+    name="penstock_prompt_tokens",
+    kind=Kind.COUNTER,
+    help="Prompt tokens of settled requests.",
+    labels=(Label.MODEL, Label.TENANT),
+)
+CACHED_TOKENS = Metric(
+    name="penstock_cached_tokens",
+    kind=Kind.COUNTER,
+    help="Prompt tokens that the engine found in its prefix cache.",
+    labels=(Label.MODEL, Label.TENANT),
+)
+OUTPUT_TOKENS = Metric(
+    name="penstock_output_tokens",
+    kind=Kind.COUNTER,
+    help="Output tokens of settled requests.",
+    labels=(Label.MODEL, Label.TENANT),
+)
+RETRIES = Metric(
+    name="penstock_retries",
+    kind=Kind.COUNTER,
+    help="Requests sent to another worker, by why the first one did not take them.",
+    labels=(Label.REASON,),
+)
+EJECTIONS = Metric(
+    name="penstock_ejections",
+    kind=Kind.COUNTER,
+    help="Times a gateway stopped sending to a worker because it failed.",
+    labels=(Label.VERSION,),
+)
+HEARTBEATS = Metric(
+    name="penstock_stream_heartbeats",
+    kind=Kind.COUNTER,
+    help="Comments sent to waiting streams.",
+)
+PREFIX_ROUTED = Metric(
+    name="penstock_prefix_blocks",
+    kind=Kind.COUNTER,
+    help="Prompt blocks routed, by whether the chosen worker probably holds them.",
+    labels=(Label.MODEL, Label.STATE),
+)
+TABLE_NUMBER = Metric(
+    name="penstock_routing_table_number",
+    kind=Kind.GAUGE,
+    help="The routing table in use.",
+)
+TABLE_AGE_SECONDS = Metric(
+    name="penstock_routing_table_age_seconds",
+    kind=Kind.GAUGE,
+    help="Seconds since the source last confirmed the table in use.",
+)
+TABLES_REFUSED = Metric(
+    name="penstock_routing_tables_refused",
+    kind=Kind.COUNTER,
+    help="Routing tables that were not valid and not used.",
+)
+LOOP_LAG_SECONDS = Metric(
+    name="penstock_loop_lag_seconds",
+    kind=Kind.HISTOGRAM,
+    help="How late the event loop runs its timers.",
+    buckets=_LATENCY_S,
+)
+
+# -- worker ------------------------------------------------------------------------
+WORKER_STATE = Metric(
+    name="penstock_worker_state",
+    kind=Kind.GAUGE,
+    help="1 for the state the worker is in.",
+    labels=(Label.VERSION, Label.STATE),
+)
+PHASE_SECONDS = Metric(
+    name="penstock_worker_phase_seconds",
+    kind=Kind.HISTOGRAM,
+    help="Time spent in each phase of a worker's start.",
+    labels=(Label.VERSION, Label.PHASE),
+    buckets=_PHASE_S,
+)
+ENGINE_RESTARTS = Metric(
+    name="penstock_engine_restarts",
+    kind=Kind.COUNTER,
+    help="Engine restarts by cause: crash, hang, out_of_memory.",
+    labels=(Label.VERSION, Label.REASON),
+)
+PROBE_SECONDS = Metric(
+    name="penstock_engine_probe_seconds",
+    kind=Kind.HISTOGRAM,
+    help="Time of the one-token heartbeat of the engine.",
+    labels=(Label.VERSION,),
+    buckets=_LATENCY_S,
+)
+QUEUED_TOKENS = Metric(
+    name="penstock_queued_tokens",
+    kind=Kind.GAUGE,
+    help="Tokens of work accepted by the worker and not yet done.",
+    labels=(Label.VERSION,),
+)
+ENGINE_RUNNING = Metric(
+    name="penstock_engine_running_requests",
+    kind=Kind.GAUGE,
+    help="Requests in the engine's batch.",
+    labels=(Label.VERSION,),
+)
+ENGINE_WAITING = Metric(
+    name="penstock_engine_waiting_requests",
+    kind=Kind.GAUGE,
+    help="Requests waiting inside the engine; stays shallow.",
+    labels=(Label.VERSION,),
+)
+KV_USED_RATIO = Metric(
+    name="penstock_kv_used_ratio",
+    kind=Kind.GAUGE,
+    help="Share of KV blocks in use.",
+    labels=(Label.VERSION,),
+)
+PREFIX_QUERIED_TOKENS = Metric(
+    name="penstock_prefix_queried_tokens",
+    kind=Kind.COUNTER,
+    help="Prompt tokens looked up in the engine's prefix cache.",
+    labels=(Label.VERSION,),
+)
+PREFIX_HIT_TOKENS = Metric(
+    name="penstock_prefix_hit_tokens",
+    kind=Kind.COUNTER,
+    help="Prompt tokens found in the engine's prefix cache.",
+    labels=(Label.VERSION,),
+)
+PREEMPTIONS = Metric(
+    name="penstock_engine_preemptions",
+    kind=Kind.COUNTER,
+    help="Running requests that the engine put back for lack of KV blocks.",
+    labels=(Label.VERSION,),
+)
+ABORTS = Metric(
+    name="penstock_engine_aborts",
+    kind=Kind.COUNTER,
+    help="Requests aborted in the engine because nobody waits for them any more.",
+    labels=(Label.VERSION,),
+)
+TOKENS_AFTER_DISCONNECT = Metric(
+    name="penstock_tokens_after_disconnect",
+    kind=Kind.COUNTER,
+    help="Tokens that the engine produced after the client had left.",
+    labels=(Label.VERSION,),
+)
+GATE_REFUSALS = Metric(
+    name="penstock_gate_refusals",
+    kind=Kind.COUNTER,
+    help="Requests that the worker's gate sent back: draining, forged ticket, late.",
+    labels=(Label.VERSION, Label.REASON),
+)
+
+# -- controller --------------------------------------------------------------------
+TICK_SECONDS = Metric(
+    name="penstock_control_tick_seconds",
+    kind=Kind.HISTOGRAM,
+    help="Time of one control tick.",
+    buckets=_LATENCY_S,
+)
+TICK_FAILURES = Metric(
+    name="penstock_control_tick_failures",
+    kind=Kind.COUNTER,
+    help="Control ticks that failed and changed nothing.",
+)
+IS_LEADER = Metric(
+    name="penstock_control_leader",
+    kind=Kind.GAUGE,
+    help="1 in the controller that acts.",
+)
+WORKERS = Metric(
+    name="penstock_workers",
+    kind=Kind.GAUGE,
+    help="Workers by version and state, as the controller sees them.",
+    labels=(Label.VERSION, Label.STATE),
+)
+TABLES_PUBLISHED = Metric(
+    name="penstock_routing_tables_published",
+    kind=Kind.COUNTER,
+    help="Routing tables published.",
+)
+
+CATALOGUE: tuple[Metric, ...] = tuple(value for value in list(vars().values()) if isinstance(value, Metric))
