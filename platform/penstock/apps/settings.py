@@ -1,0 +1,120 @@
+"""Settings: the only module that reads the environment.
+
+Order: ``PENSTOCK_*`` variables, then ``$PENSTOCK_HOME/settings.yaml``, then the defaults below.
+Each process cuts what it needs out of this into its rooms' own small config objects.
+"""
+
+from functools import lru_cache
+from pathlib import Path
+
+import yaml
+from pydantic import Field
+from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict, YamlConfigSettingsSource
+
+
+class Home:
+    """Where everything of one platform lives: one folder."""
+
+    def __init__(self, root: Path) -> None:
+        """Take the folder; nothing is created here."""
+        self.root = root
+        self.settings_file = root / "settings.yaml"
+        self.platform_key = root / "platform.key"
+        self.signing = root / "signing"
+        self.demo_key = root / "demo.key"
+        self.admin_key = root / "admin.key"
+        self.postgres = root / "postgres"
+        self.artifacts = root / "artifacts"
+        self.cache = root / "cache"
+        self.run = root / "run"
+        self.logs = root / "logs"
+        self.controller_address = self.run / "controller.addr"
+
+
+class Settings(BaseSettings):
+    """One platform's settings; every field is ``PENSTOCK_<NAME>`` in the environment."""
+
+    model_config = SettingsConfigDict(env_prefix="PENSTOCK_", frozen=True, extra="ignore")
+
+    home: Path = Path(".penstock")
+    host: str = "127.0.0.1"
+    port: int = Field(default=8080, ge=0, le=65535, description="Gateway port; 0 takes a free one.")
+    log_level: str = "info"
+    zone: str = "local"
+
+    database_url: str = ""
+    """External Postgres; empty starts the embedded one."""
+    artifact_store: str = ""
+    """``s3://bucket/prefix``; empty means the folder in the home."""
+    artifact_endpoint: str = ""
+    """S3 endpoint where it is not AWS's."""
+    controller_url: str = ""
+    """Where workers and the CLI find the controller; empty reads the address file in the home."""
+    controller_port: int = Field(default=0, ge=0, le=65535)
+
+    models: str = "smollm2,minilm"
+    """Demo models to serve, comma separated."""
+    workers: int = Field(default=1, ge=0, le=64, description="Workers per demo model.")
+    gateways: int = Field(default=1, ge=1, le=32)
+
+    heartbeat_s: float = Field(default=1.0, gt=0)
+    lease_s: float = Field(default=5.0, gt=0, description="A worker silent for so long leaves the table.")
+    tick_s: float = Field(default=0.5, gt=0)
+    drain_grace_s: float = Field(default=30.0, ge=0)
+    node_cache_bytes: int = Field(default=20 << 30, gt=0)
+    engine_zygote: str = "auto"
+    """Fork engines from a pre-imported parent: ``auto`` (CPU only), ``on``, ``off``."""
+    zygote_socket: str = ""
+    """A pre-imported parent shared by several workers; empty means one per worker."""
+    probe_every_s: float = Field(default=2.0, gt=0)
+    probe_timeout_s: float = Field(default=10.0, gt=0)
+
+    max_body_bytes: int = Field(default=8 << 20, gt=0)
+    max_header_bytes: int = Field(default=32 << 10, gt=0)
+    max_connections: int = Field(default=4096, gt=0)
+    header_timeout_s: float = Field(default=10.0, gt=0)
+    body_timeout_s: float = Field(default=30.0, gt=0)
+    keep_alive_s: float = Field(default=75.0, gt=0)
+    stream_heartbeat_s: float = Field(default=10.0, gt=0)
+    stream_stall_s: float = Field(default=30.0, gt=0, description="A reader that takes nothing for so long is cut off.")
+    stream_buffer_bytes: int = Field(default=256 << 10, gt=0)
+    retry_budget_ratio: float = Field(default=0.1, ge=0, le=1)
+    otlp_endpoint: str = ""
+    """OpenTelemetry collector (HTTP); empty turns tracing off."""
+    trace_ratio: float = Field(default=0.01, ge=0, le=1)
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """Put the home's settings file behind the environment."""
+        del dotenv_settings, file_secret_settings
+        home = env_settings().get("home") or init_settings().get("home") or cls.model_fields["home"].default
+        file = YamlConfigSettingsSource(settings_cls, yaml_file=Path(str(home)) / "settings.yaml")
+        return (init_settings, env_settings, file)
+
+    @property
+    def paths(self) -> Home:
+        """The home's layout, absolute."""
+        return Home(self.home.resolve())
+
+    @property
+    def demo_models(self) -> tuple[str, ...]:
+        """Names of the demo models to serve."""
+        return tuple(name.strip() for name in self.models.split(",") if name.strip())
+
+
+@lru_cache(maxsize=1)
+def load() -> Settings:
+    """Read the settings of this process once."""
+    return Settings()
+
+
+def as_yaml(settings: Settings) -> str:
+    """Return the settings as a file for ``$PENSTOCK_HOME/settings.yaml``."""
+    return yaml.safe_dump(settings.model_dump(mode="json", exclude={"home"}), sort_keys=False)
