@@ -1,0 +1,73 @@
+# The one list of commands: people, pre-commit and CI all call these.
+SHELL := bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+MAKEFLAGS += --no-print-directory
+
+BIN := .venv/bin
+LOCKS := $(addprefix requirements/,core.lock worker-cpu.lock dev.lock)
+# The locked CPU build of torch is a wheel for CPython 3.11, so the environment has to be 3.11 too.
+PYTHON ?= $(firstword $(foreach p,python3.11 python3 python,$(shell \
+	$(p) -c 'import sys; sys.version_info[:2] == (3, 11) and print("$(p)")' 2>/dev/null)))
+PYTEST_ARGS ?=
+
+.PHONY: help setup models serve test unit lint format types imports check coverage bench-gateway lock clean
+
+help: ## Print this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  \033[1m%-14s\033[0m %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+setup: .venv/READY ## Make .venv from the hashed locks (once; again when a lock changes)
+
+.venv/READY: $(LOCKS)
+	@[ -n "$(PYTHON)" ] || { echo "setup: Python 3.11 is needed (the locked CPU build of torch is for it)." \
+		"Install python3.11 with its venv module, or name it: make setup PYTHON=/path/to/python3.11"; exit 1; }
+	@echo "[1/3] an environment of $$($(PYTHON) --version) in .venv"
+	@$(PYTHON) -m venv .venv
+	@echo "[2/3] $$(cat $(LOCKS) | grep -E '^[a-z]' | sort -u | wc -l) packages, each checked against its hash"
+	@$(BIN)/pip install --disable-pip-version-check --no-deps --require-hashes $(addprefix -r ,$(LOCKS)) || { \
+		echo "setup: if torch==2.13.0+cpu was not found: add PyTorch's CPU wheel index with PIP_EXTRA_INDEX_URL," \
+		"or a folder that holds the wheel with PIP_FIND_LINKS"; exit 1; }
+	@echo "[3/3] penstock itself, editable"
+	@$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@touch $@
+
+models: setup ## Fetch, convert and sign the demo models (once)
+	@$(BIN)/penstock models prepare
+
+serve: setup ## Start the whole platform here and ask it a first question
+	@$(BIN)/penstock up
+
+test: models ## Every test that needs no GPU, real engines included (ends within 30 minutes)
+	@$(BIN)/pytest -m "not gpu" --session-timeout=1700 --durations=10 $(PYTEST_ARGS)
+
+unit: setup ## The quick tests: nothing slow, no real processes
+	@$(BIN)/pytest -m "not gpu and not integration and not slow" $(PYTEST_ARGS)
+
+lint: setup ## ruff: rules and format
+	@echo "ruff check" && $(BIN)/ruff check .
+	@echo "ruff format --check" && $(BIN)/ruff format --check .
+
+format: setup ## Rewrite the code as lint wants it
+	@$(BIN)/ruff check --fix . && $(BIN)/ruff format .
+
+types: setup ## mypy, strict
+	@echo "mypy" && $(BIN)/mypy
+
+imports: setup ## The rooms: import contracts
+	@$(BIN)/lint-imports --no-logo
+
+check: lint types imports test ## All gates
+
+coverage: models ## The tests again, with line and branch coverage of the platform
+	@$(BIN)/pytest -m "not gpu" --cov --cov-report=term $(PYTEST_ARGS)
+
+bench-gateway: setup ## The gateway's CPU per request and per token, against a stub engine
+	@$(BIN)/python -m loadtests.gateway
+
+lock: setup ## Rebuild the locks from requirements/*.in (UPGRADE=--upgrade moves everything)
+	@requirements/lock $(UPGRADE) && $(MAKE) setup && $(BIN)/python requirements/licenses.py
+
+clean: ## Remove caches and builds; keep .venv and the data of the platform
+	@rm -rf build dist reports htmlcov .coverage* .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
+	@find platform tests -name __pycache__ -type d -prune -exec rm -rf {} +
+	@echo "clean"
