@@ -1,0 +1,36 @@
+"""What a request costs the engine, in tokens of service.
+
+A decoded token occupies the batch for a whole step, a prompt token for a share of one: outputs count double,
+as in VTC (Sheng et al., OSDI'24), whose weights are w_p = 1 and w_q = 2.
+"""
+
+from dataclasses import dataclass
+
+from penstock.domain.ids import RequestId, TenantId
+from penstock.domain.tenant import Priority
+
+PROMPT_WEIGHT = 1.0
+OUTPUT_WEIGHT = 2.0
+
+
+def cost(prompt_tokens: int, output_tokens: int) -> float:
+    """Return tokens of service."""
+    return PROMPT_WEIGHT * prompt_tokens + OUTPUT_WEIGHT * output_tokens
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Work:
+    """A request as the queue sees it; ``deadline_at`` in the queue owner's seconds."""
+
+    request: RequestId
+    tenant: TenantId
+    priority: Priority
+    weight: float
+    prompt_tokens: int
+    expected_output_tokens: int
+    deadline_at: float = 0.0
+
+    @property
+    def cost(self) -> float:
+        """Expected tokens of service; at least 1, so that nothing is free."""
+        return max(1.0, cost(self.prompt_tokens, self.expected_output_tokens))

@@ -1,0 +1,99 @@
+"""Whether a request fits the engine now: batch slots and KV blocks, with a bound on each tenant's part.
+
+A request enters only when the blocks of its prompt and expected output are free, so the engine neither queues
+nor preempts. Expectations may be exceeded: what a request really holds is counted as its tokens come.
+
+Trade-off: booking the worst case (``max_tokens``) would never preempt but leaves most of the KV cache empty;
+booking the expectation fills it and may preempt when many answers run long at once. Preemptions are counted.
+"""
+
+from dataclasses import dataclass
+
+from penstock.domain.ids import RequestId, TenantId
+from penstock.worker.admission.cost import Work
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EngineSize:
+    """What the engine has: requests per batch, KV blocks, tokens per block."""
+
+    max_seqs: int
+    kv_blocks: int
+    block_size: int
+    tenant_share: float = 0.5
+    """The part of slots and blocks one tenant may hold while another tenant waits."""
+    watermark: float = 0.02
+    """The part of the blocks that is left free for running requests to grow into."""
+
+    def blocks(self, tokens: int) -> int:
+        """Return how many blocks hold so many tokens."""
+        return -(-tokens // self.block_size)
+
+
+class Seats:
+    """Who sits in the engine and how much of it each holds."""
+
+    def __init__(self, size: EngineSize) -> None:
+        """Begin empty."""
+        self.size = size
+        self._held: dict[RequestId, tuple[TenantId, int]] = {}
+        self._by_tenant: dict[TenantId, tuple[int, int]] = {}
+        self._blocks = 0
+
+    def __len__(self) -> int:
+        """Requests in the engine."""
+        return len(self._held)
+
+    @property
+    def saturation(self) -> float:
+        """How full the engine is, by the scarcer of slots and blocks; 1.0 means full."""
+        usable = self.size.kv_blocks * (1 - self.size.watermark)
+        return max(len(self._held) / self.size.max_seqs, self._blocks / usable)
+
+    def fits(self, work: Work, *, contended: bool) -> bool:
+        """Tell whether the request may enter now; ``contended`` where another tenant waits too.
+
+        A request larger than every bound still fits into an empty engine: the context check made sure it can run.
+        """
+        if not self._held:
+            return True
+        need = self._need(work)
+        usable = self.size.kv_blocks * (1 - self.size.watermark)
+        if len(self._held) >= self.size.max_seqs or self._blocks + need > usable:
+            return False
+        if not contended:
+            return True
+        seats, blocks = self._by_tenant.get(work.tenant, (0, 0))
+        share = self.size.tenant_share
+        return seats == 0 or (seats < self.size.max_seqs * share and blocks + need <= usable * share)
+
+    def take(self, work: Work) -> None:
+        """Seat the request."""
+        self._hold(work.request, work.tenant, self._need(work))
+
+    def grow(self, work: Work, tokens: int) -> None:
+        """Count what a seated request really holds once it has more tokens than it booked."""
+        tenant, blocks = self._held[work.request]
+        self._hold(work.request, tenant, max(blocks, self.size.blocks(tokens)))
+
+    def leave(self, request: RequestId) -> None:
+        """Free the request's seat; nothing happens where it has none."""
+        if request in self._held:
+            tenant, blocks = self._held.pop(request)
+            self._count(tenant, -1, -blocks)
+
+    def _need(self, work: Work) -> int:
+        return self.size.blocks(work.prompt_tokens + work.expected_output_tokens)
+
+    def _hold(self, request: RequestId, tenant: TenantId, blocks: int) -> None:
+        had = self._held.get(request)
+        self._held[request] = (tenant, blocks)
+        self._count(tenant, int(had is None), blocks - (had[1] if had else 0))
+
+    def _count(self, tenant: TenantId, seats: int, blocks: int) -> None:
+        had_seats, had_blocks = self._by_tenant.get(tenant, (0, 0))
+        self._blocks += blocks
+        if had_seats + seats:
+            self._by_tenant[tenant] = (had_seats + seats, had_blocks + blocks)
+        else:
+            self._by_tenant.pop(tenant, None)

@@ -1,0 +1,246 @@
+"""The fair queue's promises, as properties over random traffic."""
+
+import itertools
+import random
+import time
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from penstock.domain.ids import RequestId, TenantId
+from penstock.domain.tenant import Priority
+from penstock.worker.admission.cost import Work
+from penstock.worker.admission.fair_queue import CLASS_WEIGHT, MAX_BYPASSES, Bounds, FairQueue
+
+_ids = itertools.count()
+WIDE = Bounds(tenant_requests=10**6, tenant_cost=1e12, total_requests=10**6, total_cost=1e12)
+
+
+def work(
+    tenant: str,
+    *,
+    prompt: int = 100,
+    output: int = 50,
+    weight: float = 1.0,
+    priority: Priority = Priority.STANDARD,
+) -> Work:
+    return Work(
+        request=RequestId(f"r{next(_ids)}"),
+        tenant=TenantId(tenant),
+        priority=priority,
+        weight=weight,
+        prompt_tokens=prompt,
+        expected_output_tokens=output,
+    )
+
+
+def anything(_: Work) -> bool:
+    return True
+
+
+def take(queue: FairQueue, count: int) -> list[Work]:
+    taken: list[Work] = []
+    while len(taken) < count and (item := queue.pop(anything)) is not None:
+        taken.append(item)
+    return taken
+
+
+def drain(queue: FairQueue) -> list[Work]:
+    return take(queue, len(queue))
+
+
+sizes = st.integers(1, 2000)
+
+
+@given(
+    weights=st.lists(st.sampled_from([1.0, 2.0, 5.0]), min_size=2, max_size=4),
+    jobs=st.lists(st.tuples(sizes, sizes), min_size=30, max_size=60),
+    seed=st.integers(0, 2**16),
+)
+def test_service_of_backlogged_tenants_follows_their_weights(
+    weights: list[float], jobs: list[tuple[int, int]], seed: int
+) -> None:
+    """While two tenants are backlogged their normalised services differ by at most one request of each."""
+    queue, rng = FairQueue(WIDE), random.Random(seed)
+    longest = [0.0] * len(weights)
+    for i, weight in enumerate(weights):
+        for prompt, output in rng.sample(jobs, len(jobs)):
+            item = work(str(i), prompt=prompt, output=output, weight=weight)
+            longest[i] = max(longest[i], item.cost)
+            queue.push(item)
+    served = [0.0] * len(weights)
+    left = [len(jobs)] * len(weights)
+    while all(left):
+        (item,) = take(queue, 1)
+        served[int(item.tenant)] += item.cost
+        left[int(item.tenant)] -= 1
+        for i, j in itertools.combinations(range(len(weights)), 2):
+            bound = longest[i] / weights[i] + longest[j] / weights[j]
+            assert abs(served[i] / weights[i] - served[j] / weights[j]) <= bound + 1e-6
+
+
+@given(st.lists(st.tuples(st.sampled_from("abc"), sizes, st.sampled_from(list(Priority))), max_size=60))
+def test_it_is_work_conserving(jobs: list[tuple[str, int, Priority]]) -> None:
+    """As long as anything waits and fits, something starts; everything comes out exactly once."""
+    queue = FairQueue(WIDE)
+    pushed = [work(t, prompt=p, priority=c) for t, p, c in jobs]
+    for item in pushed:
+        queue.push(item)
+    assert sorted(w.request for w in drain(queue)) == sorted(w.request for w in pushed)
+    assert len(queue) == 0
+    assert queue.waiting_cost == 0.0
+
+
+def test_idling_earns_no_credit() -> None:
+    """A tenant that comes back after a long idle time gets its share from now on, not its missed past."""
+    queue = FairQueue(WIDE)
+    queue.push(work("idler"))
+    queue.pop(anything)
+    for _ in range(200):
+        queue.push(work("busy"))
+    for _ in range(100):
+        queue.pop(anything)
+    for _ in range(100):
+        queue.push(work("idler"))
+    first = [w.tenant for w in take(queue, 40)]
+    assert 19 <= first.count(TenantId("idler")) <= 21
+
+
+def test_the_lowest_class_is_never_starved() -> None:
+    """With all classes backlogged each gets its weight's share of the service, the lowest too."""
+    queue = FairQueue(WIDE)
+    for priority in Priority:
+        for _ in range(1000):
+            queue.push(work(priority.value, priority=priority))
+    first = [w.priority for w in take(queue, 420)]
+    for priority, weight in CLASS_WEIGHT.items():
+        expected = 420 * weight / sum(CLASS_WEIGHT.values())
+        assert abs(first.count(priority) - expected) <= 2
+
+
+def test_requests_of_a_tenant_keep_their_order() -> None:
+    """Inside a tenant it is first come, first served."""
+    queue = FairQueue(WIDE)
+    mine = [work("a", prompt=p) for p in (500, 1, 300, 7)]
+    for item in mine:
+        queue.push(item)
+    assert [w.request for w in drain(queue)] == [w.request for w in mine]
+
+
+def test_corrections_are_charged_to_the_tenant() -> None:
+    """A tenant whose answers run longer than expected pays for it with its next requests."""
+    queue = FairQueue(WIDE)
+    for _ in range(50):
+        queue.push(work("long", output=10))
+        queue.push(work("true", output=10))
+    served = {"long": 0, "true": 0}
+    for _ in range(40):
+        item = queue.pop(anything)
+        assert item is not None
+        served[item.tenant] += 1
+        if item.tenant == "long":
+            queue.correct(item, item.cost)
+        queue.finish(item)
+    assert served["true"] == pytest.approx(2 * served["long"], abs=3)
+
+
+def test_an_escape_through_idling_does_not_work() -> None:
+    """A tenant that always leaves before its overrun is corrected still meets the charge on its return."""
+    queue = FairQueue(WIDE)
+    for _ in range(100):
+        queue.push(work("true"))
+    first = work("sly")
+    queue.push(first)
+    while (item := queue.pop(anything)) is not first:
+        assert item is not None
+    queue.correct(first, 20 * first.cost)
+    queue.finish(first)
+    queue.push(work("sly"))
+    order = [w.tenant for w in take(queue, 15)]
+    assert TenantId("sly") not in order
+
+
+def test_a_big_head_is_overtaken_only_so_often() -> None:
+    """Smaller work may pass a head that does not fit, but a bounded number of times; then all wait for it."""
+    queue = FairQueue(WIDE)
+    big = work("big", prompt=10_000)
+    queue.push(big)
+    for _ in range(100):
+        queue.push(work("small", prompt=1, output=1))
+    passed = 0
+    while (item := queue.pop(lambda w: w.prompt_tokens < 1000)) is not None:
+        assert item.tenant == "small"
+        passed += 1
+    assert 0 < passed <= MAX_BYPASSES
+    assert queue.pop(anything) is big
+
+
+@given(st.lists(st.booleans(), min_size=1, max_size=80))
+def test_removed_requests_never_come_out(keep: list[bool]) -> None:
+    """Whoever left the queue is not dispatched, and its cost leaves the sums."""
+    queue = FairQueue(WIDE)
+    items = [work("ab"[i % 2]) for i in range(len(keep))]
+    for item in items:
+        queue.push(item)
+    for item, stays in zip(items, keep, strict=True):
+        if not stays:
+            assert queue.remove(item.request) is item
+            assert queue.remove(item.request) is None
+    expected = [i.request for i, stays in zip(items, keep, strict=True) if stays]
+    assert queue.waiting_cost == pytest.approx(sum(150 + 50 for _ in expected))
+    assert sorted(w.request for w in drain(queue)) == sorted(expected)
+
+
+def test_bounds_hold_per_tenant_and_in_all() -> None:
+    """A flood fills its own queue, not everybody's."""
+    queue = FairQueue(Bounds(tenant_requests=3, tenant_cost=1e9, total_requests=5, total_cost=1e9))
+    for _ in range(3):
+        queue.push(work("flood"))
+    assert not queue.has_room(work("flood"))
+    assert queue.has_room(work("victim"))
+    queue.push(work("victim"))
+    queue.push(work("third"))
+    assert not queue.has_room(work("fourth"))
+
+
+def test_eviction_takes_the_newest_of_the_longest_queue_of_the_lowest_class() -> None:
+    """For a higher class the lowest class gives way, and there whoever has most waiting."""
+    queue = FairQueue(WIDE)
+    queue.push(work("a", priority=Priority.BATCH))
+    last = [work("b", priority=Priority.BATCH) for _ in range(3)]
+    for item in last:
+        queue.push(item)
+    queue.push(work("c"))
+    assert queue.newest_below(Priority.INTERACTIVE) is last[-1]
+    assert queue.newest_below(Priority.BATCH) is None
+
+
+def test_memory_follows_the_busy_tenants() -> None:
+    """Tenants that came once are forgotten, in a busy period that never ends too."""
+    queue = FairQueue(WIDE)
+    queue.push(work("always"))
+    queue.pop(anything)
+    for i in range(5000):
+        item = work(f"t{i}")
+        queue.push(item)
+        assert queue.pop(anything) is item
+        queue.finish(item)
+    assert len(queue._classes[Priority.STANDARD].flows) <= 512
+
+
+@settings(deadline=None)
+@given(st.integers(0, 3))
+def test_an_operation_stays_cheap_with_ten_thousand_waiting(seed: int) -> None:
+    """Push and pop cost microseconds however long the queue is; the bound is wide, the growth is what matters."""
+    rng = random.Random(seed)
+    queue = FairQueue(WIDE)
+    for _ in range(10_000):
+        queue.push(work(f"t{rng.randrange(500)}", prompt=rng.randrange(1, 2000)))
+    started = time.process_time()
+    for _ in range(1000):
+        item = queue.pop(anything)
+        assert item is not None
+        queue.finish(item)
+        queue.push(item)
+    assert (time.process_time() - started) / 1000 < 500e-6
