@@ -1,6 +1,8 @@
 """What may be served: immutable, content-addressed model versions."""
 
-from dataclasses import dataclass, field
+import hashlib
+import json
+from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 
 from penstock.domain.ids import ModelName, VersionId
@@ -114,3 +116,18 @@ class ModelVersion:
 def version_id(name: ModelName, digest: str) -> VersionId:
     """Return ``name@digest12``."""
     return VersionId(f"{name}@{digest[:12]}")
+
+
+def canonical(manifest: Manifest) -> bytes:
+    """Return the manifest as the one JSON text that its digest covers: keys sorted, no spaces, UTF-8.
+
+    These bytes are ``manifest.json`` of the version and a blob of the artifact store under their digest. Whoever
+    checks a stored version hashes the stored bytes: encoding it again with a newer ``Manifest`` may add fields.
+    """
+    text = json.dumps(asdict(manifest), sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+    return text.encode()
+
+
+def digest_of(manifest: Manifest) -> str:
+    """Return the hex SHA-256 of the canonical manifest: the version's digest, and its blob key."""
+    return hashlib.sha256(canonical(manifest)).hexdigest()
