@@ -1,0 +1,104 @@
+"""Keeps one process of the platform running: starts it, revives it, replaces it, gives it up when it keeps dying."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+
+from penstock.apps.trouble import Trouble
+from penstock.apps.up.child import Child, Command, how_it_ended, spawn
+from penstock.apps.up.restarts import RestartPolicy
+from penstock.domain.clock import Clock
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Care:
+    """How a process is looked after. ``ready`` tells whether it serves; it is asked again and again."""
+
+    command: Callable[[], Command]
+    ready: Callable[[Child], Awaitable[bool]]
+    clock: Clock
+    tell: Callable[[str], None]
+    policy: RestartPolicy = field(default_factory=RestartPolicy)
+    ready_within_s: float = 30.0
+    poll_s: float = 0.05
+
+
+class Keeper:
+    """One process and its successors."""
+
+    def __init__(self, care: Care) -> None:
+        """Start nothing yet."""
+        self._care = care
+        self._child: Child | None = None
+        self._deaths: list[float] = []
+        self._stopping = asyncio.Event()
+
+    @property
+    def child(self) -> Child:
+        """Return the process that serves now."""
+        assert self._child is not None  # noqa: S101  nothing watches or stops what was never started
+        return self._child
+
+    async def start(self) -> None:
+        """Start the process and wait until it is ready."""
+        self._child = await spawn(self._care.command())
+        await self._until_ready(self._child)
+
+    async def watch(self) -> None:
+        """Revive the process whenever it dies; return after ``stop``, raise ``Trouble`` on a crash loop."""
+        while not self._stopping.is_set():
+            child = self.child
+            code = await child.wait()
+            if not self._stopping.is_set() and child is self.child:
+                await self._revive(child, code)
+
+    async def replace(self, grace_s: float) -> None:
+        """Bring up a successor beside the present process, then let that one drain; on failure it stays."""
+        fresh = await spawn(self._care.command())
+        try:
+            await self._until_ready(fresh)
+        except BaseException:
+            fresh.kill()
+            raise
+        old, self._child = self.child, fresh
+        await old.stop(grace_s)
+
+    async def stop(self, grace_s: float) -> None:
+        """End the process for good."""
+        self._stopping.set()
+        if self._child is not None:
+            await self._child.stop(grace_s)
+
+    def kill(self) -> None:
+        """End the process at once."""
+        self._stopping.set()
+        if self._child is not None:
+            self._child.kill()
+
+    async def _revive(self, child: Child, code: int) -> None:
+        now = self._care.clock.monotonic()
+        self._deaths.append(now)
+        wait_s = self._care.policy.wait_s(self._deaths, now)
+        name, log = child.command.name, child.command.log
+        if wait_s is None:
+            raise Trouble(
+                f"The {name} keeps dying (it last {how_it_ended(code)}).",
+                do="Read its log, mend the cause and run `penstock up` again.",
+                log=log,
+            )
+        self._care.tell(f"{name} {how_it_ended(code)}; starting it again in {wait_s:.1f} s (log: {log})")
+        await asyncio.sleep(wait_s)
+        if not self._stopping.is_set():
+            self._child = await spawn(self._care.command())
+
+    async def _until_ready(self, child: Child) -> None:
+        name, log = child.command.name, child.command.log
+        try:
+            async with asyncio.timeout(self._care.ready_within_s):
+                while not await self._care.ready(child):
+                    if child.code is not None:
+                        raise Trouble(f"The {name} {how_it_ended(child.code)} while starting.", log=log)
+                    await asyncio.sleep(self._care.poll_s)
+        except TimeoutError:
+            child.kill()
+            raise Trouble(f"The {name} was not ready within {self._care.ready_within_s:.0f} s.", log=log) from None

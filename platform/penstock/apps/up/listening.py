@@ -1,0 +1,39 @@
+"""The gateways' listening socket: bound once by the supervisor and inherited, so that it outlives any gateway.
+
+While a gateway is being replaced, new connections wait in the kernel's queue: none is refused.
+"""
+
+import errno
+import socket
+
+from penstock.apps.trouble import Trouble
+
+BACKLOG = 2048
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """Return a listening, inheritable socket; port 0 takes a free one."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listener = socket.socket(family, socket.SOCK_STREAM)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listener.bind((host, port))
+    except OSError as error:
+        listener.close()
+        raise _why(error, host, port) from error
+    listener.listen(BACKLOG)
+    listener.set_inheritable(True)
+    return listener
+
+
+def _why(error: OSError, host: str, port: int) -> Trouble:
+    if error.errno == errno.EADDRINUSE:
+        return Trouble(
+            f"Port {port} on {host} is in use by another program.",
+            do="Choose another: PENSTOCK_PORT=8081 penstock up (0 takes any free port).",
+        )
+    if error.errno == errno.EACCES:
+        return Trouble(f"Port {port} may not be opened by this user.", do="Set PENSTOCK_PORT to one above 1023.")
+    return Trouble(
+        f"Can't listen on {host} port {port}: {error.strerror}.", do="Check PENSTOCK_HOST and PENSTOCK_PORT."
+    )

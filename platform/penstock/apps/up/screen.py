@@ -1,0 +1,102 @@
+"""What a person sees while the platform starts: numbered phases with their times.
+
+Where there is no terminal, plain lines that a log can keep.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Protocol
+
+from rich.console import Console
+from rich.markup import escape
+
+from penstock.apps.trouble import Trouble, tail
+from penstock.domain.clock import Clock
+
+
+class Note(Protocol):
+    """Says what a phase is doing just now; several lines are shown one under another."""
+
+    def __call__(self, text: str) -> None: ...
+
+
+class Phase:
+    """One phase on the screen: ``note`` what goes on, ``result`` what came of it."""
+
+    def __init__(self, note: Note) -> None:
+        """Take where notes go."""
+        self.note = note
+        self.outcome = ""
+
+    def result(self, text: str) -> None:
+        """Set what stands behind the phase's name when it is over."""
+        self.outcome = text
+
+
+class Screen:
+    """The terminal, or a log file that stands in for it."""
+
+    def __init__(self, console: Console, clock: Clock, phases: int) -> None:
+        """Announce ``phases`` phases in all."""
+        self._console = console
+        self._clock = clock
+        self._phases = phases
+        self._number = 0
+
+    @contextmanager
+    def phase(self, title: str) -> Iterator[Phase]:
+        """Show a phase while it runs and a line with its seconds when it is over."""
+        self._number += 1
+        head = f"[{self._number}/{self._phases}] {title}"
+        began = self._clock.monotonic()
+        with self._spinning(head) as note:
+            phase = Phase(note)
+            yield phase
+        seconds = self._clock.monotonic() - began
+        self._line(f"[green]✓[/] {escape(head):<28} [bold]{seconds:6.1f} s[/]  [dim]{escape(phase.outcome)}[/]")
+
+    @contextmanager
+    def _spinning(self, head: str) -> Iterator[Note]:
+        if self._console.is_terminal:
+            with self._console.status(escape(head)) as status:
+                yield lambda text: status.update(f"{escape(head)}  [dim]{escape(text)}[/]")
+            return
+        seen: set[str] = set()
+        yield lambda text: self._once(text, seen)
+
+    def _once(self, text: str, seen: set[str]) -> None:
+        for line in text.splitlines():
+            if line.strip() and line not in seen:
+                seen.add(line)
+                self._line(f"    {escape(line)}")
+
+    def say(self, text: str = "") -> None:
+        """Print a line as it is."""
+        self._console.print(text, markup=False, highlight=False, soft_wrap=True)
+
+    def write(self, text: str) -> None:
+        """Print without ending the line, at once: tokens as they come."""
+        self._console.print(text, end="", markup=False, highlight=False, soft_wrap=True)
+
+    def trouble(self, trouble: Trouble) -> None:
+        """Print what happened, the end of the log and the next step."""
+        show_trouble(self._console, trouble)
+
+    def _line(self, markup: str) -> None:
+        self._console.print(markup, highlight=False, soft_wrap=True)
+
+
+def show_trouble(console: Console, trouble: Trouble) -> None:
+    """Print what happened, the end of the log and the next step."""
+    console.print(f"[bold red]✗[/] {escape(trouble.what)}", highlight=False, soft_wrap=True)
+    for line in _tail(trouble.log):
+        console.print(f"  [dim]│ {escape(line)}[/]", highlight=False, soft_wrap=True)
+    if trouble.log is not None:
+        console.print(f"  Log: {escape(str(trouble.log))}", highlight=False, soft_wrap=True)
+    if trouble.do:
+        console.print(f"  → {escape(trouble.do)}", highlight=False, soft_wrap=True)
+
+
+def _tail(log: Path | None) -> list[str]:
+    return tail(log) if log is not None else []
