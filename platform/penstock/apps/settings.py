@@ -4,6 +4,7 @@ Order: ``PENSTOCK_*`` variables, then ``$PENSTOCK_HOME/settings.yaml``, then the
 Each process cuts what it needs out of this into its rooms' own small config objects.
 """
 
+import os
 from functools import lru_cache
 from pathlib import Path
 
@@ -29,6 +30,7 @@ class Home:
         self.run = root / "run"
         self.logs = root / "logs"
         self.controller_address = self.run / "controller.addr"
+        self.gateway_address = self.run / "gateway.addr"
 
 
 class Settings(BaseSettings):
@@ -54,6 +56,8 @@ class Settings(BaseSettings):
 
     models: str = "smollm2,minilm"
     """Demo models to serve, comma separated."""
+    demo_cache: str = ""
+    """Folder of converted demo models that several homes share; empty keeps them in this home."""
     workers: int = Field(default=1, ge=0, le=64, description="Workers per demo model.")
     gateways: int = Field(default=1, ge=1, le=32)
 
@@ -118,3 +122,9 @@ def load() -> Settings:
 def as_yaml(settings: Settings) -> str:
     """Return the settings as a file for ``$PENSTOCK_HOME/settings.yaml``."""
     return yaml.safe_dump(settings.model_dump(mode="json", exclude={"home"}), sort_keys=False)
+
+
+def environment(settings: Settings) -> dict[str, str]:
+    """Return the environment for a child process that shall run with exactly these settings."""
+    ours = {f"PENSTOCK_{name.upper()}": str(value) for name, value in settings.model_dump(mode="json").items()}
+    return {**os.environ, **ours, "PENSTOCK_HOME": str(settings.paths.root)}
