@@ -65,6 +65,12 @@ class BodyTooLarge(BadRequest):
     code = "body_too_large"
 
 
+class HeadersTooLarge(BadRequest):
+    """The request's headers are larger or more than the gateway accepts."""
+
+    code = "headers_too_large"
+
+
 class RequestTimedOut(BadRequest):
     """The request was not received completely in time."""
 

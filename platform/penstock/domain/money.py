@@ -18,9 +18,5 @@ class Price:
 
     def of(self, *, prompt: int, cached: int, output: int) -> MicroUsd:
         """Return the cost of a request, rounded up to a micro-dollar; ``cached`` tokens are part of ``prompt``."""
-        total = (
-            (prompt - cached) * self.prompt_per_mtok
-            + cached * self.cached_per_mtok
-            + output * self.output_per_mtok
-        )
+        total = (prompt - cached) * self.prompt_per_mtok + cached * self.cached_per_mtok + output * self.output_per_mtok
         return MicroUsd(-(-total // TOKENS_PER_UNIT))

@@ -1,0 +1,110 @@
+"""``domain.limits.LimitStore`` in this process: the default with one gateway, and the twin of the Redis scripts."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from penstock.domain.clock import Clock
+from penstock.domain.errors import Conflict
+from penstock.domain.ids import RequestId
+from penstock.domain.limits import Decision, Draw, Measure, MeterKind
+
+SLOTS_RETRY_S = 1.0
+"""What to tell a caller whose slots are full: one of them may end any moment."""
+
+
+@dataclass(slots=True)
+class _Meter:
+    """One meter's state: a bucket's level, or holds with their due times and what was spent."""
+
+    level: float = 0.0
+    at: float = 0.0
+    spent: int = 0
+    held: int = 0
+    holds: dict[RequestId, tuple[int, float]] = field(default_factory=dict)
+
+    def forget_expired(self, now: float) -> None:
+        """Free what nobody renewed."""
+        for lease in [x for x, (_, due) in self.holds.items() if due <= now]:
+            self.held -= self.holds.pop(lease)[0]
+
+    def release(self, lease: RequestId) -> None:
+        """Free one hold, if it is still there."""
+        self.held -= self.holds.pop(lease, (0, 0.0))[0]
+
+
+class MemoryLimits:
+    """Meters of one process; every call runs without a pause, so it is atomic."""
+
+    def __init__(self, clock: Clock) -> None:
+        """Begin with every bucket full and nothing spent."""
+        self._clock = clock
+        self._meters: dict[str, _Meter] = {}
+        self._leases: dict[RequestId, tuple[Draw, ...]] = {}
+
+    async def reserve(self, lease: RequestId, draws: Sequence[Draw], hold_s: float) -> Decision:
+        """Take all draws or none."""
+        return self.reserve_now(lease, draws, hold_s)
+
+    def reserve_now(self, lease: RequestId, draws: Sequence[Draw], hold_s: float) -> Decision:
+        """Do the same without an event loop: the hot path with one gateway."""
+        if lease in self._leases:
+            raise Conflict(f"lease {lease} is open already")
+        now = self._clock.now()
+        remaining: list[int] = []
+        for draw in draws:
+            left, wait_s = self._offer(draw, now)
+            if left < 0:
+                return Decision(granted=False, refused_by=draw, retry_after_s=wait_s)
+            remaining.append(int(left))
+        for draw in draws:
+            self._take(lease, draw, now + hold_s)
+        self._leases[lease] = tuple(draws)
+        return Decision(granted=True, remaining=tuple(remaining))
+
+    async def renew(self, leases: Sequence[RequestId], hold_s: float) -> None:
+        """Keep the holds of living leases."""
+        due = self._clock.now() + hold_s
+        for lease in leases:
+            for draw in self._leases.get(lease, ()):
+                meter = self._meters[draw.key]
+                if draw.kind is MeterKind.SLOTS or lease in meter.holds:
+                    meter.held += 0 if lease in meter.holds else draw.amount
+                    meter.holds[lease] = (draw.amount, due)
+
+    async def settle(self, lease: RequestId, actual: dict[Measure, int]) -> bool:
+        """Replace what was reserved by what was used, once."""
+        return self.settle_now(lease, actual)
+
+    def settle_now(self, lease: RequestId, actual: dict[Measure, int]) -> bool:
+        """Do the same without an event loop."""
+        draws = self._leases.pop(lease, None)
+        for draw in draws or ():
+            meter, used = self._meters[draw.key], actual.get(draw.measure, draw.amount)
+            if draw.kind is MeterKind.BUCKET:
+                meter.level = min(draw.capacity, meter.level + draw.amount - used)
+                continue
+            meter.release(lease)
+            if draw.kind is MeterKind.BUDGET:
+                meter.spent += used
+        return draws is not None
+
+    def _offer(self, draw: Draw, now: float) -> tuple[float, float]:
+        """Return what would be left after the draw (negative: it can't be given) and the seconds to wait."""
+        meter = self._meters.setdefault(draw.key, _Meter(level=draw.capacity, at=now))
+        if draw.kind is MeterKind.BUCKET:
+            meter.level = min(draw.capacity, meter.level + (now - meter.at) * draw.refill_per_s)
+            meter.at = now
+            left = meter.level - draw.amount
+            wait_s = -left / draw.refill_per_s if draw.amount <= draw.capacity else 0.0
+            return left, wait_s
+        meter.forget_expired(now)
+        left = draw.capacity - meter.spent - meter.held - draw.amount
+        return left, SLOTS_RETRY_S if draw.kind is MeterKind.SLOTS else draw.window_ends_in_s
+
+    def _take(self, lease: RequestId, draw: Draw, due: float) -> None:
+        meter = self._meters[draw.key]
+        if draw.kind is MeterKind.BUCKET:
+            meter.level -= draw.amount
+        else:
+            meter.held += draw.amount
+            meter.holds[lease] = (draw.amount, due)

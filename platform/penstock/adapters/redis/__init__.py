@@ -1,0 +1,1 @@
+"""Valkey or Redis: limits shared by all gateways, one atomic script per decision."""

@@ -1,0 +1,77 @@
+"""Limits as values: what one lease takes from which meter, and the decision about all of them at once.
+
+A meter is one limit of one scope (key, tenant, organisation): a bucket that refills (requests or tokens a minute),
+slots (requests or streams at a time), or a budget (micro-dollars in a window). A lease draws on several meters;
+either all of them give or none does (B2, B3, B5).
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Protocol
+
+from penstock.domain.ids import RequestId
+
+
+class MeterKind(StrEnum):
+    """How a meter counts."""
+
+    BUCKET = "bucket"
+    SLOTS = "slots"
+    BUDGET = "budget"
+
+
+class Measure(StrEnum):
+    """What a meter counts; also the reason code of a refusal."""
+
+    REQUESTS = "requests"
+    TOKENS = "tokens"
+    CONCURRENCY = "concurrency"
+    STREAMS = "streams"
+    SPEND = "spend"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Draw:
+    """What a lease takes from one meter.
+
+    ``key`` names the meter (scope, measure, model, and for budgets the window). ``capacity`` is the bucket's size,
+    the number of slots, or the budget; ``refill_per_s`` is for buckets; ``window_ends_in_s`` for budgets.
+    """
+
+    key: str
+    kind: MeterKind
+    measure: Measure
+    amount: int
+    capacity: int
+    refill_per_s: float = 0.0
+    window_ends_in_s: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decision:
+    """Granted, or refused by the first meter that could not give. ``retry_after_s`` is 0 where waiting won't help.
+
+    ``remaining`` holds what each drawn meter has left, in the order of the draws.
+    """
+
+    granted: bool
+    refused_by: Draw | None = None
+    retry_after_s: float = 0.0
+    remaining: tuple[int, ...] = ()
+
+
+class LimitStore(Protocol):
+    """Meters shared by all gateways. Every call is one atomic decision; raises ``StoreUnavailable``."""
+
+    async def reserve(self, lease: RequestId, draws: Sequence[Draw], hold_s: float) -> Decision:
+        """Take all draws or none. Slots and budget holds free themselves ``hold_s`` after the last renewal."""
+        ...
+
+    async def renew(self, leases: Sequence[RequestId], hold_s: float) -> None:
+        """Keep the holds of living leases."""
+        ...
+
+    async def settle(self, lease: RequestId, actual: dict[Measure, int]) -> bool:
+        """Replace what was reserved by what was used; True the first time, False (and no change) after that."""
+        ...

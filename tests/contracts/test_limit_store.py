@@ -1,0 +1,197 @@
+"""What every limit store promises, held against the one in memory and the one in a real Redis."""
+
+import asyncio
+import random
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import pytest
+from redis.asyncio import Redis
+
+from penstock.adapters.memory.limits import MemoryLimits
+from penstock.adapters.redis.limits import RedisLimits, connect
+from penstock.domain.clock import SystemClock
+from penstock.domain.errors import Conflict, StoreUnavailable
+from penstock.domain.ids import RequestId
+from penstock.domain.limits import Draw, LimitStore, Measure, MeterKind
+from tests.support.redis_server import RedisServer
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServer]:
+    """Run one Redis for this module."""
+    with RedisServer(tmp_path_factory.mktemp("redis")) as running:
+        yield running
+
+
+@pytest.fixture
+async def redis(server: RedisServer) -> AsyncIterator[Redis]:
+    """Connect to it, empty."""
+    client = connect(server.url, timeout_s=2.0)
+    await client.flushall()
+    yield client
+    await client.aclose()
+
+
+@pytest.fixture(params=["memory", "redis"])
+def store(request: pytest.FixtureRequest) -> LimitStore:
+    """Return each implementation in turn."""
+    if request.param == "memory":
+        return MemoryLimits(SystemClock())
+    return RedisLimits(request.getfixturevalue("redis"))
+
+
+def lease(number: int) -> RequestId:
+    return RequestId(f"lease-{number}")
+
+
+def bucket(amount: int, capacity: int = 10, refill_per_s: float = 0.001, key: str = "rpm") -> Draw:
+    return Draw(
+        key=key,
+        kind=MeterKind.BUCKET,
+        measure=Measure.TOKENS,
+        amount=amount,
+        capacity=capacity,
+        refill_per_s=refill_per_s,
+    )
+
+
+def slots(capacity: int = 2, key: str = "slots") -> Draw:
+    return Draw(key=key, kind=MeterKind.SLOTS, measure=Measure.CONCURRENCY, amount=1, capacity=capacity)
+
+
+def budget(amount: int, capacity: int = 100, key: str = "usd") -> Draw:
+    return Draw(
+        key=key,
+        kind=MeterKind.BUDGET,
+        measure=Measure.SPEND,
+        amount=amount,
+        capacity=capacity,
+        window_ends_in_s=3600.0,
+    )
+
+
+async def test_a_bucket_gives_what_it_holds_and_says_when_it_refills(store: LimitStore) -> None:
+    """The refusal carries the seconds until the bucket has refilled enough."""
+    assert (await store.reserve(lease(1), [bucket(7, refill_per_s=2.0)], 5.0)).remaining == (3,)
+    refused = await store.reserve(lease(2), [bucket(7, refill_per_s=2.0)], 5.0)
+    assert not refused.granted
+    assert refused.retry_after_s == pytest.approx(2.0, abs=0.3)
+
+
+async def test_a_draw_beyond_the_bucket_can_never_be_given(store: LimitStore) -> None:
+    """No waiting helps a request that is larger than the limit itself."""
+    refused = await store.reserve(lease(1), [bucket(11)], 5.0)
+    assert (refused.granted, refused.retry_after_s) == (False, 0.0)
+
+
+async def test_all_draws_are_given_or_none(store: LimitStore) -> None:
+    """A refusal by the last meter leaves the first ones untouched."""
+    assert (await store.reserve(lease(1), [bucket(4), slots(), budget(101)], 5.0)).granted is False
+    again = await store.reserve(lease(2), [bucket(10), slots(capacity=1), budget(100)], 5.0)
+    assert again.granted
+
+
+async def test_settlement_replaces_the_reservation_by_the_use(store: LimitStore) -> None:
+    """What was reserved too much comes back, slots are free again, spend is what was spent."""
+    await store.reserve(lease(1), [bucket(8), slots(capacity=1), budget(80)], 5.0)
+    assert await store.settle(lease(1), {Measure.TOKENS: 3, Measure.SPEND: 30})
+    after = await store.reserve(lease(2), [bucket(7), slots(capacity=1), budget(70)], 5.0)
+    assert after.granted
+    assert not (await store.reserve(lease(3), [budget(1)], 5.0)).granted
+
+
+async def test_overuse_is_owed(store: LimitStore) -> None:
+    """Use beyond the reservation is taken from what comes next."""
+    await store.reserve(lease(1), [bucket(1), budget(10)], 5.0)
+    await store.settle(lease(1), {Measure.TOKENS: 10, Measure.SPEND: 95})
+    assert not (await store.reserve(lease(2), [bucket(1)], 5.0)).granted
+    assert not (await store.reserve(lease(3), [budget(6)], 5.0)).granted
+    assert (await store.reserve(lease(4), [budget(5)], 5.0)).granted
+
+
+async def test_a_lease_settles_once(store: LimitStore) -> None:
+    """The second settlement changes nothing, whatever it says."""
+    await store.reserve(lease(1), [budget(50)], 5.0)
+    assert await store.settle(lease(1), {Measure.SPEND: 10}) is True
+    assert await store.settle(lease(1), {Measure.SPEND: 90}) is False
+    assert (await store.reserve(lease(2), [budget(90)], 5.0)).granted
+
+
+async def test_a_lease_opens_once(store: LimitStore) -> None:
+    """The same lease can't draw twice."""
+    await store.reserve(lease(1), [bucket(1)], 5.0)
+    with pytest.raises(Conflict):
+        await store.reserve(lease(1), [bucket(1)], 5.0)
+
+
+async def test_a_hold_that_nobody_renews_frees_itself(store: LimitStore) -> None:
+    """A dead process's slots and budget holds come back without anybody's help."""
+    await store.reserve(lease(1), [slots(capacity=1), budget(100)], 0.2)
+    assert not (await store.reserve(lease(2), [slots(capacity=1)], 5.0)).granted
+    await asyncio.sleep(0.3)
+    assert (await store.reserve(lease(3), [slots(capacity=1), budget(100)], 5.0)).granted
+
+
+async def test_a_renewed_hold_stays(store: LimitStore) -> None:
+    """A living stream keeps its slot for as long as it lives."""
+    await store.reserve(lease(1), [slots(capacity=1), budget(100)], 0.3)
+    for _ in range(3):
+        await asyncio.sleep(0.15)
+        await store.renew([lease(1), lease(99)], 0.3)
+    assert not (await store.reserve(lease(2), [slots(capacity=1)], 5.0)).granted
+    assert not (await store.reserve(lease(3), [budget(1)], 5.0)).granted
+
+
+async def test_a_late_settlement_still_counts(store: LimitStore) -> None:
+    """Spend of a lease whose hold had expired is spend all the same."""
+    await store.reserve(lease(1), [budget(10)], 0.05)
+    await asyncio.sleep(0.1)
+    await store.reserve(lease(2), [budget(1)], 5.0)
+    assert await store.settle(lease(1), {Measure.SPEND: 60})
+    assert not (await store.reserve(lease(3), [budget(40)], 5.0)).granted
+    assert (await store.reserve(lease(4), [budget(39)], 5.0)).granted
+
+
+async def test_two_hundred_at_once_get_exactly_the_budget(store: LimitStore) -> None:
+    """Of 200 concurrent requests against a budget for 37, exactly 37 are admitted."""
+    answers = await asyncio.gather(*(store.reserve(lease(i), [budget(10, 375), slots(500)], 5.0) for i in range(200)))
+    assert sum(a.granted for a in answers) == 37
+
+
+async def test_memory_and_redis_decide_alike(redis: Redis) -> None:
+    """A long random history of leases gets the same answers from both, and both end with the same meters."""
+    chance = random.Random(7)
+    stores: list[LimitStore] = [MemoryLimits(SystemClock()), RedisLimits(redis)]
+    living: list[RequestId] = []
+    for step in range(600):
+        if living and chance.random() < 0.45:
+            done = living.pop(chance.randrange(len(living)))
+            used = {Measure.TOKENS: chance.randrange(9), Measure.SPEND: chance.randrange(12)}
+            assert [await s.settle(done, used) for s in stores] == [True, True]
+            continue
+        draws = [
+            bucket(chance.randrange(1, 9), 400, 1e-9, key=f"b{chance.randrange(2)}"),
+            slots(chance.randrange(3, 9), key=f"s{chance.randrange(2)}"),
+            budget(chance.randrange(1, 12), 900),
+        ]
+        first, second = [await s.reserve(lease(step), draws, 600.0) for s in stores]
+        assert first == second, step
+        if first.granted:
+            living.append(lease(step))
+
+
+async def test_a_dead_store_says_so_fast(tmp_path: Path) -> None:
+    """With Redis gone or frozen a decision fails within the client's time-out, as StoreUnavailable."""
+    with RedisServer(tmp_path) as server:
+        client = connect(server.url)
+        limits = RedisLimits(client)
+        assert (await limits.reserve(lease(1), [slots()], 5.0)).granted
+        server.freeze(frozen=True)
+        with pytest.raises(StoreUnavailable):
+            await asyncio.wait_for(limits.reserve(lease(2), [slots()], 5.0), 2.0)
+        server.freeze(frozen=False)
+        server.kill()
+        with pytest.raises(StoreUnavailable):
+            await asyncio.wait_for(limits.settle(lease(1), {}), 2.0)
+        await client.aclose()
