@@ -1,0 +1,148 @@
+"""The published table: what each error looks like over HTTP, in one place (A10).
+
+OpenAI's shape with our fields, Anthropic's shape for ``/v1/messages``, and the in-band forms for streams that have
+begun. It decides nothing: which error it is was decided where it was raised.
+
+``retryable`` says that the same request, sent again, may succeed and can't have run twice.
+"""
+
+import math
+from dataclasses import dataclass
+
+import msgspec
+
+from penstock.domain import errors
+from penstock.domain.errors import PenstockError
+from penstock.domain.ids import RequestId
+from penstock.domain.request import Api
+
+Headers = list[tuple[bytes, bytes]]
+
+JSON = (b"content-type", b"application/json")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """One line of the table: status, OpenAI's and Anthropic's word for the kind, whether to send it again."""
+
+    status: int
+    type: str
+    anthropic: str
+    retryable: bool = False
+
+
+_INVALID = Row(status=400, type="invalid_request_error", anthropic="invalid_request_error")
+_NOT_FOUND = Row(status=404, type="not_found_error", anthropic="not_found_error")
+_NO_CAPACITY = Row(status=503, type="overloaded_error", anthropic="overloaded_error", retryable=True)
+_INTERNAL = Row(status=500, type="server_error", anthropic="api_error")
+_UPSTREAM = Row(status=502, type="server_error", anthropic="api_error")
+_LATE = Row(status=504, type="timeout_error", anthropic="timeout_error")
+
+
+def _invalid(status: int, *, anthropic: str = "invalid_request_error", retryable: bool = False) -> Row:
+    return Row(status=status, type="invalid_request_error", anthropic=anthropic, retryable=retryable)
+
+
+TABLE: dict[type[PenstockError], Row] = {
+    PenstockError: _INTERNAL,
+    # change the request
+    errors.BadRequest: _INVALID,
+    errors.MalformedBody: _INVALID,
+    errors.InvalidField: _INVALID,
+    errors.ContextTooLong: _INVALID,
+    errors.UnsupportedByModel: _INVALID,
+    errors.EngineRefused: _INVALID,
+    errors.Unauthenticated: Row(status=401, type="authentication_error", anthropic="authentication_error"),
+    errors.OverBudget: Row(status=402, type="insufficient_quota", anthropic="billing_error"),
+    errors.Forbidden: Row(status=403, type="permission_error", anthropic="permission_error"),
+    errors.UnknownModel: _NOT_FOUND,
+    errors.UnknownRoute: _NOT_FOUND,
+    errors.MethodNotAllowed: _invalid(405),
+    errors.RequestTimedOut: _invalid(408, anthropic="timeout_error", retryable=True),
+    errors.Conflict: _invalid(409),
+    errors.BodyTooLarge: _invalid(413, anthropic="request_too_large"),
+    errors.IdempotencyMismatch: _invalid(422),
+    errors.ArtifactRefused: _invalid(422),
+    errors.TableRefused: _invalid(422),
+    errors.HeadersTooLarge: _invalid(431),
+    # come back later
+    errors.OverLimit: Row(status=429, type="rate_limit_error", anthropic="rate_limit_error", retryable=True),
+    errors.Rejected: _NO_CAPACITY,
+    errors.NoCapacity: _NO_CAPACITY,
+    errors.Overloaded: _NO_CAPACITY,
+    errors.DeadlineUnreachable: _NO_CAPACITY,
+    errors.Draining: _NO_CAPACITY,
+    errors.StoreUnavailable: _NO_CAPACITY,
+    # waited, never ran
+    errors.Evicted: _NO_CAPACITY,
+    errors.DeadlineInQueue: Row(status=504, type="timeout_error", anthropic="timeout_error", retryable=True),
+    # may have run
+    errors.ClientGone: Row(status=499, type="client_closed_request", anthropic="api_error"),
+    errors.ReaderTooSlow: Row(status=499, type="client_closed_request", anthropic="api_error"),
+    errors.Failed: _INTERNAL,
+    errors.EngineError: _UPSTREAM,
+    errors.WorkerLost: _UPSTREAM,
+    errors.StreamBroken: _UPSTREAM,
+    errors.DeadlineExceeded: _LATE,
+}
+
+
+def row_of(error: PenstockError) -> Row:
+    """Return the table's line for this error; a class of its own without a line takes its parent's."""
+    return next(TABLE[kind] for kind in type(error).__mro__ if kind in TABLE)
+
+
+def retry_after_s(error: PenstockError) -> int | None:
+    """Return whole seconds for ``Retry-After``, rounded up, at least one; None where nobody knows."""
+    seconds = error.retry_after_s
+    return None if seconds is None or not math.isfinite(seconds) else max(1, math.ceil(seconds))
+
+
+def body_of(error: PenstockError, request_id: RequestId, api: Api | None = None) -> dict[str, object]:
+    """Return the error as the API at hand spells it."""
+    row = row_of(error)
+    fields: dict[str, object] = {
+        "message": error.message,
+        "type": row.anthropic if api is Api.MESSAGES else row.type,
+        "code": error.code,
+        "param": error.param,
+        "request_id": request_id,
+        "retryable": row.retryable,
+        "retry_after": retry_after_s(error),
+    }
+    if api is Api.MESSAGES:
+        return {"type": "error", "error": fields, "request_id": request_id}
+    return {"error": fields}
+
+
+def response_of(error: PenstockError, request_id: RequestId, api: Api | None = None) -> tuple[int, Headers, bytes]:
+    """Return status, headers and body of a refusal, where no byte of an answer was sent yet."""
+    row = row_of(error)
+    body = msgspec.json.encode(body_of(error, request_id, api))
+    headers = [JSON, (b"content-length", b"%d" % len(body))]
+    wait = retry_after_s(error)
+    if wait is not None:
+        headers.append((b"retry-after", b"%d" % wait))
+    headers.append((b"x-should-retry", b"true" if row.retryable else b"false"))  # the official SDKs obey this one
+    if row.status == 401:  # noqa: PLR2004  RFC 9110 wants the challenge with this status
+        headers.append((b"www-authenticate", b"Bearer"))
+    return row.status, headers, body
+
+
+def in_band(error: PenstockError, request_id: RequestId, api: Api = Api.CHAT) -> bytes:
+    """Return the event that ends a stream which has begun: after the first byte there is no status any more.
+
+    OpenAI's chat streams carry data alone: SDKs raise on a ``data:`` with an ``error``. Responses and messages
+    streams name their events.
+    """
+    if api is Api.RESPONSES:
+        flat = {"type": "error", **_error_fields(error, request_id)}
+        return b"event: error\ndata: " + msgspec.json.encode(flat) + b"\n\n"
+    event = b"event: error\n" if api is Api.MESSAGES else b""
+    return event + b"data: " + msgspec.json.encode(body_of(error, request_id, api)) + b"\n\n"
+
+
+def _error_fields(error: PenstockError, request_id: RequestId) -> dict[str, object]:
+    fields = body_of(error, request_id)["error"]
+    assert isinstance(fields, dict)  # noqa: S101  made two functions above
+    return {name: value for name, value in fields.items() if name != "type"}
