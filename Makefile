@@ -5,7 +5,8 @@ SHELL := bash
 MAKEFLAGS += --no-print-directory
 
 BIN := .venv/bin
-LOCKS := $(addprefix requirements/,core.lock worker-cpu.lock dev.lock)
+LISTS := core worker-cpu dev
+LOCKS := $(LISTS:%=requirements/%.lock)
 # The locked CPU build of torch is a wheel for CPython 3.11, so the environment has to be 3.11 too.
 PYTHON ?= $(firstword $(foreach p,python3.11 python3 python,$(shell \
 	$(p) -c 'import sys; sys.version_info[:2] == (3, 11) and print("$(p)")' 2>/dev/null)))
@@ -21,14 +22,7 @@ setup: .venv/READY ## Make .venv from the hashed locks (once; again when a lock 
 .venv/READY: $(LOCKS)
 	@[ -n "$(PYTHON)" ] || { echo "setup: Python 3.11 is needed (the locked CPU build of torch is for it)." \
 		"Install python3.11 with its venv module, or name it: make setup PYTHON=/path/to/python3.11"; exit 1; }
-	@echo "[1/3] an environment of $$($(PYTHON) --version) in .venv"
-	@$(PYTHON) -m venv .venv
-	@echo "[2/3] $$(cat $(LOCKS) | grep -E '^[a-z]' | sort -u | wc -l) packages, each checked against its hash"
-	@$(BIN)/pip install --disable-pip-version-check --no-deps --require-hashes $(addprefix -r ,$(LOCKS)) || { \
-		echo "setup: if torch==2.13.0+cpu was not found: add PyTorch's CPU wheel index with PIP_EXTRA_INDEX_URL," \
-		"or a folder that holds the wheel with PIP_FIND_LINKS"; exit 1; }
-	@echo "[3/3] penstock itself, editable"
-	@$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@requirements/install $(PYTHON) $(LISTS)
 	@touch $@
 
 models: setup ## Fetch, convert and sign the demo models (once)
