@@ -11,48 +11,8 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from penstock.domain.clock import Clock
-from penstock.domain.ids import VersionId, WorkerId
-from penstock.domain.model import ModelVersion
-from penstock.domain.table import Route, RoutingTable, validate
-from penstock.domain.worker import WorkerReport
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Deployment:
-    """How many workers of a version there should be."""
-
-    version: VersionId
-    replicas: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Catalogue:
-    """What exists: versions, aliases, and what of it should run."""
-
-    versions: tuple[ModelVersion, ...]
-    routes: tuple[Route, ...]
-    deployments: tuple[Deployment, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Seen:
-    """A worker's last heartbeat and when it came (Unix seconds)."""
-
-    report: WorkerReport
-    at: float
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FleetPlan:
-    """What to change: versions to start a worker of (repeated per worker), workers to drain."""
-
-    start: tuple[VersionId, ...] = ()
-    drain: tuple[WorkerId, ...] = ()
-
-    @property
-    def is_empty(self) -> bool:
-        """True where nothing is to be done."""
-        return not self.start and not self.drain
+from penstock.domain.fleet import Catalogue, FleetPlan, FleetView, Seen
+from penstock.domain.table import RoutingTable, validate
 
 
 class RegistryReader(Protocol):
@@ -74,8 +34,8 @@ class WorkerLeases(Protocol):
 class Fleet(Protocol):
     """Starts and stops worker processes (local supervisor, Kubernetes)."""
 
-    async def running(self) -> Sequence[tuple[WorkerId, VersionId]]:
-        """Workers whose process exists, whether they report or not."""
+    async def view(self) -> FleetView:
+        """Workers whose process exists, whether they report or not, and those that died lately."""
         ...
 
     async def apply(self, plan: FleetPlan) -> None:
@@ -104,17 +64,17 @@ class Loop:
     leases: WorkerLeases
     fleet: Fleet
     tables: TablePublisher
-    plan: Callable[[Catalogue, Sequence[Seen], Sequence[tuple[WorkerId, VersionId]], float], FleetPlan]
+    plan: Callable[[Catalogue, Sequence[Seen], FleetView, float], FleetPlan]
     build: Callable[[Catalogue, Sequence[Seen], RoutingTable, float], RoutingTable]
 
     async def tick(self) -> RoutingTable:
         """Run one tick and return the table in force after it."""
         catalogue = await self.registry.catalogue()
         seen = await self.leases.seen()
-        running = await self.fleet.running()
+        view = await self.fleet.view()
         now = self.clock.now()
 
-        plan = self.plan(catalogue, seen, running, now)
+        plan = self.plan(catalogue, seen, view, now)
         if not plan.is_empty:
             await self.fleet.apply(plan)
 

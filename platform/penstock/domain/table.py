@@ -17,7 +17,7 @@ WEIGHT_TOTAL = 10_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerEntry:
-    """A worker as the gateways see it."""
+    """A worker as the gateways see it; without address while it starts (its ``ready_in_s`` is what matters then)."""
 
     id: WorkerId
     url: str
@@ -107,5 +107,6 @@ def _validate_version(version: VersionEntry) -> None:
     if version.max_model_len <= 0 or version.block_size <= 0:
         raise TableRefused(f"{version.id} has no context length or block size")
     for worker in version.workers:
-        if not worker.url.startswith(("http://", "https://")):
+        has_address = worker.url.startswith(("http://", "https://"))
+        if not has_address and (worker.url or worker.state.serves):
             raise TableRefused(f"worker {worker.id} has no address")

@@ -63,6 +63,14 @@ class ApiKey:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class KeyRing:
+    """Every stored key and tenant at one moment: what a gateway needs to tell who calls."""
+
+    keys: tuple[ApiKey, ...] = ()
+    tenants: tuple[Tenant, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Principal:
     """Who a request comes from; built from the credential only (A4)."""
 

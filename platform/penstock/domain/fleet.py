@@ -1,0 +1,82 @@
+"""What the decision corridor exchanges: what should run, what was seen running, what to change."""
+
+from dataclasses import dataclass
+
+from penstock.domain.ids import VersionId, WorkerId
+from penstock.domain.model import ModelVersion
+from penstock.domain.table import Route
+from penstock.domain.worker import WorkerReport
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Deployment:
+    """How many workers of a version there should be, and which of them an operator wants replaced.
+
+    Workers started before ``renew_before`` (Unix seconds) and those named in ``renew`` are replaced one at a time.
+    """
+
+    version: VersionId
+    replicas: int
+    renew_before: float = 0.0
+    renew: tuple[WorkerId, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Catalogue:
+    """What exists: versions, aliases, and what of it should run."""
+
+    versions: tuple[ModelVersion, ...] = ()
+    routes: tuple[Route, ...] = ()
+    deployments: tuple[Deployment, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Seen:
+    """A worker's last heartbeat and when it came (Unix seconds)."""
+
+    report: WorkerReport
+    at: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Running:
+    """A worker whose process exists; ``draining`` once it was told to go. ``started_at`` is Unix seconds."""
+
+    worker: WorkerId
+    version: VersionId
+    started_at: float
+    draining: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Death:
+    """A worker whose process ended without having been told to, and when that was noticed (Unix seconds)."""
+
+    worker: WorkerId
+    version: VersionId
+    at: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FleetView:
+    """What the host of the workers sees.
+
+    ``since`` is when this controller began to listen (Unix seconds): earlier silence is held against nobody.
+    """
+
+    running: tuple[Running, ...] = ()
+    deaths: tuple[Death, ...] = ()
+    since: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FleetPlan:
+    """What to change: versions to start a worker of (repeated per worker), workers to drain."""
+
+    start: tuple[VersionId, ...] = ()
+    drain: tuple[WorkerId, ...] = ()
+
+    @property
+    def is_empty(self) -> bool:
+        """True where nothing is to be done."""
+        return not self.start and not self.drain
