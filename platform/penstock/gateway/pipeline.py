@@ -52,6 +52,7 @@ class Call:
     principal: Principal
     timings: Timings
     version: VersionEntry | None = None
+    prepared: Prepared | None = None
     worker: WorkerEntry | None = None
     attempts: int = 0
 
@@ -92,10 +93,30 @@ class Reply(Protocol):
         """End the body."""
         ...
 
+    def abort(self) -> None:
+        """Drop the connection: the reader takes nothing, so nothing can be said to it."""
+        ...
+
     def watch(
         self, *, on_gone: Callable[[], None], on_pause: Callable[[], None], on_resume: Callable[[], None]
     ) -> None:
         """Be told when the client leaves, when its buffer is full (bounded), and when it has room again."""
+        ...
+
+
+class Source(Protocol):
+    """Where an answer comes from, as the relay holds it: the dispatcher's present attempt."""
+
+    def pause(self) -> None:
+        """Stop reading: TCP carries the client's slowness to the engine."""
+        ...
+
+    def resume(self) -> None:
+        """Read again."""
+        ...
+
+    def abort(self, error: PenstockError) -> None:
+        """Close the worker's connection; a dispatcher still waiting for the answer raises ``error``."""
         ...
 
 
@@ -104,6 +125,10 @@ class Relay(Protocol):
 
     The three callbacks run in the event loop without a task switch: that is what a streamed token costs.
     """
+
+    def attach(self, source: Source) -> None:
+        """An attempt begins: the answer will come from ``source``, from its head on."""
+        ...
 
     def on_head(self, status: int, headers: list[tuple[bytes, bytes]]) -> None:
         """The worker's status line and headers came."""
@@ -217,6 +242,7 @@ class Pipeline:
         try:
             call.version = self.resolver.resolve(call.request, call.principal)
             prepared = await self.preprocessor.prepare(call.request, call.version, call.principal)
+            call.prepared = prepared
             call.timings.mark(Stage.PREPROCESS)
             lease = self.admission.admit(call, prepared)
             call.timings.mark(Stage.ADMISSION)

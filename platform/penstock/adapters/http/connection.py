@@ -1,0 +1,247 @@
+"""One connection to a worker, and one request on it.
+
+Bytes go from the socket through the parser into the receiver's callbacks inside one turn of the event loop:
+no queue, no task switch, no copy. That is what makes a streamed token cost microseconds.
+It must not know what the bytes mean.
+"""
+
+import asyncio
+from collections.abc import Callable
+from typing import Protocol, cast
+
+import httptools
+
+_FIRST_FINAL_STATUS = 200
+"""Statuses below it are interim (RFC 9110, section 15.2): the real answer follows."""
+
+
+class Receiver(Protocol):
+    """Who takes an answer; the callbacks run in the event loop and must not block."""
+
+    def on_head(self, status: int, headers: list[tuple[bytes, bytes]]) -> None:
+        """Status and headers came; names as the worker spelt them."""
+        ...
+
+    def on_body(self, data: bytes) -> None:
+        """A piece of the body came."""
+        ...
+
+    def on_end(self, error: BaseException | None) -> None:
+        """The answer is complete (None) or broke off; called once, and not after ``abort``."""
+        ...
+
+
+class Exchange:
+    """One request and its answer. Stays valid, and harmless, after the connection has gone on to the next."""
+
+    __slots__ = ("aborted", "answered", "connection", "receiver", "request", "reused")
+
+    def __init__(self, receiver: Receiver, request: bytes) -> None:
+        """Keep ``request`` until the first byte of an answer: a stale connection means sending it again."""
+        self.receiver = receiver
+        self.request = request
+        self.connection: Connection | None = None
+        self.reused = False
+        self.answered = False
+        self.aborted = False
+
+    def hand_over(self, receiver: Receiver) -> None:
+        """Let another receiver take the rest of the answer."""
+        self.receiver = receiver
+
+    def pause(self) -> None:
+        """Stop reading: the worker's send buffer fills, and it waits."""
+        if self.connection is not None:
+            self.connection.pause()
+
+    def resume(self) -> None:
+        """Read again."""
+        if self.connection is not None:
+            self.connection.resume()
+
+    def abort(self) -> None:
+        """Close the connection at once: the engine sees a disconnect and frees the request. No callback follows."""
+        self.aborted = True
+        if self.connection is not None:
+            self.connection.abort()
+
+
+class Connection(asyncio.Protocol):
+    """One socket: runs exchanges one after another."""
+
+    __slots__ = (
+        "_complete",
+        "_headers",
+        "_keep_alive",
+        "_on_free",
+        "_on_stale",
+        "_parser",
+        "_paused",
+        "_transport",
+        "exchange",
+        "idle_since",
+        "opened_at",
+    )
+
+    def __init__(self, on_free: Callable[["Connection"], None], on_stale: Callable[[Exchange], None]) -> None:
+        """``on_free``: it may be used again, or has closed. ``on_stale``: it died unused; send this again."""
+        self._on_free = on_free
+        self._on_stale = on_stale
+        self._transport: asyncio.Transport | None = None
+        self._parser: httptools.HttpResponseParser | None = httptools.HttpResponseParser(self)
+        self._headers: list[tuple[bytes, bytes]] = []
+        self._complete = False
+        self._keep_alive = True
+        self._paused = False
+        self.exchange: Exchange | None = None
+        self.opened_at = 0.0
+        self.idle_since = 0.0
+
+    # -- for the pool ------------------------------------------------------------------
+
+    @property
+    def usable(self) -> bool:
+        """True where another exchange may run on it."""
+        return self._keep_alive and self._transport is not None and not self._transport.is_closing()
+
+    def run(self, exchange: Exchange) -> None:
+        """Send the request; the answer goes to the exchange's receiver."""
+        self.exchange = exchange
+        exchange.connection = self
+        self._complete = False
+        if self._transport is not None:
+            self._transport.write(exchange.request)
+
+    def close(self) -> None:
+        """Close an idle connection."""
+        if self._transport is not None:
+            self._transport.close()
+
+    # -- for the exchange --------------------------------------------------------------
+
+    def pause(self) -> None:
+        """Stop reading from the socket."""
+        if not self._paused and self._transport is not None and not self._transport.is_closing():
+            self._paused = True
+            self._transport.pause_reading()
+
+    def resume(self) -> None:
+        """Read from the socket again."""
+        if self._paused and self._transport is not None and not self._transport.is_closing():
+            self._transport.resume_reading()
+        self._paused = False
+
+    def abort(self) -> None:
+        """Drop the socket without a word; nobody hears of it."""
+        self._detach()
+        self._keep_alive = False
+        if self._transport is not None:
+            self._transport.abort()
+
+    # -- asyncio's callbacks -----------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Keep the transport."""
+        self._transport = cast("asyncio.Transport", transport)
+
+    def data_received(self, data: bytes) -> None:
+        """Feed the parser, which calls back into this object."""
+        exchange = self.exchange
+        if exchange is None or self._parser is None:
+            # Nobody asked: whatever a worker says unasked must never become the next caller's answer.
+            self._keep_alive = False
+            self.close()
+            return
+        if not exchange.answered:
+            exchange.answered = True
+            exchange.request = b""
+        try:
+            self._parser.feed_data(data)
+        except (httptools.HttpParserError, httptools.HttpParserUpgrade) as error:
+            self._keep_alive = False
+            if not self._complete:
+                self._break(error.__context__ or error)
+        if self._complete:
+            self._finish()
+
+    def eof_received(self) -> bool:
+        """Close our half too."""
+        return False
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """End the exchange under way, if any."""
+        exchange = self._detach()
+        ends_with_socket = exc is None and exchange is not None and self._reads_until_close()
+        self._transport = self._parser = None
+        self._keep_alive = False
+        self._on_free(self)
+        if exchange is None:
+            return
+        if exchange.reused and not exchange.answered:
+            self._on_stale(exchange)
+        elif ends_with_socket:
+            exchange.receiver.on_end(None)
+        else:
+            exchange.receiver.on_end(exc or ConnectionResetError("the worker closed the connection early"))
+
+    # -- the parser's callbacks --------------------------------------------------------
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """Collect."""
+        self._headers.append((name, value))
+
+    def on_headers_complete(self) -> None:
+        """Pass the head on, unless it is an interim one."""
+        if self._parser is None or self.exchange is None:
+            return
+        status = self._parser.get_status_code()
+        if status >= _FIRST_FINAL_STATUS:
+            self.exchange.receiver.on_head(status, self._headers)
+
+    def on_body(self, data: bytes) -> None:
+        """Pass the piece on."""
+        if self.exchange is not None:
+            self.exchange.receiver.on_body(data)
+
+    def on_message_complete(self) -> None:
+        """Note the end; it is acted on when the parser has returned, for the receiver may send again at once."""
+        if self._parser is None:
+            return
+        if self._parser.get_status_code() < _FIRST_FINAL_STATUS:
+            self._headers = []
+            return
+        self._complete = True
+        self._keep_alive = self._keep_alive and bool(self._parser.should_keep_alive())
+
+    # -- ends --------------------------------------------------------------------------
+
+    def _detach(self) -> Exchange | None:
+        exchange, self.exchange = self.exchange, None
+        if exchange is not None:
+            exchange.connection = None
+        return exchange
+
+    def _finish(self) -> None:
+        exchange = self._detach()
+        self.resume()
+        self._headers = []
+        if self._keep_alive:
+            self._on_free(self)
+        else:
+            self.close()
+        if exchange is not None:
+            exchange.receiver.on_end(None)
+
+    def _break(self, error: BaseException) -> None:
+        exchange = self._detach()
+        if self._transport is not None:
+            self._transport.abort()
+        if exchange is not None:
+            exchange.receiver.on_end(error)
+
+    def _reads_until_close(self) -> bool:
+        """Tell whether the answer is one that only the end of the connection ends (RFC 9112, section 6.3)."""
+        if not self._headers or self._complete:
+            return False
+        framed = {b"content-length", b"transfer-encoding"}
+        return not any(name.lower() in framed for name, _ in self._headers)

@@ -1,0 +1,408 @@
+"""A fast stand-in for an engine behind its gate: enough of vLLM's wire to drive a gateway at full speed.
+
+In process: ``async with StubEngine() as stub: stub.url``. As a process: ``python stub_engine.py --port 0`` prints
+``{"url": ...}`` and is steered over HTTP: ``POST /stub/behave`` with a ``Behaviour`` as JSON, ``GET /stub/stats``.
+It stands alone (imports nothing of penstock), for the benchmark uses it too.
+"""
+
+import argparse
+import asyncio
+import contextlib
+import os
+import signal
+import sys
+from dataclasses import asdict, dataclass, field
+from typing import Any, Literal, Self, cast
+
+import httptools
+import msgspec
+
+Mode = Literal[
+    "ok",
+    "die_before_token",  # head sent, then the connection breaks
+    "die_after_token",
+    "reset",  # the connection breaks before any byte
+    "freeze",  # takes the request, never answers
+    "freeze_after_token",
+    "refuse",  # the gate's answer: 503 with x-penstock-refused
+    "error",  # a status of its own with the engine's error shape
+    "error_in_stream",  # 200, then an error as the first event
+]
+
+
+@dataclass(kw_only=True)
+class Behaviour:
+    """What to do with the next requests; ``times`` 0 means until told otherwise."""
+
+    mode: Mode = "ok"
+    times: int = 0
+    step_ms: float = 0.0
+    """Time between tokens; 0 writes one token a turn of the event loop."""
+    delay_ms: float = 0.0
+    """Time to the first token (or to a unary answer)."""
+    after_tokens: int = 1
+    status: int = 500
+    reason: str = "draining"
+    load: str = "1,0,64,0.1"
+    pieces: int = 1
+    """Write events in so many pieces (1: whole)."""
+
+
+@dataclass(kw_only=True)
+class Stats:
+    """What it saw."""
+
+    requests: int = 0
+    running: int = 0
+    finished: int = 0
+    aborted: int = 0
+    tokens: int = 0
+    connections: int = 0
+    last_body: dict[str, Any] = field(default_factory=dict)
+    last_headers: dict[str, str] = field(default_factory=dict)
+
+
+class StubEngine:
+    """A listening stub."""
+
+    def __init__(self, behaviour: Behaviour | None = None, *, worker: str = "w-stub", prompt_tokens: int = 11) -> None:
+        """Answer as ``behaviour`` says, with this many prompt tokens in every usage."""
+        self.behaviour = behaviour or Behaviour()
+        self.worker = worker
+        self.prompt_tokens = prompt_tokens
+        self.stats = Stats()
+        self.url = ""
+        self._server: asyncio.Server | None = None
+        self._connections: set[_Connection] = set()
+
+    async def start(self, port: int = 0, host: str = "127.0.0.1") -> None:
+        """Listen."""
+        loop = asyncio.get_running_loop()
+        self._server = await loop.create_server(lambda: _Connection(self), host, port, backlog=1024)
+        self.url = f"http://{host}:{self._server.sockets[0].getsockname()[1]}"
+
+    async def stop(self) -> None:
+        """Close everything."""
+        if self._server is not None:
+            self._server.close()
+        for connection in list(self._connections):
+            connection.die()
+        await asyncio.sleep(0)
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.stop()
+
+    def close_idle(self) -> None:
+        """Close the connections that wait for a request, as a keep-alive timeout does."""
+        for connection in list(self._connections):
+            if connection.is_idle:
+                connection.die(gently=True)
+
+    def take(self) -> Behaviour:
+        """Return the behaviour of the next request."""
+        behaviour = self.behaviour
+        if behaviour.times and behaviour.mode != "ok":
+            behaviour.times -= 1
+            if behaviour.times == 0:
+                self.behaviour = Behaviour(step_ms=behaviour.step_ms, delay_ms=behaviour.delay_ms, load=behaviour.load)
+        return behaviour
+
+
+_TOKEN = b" the"
+
+
+def _chunk(data: bytes) -> bytes:
+    return b"%x\r\n%b\r\n" % (len(data), data)
+
+
+def _events(path: str, model: str) -> tuple[bytes, bytes, bytes]:
+    """Return the first event, a token's event, and the finishing event of a stream."""
+    head = b'data: {"id":"stub-1","object":"o","created":1,"model":"%b","choices":[{"index":0,' % model.encode()
+    if path.endswith("chat/completions"):
+        first = head + b'"delta":{"role":"assistant","content":""},"logprobs":null,"finish_reason":null}]}\n\n'
+        token = head + b'"delta":{"content":"' + _TOKEN + b'"},"logprobs":null,"finish_reason":null}]}\n\n'
+        last = head + b'"delta":{"content":"' + _TOKEN + b'"},"logprobs":null,"finish_reason":"length"}]}\n\n'
+        return first, token, last
+    token = head + b'"text":"' + _TOKEN + b'","logprobs":null,"finish_reason":null}]}\n\n'
+    return b"", token, token.replace(b'"finish_reason":null', b'"finish_reason":"length"')
+
+
+class _Connection(asyncio.Protocol):
+    """One client connection: one request after another."""
+
+    def __init__(self, stub: StubEngine) -> None:
+        self.stub = stub
+        self.transport: asyncio.Transport | None = None
+        self.parser = httptools.HttpRequestParser(self)
+        self.url = b""
+        self.headers: list[tuple[bytes, bytes]] = []
+        self.body = b""
+        self.is_idle = True
+        self.paused = False
+        self.timer: asyncio.TimerHandle | asyncio.Handle | None = None
+        self.left = 0
+        self.sent = 0
+        self.pending: list[bytes] = []
+        self.include_usage = False
+
+    # -- asyncio -----------------------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.transport = cast("asyncio.Transport", transport)
+        self.stub._connections.add(self)
+        self.stub.stats.connections += 1
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.stub._connections.discard(self)
+        if not self.is_idle:
+            self._over(aborted=True)
+        self.transport = None
+
+    def pause_writing(self) -> None:
+        self.paused = True
+
+    def resume_writing(self) -> None:
+        self.paused = False
+
+    def data_received(self, data: bytes) -> None:
+        self.parser.feed_data(data)
+
+    def die(self, *, gently: bool = False) -> None:
+        if self.transport is not None:
+            if gently:
+                self.transport.close()
+            else:
+                self.transport.abort()
+
+    # -- httptools ---------------------------------------------------------------------
+
+    def on_message_begin(self) -> None:
+        self.url, self.headers, self.body = b"", [], b""
+
+    def on_url(self, url: bytes) -> None:
+        self.url += url
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        self.headers.append((name, value))
+
+    def on_body(self, data: bytes) -> None:
+        self.body += data
+
+    def on_message_complete(self) -> None:
+        path = self.url.decode()
+        if path.startswith("/stub/") or path in ("/health", "/penstock/load"):
+            self._control(path)
+            return
+        stub, stats = self.stub, self.stub.stats
+        self.is_idle = False
+        stats.requests += 1
+        stats.running += 1
+        body = msgspec.json.decode(self.body)
+        stats.last_body, stats.last_headers = body, {k.decode().lower(): v.decode() for k, v in self.headers}
+        behaviour = stub.take()
+        if behaviour.mode == "freeze":
+            return
+        if behaviour.mode == "reset":
+            self.die()
+            return
+        if behaviour.delay_ms:
+            loop = asyncio.get_running_loop()
+            self.timer = loop.call_later(behaviour.delay_ms / 1e3, self._answer, path, body, behaviour)
+        else:
+            self._answer(path, body, behaviour)
+
+    # -- answers -----------------------------------------------------------------------
+
+    def _answer(self, path: str, body: dict[str, Any], behaviour: Behaviour) -> None:
+        self.timer = None
+        if behaviour.mode == "refuse":
+            self._unary(
+                503, b'{"error":"refused"}', behaviour, extra=b"x-penstock-refused: %b\r\n" % behaviour.reason.encode()
+            )
+        elif behaviour.mode == "error":
+            message = f"stub says {behaviour.status}"
+            error = {"error": {"message": message, "type": "StubError", "param": "messages", "code": behaviour.status}}
+            self._unary(behaviour.status, msgspec.json.encode(error), behaviour)
+        elif body.get("stream"):
+            self._stream(path, body, behaviour)
+        elif behaviour.mode == "die_before_token":
+            self._write(self._head(200, b"content-type: application/json\r\ncontent-length: 1000\r\n", behaviour))
+            self.die(gently=True)
+        else:
+            self._unary(200, self._complete(path, body), behaviour)
+
+    def _head(self, status: int, headers: bytes, behaviour: Behaviour) -> bytes:
+        return b"HTTP/1.1 %d Stub\r\n%bx-penstock-load: %b\r\nx-penstock-worker: %b\r\n\r\n" % (
+            status,
+            headers,
+            behaviour.load.encode(),
+            self.stub.worker.encode(),
+        )
+
+    def _unary(self, status: int, body: bytes, behaviour: Behaviour, extra: bytes = b"") -> None:
+        head = b"content-type: application/json\r\ncontent-length: %d\r\n%b" % (len(body), extra)
+        self._write(self._head(status, head, behaviour) + body)
+        self._over()
+
+    def _complete(self, path: str, body: dict[str, Any]) -> bytes:
+        count = _max_tokens(body)
+        usage = (
+            b'"usage":{"prompt_tokens":%d,"total_tokens":%d,"completion_tokens":%d,"prompt_tokens_details":null}'
+            % (
+                self.stub.prompt_tokens,
+                self.stub.prompt_tokens + count,
+                count,
+            )
+        )
+        self.stub.stats.tokens += count
+        model = str(body.get("model")).encode()
+        if path.endswith("embeddings"):
+            return (
+                b'{"id":"stub-1","object":"list","model":"%b","data":[{"index":0,"object":"embedding","embedding":[0.1,0.2]}],%b}'
+                % (model, usage)
+            )
+        text = _TOKEN * count
+        choice = (
+            b'"message":{"role":"assistant","content":"%b"}' if path.endswith("chat/completions") else b'"text":"%b"'
+        )
+        return (
+            b'{"id":"stub-1","object":"o","created":1,"model":"%b","choices":[{"index":0,%b,"finish_reason":"length"}],%b}'
+            % (
+                model,
+                choice % text,
+                usage,
+            )
+        )
+
+    def _stream(self, path: str, body: dict[str, Any], behaviour: Behaviour) -> None:
+        head = b"content-type: text/event-stream; charset=utf-8\r\ntransfer-encoding: chunked\r\n"
+        self._write(self._head(200, head, behaviour))
+        if behaviour.mode == "die_before_token":
+            self.die(gently=True)
+            return
+        if behaviour.mode == "error_in_stream":
+            self._write(
+                _chunk(b'data: {"error":{"message":"stub","type":"BadRequestError","param":null,"code":400}}\n\n')
+            )
+            self._write(_chunk(b"data: [DONE]\n\n") + b"0\r\n\r\n")
+            self._over()
+            return
+        self.left = _max_tokens(body)
+        self.sent = 0
+        self.include_usage = bool((body.get("stream_options") or {}).get("include_usage"))
+        first, token, last = _events(path, str(body.get("model")))
+        if first:
+            self._write(_chunk(first))
+        self._step(_chunk(token) if behaviour.pieces == 1 else b"", token, last, behaviour)
+
+    def _step(self, ready: bytes, token: bytes, last: bytes, behaviour: Behaviour) -> None:
+        """Write one token and arrange for the next."""
+        if self.transport is None:
+            return
+        loop = asyncio.get_running_loop()
+        if self.paused:
+            self.timer = loop.call_later(0.01, self._step, ready, token, last, behaviour)
+            return
+        if behaviour.mode != "ok" and self.sent >= behaviour.after_tokens:
+            if behaviour.mode == "die_after_token":
+                self.die(gently=True)
+            return
+        self.left -= 1
+        self.sent += 1
+        self.stub.stats.tokens += 1
+        if self.left <= 0:
+            self._last(last)
+            return
+        if ready:
+            self.transport.write(ready)
+        else:
+            size = max(1, len(token) // behaviour.pieces)
+            for at in range(0, len(token), size):
+                self.transport.write(_chunk(token[at : at + size]))
+        if behaviour.step_ms:
+            self.timer = loop.call_later(behaviour.step_ms / 1e3, self._step, ready, token, last, behaviour)
+        else:
+            self.timer = loop.call_soon(self._step, ready, token, last, behaviour)
+
+    def _last(self, event: bytes) -> None:
+        out = _chunk(event)
+        if self.include_usage:
+            usage = b'data: {"id":"stub-1","object":"o","created":1,"model":"m","choices":[],"usage":{"prompt_tokens":%d,"total_tokens":%d,"completion_tokens":%d}}\n\n'
+            out += _chunk(usage % (self.stub.prompt_tokens, self.stub.prompt_tokens + self.sent, self.sent))
+        self._write(out + _chunk(b"data: [DONE]\n\n") + b"0\r\n\r\n")
+        self._over()
+
+    def _write(self, data: bytes) -> None:
+        if self.transport is not None:
+            self.transport.write(data)
+
+    def _over(self, *, aborted: bool = False) -> None:
+        if self.timer is not None:
+            self.timer.cancel()
+            self.timer = None
+        self.is_idle = True
+        stats = self.stub.stats
+        stats.running -= 1
+        if aborted:
+            stats.aborted += 1
+        else:
+            stats.finished += 1
+
+    # -- control -----------------------------------------------------------------------
+
+    def _control(self, path: str) -> None:
+        stub = self.stub
+        if path == "/stub/behave":
+            stub.behaviour = msgspec.json.decode(self.body, type=Behaviour)
+            answer = b"{}"
+        elif path == "/penstock/load":
+            answer = b'{"running":%d,"waiting":0,"queued_tokens":0,"kv_used_ratio":0.0}' % stub.stats.running
+        else:
+            answer = msgspec.json.encode(asdict(stub.stats))
+        head = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: %d\r\n\r\n" % len(answer)
+        self._write(head + answer)
+
+
+def _max_tokens(body: dict[str, Any]) -> int:
+    for name in ("max_completion_tokens", "max_tokens", "max_output_tokens"):
+        if isinstance(body.get(name), int):
+            return max(1, cast("int", body[name]))
+    return 16
+
+
+async def _main(arguments: argparse.Namespace) -> None:
+    behaviour = Behaviour(step_ms=arguments.step_ms, delay_ms=arguments.delay_ms)
+    stub = StubEngine(behaviour, worker=arguments.worker)
+    await stub.start(arguments.port)
+    sys.stdout.write(msgspec.json.encode({"url": stub.url, "pid": os.getpid()}).decode() + "\n")
+    sys.stdout.flush()
+    stopped = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for sign in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(sign, stopped.set)
+    await stopped.wait()
+    await stub.stop()
+
+
+def main() -> None:
+    """Run as a process."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--port", type=int, default=0)
+    parser.add_argument("--worker", default="w-stub")
+    parser.add_argument("--step-ms", type=float, default=0.0)
+    parser.add_argument("--delay-ms", type=float, default=0.0)
+    arguments = parser.parse_args()
+    runner: Any = asyncio.run
+    with contextlib.suppress(ImportError):
+        import uvloop
+
+        runner = uvloop.run
+    runner(_main(arguments))
+
+
+if __name__ == "__main__":
+    main()
