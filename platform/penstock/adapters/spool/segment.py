@@ -1,0 +1,85 @@
+"""One spool file: JSON lines of openings, progress and closed rows, written by one process.
+
+A line is written whole by one ``write``; a torn last line (full disk, lost node) is ignored when read.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import msgspec
+
+from penstock.domain.ids import RequestId
+from penstock.domain.ledger import LedgerRow, Opening, close
+from penstock.domain.outcome import Outcome
+from penstock.domain.tokens import Usage
+
+
+class Progress(msgspec.Struct, tag="progress", frozen=True):
+    """Tokens delivered so far, by request; only those that changed."""
+
+    at: float
+    tokens: dict[RequestId, int]
+
+
+class Opened(msgspec.Struct, tag="opened", frozen=True):
+    """A request started."""
+
+    opening: Opening
+
+
+class Closed(msgspec.Struct, tag="closed", frozen=True):
+    """A request ended."""
+
+    row: LedgerRow
+
+
+Line = Opened | Progress | Closed
+_decoder = msgspec.json.Decoder(Line)
+encode = msgspec.json.Encoder().encode
+
+
+@dataclass(slots=True)
+class History:
+    """What some segments of one process say, read in order."""
+
+    open: dict[RequestId, Opening] = field(default_factory=dict)
+    tokens: dict[RequestId, int] = field(default_factory=dict)
+    last_seen: float = 0.0
+    rows: list[LedgerRow] = field(default_factory=list)
+
+    def read(self, path: Path) -> None:
+        """Add one segment."""
+        for line in _lines(path):
+            match line:
+                case Opened(opening=opening):
+                    self.open[opening.request] = opening
+                    self.last_seen = max(self.last_seen, opening.opened_at)
+                case Progress(at=at, tokens=tokens):
+                    self.tokens.update(tokens)
+                    self.last_seen = max(self.last_seen, at)
+                case Closed(row=row):
+                    self.open.pop(row.request, None)
+                    self.rows.append(row)
+                    self.last_seen = max(self.last_seen, row.closed_at)
+
+    def lost(self) -> list[LedgerRow]:
+        """Return rows for what was open when the process died: the prompt and the tokens it had passed on."""
+        return [
+            close(
+                opening,
+                Outcome.INTERNAL,
+                Usage(prompt_tokens=opening.prompt_tokens, output_tokens=self.tokens.get(request, 0), exact=False),
+                gpu_s=0.0,
+                now=self.last_seen,
+            )
+            for request, opening in self.open.items()
+        ]
+
+
+def _lines(path: Path) -> Iterator[Line]:
+    for raw in path.read_bytes().split(b"\n"):
+        try:
+            yield _decoder.decode(raw)
+        except msgspec.DecodeError:
+            continue

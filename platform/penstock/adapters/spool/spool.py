@@ -1,0 +1,156 @@
+"""The spool: a gateway appends here on the hot path; a loop carries whole segments to the ledger.
+
+Delivery is at least once and the ledger keeps one row per request, so together it is exactly once. A process that
+died leaves its segments behind; whoever starts next in the same home finishes them, open requests included.
+Plain ``write`` survives the death of the process; ``fsync`` once a second bounds what a lost node can take along.
+"""
+
+import errno
+import fcntl
+import os
+from pathlib import Path
+
+from penstock.adapters.spool.segment import Closed, History, Line, Opened, Progress, encode
+from penstock.domain.clock import Clock
+from penstock.domain.errors import StoreUnavailable
+from penstock.domain.ids import RequestId
+from penstock.domain.ledger import LedgerRow, LedgerSink, Opening
+
+SEGMENT_BYTES = 1 << 20
+BATCH_ROWS = 500
+
+
+class Spool:
+    """One process's spool in a folder that all gateways of a home share."""
+
+    def __init__(self, folder: Path, clock: Clock) -> None:
+        """Create the folder and the first segment; hold its lock for as long as this process lives."""
+        folder.mkdir(parents=True, exist_ok=True)
+        self._folder = folder
+        self._clock = clock
+        self._name = f"{int(clock.now() * 1e6):020d}-{os.getpid()}"
+        self._lock = _lock(folder / f"{self._name}.lock")
+        self._open: dict[RequestId, Opening] = {}
+        self._tokens: dict[RequestId, int] = {}
+        self._number = 0
+        self._fd = self._new_segment()
+        self._size = 0
+        self._backlog: list[Line] = []
+
+    @property
+    def is_full(self) -> bool:
+        """True while the disk refuses lines: new work must be refused, loudly."""
+        return bool(self._backlog)
+
+    def opened(self, opening: Opening) -> None:
+        """Note that a request starts, or raise ``StoreUnavailable`` where the disk takes no more."""
+        if self.is_full and not self._retry():
+            raise StoreUnavailable("the ledger spool is full; free disk space in the data folder")
+        if not self._write(Opened(opening)):
+            raise StoreUnavailable("the ledger spool is full; free disk space in the data folder")
+        self._open[opening.request] = opening
+
+    def delivered(self, request: RequestId, tokens: int) -> None:
+        """Remember how many tokens a stream has passed on; written by the next ``flush``."""
+        self._tokens[request] = tokens
+
+    def closed(self, row: LedgerRow) -> None:
+        """Note that a request ended. Where the disk is full the row waits in memory, and ``is_full`` says so."""
+        self._open.pop(row.request, None)
+        self._tokens.pop(row.request, None)
+        line = Closed(row)
+        if self.is_full or not self._write(line):
+            self._backlog.append(line)
+
+    def flush(self) -> None:
+        """Write progress, retry what the disk refused, sync; call it about once a second."""
+        self._retry()
+        if self._tokens:
+            self._write(Progress(self._clock.now(), dict(self._tokens)))
+            self._tokens.clear()
+        os.fsync(self._fd)
+
+    async def deliver(self, sink: LedgerSink) -> int:
+        """Carry sealed segments, and those of dead processes, to the ledger; return the rows delivered."""
+        if self._size and not self.is_full:
+            self._rotate()
+        rows = 0
+        for segment in sorted(self._folder.glob(f"{self._name}.*.jsonl"))[:-1]:
+            rows += await _carry([segment], sink, dead=False)
+        for name in sorted({p.name.split(".")[0] for p in self._folder.glob("*.lock")} - {self._name}):
+            rows += await self._finish(name, sink)
+        return rows
+
+    async def _finish(self, name: str, sink: LedgerSink) -> int:
+        """Deliver all of a dead process's segments; nothing where it lives or another one finishes it."""
+        lock = self._folder / f"{name}.lock"
+        try:
+            fd = _lock(lock)
+        except OSError:
+            return 0
+        try:
+            rows = await _carry(sorted(self._folder.glob(f"{name}.*.jsonl")), sink, dead=True)
+            lock.unlink(missing_ok=True)
+        finally:
+            os.close(fd)
+        return rows
+
+    def _write(self, line: Line) -> bool:
+        data = encode(line) + b"\n"
+        try:
+            written = os.write(self._fd, data)
+        except OSError as error:
+            if error.errno not in {errno.ENOSPC, errno.EDQUOT}:
+                raise
+            return False
+        self._size += written
+        if written < len(data):
+            os.ftruncate(self._fd, self._size - written)
+            self._size -= written
+            return False
+        if self._size >= SEGMENT_BYTES:
+            self._rotate()
+        return True
+
+    def _retry(self) -> bool:
+        while self._backlog and self._write(self._backlog[0]):
+            self._backlog.pop(0)
+        return not self._backlog
+
+    def _rotate(self) -> None:
+        """Seal the segment; what is still open is carried into the next, so that each tells the whole truth."""
+        os.fsync(self._fd)
+        os.close(self._fd)
+        self._fd = self._new_segment()
+        self._size = 0
+        for opening in self._open.values():
+            if not self._write(Opened(opening)):
+                self._backlog.append(Opened(opening))
+
+    def _new_segment(self) -> int:
+        self._number += 1
+        path = self._folder / f"{self._name}.{self._number:06d}.jsonl"
+        return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+
+
+async def _carry(segments: list[Path], sink: LedgerSink, *, dead: bool) -> int:
+    history = History()
+    for segment in segments:
+        history.read(segment)
+    rows = history.rows + (history.lost() if dead else [])
+    for start in range(0, len(rows), BATCH_ROWS):
+        await sink.append(rows[start : start + BATCH_ROWS])
+    for segment in segments:
+        segment.unlink()
+    return len(rows)
+
+
+def _lock(path: Path) -> int:
+    """Take the lock file, or raise ``OSError`` where a living process holds it; it frees itself with the process."""
+    fd = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(fd)
+        raise
+    return fd

@@ -1,0 +1,87 @@
+"""The usage ledger's nouns: one row per request, whatever became of it (B6).
+
+The ledger is append-only and the truth: counters and budgets can be rebuilt from it.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from penstock.domain.ids import KeyId, RequestId, TenantId, VersionId
+from penstock.domain.money import MicroUsd, Price
+from penstock.domain.outcome import Outcome
+from penstock.domain.tenant import Priority
+from penstock.domain.tokens import Usage
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Opening:
+    """What is known when a request starts; enough to write its row if nobody lives to tell the rest."""
+
+    request: RequestId
+    tenant: TenantId
+    key: KeyId
+    version: VersionId
+    digest: str
+    api: str
+    priority: Priority
+    prompt_tokens: int
+    price: Price
+    opened_at: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LedgerRow:
+    """One finished, failed or cancelled request. Times are Unix seconds, money micro-dollars.
+
+    ``exact`` is False where the engine's own token count never came; then the delivered tokens were counted.
+    """
+
+    request: RequestId
+    tenant: TenantId
+    key: KeyId
+    version: VersionId
+    digest: str
+    api: str
+    priority: Priority
+    outcome: Outcome
+    prompt_tokens: int
+    cached_tokens: int
+    output_tokens: int
+    exact: bool
+    gpu_s: float
+    cost: MicroUsd
+    opened_at: float
+    closed_at: float
+
+
+def close(opening: Opening, outcome: Outcome, usage: Usage, *, gpu_s: float, now: float) -> LedgerRow:
+    """Return the row of a request that ended; one that never reached an engine costs nothing."""
+    started = usage.prompt_tokens > 0 or usage.output_tokens > 0
+    cost = opening.price.of(prompt=usage.prompt_tokens, cached=usage.cached_tokens, output=usage.output_tokens)
+    return LedgerRow(
+        request=opening.request,
+        tenant=opening.tenant,
+        key=opening.key,
+        version=opening.version,
+        digest=opening.digest,
+        api=opening.api,
+        priority=opening.priority,
+        outcome=outcome,
+        prompt_tokens=usage.prompt_tokens,
+        cached_tokens=usage.cached_tokens,
+        output_tokens=usage.output_tokens,
+        exact=usage.exact,
+        gpu_s=gpu_s,
+        cost=cost if started else MicroUsd(0),
+        opened_at=opening.opened_at,
+        closed_at=now,
+    )
+
+
+class LedgerSink(Protocol):
+    """Where rows end up."""
+
+    async def append(self, rows: Sequence[LedgerRow]) -> None:
+        """Store each row once (a request that has a row already keeps it), or raise ``StoreUnavailable``."""
+        ...

@@ -1,0 +1,162 @@
+"""No ledger row is lost or doubled: not with a killed process, a dead database or a full disk."""
+
+import asyncio
+import os
+import random
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pytest
+
+from penstock.adapters.spool.spool import Spool
+from penstock.domain.clock import SystemClock
+from penstock.domain.errors import StoreUnavailable
+from penstock.domain.ids import KeyId, RequestId, TenantId, VersionId
+from penstock.domain.ledger import LedgerRow, Opening, close
+from penstock.domain.money import MicroUsd, Price
+from penstock.domain.outcome import Outcome
+from penstock.domain.tenant import Priority
+from penstock.domain.tokens import Usage
+
+PRICE = Price(prompt_per_mtok=MicroUsd(100_000), cached_per_mtok=MicroUsd(50_000), output_per_mtok=MicroUsd(200_000))
+
+
+class Sink:
+    """A ledger in memory that keeps one row per request and can be out of reach."""
+
+    def __init__(self) -> None:
+        """Begin empty."""
+        self.rows: dict[RequestId, LedgerRow] = {}
+        self.is_down = False
+
+    async def append(self, rows: Sequence[LedgerRow]) -> None:
+        """Store rows, or fail after having stored a part, as a lost connection may."""
+        for i, row in enumerate(rows):
+            if self.is_down and i >= len(rows) // 2:
+                raise StoreUnavailable
+            self.rows.setdefault(row.request, row)
+
+
+def opening(name: str, prompt: int = 10) -> Opening:
+    return Opening(
+        request=RequestId(name),
+        tenant=TenantId("t"),
+        key=KeyId("k"),
+        version=VersionId("m@1"),
+        digest="d",
+        api="/v1/chat/completions",
+        priority=Priority.STANDARD,
+        prompt_tokens=prompt,
+        price=PRICE,
+        opened_at=1.0,
+    )
+
+
+def row(start: Opening, output: int = 5) -> LedgerRow:
+    usage = Usage(prompt_tokens=start.prompt_tokens, output_tokens=output)
+    return close(start, Outcome.OK, usage, gpu_s=0.1, now=2.0)
+
+
+def test_every_request_has_one_row_whatever_the_order_of_deliveries(tmp_path: Path) -> None:
+    """Openings, closings and failing deliveries in any order end in exactly one true row per request."""
+    chance, spool, sink = random.Random(3), Spool(tmp_path, SystemClock()), Sink()
+    living: list[Opening] = []
+    for i in range(400):
+        living.append(opening(f"r{i}"))
+        spool.opened(living[-1])
+        while living and chance.random() < 0.6:
+            spool.closed(row(living.pop(chance.randrange(len(living)))))
+        if i % 20 == 0:
+            sink.is_down = chance.random() < 0.5
+            try:
+                asyncio.run(spool.deliver(sink))
+            except StoreUnavailable:
+                assert sink.is_down
+    for start in living:
+        spool.closed(row(start))
+    sink.is_down = False
+    asyncio.run(spool.deliver(sink))
+    assert len(sink.rows) == 400
+    assert {r.outcome for r in sink.rows.values()} == {Outcome.OK}
+
+
+CHILD = """
+import sys, time
+from pathlib import Path
+from penstock.adapters.spool.spool import Spool
+from penstock.domain.clock import SystemClock
+from penstock.domain.ids import RequestId
+sys.path.insert(0, {tests!r})
+from test_spool import opening, row
+spool = Spool(Path({folder!r}), SystemClock())
+done, half = opening("done"), opening("half", prompt=1_000_000)
+spool.opened(done); spool.opened(half)
+spool.closed(row(done))
+spool.delivered(RequestId("half"), 7)
+spool.flush()
+print("ready", flush=True)
+time.sleep(60)
+"""
+
+
+def test_a_killed_process_leaves_true_rows_behind(tmp_path: Path) -> None:
+    """After kill -9 the next process delivers what was closed, and bills what was open by what it had passed on."""
+    code = CHILD.format(folder=str(tmp_path), tests=str(Path(__file__).parent))
+    child = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, env=os.environ)
+    assert child.stdout is not None
+    assert child.stdout.readline() == b"ready\n"
+    heir, sink = Spool(tmp_path, SystemClock()), Sink()
+    asyncio.run(heir.deliver(sink))
+    assert sink.rows == {}, "a living process's segments are its own"
+    child.send_signal(signal.SIGKILL)
+    child.wait()
+    child.stdout.close()
+    asyncio.run(heir.deliver(sink))
+    assert sink.rows[RequestId("done")].outcome is Outcome.OK
+    half = sink.rows[RequestId("half")]
+    assert (half.outcome, half.output_tokens, half.exact) == (Outcome.INTERNAL, 7, False)
+    assert half.cost == 100_000 + 2
+    assert [p for p in tmp_path.iterdir() if str(child.pid) in p.name] == []
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """Mount a file system of 64 KiB."""
+    folder = tmp_path / "small"
+    folder.mkdir()
+    if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", folder], check=False).returncode:
+        pytest.skip("mounting a small file system needs root")
+    yield folder
+    subprocess.run(["umount", "-l", folder], check=True)
+
+
+def fill(path: Path) -> None:
+    try:
+        with path.open("wb", buffering=0) as out:
+            while True:
+                out.write(b"x" * 1024)
+    except OSError:
+        return
+
+
+def test_a_full_disk_refuses_new_work_and_loses_no_row(small_disk: Path) -> None:
+    """Requests are refused loudly while the disk is full; rows of those that ran wait and are written later."""
+    spool, sink = Spool(small_disk, SystemClock()), Sink()
+    running = [opening(f"r{i}") for i in range(20)]
+    for start in running:
+        spool.opened(start)
+    filler = small_disk / "filler"
+    fill(filler)
+    for start in running:
+        spool.closed(row(start))
+    was_full = spool.is_full
+    with pytest.raises(StoreUnavailable, match="free disk space"):
+        spool.opened(opening("refused"))
+    filler.unlink()
+    spool.flush()
+    assert (was_full, spool.is_full) == (True, False)
+    asyncio.run(spool.deliver(sink))
+    assert len(sink.rows) == 20
