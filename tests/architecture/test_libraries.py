@@ -1,6 +1,7 @@
 """Third-party libraries by room: an allowlist, so that the library nobody thought of is noticed too.
 
-The most specific room counts. A room that is missing here may import the standard library and our own code alone.
+The most specific room counts: its list is the whole list. A room that is missing here may import the standard library
+and our own code alone. msgspec reads and writes what processes exchange, so every side of an exchange may have it.
 """
 
 import re
@@ -15,9 +16,12 @@ from tests.support import tree
 
 ALLOWED: dict[str, set[str]] = {
     "penstock.telemetry": {"opentelemetry", "prometheus_client", "structlog"},
+    "penstock.adapters": {"msgspec"},
+    "penstock.control": {"msgspec"},
+    "penstock.gateway": {"msgspec"},
+    "penstock.worker": {"msgspec"},
     "penstock.gateway.edge": {"fastapi", "msgspec", "pydantic", "starlette", "uvicorn"},
     "penstock.gateway.preprocess": {"jinja2", "msgspec", "tokenizers"},
-    "penstock.gateway.streaming": {"msgspec"},
     "penstock.worker.serve": {"fastapi", "msgspec", "starlette", "uvicorn"},
     "penstock.worker.engines": {"accelerate", "gguf", "numpy", "safetensors", "torch", "transformers", "vllm"},
     "penstock.worker.artifacts": {"model_signing", "safetensors"},
