@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from penstock.domain.ids import Alias, KeyId, TenantId
+from penstock.domain.money import MicroUsd
 
 
 class Priority(StrEnum):
@@ -29,6 +30,11 @@ class Plan:
     weight: int = 1
     max_output_tokens: int = 0
     max_concurrent: int = 0
+    max_streams: int = 0
+    requests_per_min: int = 0
+    tokens_per_min: int = 0
+    spend_per_day: MicroUsd = MicroUsd(0)
+    spend_per_month: MicroUsd = MicroUsd(0)
     deadline_s: float = 0.0
 
 
@@ -85,3 +91,11 @@ class Principal:
     def may_use(self, model: str) -> bool:
         """Tell whether the key's scope holds this alias or version."""
         return not self.models or model in self.models
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeySnapshot:
+    """All tenants and their keys at one moment; gateways identify callers from the last one they got."""
+
+    tenants: tuple[Tenant, ...] = ()
+    keys: tuple[ApiKey, ...] = ()

@@ -1,0 +1,90 @@
+"""What a request draws from its key's, tenant's and organisation's meters: a pure translation of plans.
+
+A bucket holds one minute's worth, as OpenAI's limits do: a caller may use a minute at once and then waits for the
+refill. Budget windows are calendar days and months in UTC, so that an invoice and a budget speak of the same time.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+from penstock.domain.ids import VersionId
+from penstock.domain.limits import Draw, Measure, MeterKind
+from penstock.domain.money import MicroUsd
+from penstock.domain.tenant import Plan
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Need:
+    """What one request needs: tokens it will probably take, what they cost, whether it is a stream."""
+
+    version: VersionId
+    tokens: int
+    cost: MicroUsd
+    stream: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scope:
+    """Whose meters: ``name`` is ``key:<id>``, ``tenant:<id>`` or ``org:<id>``."""
+
+    name: str
+    plan: Plan
+
+
+def draws(scopes: tuple[Scope, ...], need: Need, now: float) -> tuple[Draw, ...]:
+    """Return all draws, cheapest to explain first; bounds of zero draw nothing. ``now`` is Unix seconds."""
+    return tuple(draw for scope in scopes for draw in _of(scope, need, now))
+
+
+def _of(scope: Scope, need: Need, now: float) -> Iterator[Draw]:
+    plan, model = scope.plan, f"{scope.name}:{need.version}"
+    if plan.max_concurrent:
+        yield _slots(f"{scope.name}:concurrent", Measure.CONCURRENCY, plan.max_concurrent)
+    if plan.max_streams and need.stream:
+        yield _slots(f"{scope.name}:streams", Measure.STREAMS, plan.max_streams)
+    if plan.requests_per_min:
+        yield _bucket(f"{model}:rpm", Measure.REQUESTS, 1, plan.requests_per_min)
+    if plan.tokens_per_min:
+        yield _bucket(f"{model}:tpm", Measure.TOKENS, need.tokens, plan.tokens_per_min)
+    if plan.spend_per_day:
+        yield _budget(scope.name, plan.spend_per_day, need.cost, _day(now), now)
+    if plan.spend_per_month:
+        yield _budget(scope.name, plan.spend_per_month, need.cost, _month(now), now)
+
+
+def _slots(key: str, measure: Measure, capacity: int) -> Draw:
+    return Draw(key=key, kind=MeterKind.SLOTS, measure=measure, amount=1, capacity=capacity)
+
+
+def _bucket(key: str, measure: Measure, amount: int, per_min: int) -> Draw:
+    return Draw(
+        key=key,
+        kind=MeterKind.BUCKET,
+        measure=measure,
+        amount=amount,
+        capacity=per_min,
+        refill_per_s=per_min / 60,
+    )
+
+
+def _budget(scope: str, cap: MicroUsd, cost: MicroUsd, window: tuple[str, datetime], now: float) -> Draw:
+    name, end = window
+    return Draw(
+        key=f"{scope}:spend:{name}",
+        kind=MeterKind.BUDGET,
+        measure=Measure.SPEND,
+        amount=cost,
+        capacity=cap,
+        window_ends_in_s=end.timestamp() - now,
+    )
+
+
+def _day(now: float) -> tuple[str, datetime]:
+    start = datetime.fromtimestamp(now, UTC).replace(hour=0, minute=0, second=0, microsecond=0)
+    return f"{start:%Y-%m-%d}", start + timedelta(days=1)
+
+
+def _month(now: float) -> tuple[str, datetime]:
+    start = datetime.fromtimestamp(now, UTC).replace(day=1, hour=0, minute=0, second=0, microsecond=0)
+    return f"{start:%Y-%m}", (start + timedelta(days=32)).replace(day=1)

@@ -1,0 +1,103 @@
+"""The checks of single fields: each takes a value from a caller's JSON and names the field in its refusal.
+
+``None`` counts as silent everywhere, as it does in the OpenAI API.
+"""
+
+from collections.abc import Sequence
+
+from penstock.domain.errors import InvalidField
+
+Body = dict[str, object]
+
+
+def whole(body: Body, name: str, *, low: int, high: int) -> int | None:
+    """Return the integer at ``name``; None where silent."""
+    value = body.get(name)
+    if value is None:
+        return None
+    if type(value) is not int:  # a bool is an int to Python, not to the API
+        raise InvalidField(f"{name} must be an integer", param=name)
+    if not low <= value <= high:
+        raise InvalidField(f"{name} must be between {low} and {high}", param=name)
+    return value
+
+
+def flag(body: Body, name: str) -> bool:
+    """Return the boolean at ``name``; False where silent."""
+    value = body.get(name)
+    if value is None or value is False:
+        return False
+    if value is not True:
+        raise InvalidField(f"{name} must be true or false", param=name)
+    return True
+
+
+def number(body: Body, name: str) -> None:
+    """Refuse anything but a number or silence; ranges are the engine's business."""
+    value = body.get(name)
+    if value is not None and type(value) is not float and type(value) is not int:
+        raise InvalidField(f"{name} must be a number", param=name)
+
+
+def text(body: Body, name: str, *, max_chars: int) -> str:
+    """Return the non-empty string at ``name``."""
+    value = body.get(name)
+    if type(value) is not str or not value:
+        raise InvalidField(f"{name} is required and must be a string", param=name)
+    if len(value) > max_chars:
+        raise InvalidField(f"{name} is longer than {max_chars} characters", param=name)
+    return value
+
+
+def messages(body: Body, name: str, *, most: int) -> None:
+    """Check a conversation: a non-empty list of objects, each with a role and plausible content."""
+    turns = body.get(name)
+    if type(turns) is not list or not turns:
+        raise InvalidField(f"{name} is required and must be a non-empty list", param=name)
+    if len(turns) > most:
+        raise InvalidField(f"{name} holds more than {most} items", param=name)
+    for i, turn in enumerate(turns):
+        if type(turn) is not dict:
+            raise InvalidField("a message must be an object", param=f"{name}[{i}]")
+        role = turn.get("role")
+        if type(role) is not str or not role:
+            raise InvalidField("a message needs a role", param=f"{name}[{i}].role")
+        content = turn.get("content")
+        if type(content) is not str:
+            _content(content, f"{name}[{i}].content")
+
+
+def _content(content: object, at: str) -> None:
+    if content is None:
+        return
+    if type(content) is not list:
+        raise InvalidField("content must be a string, a list of parts or null", param=at)
+    for part in content:
+        if type(part) is not dict and type(part) is not str:
+            raise InvalidField("a part of the content must be an object", param=at)
+
+
+def prompts(body: Body, name: str, *, most: int) -> int:
+    """Check a prompt or input: text, token ids, or a list of either. Return how many prompts it is."""
+    value = body.get(name)
+    if type(value) is str:
+        return 1
+    if type(value) is not list or not value:
+        raise InvalidField(f"{name} is required and must be a string or a non-empty list", param=name)
+    if type(value[0]) is int:
+        _token_ids(value, name)
+        return 1
+    if len(value) > most:
+        raise InvalidField(f"{name} holds more than {most} items", param=name)
+    kind = type(value[0])
+    if kind not in (str, list) or any(type(item) is not kind for item in value):
+        raise InvalidField(f"{name} must be text, token ids, or a list of one of these", param=name)
+    if kind is list:
+        for item in value:
+            _token_ids(item, name)
+    return len(value)
+
+
+def _token_ids(ids: Sequence[object], name: str) -> None:
+    if not ids or any(type(i) is not int or i < 0 for i in ids):
+        raise InvalidField("token ids must be a non-empty list of integers from 0", param=name)

@@ -1,0 +1,52 @@
+"""Requests, principals and versions to feed the gateway's rooms with."""
+
+from dataclasses import replace
+from typing import Any
+
+from penstock.domain.ids import KeyId, RequestId, TenantId, VersionId
+from penstock.domain.model import Task, Tier
+from penstock.domain.money import MicroUsd, Price
+from penstock.domain.request import Api, InferenceRequest
+from penstock.domain.table import VersionEntry
+from penstock.domain.tenant import Plan, Principal, Role
+from penstock.gateway.pipeline import Call, Timings
+
+VERSION = VersionEntry(
+    id=VersionId("toy@0123456789ab"),
+    digest="0123456789ab" + "0" * 52,
+    task=Task.GENERATE,
+    tier=Tier.CHAT,
+    price=Price(prompt_per_mtok=MicroUsd(1), cached_per_mtok=MicroUsd(1), output_per_mtok=MicroUsd(1)),
+    max_model_len=2048,
+    block_size=16,
+    tokenizer_sha256="0" * 64,
+)
+
+
+def principal(**changes: Any) -> Principal:  # noqa: ANN401  any field
+    """Return a tenant's caller; plan fields are told as ``plan=Plan(...)``."""
+    plain = Principal(
+        tenant=TenantId("acme"), key=KeyId("k"), role=Role.INFER, plan=Plan(), models=(), cache_salt="salt"
+    )
+    return replace(plain, **changes)
+
+
+def request(**changes: Any) -> InferenceRequest:  # noqa: ANN401  any field
+    """Return a short chat request that arrived at second 0."""
+    plain = InferenceRequest(
+        id=RequestId("req-1"),
+        api=Api.CHAT,
+        model="toy",
+        body={"model": "toy", "messages": [{"role": "user", "content": "hi"}]},
+        stream=False,
+        include_usage=False,
+        max_output_tokens=0,
+        arrived_at=0.0,
+    )
+    return replace(plain, **changes)
+
+
+def call(*, plan: Plan | None = None, version: VersionEntry | None = VERSION, **changes: Any) -> Call:  # noqa: ANN401  any field
+    """Return a resolved call of this request."""
+    who = principal(plan=plan or Plan())
+    return Call(request=request(**changes), principal=who, timings=Timings(lambda: 0.0, 0.0), version=version)
