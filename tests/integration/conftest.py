@@ -1,0 +1,57 @@
+"""What tests of real processes share: one engine parent and one set of converted models for the whole session."""
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from tests.support.platform import Platform
+from tests.support.zygote import Zygote
+
+DEMO_CACHE = Path(__file__).resolve().parents[2] / ".penstock/demo"
+PlatformMaker = Callable[..., Platform]
+
+
+@pytest.fixture(scope="session")
+def zygote(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Zygote]:
+    """Yield a pre-imported parent that engines of all platforms are forked from: seconds instead of tens."""
+    with Zygote(tmp_path_factory.mktemp("zygote")) as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def shared_settings(zygote: Zygote) -> dict[str, str]:
+    """Return settings that let a platform start in seconds."""
+    return {"demo_cache": str(DEMO_CACHE), "zygote_socket": str(zygote.socket), "engine_zygote": "on"}
+
+
+@pytest.fixture(scope="session")
+def platform(tmp_path_factory: pytest.TempPathFactory, shared_settings: dict[str, str]) -> Iterator[Platform]:
+    """Yield the session's platform: SmolLM2 and MiniLM with one worker each. Tests leave it as they found it."""
+    with Platform(home=tmp_path_factory.mktemp("platform"), settings=shared_settings) as running:
+        yield running
+
+
+@pytest.fixture
+def start_platform(tmp_path: Path, shared_settings: dict[str, str]) -> Iterator[PlatformMaker]:
+    """Return a starter of platforms of the test's own: ``start_platform(workers=2, tick_s="0.2")``."""
+    with ExitStack() as running:
+
+        def start(name: str = "own", *, models: str = "smollm2", workers: int = 1, **settings: str) -> Platform:
+            own = Platform(
+                home=tmp_path / name, models=models, workers=workers, settings={**shared_settings, **settings}
+            )
+            return running.enter_context(own)
+
+        yield start
+
+
+@pytest.fixture(autouse=True)
+def _logs_of_a_failure(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Print the platform's logs where a test that uses it fails."""
+    failed_before = request.session.testsfailed
+    yield
+    if request.session.testsfailed > failed_before and "platform" in request.fixturenames:
+        sys.stdout.write(request.getfixturevalue("platform").logs())

@@ -1,0 +1,156 @@
+"""Chat through the official SDK against the real platform: what the engine can, passes through."""
+
+import json
+
+import pytest
+from openai import OpenAI
+from openai.types.chat import ChatCompletionMessageParam
+
+pytestmark = pytest.mark.integration
+
+FRANCE: list[ChatCompletionMessageParam] = [{"role": "user", "content": "What is the capital of France?"}]
+
+
+def test_a_question_is_answered(client: OpenAI) -> None:
+    """A unary chat completion answers right, counts its tokens and names the version that answered."""
+    answer = client.chat.completions.create(model="smollm2", messages=FRANCE, temperature=0, max_tokens=16)
+    assert "Paris" in (answer.choices[0].message.content or "")
+    assert answer.choices[0].finish_reason in {"stop", "length"}
+    assert answer.usage is not None
+    assert answer.usage.prompt_tokens > 5
+    assert answer.usage.total_tokens == answer.usage.prompt_tokens + answer.usage.completion_tokens
+
+
+def test_a_stream_says_the_same_as_the_unary_answer(client: OpenAI) -> None:
+    """Greedy decoding gives the same text in pieces, ending with one finish reason."""
+    unary = client.chat.completions.create(model="smollm2", messages=FRANCE, temperature=0, max_tokens=16)
+    stream = client.chat.completions.create(model="smollm2", messages=FRANCE, temperature=0, max_tokens=16, stream=True)
+    chunks = list(stream)
+    text = "".join(chunk.choices[0].delta.content or "" for chunk in chunks if chunk.choices)
+    reasons = [chunk.choices[0].finish_reason for chunk in chunks if chunk.choices and chunk.choices[0].finish_reason]
+    assert text == unary.choices[0].message.content
+    assert reasons == [unary.choices[0].finish_reason]
+    assert len(chunks) > 3
+
+
+def test_usage_in_a_stream_is_shown_only_when_asked_for(client: OpenAI) -> None:
+    """The platform always counts; the caller sees the usage chunk only with ``include_usage``."""
+    silent = client.chat.completions.create(model="smollm2", messages=FRANCE, max_tokens=4, stream=True)
+    assert [chunk.usage for chunk in silent if chunk.usage is not None] == []
+    asked = client.chat.completions.create(
+        model="smollm2", messages=FRANCE, max_tokens=4, stream=True, stream_options={"include_usage": True}
+    )
+    shown = [chunk.usage for chunk in asked if chunk.usage is not None]
+    assert [usage.completion_tokens for usage in shown] == [4]
+
+
+def test_several_choices(client: OpenAI) -> None:
+    """``n`` gives that many choices."""
+    answer = client.chat.completions.create(model="smollm2", messages=FRANCE, n=3, max_tokens=4, temperature=1.0)
+    assert sorted(choice.index for choice in answer.choices) == [0, 1, 2]
+
+
+def test_log_probabilities(client: OpenAI) -> None:
+    """``logprobs`` and ``top_logprobs`` come back for every token."""
+    answer = client.chat.completions.create(
+        model="smollm2", messages=FRANCE, max_tokens=3, temperature=0, logprobs=True, top_logprobs=2
+    )
+    logprobs = answer.choices[0].logprobs
+    assert logprobs is not None
+    assert logprobs.content is not None
+    assert [len(token.top_logprobs) for token in logprobs.content] == [2, 2, 2]
+    assert all(token.logprob <= 0 for token in logprobs.content)
+
+
+def test_a_stop_string_ends_the_answer(client: OpenAI) -> None:
+    """``stop`` cuts the answer before the string."""
+    free = client.chat.completions.create(model="smollm2", messages=FRANCE, temperature=0, max_tokens=16)
+    assert "Paris" in (free.choices[0].message.content or "")
+    cut = client.chat.completions.create(model="smollm2", messages=FRANCE, temperature=0, max_tokens=16, stop="Paris")
+    assert "Paris" not in (cut.choices[0].message.content or "")
+    assert cut.choices[0].finish_reason == "stop"
+
+
+def test_a_seed_repeats_the_answer(client: OpenAI) -> None:
+    """With one seed two sampled answers are equal; with another they differ."""
+
+    def sampled(seed: int) -> str | None:
+        answer = client.chat.completions.create(
+            model="smollm2",
+            messages=[{"role": "user", "content": "Tell me a story."}],
+            temperature=1.5,
+            max_tokens=24,
+            seed=seed,
+        )
+        return answer.choices[0].message.content
+
+    assert sampled(7) == sampled(7)
+    assert sampled(7) != sampled(8)
+
+
+def test_output_limits_and_ignore_eos(client: OpenAI) -> None:
+    """``max_completion_tokens`` limits, and the engine's own ``ignore_eos`` passes through to fill it exactly."""
+    answer = client.chat.completions.create(
+        model="smollm2",
+        messages=FRANCE,
+        temperature=0,
+        max_completion_tokens=40,
+        extra_body={"ignore_eos": True},
+    )
+    assert answer.usage is not None
+    assert answer.usage.completion_tokens == 40
+    assert answer.choices[0].finish_reason == "length"
+
+
+def test_content_may_be_a_list(client: OpenAI) -> None:
+    """Text parts render to the same prompt as the plain string."""
+    parts: list[ChatCompletionMessageParam] = [
+        {"role": "user", "content": [{"type": "text", "text": "What is the capital of France?"}]}
+    ]
+    plain = client.chat.completions.create(model="smollm2", messages=FRANCE, temperature=0, max_tokens=8)
+    listed = client.chat.completions.create(model="smollm2", messages=parts, temperature=0, max_tokens=8)
+    assert listed.choices[0].message.content == plain.choices[0].message.content
+    assert listed.usage == plain.usage
+
+
+def test_a_json_schema_holds_the_answer(client: OpenAI) -> None:
+    """Structured output obeys the schema, whatever so small a model would rather say."""
+    schema = {
+        "type": "object",
+        "properties": {"city": {"type": "string", "maxLength": 20}, "big": {"type": "boolean"}},
+        "required": ["city", "big"],
+        "additionalProperties": False,
+    }
+    answer = client.chat.completions.create(
+        model="smollm2",
+        messages=FRANCE,
+        temperature=0,
+        max_tokens=60,
+        response_format={"type": "json_schema", "json_schema": {"name": "city", "schema": schema}},
+    )
+    found = json.loads(answer.choices[0].message.content or "")
+    assert set(found) == {"city", "big"}
+    assert isinstance(found["big"], bool)
+
+
+def test_a_named_tool_is_called(client: OpenAI) -> None:
+    """A tool that the caller insists on comes back as a call with arguments of its schema."""
+    parameters = {
+        "type": "object",
+        "properties": {"city": {"type": "string", "maxLength": 20}},
+        "required": ["city"],
+        "additionalProperties": False,
+    }
+    answer = client.chat.completions.create(
+        model="smollm2",
+        messages=[{"role": "user", "content": "What is the weather in Paris?"}],
+        temperature=0,
+        max_tokens=60,
+        tools=[{"type": "function", "function": {"name": "weather", "parameters": parameters}}],
+        tool_choice={"type": "function", "function": {"name": "weather"}},
+    )
+    calls = answer.choices[0].message.tool_calls
+    assert calls is not None
+    assert calls[0].type == "function"
+    assert calls[0].function.name == "weather"
+    assert set(json.loads(calls[0].function.arguments)) == {"city"}

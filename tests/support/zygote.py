@@ -1,0 +1,50 @@
+"""The pre-imported parent of engines, started once for many platforms."""
+
+import subprocess
+import sys
+import time
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+READY_WITHIN_S = 90.0
+
+
+class Zygote:
+    """A running ``penstock.worker.engines.zygote``; its engines are forked over ``socket``."""
+
+    def __init__(self, folder: Path) -> None:
+        """Keep socket and log in this folder."""
+        self.socket = folder / "z.sock"
+        self.log = folder / "zygote.log"
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def __enter__(self) -> Self:
+        """Start it; wait until it listens."""
+        with self.log.open("wb") as log:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "penstock.worker.engines.zygote", str(self.socket)],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+            )
+        end = time.monotonic() + READY_WITHIN_S
+        while not self.socket.exists():
+            if self._process.poll() is not None or time.monotonic() > end:
+                self._process.kill()
+                raise AssertionError(f"the engines' parent did not start:\n{self.log.read_text()[-3000:]}")
+            time.sleep(0.1)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """End it."""
+        assert self._process is not None
+        self._process.terminate()
+        try:
+            self._process.wait(10)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
