@@ -91,11 +91,3 @@ class Principal:
     def may_use(self, model: str) -> bool:
         """Tell whether the key's scope holds this alias or version."""
         return not self.models or model in self.models
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KeySnapshot:
-    """All tenants and their keys at one moment; gateways identify callers from the last one they got."""
-
-    tenants: tuple[Tenant, ...] = ()
-    keys: tuple[ApiKey, ...] = ()

@@ -15,14 +15,14 @@ from typing import Protocol
 from penstock.domain.errors import Unauthenticated
 from penstock.domain.ids import KeyId
 from penstock.domain.keys import cache_salt, hash_secret, key_id_of
-from penstock.domain.tenant import ApiKey, KeySnapshot, Principal, Tenant
+from penstock.domain.tenant import ApiKey, KeyRing, Principal, Tenant
 
 
 class KeySource(Protocol):
     """Where snapshots come from: a store that pushes, or a file."""
 
-    async def follow(self, on_change: Callable[[KeySnapshot], None]) -> None:
-        """Call back with the snapshot of now and then each newer one; raise ``StoreUnavailable`` when cut off."""
+    async def follow(self, on_change: Callable[[KeyRing], None]) -> None:
+        """Call back with the ring of now and then each newer one; raise ``StoreUnavailable`` when cut off."""
         ...
 
 
@@ -46,13 +46,11 @@ class Keyring:
         """How many keys are known."""
         return len(self._entries)
 
-    def replace(self, snapshot: KeySnapshot) -> None:
-        """Put this snapshot into force. Keys of unknown tenants are left out: no plan, no service."""
-        tenants = {tenant.id: tenant for tenant in snapshot.tenants}
+    def replace(self, ring: KeyRing) -> None:
+        """Put these keys into force. Keys of unknown tenants are left out: no plan, no service."""
+        tenants = {tenant.id: tenant for tenant in ring.tenants}
         self._entries = {
-            key.id: _Entry(key, self._principal(key, tenants[key.tenant]))
-            for key in snapshot.keys
-            if key.tenant in tenants
+            key.id: _Entry(key, self._principal(key, tenants[key.tenant])) for key in ring.keys if key.tenant in tenants
         }
 
     def authenticate(self, credential: str) -> Principal:

@@ -5,7 +5,7 @@ import pytest
 from penstock.domain.errors import Unauthenticated
 from penstock.domain.ids import Alias, TenantId
 from penstock.domain.keys import Purpose, derive, mint
-from penstock.domain.tenant import KeySnapshot, Plan, Role, Tenant
+from penstock.domain.tenant import KeyRing, Plan, Role, Tenant
 from penstock.gateway.identity.keyring import Keyring
 from tests.support.clock import ManualClock
 
@@ -14,7 +14,7 @@ ACME = Tenant(id=TenantId("acme"), name="Acme", plan=Plan(weight=3))
 SECRET, KEY = mint(ACME.id, pepper=PEPPER, now=0.0, models=(Alias("smollm2"),))
 
 
-def ring(clock: ManualClock, snapshot: KeySnapshot, pepper: bytes = PEPPER) -> Keyring:
+def ring(clock: ManualClock, snapshot: KeyRing, pepper: bytes = PEPPER) -> Keyring:
     made = Keyring(pepper=pepper, salt_key=b"s", now=clock.now)
     made.replace(snapshot)
     return made
@@ -22,7 +22,7 @@ def ring(clock: ManualClock, snapshot: KeySnapshot, pepper: bytes = PEPPER) -> K
 
 def test_a_key_yields_its_tenant_plan_scope_and_salt(clock: ManualClock) -> None:
     """Everything the platform knows of a caller comes from the key's record."""
-    who = ring(clock, KeySnapshot(tenants=(ACME,), keys=(KEY,))).authenticate(SECRET)
+    who = ring(clock, KeyRing(tenants=(ACME,), keys=(KEY,))).authenticate(SECRET)
     assert (who.tenant, who.key, who.role, who.plan, who.models) == (
         "acme",
         KEY.id,
@@ -35,7 +35,7 @@ def test_a_key_yields_its_tenant_plan_scope_and_salt(clock: ManualClock) -> None
 
 def test_nothing_but_the_whole_secret_works(clock: ManualClock) -> None:
     """A known id with any other character changed is a stranger."""
-    keys = ring(clock, KeySnapshot(tenants=(ACME,), keys=(KEY,)))
+    keys = ring(clock, KeyRing(tenants=(ACME,), keys=(KEY,)))
     for i in range(len(SECRET)):
         with pytest.raises(Unauthenticated):
             keys.authenticate(SECRET[:i] + ("x" if SECRET[i] != "x" else "y") + SECRET[i + 1 :])
@@ -46,7 +46,7 @@ def test_nothing_but_the_whole_secret_works(clock: ManualClock) -> None:
 
 def test_refusals_do_not_tell_why(clock: ManualClock) -> None:
     """A guesser learns nothing from the message about a key that exists."""
-    keys = ring(clock, KeySnapshot(tenants=(ACME,), keys=(KEY,)))
+    keys = ring(clock, KeyRing(tenants=(ACME,), keys=(KEY,)))
     unknown, _ = mint(ACME.id, pepper=PEPPER, now=0.0)
     told = set()
     for text in (unknown, SECRET[:-1] + ("x" if SECRET[-1] != "x" else "y"), "psk_nonsense"):
@@ -58,9 +58,9 @@ def test_refusals_do_not_tell_why(clock: ManualClock) -> None:
 
 def test_a_revoked_key_is_gone_with_the_next_snapshot(clock: ManualClock) -> None:
     """Revoking takes effect as soon as the push arrives."""
-    keys = ring(clock, KeySnapshot(tenants=(ACME,), keys=(KEY,)))
+    keys = ring(clock, KeyRing(tenants=(ACME,), keys=(KEY,)))
     assert keys.authenticate(SECRET).key == KEY.id
-    keys.replace(KeySnapshot(tenants=(ACME,)))
+    keys.replace(KeyRing(tenants=(ACME,)))
     with pytest.raises(Unauthenticated):
         keys.authenticate(SECRET)
     assert len(keys) == 0
@@ -69,7 +69,7 @@ def test_a_revoked_key_is_gone_with_the_next_snapshot(clock: ManualClock) -> Non
 def test_an_expiring_key_stops_by_itself(clock: ManualClock) -> None:
     """No push is needed for a key to expire."""
     secret, key = mint(ACME.id, pepper=PEPPER, now=0.0, expires_at=clock.now() + 10)
-    keys = ring(clock, KeySnapshot(tenants=(ACME,), keys=(key,)))
+    keys = ring(clock, KeyRing(tenants=(ACME,), keys=(key,)))
     clock.advance(9.9)
     assert keys.authenticate(secret).key == key.id
     clock.advance(0.1)
@@ -79,19 +79,19 @@ def test_an_expiring_key_stops_by_itself(clock: ManualClock) -> None:
 
 def test_another_platforms_key_does_not_work_here(clock: ManualClock) -> None:
     """The same record under another pepper is worthless, so a stolen table opens nothing."""
-    keys = ring(clock, KeySnapshot(tenants=(ACME,), keys=(KEY,)), pepper=derive(b"z" * 32, Purpose.PEPPER))
+    keys = ring(clock, KeyRing(tenants=(ACME,), keys=(KEY,)), pepper=derive(b"z" * 32, Purpose.PEPPER))
     with pytest.raises(Unauthenticated):
         keys.authenticate(SECRET)
 
 
 def test_a_key_without_its_tenant_is_left_out(clock: ManualClock) -> None:
     """A caller without a plan is not served."""
-    assert len(ring(clock, KeySnapshot(keys=(KEY,)))) == 0
+    assert len(ring(clock, KeyRing(keys=(KEY,)))) == 0
 
 
 def test_identifying_is_cheap(clock: ManualClock) -> None:
     """A key costs microseconds, not a password hash's hundred milliseconds."""
-    keys = ring(clock, KeySnapshot(tenants=(ACME,), keys=(KEY,)))
+    keys = ring(clock, KeyRing(tenants=(ACME,), keys=(KEY,)))
     started = time.process_time()
     for _ in range(2000):
         keys.authenticate(SECRET)
