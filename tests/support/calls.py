@@ -3,13 +3,13 @@
 from dataclasses import replace
 from typing import Any
 
+from penstock.domain.call import Call, Timings
 from penstock.domain.ids import KeyId, RequestId, TenantId, VersionId
 from penstock.domain.model import Task, Tier
 from penstock.domain.money import MicroUsd, Price
 from penstock.domain.request import Api, InferenceRequest
 from penstock.domain.table import VersionEntry
 from penstock.domain.tenant import Plan, Principal, Role
-from penstock.gateway.pipeline import Call, Timings
 
 VERSION = VersionEntry(
     id=VersionId("toy@0123456789ab"),

@@ -8,6 +8,9 @@ from enum import StrEnum
 from penstock.domain.ids import ModelName, VersionId
 from penstock.domain.money import Price
 
+_SHA256_CHARS = 64
+_HEX = frozenset("0123456789abcdef")
+
 
 class Task(StrEnum):
     """What a model is for; decides which APIs it answers."""
@@ -116,6 +119,11 @@ class ModelVersion:
 def version_id(name: ModelName, digest: str) -> VersionId:
     """Return ``name@digest12``."""
     return VersionId(f"{name}@{digest[:12]}")
+
+
+def is_sha256(text: str) -> bool:
+    """Tell whether this is a hex SHA-256 as artifacts write it; anything else must never become a path."""
+    return len(text) == _SHA256_CHARS and not set(text) - _HEX
 
 
 def canonical(manifest: Manifest) -> bytes:

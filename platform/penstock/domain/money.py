@@ -5,6 +5,8 @@ from typing import NewType
 
 MicroUsd = NewType("MicroUsd", int)
 
+FREE = MicroUsd(0)
+
 TOKENS_PER_UNIT = 1_000_000
 
 

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from penstock.domain.ids import Alias, KeyId, TenantId
-from penstock.domain.money import MicroUsd
+from penstock.domain.money import FREE, MicroUsd
 
 
 class Priority(StrEnum):
@@ -33,8 +33,8 @@ class Plan:
     max_streams: int = 0
     requests_per_min: int = 0
     tokens_per_min: int = 0
-    spend_per_day: MicroUsd = MicroUsd(0)
-    spend_per_month: MicroUsd = MicroUsd(0)
+    spend_per_day: MicroUsd = FREE
+    spend_per_month: MicroUsd = FREE
     deadline_s: float = 0.0
 
 

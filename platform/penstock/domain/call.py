@@ -1,0 +1,56 @@
+"""One request on its way through the gateway: what each stage has learned, where the time went, how it ended."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from penstock.domain.outcome import FinishReason, Outcome, Stage
+from penstock.domain.request import InferenceRequest, Prepared
+from penstock.domain.table import VersionEntry, WorkerEntry
+from penstock.domain.tenant import Principal
+from penstock.domain.tokens import Usage
+
+
+class Timings:
+    """Where the time of one request went: ``mark(stage)`` closes the stage that ran since the last mark."""
+
+    __slots__ = ("_clock", "_last", "seconds", "started_at")
+
+    def __init__(self, clock: Callable[[], float], started_at: float) -> None:
+        """Begin at monotonic second ``started_at``."""
+        self._clock = clock
+        self._last = self.started_at = started_at
+        self.seconds: dict[Stage, float] = {}
+
+    def mark(self, stage: Stage) -> None:
+        """Add the time since the last mark to ``stage``."""
+        now = self._clock()
+        self.seconds[stage] = self.seconds.get(stage, 0.0) + now - self._last
+        self._last = now
+
+    def put(self, stage: Stage, seconds: float) -> None:
+        """Set a stage that somebody else measured (queue, prefill, decode)."""
+        self.seconds[stage] = seconds
+
+
+@dataclass(slots=True, kw_only=True)
+class Call:
+    """One request on its way: what each stage has learned so far."""
+
+    request: InferenceRequest
+    principal: Principal
+    timings: Timings
+    version: VersionEntry | None = None
+    prepared: Prepared | None = None
+    worker: WorkerEntry | None = None
+    attempts: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """How an answer ended, as the relay saw it."""
+
+    outcome: Outcome
+    usage: Usage
+    finish: FinishReason | None = None
+    ttft_s: float | None = None
+    itl_s: tuple[float, ...] = field(default=())

@@ -1,0 +1,95 @@
+"""The way of an answer: worker → ``Source`` → ``Relay`` → ``Reply`` → client. Ports that several stages share."""
+
+from collections.abc import Callable
+from typing import Protocol
+
+from penstock.domain.call import Answer
+from penstock.domain.errors import PenstockError
+
+
+class Reply(Protocol):
+    """The way back to the client; the edge implements it. ``write`` never blocks: watch ``on_pause``."""
+
+    @property
+    def started(self) -> bool:
+        """True once a status line has been sent."""
+        ...
+
+    @property
+    def gone(self) -> bool:
+        """True once the client has left."""
+        ...
+
+    def start(self, status: int, headers: list[tuple[bytes, bytes]]) -> None:
+        """Send status and headers (with the first write)."""
+        ...
+
+    def write(self, data: bytes) -> None:
+        """Send body bytes at once; a no-op when the client is gone."""
+        ...
+
+    def finish(self) -> None:
+        """End the body."""
+        ...
+
+    def abort(self) -> None:
+        """Drop the connection: the reader takes nothing, so nothing can be said to it."""
+        ...
+
+    def watch(
+        self, *, on_gone: Callable[[], None], on_pause: Callable[[], None], on_resume: Callable[[], None]
+    ) -> None:
+        """Be told when the client leaves, when its buffer is full (bounded), and when it has room again."""
+        ...
+
+
+class Source(Protocol):
+    """Where an answer comes from, as the relay holds it: the dispatcher's present attempt."""
+
+    def pause(self) -> None:
+        """Stop reading: TCP carries the client's slowness to the engine."""
+        ...
+
+    def resume(self) -> None:
+        """Read again."""
+        ...
+
+    def abort(self, error: PenstockError) -> None:
+        """Close the worker's connection; a dispatcher still waiting for the answer raises ``error``."""
+        ...
+
+
+class Relay(Protocol):
+    """Takes the worker's answer as it comes (the dispatcher's receiver) and passes it to the reply.
+
+    The three callbacks run in the event loop without a task switch: that is what a streamed token costs.
+    """
+
+    def attach(self, source: Source) -> None:
+        """An attempt begins: the answer will come from ``source``, from its head on."""
+        ...
+
+    def on_head(self, status: int, headers: list[tuple[bytes, bytes]]) -> None:
+        """The worker's status line and headers came."""
+        ...
+
+    def on_body(self, data: bytes) -> None:
+        """A piece of the worker's body came."""
+        ...
+
+    def on_end(self, error: BaseException | None) -> None:
+        """The worker's answer is complete (None) or broke off."""
+        ...
+
+    @property
+    def has_delivered(self) -> bool:
+        """True once a token has been passed on: from here on no other worker may be tried."""
+        ...
+
+    def fail(self, error: PenstockError) -> Answer:
+        """End the reply with this error: in band if it has started; otherwise leave the status to the edge."""
+        ...
+
+    async def answer(self) -> Answer:
+        """Wait for the end of the answer."""
+        ...
