@@ -12,7 +12,7 @@ PYTHON ?= $(firstword $(foreach p,python3.11 python3 python,$(shell \
 	$(p) -c 'import sys; sys.version_info[:2] == (3, 11) and print("$(p)")' 2>/dev/null)))
 PYTEST_ARGS ?=
 
-.PHONY: help setup models serve test unit lint format types imports check coverage bench-gateway lock clean
+.PHONY: help setup models serve test unit lint format types imports check bench-gateway lock clean
 
 help: ## Print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  \033[1m%-14s\033[0m %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -31,8 +31,8 @@ models: setup ## Fetch, convert and sign the demo models (once)
 serve: setup ## Start the whole platform here and ask it a first question
 	@$(BIN)/penstock up
 
-test: models ## Every test that needs no GPU, real engines included (ends within 30 minutes)
-	@$(BIN)/pytest -m "not gpu" --session-timeout=1700 --durations=10 $(PYTEST_ARGS)
+test: models ## Every test that needs no GPU, real engines included, with coverage (ends within 30 minutes)
+	@$(BIN)/pytest -m "not gpu" --session-timeout=1620 --durations=10 --cov --cov-report=term $(PYTEST_ARGS)
 
 unit: setup ## The quick tests: nothing slow, no real processes
 	@$(BIN)/pytest -m "not gpu and not integration and not slow" $(PYTEST_ARGS)
@@ -50,10 +50,10 @@ types: setup ## mypy, strict
 imports: setup ## The rooms: import contracts
 	@$(BIN)/lint-imports --no-logo
 
-check: lint types imports test ## All gates
+# The infrastructure programs bring targets and an environment of their own.
+-include infra/infra.mk
 
-coverage: models ## The tests again, with line and branch coverage of the platform
-	@$(BIN)/pytest -m "not gpu" --cov --cov-report=term $(PYTEST_ARGS)
+check: lint types imports $(if $(wildcard infra/infra.mk),infra-test) test ## All gates
 
 bench-gateway: setup ## The gateway's CPU per request and per token, against a stub engine
 	@$(BIN)/python -m loadtests.gateway
