@@ -245,6 +245,13 @@ GATE_REFUSALS = Metric(
     help="Requests that the worker's gate sent back: draining, forged ticket, late.",
     labels=(Label.VERSION, Label.REASON),
 )
+GATE_SECONDS = Metric(
+    name="penstock_gate_seconds",
+    kind=Kind.HISTOGRAM,
+    help="Time of a request behind the worker's gate: prefill until its first bytes, decode after them.",
+    labels=(Label.VERSION, Label.STAGE),
+    buckets=_LATENCY_S,
+)
 
 # -- controller --------------------------------------------------------------------
 TICK_SECONDS = Metric(

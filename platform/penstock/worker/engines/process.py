@@ -1,0 +1,243 @@
+"""Starts engine processes, either from scratch or forked from a pre-imported parent, and sees them end.
+
+It knows processes and nothing of models. An engine is a process group of its own; it dies with its agent
+(``lifeline``), however that dies.
+"""
+
+import asyncio
+import json
+import os
+import select
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
+
+from penstock.domain.errors import PenstockError
+from penstock.worker.engines import lifeline, plan
+from penstock.worker.engines.address import short
+from penstock.worker.engines.plan import LaunchPlan
+
+_POLL_S = 0.05
+
+
+class CannotFork(PenstockError):
+    """The pre-imported parent can't be used; engines are started from scratch."""
+
+
+class EngineProcess:
+    """A running engine: its process group, and how it ended."""
+
+    def __init__(self, pid: int, exit_code: Callable[[], int | None], hold: int) -> None:
+        """Watch group ``pid``; ``exit_code`` is asked once it has ended; closing ``hold`` kills it."""
+        self.pid = pid
+        self._hold = hold
+        self._exit_code = exit_code
+        self._ended = asyncio.Event()
+        self._watch()
+
+    async def wait(self) -> int | None:
+        """Return its exit code when it has ended (negative: the signal that killed it); None where nobody knows."""
+        await self._ended.wait()
+        await asyncio.sleep(0)
+        return self._exit_code()
+
+    @property
+    def has_ended(self) -> bool:
+        """Tell whether its first process is gone."""
+        return self._ended.is_set()
+
+    def send(self, number: signal.Signals) -> None:
+        """Send a signal to its first process."""
+        if not self.has_ended:
+            with suppress(ProcessLookupError):
+                os.kill(self.pid, number)
+
+    def kill(self) -> None:
+        """Kill the whole group, also what its first process may have left behind."""
+        with suppress(ProcessLookupError):
+            os.killpg(self.pid, signal.SIGKILL)
+
+    async def stop(self, grace_s: float) -> int | None:
+        """Ask it to end, insist after ``grace_s``, and return its exit code."""
+        self.send(signal.SIGTERM)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(grace_s):
+                await self._ended.wait()
+        self.kill()
+        code = await self.wait()
+        self.close()
+        return code
+
+    def close(self) -> None:
+        """Let go of the lifeline; the kernel kills what is still there."""
+        if self._hold >= 0:
+            os.close(self._hold)
+            self._hold = -1
+
+    def _watch(self) -> None:
+        try:
+            pidfd = os.pidfd_open(self.pid)
+        except ProcessLookupError:
+            self._ended.set()
+            return
+        loop = asyncio.get_running_loop()
+
+        def ended() -> None:
+            loop.remove_reader(pidfd)
+            os.close(pidfd)
+            self._ended.set()
+
+        loop.add_reader(pidfd, ended)
+
+
+class Launcher(Protocol):
+    """Starts an engine; its output goes to ``log``."""
+
+    async def start(self, launch: LaunchPlan, folder: Path) -> EngineProcess:
+        """Start it with its plan and its log in ``folder``."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Spawning:
+    """Starts engines from scratch: slow, and always possible."""
+
+    async def start(self, launch: LaunchPlan, folder: Path) -> EngineProcess:
+        """Start a new interpreter."""
+        path = folder / "engine.json"
+        plan.write(launch, path)
+        end, hold = lifeline.make()
+        with (folder / "engine.log").open("ab") as log:
+            process = subprocess.Popen(  # noqa: ASYNC220 - a fork of a small process; nothing is waited for
+                [sys.executable, "-m", "penstock.worker.engines.launch", str(path), str(end)],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                pass_fds=[end],
+                start_new_session=True,
+            )
+        os.close(end)
+        return EngineProcess(process.pid, process.wait, hold)
+
+
+@dataclass(slots=True, kw_only=True)
+class Forking:
+    """Has engines forked from a pre-imported parent at ``address``; starts such a parent where ``own`` is set."""
+
+    address: Path
+    own: bool
+    patience_s: float = 40.0
+    _parent: subprocess.Popen[bytes] | None = None
+    _hold: int = -1
+
+    def prepare(self, log: Path) -> None:
+        """Start the parent of our own, if that is wanted and it does not run; its imports go on beside our work."""
+        if not self.own or (self._parent is not None and self._parent.poll() is None):
+            return
+        self.close()
+        end, self._hold = lifeline.make()
+        with log.open("ab") as file:
+            self._parent = subprocess.Popen(
+                [sys.executable, "-m", "penstock.worker.engines.zygote", str(self.address), "--lifeline", str(end)],
+                stdin=subprocess.DEVNULL,
+                stdout=file,
+                stderr=file,
+                pass_fds=[end],
+            )
+        os.close(end)
+
+    async def start(self, launch: LaunchPlan, folder: Path) -> EngineProcess:
+        """Have it forked, or raise ``CannotFork``."""
+        self.prepare(folder / "zygote.log")
+        agent = await self._connect()
+        path = folder / "engine.json"
+        plan.write(launch, path)
+        end, hold = lifeline.make()
+        try:
+            with (folder / "engine.log").open("ab") as log:
+                socket.send_fds(agent, [bytes(path)], [log.fileno(), end])
+            answer = await _receive(agent)
+            pid = int(str(answer["pid"]))
+        except (OSError, KeyError, ValueError) as error:
+            agent.close()
+            os.close(hold)
+            raise CannotFork from error
+        finally:
+            os.close(end)
+        return EngineProcess(pid, _Verdict(agent).exit_code, hold)
+
+    def close(self) -> None:
+        """End the parent of our own."""
+        if self._hold >= 0:
+            os.close(self._hold)
+            self._hold = -1
+        if self._parent is not None:
+            self._parent.wait()
+            self._parent = None
+
+    async def _connect(self) -> socket.socket:
+        """Connect when the parent has finished its imports."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(self.patience_s):
+                while self._parent is None or self._parent.poll() is None:
+                    agent = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+                    agent.settimeout(0)
+                    try:
+                        with short(self.address) as address:
+                            agent.connect(address)
+                    except OSError:
+                        agent.close()
+                        await asyncio.sleep(_POLL_S)
+                        continue
+                    return agent
+        raise CannotFork
+
+
+@dataclass(slots=True)
+class _Verdict:
+    """What the pre-imported parent says about an engine's end, on the connection that asked for the engine."""
+
+    agent: socket.socket
+    _code: int | None = field(default=None)
+    _asked: bool = field(default=False)
+
+    def exit_code(self) -> int | None:
+        """Return the exit code; waits for a moment, since the parent and we see the end at the same time."""
+        if not self._asked:
+            self._asked = True
+            with suppress(OSError, ValueError, KeyError):
+                if select.select([self.agent], [], [], 0.5)[0]:
+                    self._code = int(json.loads(self.agent.recv(4096))["exit_code"])
+            self.agent.close()
+        return self._code
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Quickest:
+    """Forks where that works, else starts from scratch; ``on_fallback`` hears why."""
+
+    forking: Forking
+    spawning: Spawning
+    on_fallback: Callable[[str], None]
+
+    async def start(self, launch: LaunchPlan, folder: Path) -> EngineProcess:
+        """Start it the quickest way."""
+        if launch.forkable:
+            try:
+                return await self.forking.start(launch, folder)
+            except CannotFork as error:
+                self.on_fallback(error.message)
+        return await self.spawning.start(launch, folder)
+
+
+async def _receive(agent: socket.socket) -> dict[str, object]:
+    async with asyncio.timeout(5.0):
+        raw = await asyncio.get_running_loop().sock_recv(agent, 4096)
+    answer: dict[str, object] = json.loads(raw) if raw else {}
+    return answer

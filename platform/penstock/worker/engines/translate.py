@@ -1,0 +1,83 @@
+"""vLLM's metrics in the platform's names, and the few of them that the agent itself decides by.
+
+Stateless on purpose: a restarted engine's counters start from zero, as those of any restarted process do.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from penstock.domain.ids import VersionId
+from penstock.telemetry import names
+from penstock.telemetry.names import Kind, Label, Metric
+
+NAMES: dict[str, Metric] = {
+    "vllm:num_requests_running": names.ENGINE_RUNNING,
+    "vllm:num_requests_waiting": names.ENGINE_WAITING,
+    "vllm:kv_cache_usage_perc": names.KV_USED_RATIO,
+    "vllm:prefix_cache_queries_total": names.PREFIX_QUERIED_TOKENS,
+    "vllm:prefix_cache_hits_total": names.PREFIX_HIT_TOKENS,
+    "vllm:num_preemptions_total": names.PREEMPTIONS,
+}
+_PROGRESS = ("vllm:generation_tokens_total", "vllm:prompt_tokens_total", "vllm:iteration_tokens_total_count")
+"""Each step of the engine moves the last of these, also a long prefill in chunks, which yields no token yet."""
+
+_WANTED = frozenset((*NAMES, *_PROGRESS))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EngineNumbers:
+    """One reading. ``progress`` differs from the last one's wherever the engine did any work in between."""
+
+    values: dict[str, float]
+
+    @property
+    def running(self) -> int:
+        """Requests in the batch."""
+        return int(self.values.get("vllm:num_requests_running", 0))
+
+    @property
+    def waiting(self) -> int:
+        """Requests that the engine has and does not run."""
+        return int(self.values.get("vllm:num_requests_waiting", 0))
+
+    @property
+    def kv_used_ratio(self) -> float:
+        """Share of KV blocks in use."""
+        return self.values.get("vllm:kv_cache_usage_perc", 0.0)
+
+    @property
+    def progress(self) -> tuple[float, ...]:
+        """Counters that move whenever the engine works."""
+        return tuple(self.values.get(name, 0.0) for name in _PROGRESS)
+
+
+def parse(text: str) -> EngineNumbers:
+    """Read the Prometheus text format; samples of several engines in one process are added up."""
+    values: dict[str, float] = {}
+    for name, value in _samples(text):
+        values[name] = values.get(name, 0.0) + value
+    return EngineNumbers(values=values)
+
+
+def exposition(numbers: EngineNumbers, version: VersionId) -> str:
+    """Return the reading in the platform's names, in the Prometheus text format."""
+    lines: list[str] = []
+    for theirs, metric in NAMES.items():
+        if theirs not in numbers.values:
+            continue
+        sample = f"{metric.name}_total" if metric.kind is Kind.COUNTER else metric.name
+        lines += [
+            f"# HELP {sample} {metric.help}",
+            f"# TYPE {sample} {metric.kind}",
+            f'{sample}{{{Label.VERSION}="{version}"}} {numbers.values[theirs]}',
+        ]
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _samples(text: str) -> Iterator[tuple[str, float]]:
+    for line in text.splitlines():
+        if not line.startswith("vllm:"):
+            continue
+        name = line[: line.index("{")] if "{" in line else line.split(" ", 1)[0]
+        if name in _WANTED:
+            yield name, float(line.rsplit(" ", 1)[1])

@@ -1,0 +1,93 @@
+"""From a manifest to vLLM's command line: pure, so that what an engine runs with can be read in a test.
+
+It must not import vLLM. Written for vLLM 0.32.
+"""
+
+import json
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from penstock.domain.ids import VersionId
+from penstock.domain.model import EngineSettings, Manifest, SamplingDefaults, Task
+
+SHUTDOWN_TIMEOUT_S = 2
+"""How long vLLM itself waits for running requests at SIGTERM. Short: the agent has drained it before."""
+
+QUEUE_PER_SEQUENCE = 8
+"""How many requests may wait inside the engine per place in its batch: a second wall behind the gate's."""
+
+GATE = "penstock.worker.serve.Gate"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """Where the engine runs and listens. ``device`` is ``cpu`` or ``cuda``; ``threads`` are for arithmetic on a CPU."""
+
+    host: str
+    port: int
+    device: str = "cpu"
+    threads: int = 1
+
+
+def arguments(version: VersionId, manifest: Manifest, folder: Path, place: Place) -> tuple[str, ...]:
+    """Return vLLM's arguments for this version; the files are in ``folder``."""
+    return (
+        *("--model", str(folder)),
+        *("--served-model-name", version),
+        *("--host", place.host),
+        *("--port", str(place.port)),
+        *("--middleware", GATE),
+        *_sizes(manifest.engine),
+        *_quiet(),
+        *(_pooling() if manifest.task is Task.EMBED else _generating(manifest)),
+        *(("--enforce-eager", "--distributed-executor-backend", "uni") if place.device == "cpu" else ()),
+    )
+
+
+def environment(place: Place) -> tuple[tuple[str, str], ...]:
+    """Return the variables vLLM is configured with where it has no argument.
+
+    On a CPU the engine core runs in one process (vLLM's default of two binds the model to a single core), and
+    OpenBLAS gets no threads, so that a pre-imported parent stays single-threaded and may fork.
+    """
+    common = {"HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1", "VLLM_NO_USAGE_STATS": "1", "DO_NOT_TRACK": "1"}
+    if place.device == "cpu":
+        common |= {
+            "VLLM_ENABLE_V1_MULTIPROCESSING": "0",
+            "OMP_NUM_THREADS": str(place.threads),
+            "OPENBLAS_NUM_THREADS": "1",
+        }
+    return tuple(common.items())
+
+
+def _sizes(engine: EngineSettings) -> tuple[str, ...]:
+    return (
+        *("--dtype", engine.dtype),
+        *("--max-model-len", str(engine.max_model_len)),
+        *("--max-num-seqs", str(engine.max_num_seqs)),
+        *("--max-num-batched-tokens", str(engine.max_num_batched_tokens)),
+        *("--block-size", str(engine.block_size)),
+        *(("--kv-cache-memory-bytes", str(engine.kv_cache_bytes)) if engine.kv_cache_bytes else ()),
+        *("--max-num-queued-reqs", str(QUEUE_PER_SEQUENCE * engine.max_num_seqs)),
+        *("--shutdown-timeout", str(SHUTDOWN_TIMEOUT_S)),
+    )
+
+
+def _quiet() -> tuple[str, ...]:
+    """Keep prompts, and a line per request, out of the logs."""
+    return ("--no-enable-log-requests", "--disable-uvicorn-access-log", "--disable-fastapi-docs")
+
+
+def _pooling() -> tuple[str, ...]:
+    return ("--runner", "pooling")
+
+
+def _generating(manifest: Manifest) -> tuple[str, ...]:
+    defaults = {name: value for name, value in asdict(manifest.sampling).items() if value is not None}
+    return (
+        "--enable-prefix-caching",
+        "--enable-prompt-tokens-details",
+        "--enable-per-request-metrics",
+        *(("--override-generation-config", json.dumps(defaults)) if manifest.sampling != SamplingDefaults() else ()),
+        *(("--chat-template", manifest.chat_template) if manifest.chat_template else ()),
+    )

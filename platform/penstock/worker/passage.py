@@ -1,0 +1,139 @@
+"""One request on its way through the gate: what it holds, when its first token came, whether its client is still there.
+
+Speaks ASGI messages and no framework. ``send`` runs once per token in the engine's own process: it is a plain
+function that returns the server's awaitable, so that a chunk costs no coroutine of ours.
+
+Tokens after a disconnect are counted as events that the engine's server still sent: a lower bound of what the engine
+computed in vain, since it batches steps ahead of the server.
+"""
+
+from collections.abc import Awaitable, Callable, Iterable, MutableMapping
+from dataclasses import dataclass
+from typing import Any
+
+from penstock.domain.ids import VersionId
+from penstock.domain.outcome import Stage
+from penstock.domain.tenant import PLATFORM
+from penstock.domain.ticket import Ticket
+from penstock.telemetry import names
+from penstock.telemetry.metrics import Metrics
+from penstock.worker.admission.load import LoadBook
+
+Message = MutableMapping[str, Any]
+"""An ASGI message."""
+
+_EVENT = b"data: {"
+CATALOGUE = (
+    names.GATE_REFUSALS,
+    names.GATE_SECONDS,
+    names.ABORTS,
+    names.TOKENS_AFTER_DISCONNECT,
+    names.QUEUED_TOKENS,
+)
+
+
+class Tally:
+    """What all passages of one gate add up to. ``chunks`` and ``finished`` also count the platform's own requests."""
+
+    def __init__(self, version: VersionId, book: LoadBook) -> None:
+        """Begin at zero."""
+        self.book = book
+        self.chunks = 0
+        self.finished = 0
+        self.metrics = Metrics(CATALOGUE)
+        self.prefill_s = self.metrics.histogram(names.GATE_SECONDS).labels(version, Stage.PREFILL)
+        self.decode_s = self.metrics.histogram(names.GATE_SECONDS).labels(version, Stage.DECODE)
+        self.aborts = self.metrics.counter(names.ABORTS).labels(version)
+        self.late_tokens = self.metrics.counter(names.TOKENS_AFTER_DISCONNECT).labels(version)
+        self.metrics.gauge(names.QUEUED_TOKENS).labels(version).set_function(lambda: book.queued_tokens)
+
+
+@dataclass(frozen=True, slots=True)
+class Wires:
+    """What a passage is connected to: the server's two channels, a clock in seconds, what each head carries."""
+
+    receive: Callable[[], Awaitable[Message]]
+    send: Callable[[Message], Awaitable[None]]
+    clock: Callable[[], float]
+    headers: Callable[[], Iterable[tuple[bytes, bytes]]]
+
+
+class Passage:
+    """One request. The platform's own probes pass uncounted."""
+
+    __slots__ = (
+        "_entered_at",
+        "_first_at",
+        "_has_first",
+        "_is_complete",
+        "_is_counted",
+        "_is_gone",
+        "_is_watched",
+        "_late_tokens",
+        "_output",
+        "_prompt",
+        "_send",
+        "_tally",
+        "_wires",
+    )
+
+    def __init__(self, ticket: Ticket, wires: Wires, tally: Tally) -> None:
+        """Let it in."""
+        self._wires, self._tally = wires, tally
+        self._send = wires.send
+        self._prompt, self._output = max(0, ticket.prompt_tokens), max(0, ticket.expected_output_tokens)
+        self._is_counted = ticket.tenant != PLATFORM
+        self._has_first = self._is_gone = self._is_complete = False
+        self._is_watched = True
+        self._late_tokens = 0
+        self._entered_at = self._first_at = wires.clock()
+        if self._is_counted:
+            tally.book.enter(self._prompt, self._output)
+
+    async def receive(self) -> Message:
+        """Pass a message from the client on; note when it says that the client is gone."""
+        message = await self._wires.receive()
+        if message["type"] == "http.disconnect" and not self._is_complete:
+            self._is_gone = self._is_watched = True
+        return message
+
+    def send(self, message: Message) -> Awaitable[None]:
+        """Pass a message to the client on."""
+        self._tally.chunks += 1
+        if self._is_watched or not message.get("more_body"):
+            self._look_at(message)
+        return self._send(message)
+
+    def close(self) -> None:
+        """Let it out, however it ended."""
+        tally = self._tally
+        tally.finished += 1
+        if not self._is_counted:
+            return
+        tally.book.leave(self._output if self._has_first else self._prompt + self._output)
+        if self._has_first:
+            tally.decode_s.observe(self._wires.clock() - self._first_at)
+        if not self._is_complete:
+            tally.aborts.inc()
+        if self._late_tokens:
+            tally.late_tokens.inc(self._late_tokens)
+
+    def _look_at(self, message: Message) -> None:
+        """See the head, the first bytes, the last ones, and all that come after the client has left."""
+        if message["type"] == "http.response.start":
+            message["headers"] = [*message.get("headers", ()), *self._wires.headers()]
+            return
+        body = message.get("body", b"")
+        if self._is_gone:
+            self._late_tokens += body.count(_EVENT)
+        elif not message.get("more_body"):
+            self._is_complete = True
+        if body and not self._has_first:
+            self._see_first()
+
+    def _see_first(self) -> None:
+        self._has_first, self._is_watched = True, self._is_gone
+        self._first_at = self._wires.clock()
+        if self._is_counted:
+            self._tally.book.prefilled(self._prompt)
+            self._tally.prefill_s.observe(self._first_at - self._entered_at)
