@@ -5,6 +5,7 @@ as in VTC (Sheng et al., OSDI'24), whose weights are w_p = 1 and w_q = 2.
 """
 
 from dataclasses import dataclass
+from enum import StrEnum
 
 from penstock.domain.ids import RequestId, TenantId
 from penstock.domain.tenant import Priority
@@ -34,3 +35,13 @@ class Work:
     def cost(self) -> float:
         """Expected tokens of service; at least 1, so that nothing is free."""
         return max(1.0, cost(self.prompt_tokens, self.expected_output_tokens))
+
+
+class Fit(StrEnum):
+    """Whether a request may enter the engine now."""
+
+    YES = "yes"
+    OVER_SHARE = "over_share"
+    """There is room, but not for this tenant or class: others may pass it freely."""
+    NO_ROOM = "no_room"
+    """It needs more than is free: smaller work may pass it, a bounded number of times."""

@@ -11,12 +11,12 @@ as long as the overload lasts. It must not know HTTP, the engine or the clock.
 
 import heapq
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
 from penstock.domain.ids import RequestId, TenantId
 from penstock.domain.tenant import Priority
-from penstock.worker.admission.cost import Work
+from penstock.worker.admission.cost import Fit, Work
 
 CLASS_WEIGHT = {Priority.INTERACTIVE: 16.0, Priority.STANDARD: 4.0, Priority.BATCH: 1.0}
 """Shares of the engine between classes that are all backlogged: 76 %, 19 %, 5 %."""
@@ -142,7 +142,7 @@ class FairQueue:
         klass.running -= 1
         self._end_busy_period(klass)
 
-    def pop(self, fits: Callable[[Work], bool]) -> Work | None:
+    def pop(self, fits: Callable[[Work], Fit]) -> Work | None:
         """Take the next request that ``fits`` the engine and charge its flow; None where nothing may start now."""
         for klass in sorted((k for k in self._classes.values() if k.waiting), key=lambda k: k.virtual):
             flow = self._next_flow(klass, fits)
@@ -184,31 +184,42 @@ class FairQueue:
         flow = self._classes[work.priority].flows.get(work.tenant)
         return flow.cost if flow is not None else 0.0
 
-    def _next_flow(self, klass: _Class, fits: Callable[[Work], bool]) -> _Flow | None:
-        """Return the least served flow whose head fits; heads that don't are overtaken a bounded number of times."""
+    def _next_flow(self, klass: _Class, fits: Callable[[Work], Fit]) -> _Flow | None:
+        """Return the least served flow whose head fits.
+
+        Heads for which there is no room are overtaken a bounded number of times; heads beyond their share freely.
+        """
         passed: list[_Flow] = []
+        crowded: list[_Flow] = []
         chosen: _Flow | None = None
         klass.held = False
-        while klass.heap:
-            virtual, tenant = klass.heap[0]
-            flow = klass.flows.get(tenant)
-            if flow is None or not flow.waiting or virtual != flow.virtual:
-                heapq.heappop(klass.heap)
-                continue
-            heapq.heappop(klass.heap)
-            if passed and passed[-1] is flow:
-                continue
-            if fits(self._head(flow)):
+        for flow in self._least_served_first(klass):
+            fit = fits(self._head(flow))
+            if fit is Fit.YES:
                 chosen = flow
                 break
             passed.append(flow)
-            if flow.bypassed >= MAX_BYPASSES:
-                klass.held = True
-                break
+            if fit is Fit.NO_ROOM:
+                crowded.append(flow)
+                klass.held = flow.bypassed >= MAX_BYPASSES
+                if klass.held:
+                    break
         for flow in passed:
             heapq.heappush(klass.heap, (flow.virtual, flow.tenant))
-            flow.bypassed += chosen is not None
+        for flow in crowded if chosen else ():
+            flow.bypassed += 1
         return chosen
+
+    def _least_served_first(self, klass: _Class) -> Iterator[_Flow]:
+        """Take waiting flows off the heap, each once; entries that corrections have outdated are dropped."""
+        last: _Flow | None = None
+        while klass.heap:
+            virtual, tenant = heapq.heappop(klass.heap)
+            flow = klass.flows.get(tenant)
+            if flow is None or flow is last or not flow.waiting or virtual != flow.virtual:
+                continue
+            last = flow
+            yield flow
 
     def _head(self, flow: _Flow) -> Work:
         while flow.queue[0].request not in self._waiting:

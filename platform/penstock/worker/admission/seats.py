@@ -3,14 +3,22 @@
 A request enters only when the blocks of its prompt and expected output are free, so the engine neither queues
 nor preempts. Expectations may be exceeded: what a request really holds is counted as its tokens come.
 
-Trade-off: booking the worst case (``max_tokens``) would never preempt but leaves most of the KV cache empty;
-booking the expectation fills it and may preempt when many answers run long at once. Preemptions are counted.
+A tenant alone may fill the engine but for the seats kept for better classes; beside others it is held to its share
+even while they pause, so that they find a free seat when they come back.
+
+Trade-off: seats kept free are throughput given up for isolation. Booking the worst case (``max_tokens``) would never
+preempt but leaves most of the KV cache empty; booking the expectation fills it and may preempt when many answers run
+long at once. Preemptions are counted.
 """
 
 from dataclasses import dataclass
 
 from penstock.domain.ids import RequestId, TenantId
-from penstock.worker.admission.cost import Work
+from penstock.domain.tenant import Priority
+from penstock.worker.admission.cost import Fit, Work
+
+CLASS_SHARE = {Priority.INTERACTIVE: 1.0, Priority.STANDARD: 0.9, Priority.BATCH: 0.7}
+"""The part of the engine that requests of a class (and worse ones) may fill: the rest waits for better ones."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,8 +28,6 @@ class EngineSize:
     max_seqs: int
     kv_blocks: int
     block_size: int
-    tenant_share: float = 0.5
-    """The part of slots and blocks one tenant may hold while another tenant waits."""
     watermark: float = 0.02
     """The part of the blocks that is left free for running requests to grow into."""
 
@@ -50,22 +56,26 @@ class Seats:
         usable = self.size.kv_blocks * (1 - self.size.watermark)
         return max(len(self._held) / self.size.max_seqs, self._blocks / usable)
 
-    def fits(self, work: Work, *, contended: bool) -> bool:
-        """Tell whether the request may enter now; ``contended`` where another tenant waits too.
+    def fits(self, work: Work, share: float) -> Fit:
+        """Tell whether the request may enter now, its tenant being entitled to ``share`` (0..1] of the engine.
 
         A request larger than every bound still fits into an empty engine: the context check made sure it can run.
         """
         if not self._held:
-            return True
-        need = self._need(work)
+            return Fit.YES
+        blocks = self._blocks + self._need(work)
         usable = self.size.kv_blocks * (1 - self.size.watermark)
-        if len(self._held) >= self.size.max_seqs or self._blocks + need > usable:
-            return False
-        if not contended:
-            return True
+        if len(self._held) >= self.size.max_seqs or blocks > usable:
+            return Fit.NO_ROOM
+        part = CLASS_SHARE[work.priority]
+        if len(self._held) >= self.size.max_seqs * part or blocks > usable * part:
+            return Fit.OVER_SHARE
+        return Fit.YES if self._within(work, share, usable) else Fit.OVER_SHARE
+
+    def _within(self, work: Work, share: float, usable: float) -> bool:
+        """Tell whether the tenant stays within its share; one request at a time is always within it."""
         seats, blocks = self._by_tenant.get(work.tenant, (0, 0))
-        share = self.size.tenant_share
-        return seats == 0 or (seats < self.size.max_seqs * share and blocks + need <= usable * share)
+        return seats == 0 or (seats < self.size.max_seqs * share and blocks + self._need(work) <= usable * share)
 
     def take(self, work: Work) -> None:
         """Seat the request."""

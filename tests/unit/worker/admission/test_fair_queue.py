@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from penstock.domain.ids import RequestId, TenantId
 from penstock.domain.tenant import Priority
-from penstock.worker.admission.cost import Work
+from penstock.worker.admission.cost import Fit, Work
 from penstock.worker.admission.fair_queue import CLASS_WEIGHT, MAX_BYPASSES, Bounds, FairQueue
 
 _ids = itertools.count()
@@ -35,8 +35,8 @@ def work(
     )
 
 
-def anything(_: Work) -> bool:
-    return True
+def anything(_: Work) -> Fit:
+    return Fit.YES
 
 
 def take(queue: FairQueue, count: int) -> list[Work]:
@@ -169,11 +169,22 @@ def test_a_big_head_is_overtaken_only_so_often() -> None:
     for _ in range(100):
         queue.push(work("small", prompt=1, output=1))
     passed = 0
-    while (item := queue.pop(lambda w: w.prompt_tokens < 1000)) is not None:
+    while (item := queue.pop(lambda w: Fit.YES if w.prompt_tokens < 1000 else Fit.NO_ROOM)) is not None:
         assert item.tenant == "small"
         passed += 1
     assert 0 < passed <= MAX_BYPASSES
     assert queue.pop(anything) is big
+
+
+def test_a_tenant_beyond_its_share_never_holds_others_up() -> None:
+    """Who may not enter because of its own share is passed by others as often as they come."""
+    queue = FairQueue(WIDE)
+    queue.push(work("flood"))
+    for _ in range(100):
+        queue.push(work("victim"))
+    for _ in range(100):
+        item = queue.pop(lambda w: Fit.YES if w.tenant == "victim" else Fit.OVER_SHARE)
+        assert item is not None
 
 
 @given(st.lists(st.booleans(), min_size=1, max_size=80))

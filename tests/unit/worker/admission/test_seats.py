@@ -5,17 +5,19 @@ from hypothesis import strategies as st
 
 from penstock.domain.ids import RequestId, TenantId
 from penstock.domain.tenant import Priority
-from penstock.worker.admission.cost import Work
+from penstock.worker.admission.cost import Fit, Work
 from penstock.worker.admission.seats import EngineSize, Seats
 
-SIZE = EngineSize(max_seqs=8, kv_blocks=100, block_size=16, tenant_share=0.5, watermark=0.0)
+SIZE = EngineSize(max_seqs=8, kv_blocks=100, block_size=16, watermark=0.0)
 
 
-def work(name: str, tenant: str = "a", *, prompt: int = 16, output: int = 16) -> Work:
+def work(
+    name: str, tenant: str = "a", *, prompt: int = 16, output: int = 16, priority: Priority = Priority.INTERACTIVE
+) -> Work:
     return Work(
         request=RequestId(name),
         tenant=TenantId(tenant),
-        priority=Priority.STANDARD,
+        priority=priority,
         weight=1.0,
         prompt_tokens=prompt,
         expected_output_tokens=output,
@@ -28,7 +30,7 @@ def test_what_was_let_in_fits(jobs: list[tuple[str, int, bool]]) -> None:
     seats, inside = Seats(SIZE), []
     for i, (tenant, prompt, leaves) in enumerate(jobs):
         item = work(f"r{i}", tenant, prompt=prompt)
-        if seats.fits(item, contended=i % 2 == 0):
+        if seats.fits(item, (1.0, 0.5)[i % 2]) is Fit.YES:
             seats.take(item)
             inside.append(item)
         if leaves and inside:
@@ -40,14 +42,14 @@ def test_what_was_let_in_fits(jobs: list[tuple[str, int, bool]]) -> None:
     assert seats.saturation == 0.0
 
 
-def test_one_tenant_takes_all_only_while_nobody_else_waits() -> None:
-    """Alone a tenant may fill the engine; beside another one, only its share."""
+def test_a_tenant_is_held_to_its_share() -> None:
+    """With half the engine as its share a tenant gets half the seats, the other one the rest."""
     seats = Seats(SIZE)
     for i in range(4):
         seats.take(work(f"r{i}"))
-    assert seats.fits(work("next"), contended=False)
-    assert not seats.fits(work("next"), contended=True)
-    assert seats.fits(work("other", "b"), contended=True)
+    assert seats.fits(work("next"), 1.0) is Fit.YES
+    assert seats.fits(work("next"), 0.5) is not Fit.YES
+    assert seats.fits(work("other", "b"), 0.5) is Fit.YES
 
 
 def test_an_answer_longer_than_expected_is_counted() -> None:
@@ -56,14 +58,14 @@ def test_an_answer_longer_than_expected_is_counted() -> None:
     long = work("long")
     seats.take(long)
     seats.grow(long, 16 * 99)
-    assert not seats.fits(work("next"), contended=False)
+    assert seats.fits(work("next"), 1.0) is not Fit.YES
     seats.leave(long.request)
     assert seats.saturation == 0.0
 
 
 def test_a_giant_enters_an_empty_engine() -> None:
     """A request that books more than the share still runs when nothing else does."""
-    assert Seats(SIZE).fits(work("giant", prompt=16 * 100, output=16), contended=True)
+    assert Seats(SIZE).fits(work("giant", prompt=16 * 100, output=16), 0.5) is Fit.YES
 
 
 def test_leaving_twice_is_harmless() -> None:
@@ -73,3 +75,14 @@ def test_leaving_twice_is_harmless() -> None:
     seats.leave(RequestId("r"))
     seats.leave(RequestId("r"))
     assert len(seats) == 0
+
+
+def test_seats_are_kept_for_better_classes() -> None:
+    """Batch work never takes the last seats, so interactive work needn't wait for long answers to end."""
+    seats = Seats(SIZE)
+    for i in range(8):
+        item = work(f"b{i}", f"t{i}", priority=Priority.BATCH)
+        if seats.fits(item, 1.0) is Fit.YES:
+            seats.take(item)
+    assert len(seats) == 6
+    assert seats.fits(work("now", "vip", priority=Priority.INTERACTIVE), 1.0) is Fit.YES
