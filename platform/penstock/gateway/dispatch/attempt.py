@@ -1,0 +1,123 @@
+"""One attempt: takes a worker's answer until the first token has been passed on, then steps out of the way.
+
+Until then everything can still be undone, so errors come to the dispatcher; after it they are the relay's.
+"""
+
+import asyncio
+
+from penstock.domain.errors import PenstockError
+from penstock.domain.ids import WorkerId
+from penstock.domain.relay import Relay
+from penstock.gateway.dispatch import verdict, wire
+from penstock.gateway.dispatch.ports import Exchange, Loads
+from penstock.gateway.dispatch.verdict import Verdict
+
+_OK = 200
+_MAX_ERROR_BYTES = 64 << 10
+_ERROR_EVENTS = (b'data: {"error"', b"event: error")
+
+
+class Attempt:
+    """Receiver of one exchange, and the relay's source."""
+
+    __slots__ = ("_aborted", "_body", "_done", "_exchange", "_loads", "_refused", "_relay", "_status", "_worker")
+
+    def __init__(self, relay: Relay, worker: WorkerId, loads: Loads) -> None:
+        """Begin; the relay learns of it at once, so that a client that leaves ends it."""
+        self._relay = relay
+        self._worker = worker
+        self._loads = loads
+        self._done: asyncio.Future[Verdict | None] = asyncio.get_running_loop().create_future()
+        self._exchange: Exchange | None = None
+        self._aborted = False
+        self._status = 0
+        self._refused = b""
+        self._body = b""
+        relay.attach(self)
+
+    def started(self, exchange: Exchange) -> None:
+        """The request is on its way."""
+        self._exchange = exchange
+        if self._aborted:
+            exchange.abort()
+
+    def unreachable(self) -> None:
+        """No connection could be had."""
+        self._settle(verdict.unreachable())
+
+    async def begun(self) -> Verdict | None:
+        """Wait until the answer has begun to reach the caller (None) or the attempt has failed.
+
+        Raises the relay's error where the client left or the deadline passed.
+        """
+        try:
+            return await self._done
+        except asyncio.CancelledError:
+            self._close()
+            raise
+
+    # -- the relay's source ------------------------------------------------------------
+
+    def pause(self) -> None:
+        """Stop reading."""
+        if self._exchange is not None:
+            self._exchange.pause()
+
+    def resume(self) -> None:
+        """Read again."""
+        if self._exchange is not None:
+            self._exchange.resume()
+
+    def abort(self, error: PenstockError) -> None:
+        """Close the connection; a waiting dispatcher raises ``error``."""
+        self._close()
+        if not self._done.done():
+            self._done.set_exception(error)
+
+    # -- the exchange's receiver -------------------------------------------------------
+
+    def on_head(self, status: int, headers: list[tuple[bytes, bytes]]) -> None:
+        """Take what the gate says of its load; let the relay see good news only."""
+        load = wire.load_of(headers)
+        if load is not None:
+            self._loads.heard(self._worker, load)
+        self._status = status
+        if status == _OK:
+            self._relay.on_head(status, headers)
+        else:
+            self._refused = wire.header(headers, wire.REFUSED_HEADER)
+
+    def on_body(self, data: bytes) -> None:
+        """Pass it on; once the caller has a token the rest goes to the relay directly."""
+        if self._status != _OK:
+            if len(self._body) < _MAX_ERROR_BYTES:
+                self._body += data
+            return
+        if data.startswith(_ERROR_EVENTS):
+            self._close()
+            self._settle(verdict.of_event(data))
+            return
+        self._relay.on_body(data)
+        if self._relay.has_delivered:
+            if self._exchange is not None:
+                self._exchange.hand_over(self._relay)
+            self._settle(None)
+
+    def on_end(self, error: BaseException | None) -> None:
+        """The answer is complete, or broke off before the first token."""
+        if error is not None:
+            self._settle(verdict.lost())
+        elif self._status != _OK:
+            self._settle(verdict.of_answer(self._status, self._refused, self._body))
+        else:
+            self._relay.on_end(None)
+            self._settle(None if self._relay.has_delivered else verdict.lost())
+
+    def _settle(self, result: Verdict | None) -> None:
+        if not self._done.done():
+            self._done.set_result(result)
+
+    def _close(self) -> None:
+        self._aborted = True
+        if self._exchange is not None:
+            self._exchange.abort()

@@ -1,0 +1,157 @@
+"""Sends a request to a worker, and to another one where that is safe, allowed and still useful.
+
+Safe: no token has reached the caller. Allowed: the retry budget. Useful: the deadline is not over.
+It must not know how a worker is chosen, nor what an answer says.
+"""
+
+import asyncio
+import random
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from penstock.domain.call import Call
+from penstock.domain.clock import Clock
+from penstock.domain.errors import DeadlineExceeded, DeadlineInQueue, PenstockError, Rejected
+from penstock.domain.ids import WorkerId
+from penstock.domain.outcome import Stage
+from penstock.domain.relay import Relay
+from penstock.domain.table import WorkerEntry
+from penstock.domain.ticket import Ticket, seal
+from penstock.gateway.dispatch import wire
+from penstock.gateway.dispatch.attempt import Attempt
+from penstock.gateway.dispatch.breaker import Breakers
+from penstock.gateway.dispatch.ports import Loads, Workers
+from penstock.gateway.dispatch.retries import RetryBudget, backoff_s
+from penstock.gateway.dispatch.verdict import Verdict
+from penstock.telemetry import names
+from penstock.telemetry.metrics import Metrics
+
+Pick = Callable[[frozenset[WorkerId]], WorkerEntry]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DispatchSettings:
+    """``ticket_key``: ``domain.keys.derive(platform_key, "ticket")``."""
+
+    ticket_key: bytes
+    max_attempts: int = 4
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Parcel:
+    """What is sent, the same at every attempt."""
+
+    path: str
+    headers: list[tuple[str, str]]
+    body: bytes
+    tokens: int
+
+
+class WorkerDispatcher:
+    """The pipeline's ``Dispatcher``."""
+
+    def __init__(  # noqa: PLR0913  a composition root's list, each of another room
+        self,
+        *,
+        workers: Workers,
+        loads: Loads,
+        breakers: Breakers,
+        budget: RetryBudget,
+        settings: DispatchSettings,
+        clock: Clock,
+        chance: random.Random,
+        metrics: Metrics,
+    ) -> None:
+        """Take the way to workers, the book of loads, and the policies."""
+        self._workers = workers
+        self._loads = loads
+        self._breakers = breakers
+        self._budget = budget
+        self._settings = settings
+        self._clock = clock
+        self._chance = chance
+        self._retries = metrics.counter(names.RETRIES)
+        self._ejections = metrics.counter(names.EJECTIONS)
+
+    async def run(self, call: Call, ticket: Ticket, relay: Relay, pick: Pick) -> None:
+        """Return when the answer has begun to come (or is complete), or raise the reason why it can't."""
+        self._budget.deposit()
+        self._in_time(ticket, None)
+        parcel = self._parcel(call, ticket)
+        tried: frozenset[WorkerId] = frozenset()
+        failure: Verdict | None = None
+        while True:
+            worker = self._pick(pick, tried, failure)
+            if worker is None:
+                # Everybody was asked: wait a little, then ask anybody again.
+                await asyncio.sleep(backoff_s(call.attempts, self._chance))
+                tried = frozenset()
+                self._in_time(ticket, failure)
+                continue
+            call.worker = worker
+            call.attempts += 1
+            failure = await self._try(call, relay, worker, parcel)
+            if failure is None:
+                self._breakers.succeeded(worker.id)
+                return
+            self._blame(call, worker.id, failure)
+            self._may_retry(call, ticket, failure)
+            tried |= {worker.id}
+
+    def _parcel(self, call: Call, ticket: Ticket) -> _Parcel:
+        version = call.version
+        assert version is not None  # noqa: S101  resolved before dispatch; tells mypy
+        return _Parcel(
+            path=call.request.api,
+            headers=wire.headers_of(call.request, seal(ticket, self._settings.ticket_key)),
+            body=wire.body_of(call.request, version.id, call.principal.cache_salt),
+            tokens=ticket.prompt_tokens + ticket.expected_output_tokens,
+        )
+
+    def _pick(self, pick: Pick, tried: frozenset[WorkerId], failure: Verdict | None) -> WorkerEntry | None:
+        """Return a worker that was not tried; None where all were, and asking again may help."""
+        try:
+            return pick(tried)
+        except Rejected:
+            if failure is None:
+                raise
+            if not tried:
+                raise failure.error from None
+            return None
+
+    async def _try(self, call: Call, relay: Relay, worker: WorkerEntry, parcel: _Parcel) -> Verdict | None:
+        attempt = Attempt(relay, worker.id, self._loads)
+        self._breakers.sent(worker.id, self._clock.monotonic())
+        self._loads.dispatched(worker.id, parcel.tokens)
+        call.timings.mark(Stage.ROUTE)
+        try:
+            attempt.started(await self._workers.send(worker.url, parcel.path, parcel.headers, parcel.body, attempt))
+        except OSError:
+            attempt.unreachable()
+        try:
+            return await attempt.begun()
+        except DeadlineExceeded:
+            # Nothing came until the deadline: a frozen worker looks like this, and only like this.
+            self._breakers.failed(worker.id, self._clock.monotonic())
+            raise
+
+    def _blame(self, call: Call, worker: WorkerId, failure: Verdict) -> None:
+        if not failure.blame:
+            self._breakers.succeeded(worker)
+        elif self._breakers.failed(worker, self._clock.monotonic(), at_once=failure.at_once):
+            self._ejections.labels(version=call.version.id if call.version else "").inc()
+
+    def _may_retry(self, call: Call, ticket: Ticket, failure: Verdict) -> None:
+        """Return where another attempt is allowed, or raise what went wrong."""
+        if not failure.retry or call.attempts >= self._settings.max_attempts:
+            raise failure.error
+        self._in_time(ticket, failure)
+        if not self._budget.withdraw(self._clock.monotonic()):
+            raise failure.error
+        self._retries.labels(reason=failure.reason).inc()
+
+    def _in_time(self, ticket: Ticket, failure: Verdict | None) -> None:
+        """Drop work that is past its deadline before it costs GPU time (A7)."""
+        if self._clock.now() >= ticket.deadline_at:
+            error: PenstockError = DeadlineInQueue() if failure is None else failure.error
+            raise error

@@ -1,0 +1,120 @@
+"""What a worker's refusal means: whose fault it is, whether another worker may be tried. Pure.
+
+An engine's message may quote the request. It goes back to the caller, who wrote it, and nowhere else: never to logs.
+"""
+
+from dataclasses import dataclass
+
+import msgspec
+
+from penstock.domain.errors import (
+    BadRequest,
+    DeadlineInQueue,
+    Draining,
+    EngineError,
+    EngineRefused,
+    NoCapacity,
+    Overloaded,
+    PenstockError,
+    UnsupportedByModel,
+    WorkerLost,
+)
+
+MAX_MESSAGE_CHARS = 1_000
+
+_UNAUTHORIZED, _NOT_FOUND, _METHOD_NOT_ALLOWED, _UNAVAILABLE = 401, 404, 405, 503
+_CLIENT_ERRORS = range(400, 500)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """A failed attempt. ``blame``: the worker's breaker counts it; ``at_once``: and opens without waiting for more."""
+
+    error: PenstockError
+    reason: str
+    """Metric label: why another worker was, or was not, tried."""
+    retry: bool = False
+    blame: bool = False
+    at_once: bool = False
+
+
+class _Detail(msgspec.Struct):
+    message: str = ""
+    param: str | None = None
+
+
+class _ErrorBody(msgspec.Struct):
+    error: _Detail | str = ""
+
+
+def unreachable() -> Verdict:
+    """No connection could be had: it never started."""
+    error = NoCapacity("the worker can't be reached")
+    return Verdict(error=error, reason="connect", retry=True, blame=True, at_once=True)
+
+
+def lost() -> Verdict:
+    """The connection broke before the first token."""
+    return Verdict(error=WorkerLost(), reason="reset", retry=True, blame=True)
+
+
+def of_answer(status: int, refused: bytes, body: bytes) -> Verdict:
+    """Judge an answer that is not 200."""
+    if refused:
+        return _of_gate(refused)
+    if status == _UNAVAILABLE:
+        return Verdict(error=Overloaded(), reason="engine_full", retry=True)
+    if status in (_NOT_FOUND, _METHOD_NOT_ALLOWED):
+        return Verdict(error=UnsupportedByModel(), reason="refused")
+    if status == _UNAUTHORIZED:
+        return Verdict(error=EngineError("the worker does not know this gateway"), reason="ticket", blame=True)
+    if status in _CLIENT_ERRORS:
+        return Verdict(error=_refused(body), reason="refused")
+    return Verdict(error=EngineError(), reason="engine_error", retry=True, blame=True)
+
+
+def of_event(data: bytes) -> Verdict:
+    """Judge an error that came as the first event of a stream: the engine's own status stands in its code."""
+    line = data.partition(b"data: ")[2].partition(b"\n")[0]
+    try:
+        code = msgspec.json.decode(line, type=_CodeBody).error.code
+    except msgspec.MsgspecError:
+        code = None
+    return of_answer(code if isinstance(code, int) else 500, b"", line)
+
+
+class _Code(msgspec.Struct):
+    code: int | str | None = None
+
+
+class _CodeBody(msgspec.Struct):
+    error: _Code
+
+
+def _of_gate(refused: bytes) -> Verdict:
+    """Judge the gate's word: the request never started (README, "Wire between gateway and gate")."""
+    if refused == b"draining":
+        error: PenstockError = Draining("the worker is shutting down")
+        return Verdict(error=error, reason="draining", retry=True, blame=True, at_once=True)
+    if refused == b"late":
+        return Verdict(error=DeadlineInQueue(), reason="late")
+    if refused == b"ticket":
+        return Verdict(error=EngineError("the worker does not know this gateway"), reason="ticket", blame=True)
+    return Verdict(error=Overloaded(), reason="overloaded", retry=True)
+
+
+def _refused(body: bytes) -> BadRequest:
+    try:
+        detail = msgspec.json.decode(body, type=_ErrorBody).error
+    except msgspec.MsgspecError:
+        return EngineRefused()
+    if isinstance(detail, str):
+        return EngineRefused(_clean(detail) or None)
+    return EngineRefused(_clean(detail.message) or None, param=_clean(detail.param or "") or None)
+
+
+def _clean(message: str) -> str:
+    """Return one printable line of bounded length."""
+    return " ".join("".join(c if c.isprintable() else " " for c in message[: 2 * MAX_MESSAGE_CHARS]).split())[
+        :MAX_MESSAGE_CHARS
+    ]

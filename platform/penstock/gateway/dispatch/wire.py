@@ -1,0 +1,61 @@
+"""What goes over the wire to a worker's gate, and what its headers say back. Pure.
+
+The caller's JSON passes through, save what the platform decides: the model's served name, the tenant's cache salt,
+and that streams end with their usage (the relay hides it from callers who did not ask).
+"""
+
+import msgspec
+
+from penstock.domain.ids import VersionId
+from penstock.domain.request import Api, InferenceRequest
+from penstock.domain.worker import Load
+
+LOAD_HEADER = b"x-penstock-load"
+REFUSED_HEADER = b"x-penstock-refused"
+
+_STREAM_USAGE = frozenset({Api.CHAT, Api.COMPLETIONS})
+"""APIs where usage of a stream is an option; the others always send it."""
+
+_ENCODER = msgspec.json.Encoder()
+
+
+def body_of(request: InferenceRequest, version: VersionId, cache_salt: str) -> bytes:
+    """Return the JSON for the engine. All of its APIs take ``cache_salt`` (vLLM 0.32)."""
+    body = {**request.body, "model": version, "cache_salt": cache_salt}
+    if request.stream and request.api in _STREAM_USAGE:
+        options = body.get("stream_options")
+        asked = options if isinstance(options, dict) else {}
+        body["stream_options"] = {**asked, "include_usage": True}
+    return _ENCODER.encode(body)
+
+
+def headers_of(request: InferenceRequest, ticket: str) -> list[tuple[str, str]]:
+    """Return the headers for the gate."""
+    headers = [
+        ("content-type", "application/json"),
+        ("x-penstock-ticket", ticket),
+        ("x-request-id", request.id),
+    ]
+    if request.traceparent:
+        headers.append(("traceparent", request.traceparent))
+    return headers
+
+
+def load_of(headers: list[tuple[bytes, bytes]]) -> Load | None:
+    """Return the load a gate reports with its answer, None where there is none or it is damaged."""
+    value = header(headers, LOAD_HEADER)
+    if not value:
+        return None
+    try:
+        running, waiting, queued, kv = value.split(b",")
+        return Load(running=int(running), waiting=int(waiting), queued_tokens=int(queued), kv_used_ratio=float(kv))
+    except ValueError:
+        return None
+
+
+def header(headers: list[tuple[bytes, bytes]], name: bytes) -> bytes:
+    """Return the first header of this (lower-case) name, empty where there is none."""
+    for key, value in headers:
+        if len(key) == len(name) and key.lower() == name:
+            return value
+    return b""

@@ -1,0 +1,67 @@
+"""How each API's stream looks: where its tokens, its end and its errors are, and how ours are said in it.
+
+The marks are byte strings that can only be structure: inside JSON text the quotes would be escaped.
+"""
+
+from dataclasses import dataclass
+
+from penstock.domain.request import Api
+from penstock.gateway.streaming.sse import END
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Dialect:
+    """Marks of one API's events."""
+
+    token: bytes
+    """Stands once in every event that carries a token."""
+    not_token: bytes
+    """Stands in an event that has ``token`` but carries none (the role of a chat's first event)."""
+    notable: tuple[bytes, ...]
+    """One of these stands in every event that must be looked into; all others are only forwarded."""
+    terminal: tuple[bytes, ...]
+    """How the last event begins."""
+    error: tuple[bytes, ...]
+    """How the engine's error events begin."""
+    error_prefix: bytes
+    """What comes before our error's JSON."""
+
+    def error_event(self, body: bytes) -> bytes:
+        """Return our error as an event."""
+        return self.error_prefix + body + END
+
+
+_OPENAI = Dialect(
+    token=b'"choices":[{',
+    not_token=b'"delta":{"role"',
+    notable=(b'"usage":{', b'"finish_reason":"', b"data: [DONE]", b'data: {"error"'),
+    terminal=(b"data: [DONE]",),
+    error=(b'data: {"error"',),
+    error_prefix=b"data: ",
+)
+
+_RESPONSES = Dialect(
+    token=b"event: response.output_text.delta",
+    not_token=b"event: none",
+    notable=(b"event: response.completed", b"event: response.incomplete", b"event: response.failed", b"event: error"),
+    terminal=(b"event: response.completed", b"event: response.incomplete"),
+    error=(b"event: error", b"event: response.failed", b'data: {"error"'),
+    error_prefix=b"event: error\ndata: ",
+)
+
+_MESSAGES = Dialect(
+    token=b"event: content_block_delta",
+    not_token=b"event: none",
+    notable=(b"event: message_", b"event: error"),
+    terminal=(b"event: message_stop",),
+    error=(b"event: error", b'data: {"error"'),
+    error_prefix=b"event: error\ndata: ",
+)
+
+DIALECTS = {
+    Api.CHAT: _OPENAI,
+    Api.COMPLETIONS: _OPENAI,
+    Api.EMBEDDINGS: _OPENAI,
+    Api.RESPONSES: _RESPONSES,
+    Api.MESSAGES: _MESSAGES,
+}

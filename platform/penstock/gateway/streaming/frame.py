@@ -1,0 +1,128 @@
+"""What every relay stands on: the request it answers, the way back, and the count of what came."""
+
+import asyncio
+from collections.abc import Callable
+
+from penstock.domain.call import Answer, Call
+from penstock.domain.errors import PenstockError
+from penstock.domain.outcome import FinishReason, Outcome, Stage
+from penstock.domain.relay import Reply
+from penstock.domain.tokens import Usage
+from penstock.gateway.streaming import reports, stages
+from penstock.gateway.streaming.reports import Report
+
+
+class Frame:
+    """One request on its way back."""
+
+    __slots__ = (
+        "_answered",
+        "_sent_at",
+        "call",
+        "clock",
+        "deadline_in_s",
+        "finish",
+        "first_at",
+        "itl_s",
+        "metrics",
+        "reply",
+        "stall_s",
+        "tokens",
+        "usage",
+    )
+
+    def __init__(
+        self, *, call: Call, reply: Reply, clock: Callable[[], float], deadline_in_s: float, stall_s: float
+    ) -> None:
+        """Begin with nothing counted."""
+        self.call = call
+        self.reply = reply
+        self.clock = clock
+        self.deadline_in_s = deadline_in_s
+        self.stall_s = stall_s
+        self.tokens = 0
+        self.usage: Usage | None = None
+        self.finish: FinishReason | None = None
+        self.metrics: reports.Metrics | None = None
+        self.first_at: float | None = None
+        self.itl_s: list[float] = []
+        self._sent_at = 0.0
+        self._answered: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+
+    @property
+    def version(self) -> str:
+        """The version that answers."""
+        return self.call.version.id if self.call.version is not None else ""
+
+    @property
+    def is_over(self) -> bool:
+        """True once the answer has been settled."""
+        return self._answered.done()
+
+    def sent(self) -> None:
+        """An attempt begins."""
+        self._sent_at = self.clock()
+
+    def learn(self, report: Report) -> None:
+        """Take what the engine said."""
+        if report.usage is not None:
+            self.usage = reports.merged(self.usage, report.usage)
+        if report.finish is not None:
+            self.finish = report.finish
+        if report.metrics is not None:
+            self.metrics = report.metrics
+
+    def close_stages(self) -> None:
+        """Close the last stage, by the engine's own account where it gives one."""
+        timings = self.call.timings
+        timings.mark(Stage.DECODE)
+        if self.metrics is not None:
+            for stage, seconds in reports.engine_stages(self.metrics, self.clock() - self._sent_at).items():
+                timings.put(stage, seconds)
+
+    def head(self, content_type: bytes, *more: tuple[bytes, bytes]) -> list[tuple[bytes, bytes]]:
+        """Return the reply's headers: the resolved version, and where the time went so far."""
+        return [
+            (b"content-type", content_type),
+            (b"x-penstock-version", self.version.encode()),
+            (b"server-timing", stages.server_timing(self.call.timings.seconds)),
+            *more,
+        ]
+
+    def settle(self, outcome: Outcome) -> Answer:
+        """Settle the answer (once) and return it."""
+        if not self._answered.done():
+            arrived = self.call.request.arrived_at
+            self._answered.set_result(
+                Answer(
+                    outcome=outcome,
+                    usage=self._counted(),
+                    finish=self.finish,
+                    ttft_s=None if self.first_at is None else self.first_at - arrived,
+                    itl_s=tuple(self.itl_s),
+                )
+            )
+        return self._answered.result()
+
+    def settle_with(self, error: PenstockError) -> Answer:
+        """Settle the answer as failed."""
+        if self.finish is None:
+            self.finish = _FINISH.get(error.outcome, FinishReason.ERROR)
+        return self.settle(error.outcome)
+
+    async def answer(self) -> Answer:
+        """Wait for it."""
+        return await self._answered
+
+    def _counted(self) -> Usage:
+        """Return the engine's count, or else our own of what went by."""
+        if self.usage is not None:
+            return self.usage
+        if self.first_at is None:
+            return Usage(exact=False)
+        prepared = self.call.prepared
+        prompt = max(0, prepared.prompt_tokens) if prepared is not None else 0
+        return Usage(prompt_tokens=prompt, output_tokens=self.tokens, exact=False)
+
+
+_FINISH = {Outcome.CANCELLED: FinishReason.CANCELLED, Outcome.DEADLINE: FinishReason.DEADLINE}

@@ -1,0 +1,53 @@
+"""Makes the relay of a request: streams or unary."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from penstock.domain.call import Call
+from penstock.domain.clock import Clock
+from penstock.domain.errors import PenstockError
+from penstock.domain.ids import RequestId
+from penstock.domain.lease import Lease
+from penstock.domain.relay import Relay, Reply
+from penstock.domain.request import Api
+from penstock.gateway.streaming.frame import Frame
+from penstock.gateway.streaming.stream_relay import StreamRelay
+from penstock.gateway.streaming.unary_relay import UnaryRelay
+from penstock.telemetry import names
+from penstock.telemetry.metrics import Metrics
+
+RenderError = Callable[[PenstockError, RequestId, Api], bytes]
+"""An error as the body of an answer, the same in band and with a status."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RelaySettings:
+    """Times in seconds. ``max_answer_bytes`` bounds what a unary answer may hold in memory."""
+
+    heartbeat_s: float = 10.0
+    stall_s: float = 30.0
+    max_answer_bytes: int = 64 << 20
+
+
+class StreamingRelays:
+    """The pipeline's ``Relays``."""
+
+    def __init__(self, *, clock: Clock, render_error: RenderError, settings: RelaySettings, metrics: Metrics) -> None:
+        """``render_error`` is the edge's table of errors."""
+        self._clock = clock
+        self._render_error = render_error
+        self._settings = settings
+        self._heartbeats = metrics.counter(names.HEARTBEATS)
+
+    def open(self, call: Call, lease: Lease, reply: Reply) -> Relay:
+        """Return a relay that watches the client, the deadline and, in streams, the silence."""
+        frame = Frame(
+            call=call,
+            reply=reply,
+            clock=self._clock.monotonic,
+            deadline_in_s=lease.deadline_at - self._clock.monotonic(),
+            stall_s=self._settings.stall_s,
+        )
+        if not call.request.stream:
+            return UnaryRelay(frame, self._settings.max_answer_bytes)
+        return StreamRelay(frame, self._render_error, self._settings.heartbeat_s, self._heartbeats.inc)

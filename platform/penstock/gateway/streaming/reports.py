@@ -1,0 +1,141 @@
+"""What an engine says about an answer, in any of its APIs' shapes: usage, why it stopped, where the time went. Pure.
+
+One narrow decoder for all of them: unknown fields are skipped without being built.
+"""
+
+import msgspec
+
+from penstock.domain.outcome import FinishReason, Stage
+from penstock.domain.tokens import Usage
+
+
+class _Details(msgspec.Struct, gc=False):
+    cached_tokens: int | None = 0
+
+
+class _Usage(msgspec.Struct, gc=False):
+    prompt_tokens: int = 0
+    completion_tokens: int | None = 0
+    prompt_tokens_details: _Details | None = None
+    input_tokens: int = 0
+    output_tokens: int = 0
+    input_tokens_details: _Details | None = None
+    cache_read_input_tokens: int | None = 0
+
+
+class Metrics(msgspec.Struct, gc=False):
+    """vLLM's per-request times (``--enable-per-request-metrics``), in milliseconds."""
+
+    queue_time_ms: float | None = None
+    time_to_first_token_ms: float | None = None
+    generation_time_ms: float | None = None
+
+
+class _Choice(msgspec.Struct, gc=False):
+    finish_reason: str | None = None
+
+
+class _Stop(msgspec.Struct, gc=False):
+    stop_reason: str | None = None
+
+
+class _Inner(msgspec.Struct, gc=False):
+    usage: _Usage | None = None
+    status: str | None = None
+    stop_reason: str | None = None
+
+
+class _Body(msgspec.Struct, gc=False):
+    choices: list[_Choice] | None = None
+    usage: _Usage | None = None
+    metrics: Metrics | None = None
+    stop_reason: str | None = None
+    status: str | None = None
+    delta: _Stop | str | None = None
+    response: _Inner | None = None
+    message: _Inner | None = None
+
+
+class Report(msgspec.Struct, frozen=True, gc=False):
+    """What one body or event said; ``is_usage_only``: an OpenAI stream's last chunk, without choices."""
+
+    usage: Usage | None = None
+    finish: FinishReason | None = None
+    metrics: Metrics | None = None
+    is_usage_only: bool = False
+
+
+_DECODER = msgspec.json.Decoder(_Body)
+_NOTHING = Report()
+
+_REASONS = {
+    "end_turn": FinishReason.STOP,
+    "stop_sequence": FinishReason.STOP,
+    "completed": FinishReason.STOP,
+    "max_tokens": FinishReason.LENGTH,
+    "incomplete": FinishReason.LENGTH,
+    "tool_use": FinishReason.TOOL_CALLS,
+    "abort": FinishReason.CANCELLED,
+} | {reason.value: reason for reason in FinishReason}
+
+
+def read(body: bytes) -> Report:
+    """Return what a JSON body says; nothing where it is not one we know."""
+    try:
+        decoded = _DECODER.decode(body)
+    except msgspec.MsgspecError:
+        return _NOTHING
+    inner = decoded.response or decoded.message
+    usage = decoded.usage or (inner.usage if inner else None)
+    return Report(
+        usage=_usage(usage) if usage else None,
+        finish=_finish(decoded, inner),
+        metrics=decoded.metrics,
+        is_usage_only=decoded.choices is not None and not decoded.choices and usage is not None,
+    )
+
+
+def _usage(said: _Usage) -> Usage:
+    details = said.prompt_tokens_details or said.input_tokens_details
+    cached = (details.cached_tokens if details else 0) or said.cache_read_input_tokens or 0
+    return Usage(
+        prompt_tokens=said.prompt_tokens or said.input_tokens,
+        output_tokens=said.completion_tokens or said.output_tokens,
+        cached_tokens=cached,
+    )
+
+
+def _finish(body: _Body, inner: _Inner | None) -> FinishReason | None:
+    said: str | None = None
+    if body.choices:
+        said = next((c.finish_reason for c in body.choices if c.finish_reason), None)
+    elif isinstance(body.delta, _Stop):
+        said = body.delta.stop_reason
+    elif inner is not None:
+        said = inner.stop_reason or inner.status
+    else:
+        said = body.stop_reason or body.status
+    return _REASONS.get(said) if said else None
+
+
+def merged(before: Usage | None, said: Usage) -> Usage:
+    """Return both together: Messages streams say the prompt at the start and the output at the end."""
+    if before is None:
+        return said
+    return Usage(
+        prompt_tokens=said.prompt_tokens or before.prompt_tokens,
+        output_tokens=said.output_tokens or before.output_tokens,
+        cached_tokens=said.cached_tokens or before.cached_tokens,
+    )
+
+
+def engine_stages(metrics: Metrics, waited_s: float) -> dict[Stage, float]:
+    """Split ``waited_s`` (sent to last token) by the engine's own account; the rest is the way there and back."""
+    said = {
+        Stage.QUEUE: metrics.queue_time_ms,
+        Stage.PREFILL: metrics.time_to_first_token_ms,
+        Stage.DECODE: metrics.generation_time_ms,
+    }
+    seconds = {stage: ms / 1e3 for stage, ms in said.items() if ms is not None}
+    seconds[Stage.RELAY] = max(0.0, waited_s - sum(seconds.values()))
+    return seconds

@@ -1,0 +1,55 @@
+"""Cuts a byte stream into complete server-sent events (WHATWG HTML, section 9.2). Pure.
+
+Engines end lines with a bare line feed; inside an event's JSON a line feed is always escaped, so a blank line can
+only be the end of an event, however the bytes were cut on the way.
+"""
+
+from collections.abc import Iterator
+
+END = b"\n\n"
+MAX_HELD_BYTES = 4 << 20
+"""An event larger than this is not one (logprobs of a whole prompt stay below)."""
+
+
+class EventScanner:
+    """Holds back what is not yet a whole event."""
+
+    __slots__ = ("_held",)
+
+    def __init__(self) -> None:
+        """Start at the beginning of a stream."""
+        self._held = b""
+
+    def feed(self, data: bytes) -> bytes:
+        """Return the whole events there are now, as they came; ``ValueError`` where an event has no end."""
+        if not self._held and data.endswith(END):
+            return data
+        data = self._held + data
+        cut = data.rfind(END) + len(END)
+        if cut < len(END):
+            cut = 0
+        self._held = data[cut:]
+        if len(self._held) > MAX_HELD_BYTES:
+            raise ValueError("an event without an end")
+        return data[:cut]
+
+    @property
+    def held_bytes(self) -> int:
+        """How much waits for its end."""
+        return len(self._held)
+
+
+def split(events: bytes) -> Iterator[bytes]:
+    """Yield each event of ``feed``'s result, its blank line included."""
+    start = 0
+    while (cut := events.find(END, start)) >= 0:
+        yield events[start : cut + len(END)]
+        start = cut + len(END)
+
+
+def data_of(event: bytes) -> bytes:
+    """Return the JSON of an event's first data line."""
+    at = event.find(b"data:")
+    if at < 0:
+        return b""
+    return event[at + 5 :].partition(b"\n")[0].strip()

@@ -1,0 +1,39 @@
+"""Where the time of a request went, as the answer itself says it (J3): a body field, a comment, a header. Pure."""
+
+from collections.abc import Mapping
+
+import msgspec
+
+from penstock.domain.ids import RequestId
+from penstock.domain.outcome import Stage
+
+_ENCODER = msgspec.json.Encoder()
+
+
+def _ms(seconds: Mapping[Stage, float]) -> dict[str, float]:
+    return {stage.value: round(value * 1e3, 3) for stage, value in seconds.items()}
+
+
+def field(request: RequestId, version: str, seconds: Mapping[Stage, float]) -> bytes:
+    """Return the JSON object that unary answers carry as ``penstock``."""
+    return _ENCODER.encode({"request_id": request, "version": version, "stages_ms": _ms(seconds)})
+
+
+def spliced(body: bytes, extra: bytes) -> bytes:
+    """Return the JSON object ``body`` with ``"penstock": extra`` as its last field; anything else as it is."""
+    text = body.rstrip()
+    if not text.startswith(b"{") or not text.endswith(b"}"):
+        return body
+    inside = text[:-1].rstrip()
+    comma = b"" if inside == b"{" else b","
+    return b'%b%b"penstock":%b}' % (inside, comma, extra)
+
+
+def comment(request: RequestId, version: str, seconds: Mapping[Stage, float]) -> bytes:
+    """Return the same as a comment in a stream: clients skip lines that begin with a colon."""
+    return b": penstock %b\n\n" % field(request, version, seconds)
+
+
+def server_timing(seconds: Mapping[Stage, float]) -> bytes:
+    """Return the ``Server-Timing`` header (W3C), in milliseconds."""
+    return ", ".join([f"{stage.value};dur={value * 1e3:.3f}" for stage, value in seconds.items()]).encode()

@@ -1,0 +1,214 @@
+"""Passes a stream on: whole events as they come, one terminal event, whatever happens on the way.
+
+Per chunk it does a handful of byte searches and one write; only the few events that say how the answer ended are
+looked into. Once anything has been sent there is no status any more, so errors become events (and never ``[DONE]``).
+"""
+
+import asyncio
+from collections.abc import Callable
+
+from penstock.domain.call import Answer
+from penstock.domain.errors import EngineError, PenstockError, ReaderTooSlow, StreamBroken
+from penstock.domain.ids import RequestId
+from penstock.domain.outcome import Outcome, Stage
+from penstock.domain.relay import Source
+from penstock.domain.request import Api
+from penstock.gateway.streaming import reports, sse, stages
+from penstock.gateway.streaming.dialects import DIALECTS
+from penstock.gateway.streaming.frame import Frame
+from penstock.gateway.streaming.sse import EventScanner
+from penstock.gateway.streaming.vigil import Vigil
+
+HEARTBEAT = b": waiting\n\n"
+_HEAD = ((b"cache-control", b"no-cache"), (b"x-accel-buffering", b"no"))
+
+
+class StreamRelay:
+    """The pipeline's ``Relay`` for streams."""
+
+    __slots__ = (
+        "_beat",
+        "_beat_s",
+        "_delivered",
+        "_dialect",
+        "_frame",
+        "_last_at",
+        "_on_beat",
+        "_render_error",
+        "_scanner",
+        "_shows_usage",
+        "_vigil",
+        "_write",
+    )
+
+    def __init__(
+        self,
+        frame: Frame,
+        render_error: Callable[[PenstockError, RequestId, Api], bytes],
+        heartbeat_s: float,
+        on_beat: Callable[[], None],
+    ) -> None:
+        """Begin to watch the client, the deadline and the silence."""
+        self._frame = frame
+        self._render_error = render_error
+        self._dialect = DIALECTS[frame.call.request.api]
+        self._shows_usage = frame.call.request.include_usage
+        self._scanner = EventScanner()
+        self._delivered = False
+        self._last_at = frame.clock()
+        self._write = frame.reply.write
+        self._beat_s = heartbeat_s
+        self._on_beat = on_beat
+        self._beat: asyncio.TimerHandle | None = asyncio.get_running_loop().call_later(heartbeat_s, self._silence)
+        self._vigil = Vigil(
+            frame.reply, deadline_in_s=frame.deadline_in_s, stall_s=frame.stall_s, on_stop=self._stopped
+        )
+
+    # -- the worker's side -------------------------------------------------------------
+
+    @property
+    def has_delivered(self) -> bool:
+        """True once an event has been passed on."""
+        return self._delivered
+
+    def attach(self, source: Source) -> None:
+        """An attempt begins: what an earlier one left half said is forgotten."""
+        self._scanner = EventScanner()
+        self._frame.sent()
+        self._vigil.attach(source)
+
+    def on_head(self, status: int, headers: list[tuple[bytes, bytes]]) -> None:
+        """Nothing yet: the head goes out with the first event."""
+
+    def on_body(self, data: bytes) -> None:
+        """Pass on what is whole."""
+        frame = self._frame
+        if frame.is_over:
+            return
+        try:
+            events = self._scanner.feed(data)
+        except ValueError:
+            self._end_with(EngineError())
+            return
+        if not events:
+            return
+        now = frame.clock()
+        if self._delivered:
+            frame.itl_s.append(now - self._last_at)
+        else:
+            self._first(now)
+        self._last_at = now
+        dialect = self._dialect
+        frame.tokens += events.count(dialect.token)
+        for mark in dialect.notable:
+            if mark in events:
+                self._look_into(events)
+                return
+        self._write(events)
+
+    def on_end(self, error: BaseException | None) -> None:
+        """After the last event nothing matters; before it the stream is broken, however it ended."""
+        del error
+        if not self._frame.is_over:
+            self._end_with(StreamBroken())
+
+    # -- the pipeline's side -----------------------------------------------------------
+
+    def fail(self, error: PenstockError) -> Answer:
+        """End the reply with this error: in band if it has started; otherwise leave the status to the edge."""
+        frame = self._frame
+        if not frame.is_over:
+            self._close()
+            reply = frame.reply
+            if isinstance(error, ReaderTooSlow):
+                reply.abort()
+            elif reply.started and not reply.gone:
+                request = frame.call.request
+                self._write(self._dialect.error_event(self._render_error(error, request.id, request.api)))
+                reply.finish()
+        return frame.settle_with(error)
+
+    async def answer(self) -> Answer:
+        """Wait for the end of the answer."""
+        return await self._frame.answer()
+
+    # -- events ------------------------------------------------------------------------
+
+    def _first(self, now: float) -> None:
+        """The first event: from here on the answer belongs to the caller."""
+        frame = self._frame
+        self._delivered = True
+        frame.first_at = now
+        frame.call.timings.mark(Stage.PREFILL)
+        self._start()
+
+    def _start(self) -> None:
+        frame = self._frame
+        if not frame.reply.started:
+            frame.reply.start(200, frame.head(b"text/event-stream; charset=utf-8", *_HEAD))
+
+    def _look_into(self, events: bytes) -> None:
+        """Forward event by event; act on those that say how the answer ends."""
+        dialect = self._dialect
+        out: list[bytes] = []
+        for event in sse.split(events):
+            if event.startswith(dialect.error):
+                self._write(b"".join(out))
+                self._end_with(EngineError())
+                return
+            if event.startswith(dialect.terminal):
+                self._end(b"".join(out), event)
+                return
+            if self._passes(event):
+                out.append(event)
+        self._write(b"".join(out))
+
+    def _passes(self, event: bytes) -> bool:
+        """Read what the event says; False where the caller did not ask for it."""
+        if not any(mark in event for mark in self._dialect.notable):
+            return True
+        report = reports.read(sse.data_of(event))
+        self._frame.learn(report)
+        return self._shows_usage or not report.is_usage_only
+
+    def _end(self, before: bytes, terminal: bytes) -> None:
+        """The answer is complete: say where the time went, then the last event."""
+        frame = self._frame
+        frame.learn(reports.read(sse.data_of(terminal)))
+        frame.close_stages()
+        self._close()
+        note = stages.comment(frame.call.request.id, frame.version, frame.call.timings.seconds)
+        self._write(before + note + terminal)
+        frame.reply.finish()
+        frame.settle(Outcome.OK)
+
+    def _end_with(self, error: PenstockError) -> None:
+        self._vigil.drop_source(error)
+        self._frame.call.timings.mark(Stage.DECODE)
+        self.fail(error)
+
+    # -- watching ----------------------------------------------------------------------
+
+    def _stopped(self, error: PenstockError) -> None:
+        """The client left, the deadline passed or the reader stalls; before the first token the dispatcher says so."""
+        if self._delivered:
+            self._frame.call.timings.mark(Stage.DECODE)
+            self.fail(error)
+
+    def _silence(self) -> None:
+        """Say that we are still there; this commits the status, later errors are events."""
+        frame = self._frame
+        left = self._beat_s - (frame.clock() - self._last_at)
+        if left <= 0.0:
+            left = self._beat_s
+            self._last_at = self._last_at if self._delivered else frame.clock()
+            self._start()
+            self._write(HEARTBEAT)
+            self._on_beat()
+        self._beat = asyncio.get_running_loop().call_later(left, self._silence)
+
+    def _close(self) -> None:
+        self._vigil.close()
+        if self._beat is not None:
+            self._beat.cancel()
+            self._beat = None

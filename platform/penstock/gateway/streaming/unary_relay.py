@@ -1,0 +1,91 @@
+"""Passes a whole answer on: nothing reaches the client before it is complete, so another worker can always be tried.
+
+The body stays bytes: usage is read by a narrow decoder, our own field is spliced in, nothing is encoded again.
+"""
+
+from penstock.domain.call import Answer
+from penstock.domain.errors import EngineError, PenstockError, ReaderTooSlow
+from penstock.domain.outcome import Outcome
+from penstock.domain.relay import Source
+from penstock.gateway.streaming import reports, stages
+from penstock.gateway.streaming.frame import Frame
+from penstock.gateway.streaming.vigil import Vigil
+
+
+class UnaryRelay:
+    """The pipeline's ``Relay`` for answers in one piece."""
+
+    __slots__ = ("_content_type", "_delivered", "_frame", "_max_bytes", "_pieces", "_size", "_vigil")
+
+    def __init__(self, frame: Frame, max_bytes: int) -> None:
+        """Begin to watch the client and the deadline."""
+        self._frame = frame
+        self._max_bytes = max_bytes
+        self._pieces: list[bytes] = []
+        self._size = 0
+        self._content_type = b"application/json"
+        self._delivered = False
+        self._vigil = Vigil(
+            frame.reply, deadline_in_s=frame.deadline_in_s, stall_s=frame.stall_s, on_stop=self._stopped
+        )
+
+    @property
+    def has_delivered(self) -> bool:
+        """True once the answer has been written."""
+        return self._delivered
+
+    def attach(self, source: Source) -> None:
+        """An attempt begins: what an earlier one left is forgotten."""
+        self._pieces, self._size = [], 0
+        self._frame.sent()
+        self._vigil.attach(source)
+
+    def on_head(self, status: int, headers: list[tuple[bytes, bytes]]) -> None:
+        """Keep the content type: embeddings may come as something else than JSON."""
+        del status
+        for name, value in headers:
+            if name.lower() == b"content-type":
+                self._content_type = value
+
+    def on_body(self, data: bytes) -> None:
+        """Collect, within bounds."""
+        self._size += len(data)
+        if self._size > self._max_bytes:
+            self._vigil.drop_source(EngineError("the answer is larger than the gateway passes on"))
+            return
+        self._pieces.append(data)
+
+    def on_end(self, error: BaseException | None) -> None:
+        """The answer is complete: pass it on. A broken one is the dispatcher's business."""
+        if error is not None or self._frame.is_over:
+            return
+        frame, reply = self._frame, self._frame.reply
+        body = self._pieces[0] if len(self._pieces) == 1 else b"".join(self._pieces)
+        self._pieces = []
+        frame.learn(reports.read(body))
+        frame.first_at = None
+        frame.close_stages()
+        if self._content_type.startswith(b"application/json"):
+            extra = stages.field(frame.call.request.id, frame.version, frame.call.timings.seconds)
+            body = stages.spliced(body, extra)
+        self._delivered = True
+        self._vigil.close()
+        reply.start(200, frame.head(self._content_type, (b"content-length", b"%d" % len(body))))
+        reply.write(body)
+        reply.finish()
+        frame.settle(Outcome.OK)
+
+    def fail(self, error: PenstockError) -> Answer:
+        """Leave the status to the edge; a reply that has started can only be cut."""
+        if not self._frame.is_over:
+            self._vigil.close()
+            if self._frame.reply.started or isinstance(error, ReaderTooSlow):
+                self._frame.reply.abort()
+        return self._frame.settle_with(error)
+
+    async def answer(self) -> Answer:
+        """Wait for the end of the answer."""
+        return await self._frame.answer()
+
+    def _stopped(self, error: PenstockError) -> None:
+        """The dispatcher still waits and raises this; after delivery nothing is watched."""

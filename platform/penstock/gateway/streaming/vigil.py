@@ -1,0 +1,89 @@
+"""Watches over one reply: the client leaving or not reading, the deadline. Ends the worker's side when one happens.
+
+Trade-off: the client's slowness is passed to the engine by not reading (TCP carries it), which holds its KV blocks;
+the stall limit bounds for how long.
+"""
+
+import asyncio
+from collections.abc import Callable
+
+from penstock.domain.errors import ClientGone, DeadlineExceeded, PenstockError, ReaderTooSlow
+from penstock.domain.relay import Reply, Source
+
+
+class Vigil:
+    """Begun with the relay, ended with the answer; stops at most once."""
+
+    __slots__ = ("_deadline", "_loop", "_on_stop", "_paused", "_reply", "_source", "_stall", "_stall_s", "stopped")
+
+    def __init__(
+        self, reply: Reply, *, deadline_in_s: float, stall_s: float, on_stop: Callable[[PenstockError], None]
+    ) -> None:
+        """Watch from now on; ``on_stop`` hears why the answer must end."""
+        self._loop = asyncio.get_running_loop()
+        self._reply = reply
+        self._on_stop: Callable[[PenstockError], None] | None = on_stop
+        self._source: Source | None = None
+        self._stall_s = stall_s
+        self._stall: asyncio.TimerHandle | None = None
+        self._paused = False
+        self.stopped: PenstockError | None = None
+        self._deadline = self._loop.call_later(max(0.0, deadline_in_s), self._late)
+        reply.watch(on_gone=self._gone, on_pause=self._pause, on_resume=self._resume)
+        if reply.gone:
+            self._gone()
+
+    def attach(self, source: Source) -> None:
+        """An attempt begins; it ends at once where there is nobody left to answer."""
+        self._source = source
+        if self.stopped is not None:
+            source.abort(self.stopped)
+        elif self._paused:
+            source.pause()
+
+    def close(self) -> None:
+        """The answer is complete: watch no longer."""
+        self._on_stop = None
+        self._source = None
+        self._deadline.cancel()
+        if self._stall is not None:
+            self._stall.cancel()
+            self._stall = None
+
+    def drop_source(self, error: PenstockError) -> None:
+        """Close the worker's connection without stopping the reply."""
+        if self._source is not None:
+            self._source.abort(error)
+
+    def _stop(self, error: PenstockError) -> None:
+        if self._on_stop is None or self.stopped is not None:
+            return
+        self.stopped = error
+        self.drop_source(error)
+        self._on_stop(error)
+
+    def _gone(self) -> None:
+        self._stop(ClientGone())
+
+    def _late(self) -> None:
+        self._stop(DeadlineExceeded())
+
+    def _stalled(self) -> None:
+        self._stop(ReaderTooSlow())
+
+    def _pause(self) -> None:
+        self._paused = True
+        if self._on_stop is None:
+            return
+        if self._source is not None:
+            self._source.pause()
+        if self._stall is None:
+            self._stall = self._loop.call_later(self._stall_s, self._stalled)
+
+    def _resume(self) -> None:
+        self._paused = False
+        if self._stall is not None:
+            self._stall.cancel()
+            self._stall = None
+        if self._source is not None:
+            self._source.resume()
