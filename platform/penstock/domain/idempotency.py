@@ -1,0 +1,62 @@
+"""Idempotency keys: the same key with the same body gets the same answer, whoever is asked (A8).
+
+A record is opened by the first request, grows while the answer comes, and is replayed or followed by later ones.
+Answers that never started (429, 503) or broke off are not kept: the key is free again, so that a retry can succeed.
+"""
+
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import NewType, Protocol
+
+RecordKey = NewType("RecordKey", str)
+"""Tenant and the caller's key, hashed together: keys of tenants can't meet."""
+
+MAX_KEY_CHARS = 255
+KEEP_S = 24 * 3600.0
+ALIVE_S = 10.0
+"""A record that grows is its gateway's for so long after each sign of life; then the key is free again."""
+
+
+class Claim(StrEnum):
+    """What a request finds under its key."""
+
+    MINE = "mine"
+    """Nothing: this request answers, and records."""
+    SAME = "same"
+    """The same request's answer, complete or growing: follow it."""
+    OTHER = "other"
+    """Another body's answer: refuse."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Piece:
+    """A part of a recorded answer: its head (status and content type) first, then body bytes, then the end."""
+
+    status: int = 0
+    content_type: str = ""
+    data: bytes = b""
+    is_end: bool = False
+
+
+class AnswerStore(Protocol):
+    """Recorded answers, shared by gateways. Every call may raise ``StoreUnavailable``."""
+
+    async def claim(self, key: RecordKey, fingerprint: str) -> Claim:
+        """Open a record for this body, or tell what is there; one atomic decision."""
+        ...
+
+    async def append(self, key: RecordKey, piece: Piece) -> None:
+        """Add to the record this request opened; a sign of life as well (an empty piece is only that)."""
+        ...
+
+    async def release(self, key: RecordKey) -> None:
+        """Forget the record: there is no answer worth keeping."""
+        ...
+
+    def follow(self, key: RecordKey) -> AsyncIterator[Piece]:
+        """Yield the record's pieces from the first to the end, waiting for those to come.
+
+        Raises ``Conflict`` where the answer broke off: the caller may try again.
+        """
+        ...
