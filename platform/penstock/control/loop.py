@@ -72,14 +72,14 @@ class Loop:
         catalogue = await self.registry.catalogue()
         seen = await self.leases.seen()
         view = await self.fleet.view()
+        latest = await self.tables.latest()
         now = self.clock.now()
 
         plan = self.plan(catalogue, seen, view, now)
+        table = validate(self.build(catalogue, seen, latest, now))
+
         if not plan.is_empty:
             await self.fleet.apply(plan)
-
-        latest = await self.tables.latest()
-        table = self.build(catalogue, seen, latest, now)
         if table.number > latest.number:
-            await self.tables.publish(validate(table))
+            await self.tables.publish(table)
         return table

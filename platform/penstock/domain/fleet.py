@@ -80,3 +80,12 @@ class FleetPlan:
     def is_empty(self) -> bool:
         """True where nothing is to be done."""
         return not self.start and not self.drain
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PastRoute:
+    """What an alias was set to (None: taken away), by whom and when (Unix seconds)."""
+
+    route: Route | None
+    who: str
+    at: float

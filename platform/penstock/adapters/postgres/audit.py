@@ -1,0 +1,29 @@
+"""The audit log: one row per administrative act, written in the act's own transaction and never changed."""
+
+from penstock.adapters.postgres.database import Database, Session
+from penstock.adapters.postgres.queries import load
+from penstock.domain.audit import Act
+
+_SQL = load("audit")
+
+
+async def note(session: Session, act: Act) -> None:
+    """Write one act."""
+    await session.run(_SQL["note"], act.at, act.who, act.what, act.target, act.detail)
+
+
+class PostgresAudit:
+    """Fits `control.api.ports.AuditLog`."""
+
+    def __init__(self, database: Database) -> None:
+        """Take the pool."""
+        self._database = database
+
+    async def note(self, act: Act) -> None:
+        """Write an act that changes nothing in the database."""
+        async with self._database.transaction() as session:
+            await note(session, act)
+
+    async def newest(self, limit: int) -> tuple[Act, ...]:
+        """Return the newest acts, newest first."""
+        return tuple(Act(**dict(row)) for row in await self._database.rows(_SQL["newest"], limit))

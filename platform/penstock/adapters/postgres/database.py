@@ -1,0 +1,124 @@
+"""The way to Postgres: a pool that reconnects by itself, and one translation of its errors.
+
+A database that is away raises ``StoreUnavailable`` within seconds and works again as soon as it is back;
+nothing waits for it. What a query means is not known here.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from types import TracebackType
+from typing import Self
+
+import asyncpg
+from asyncpg.pool import PoolConnectionProxy
+
+from penstock.domain.errors import Conflict, StoreUnavailable
+
+CONNECT_WITHIN_S = 2.0
+QUERY_WITHIN_S = 5.0
+
+_AWAY = (
+    OSError,
+    TimeoutError,
+    asyncpg.InterfaceError,
+    asyncpg.PostgresConnectionError,
+    asyncpg.OperatorInterventionError,
+    asyncpg.InsufficientResourcesError,
+    asyncpg.ConnectionDoesNotExistError,
+)
+
+
+@contextmanager
+def translated() -> Iterator[None]:
+    """Turn the driver's errors into the platform's; the cause is kept."""
+    try:
+        yield
+    except _AWAY as error:
+        raise StoreUnavailable("the database can't be reached") from error
+    except asyncpg.IntegrityConstraintViolationError as error:
+        raise Conflict(f"the database refused this: {error.constraint_name or 'a constraint'}") from error
+
+
+class Session:
+    """One connection, inside a transaction."""
+
+    def __init__(self, connection: PoolConnectionProxy) -> None:
+        """Wrap the driver's."""
+        self._connection = connection
+
+    async def rows(self, sql: str, *arguments: object) -> list[asyncpg.Record]:
+        """Return every row."""
+        rows: list[asyncpg.Record] = await self._connection.fetch(sql, *arguments)
+        return rows
+
+    async def row(self, sql: str, *arguments: object) -> asyncpg.Record | None:
+        """Return the first row, or None."""
+        row: asyncpg.Record | None = await self._connection.fetchrow(sql, *arguments)
+        return row
+
+    async def run(self, sql: str, *arguments: object) -> None:
+        """Run a statement, or several without arguments."""
+        await self._connection.execute(sql, *arguments)
+
+
+class Database:
+    """A pool as an async context manager; entering does not need the database to be there."""
+
+    def __init__(self, dsn: str, *, max_connections: int = 8) -> None:
+        """Take the address; nothing connects yet."""
+        self._dsn = dsn
+        self._max = max_connections
+        self._opened: asyncpg.Pool | None = None
+
+    async def __aenter__(self) -> Self:
+        """Make the pool, without a connection."""
+        self._opened = await asyncpg.create_pool(
+            self._dsn,
+            min_size=0,
+            max_size=self._max,
+            timeout=CONNECT_WITHIN_S,
+            command_timeout=QUERY_WITHIN_S,
+            max_inactive_connection_lifetime=60.0,
+            server_settings={"application_name": "penstock"},
+        )
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Close the pool, by force where the server does not answer."""
+        pool, self._opened = self._pool, None
+        try:
+            async with asyncio.timeout(CONNECT_WITHIN_S):
+                await pool.close()
+        except TimeoutError:
+            pool.terminate()
+
+    @property
+    def _pool(self) -> asyncpg.Pool:
+        if self._opened is None:
+            raise StoreUnavailable("the way to the database is not open")
+        return self._opened
+
+    @asynccontextmanager
+    async def transaction(self) -> AsyncIterator[Session]:
+        """All or nothing."""
+        with translated():
+            async with (
+                self._pool.acquire(timeout=CONNECT_WITHIN_S) as connection,
+                connection.transaction(),
+            ):
+                yield Session(connection)
+
+    async def rows(self, sql: str, *arguments: object) -> list[asyncpg.Record]:
+        """Return every row of a query on its own."""
+        with translated():
+            rows: list[asyncpg.Record] = await self._pool.fetch(sql, *arguments)
+            return rows
+
+    async def row(self, sql: str, *arguments: object) -> asyncpg.Record | None:
+        """Return the first row of a query on its own, or None."""
+        with translated():
+            row: asyncpg.Record | None = await self._pool.fetchrow(sql, *arguments)
+            return row

@@ -1,0 +1,36 @@
+"""Workers' last heartbeats, in Postgres. Fits `control.fleet.heartbeats.LeaseStore`."""
+
+from collections.abc import Sequence
+
+import msgspec
+
+from penstock.adapters.postgres.database import Database
+from penstock.adapters.postgres.queries import load
+from penstock.domain.fleet import Seen
+from penstock.domain.worker import WorkerReport
+
+_SQL = load("fleet")
+_REPORT = msgspec.json.Decoder(WorkerReport)
+
+
+class PostgresLeases:
+    """One row per worker; an older heartbeat never replaces a newer one."""
+
+    def __init__(self, database: Database) -> None:
+        """Take the pool."""
+        self._database = database
+
+    async def save(self, seen: Sequence[Seen]) -> None:
+        """Store heartbeats, all in one statement."""
+        reports = [msgspec.json.encode(one.report).decode() for one in seen]
+        workers = [one.report.worker for one in seen]
+        await self._database.rows(_SQL["save"], workers, reports, [one.at for one in seen])
+
+    async def load(self, after: float) -> tuple[Seen, ...]:
+        """Return the heartbeats since ``after`` (Unix seconds), by worker."""
+        rows = await self._database.rows(_SQL["load"], after)
+        return tuple(Seen(report=_REPORT.decode(row["report"]), at=row["seen_at"]) for row in rows)
+
+    async def forget(self, before: float) -> None:
+        """Remove what is older."""
+        await self._database.rows(_SQL["forget"], before)

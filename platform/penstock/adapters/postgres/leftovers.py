@@ -1,0 +1,73 @@
+"""What a killed server leaves behind: lock files whose process is gone or is another's now, and orphaned children.
+
+Postgres trusts a process id in its lock files; after a reboot the id may be anybody's. Its processes work *in* the data
+folder, so their current folder tells them apart for certain.
+"""
+
+import os
+import signal
+import time
+from collections.abc import Iterable
+from pathlib import Path
+
+from penstock.domain.errors import StoreUnavailable
+
+_ORPHANS_END_WITHIN_S = 10.0
+_POLL_S = 0.05
+
+
+def postmaster(data: Path) -> int:
+    """Return the process id of the running postmaster of this data folder, 0 where there is none."""
+    try:
+        pid = int((data / "postmaster.pid").read_text().partition("\n")[0])
+    except (OSError, ValueError):
+        return 0
+    return pid if _works_in(pid, data) else 0
+
+
+def clear(data: Path, locks: Iterable[Path]) -> None:
+    """End orphans of a dead postmaster and remove its lock files; leave a living one alone."""
+    if postmaster(data):
+        return
+    _end_orphans(data)
+    for lock in locks:
+        lock.unlink(missing_ok=True)
+
+
+def _end_orphans(data: Path) -> None:
+    """Wait for the children of a killed postmaster, which end by themselves; kill those that don't."""
+    for attempt in range(int(_ORPHANS_END_WITHIN_S / _POLL_S)):
+        orphans = [pid for pid in _processes() if _works_in(pid, data)]
+        if not orphans:
+            return
+        if attempt * _POLL_S > _ORPHANS_END_WITHIN_S / 2:
+            for pid in orphans:
+                _kill(pid)
+        time.sleep(_POLL_S)
+    raise StoreUnavailable("processes of a dead Postgres still hold its data folder")
+
+
+def _processes() -> list[int]:
+    return [int(folder.name) for folder in Path("/proc").iterdir() if folder.name.isdigit()]
+
+
+def _works_in(pid: int, data: Path) -> bool:
+    try:
+        return (
+            Path(f"/proc/{pid}/cwd").resolve(strict=True) == data
+            and Path(f"/proc/{pid}/comm").read_text().strip() == "postgres"
+            and not _is_zombie(pid)
+        )
+    except OSError:
+        return False
+
+
+def _is_zombie(pid: int) -> bool:
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
+
+
+def _kill(pid: int) -> None:
+    try:
+        os.kill(pid, signal.SIGKILL)
+    except ProcessLookupError:
+        return

@@ -1,0 +1,66 @@
+"""Forward-only migrations: ``migrations/NNNN_name.sql``, each applied once, in order, under one advisory lock.
+
+An applied file must never change: its digest is stored and compared. Numbers that the database has and this program
+does not know come from a newer program and are left alone, so that old and new run side by side during a deploy.
+"""
+
+import hashlib
+from dataclasses import dataclass
+from pathlib import Path
+
+from penstock.adapters.postgres.database import Database, Session
+from penstock.adapters.postgres.queries import load
+from penstock.domain.errors import Conflict
+
+FOLDER = Path(__file__).parent / "migrations"
+_SQL = load("migrations")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Migration:
+    """One file."""
+
+    number: int
+    name: str
+    sql: str
+
+    @property
+    def digest(self) -> str:
+        """Hex SHA-256 of the text."""
+        return hashlib.sha256(self.sql.encode()).hexdigest()
+
+
+def known(folder: Path = FOLDER) -> tuple[Migration, ...]:
+    """Return the migrations of a folder in order; numbers start at 1 and have no gap."""
+    found = tuple(
+        Migration(number=int(path.stem.partition("_")[0]), name=path.stem.partition("_")[2], sql=path.read_text())
+        for path in sorted(folder.glob("*.sql"))
+    )
+    if [migration.number for migration in found] != list(range(1, len(found) + 1)):
+        raise ValueError("migrations must be numbered without gaps")
+    return found
+
+
+async def migrate(database: Database, migrations: tuple[Migration, ...] | None = None) -> int:
+    """Apply what is missing and return how many that were; raise ``Conflict`` where an applied one was changed."""
+    migrations = known() if migrations is None else migrations
+    async with database.transaction() as session:
+        await session.run(_SQL["lock"])
+        await session.run(_SQL["prepare"])
+        applied = {row["number"]: row["digest"] for row in await session.rows(_SQL["applied"])}
+        missing = [migration for migration in migrations if not _is_applied(migration, applied)]
+        for migration in missing:
+            await _apply(session, migration)
+    return len(missing)
+
+
+def _is_applied(migration: Migration, applied: dict[int, str]) -> bool:
+    digest = applied.get(migration.number)
+    if digest is not None and digest != migration.digest:
+        raise Conflict(f"migration {migration.number:04} was changed after it had been applied")
+    return digest is not None
+
+
+async def _apply(session: Session, migration: Migration) -> None:
+    await session.run(migration.sql)
+    await session.run(_SQL["note"], migration.number, migration.name, migration.digest)

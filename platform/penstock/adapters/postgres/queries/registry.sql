@@ -1,0 +1,36 @@
+-- name: versions
+select id, digest, canonical, created_at from model_version order by created_at, id
+
+-- name: version_by_digest
+select id, digest, canonical, created_at from model_version where digest = $1
+
+-- name: add_version
+insert into model_version (id, name, digest, canonical, signature, created_at) values ($1, $2, $3, $4, $5, $6)
+on conflict (digest) do nothing
+returning id
+
+-- name: routes
+select route from (select distinct on (alias) alias, route from alias_route order by alias, id desc) newest
+where route is not null
+order by alias
+
+-- name: put_route
+insert into alias_route (alias, route, who, put_at) values ($1, $2::jsonb, $3, $4)
+
+-- name: route_history
+select route, who, put_at from alias_route where alias = $1 order by id desc limit $2
+
+-- name: deployments
+select body from deployment order by version
+
+-- name: put_deployment
+insert into deployment (version, body) values ($1, $2::jsonb)
+on conflict (version) do update set body = excluded.body
+
+-- name: catalogue
+select
+    (select coalesce(jsonb_agg(route order by alias), '[]') from (
+        select distinct on (alias) alias, route from alias_route order by alias, id desc
+    ) newest where route is not null) as routes,
+    (select coalesce(jsonb_agg(body order by version), '[]') from deployment) as deployments,
+    (select count(*) from model_version) as version_count

@@ -1,0 +1,19 @@
+-- name: table_stamp
+select coalesce(max(number), 0) as stamp from routing_table
+
+-- name: table_read
+select number as stamp, body from routing_table order by number desc limit 1
+
+-- name: keys_stamp
+select number as stamp from key_change
+
+-- name: keys_read
+select
+    (select number from key_change) as stamp,
+    jsonb_build_object(
+        'keys', (select coalesce(jsonb_agg(to_jsonb(api_key) order by id), '[]') from api_key),
+        'tenants', (
+            select coalesce(jsonb_agg(jsonb_build_object('id', id, 'name', name, 'plan', plan) order by id), '[]')
+            from tenant
+        )
+    ) as body

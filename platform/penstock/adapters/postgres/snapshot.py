@@ -1,0 +1,26 @@
+"""The last good copy on disk: written whole or not at all, readable by the owner alone."""
+
+import os
+from pathlib import Path
+
+
+def write(path: Path, data: bytes) -> None:
+    """Replace the file in one step."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    draft = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600), "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        draft.replace(path)
+    finally:
+        draft.unlink(missing_ok=True)
+
+
+def read(path: Path) -> bytes | None:
+    """Return the copy, None where there is none."""
+    try:
+        return path.read_bytes()
+    except FileNotFoundError:
+        return None

@@ -1,0 +1,87 @@
+"""Tenants and API keys (hashes only), in Postgres. Fits `control.api.ports.TenancyStore`."""
+
+import asyncpg
+import msgspec
+
+from penstock.adapters.postgres.audit import note
+from penstock.adapters.postgres.database import Database, Session
+from penstock.adapters.postgres.queries import load
+from penstock.domain.audit import Act
+from penstock.domain.errors import Conflict
+from penstock.domain.ids import Alias, KeyId
+from penstock.domain.tenant import ApiKey, Plan, Role, Tenant
+
+_SQL = load("tenancy")
+
+
+class PostgresTenancy:
+    """Every change is told to the gateways by a trigger (``penstock_keys``)."""
+
+    def __init__(self, database: Database) -> None:
+        """Take the pool."""
+        self._database = database
+
+    async def tenants(self) -> tuple[Tenant, ...]:
+        """Return every tenant, by id."""
+        rows = await self._database.rows(_SQL["tenants"])
+        return tuple(
+            Tenant(id=row["id"], name=row["name"], plan=msgspec.json.decode(row["plan"], type=Plan)) for row in rows
+        )
+
+    async def add_tenant(self, tenant: Tenant, act: Act) -> None:
+        """Store a new tenant; ``Conflict`` where the id is taken."""
+        async with self._database.transaction() as session:
+            plan = msgspec.json.encode(tenant.plan).decode()
+            await session.run(_SQL["add_tenant"], tenant.id, tenant.name, plan, act.at)
+            await note(session, act)
+
+    async def keys(self) -> tuple[ApiKey, ...]:
+        """Return every key, oldest first."""
+        return tuple(_key(row) for row in await self._database.rows(_SQL["keys"]))
+
+    async def key(self, key_id: KeyId) -> ApiKey | None:
+        """Return one key."""
+        row = await self._database.row(_SQL["key"], key_id)
+        return None if row is None else _key(row)
+
+    async def add_key(self, key: ApiKey, act: Act) -> None:
+        """Store a new key; ``Conflict`` where its tenant does not exist."""
+        async with self._database.transaction() as session:
+            await _insert(session, key)
+            await note(session, act)
+
+    async def revoke_key(self, key_id: KeyId, act: Act) -> bool:
+        """Revoke a key as of the act's time; False where there is no such key that still works."""
+        async with self._database.transaction() as session:
+            row = await session.row(_SQL["revoke_key"], key_id, act.at)
+            if row is not None:
+                await note(session, act)
+        return row is not None
+
+    async def rotate_key(self, old: KeyId, new: ApiKey, old_expires_at: float, act: Act) -> None:
+        """Store the successor and let the old key end at the given time; ``Conflict`` where the old one is revoked."""
+        async with self._database.transaction() as session:
+            if await session.row(_SQL["expire_key"], old, old_expires_at) is None:
+                raise Conflict("only a key that still works can be rotated")
+            await _insert(session, new)
+            await note(session, act)
+
+
+async def _insert(session: Session, key: ApiKey) -> None:
+    await session.run(
+        _SQL["add_key"],
+        key.id,
+        key.tenant,
+        key.secret_hash,
+        key.role,
+        msgspec.json.encode(key.models).decode(),
+        key.created_at,
+        key.expires_at,
+        key.revoked_at,
+    )
+
+
+def _key(row: asyncpg.Record) -> ApiKey:
+    fields = dict(row)
+    models = msgspec.json.decode(fields.pop("models"), type=tuple[Alias, ...])
+    return ApiKey(**{**fields, "role": Role(fields["role"]), "models": models})

@@ -1,0 +1,72 @@
+"""What the operators' API needs beside the registry: tenants and keys, table history, the audit log."""
+
+from typing import Protocol
+
+from penstock.domain.audit import Act
+from penstock.domain.ids import KeyId
+from penstock.domain.table import RoutingTable
+from penstock.domain.tenant import ApiKey, Tenant
+
+
+class TenancyStore(Protocol):
+    """Tenants and keys; every change and its act are written together or not at all."""
+
+    async def tenants(self) -> tuple[Tenant, ...]:
+        """Every tenant, by id."""
+        ...
+
+    async def add_tenant(self, tenant: Tenant, act: Act) -> None:
+        """Store a new one; ``Conflict`` where the id is taken."""
+        ...
+
+    async def keys(self) -> tuple[ApiKey, ...]:
+        """Every key, oldest first."""
+        ...
+
+    async def key(self, key_id: KeyId) -> ApiKey | None:
+        """One key."""
+        ...
+
+    async def add_key(self, key: ApiKey, act: Act) -> None:
+        """Store a new one; ``Conflict`` where its tenant does not exist."""
+        ...
+
+    async def revoke_key(self, key_id: KeyId, act: Act) -> bool:
+        """Revoke as of the act's time; False where there is no such key that still works."""
+        ...
+
+    async def rotate_key(self, old: KeyId, new: ApiKey, old_expires_at: float, act: Act) -> None:
+        """Store the successor and let the old key end at the given time at the latest."""
+        ...
+
+
+class TableHistory(Protocol):
+    """Published routing tables."""
+
+    async def latest(self) -> RoutingTable:
+        """The newest, or the empty one."""
+        ...
+
+    async def publish(self, table: RoutingTable) -> None:
+        """Store and push; ``Conflict`` where the number is not the newest."""
+        ...
+
+    async def numbered(self, number: int) -> RoutingTable | None:
+        """A stored one."""
+        ...
+
+    async def history(self, limit: int) -> tuple[RoutingTable, ...]:
+        """Stored ones, newest first."""
+        ...
+
+
+class AuditLog(Protocol):
+    """Administrative acts."""
+
+    async def note(self, act: Act) -> None:
+        """Write an act that changes nothing else."""
+        ...
+
+    async def newest(self, limit: int) -> tuple[Act, ...]:
+        """The newest, newest first."""
+        ...

@@ -1,0 +1,84 @@
+"""Heartbeats: taken in memory at once, stored now and then, merged with what other controllers stored.
+
+With the store away they stay in memory and nothing is lost: each worker reports again within a second.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from penstock.domain.clock import Clock
+from penstock.domain.errors import StoreUnavailable
+from penstock.domain.fleet import Seen
+from penstock.domain.ids import WorkerId
+from penstock.domain.worker import WorkerReport
+
+
+class LeaseStore(Protocol):
+    """Where heartbeats outlive this process; all may raise ``StoreUnavailable``."""
+
+    async def save(self, seen: Sequence[Seen]) -> None:
+        """Store; an older heartbeat never replaces a newer one."""
+        ...
+
+    async def load(self, after: float) -> tuple[Seen, ...]:
+        """Those since ``after`` (Unix seconds), by worker."""
+        ...
+
+    async def forget(self, before: float) -> None:
+        """Remove what is older."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Memory:
+    """How long heartbeats are kept: a silent worker stays visible (why did it fail?) for ``keep_s``."""
+
+    keep_s: float = 600.0
+
+
+class Heartbeats:
+    """Every worker's last heartbeat. Fits `control.loop.WorkerLeases`."""
+
+    def __init__(self, store: LeaseStore, clock: Clock, memory: Memory = Memory()) -> None:
+        """Start without knowing anybody."""
+        self._store = store
+        self._clock = clock
+        self._memory = memory
+        self._seen: dict[WorkerId, Seen] = {}
+        self._unsaved: set[WorkerId] = set()
+        self.on_news: Callable[[], None] = lambda: None
+        """Called when a worker appears or changes its state: the next tick should not wait."""
+
+    def take(self, report: WorkerReport) -> None:
+        """Note a heartbeat that comes now."""
+        before = self._seen.get(report.worker)
+        self._seen[report.worker] = Seen(report=report, at=self._clock.now())
+        self._unsaved.add(report.worker)
+        if before is None or (before.report.state, before.report.url) != (report.state, report.url):
+            self.on_news()
+
+    async def save(self) -> None:
+        """Store what came since the last time, and drop what is too old; keeps it for next time on failure."""
+        batch, self._unsaved = self._unsaved, set()
+        oldest = self._clock.now() - self._memory.keep_s
+        try:
+            await self._store.save([self._seen[worker] for worker in sorted(batch & self._seen.keys())])
+            await self._store.forget(oldest)
+        except StoreUnavailable:
+            self._unsaved |= batch
+            raise
+        self._seen = {worker: one for worker, one in self._seen.items() if one.at >= oldest}
+
+    async def seen(self) -> tuple[Seen, ...]:
+        """Return the last heartbeat of every worker of late, by worker; from memory alone while the store is away."""
+        oldest = self._clock.now() - self._memory.keep_s
+        try:
+            stored = await self._store.load(oldest)
+        except StoreUnavailable:
+            stored = ()
+        merged = {one.report.worker: one for one in stored}
+        for worker, one in self._seen.items():
+            if worker not in merged or merged[worker].at <= one.at:
+                merged[worker] = one
+        return tuple(one for _, one in sorted(merged.items()) if one.at >= oldest)

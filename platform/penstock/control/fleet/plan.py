@@ -1,0 +1,172 @@
+"""What to start and what to drain, so that what runs comes to what should run. Pure.
+
+Trade-off: replacing a lost worker at once is right for one accident and wrong for a version that can't start, where
+it burns the machine. So the first death is answered at once and each further one within the window waits twice as
+long. Replacing wants room for one worker more (the surge): the new one is ready before the old one drains.
+"""
+
+import math
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from penstock.domain.fleet import Catalogue, Deployment, FleetPlan, FleetView, Running, Seen
+from penstock.domain.ids import VersionId, WorkerId
+from penstock.domain.worker import WorkerState
+
+SURGE = 1
+"""How many workers above the wanted number a replacement may add."""
+_GOING = frozenset({WorkerState.DRAINING, WorkerState.STOPPED, WorkerState.FAILED})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FleetPolicy:
+    """When silence and deaths count; all in seconds.
+
+    A process that never reported within ``start_timeout_s``, or has been silent for ``silence_s``, is replaced.
+    The ``n``-th death within ``window_s`` makes the next start wait ``first_wait_s * 2 ** (n - 2)``.
+    """
+
+    lease_s: float = 5.0
+    silence_s: float = 15.0
+    start_timeout_s: float = 60.0
+    window_s: float = 300.0
+    first_wait_s: float = 1.0
+    max_wait_s: float = 60.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Member:
+    """A worker of a version: what its process and its last heartbeat say together."""
+
+    worker: WorkerId
+    started_at: float
+    has_process: bool
+    is_draining: bool
+    is_silent: bool
+    state: WorkerState | None
+    work_tokens: int
+
+    @property
+    def counts(self) -> bool:
+        """True where it serves or will serve."""
+        return not self.is_draining and not self.is_silent and self.state not in _GOING
+
+    @property
+    def is_condemned(self) -> bool:
+        """True where its process must end although nobody asked for that."""
+        return self.has_process and not self.is_draining and (self.is_silent or self.state is WorkerState.FAILED)
+
+    @property
+    def is_ready(self) -> bool:
+        return self.state is WorkerState.READY
+
+
+def plan(catalogue: Catalogue, seen: Sequence[Seen], view: FleetView, now: float, policy: FleetPolicy) -> FleetPlan:
+    """Return the next step. ``now`` is Unix seconds."""
+    crews = _crews(seen, view, now, policy)
+    deaths = _deaths(seen, view, now - policy.window_s)
+    deployments = {one.version: one for one in catalogue.deployments}
+    start: list[VersionId] = []
+    drain: list[WorkerId] = []
+    for version in sorted(deployments.keys() | crews.keys()):
+        wanted = deployments.get(version, Deployment(version=version, replicas=0))
+        crew = crews.get(version, [])
+        drain += [member.worker for member in crew if member.is_condemned]
+        drain += _superfluous(wanted, crew)
+        if now >= _next_start_at(deaths.get(version, []), policy):
+            start += [version] * _missing(wanted, crew)
+    return FleetPlan(start=tuple(start), drain=tuple(sorted(drain)))
+
+
+def _missing(wanted: Deployment, crew: list[_Member]) -> int:
+    """How many to start: up to the wanted number, and one more while a replacement is due and nobody is leaving."""
+    counted = [member for member in crew if member.counts]
+    is_renewing = any(_is_outdated(wanted, member) for member in counted) and not any(m.is_draining for m in crew)
+    target = wanted.replicas + (SURGE if is_renewing and wanted.replicas else 0)
+    return max(0, target - len(counted))
+
+
+def _superfluous(wanted: Deployment, crew: list[_Member]) -> list[WorkerId]:
+    """Whom to drain: outdated workers once enough others are ready, else those that are not ready, else the idlest."""
+    counted = sorted(
+        (member for member in crew if member.counts),
+        key=lambda m: (not _is_outdated(wanted, m), m.is_ready, m.work_tokens, m.worker),
+    )
+    ready = sum(member.is_ready for member in counted)
+    drained: list[WorkerId] = []
+    for member in counted[: max(0, len(counted) - wanted.replicas)]:
+        ready_after = ready - member.is_ready
+        if _is_outdated(wanted, member) and member.is_ready and ready_after < wanted.replicas:
+            break
+        drained.append(member.worker)
+        ready = ready_after
+    return drained
+
+
+def _is_outdated(wanted: Deployment, member: _Member) -> bool:
+    return member.started_at < wanted.renew_before or member.worker in wanted.renew
+
+
+def _next_start_at(deaths: list[float], policy: FleetPolicy) -> float:
+    """Return the Unix second from which a worker may be started again."""
+    if len(deaths) <= 1:
+        return -math.inf
+    wait_s = min(policy.max_wait_s, policy.first_wait_s * 2.0 ** min(len(deaths) - 2, 30))
+    return max(deaths) + wait_s
+
+
+def _deaths(seen: Iterable[Seen], view: FleetView, after: float) -> Mapping[VersionId, list[float]]:
+    """Return when workers of each version failed or died; one that failed and then died counts once."""
+    last: dict[tuple[VersionId, WorkerId], float] = {}
+    for one in seen:
+        if one.report.state is WorkerState.FAILED:
+            last[one.report.version, one.report.worker] = one.at
+    for death in view.deaths:
+        key = (death.version, death.worker)
+        last[key] = min(last.get(key, death.at), death.at)
+    found: dict[VersionId, list[float]] = defaultdict(list)
+    for (version, _), at in last.items():
+        if at >= after:
+            found[version].append(at)
+    return found
+
+
+def _crews(seen: Sequence[Seen], view: FleetView, now: float, policy: FleetPolicy) -> Mapping[VersionId, list[_Member]]:
+    """Return each version's workers: those with a process here, and those that only report (started elsewhere)."""
+    reports = {one.report.worker: one for one in seen}
+    crews: dict[VersionId, list[_Member]] = defaultdict(list)
+    for running in sorted(view.running, key=lambda one: one.worker):
+        crews[running.version].append(_member(running, reports.pop(running.worker, None), view.since, now, policy))
+    for worker, one in sorted(reports.items()):
+        if now - one.at < policy.lease_s:
+            crews[one.report.version].append(_guest(worker, one, now))
+    return crews
+
+
+def _member(running: Running, last: Seen | None, since: float, now: float, policy: FleetPolicy) -> _Member:
+    is_fresh = last is not None and now - last.at < policy.lease_s
+    heard_at = max(running.started_at, since, last.at if last else -math.inf)
+    patience_s = policy.silence_s if last else policy.start_timeout_s
+    return _Member(
+        worker=running.worker,
+        started_at=running.started_at,
+        has_process=True,
+        is_draining=running.draining,
+        is_silent=now - heard_at >= patience_s,
+        state=last.report.state if last and is_fresh else None,
+        work_tokens=last.report.load.queued_tokens if last else 0,
+    )
+
+
+def _guest(worker: WorkerId, last: Seen, now: float) -> _Member:
+    """Return a worker that no host of ours started; its age is unknown, so only its name can call for a replacement."""
+    return _Member(
+        worker=worker,
+        started_at=now,
+        has_process=False,
+        is_draining=False,
+        is_silent=False,
+        state=last.report.state,
+        work_tokens=last.report.load.queued_tokens,
+    )

@@ -1,0 +1,45 @@
+"""What the registry needs from a store."""
+
+from typing import Protocol
+
+from penstock.domain.audit import Act
+from penstock.domain.fleet import Catalogue, Deployment, PastRoute
+from penstock.domain.ids import Alias
+from penstock.domain.model import ModelVersion
+from penstock.domain.table import Route
+
+
+class RegistryStore(Protocol):
+    """Every change and its act are written together or not at all; all may raise ``StoreUnavailable``."""
+
+    async def versions(self) -> tuple[ModelVersion, ...]:
+        """Every version, oldest first."""
+        ...
+
+    async def add_version(self, version: ModelVersion, signature: str, act: Act) -> ModelVersion:
+        """Store it and return it; where the digest is stored already, return that one and note no act."""
+        ...
+
+    async def routes(self) -> tuple[Route, ...]:
+        """The routes in force, by alias."""
+        ...
+
+    async def put_routes(self, changes: tuple[tuple[Alias, Route | None], ...], act: Act) -> None:
+        """Set (or with None take away) several aliases at once."""
+        ...
+
+    async def route_history(self, alias: Alias, limit: int) -> tuple[PastRoute, ...]:
+        """What an alias was set to, newest first."""
+        ...
+
+    async def deployments(self) -> tuple[Deployment, ...]:
+        """Every deployment, by version."""
+        ...
+
+    async def put_deployment(self, deployment: Deployment, act: Act) -> None:
+        """Set what should run of a version; ``Conflict`` where there is no such version."""
+        ...
+
+    async def catalogue(self) -> Catalogue:
+        """Everything in one snapshot."""
+        ...

@@ -1,0 +1,105 @@
+"""The registry as operators use it: rules first, then the store."""
+
+from dataclasses import replace
+
+from penstock.control.registry import rules
+from penstock.control.registry.ports import RegistryStore
+from penstock.domain.audit import Act
+from penstock.domain.errors import UnknownModel
+from penstock.domain.fleet import Deployment, PastRoute
+from penstock.domain.ids import Alias, VersionId, WorkerId
+from penstock.domain.model import Manifest, ModelVersion
+from penstock.domain.table import Route
+
+_RENEWALS_KEPT = 100
+
+
+class Registry:
+    """Versions, aliases and deployments. Acts name who did it; they are written with the change."""
+
+    def __init__(self, store: RegistryStore) -> None:
+        """Take the store."""
+        self._store = store
+
+    async def register(self, manifest: Manifest, signature: str, act: Act) -> ModelVersion:
+        """Store a version, or return the one that has this digest already; ``ArtifactRefused`` where it may not be."""
+        version = rules.version_of(manifest, signature, act.at)
+        return await self._store.add_version(version, signature, replace(act, target=version.id))
+
+    async def versions(self) -> tuple[ModelVersion, ...]:
+        """Return every version, oldest first."""
+        return await self._store.versions()
+
+    async def version(self, version_id: VersionId) -> ModelVersion:
+        """Return one version, or raise ``UnknownModel``."""
+        for version in await self._store.versions():
+            if version.id == version_id:
+                return version
+        raise UnknownModel(f"there is no version {version_id}")
+
+    async def routes(self) -> tuple[Route, ...]:
+        """Return the routes in force."""
+        return await self._store.routes()
+
+    async def put_alias(self, route: Route, act: Act) -> Route:
+        """Set an alias."""
+        rules.check_route(route, await self._known())
+        detail = ", ".join(f"{share.version}={share.weight}" for share in route.shares)
+        await self._store.put_routes(((route.alias, route),), replace(act, detail=detail))
+        return route
+
+    async def remove_alias(self, alias: Alias, act: Act) -> None:
+        """Take an alias away, or raise ``UnknownModel``."""
+        if alias not in {route.alias for route in await self._store.routes()}:
+            raise UnknownModel(f"there is no alias {alias}")
+        await self._store.put_routes(((alias, None),), act)
+
+    async def restore_routes(self, wanted: tuple[Route, ...], act: Act) -> None:
+        """Bring all aliases back to what they were in an older table."""
+        known = await self._known()
+        for route in wanted:
+            rules.check_route(route, known)
+        changes = rules.changes_to(await self._store.routes(), wanted)
+        await self._store.put_routes(changes, act)
+
+    async def alias_history(self, alias: Alias, limit: int = 50) -> tuple[PastRoute, ...]:
+        """Return what an alias was set to, newest first."""
+        return await self._store.route_history(alias, limit)
+
+    async def deployments(self) -> tuple[Deployment, ...]:
+        """Return the deployments."""
+        return await self._store.deployments()
+
+    async def put_replicas(self, version: VersionId, replicas: int, act: Act) -> Deployment:
+        """Set how many workers a version has; renewals that were asked for stay asked for."""
+        deployment = replace(await self._deployment(version), replicas=replicas)
+        rules.check_deployment(deployment, await self._known())
+        await self._store.put_deployment(deployment, replace(act, detail=f"replicas={replicas}"))
+        return deployment
+
+    async def renew_all(self, version: VersionId, act: Act) -> Deployment:
+        """Ask that every worker of a version that runs now be replaced, one at a time."""
+        return await self._renew(replace(await self._existing(version), renew_before=act.at), act)
+
+    async def renew_worker(self, version: VersionId, worker: WorkerId, act: Act) -> Deployment:
+        """Ask that one worker be replaced."""
+        deployment = await self._existing(version)
+        renew = (*(one for one in deployment.renew if one != worker), worker)[-_RENEWALS_KEPT:]
+        return await self._renew(replace(deployment, renew=renew), act)
+
+    async def _renew(self, deployment: Deployment, act: Act) -> Deployment:
+        await self._store.put_deployment(deployment, act)
+        return deployment
+
+    async def _deployment(self, version: VersionId) -> Deployment:
+        found = [one for one in await self._store.deployments() if one.version == version]
+        return found[0] if found else Deployment(version=version, replicas=0)
+
+    async def _existing(self, version: VersionId) -> Deployment:
+        deployment = await self._deployment(version)
+        if deployment.replicas == 0:
+            raise UnknownModel(f"{version} is not deployed")
+        return deployment
+
+    async def _known(self) -> frozenset[VersionId]:
+        return frozenset(version.id for version in await self._store.versions())

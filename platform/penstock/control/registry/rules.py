@@ -1,0 +1,95 @@
+"""What may be registered: immutable, signed, priced, licensed versions without code in their files (F1, F2, B5).
+
+Pure. Whether the signature is right is checked where the bytes are: by the worker, before every load.
+"""
+
+import re
+from pathlib import PurePosixPath
+
+from penstock.domain.errors import ArtifactRefused, InvalidField
+from penstock.domain.fleet import Deployment
+from penstock.domain.ids import Alias, VersionId
+from penstock.domain.model import Manifest, ModelVersion, digest_of, version_id
+from penstock.domain.table import WEIGHT_TOTAL, Route
+
+PICKLED = frozenset({".bin", ".pt", ".pth", ".pkl", ".pickle", ".ckpt", ".h5", ".hdf5", ".joblib", ".npy", ".npz"})
+"""Formats that can run code when they are opened."""
+MAX_REPLICAS = 1000
+
+_NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,62}")
+_SHA256 = re.compile(r"[0-9a-f]{64}")
+
+
+def version_of(manifest: Manifest, signature: str, now: float) -> ModelVersion:
+    """Return the version that this manifest is, or raise ``ArtifactRefused`` saying what it lacks."""
+    if not _NAME.fullmatch(manifest.name):
+        raise ArtifactRefused(
+            "a model's name has 1 to 63 of a-z, 0-9, '.', '_' and '-', and begins with a letter or digit"
+        )
+    if not signature:
+        raise ArtifactRefused("the version is not signed")
+    _check_terms(manifest)
+    _check_files(manifest)
+    digest = digest_of(manifest)
+    return ModelVersion(id=version_id(manifest.name, digest), digest=digest, manifest=manifest, created_at=now)
+
+
+def _check_terms(manifest: Manifest) -> None:
+    if not manifest.provenance.licence.strip():
+        raise ArtifactRefused("the version names no licence")
+    price = manifest.price
+    if min(price.prompt_per_mtok, price.cached_per_mtok, price.output_per_mtok) < 0:
+        raise ArtifactRefused("a price is negative")
+    if price.prompt_per_mtok == 0 and price.output_per_mtok == 0:
+        raise ArtifactRefused("the version has no price")
+    engine = manifest.engine
+    if min(engine.max_model_len, engine.max_num_seqs, engine.block_size) <= 0:
+        raise ArtifactRefused("context length, batch size and block size must be above zero")
+
+
+def _check_files(manifest: Manifest) -> None:
+    if not manifest.files:
+        raise ArtifactRefused("the version has no files")
+    paths = [file.path for file in manifest.files]
+    if len(set(paths)) != len(paths):
+        raise ArtifactRefused("a file stands in the manifest twice")
+    for file in manifest.files:
+        path = PurePosixPath(file.path)
+        if not file.path or path.is_absolute() or ".." in path.parts or "\\" in file.path:
+            raise ArtifactRefused(f"{file.path!r} is not a path inside the version")
+        if any(suffix.lower() in PICKLED for suffix in path.suffixes):
+            raise ArtifactRefused(f"{file.path} may run code when it is opened; convert it to safetensors")
+        if not _SHA256.fullmatch(file.sha256) or file.size_bytes < 0:
+            raise ArtifactRefused(f"{file.path} has no SHA-256 or no size")
+
+
+def check_route(route: Route, known: frozenset[VersionId]) -> Route:
+    """Return the route, or raise ``InvalidField`` saying what is wrong with it."""
+    if not _NAME.fullmatch(route.alias):
+        raise InvalidField("an alias has 1 to 63 of a-z, 0-9, '.', '_' and '-'", param="alias")
+    versions = [share.version for share in route.shares]
+    if len(set(versions)) != len(versions):
+        raise InvalidField("a version stands in the route twice", param="shares")
+    for version in versions:
+        if version not in known:
+            raise InvalidField(f"there is no version {version}", param="shares")
+    if any(share.weight < 0 for share in route.shares) or sum(share.weight for share in route.shares) != WEIGHT_TOTAL:
+        raise InvalidField(f"weights are at least 0 and add up to {WEIGHT_TOTAL}", param="shares")
+    return route
+
+
+def check_deployment(deployment: Deployment, known: frozenset[VersionId]) -> Deployment:
+    """Return the deployment, or raise ``InvalidField``."""
+    if deployment.version not in known:
+        raise InvalidField(f"there is no version {deployment.version}", param="version")
+    if not 0 <= deployment.replicas <= MAX_REPLICAS:
+        raise InvalidField(f"replicas are between 0 and {MAX_REPLICAS}", param="replicas")
+    return deployment
+
+
+def changes_to(routes: tuple[Route, ...], wanted: tuple[Route, ...]) -> tuple[tuple[Alias, Route | None], ...]:
+    """Return what brings the routes in force to the wanted ones: aliases to set, and to take away (None)."""
+    now, then = ({route.alias: route for route in side} for side in (routes, wanted))
+    return tuple(
+        (alias, then.get(alias)) for alias in sorted(now.keys() | then.keys()) if now.get(alias) != then.get(alias)
+    )

@@ -1,0 +1,100 @@
+"""The registry's store: the memory twin and Postgres keep the same promises."""
+
+import pytest
+
+from penstock.adapters.memory.audit import MemoryAudit
+from penstock.adapters.memory.registry import MemoryRegistry
+from penstock.adapters.postgres.audit import PostgresAudit
+from penstock.adapters.postgres.registry import PostgresRegistry
+from penstock.control.api.ports import AuditLog
+from penstock.control.registry.ports import RegistryStore
+from penstock.domain.errors import Conflict
+from penstock.domain.fleet import Deployment
+from penstock.domain.ids import Alias, VersionId, WorkerId
+from tests.support import control_things as things
+
+Stores = tuple[RegistryStore, AuditLog]
+
+
+@pytest.fixture(params=["memory", pytest.param("postgres", marks=pytest.mark.integration)])
+def stores(request: pytest.FixtureRequest) -> Stores:
+    """Return the store and the audit log it writes to."""
+    if request.param == "memory":
+        audit = MemoryAudit()
+        return MemoryRegistry(audit), audit
+    database = request.getfixturevalue("database")
+    return PostgresRegistry(database), PostgresAudit(database)
+
+
+async def test_a_version_comes_back_as_it_went_in(stores: Stores) -> None:
+    """A stored version equals the one that was added, and the act is in the audit log."""
+    store, audit = stores
+    one = things.version()
+    assert await store.add_version(one, "sig", things.act("model.register")) == one
+    assert await store.versions() == (one,)
+    assert [act.what for act in await audit.newest(5)] == ["model.register"]
+
+
+async def test_the_same_digest_again_is_the_same_version(stores: Stores) -> None:
+    """A second push of the same bytes returns the first one's version and notes nothing."""
+    store, audit = stores
+    first = await store.add_version(things.version(at=1.0), "sig", things.act())
+    assert await store.add_version(things.version(at=2.0), "sig", things.act()) == first
+    assert await store.versions() == (first,)
+    assert len(await audit.newest(5)) == 1
+
+
+async def test_versions_come_oldest_first(stores: Stores) -> None:
+    """Versions are listed in the order in which they came."""
+    store, _ = stores
+    new, old = things.version(seed="c", at=2.0), things.version(seed="d", at=1.0)
+    await store.add_version(new, "sig", things.act())
+    await store.add_version(old, "sig", things.act())
+    assert await store.versions() == (old, new)
+
+
+async def test_the_newest_route_of_an_alias_counts(stores: Stores) -> None:
+    """Putting an alias again replaces its route and keeps the former one in its history."""
+    store, _ = stores
+    a, b = things.route("chat", VersionId("a@1")), things.route("chat", VersionId("b@1"))
+    await store.put_routes(((a.alias, a),), things.act(at=1.0))
+    await store.put_routes(((b.alias, b),), things.act(at=2.0))
+    assert await store.routes() == (b,)
+    assert [(past.route, past.at) for past in await store.route_history(a.alias, 9)] == [(b, 2.0), (a, 1.0)]
+
+
+async def test_an_alias_can_be_taken_away(stores: Stores) -> None:
+    """An alias without a route is gone from the routes and from the catalogue, not from its history."""
+    store, _ = stores
+    a = things.route("chat", VersionId("a@1"))
+    await store.put_routes(((a.alias, a),), things.act())
+    await store.put_routes(((a.alias, None),), things.act())
+    assert await store.routes() == ()
+    assert (await store.catalogue()).routes == ()
+    assert [past.route for past in await store.route_history(Alias("chat"), 1)] == [None]
+
+
+async def test_the_catalogue_holds_everything(stores: Stores) -> None:
+    """One read gives versions, routes and deployments, and sees what was added after the read before."""
+    store, _ = stores
+    first, second = things.version(at=1.0), things.version(seed="c", at=2.0)
+    await store.add_version(first, "sig", things.act())
+    assert (await store.catalogue()).versions == (first,)
+    await store.add_version(second, "sig", things.act())
+    route = things.route("chat", first.id, second.id)
+    await store.put_routes(((route.alias, route),), things.act())
+    deployment = Deployment(version=first.id, replicas=2, renew_before=5.5, renew=(WorkerId("w"),))
+    await store.put_deployment(deployment, things.act())
+    catalogue = await store.catalogue()
+    assert catalogue.versions == (first, second)
+    assert catalogue.routes == (route,)
+    assert catalogue.deployments == await store.deployments() == (deployment,)
+
+
+async def test_a_deployment_needs_its_version(stores: Stores) -> None:
+    """A deployment of a version that nobody registered is refused and leaves no trace."""
+    store, audit = stores
+    with pytest.raises(Conflict):
+        await store.put_deployment(Deployment(version=VersionId("no@1"), replicas=1), things.act())
+    assert await store.deployments() == ()
+    assert await audit.newest(5) == ()

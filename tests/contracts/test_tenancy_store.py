@@ -1,0 +1,88 @@
+"""The store of tenants and keys: the memory twin and Postgres keep the same promises."""
+
+import pytest
+
+from penstock.adapters.memory.audit import MemoryAudit
+from penstock.adapters.memory.tenancy import MemoryTenancy
+from penstock.adapters.postgres.tenancy import PostgresTenancy
+from penstock.control.api.ports import TenancyStore
+from penstock.domain.errors import Conflict
+from penstock.domain.ids import Alias, KeyId, TenantId
+from penstock.domain.keys import mint
+from penstock.domain.tenant import ApiKey, Plan, Priority, Role, Tenant
+from tests.support import control_things as things
+
+ACME = Tenant(id=TenantId("acme"), name="Acme", plan=Plan(priority=Priority.INTERACTIVE, weight=3, deadline_s=2.5))
+
+
+@pytest.fixture(params=["memory", pytest.param("postgres", marks=pytest.mark.integration)])
+def store(request: pytest.FixtureRequest) -> TenancyStore:
+    """Return an empty store."""
+    if request.param == "memory":
+        return MemoryTenancy(MemoryAudit())
+    return PostgresTenancy(request.getfixturevalue("database"))
+
+
+def key(at: float = 1.0) -> ApiKey:
+    _, record = mint(ACME.id, pepper=b"p" * 32, now=at, role=Role.ADMIN, models=(Alias("chat"),), expires_at=90.0)
+    return record
+
+
+async def test_tenants_and_keys_come_back_as_they_went_in(store: TenancyStore) -> None:
+    """A stored tenant, plan and key equal what was added."""
+    await store.add_tenant(ACME, things.act())
+    one = key()
+    await store.add_key(one, things.act())
+    assert await store.tenants() == (ACME,)
+    assert await store.keys() == (one,)
+    assert await store.key(one.id) == one
+    assert await store.key(KeyId("unknown")) is None
+
+
+async def test_a_tenant_exists_once(store: TenancyStore) -> None:
+    """A second tenant of the same id is a conflict."""
+    await store.add_tenant(ACME, things.act())
+    with pytest.raises(Conflict):
+        await store.add_tenant(ACME, things.act())
+
+
+async def test_a_key_needs_its_tenant(store: TenancyStore) -> None:
+    """A key for a tenant that does not exist is a conflict."""
+    with pytest.raises(Conflict):
+        await store.add_key(key(), things.act())
+
+
+async def test_a_key_is_revoked_once(store: TenancyStore) -> None:
+    """Revoking sets the time of the act; a second time or an unknown key says so."""
+    await store.add_tenant(ACME, things.act())
+    one = key()
+    await store.add_key(one, things.act())
+    assert await store.revoke_key(one.id, things.act(at=7.0)) is True
+    assert await store.revoke_key(one.id, things.act(at=8.0)) is False
+    assert await store.revoke_key(KeyId("unknown"), things.act()) is False
+    assert [stored.revoked_at for stored in await store.keys()] == [7.0]
+
+
+async def test_a_rotated_key_works_until_its_overlap_ends(store: TenancyStore) -> None:
+    """Rotation adds the successor and never lengthens the old key's life."""
+    await store.add_tenant(ACME, things.act())
+    old, new, newest = key(1.0), key(2.0), key(3.0)
+    await store.add_key(old, things.act())
+    await store.rotate_key(old.id, new, 50.0, things.act())
+    await store.rotate_key(old.id, newest, 70.0, things.act())
+    assert [(stored.id, stored.expires_at) for stored in await store.keys()] == [
+        (old.id, 50.0),
+        (new.id, 90.0),
+        (newest.id, 90.0),
+    ]
+
+
+async def test_a_revoked_key_can_not_be_rotated(store: TenancyStore) -> None:
+    """A revoked key gets no successor."""
+    await store.add_tenant(ACME, things.act())
+    old = key()
+    await store.add_key(old, things.act())
+    await store.revoke_key(old.id, things.act())
+    with pytest.raises(Conflict):
+        await store.rotate_key(old.id, key(2.0), 50.0, things.act())
+    assert len(await store.keys()) == 1

@@ -1,0 +1,64 @@
+"""A real Postgres for tests: one server per test session, a fresh migrated database per test that asks for one.
+
+Import the fixtures into the ``conftest.py`` of the folder that uses them.
+"""
+
+import asyncio
+import shutil
+import tempfile
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import asyncpg
+import pytest
+
+from penstock.adapters.postgres.database import Database
+from penstock.adapters.postgres.embedded import EmbeddedPostgres, dsn_of
+from penstock.adapters.postgres.migrations import migrate
+
+_TEMPLATE = "penstock_template"
+
+
+@pytest.fixture(scope="session")
+def postgres_server() -> Iterator[EmbeddedPostgres]:
+    """Run one embedded server for the session."""
+    home = Path(tempfile.mkdtemp(prefix="penstock-test-"))
+    server = EmbeddedPostgres(home / "postgres", home / "logs" / "postgres.log")
+    server.start()
+    yield server
+    server.stop()
+    shutil.rmtree(home, ignore_errors=True)
+
+
+@pytest.fixture(scope="session")
+def postgres_dsn(postgres_server: EmbeddedPostgres) -> str:
+    """Return the address of the session's server, with a migrated template in it."""
+    asyncio.run(_make_template(postgres_server.dsn, dsn_of(postgres_server.data, _TEMPLATE)))
+    return postgres_server.dsn
+
+
+@pytest.fixture
+async def database_dsn(postgres_server: EmbeddedPostgres, postgres_dsn: str) -> AsyncIterator[str]:
+    """Return the address of a migrated database of the test's own."""
+    connection = await asyncpg.connect(postgres_dsn)
+    name = f"test_{await connection.fetchval('select nextval($1)', 'test_number')}"
+    await connection.execute(f"create database {name} template {_TEMPLATE} strategy file_copy")
+    yield dsn_of(postgres_server.data, name)
+    await connection.execute(f"drop database {name} with (force)")
+    await connection.close()
+
+
+@pytest.fixture
+async def database(database_dsn: str) -> AsyncIterator[Database]:
+    """Return an open pool on a migrated database of the test's own."""
+    async with Database(database_dsn) as opened:
+        yield opened
+
+
+async def _make_template(server: str, template: str) -> None:
+    connection = await asyncpg.connect(server)
+    await connection.execute("create sequence test_number")
+    await connection.execute(f"create database {_TEMPLATE}")
+    await connection.close()
+    async with Database(template) as database:
+        await migrate(database)
