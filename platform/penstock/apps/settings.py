@@ -128,3 +128,9 @@ def environment(settings: Settings) -> dict[str, str]:
     """Return the environment for a child process that shall run with exactly these settings."""
     ours = {f"PENSTOCK_{name.upper()}": str(value) for name, value in settings.model_dump(mode="json").items()}
     return {**os.environ, **ours, "PENSTOCK_HOME": str(settings.paths.root)}
+
+
+def choose_home(home: str) -> None:
+    """Make this the home of this process and its children, as if the environment had said so."""
+    os.environ["PENSTOCK_HOME"] = home
+    load.cache_clear()

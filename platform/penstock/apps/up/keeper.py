@@ -39,6 +39,16 @@ class Keeper:
         assert self._child is not None  # noqa: S101  nothing watches or stops what was never started
         return self._child
 
+    @property
+    def name(self) -> str:
+        """Return what the process is called."""
+        return self._care.command().name
+
+    @property
+    def pid(self) -> int:
+        """Return the process id, 0 while nothing runs."""
+        return self._child.pid if self._child is not None and self._child.code is None else 0
+
     async def start(self) -> None:
         """Start the process and wait until it is ready."""
         self._child = await spawn(self._care.command())

@@ -11,8 +11,8 @@ from penstock.apps.trouble import Trouble
 BACKLOG = 2048
 
 
-def listen(host: str, port: int) -> socket.socket:
-    """Return a listening, inheritable socket; port 0 takes a free one."""
+def bind(host: str, port: int) -> socket.socket:
+    """Return a bound, inheritable socket that does not listen yet; port 0 takes a free one."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     listener = socket.socket(family, socket.SOCK_STREAM)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -21,7 +21,6 @@ def listen(host: str, port: int) -> socket.socket:
     except OSError as error:
         listener.close()
         raise _why(error, host, port) from error
-    listener.listen(BACKLOG)
     listener.set_inheritable(True)
     return listener
 
@@ -37,3 +36,9 @@ def _why(error: OSError, host: str, port: int) -> Trouble:
     return Trouble(
         f"Can't listen on {host} port {port}: {error.strerror}.", do="Check PENSTOCK_HOST and PENSTOCK_PORT."
     )
+
+
+def url_of(host: str, port: int) -> str:
+    """Return the address that clients on this machine use."""
+    reachable = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # noqa: S104  compared, not bound
+    return f"http://[{reachable}]:{port}" if ":" in reachable else f"http://{reachable}:{port}"

@@ -1,0 +1,67 @@
+"""The operator API from the command line: where it is, with which key, and its refusals in words."""
+
+from typing import Any
+
+import httpx
+
+from penstock.apps.settings import Settings
+from penstock.apps.stream import refused
+from penstock.apps.trouble import Trouble
+
+TIMEOUT_S = 60.0
+Json = dict[str, Any]
+
+
+class Operator:
+    """Speaks to the controller with the admin key of this home."""
+
+    def __init__(self, settings: Settings) -> None:
+        """Find the address and the key."""
+        self._url = settings.controller_url or _read(
+            settings, "controller_address", "The controller of this home is not running."
+        )
+        key = _read(settings, "admin_key", "There is no admin key in this home.")
+        self._http = httpx.Client(
+            base_url=self._url,
+            headers={"authorization": f"Bearer {key}"},
+            timeout=TIMEOUT_S,
+            trust_env=False,
+        )
+
+    def get(self, path: str) -> Json:
+        """Read something."""
+        return self._call("GET", path, None)
+
+    def post(self, path: str, body: Json | None = None) -> Json:
+        """Make or do something."""
+        return self._call("POST", path, body)
+
+    def put(self, path: str, body: Json) -> Json:
+        """Set something."""
+        return self._call("PUT", path, body)
+
+    def delete(self, path: str) -> Json:
+        """Take something away."""
+        return self._call("DELETE", path, None)
+
+    def _call(self, method: str, path: str, body: Json | None) -> Json:
+        try:
+            answer = self._http.request(method, f"/admin/v1{path}", json=body)
+        except httpx.HTTPError as error:
+            raise Trouble(
+                f"No controller answers at {self._url} ({type(error).__name__}).",
+                do="Start the platform with `penstock up`; if it runs, its controller is being restarted: try again.",
+            ) from error
+        if answer.is_error:
+            raise refused(answer)
+        found: Json = answer.json() if answer.content else {}
+        return found
+
+
+def _read(settings: Settings, name: str, what: str) -> str:
+    try:
+        return str(getattr(settings.paths, name).read_text()).strip()
+    except OSError as error:
+        raise Trouble(
+            f"{what} ({settings.paths.root})", do="Start the platform with `penstock up`, or name its PENSTOCK_HOME."
+        ) from error

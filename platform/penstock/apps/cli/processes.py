@@ -1,0 +1,118 @@
+"""Commands that run or steer processes: the whole platform, one of its processes, a restart."""
+
+import os
+import signal
+from enum import StrEnum
+from typing import Annotated
+
+import typer
+
+from penstock.apps.cli.terminal import explained, out
+
+Parent = Annotated[int, typer.Option(hidden=True, help="End when this process ends.")]
+
+
+class Restartable(StrEnum):
+    """What can be restarted without breaking a stream."""
+
+    GATEWAY = "gateway"
+    WORKERS = "workers"
+
+
+def up(
+    question: Annotated[bool, typer.Option(help="Ask the platform a first question when it is ready.")] = True,
+) -> None:
+    """Start the whole platform here and keep it running until Ctrl-C, which drains.
+
+    For example:
+
+    * `penstock up`
+
+    * `PENSTOCK_HOME=/tmp/second PENSTOCK_PORT=8081 penstock up` - another one beside it
+
+    * `PENSTOCK_MODELS=smollm2 PENSTOCK_WORKERS=2 penstock up` - two workers of one model
+    """
+    from penstock.apps.settings import load
+    from penstock.apps.up.run import run
+
+    with explained():
+        code = run(load(), ask=question)
+    raise typer.Exit(code)
+
+
+def down() -> None:
+    """Stop the platform of this home: drains first, like Ctrl-C in its terminal."""
+    from penstock.apps.settings import load
+    from penstock.apps.up.down import stop
+
+    with explained():
+        out.print(stop(load()))
+
+
+def restart(
+    what: Annotated[Restartable, typer.Argument(help="The gateways, or the workers one after another.")],
+) -> None:
+    """Replace running processes one by one; no request is refused and no stream breaks.
+
+    For example:
+
+    * `penstock restart gateway`
+
+    * `penstock restart workers`
+    """
+    from penstock.apps.settings import load
+    from penstock.apps.trouble import Trouble
+    from penstock.apps.up import lock
+
+    with explained():
+        settings = load()
+        pid = lock.holder(settings.paths.run)
+        if not pid:
+            raise Trouble(f"No platform runs in {settings.paths.root}.", do="Start it with `penstock up`.")
+        os.kill(pid, signal.SIGHUP if what is Restartable.GATEWAY else signal.SIGUSR1)
+        out.print(f"{what}: the rolling restart has begun; `penstock status` shows it.")
+
+
+def gateway(
+    fd: Annotated[int, typer.Option(help="An inherited listening socket; -1 opens one.", show_default="-1")] = -1,
+    parent: Parent = 0,
+) -> None:
+    """Run one gateway in the foreground (`penstock up` does this for you)."""
+    from penstock.apps.gateway import main
+    from penstock.apps.settings import load
+
+    _follow(parent)
+    with explained():
+        main(load(), fd if fd >= 0 else None)
+
+
+def controller(parent: Parent = 0) -> None:
+    """Run the controller in the foreground (`penstock up` does this for you)."""
+    from penstock.apps.controller import main
+    from penstock.apps.settings import load
+
+    _follow(parent)
+    with explained():
+        main(load())
+
+
+def worker(
+    version: Annotated[str, typer.Argument(help="The version to serve, as name@digest.")],
+    worker_id: Annotated[str, typer.Option("--id", help="This worker's name; made up where silent.")] = "",
+) -> None:
+    """Run one worker of a version in the foreground (the controller does this for you).
+
+    Example: `penstock worker smollm2-135m-instruct@0123456789ab`
+    """
+    from penstock.apps.settings import load
+    from penstock.apps.worker import main
+
+    with explained():
+        main(load(), version, worker_id)
+
+
+def _follow(parent: int) -> None:
+    from penstock.apps.parent import die_with
+
+    if parent:
+        die_with(parent)

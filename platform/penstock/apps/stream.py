@@ -1,0 +1,127 @@
+"""A client of the platform's own streaming chat API: what ``penstock ask`` and the first question read.
+
+Knows the wire as any client would; nothing of the gateway's inside.
+"""
+
+import json
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+
+import httpx
+
+from penstock.apps.trouble import Trouble
+
+DATA = "data: "
+HEADER_VERSION = "x-penstock-version"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Question:
+    """What to ask whom."""
+
+    model: str
+    text: str
+    max_tokens: int = 256
+
+
+@dataclass(slots=True, kw_only=True)
+class Told:
+    """What an answer told besides its text."""
+
+    version: str = ""
+    request_id: str = ""
+    stages_ms: dict[str, float] = field(default_factory=dict)
+    prompt_tokens: int = 0
+    output_tokens: int = 0
+    ttft_s: float = 0.0
+    total_s: float = 0.0
+
+
+def ask_model(http: httpx.Client, question: Question, write: Callable[[str], None], now: Callable[[], float]) -> Told:
+    """Ask one question, ``write`` the answer as it comes, and return what it told; raise ``Trouble`` where refused."""
+    body = {
+        "model": question.model,
+        "messages": [{"role": "user", "content": question.text}],
+        "stream": True,
+        "stream_options": {"include_usage": True},
+        "temperature": 0,
+        "max_tokens": question.max_tokens,
+    }
+    began = now()
+    told = Told()
+    try:
+        with http.stream("POST", "/v1/chat/completions", json=body) as answer:
+            if answer.status_code != httpx.codes.OK:
+                answer.read()
+                raise refused(answer)
+            told.version = answer.headers.get(HEADER_VERSION, "")
+            told.request_id = answer.headers.get("x-request-id", "")
+            for chunk in _chunks(answer.iter_lines()):
+                _take(chunk, told, write, lambda: now() - began)
+    except httpx.ConnectError:
+        raise
+    except httpx.HTTPError as error:
+        raise Trouble(f"The answer broke off: {error}.", do="Look at `penstock status`.") from error
+    told.total_s = now() - began
+    return told
+
+
+def breakdown(told: Told) -> str:
+    """Say in two lines who answered, how much it was and where the time went."""
+    rate = told.output_tokens / (told.total_s - told.ttft_s) if told.total_s > told.ttft_s > 0 else 0.0
+    who = f"{told.version} · request {told.request_id}"
+    amount = (
+        f"{told.prompt_tokens} prompt + {told.output_tokens} output tokens · first after {told.ttft_s * 1000:.0f} ms"
+        f" · {rate:.0f} tokens/s · {told.total_s:.2f} s in all"
+    )
+    stages = " · ".join(f"{name} {ms:.1f} ms" for name, ms in told.stages_ms.items())
+    return "\n".join(line for line in (who, amount, stages) if line)
+
+
+def refused(answer: httpx.Response) -> Trouble:
+    """Say an error of the platform in words."""
+    try:
+        error = answer.json()["error"]
+        message, code, request = str(error["message"]), str(error.get("code", "")), str(error.get("request_id", ""))
+    except (ValueError, LookupError, TypeError):
+        return Trouble(f"Status {answer.status_code} from {answer.url}: {answer.text[:200]}")
+    hints = {
+        "invalid_api_key": "Is the key of this platform? Keys are made with `penstock keys create TENANT`.",
+        "model_not_found": "`penstock models list` shows what can be asked.",
+        "no_capacity": "`penstock status` shows what the workers are doing.",
+    }
+    suffix = f" (request {request})" if request else ""
+    return Trouble(f"{message} [{code}, status {answer.status_code}]{suffix}", do=hints.get(code, ""))
+
+
+def _chunks(lines: Iterable[str]) -> Iterable[Mapping[str, object]]:
+    for line in lines:
+        if line.startswith(DATA) and line != f"{DATA}[DONE]":
+            chunk = json.loads(line.removeprefix(DATA))
+            if isinstance(chunk, dict):
+                yield chunk
+
+
+def _take(chunk: Mapping[str, object], told: Told, write: Callable[[str], None], elapsed: Callable[[], float]) -> None:
+    if error := _mapping(chunk.get("error")):
+        raise Trouble(f"The answer broke off: {error.get('message')} [{error.get('code')}]")
+    choices = chunk.get("choices")
+    if isinstance(choices, list) and choices:
+        text = _mapping(_mapping(choices[0]).get("delta")).get("content")
+        if isinstance(text, str) and text:
+            told.ttft_s = told.ttft_s or elapsed()
+            write(text)
+    if usage := _mapping(chunk.get("usage")):
+        told.prompt_tokens = _whole(usage.get("prompt_tokens"))
+        told.output_tokens = _whole(usage.get("completion_tokens"))
+    if block := _mapping(chunk.get("penstock")):
+        stages = _mapping(block.get("stages_ms"))
+        told.stages_ms.update({name: float(ms) for name, ms in stages.items() if isinstance(ms, int | float)})
+
+
+def _mapping(value: object) -> Mapping[str, object]:
+    return value if isinstance(value, dict) else {}
+
+
+def _whole(value: object) -> int:
+    return value if isinstance(value, int) else 0

@@ -1,0 +1,70 @@
+"""Postgres under the supervisor: the embedded server is started, revived and stopped; an external one is left alone."""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from penstock.adapters.postgres.embedded import EmbeddedPostgres
+from penstock.apps.settings import Settings
+from penstock.apps.trouble import Trouble
+from penstock.apps.up.restarts import RestartPolicy
+from penstock.domain.clock import Clock
+from penstock.domain.errors import StoreUnavailable
+
+LOOK_EVERY_S = 1.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Database:
+    """The platform's Postgres; ``server`` is None where it is somebody else's."""
+
+    settings: Settings
+    server: EmbeddedPostgres | None
+    clock: Clock
+    tell: Callable[[str], None]
+    policy: RestartPolicy
+
+    @property
+    def pid(self) -> int:
+        """Return the server's process id, 0 where it is not ours or does not run."""
+        return self.server.pid() if self.server else 0
+
+    async def start(self) -> str:
+        """Make the server run and return its address."""
+        if self.server is None:
+            return self.settings.database_url
+        try:
+            return await asyncio.to_thread(self.server.start)
+        except (StoreUnavailable, OSError) as error:
+            raise Trouble(
+                f"The embedded Postgres did not start: {error}.",
+                do="Mend what the log says, or name another server in PENSTOCK_DATABASE_URL.",
+                log=self.settings.paths.logs / "postgres.log",
+            ) from error
+
+    async def watch(self) -> None:
+        """Start the server again whenever it is gone; raise ``Trouble`` on a crash loop."""
+        deaths: list[float] = []
+        while self.server is not None:
+            await asyncio.sleep(LOOK_EVERY_S)
+            if self.server.is_running():
+                continue
+            deaths.append(self.clock.monotonic())
+            wait_s = self.policy.wait_s(deaths, deaths[-1])
+            if wait_s is None:
+                raise Trouble("Postgres keeps dying.", log=self.settings.paths.logs / "postgres.log")
+            self.tell(f"postgres is gone; starting it again in {wait_s:.1f} s")
+            await asyncio.sleep(wait_s)
+            await self.start()
+
+    async def stop(self) -> None:
+        """Stop the embedded server in good order."""
+        if self.server is not None:
+            await asyncio.to_thread(self.server.stop)
+
+
+def of(settings: Settings, clock: Clock, tell: Callable[[str], None]) -> Database:
+    """Return the database that these settings name."""
+    paths = settings.paths
+    server = None if settings.database_url else EmbeddedPostgres(paths.postgres, paths.logs / "postgres.log")
+    return Database(settings=settings, server=server, clock=clock, tell=tell, policy=RestartPolicy())

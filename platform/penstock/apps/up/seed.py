@@ -1,0 +1,121 @@
+"""What a new platform begins with: its tables, the demo tenant and the operators with their keys, aliases, deployments.
+
+At later starts only what is missing is made: an alias that an operator moved stays where it is.
+"""
+
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from penstock.adapters.postgres.database import Database
+from penstock.adapters.postgres.migrations import migrate as apply_migrations
+from penstock.adapters.postgres.registry import PostgresRegistry
+from penstock.adapters.postgres.tenancy import PostgresTenancy
+from penstock.apps.settings import Settings
+from penstock.apps.trouble import Trouble
+from penstock.apps.up.home import write_private
+from penstock.domain.audit import Act
+from penstock.domain.clock import Clock
+from penstock.domain.errors import PenstockError
+from penstock.domain.fleet import Deployment
+from penstock.domain.ids import Alias, TenantId, VersionId
+from penstock.domain.keys import Purpose, derive, hash_secret, key_id_of, mint
+from penstock.domain.table import WEIGHT_TOTAL, Route, Share
+from penstock.domain.tenant import Role, Tenant
+
+WHO = "platform"
+DEMO = Tenant(id=TenantId("demo"), name="Demo")
+OPERATORS = Tenant(id=TenantId("operators"), name="Operators of this platform")
+
+
+@asynccontextmanager
+async def opened(address: str) -> AsyncIterator[Database]:
+    """Yield the database; say its errors in words."""
+    try:
+        async with Database(address, max_connections=2) as database:
+            yield database
+    except PenstockError as error:
+        raise Trouble(
+            f"The database did not do what the start needs: {error.message}.",
+            do="Check PENSTOCK_DATABASE_URL, or read the log of the embedded one: logs/postgres.log.",
+        ) from error
+
+
+async def migrate(address: str) -> int:
+    """Bring the tables up to date; return how many migrations that took."""
+    async with opened(address) as database:
+        return await apply_migrations(database)
+
+
+class Seed:
+    """What this start finds missing."""
+
+    def __init__(self, settings: Settings, database: Database, clock: Clock) -> None:
+        """Take an open database that is up to date."""
+        self._paths = settings.paths
+        self._replicas = settings.workers
+        self._tenancy = PostgresTenancy(database)
+        self._registry = PostgresRegistry(database)
+        self._clock = clock
+        self._pepper = derive(bytes.fromhex(self._paths.platform_key.read_text().strip()), Purpose.PEPPER)
+
+    async def tenants(self) -> int:
+        """Make the two tenants and their keys where they are missing; return how many keys were minted."""
+        known = {tenant.id for tenant in await self._tenancy.tenants()}
+        for tenant in (DEMO, OPERATORS):
+            if tenant.id not in known:
+                await self._tenancy.add_tenant(tenant, self._act("tenant.create", tenant.id))
+        minted = 0
+        for file, tenant, role in (
+            (self._paths.demo_key, DEMO, Role.INFER),
+            (self._paths.admin_key, OPERATORS, Role.ADMIN),
+        ):
+            if not await self._works(file):
+                await self._mint(file, tenant, role)
+                minted += 1
+        return minted
+
+    async def demo(self, versions: Mapping[Alias, VersionId], retired: frozenset[VersionId]) -> None:
+        """Route demo aliases that have no route yet; deploy ``versions``, and nothing of the ``retired`` ones."""
+        routes = {route.alias: route for route in await self._registry.routes()}
+        missing = {alias: _route(alias, version) for alias, version in versions.items() if alias not in routes}
+        if missing:
+            await self._registry.put_routes(tuple(missing.items()), self._act("alias.set", ", ".join(missing)))
+        wanted = dict.fromkeys(versions.values(), self._replicas)
+        for deployment in await self._registry.deployments():
+            if deployment.version in retired:
+                wanted.setdefault(deployment.version, 0)
+            if wanted.get(deployment.version) == deployment.replicas:
+                del wanted[deployment.version]
+        for version, replicas in wanted.items():
+            deployment = Deployment(version=version, replicas=replicas)
+            await self._registry.put_deployment(deployment, self._act("deployment.set", version, f"{replicas} workers"))
+
+    async def _works(self, file: Path) -> bool:
+        """Tell whether the key in this file is one that the database knows and has not revoked."""
+        secret = read_key(file)
+        key_id = key_id_of(secret)
+        stored = await self._tenancy.key(key_id) if key_id is not None else None
+        if stored is None or stored.secret_hash != hash_secret(secret, self._pepper):
+            return False
+        return stored.valid_at(self._clock.now())
+
+    async def _mint(self, file: Path, tenant: Tenant, role: Role) -> None:
+        secret, key = mint(tenant.id, pepper=self._pepper, now=self._clock.now(), role=role)
+        await self._tenancy.add_key(key, self._act("key.create", key.id, f"for {tenant.id} at first start"))
+        write_private(file, secret)
+
+    def _act(self, what: str, target: str, detail: str = "") -> Act:
+        return Act(who=WHO, what=what, target=target, at=self._clock.now(), detail=detail)
+
+
+def read_key(file: Path) -> str:
+    """Return the key in a file, or nothing."""
+    try:
+        return file.read_text().strip()
+    except OSError:
+        return ""
+
+
+def _route(alias: Alias, version: VersionId) -> Route:
+    return Route(alias=alias, shares=(Share(version=version, weight=WEIGHT_TOTAL),))

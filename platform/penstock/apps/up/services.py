@@ -1,0 +1,68 @@
+"""How the supervisor's own children are started, and how it sees that they serve."""
+
+import os
+import sys
+from pathlib import Path
+
+import httpx
+
+from penstock.apps.settings import Settings, environment
+from penstock.apps.up.child import Child, Command
+
+PROBE_TIMEOUT_S = 2.0
+
+
+def gateway(settings: Settings, number: int, fd: int) -> Command:
+    """Return how gateway ``number`` is started on the inherited socket."""
+    return _command(settings, f"gateway {number}", f"gateway-{number}.log", ("gateway", "--fd", str(fd)), (fd,))
+
+
+def controller(settings: Settings) -> Command:
+    """Return how the controller is started."""
+    return _command(settings, "controller", "controller.log", ("controller",), ())
+
+
+def _command(settings: Settings, name: str, log: str, arguments: tuple[str, ...], fds: tuple[int, ...]) -> Command:
+    return Command(
+        name=name,
+        argv=(sys.executable, "-m", "penstock.apps.cli", *arguments, "--parent", str(os.getpid())),
+        log=settings.paths.logs / log,
+        environment=environment(settings),
+        fds=fds,
+    )
+
+
+def ready_file(run: Path, pid: int) -> Path:
+    """Return the file by which a gateway tells that it serves: on a shared socket a probe could meet another one."""
+    return run / "gateway" / f"{pid}.ready"
+
+
+def forget_gateways(run: Path) -> None:
+    """Remove what gateways of an earlier run said of themselves."""
+    for file in (run / "gateway").glob("*.ready"):
+        file.unlink(missing_ok=True)
+
+
+async def gateway_is_ready(run: Path, child: Child) -> bool:
+    """Tell whether this gateway serves."""
+    return ready_file(run, child.pid).exists()
+
+
+async def controller_is_ready(address_file: Path) -> bool:
+    """Tell whether a controller answers at the address in its file."""
+    url = _address(address_file)
+    if not url:
+        return False
+    try:
+        async with httpx.AsyncClient(timeout=PROBE_TIMEOUT_S, trust_env=False) as http:
+            answer = await http.get(f"{url}/readyz")
+    except httpx.HTTPError:
+        return False
+    return answer.status_code == httpx.codes.OK
+
+
+def _address(file: Path) -> str:
+    try:
+        return file.read_text().strip()
+    except OSError:
+        return ""
