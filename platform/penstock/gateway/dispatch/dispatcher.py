@@ -47,35 +47,22 @@ class _Parcel:
     tokens: int
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerDispatcher:
-    """The pipeline's ``Dispatcher``."""
+    """The pipeline's ``Dispatcher``; the composition root gives it the way to workers and the policies."""
 
-    def __init__(  # noqa: PLR0913  a composition root's list, each of another room
-        self,
-        *,
-        workers: Workers,
-        loads: Loads,
-        breakers: Breakers,
-        budget: RetryBudget,
-        settings: DispatchSettings,
-        clock: Clock,
-        chance: random.Random,
-        metrics: Metrics,
-    ) -> None:
-        """Take the way to workers, the book of loads, and the policies."""
-        self._workers = workers
-        self._loads = loads
-        self._breakers = breakers
-        self._budget = budget
-        self._settings = settings
-        self._clock = clock
-        self._chance = chance
-        self._retries = metrics.counter(names.RETRIES)
-        self._ejections = metrics.counter(names.EJECTIONS)
+    workers: Workers
+    loads: Loads
+    breakers: Breakers
+    budget: RetryBudget
+    settings: DispatchSettings
+    clock: Clock
+    chance: random.Random
+    metrics: Metrics
 
     async def run(self, call: Call, ticket: Ticket, relay: Relay, pick: Pick) -> None:
         """Return when the answer has begun to come (or is complete), or raise the reason why it can't."""
-        self._budget.deposit()
+        self.budget.deposit()
         self._in_time(ticket, None)
         parcel = self._parcel(call, ticket)
         tried: frozenset[WorkerId] = frozenset()
@@ -84,7 +71,7 @@ class WorkerDispatcher:
             worker = self._pick(pick, tried, failure)
             if worker is None:
                 # Everybody was asked: wait a little, then ask anybody again.
-                await asyncio.sleep(backoff_s(call.attempts, self._chance))
+                await asyncio.sleep(backoff_s(call.attempts, self.chance))
                 tried = frozenset()
                 self._in_time(ticket, failure)
                 continue
@@ -92,7 +79,7 @@ class WorkerDispatcher:
             call.attempts += 1
             failure = await self._try(call, relay, worker, parcel)
             if failure is None:
-                self._breakers.succeeded(worker.id)
+                self.breakers.succeeded(worker.id)
                 return
             self._blame(call, worker.id, failure)
             self._may_retry(call, ticket, failure)
@@ -103,7 +90,7 @@ class WorkerDispatcher:
         assert version is not None  # noqa: S101  resolved before dispatch; tells mypy
         return _Parcel(
             path=call.request.api,
-            headers=wire.headers_of(call.request, seal(ticket, self._settings.ticket_key)),
+            headers=wire.headers_of(call.request, seal(ticket, self.settings.ticket_key)),
             body=wire.body_of(call.request, version.id, call.principal.cache_salt),
             tokens=ticket.prompt_tokens + ticket.expected_output_tokens,
         )
@@ -120,38 +107,38 @@ class WorkerDispatcher:
             return None
 
     async def _try(self, call: Call, relay: Relay, worker: WorkerEntry, parcel: _Parcel) -> Verdict | None:
-        attempt = Attempt(relay, worker.id, self._loads)
-        self._breakers.sent(worker.id, self._clock.monotonic())
-        self._loads.dispatched(worker.id, parcel.tokens)
+        attempt = Attempt(relay, worker.id, self.loads)
+        self.breakers.sent(worker.id, self.clock.monotonic())
+        self.loads.dispatched(worker.id, parcel.tokens)
         call.timings.mark(Stage.ROUTE)
         try:
-            attempt.started(await self._workers.send(worker.url, parcel.path, parcel.headers, parcel.body, attempt))
+            attempt.started(await self.workers.send(worker.url, parcel.path, parcel.headers, parcel.body, attempt))
         except OSError:
             attempt.unreachable()
         try:
             return await attempt.begun()
         except DeadlineExceeded:
             # Nothing came until the deadline: a frozen worker looks like this, and only like this.
-            self._breakers.failed(worker.id, self._clock.monotonic())
+            self.breakers.failed(worker.id, self.clock.monotonic())
             raise
 
     def _blame(self, call: Call, worker: WorkerId, failure: Verdict) -> None:
         if not failure.blame:
-            self._breakers.succeeded(worker)
-        elif self._breakers.failed(worker, self._clock.monotonic(), at_once=failure.at_once):
-            self._ejections.labels(version=call.version.id if call.version else "").inc()
+            self.breakers.succeeded(worker)
+        elif self.breakers.failed(worker, self.clock.monotonic(), at_once=failure.at_once):
+            self.metrics.counter(names.EJECTIONS).labels(version=call.version.id if call.version else "").inc()
 
     def _may_retry(self, call: Call, ticket: Ticket, failure: Verdict) -> None:
         """Return where another attempt is allowed, or raise what went wrong."""
-        if not failure.retry or call.attempts >= self._settings.max_attempts:
+        if not failure.retry or call.attempts >= self.settings.max_attempts:
             raise failure.error
         self._in_time(ticket, failure)
-        if not self._budget.withdraw(self._clock.monotonic()):
+        if not self.budget.withdraw(self.clock.monotonic()):
             raise failure.error
-        self._retries.labels(reason=failure.reason).inc()
+        self.metrics.counter(names.RETRIES).labels(reason=failure.reason).inc()
 
     def _in_time(self, ticket: Ticket, failure: Verdict | None) -> None:
         """Drop work that is past its deadline before it costs GPU time (A7)."""
-        if self._clock.now() >= ticket.deadline_at:
+        if self.clock.now() >= ticket.deadline_at:
             error: PenstockError = DeadlineInQueue() if failure is None else failure.error
             raise error

@@ -1,0 +1,114 @@
+"""Request → exact prompt tokens, the context check, and block hashes for routing.
+
+Trade-off: a short prompt is tokenised where we stand (a thread hop costs more than the work), a long one in a small
+pool, so that nobody else's tokens wait for it. The line is at ``inline_chars``: below a millisecond of work.
+"""
+
+import asyncio
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from penstock.domain.clock import Clock
+from penstock.domain.errors import ContextTooLong
+from penstock.domain.model import Task
+from penstock.domain.request import InferenceRequest, Prepared
+from penstock.domain.table import VersionEntry
+from penstock.domain.tenant import Principal
+from penstock.gateway.preprocess import blocks, prompts, template
+from penstock.gateway.preprocess.prompts import Prompts
+from penstock.gateway.preprocess.tokenizer_cache import LoadedTokenizer, TokenizerCache
+
+UNKNOWN = Prepared(prompt_tokens=-1)
+"""Only the engine can render this request."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PreprocessSettings:
+    """``inline_chars``: longer prompts are tokenised in one of ``threads``."""
+
+    inline_chars: int = 4_096
+    threads: int = 2
+
+
+class PromptPreprocessor:
+    """The pipeline's ``Preprocessor``."""
+
+    def __init__(self, tokenizers: TokenizerCache, clock: Clock, settings: PreprocessSettings | None = None) -> None:
+        """``clock`` tells templates the date."""
+        self._tokenizers = tokenizers
+        self._settings = settings or PreprocessSettings()
+        self._templates = template.cache(lambda: datetime.fromtimestamp(clock.now(), tz=UTC).astimezone())
+        self._pool = ThreadPoolExecutor(self._settings.threads, thread_name_prefix="tokenise")
+
+    async def prepare(self, request: InferenceRequest, version: VersionEntry, principal: Principal) -> Prepared:
+        """Count and hash, or raise ``InvalidField`` or ``ContextTooLong``."""
+        asked = self._prompts(request, version)
+        if asked is None:
+            return UNKNOWN
+        tokens = list(asked.ids) or await self._tokens(asked, version)
+        limit = _truncation(request, version)
+        counts = [min(len(ids), limit) for ids in tokens]
+        _check_context(counts, request, version, asked)
+        if version.task is Task.EMBED or len(tokens) != 1 or len(tokens[0]) > limit:
+            return Prepared(prompt_tokens=sum(counts))
+        start = blocks.seed(principal.cache_salt)
+        return Prepared(prompt_tokens=counts[0], blocks=blocks.hashes(tokens[0], version.block_size, start))
+
+    def close(self) -> None:
+        """Stop the threads."""
+        self._pool.shutdown(wait=False, cancel_futures=True)
+
+    def _prompts(self, request: InferenceRequest, version: VersionEntry) -> Prompts | None:
+        if not prompts.is_conversation(request):
+            return prompts.given(request)
+        return prompts.rendered(request, version, self._templates(prompts.template_source(version)))
+
+    async def _tokens(self, asked: Prompts, version: VersionEntry) -> list[list[int]]:
+        tokenizer = await self._tokenizers.get(version.tokenizer_sha256)
+        chars = 0
+        for text in asked.texts:
+            chars += len(text)
+            _check_chars(len(text), tokenizer, version, asked.param)
+        if chars <= self._settings.inline_chars:
+            return tokenizer.encode(asked.texts, add_special_tokens=asked.add_special_tokens)
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._pool, _encode, tokenizer, asked)
+
+
+def _encode(tokenizer: LoadedTokenizer, asked: Prompts) -> list[list[int]]:
+    return tokenizer.encode(asked.texts, add_special_tokens=asked.add_special_tokens)
+
+
+def _truncation(request: InferenceRequest, version: VersionEntry) -> int:
+    """Return how many tokens of a prompt the engine keeps; without ``truncate_prompt_tokens`` all of them."""
+    asked = request.body.get("truncate_prompt_tokens")
+    if not isinstance(asked, int) or isinstance(asked, bool):
+        return 1 << 62
+    if asked >= 0:
+        return asked
+    return version.max_model_len - (1 if prompts.requested_output(request.api, request.body) else 0)
+
+
+def _check_chars(chars: int, tokenizer: LoadedTokenizer, version: VersionEntry, param: str) -> None:
+    """Refuse what can't fit however well it is tokenised, before tokenising it (as the engine does)."""
+    most = version.max_model_len * tokenizer.max_chars_per_token
+    if chars > most:
+        raise ContextTooLong(
+            f"the prompt has {chars} characters; the model's context of {version.max_model_len} tokens "
+            f"holds at most {most}",
+            param=param,
+        )
+
+
+def _check_context(counts: Sequence[int], request: InferenceRequest, version: VersionEntry, asked: Prompts) -> None:
+    output = prompts.requested_output(request.api, request.body)
+    room = output or (0 if version.task is Task.EMBED else 1)
+    longest = max(counts)
+    if longest + room > version.max_model_len:
+        wish = f" and the request asks for up to {output} more" if output else ""
+        raise ContextTooLong(
+            f"the prompt has {longest} tokens{wish}; the model's context is {version.max_model_len} tokens",
+            param=asked.param,
+        )

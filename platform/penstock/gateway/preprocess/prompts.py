@@ -1,0 +1,111 @@
+"""The prompts of a request before they are tokenised: texts, or token ids that the caller made. Pure."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from penstock.domain.errors import InvalidField, UnsupportedByModel
+from penstock.domain.request import Api, InferenceRequest
+from penstock.domain.table import VersionEntry
+from penstock.gateway.preprocess import conversation
+from penstock.gateway.preprocess.template import ChatTemplate, TemplateRefused
+
+MAX_TOKEN_ID = 2**31 - 1
+
+OUTPUT_FIELDS = {
+    Api.CHAT: ("max_completion_tokens", "max_tokens"),
+    Api.COMPLETIONS: ("max_tokens",),
+    Api.EMBEDDINGS: (),
+    Api.RESPONSES: ("max_output_tokens",),
+    Api.MESSAGES: ("max_tokens",),
+}
+"""Where each API says how long one answer may be, the field that wins first."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prompts:
+    """What to tokenise; ``param`` names the field at fault where it is too long."""
+
+    texts: tuple[str, ...] = ()
+    ids: tuple[list[int], ...] = ()
+    add_special_tokens: bool = True
+    param: str = "messages"
+
+
+def requested_output(api: Api, body: Mapping[str, object]) -> int:
+    """Return the tokens one answer may have at most, 0 where the caller is silent."""
+    for name in OUTPUT_FIELDS[api]:
+        value = body.get(name)
+        if isinstance(value, int) and not isinstance(value, bool):
+            return max(0, value)
+    return 0
+
+
+def is_conversation(request: InferenceRequest) -> bool:
+    """Tell whether the prompt has to be rendered from messages."""
+    if request.api is Api.EMBEDDINGS:
+        return request.body.get("input") is None
+    return request.api is not Api.COMPLETIONS
+
+
+def rendered(request: InferenceRequest, version: VersionEntry, template: ChatTemplate) -> Prompts | None:
+    """Return the rendered conversation; None where only the engine can render it."""
+    body = request.body
+    if any(body.get(name) is not None for name in ("reasoning_effort", "chat_template", "mm_processor_kwargs")):
+        return None
+    messages = conversation.of_request(request.api, body, wants_parts=template.wants_parts)
+    if messages is None:
+        return None
+    variables = dict(version.special_tokens) | _template_variables(body)
+    try:
+        text = template.render(messages, variables, continue_final=body.get("continue_final_message") is True)
+    except TemplateRefused as error:
+        raise InvalidField(str(error), param="messages") from error
+    return Prompts(texts=(text,), add_special_tokens=body.get("add_special_tokens") is True)
+
+
+def _template_variables(body: Mapping[str, object]) -> dict[str, object]:
+    own = body.get("chat_template_kwargs")
+    variables: dict[str, object] = {"tools": None, "documents": None}
+    if isinstance(own, dict):
+        variables |= {str(name): value for name, value in own.items() if name != "messages"}
+    if (tools := conversation.tools_of(body)) is not None:
+        variables["tools"] = tools
+    if body.get("documents") is not None:
+        variables["documents"] = body["documents"]
+    variables["add_generation_prompt"] = body.get("add_generation_prompt", True) is not False
+    return variables
+
+
+def template_source(version: VersionEntry) -> str:
+    """Return the version's template, or raise ``UnsupportedByModel``."""
+    if not version.chat_template:
+        raise UnsupportedByModel(f"{version.id} has no chat template", param="model")
+    return version.chat_template
+
+
+def given(request: InferenceRequest) -> Prompts | None:
+    """Return the prompts of completions and embeddings; None where they are embeddings of the caller's own."""
+    param = "input" if request.api is Api.EMBEDDINGS else "prompt"
+    value = request.body.get(param)
+    special = request.body.get("add_special_tokens", True) is not False
+    if isinstance(value, str):
+        return Prompts(texts=(value,), add_special_tokens=special, param=param)
+    if value is None and request.body.get("prompt_embeds") is not None:
+        return None
+    if not isinstance(value, list) or not value:
+        raise InvalidField(f"{param} must be a string or a list that is not empty", param=param)
+    texts = tuple(item for item in value if isinstance(item, str))
+    if len(texts) == len(value):
+        return Prompts(texts=texts, add_special_tokens=special, param=param)
+    if all(type(item) is int for item in value):
+        return Prompts(ids=(_ids(value, param),), param=param)
+    if all(isinstance(item, list) and item for item in value):
+        return Prompts(ids=tuple(_ids(item, param) for item in value), param=param)
+    raise InvalidField(f"{param} must hold strings, or token ids, and not a mixture", param=param)
+
+
+def _ids(tokens: list[object], param: str) -> list[int]:
+    ids = [token for token in tokens if type(token) is int and 0 <= token <= MAX_TOKEN_ID]
+    if len(ids) != len(tokens):
+        raise InvalidField(f"{param} holds something that is no token id", param=param)
+    return ids

@@ -1,0 +1,82 @@
+"""Tokenizers by the digest of their file: loaded once, checked, kept within bounds."""
+
+import asyncio
+import hashlib
+from collections import OrderedDict
+from typing import Protocol
+
+from tokenizers import Tokenizer
+
+from penstock.domain.errors import ArtifactRefused
+
+
+class BlobSource(Protocol):
+    """Where blobs are read from (the artifact store)."""
+
+    async def read(self, sha256: str) -> bytes:
+        """Return the blob with this hex SHA-256, or raise ``StoreUnavailable``."""
+        ...
+
+
+class LoadedTokenizer:
+    """A tokenizer and the most characters that one of its tokens can stand for."""
+
+    __slots__ = ("_tokenizer", "max_chars_per_token")
+
+    def __init__(self, blob: bytes) -> None:
+        """Parse ``tokenizer.json``; truncation and padding are the request's business, not the file's."""
+        self._tokenizer = Tokenizer.from_buffer(blob)
+        self._tokenizer.no_truncation()
+        self._tokenizer.no_padding()
+        vocabulary = self._tokenizer.get_vocab(with_added_tokens=True)
+        self.max_chars_per_token = max((len(token) for token in vocabulary), default=1)
+
+    def encode(self, texts: tuple[str, ...], *, add_special_tokens: bool) -> list[list[int]]:
+        """Return each text's token ids. Gives up the interpreter lock, unlike ``Tokenizer.encode``."""
+        encodings = self._tokenizer.encode_batch_fast(list(texts), add_special_tokens=add_special_tokens)
+        return [encoding.ids for encoding in encodings]
+
+
+class TokenizerCache:
+    """At most ``most`` tokenizers; the least recently used goes first."""
+
+    def __init__(self, source: BlobSource, most: int = 16) -> None:
+        """Load from ``source``."""
+        self._source = source
+        self._most = most
+        self._loaded: OrderedDict[str, LoadedTokenizer] = OrderedDict()
+        self._loading: dict[str, asyncio.Task[LoadedTokenizer]] = {}
+
+    async def get(self, sha256: str) -> LoadedTokenizer:
+        """Return the tokenizer; raises ``StoreUnavailable``, or ``ArtifactRefused`` where the file is another one."""
+        loaded = self._loaded.get(sha256)
+        if loaded is not None:
+            self._loaded.move_to_end(sha256)
+            return loaded
+        task = self._loading.get(sha256)
+        if task is None:
+            task = self._loading[sha256] = asyncio.get_running_loop().create_task(self._load(sha256))
+            task.add_done_callback(lambda done: self._done(sha256, done))
+        # One caller's cancellation must not take the file from the others.
+        return await asyncio.shield(task)
+
+    def __len__(self) -> int:
+        return len(self._loaded)
+
+    async def _load(self, sha256: str) -> LoadedTokenizer:
+        blob = await self._source.read(sha256)
+        return await asyncio.to_thread(_parse, blob, sha256)
+
+    def _done(self, sha256: str, task: asyncio.Task[LoadedTokenizer]) -> None:
+        del self._loading[sha256]
+        if task.cancelled() or task.exception() is not None:
+            return
+        self._loaded[sha256] = task.result()
+        while len(self._loaded) > self._most:
+            self._loaded.popitem(last=False)
+
+
+def _parse(blob: bytes, sha256: str) -> LoadedTokenizer:
+    if hashlib.sha256(blob).hexdigest() != sha256:
+        raise ArtifactRefused("the tokenizer is not the file that the version names")
+    return LoadedTokenizer(blob)

@@ -1,0 +1,69 @@
+"""The routing table in force, in memory, indexed; swapped whole.
+
+A reader sees the old table or the new one, never a mixture: everything hangs on one reference.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from penstock.domain.errors import TableRefused
+from penstock.domain.ids import VersionId, WorkerId
+from penstock.domain.table import EMPTY, Route, RoutingTable, VersionEntry, validate
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class View:
+    """One table, indexed. ``at``: monotonic second of the swap."""
+
+    table: RoutingTable
+    routes: dict[str, Route]
+    versions: dict[str, VersionEntry]
+    workers: frozenset[WorkerId]
+    at: float
+
+
+def _view(table: RoutingTable, at: float) -> View:
+    return View(
+        table=table,
+        routes={route.alias: route for route in table.routes},
+        versions={version.id: version for version in table.versions},
+        workers=frozenset(worker.id for version in table.versions for worker in version.workers),
+        at=at,
+    )
+
+
+class CurrentTable:
+    """Holds the last good table."""
+
+    def __init__(self) -> None:
+        """Begin with the empty one."""
+        self.view = _view(EMPTY, 0.0)
+        self._on_change: list[Callable[[View, View], None]] = []
+
+    @property
+    def number(self) -> int:
+        """The number of the table in force."""
+        return self.view.table.number
+
+    def on_change(self, listener: Callable[[View, View], None]) -> None:
+        """Call ``listener(before, after)`` at every swap."""
+        self._on_change.append(listener)
+
+    def swap(self, table: RoutingTable, now: float) -> bool:
+        """Put ``table`` in force at monotonic second ``now``; False where it is the one in force already.
+
+        Raises ``TableRefused`` where it is not valid or older: the last good one stays.
+        """
+        if table.number < self.number:
+            raise TableRefused(f"table {table.number} is older than {self.number}, which is in force")
+        if table.number == self.number:
+            return False
+        after = _view(validate(table), now)
+        before, self.view = self.view, after
+        for listener in self._on_change:
+            listener(before, after)
+        return True
+
+    def version(self, version: VersionId) -> VersionEntry | None:
+        """Return the version as the table in force has it."""
+        return self.view.versions.get(version)

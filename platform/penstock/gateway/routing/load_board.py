@@ -1,0 +1,78 @@
+"""What this gateway knows of the workers' load: what they last said, and what it has sent them since. Pure.
+
+Trade-off: a report is exact when it comes and ages at once. What was sent since is added, and the whole fades by
+half every ``HALF_LIFE_S``: a worker nobody asks any more must not look busy for ever, and a busy one says so with
+its next answer.
+"""
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from penstock.domain.ids import WorkerId
+from penstock.domain.worker import Load
+
+HALF_LIFE_S = 1.0
+DRAIN_SMOOTHING = 0.2
+DEFAULT_DRAIN_TOKENS_PER_S = 500.0
+
+
+@dataclass(slots=True)
+class _Entry:
+    load: Load
+    at: float
+    sent_tokens: int = 0
+    drain_per_s: float = DEFAULT_DRAIN_TOKENS_PER_S
+
+
+class LoadBoard:
+    """Per worker: load, time, tokens sent since. Satisfies dispatch's ``Loads`` by shape, once bound to a clock."""
+
+    def __init__(self) -> None:
+        """Know nothing."""
+        self._entries: dict[WorkerId, _Entry] = {}
+
+    def heard(self, worker: WorkerId, load: Load, now: float) -> None:
+        """A worker said how busy it is."""
+        entry = self._entries.get(worker)
+        if entry is None:
+            self._entries[worker] = _Entry(load, now)
+            return
+        passed = now - entry.at
+        done = entry.load.queued_tokens + entry.sent_tokens - load.queued_tokens
+        if passed > 0.0 and done > 0:
+            entry.drain_per_s += DRAIN_SMOOTHING * (done / passed - entry.drain_per_s)
+        entry.load, entry.at, entry.sent_tokens = load, now, 0
+
+    def dispatched(self, worker: WorkerId, tokens: int, now: float) -> None:
+        """This much work was sent to a worker."""
+        entry = self._entries.get(worker)
+        if entry is None:
+            entry = self._entries[worker] = _Entry(Load(), now)
+        entry.sent_tokens += tokens
+
+    def load(self, worker: WorkerId, table_load: Load, table_at: float) -> Load:
+        """Return the newest load known: said to this gateway, or in the table put in force at ``table_at``."""
+        entry = self._entries.get(worker)
+        return table_load if entry is None or entry.at < table_at else entry.load
+
+    def work_tokens(self, worker: WorkerId, table_load: Load, table_at: float, now: float) -> float:
+        """Return the tokens of work this worker probably has before it."""
+        entry = self._entries.get(worker)
+        if entry is None:
+            said, at, sent = table_load.queued_tokens, table_at, 0
+        elif entry.at < table_at:
+            said, at, sent = table_load.queued_tokens, table_at, entry.sent_tokens
+        else:
+            said, at, sent = entry.load.queued_tokens, entry.at, entry.sent_tokens
+        return (said + sent) * math.exp2(-max(0.0, now - at) / HALF_LIFE_S)
+
+    def drain_per_s(self, worker: WorkerId) -> float:
+        """Return how many tokens of work this worker does in a second, smoothed."""
+        entry = self._entries.get(worker)
+        return entry.drain_per_s if entry is not None else DEFAULT_DRAIN_TOKENS_PER_S
+
+    def forget(self, gone: Iterable[WorkerId]) -> None:
+        """These workers are no more."""
+        for worker in gone:
+            self._entries.pop(worker, None)

@@ -1,0 +1,66 @@
+"""A name → one version. It must not know workers.
+
+An alias with several versions is split by weighted rendezvous hashing (Mosharaf/Schindelhauer's form): everybody gets
+the version with the highest ``-weight / ln(hash)``, so that a change of weights moves exactly the share that changed.
+
+Trade-off: stickiness is by end user where the caller names one, else by tenant, so a tenant without ``user`` is in
+one version as a whole: comparable answers for a caller, coarse shares for the platform.
+"""
+
+import math
+from hashlib import blake2b
+
+from penstock.domain.errors import Forbidden, UnknownModel, UnsupportedByModel
+from penstock.domain.ids import VersionId
+from penstock.domain.request import InferenceRequest
+from penstock.domain.table import Route, Share, VersionEntry
+from penstock.domain.tenant import Principal
+from penstock.gateway.routing.current import CurrentTable
+
+_SPACE = 2.0**64
+
+
+class TableResolver:
+    """The pipeline's ``Resolver``."""
+
+    def __init__(self, table: CurrentTable) -> None:
+        """Resolve by the table in force at each call."""
+        self._table = table
+
+    def resolve(self, request: InferenceRequest, principal: Principal) -> VersionEntry:
+        """Return the version, or raise ``UnknownModel``, ``Forbidden`` or ``UnsupportedByModel``."""
+        name = request.model
+        view = self._table.view
+        route = view.routes.get(name)
+        if route is not None:
+            version = view.versions[choose(route, sticky_key(request, principal))]
+        elif (pinned := view.versions.get(name)) is not None:
+            version = pinned
+        else:
+            raise UnknownModel(f"the model {name[:80]!r} does not exist, or this key may not see it", param="model")
+        if not principal.may_use(name):
+            raise Forbidden(f"this API key may not use {name!r}", param="model")
+        if request.api.task is not version.task:
+            raise UnsupportedByModel(f"{name!r} does not answer {request.api.value}", param="model")
+        return version
+
+
+def sticky_key(request: InferenceRequest, principal: Principal) -> str:
+    """Return who is to see one version throughout."""
+    user = request.body.get("user")
+    return f"{principal.tenant}\x1f{user}" if isinstance(user, str) and user else principal.tenant
+
+
+def choose(route: Route, key: str) -> VersionId:
+    """Return this key's version; pure, and the same in every gateway."""
+    if len(route.shares) == 1:
+        return route.shares[0].version
+    return max(route.shares, key=lambda share: _score(route, share, key)).version
+
+
+def _score(route: Route, share: Share, key: str) -> float:
+    if share.weight <= 0:
+        return -1.0
+    digest = blake2b(f"{route.alias}\x1f{share.version}\x1f{key}".encode(), digest_size=8).digest()
+    unit = (int.from_bytes(digest, "big") + 0.5) / _SPACE
+    return -share.weight / math.log(unit)

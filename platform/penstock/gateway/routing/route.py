@@ -1,0 +1,144 @@
+"""Filter → score → pick among the ready workers of a version, and how long to wait where there is none.
+
+It must not know HTTP, nor what a request says; only how long its prompt is and which blocks it has.
+"""
+
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from penstock.domain.clock import Clock
+from penstock.domain.errors import NoCapacity, Overloaded
+from penstock.domain.ids import VersionId, WorkerId
+from penstock.domain.request import Prepared
+from penstock.domain.table import VersionEntry, WorkerEntry
+from penstock.domain.worker import Load
+from penstock.gateway.routing import filters, pickers, scorers
+from penstock.gateway.routing.current import CurrentTable, View
+from penstock.gateway.routing.load_board import LoadBoard
+from penstock.gateway.routing.prefix_index import PrefixIndex
+from penstock.gateway.routing.scorers import Candidate, Weights
+from penstock.telemetry import names
+from penstock.telemetry.metrics import Metrics
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RouterSettings:
+    """``retry_after_s`` is said where nothing better is known; ``max_blocks`` bounds each version's prefix index."""
+
+    weights: Weights = field(default_factory=Weights)
+    max_waiting: int = 256
+    retry_after_s: float = 5.0
+    most_retry_after_s: float = 60.0
+    max_blocks: int = 50_000
+
+
+class Health(Protocol):
+    """Whom to leave alone for a while; never all of those asked about."""
+
+    def ejected(self, workers: Sequence[WorkerId], now: float) -> frozenset[WorkerId]:
+        """Return those that are left alone at monotonic second ``now``."""
+        ...
+
+
+class WorkerRouter:
+    """The pipeline's ``Router``; also dispatch's ``Loads``."""
+
+    def __init__(
+        self,
+        *,
+        table: CurrentTable,
+        health: Health,
+        clock: Clock,
+        chance: random.Random,
+        settings: RouterSettings,
+        metrics: Metrics,
+    ) -> None:
+        """Follow ``table``: what is known of workers that leave it is forgotten."""
+        self._table = table
+        self._health = health
+        self._clock = clock
+        self._chance = chance
+        self._settings = settings
+        self._prefix_blocks = metrics.counter(names.PREFIX_ROUTED)
+        self._board = LoadBoard()
+        self._indexes: dict[VersionId, PrefixIndex] = {}
+        table.on_change(self._forget)
+
+    def pick(self, version: VersionEntry, prepared: Prepared, tried: frozenset[WorkerId]) -> WorkerEntry:
+        """Return the worker, or raise ``NoCapacity`` or ``Overloaded`` with the seconds to wait."""
+        now = self._clock.monotonic()
+        version = self._table.version(version.id) or version
+        serving = filters.untried(filters.ready(version.workers), tried)
+        if not serving:
+            raise self._nobody(version)
+        serving = filters.healthy(serving, self._health.ejected([w.id for w in serving], now))
+        open_ = filters.with_room(serving, self._load, self._settings.max_waiting)
+        if not open_:
+            raise self._full(serving, now)
+        index = self._indexes.setdefault(version.id, PrefixIndex(self._settings.max_blocks))
+        chosen = open_[0] if len(open_) == 1 else self._choose(open_, version, prepared, index, now)
+        if prepared.blocks:
+            self._count(version, index, prepared, chosen.id)
+            index.record(prepared.blocks, chosen.id)
+        return chosen
+
+    # -- dispatch's ``Loads`` ------------------------------------------------------------
+
+    def heard(self, worker: WorkerId, load: Load) -> None:
+        """A worker said how busy it is."""
+        self._board.heard(worker, load, self._clock.monotonic())
+
+    def dispatched(self, worker: WorkerId, tokens: int) -> None:
+        """This much work was sent to a worker."""
+        self._board.dispatched(worker, tokens, self._clock.monotonic())
+
+    # -- choosing ------------------------------------------------------------------------
+
+    def _choose(
+        self, workers: Sequence[WorkerEntry], version: VersionEntry, prepared: Prepared, index: PrefixIndex, now: float
+    ) -> WorkerEntry:
+        at = self._table.view.at
+        held = index.matches(prepared.blocks, [w.id for w in workers]) if prepared.blocks else {}
+        candidates = [
+            Candidate(
+                entry=w,
+                work_tokens=self._board.work_tokens(w.id, w.load, at, now),
+                kv_used_ratio=self._load(w).kv_used_ratio,
+                cached_tokens=held.get(w.id, 0) * version.block_size,
+            )
+            for w in workers
+        ]
+        return workers[pickers.best(scorers.totals(candidates, self._settings.weights), self._chance)]
+
+    def _load(self, worker: WorkerEntry) -> Load:
+        return self._board.load(worker.id, worker.load, self._table.view.at)
+
+    def _count(self, version: VersionEntry, index: PrefixIndex, prepared: Prepared, worker: WorkerId) -> None:
+        held = index.matches(prepared.blocks, (worker,)).get(worker, 0)
+        model = version.id.partition("@")[0]
+        self._prefix_blocks.labels(model=model, state="held").inc(held)
+        self._prefix_blocks.labels(model=model, state="new").inc(len(prepared.blocks) - held)
+
+    # -- nobody --------------------------------------------------------------------------
+
+    def _nobody(self, version: VersionEntry) -> NoCapacity:
+        """Say when the first of the starting workers is expected."""
+        starting = [w.ready_in_s for w in version.workers if w.state.is_starting]
+        wait = min(starting, default=0.0) or self._settings.retry_after_s
+        return NoCapacity(retry_after_s=min(self._settings.most_retry_after_s, max(1.0, wait)))
+
+    def _full(self, workers: Sequence[WorkerEntry], now: float) -> Overloaded:
+        """Say when the first of the full workers will have done half of its queue, at the rate it works."""
+        at = self._table.view.at
+        waits = [
+            0.5 * self._board.work_tokens(w.id, w.load, at, now) / max(1.0, self._board.drain_per_s(w.id))
+            for w in workers
+        ]
+        return Overloaded(retry_after_s=min(self._settings.most_retry_after_s, max(1.0, min(waits))))
+
+    def _forget(self, before: View, after: View) -> None:
+        self._board.forget(before.workers - after.workers)
+        for version in [v for v in self._indexes if v not in after.versions]:
+            del self._indexes[version]
