@@ -1,0 +1,1 @@
+"""Signatures of model versions by OpenSSF Model Signing."""

@@ -1,0 +1,58 @@
+"""The platform's signing key pair: EC P-256, made once, kept in one folder."""
+
+import hashlib
+import os
+from pathlib import Path
+from uuid import uuid4
+
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+
+PRIVATE = "private.pem"
+PUBLIC = "public.pem"
+
+
+def ensure_key_pair(folder: Path) -> Path:
+    """Make the pair where there is none and return the path of the public key.
+
+    Several processes may start at once: whoever links the private key first has made it, and the public key is
+    always computed from that one.
+    """
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    private, public = folder / PRIVATE, folder / PUBLIC
+    if not private.exists():
+        _link_new(private, _pem(ec.generate_private_key(ec.SECP256R1())))
+    key = serialization.load_pem_private_key(private.read_bytes(), None)
+    pem = key.public_key().public_bytes(serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo)
+    if not public.exists() or public.read_bytes() != pem:
+        beside = folder / f".{PUBLIC}.{uuid4().hex}"
+        beside.write_bytes(pem)
+        beside.replace(public)
+    return public
+
+
+def fingerprint(public_key: Path) -> str:
+    """Return the hex SHA-256 of the public key's PEM: what a bundle names its key by."""
+    return hashlib.sha256(public_key.read_bytes()).hexdigest()
+
+
+def _pem(key: ec.EllipticCurvePrivateKey) -> bytes:
+    return key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )
+
+
+def _link_new(path: Path, content: bytes) -> None:
+    """Create the file with mode 0600, whole from its first moment; leave one that appeared meanwhile."""
+    beside = path.with_name(f".{path.name}.{uuid4().hex}")
+    fd = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    try:
+        with os.fdopen(fd, "wb") as out:
+            out.write(content)
+            os.fsync(out.fileno())
+        try:
+            os.link(beside, path)
+        except FileExistsError:
+            return
+    finally:
+        beside.unlink()

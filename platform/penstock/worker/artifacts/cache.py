@@ -1,0 +1,145 @@
+"""A node's copies of versions: one folder each, the least recently used give way, those in use never do.
+
+``DIGEST/`` a complete copy · ``.DIGEST.part/`` on its way · ``.DIGEST.sig`` its signature ·
+``.DIGEST.lock`` held while somebody fetches · ``.DIGEST.use`` held shared by each process that uses the copy; its
+time is that of the last use. Locks are the kernel's (``flock``): they end with the process, however it ends.
+
+Trade-off: recency is per version, not per file; a version is either here or not.
+"""
+
+import fcntl
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Self
+from uuid import uuid4
+
+from penstock.domain.model import is_sha256
+from penstock.worker.artifacts.parts import no_room
+
+RESERVE_BYTES = 64 << 20
+"""Left free on the disk: logs and the database write there too."""
+
+
+class Hold:
+    """The right to use a copy: while any process has one, nobody removes the copy to make room."""
+
+    def __init__(self, path: Path) -> None:
+        """Take it; waits while the copy is just being removed."""
+        self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        fcntl.flock(self._fd, fcntl.LOCK_SH)
+        os.utime(path)
+
+    def release(self) -> None:
+        """Give it back; a second time changes nothing."""
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.release()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """A copy as the LRU sees it; ``used_at`` is Unix seconds."""
+
+    digest: str
+    size_bytes: int
+    used_at: float
+
+
+class NodeCache:
+    """All copies of one node, shared by its workers."""
+
+    def __init__(self, root: Path, *, budget_bytes: int) -> None:
+        """Keep copies below ``root``, at most ``budget_bytes`` together."""
+        self._root, self._budget_bytes = root, budget_bytes
+        root.mkdir(parents=True, exist_ok=True)
+
+    def folder(self, digest: str) -> Path:
+        """Return where a complete copy is."""
+        return self._root / digest
+
+    def staging(self, digest: str) -> Path:
+        """Return where an unfinished copy is."""
+        return self._root / f".{digest}.part"
+
+    def signature(self, digest: str) -> Path:
+        """Return where the copy's signature is: beside it, since the signature covers the whole folder."""
+        return self._root / f".{digest}.sig"
+
+    @contextmanager
+    def fetching(self, digest: str) -> Iterator[None]:
+        """Wait for the right to fetch this version: one fetch per node."""
+        path = self._root / f".{digest}.lock"
+        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(fd)
+
+    def hold(self, digest: str) -> Hold:
+        """Mark the version as used by this process, now."""
+        return Hold(self._use(digest))
+
+    def publish(self, digest: str) -> Path:
+        """Turn the finished staging folder into the copy, in one step."""
+        self.drop(digest)
+        return self.staging(digest).rename(self.folder(digest))
+
+    def drop(self, digest: str) -> None:
+        """Remove a copy even if it is in use: it is damaged. Processes that have its files open keep them."""
+        trash = self._root / f".trash.{uuid4().hex}"
+        with suppress(FileNotFoundError):
+            self.folder(digest).rename(trash)
+        shutil.rmtree(trash, ignore_errors=True)
+
+    def make_room(self, need_bytes: int) -> None:
+        """Remove least recently used copies until budget and disk have room, or raise ``StoreUnavailable``.
+
+        A version larger than the budget is let in alone: refusing to serve it would help nobody.
+        """
+        for entry in self.entries():
+            if self._fits(need_bytes):
+                return
+            self._evict(entry.digest)
+        if shutil.disk_usage(self._root).free < need_bytes + RESERVE_BYTES:
+            raise no_room(self._root, need_bytes + RESERVE_BYTES)
+
+    def entries(self) -> list[Entry]:
+        """Return the copies, least recently used first."""
+        found = [self._entry(path) for path in self._root.iterdir() if is_sha256(path.name)]
+        return sorted(found, key=lambda entry: entry.used_at)
+
+    def _fits(self, need_bytes: int) -> bool:
+        used = sum(entry.size_bytes for entry in self.entries())
+        free = shutil.disk_usage(self._root).free
+        return used + need_bytes <= self._budget_bytes and free >= need_bytes + RESERVE_BYTES
+
+    def _evict(self, digest: str) -> None:
+        fd = os.open(self._use(digest), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            self.drop(digest)
+            self.signature(digest).unlink(missing_ok=True)
+        except BlockingIOError:
+            return  # in use
+        finally:
+            os.close(fd)
+
+    def _entry(self, path: Path) -> Entry:
+        use = self._use(path.name)
+        used_at = use.stat().st_mtime if use.exists() else 0.0
+        size = sum(file.stat().st_size for file in path.rglob("*") if file.is_file())
+        return Entry(digest=path.name, size_bytes=size, used_at=used_at)
+
+    def _use(self, digest: str) -> Path:
+        return self._root / f".{digest}.use"

@@ -1,0 +1,118 @@
+"""Fetches files by digest: ranges of all files in parallel, written and hashed in order.
+
+Trade-off: ranges are fetched ahead and wait in memory (``streams + 1`` segments at most) until their turn comes.
+In return an unfinished file is always a prefix, which makes resuming trivial and the digest a by-product of writing.
+"""
+
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+from penstock.domain.clock import Clock
+from penstock.domain.errors import ArtifactRefused
+from penstock.domain.model import Artifact
+from penstock.worker.artifacts.parts import Part, bytes_there
+from penstock.worker.artifacts.ports import ArtifactSource
+from penstock.worker.artifacts.progress import Meter, OnProgress, silent
+
+SEGMENT_BYTES = 8 << 20
+STREAMS = 4
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Segment:
+    """A range of one file; the last one of a file completes it."""
+
+    file: Artifact
+    start: int
+    length: int
+
+    @property
+    def is_last(self) -> bool:
+        """True where the file ends here."""
+        return self.start + self.length == self.file.size_bytes
+
+
+def segments(files: Iterable[Artifact], folder: Path, segment_bytes: int) -> Iterator[Segment]:
+    """Cut what is missing of each file into ranges, in order; a file with nothing missing still gets its last one."""
+    for file in files:
+        start = bytes_there(folder, file)
+        while True:
+            length = min(segment_bytes, file.size_bytes - start)
+            yield Segment(file=file, start=start, length=length)
+            start += length
+            if start >= file.size_bytes:
+                break
+
+
+class Fetcher:
+    """Brings files from a source into a folder."""
+
+    def __init__(
+        self, source: ArtifactSource, clock: Clock, *, streams: int = STREAMS, segment_bytes: int = SEGMENT_BYTES
+    ) -> None:
+        """Fetch at most ``streams`` ranges of ``segment_bytes`` at once."""
+        self._source, self._clock = source, clock
+        self._streams, self._segment_bytes = streams, segment_bytes
+
+    def fetch(self, files: Sequence[Artifact], folder: Path, tell: OnProgress = silent) -> None:
+        """Bring all files, or raise.
+
+        A file whose digest is wrong is fetched once more from its beginning: what a former run left, or what came
+        over the wire, may be damaged. Wrong twice means that the store is, and raises ``ArtifactRefused``.
+        ``StoreUnavailable`` means a full disk or an absent store; the unfinished files stay for the next try.
+        """
+        missing = [file for file in files if not (folder / file.path).is_file()]
+        total = sum(file.size_bytes for file in files)
+        already = sum(bytes_there(folder, file) for file in files)
+        meter = Meter(total=total, already=already, clock=self._clock, tell=tell)
+        damaged = self._bring(missing, folder, meter)
+        for file in damaged:
+            meter.add(-file.size_bytes)
+        damaged = self._bring(damaged, folder, meter)
+        if damaged:
+            raise ArtifactRefused(
+                f"{damaged[0].path} came from the artifact store with another SHA-256 than its manifest names "
+                f"({damaged[0].sha256}): the stored blob is damaged or was altered; push the model again"
+            )
+
+    def _bring(self, files: Sequence[Artifact], folder: Path, meter: Meter) -> list[Artifact]:
+        """Fetch and write; return the files that turned out wrong."""
+        wrong: list[Artifact] = []
+        part: Part | None = None
+        try:
+            for segment, data in self._ahead(segments(files, folder, self._segment_bytes)):
+                part = part or Part(folder, segment.file)
+                part.append(data)
+                meter.add(len(data))
+                if segment.is_last:
+                    wrong += [] if part.finish() else [segment.file]
+                    part.__exit__()
+                    part = None
+        finally:
+            if part is not None:
+                part.__exit__()
+        return wrong
+
+    def _ahead(self, wanted: Iterator[Segment]) -> Iterator[tuple[Segment, bytes]]:
+        """Yield segments with their bytes in order, while the next ones are on their way."""
+        on_the_way: deque[tuple[Segment, Future[bytes]]] = deque()
+        pool = ThreadPoolExecutor(self._streams, thread_name_prefix="fetch")
+        try:
+            for segment in wanted:
+                on_the_way.append((segment, pool.submit(self._read, segment)))
+                if len(on_the_way) > self._streams:
+                    first, data = on_the_way.popleft()
+                    yield first, data.result()
+            while on_the_way:
+                first, data = on_the_way.popleft()
+                yield first, data.result()
+        finally:
+            pool.shutdown(cancel_futures=True)
+
+    def _read(self, segment: Segment) -> bytes:
+        if not segment.length:
+            return b""
+        return self._source.read_range(segment.file.sha256, segment.start, segment.length)

@@ -1,0 +1,71 @@
+"""Reads the header of a safetensors file without trusting it: sizes first, then shape, never the tensors.
+
+Format: 8 bytes little-endian length, that many bytes of JSON, then the data, which the tensors must fill exactly
+(https://github.com/huggingface/safetensors, "Format"). Loaders map this file into memory by what the header says,
+so a header that lies is refused before any of them sees it.
+"""
+
+import json
+import math
+from pathlib import Path
+
+from penstock.domain.errors import ArtifactRefused
+
+MAX_HEADER_BYTES = 100_000_000
+"""The format's own limit."""
+MAX_DIMENSIONS = 16
+_LENGTH_BYTES = 8
+_BITS = {
+    "BOOL": 8, "U8": 8, "I8": 8, "F8_E5M2": 8, "F8_E4M3": 8, "F8_E8M0": 8, "F8_E4M3FNUZ": 8, "F8_E5M2FNUZ": 8,
+    "U16": 16, "I16": 16, "F16": 16, "BF16": 16, "U32": 32, "I32": 32, "F32": 32,
+    "U64": 64, "I64": 64, "F64": 64, "C64": 64, "F4": 4, "F6_E2M3": 6, "F6_E3M2": 6,
+}  # fmt: skip
+
+
+def check_safetensors(path: Path) -> None:
+    """Return where the header is sound and the data is all there; else raise ``ArtifactRefused`` naming the file."""
+    size = path.stat().st_size
+    with path.open("rb") as file:
+        length = int.from_bytes(file.read(_LENGTH_BYTES), "little")
+        if size < _LENGTH_BYTES or length > min(MAX_HEADER_BYTES, size - _LENGTH_BYTES):
+            raise _refused(path, f"its header claims {length:,} bytes, the file has {size:,}")
+        header = _parsed(path, file.read(length))
+    spans = sorted(_span(path, name, tensor) for name, tensor in header.items() if name != "__metadata__")
+    end = 0
+    for begin, stop in spans:
+        if begin != end:
+            raise _refused(path, f"its tensors leave a gap or overlap at byte {end:,}")
+        end = stop
+    if end != size - _LENGTH_BYTES - length:
+        raise _refused(path, f"its tensors need {end:,} bytes of data, the file has {size - _LENGTH_BYTES - length:,}")
+
+
+def _parsed(path: Path, raw: bytes) -> dict[str, object]:
+    try:
+        header = json.loads(raw)
+    except (ValueError, RecursionError) as error:
+        raise _refused(path, "its header is not JSON") from error
+    if not isinstance(header, dict):
+        raise _refused(path, "its header is not a JSON object")
+    return header
+
+
+def _span(path: Path, name: str, tensor: object) -> tuple[int, int]:
+    """Return where a tensor's data begins and ends, once that agrees with its type and shape."""
+    match tensor:
+        case {"dtype": str(dtype), "shape": list(shape), "data_offsets": [int(begin), int(end)]} if dtype in _BITS:
+            pass
+        case _:
+            raise _refused(path, f"its header describes the tensor {name[:80]!r} wrongly")
+    sizes = [n for n in shape if isinstance(n, int) and not isinstance(n, bool) and n >= 0]
+    if len(sizes) != len(shape) or len(shape) > MAX_DIMENSIONS or not 0 <= begin <= end:
+        raise _refused(path, f"its header gives the tensor {name[:80]!r} no valid shape or place")
+    if (end - begin) * 8 != math.prod(sizes) * _BITS[dtype]:
+        raise _refused(path, f"its header gives the tensor {name[:80]!r} more or fewer bytes than its shape needs")
+    return begin, end
+
+
+def _refused(path: Path, why: str) -> ArtifactRefused:
+    return ArtifactRefused(
+        f"{path.name} is not a sound safetensors file: {why}. Save the weights again with safetensors, then push"
+    )

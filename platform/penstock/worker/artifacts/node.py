@@ -1,0 +1,109 @@
+"""A node's way to a version: from its cache if that is sound, from the store if not, and never unverified."""
+
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from penstock.domain.errors import ArtifactRefused
+from penstock.domain.model import Manifest
+from penstock.domain.worker import WorkerState
+from penstock.telemetry.logs import logger
+from penstock.worker.artifacts.cache import Hold, NodeCache
+from penstock.worker.artifacts.contents import MANIFEST
+from penstock.worker.artifacts.fetch import Fetcher
+from penstock.worker.artifacts.parts import bytes_there
+from penstock.worker.artifacts.ports import ArtifactSource, SignatureVerifier
+from penstock.worker.artifacts.progress import OnProgress, silent
+from penstock.worker.artifacts.verify import UNSIGNED, read_manifest, verify
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Copy:
+    """A verified version on this node. It stays on disk until ``hold`` is released or the process ends."""
+
+    folder: Path
+    manifest: Manifest
+    hold: Hold
+
+
+def no_phase(_: WorkerState) -> None:
+    """Tell nobody which phase begins."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Watch:
+    """Who wants to know how an ``obtain`` goes: phases as they begin, bytes as they come."""
+
+    phase: Callable[[WorkerState], None] = no_phase
+    progress: OnProgress = silent
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Node:
+    """Everything a node needs to get versions."""
+
+    source: ArtifactSource
+    cache: NodeCache
+    fetcher: Fetcher
+    verifier: SignatureVerifier
+
+    def obtain(self, digest: str, watch: Watch | None = None) -> Copy:
+        """Return a verified copy, or raise ``ArtifactRefused`` (it may not be served) or ``StoreUnavailable``.
+
+        Blocks, for minutes where weights are large: call it in a thread. Several workers of one node share one
+        fetch. A copy in the cache that turns out damaged is fetched again; a store that is damaged is refused.
+        """
+        watch = watch or Watch()
+        with self.cache.fetching(digest):
+            hold = self.cache.hold(digest)
+            try:
+                manifest = self._cached(digest, watch) or self._fetched(digest, watch)
+            except BaseException:
+                hold.release()
+                raise
+        return Copy(folder=self.cache.folder(digest), manifest=manifest, hold=hold)
+
+    def _cached(self, digest: str, watch: Watch) -> Manifest | None:
+        if not self.cache.folder(digest).is_dir():
+            return None
+        watch.phase(WorkerState.VERIFYING)
+        try:
+            return self._verified(digest, self.cache.folder(digest))
+        except ArtifactRefused as damage:
+            logger().warning("cached_version_damaged", digest=digest, reason=damage.message)
+            self.cache.drop(digest)
+            return None
+
+    def _fetched(self, digest: str, watch: Watch) -> Manifest:
+        watch.phase(WorkerState.FETCHING)
+        signature = self.source.signature(digest)
+        if not signature:
+            raise ArtifactRefused(UNSIGNED)
+        staging = self._fetch(digest, watch.progress)
+        self.cache.signature(digest).write_bytes(signature)
+        watch.phase(WorkerState.VERIFYING)
+        try:
+            manifest = self._verified(digest, staging)
+        except ArtifactRefused:
+            shutil.rmtree(staging, ignore_errors=True)
+            raise
+        self.cache.publish(digest)
+        return manifest
+
+    def _fetch(self, digest: str, tell: OnProgress) -> Path:
+        """Bring the files into the staging folder, which has only this version's files in it."""
+        raw = self.source.read_small(digest)
+        manifest = read_manifest(raw, digest)
+        staging = self.cache.staging(digest)
+        staging.mkdir(exist_ok=True)
+        there = sum(bytes_there(staging, file) for file in manifest.files)
+        self.cache.make_room(manifest.size_bytes - there)
+        self.fetcher.fetch(manifest.files, staging, tell)
+        (staging / MANIFEST).write_bytes(raw)
+        return staging
+
+    def _verified(self, digest: str, folder: Path) -> Manifest:
+        path = self.cache.signature(digest)
+        signature = path.read_bytes() if path.is_file() else None
+        return verify(folder, digest, signature, self.verifier)

@@ -1,0 +1,96 @@
+"""One file on its way to disk: ``NAME.part`` is always a prefix of it, so a restart goes on where the last run ended.
+
+The digest is computed while bytes are written; a file gets its name only when it is the right one.
+"""
+
+import errno
+import hashlib
+import os
+import shutil
+from pathlib import Path
+from typing import Self
+
+from penstock.domain.errors import StoreUnavailable
+from penstock.domain.model import Artifact
+
+SUFFIX = ".part"
+_CHUNK_BYTES = 1 << 20
+_NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT})
+
+
+def part_of(folder: Path, file: Artifact) -> Path:
+    """Return where the unfinished file is."""
+    return folder / (file.path + SUFFIX)
+
+
+def bytes_there(folder: Path, file: Artifact) -> int:
+    """Return how many bytes of a file are on disk, finished or not; 0 where what is there can't be its beginning."""
+    for path in (folder / file.path, part_of(folder, file)):
+        if path.is_file():
+            size = path.stat().st_size
+            return size if size <= file.size_bytes else 0
+    return 0
+
+
+def no_room(folder: Path, need_bytes: int) -> StoreUnavailable:
+    """Return the error that names the folder, what is needed and what is free."""
+    free = shutil.disk_usage(folder).free
+    return StoreUnavailable(
+        f"no room in {folder}: {need_bytes:,} bytes needed, {free:,} free; "
+        "free some space, or put PENSTOCK_HOME on a larger disk"
+    )
+
+
+class Part:
+    """An open ``.part`` file; ``finish`` gives it its name if the digest is right."""
+
+    def __init__(self, folder: Path, file: Artifact) -> None:
+        """Open it, and hash what a former run left."""
+        self._folder, self._file = folder, file
+        self._path = part_of(folder, file)
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        if self._path.exists() and self._path.stat().st_size > file.size_bytes:
+            self._path.unlink()
+        self._digest = hashlib.sha256()
+        self._out = self._path.open("a+b")
+        self._out.seek(0)
+        while chunk := self._out.read(_CHUNK_BYTES):
+            self._digest.update(chunk)
+        self.offset = self._out.tell()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        try:
+            self._out.close()
+        except OSError as error:  # buffered bytes that find no room; `append` or `finish` has said so already
+            if error.errno not in _NO_ROOM:
+                raise
+
+    def append(self, data: bytes) -> None:
+        """Write the next bytes, or raise ``StoreUnavailable`` where the disk is full."""
+        try:
+            self._out.write(data)
+            self._out.flush()
+        except OSError as error:
+            raise self._explained(error) from error
+        self._digest.update(data)
+        self.offset += len(data)
+
+    def finish(self) -> bool:
+        """Give the file its name and return True; remove it and return False where it is not the right one."""
+        if self.offset != self._file.size_bytes or self._digest.hexdigest() != self._file.sha256:
+            self._path.unlink()
+            return False
+        try:
+            os.fsync(self._out.fileno())
+        except OSError as error:
+            raise self._explained(error) from error
+        self._path.replace(self._folder / self._file.path)
+        return True
+
+    def _explained(self, error: OSError) -> Exception:
+        if error.errno in _NO_ROOM:
+            return no_room(self._folder, self._file.size_bytes - self.offset)
+        return StoreUnavailable(f"can't write {self._path}: {error.strerror}")

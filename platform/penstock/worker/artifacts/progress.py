@@ -1,0 +1,57 @@
+"""How far a fetch is: bytes, rate, time left."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from penstock.domain.clock import Clock
+
+TELL_EVERY_S = 0.25
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Progress:
+    """A fetch at one moment. ``eta_s`` is 0 when done, and infinite while nothing has come."""
+
+    bytes_done: int
+    bytes_total: int
+    rate_bytes_s: float
+
+    @property
+    def eta_s(self) -> float:
+        """Seconds left at this rate."""
+        left = self.bytes_total - self.bytes_done
+        if left <= 0:
+            return 0.0
+        return left / self.rate_bytes_s if self.rate_bytes_s > 0 else float("inf")
+
+
+OnProgress = Callable[[Progress], None]
+
+
+def silent(_: Progress) -> None:
+    """Tell nobody."""
+
+
+class Meter:
+    """Counts bytes and tells at most every ``TELL_EVERY_S``. Bytes that a former run fetched don't count as speed."""
+
+    def __init__(self, *, total: int, already: int, clock: Clock, tell: OnProgress) -> None:
+        """Start with ``already`` of ``total`` bytes on disk."""
+        self._total, self._already, self._clock, self._tell = total, already, clock, tell
+        self._fetched = 0
+        self._began = clock.monotonic()
+        self._told = float("-inf")
+
+    def add(self, count: int) -> None:
+        """Count bytes that just came; a negative count takes back what turned out to be damaged."""
+        self._fetched += count
+        now = self._clock.monotonic()
+        if now - self._told >= TELL_EVERY_S or self._already + self._fetched >= self._total:
+            self._told = now
+            self._tell(self.progress(now))
+
+    def progress(self, now: float) -> Progress:
+        """Return where it stands at monotonic second ``now``."""
+        elapsed = now - self._began
+        rate = max(0, self._fetched) / elapsed if elapsed > 0 else 0.0
+        return Progress(bytes_done=self._already + self._fetched, bytes_total=self._total, rate_bytes_s=rate)
