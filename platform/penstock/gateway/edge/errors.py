@@ -129,20 +129,20 @@ def response_of(error: PenstockError, request_id: RequestId, api: Api | None = N
     return row.status, headers, body
 
 
-def in_band(error: PenstockError, request_id: RequestId, api: Api = Api.CHAT) -> bytes:
-    """Return the event that ends a stream which has begun: after the first byte there is no status any more.
+def render(error: PenstockError, request_id: RequestId, api: Api) -> bytes:
+    """Return the JSON of an error that ends a stream: after the first byte there is no status any more.
 
-    OpenAI's chat streams carry data alone: SDKs raise on a ``data:`` with an ``error``. Responses and messages
-    streams name their events.
+    OpenAI's chat streams carry data alone, and SDKs raise on one with an ``error``; responses streams have flat
+    events with a ``type``.
     """
-    if api is Api.RESPONSES:
-        flat = {"type": "error", **_error_fields(error, request_id)}
-        return b"event: error\ndata: " + msgspec.json.encode(flat) + b"\n\n"
-    event = b"event: error\n" if api is Api.MESSAGES else b""
-    return event + b"data: " + msgspec.json.encode(body_of(error, request_id, api)) + b"\n\n"
-
-
-def _error_fields(error: PenstockError, request_id: RequestId) -> dict[str, object]:
+    if api is not Api.RESPONSES:
+        return msgspec.json.encode(body_of(error, request_id, api))
     fields = body_of(error, request_id)["error"]
-    assert isinstance(fields, dict)  # noqa: S101  made two functions above
-    return {name: value for name, value in fields.items() if name != "type"}
+    assert isinstance(fields, dict)  # noqa: S101  made above
+    return msgspec.json.encode({**fields, "type": "error"})
+
+
+def in_band(error: PenstockError, request_id: RequestId, api: Api) -> bytes:
+    """Return the same as an event, for the edge's own last words."""
+    name = b"event: error\n" if api in {Api.RESPONSES, Api.MESSAGES} else b""
+    return name + b"data: " + render(error, request_id, api) + b"\n\n"

@@ -58,7 +58,7 @@ def test_a_refused_credential_comes_with_a_challenge() -> None:
 
 def test_in_band_errors_are_events_that_each_sdk_understands() -> None:
     """Chat streams get plain data with an error, the other two a named event."""
-    chat = in_band(StreamBroken(), ID)
+    chat = in_band(StreamBroken(), ID, Api.CHAT)
     assert chat.startswith(b'data: {"error":{"message":')
     assert chat.endswith(b"}\n\n")
     assert in_band(DeadlineExceeded(), ID, Api.MESSAGES).startswith(b'event: error\ndata: {"type":"error"')

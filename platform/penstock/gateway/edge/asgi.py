@@ -1,0 +1,169 @@
+"""The hot path: one request of an inference API from its head to its last byte, in pure ASGI.
+
+Identity first, from the credential alone: a stranger is refused before the body is read. Then the body under its
+limits, then parsing, then the corridor. Whatever goes wrong before the first byte becomes one line of the error
+table; after it, the relay has already said it in band.
+"""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+from penstock.domain.call import Call, Timings
+from penstock.domain.clock import Clock
+from penstock.domain.errors import (
+    BodyTooLarge,
+    ClientGone,
+    Draining,
+    MalformedBody,
+    PenstockError,
+    RequestTimedOut,
+)
+from penstock.domain.ids import RequestId
+from penstock.domain.outcome import Stage
+from penstock.domain.relay import Reply
+from penstock.domain.request import Api, InferenceRequest
+from penstock.gateway.edge import parse
+from penstock.gateway.edge.errors import Headers, in_band, response_of
+from penstock.gateway.edge.lane import EXTENSION, Lane
+from penstock.gateway.edge.limits import Limits
+from penstock.gateway.edge.plain import PlainReply, read_body
+from penstock.gateway.edge.types import App, Receive, Scope, Send
+from penstock.gateway.edge.witness import Witness
+from penstock.gateway.pipeline import Identity
+
+PATHS: dict[str, Api] = {str(api): api for api in Api}
+
+
+class Corridor(Protocol):
+    """What serves an identified, parsed request: the pipeline."""
+
+    async def serve(self, call: Call, reply: Reply) -> None:
+        """Answer it; raise a ``PenstockError`` only before the reply has started."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Edge:
+    """The ASGI application: the inference APIs here, everything else in ``rest``."""
+
+    corridor: Corridor
+    identity: Identity
+    clock: Clock
+    limits: Limits
+    ids: Callable[[], str]
+    witness: Witness
+    rest: App
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request."""
+        api = PATHS.get(scope["path"]) if scope["type"] == "http" and scope["method"] == "POST" else None
+        if api is None:
+            await self.rest(scope, receive, send)
+            return
+        lane = scope.get("extensions", {}).get(EXTENSION)
+        if isinstance(lane, Lane):
+            await _Exchange(self, api, scope, receive, lane).run()
+            return
+        reply = PlainReply(receive, send, self.limits.write_buffer_bytes)
+        await _Exchange(self, api, scope, receive, reply).run()
+        await reply.end()
+
+
+class _Exchange:
+    """One request on its way through the edge."""
+
+    __slots__ = ("_api", "_call", "_edge", "_headers", "_receive", "_reply", "_request_id", "_timings")
+
+    def __init__(self, edge: Edge, api: Api, scope: Scope, receive: Receive, reply: Lane | PlainReply) -> None:
+        self._edge, self._api, self._receive, self._reply = edge, api, receive, reply
+        self._timings = Timings(edge.clock.monotonic, edge.clock.monotonic())
+        self._headers: dict[bytes, bytes] = dict(scope["headers"])
+        self._request_id = RequestId(parse.request_id(self._headers, edge.ids()))
+        self._call: Call | None = None
+        reply.decor = self._decor
+
+    async def run(self) -> None:
+        """Answer the request, whatever happens."""
+        try:
+            principal = self._edge.identity.authenticate(parse.credential(self._headers))
+            self._timings.mark(Stage.AUTH)
+            call = self._call = Call(
+                request=self._request(await self._body()), principal=principal, timings=self._timings
+            )
+            self._timings.mark(Stage.EDGE)
+            await self._edge.corridor.serve(call, self._reply)
+        except PenstockError as error:
+            self._refuse(error)
+        except asyncio.CancelledError:
+            self._refuse(Draining("this gateway was shut down before the answer was complete", retry_after_s=1.0))
+        except Exception as error:  # noqa: BLE001  a bug of ours must not become a broken connection
+            self._edge.witness.crashed(error, self._request_id)
+            self._refuse(PenstockError())
+
+    async def _body(self) -> bytes:
+        limit = self._edge.limits.body_bytes
+        length = self._headers.get(b"content-length")
+        if length is not None and int(length) > limit:  # the HTTP parser lets only digits through
+            raise BodyTooLarge(f"the body is larger than {limit} bytes")
+        if self._headers.get(b"content-encoding", b"identity") != b"identity":
+            raise MalformedBody("the body must not be compressed")
+        if isinstance(self._reply, Lane):
+            whole = self._reply.whole_body(limit)
+            if whole is not None:
+                return whole
+        try:
+            async with asyncio.timeout(self._edge.limits.body_timeout_s):
+                return await self._arriving_body(limit)
+        except TimeoutError as error:
+            raise RequestTimedOut("the body was not received in time") from error
+
+    async def _arriving_body(self, limit: int) -> bytes:
+        receive = self._reply.guarded(self._receive) if isinstance(self._reply, Lane) else self._receive
+        return await read_body(receive, limit)
+
+    def _request(self, raw: bytes) -> InferenceRequest:
+        parsed, headers = parse.parse(self._api, raw), self._headers
+        return InferenceRequest(
+            id=self._request_id,
+            api=self._api,
+            model=parsed.model,
+            body=parsed.body,
+            stream=parsed.stream,
+            include_usage=parsed.include_usage,
+            max_output_tokens=parsed.max_output_tokens,
+            arrived_at=self._timings.started_at,
+            deadline_s=parse.deadline_s(headers),
+            traceparent=parse.traceparent(headers),
+            idempotency_key=parse.idempotency_key(headers),
+        )
+
+    def _decor(self) -> Headers:
+        """Return what every reply carries; version and stages come from whoever starts the reply."""
+        return [(b"x-request-id", self._request_id.encode())]
+
+    def _told(self) -> Headers:
+        """Return how far a refused request came: its version where it is known, the time of each stage."""
+        stages = [f"{stage};dur={seconds * 1e3:.3f}" for stage, seconds in self._timings.seconds.items()]
+        told = [(b"server-timing", ", ".join(stages).encode())] if stages else []
+        if self._call is not None and self._call.version is not None:
+            told.append((b"x-penstock-version", self._call.version.id.encode()))
+        return told
+
+    def _refuse(self, error: PenstockError) -> None:
+        reply = self._reply
+        if reply.gone or isinstance(error, ClientGone):
+            reply.finish()
+            return
+        self._edge.witness.refused(error, self._request_id)
+        if not reply.started:
+            status, headers, body = response_of(error, self._request_id, self._api)
+            reply.start(status, headers + self._told())
+            reply.write(body)
+            reply.finish()
+        elif self._call is not None and self._call.request.stream:
+            reply.write(in_band(error, self._request_id, self._api))
+            reply.finish()
+        else:
+            reply.abort()

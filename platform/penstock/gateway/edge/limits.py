@@ -1,0 +1,23 @@
+"""What the edge accepts from the network: bounds in bytes, counts and seconds."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """The bounds of one gateway process; the composition root cuts them out of the settings."""
+
+    body_bytes: int = 8 << 20
+    header_bytes: int = 32 << 10
+    """Request line and headers together."""
+    headers: int = 100
+    connections: int = 4096
+    header_timeout_s: float = 10.0
+    """From the first byte of a request (or the start of the connection) to the end of its headers."""
+    body_timeout_s: float = 30.0
+    keep_alive_s: float = 75.0
+    write_buffer_bytes: int = 256 << 10
+    """A client that leaves more than this unread is paused."""
+    drain_grace_s: float = 30.0
+    drain_linger_s: float = 1.0
+    """How long idle connections stay while draining: a request may be on the wire already."""

@@ -1,0 +1,222 @@
+"""The API document (OpenAPI 3.1): what the gateway itself checks and answers, no less and no more (A11).
+
+Bodies are loose on purpose: fields that only the engine understands pass through, so the document doesn't list what
+an engine's next version may add. Error answers come from the error table, so they can't be forgotten here.
+"""
+
+from collections.abc import Mapping
+from functools import lru_cache
+from http import HTTPStatus
+
+from penstock import __version__
+from penstock.domain.request import Api
+from penstock.gateway.edge import parse
+from penstock.gateway.edge.errors import TABLE
+
+Json = dict[str, object]
+
+_ANY_ROUTE = (400, 405, 408, 431, 500, 503)
+_NULL: Json = {"type": "null"}
+_STRINGS: Json = {"type": "array", "items": {"type": "string"}, "minItems": 1, "maxItems": parse.MAX_PROMPTS}
+_IDS: Json = {"type": "array", "items": {"type": "integer", "minimum": 0}, "minItems": 1}
+_ID_LISTS: Json = {"type": "array", "items": _IDS, "minItems": 1, "maxItems": parse.MAX_PROMPTS}
+_PROMPT: Json = {"anyOf": [{"type": "string"}, _STRINGS, _IDS, _ID_LISTS]}
+_CONTENT: Json = {
+    "anyOf": [
+        {"type": "string"},
+        {"type": "array", "items": {"anyOf": [{"type": "object"}, {"type": "string"}]}},
+        _NULL,
+    ]
+}
+_MESSAGES: Json = {
+    "type": "array",
+    "minItems": 1,
+    "maxItems": parse.MAX_MESSAGES,
+    "items": {
+        "type": "object",
+        "required": ["role"],
+        "properties": {"role": {"type": "string", "minLength": 1}, "content": _CONTENT},
+    },
+}
+_ITEMS: Json = {"type": "array", "minItems": 1, "maxItems": parse.MAX_MESSAGES, "items": {"type": "object"}}
+_MODEL: Json = {
+    "type": "string",
+    "minLength": 1,
+    "maxLength": parse.MAX_MODEL_CHARS,
+    "description": "Alias or name@version",
+}
+_TOKENS: Json = {"type": ["integer", "null"], "minimum": 1, "maximum": parse.MAX_OUTPUT_TOKENS}
+_SEQUENCES: Json = {"type": ["integer", "null"], "minimum": 1, "maximum": parse.MAX_SEQUENCES}
+_STREAM_OPTIONS: Json = {
+    "type": ["object", "null"],
+    "properties": {"include_usage": {"type": ["boolean", "null"]}},
+    "description": "Only together with stream.",
+}
+
+_INPUTS: Mapping[Api, tuple[Json, list[str]]] = {
+    Api.CHAT: ({"messages": _MESSAGES}, ["model", "messages"]),
+    Api.COMPLETIONS: ({"prompt": _PROMPT}, ["model", "prompt"]),
+    Api.EMBEDDINGS: ({"input": _PROMPT}, ["model", "input"]),
+    Api.RESPONSES: ({"input": {"anyOf": [{"type": "string"}, _ITEMS]}}, ["model", "input"]),
+    Api.MESSAGES: ({"messages": _MESSAGES}, ["model", "messages", "max_tokens"]),
+}
+
+_SUMMARIES: Mapping[Api, str] = {
+    Api.CHAT: "Answer a conversation.",
+    Api.COMPLETIONS: "Continue a prompt.",
+    Api.EMBEDDINGS: "Turn text into vectors.",
+    Api.RESPONSES: "Answer a conversation (responses API; nothing is stored).",
+    Api.MESSAGES: "Answer a conversation (messages API).",
+}
+
+
+@lru_cache(maxsize=1)
+def document() -> Json:
+    """Return the document."""
+    paths: Json = {str(api): {"post": _inference(api)} for api in Api}
+    paths["/v1/models"] = {"get": _get("List the models that this key may use.", _list("Model"), secured=True)}
+    paths["/v1/models/{model}"] = {"get": _one_model()}
+    paths["/healthz"] = {"get": _get("Tell that the process lives.", _ref("Status"))}
+    paths["/readyz"] = {"get": _get("Tell whether it can serve.", _ref("Status"))}
+    paths["/metrics"] = {"get": _get("Prometheus metrics.", {"type": "string"}, content="text/plain")}
+    paths["/openapi.json"] = {"get": _get("This document.", {"type": "object"})}
+    return {
+        "openapi": "3.1.0",
+        "info": {
+            "title": "Penstock",
+            "version": __version__,
+            "description": "Large language models behind one gateway. Fields not listed go to the engine unchanged.",
+        },
+        "paths": paths,
+        "components": {"schemas": _schemas(), "securitySchemes": _SECURITY_SCHEMES},
+    }
+
+
+_SECURITY_SCHEMES: Json = {
+    "bearer": {"type": "http", "scheme": "bearer"},
+    "header": {"type": "apiKey", "in": "header", "name": "x-api-key"},
+}
+
+
+def _ref(name: str) -> Json:
+    return {"$ref": f"#/components/schemas/{name}"}
+
+
+def _list(name: str) -> Json:
+    return {
+        "type": "object",
+        "required": ["object", "data"],
+        "properties": {"object": {"const": "list"}, "data": {"type": "array", "items": _ref(name)}},
+    }
+
+
+def _get(summary: str, schema: Json, *, content: str = "application/json", secured: bool = False) -> Json:
+    statuses = {*_ANY_ROUTE, *([401] if secured else [])}
+    return {
+        "summary": summary,
+        "responses": {"200": _answer("OK", {content: {"schema": schema}}), **_errors(statuses, "Error")},
+        **({"security": [{"bearer": []}, {"header": []}]} if secured else {}),
+    }
+
+
+def _one_model() -> Json:
+    described = _get("Describe one model.", _ref("Model"), secured=True)
+    responses = described["responses"]
+    assert isinstance(responses, dict)  # noqa: S101  made above
+    responses |= _errors({404}, "Error")
+    parameter: Json = {"name": "model", "in": "path", "required": True, "schema": {"type": "string", "minLength": 1}}
+    return {**described, "parameters": [parameter]}
+
+
+def _inference(api: Api) -> Json:
+    content: Json = {"application/json": {"schema": {"type": "object"}}}
+    if api is not Api.EMBEDDINGS:
+        content["text/event-stream"] = {"schema": {"type": "string"}}
+    error = "MessagesError" if api is Api.MESSAGES else "Error"
+    return {
+        "summary": _SUMMARIES[api],
+        "security": [{"bearer": []}, {"header": []}],
+        "parameters": [_ref_parameter(name, schema) for name, schema in _HEADERS.items()],
+        "requestBody": {"required": True, "content": {"application/json": {"schema": _body(api)}}},
+        "responses": {
+            "200": _answer("The answer, or its events where stream is true.", content),
+            **_errors({row.status for row in TABLE.values()}, error),
+        },
+    }
+
+
+_HEADERS: Mapping[str, Json] = {
+    "x-request-id": {"type": "string"},
+    "x-penstock-deadline-ms": {"type": "integer", "minimum": 1, "maximum": int(parse.MAX_DEADLINE_S * 1000)},
+    "idempotency-key": {"type": "string", "minLength": 1, "maxLength": 255, "pattern": "^[!-~]+$"},
+    "traceparent": {"type": "string"},
+}
+
+
+def _ref_parameter(name: str, schema: Json) -> Json:
+    return {"name": name, "in": "header", "required": False, "schema": schema}
+
+
+def _body(api: Api) -> Json:
+    fields, required = _INPUTS[api]
+    properties: Json = {"model": _MODEL, **fields}
+    if api is not Api.EMBEDDINGS:
+        properties |= {"stream": {"type": ["boolean", "null"]}, "stream_options": _STREAM_OPTIONS}
+        properties |= {name: {"type": ["number", "null"]} for name in parse.NUMBERS}
+        properties |= dict.fromkeys(parse.OUTPUT_FIELDS[api], _TOKENS)
+    if api in {Api.CHAT, Api.COMPLETIONS}:
+        properties |= {"n": _SEQUENCES, "best_of": _SEQUENCES}
+    if api is Api.MESSAGES:
+        properties["max_tokens"] = {**_TOKENS, "type": "integer"}
+    return {"type": "object", "required": required, "properties": properties, "additionalProperties": True}
+
+
+def _answer(description: str, content: Json) -> Json:
+    header: Json = {"x-request-id": {"required": True, "schema": {"type": "string"}}}
+    return {"description": description, "headers": header, "content": content}
+
+
+def _errors(statuses: set[int], schema: str) -> Json:
+    return {str(status): _error(status, schema) for status in sorted(statuses)}
+
+
+def _error(status: int, schema: str) -> Json:
+    try:
+        phrase = HTTPStatus(status).phrase
+    except ValueError:
+        phrase = "Client Closed Request"
+    # What the connection itself refuses (headers, framing) comes before the API is known, in the one shape.
+    shapes = [_ref(name) for name in dict.fromkeys((schema, "Error"))]
+    return _answer(phrase, {"application/json": {"schema": {"anyOf": shapes} if len(shapes) > 1 else shapes[0]}})
+
+
+def _schemas() -> Json:
+    fields: Json = {
+        "type": "object",
+        "required": ["message", "type", "code", "request_id", "retryable"],
+        "properties": {
+            "message": {"type": "string"},
+            "type": {"enum": sorted({t for row in TABLE.values() for t in (row.type, row.anthropic)})},
+            "code": {"enum": sorted({kind.code for kind in TABLE})},
+            "param": {"type": ["string", "null"]},
+            "request_id": {"type": "string"},
+            "retryable": {"type": "boolean"},
+            "retry_after": {"type": ["integer", "null"], "minimum": 1, "description": "Seconds"},
+        },
+    }
+    card: Json = {
+        "type": "object",
+        "required": ["id", "object", "created", "owned_by", "version", "task", "max_model_len"],
+        "properties": {"id": {"type": "string"}, "object": {"const": "model"}, "created": {"type": "integer"}},
+    }
+    return {
+        "ErrorFields": fields,
+        "Error": {"type": "object", "required": ["error"], "properties": {"error": _ref("ErrorFields")}},
+        "MessagesError": {
+            "type": "object",
+            "required": ["type", "error"],
+            "properties": {"type": {"const": "error"}, "error": _ref("ErrorFields")},
+        },
+        "Model": card,
+        "Status": {"type": "object", "required": ["status"], "properties": {"status": {"type": "string"}}},
+    }

@@ -1,0 +1,199 @@
+"""Everything but inference: models, health, metrics, the API document. A small FastAPI application.
+
+It speaks our error shape everywhere, for paths and methods that don't exist too. Nothing here is on the hot path.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import msgspec
+from fastapi import FastAPI, Request, Response
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+
+from penstock.domain.errors import (
+    BadRequest,
+    Draining,
+    InvalidField,
+    MethodNotAllowed,
+    NoCapacity,
+    PenstockError,
+    UnknownModel,
+    UnknownRoute,
+)
+from penstock.domain.ids import RequestId
+from penstock.domain.request import Api
+from penstock.domain.table import RoutingTable
+from penstock.domain.tenant import Principal
+from penstock.gateway.edge import parse
+from penstock.gateway.edge.errors import response_of
+from penstock.gateway.edge.openapi import document
+from penstock.gateway.edge.types import App, Message, Receive, Scope, Send
+from penstock.gateway.edge.witness import Witness
+from penstock.gateway.pipeline import Identity
+
+READY_RETRY_S = 1.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Facts:
+    """What the routes tell: the table in use, what is missing before ready (or nothing), the metrics and their type."""
+
+    table: Callable[[], RoutingTable]
+    missing: Callable[[], str]
+    metrics: Callable[[], tuple[bytes, str]]
+    draining: Callable[[], bool] = lambda: False
+
+
+def application(identity: Identity, facts: Facts, witness: Witness, *, ids: Callable[[], str]) -> App:
+    """Return the ASGI application of all routes that are not inference."""
+    api = FastAPI(openapi_url=None, docs_url=None, redoc_url=None, redirect_slashes=False)
+    _add_models(api, identity, facts)
+    _add_health(api, facts)
+
+    @api.get("/openapi.json")
+    async def openapi() -> Response:
+        return Response(msgspec.json.encode(document()), media_type="application/json")
+
+    @api.exception_handler(PenstockError)
+    async def refused(request: Request, error: PenstockError) -> Response:
+        return _refusal(request, error, witness)
+
+    @api.exception_handler(HTTPException)
+    async def missing(request: Request, error: HTTPException) -> Response:
+        return _refusal(request, _translated(error), witness, dict(error.headers or {}))
+
+    @api.exception_handler(RequestValidationError)
+    async def invalid(request: Request, _: RequestValidationError) -> Response:
+        return _refusal(request, InvalidField(), witness)
+
+    @api.exception_handler(Exception)
+    async def crashed(request: Request, _: Exception) -> Response:
+        return _refusal(request, PenstockError(), witness)
+
+    for path in Api:  # only other methods come here
+        api.add_api_route(path, _only_post, methods=["GET", "PUT", "PATCH", "DELETE", "OPTIONS", "HEAD", "TRACE"])
+    return _Guarded(api, witness, ids)
+
+
+async def _only_post() -> Response:
+    raise HTTPException(405, headers={"allow": "POST"})
+
+
+def _add_models(api: FastAPI, identity: Identity, facts: Facts) -> None:
+    @api.get("/v1/models")
+    async def models(request: Request) -> Response:
+        who = _caller(request, identity)
+        return _json({"object": "list", "data": list(visible(facts.table(), who).values())})
+
+    @api.get("/v1/models/{model:path}")
+    async def model(model: str, request: Request) -> Response:
+        found = visible(facts.table(), _caller(request, identity)).get(model)
+        if found is None:
+            raise UnknownModel(param="model")
+        return _json(found)
+
+
+def _add_health(api: FastAPI, facts: Facts) -> None:
+    @api.get("/healthz")
+    async def health() -> Response:
+        return _json({"status": "ok"})
+
+    @api.get("/readyz")
+    async def ready() -> Response:
+        if facts.draining():
+            raise Draining(retry_after_s=READY_RETRY_S)
+        missing = facts.missing()
+        if missing:
+            raise NoCapacity(f"not ready: {missing}", retry_after_s=READY_RETRY_S)
+        return _json({"status": "ready", "table": facts.table().number})
+
+    @api.get("/metrics")
+    async def metrics() -> Response:
+        body, content_type = facts.metrics()
+        return Response(body, headers={"content-type": content_type})
+
+
+def _caller(request: Request, identity: Identity) -> Principal:
+    return identity.authenticate(parse.credential({name.lower(): value for name, value in request.headers.raw}))
+
+
+def visible(table: RoutingTable, who: Principal) -> dict[str, dict[str, object]]:
+    """Return what this caller may name as ``model``: aliases first, then pinned versions behind them."""
+    made, versions = int(table.made_at), {version.id: version for version in table.versions}
+    seen: dict[str, dict[str, object]] = {}
+    pinned: dict[str, None] = {version: None for version in versions if who.may_use(version)}
+    for route in table.routes:
+        if who.may_use(route.alias):
+            main = max(route.shares, key=lambda share: share.weight).version
+            seen[route.alias] = _card(route.alias, table, main, made)
+            pinned |= {share.version: None for share in route.shares}
+    return seen | {version: _card(version, table, version, made) for version in pinned}
+
+
+def _card(name: str, table: RoutingTable, version_id: str, made: int) -> dict[str, object]:
+    version = next(v for v in table.versions if v.id == version_id)
+    return {
+        "id": name,
+        "object": "model",
+        "created": made,
+        "owned_by": "penstock",
+        "version": version.id,
+        "task": version.task,
+        "max_model_len": version.max_model_len,
+        "ready_workers": sum(worker.state.serves for worker in version.workers),
+    }
+
+
+def _json(value: object) -> Response:
+    return Response(msgspec.json.encode(value), media_type="application/json")
+
+
+def _translated(error: HTTPException) -> PenstockError:
+    if error.status_code == 404:  # noqa: PLR2004
+        return UnknownRoute()
+    if error.status_code == 405:  # noqa: PLR2004
+        return MethodNotAllowed()
+    return BadRequest()
+
+
+def _refusal(request: Request, error: PenstockError, witness: Witness, more: dict[str, str] | None = None) -> Response:
+    request_id = RequestId(request.scope["state"]["request_id"])
+    witness.refused(error, request_id)
+    status, headers, body = response_of(error, request_id)
+    told = {name.decode(): value.decode() for name, value in headers} | (more or {})
+    return Response(body, status, headers=told)
+
+
+class _Guarded:
+    """Puts the request id on every answer, and turns a fault of ours into the table's 500."""
+
+    def __init__(self, app: App, witness: Witness, ids: Callable[[], str]) -> None:
+        self._app, self._witness, self._ids = app, witness, ids
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            return
+        request_id = RequestId(parse.request_id(dict(scope["headers"]), self._ids()))
+        scope["state"] = {**scope.get("state", {}), "request_id": request_id}
+        started = False
+
+        async def send_with_id(message: Message) -> None:
+            nonlocal started
+            if message["type"] == "http.response.start":
+                started = True
+                message = {**message, "headers": [*message["headers"], (b"x-request-id", request_id.encode())]}
+            await send(message)
+
+        try:
+            await self._app(scope, receive, send_with_id)
+        except Exception as error:  # noqa: BLE001  a bug of ours must not become a broken connection
+            self._witness.crashed(error, request_id)
+            if not started:
+                await _send_500(send_with_id, request_id)
+
+
+async def _send_500(send: Send, request_id: RequestId) -> None:
+    status, headers, body = response_of(PenstockError(), request_id)
+    await send({"type": "http.response.start", "status": status, "headers": headers})
+    await send({"type": "http.response.body", "body": body})

@@ -1,0 +1,124 @@
+"""A gateway with the real edge, keyring and server on a real socket, and a toy in the pipeline's place."""
+
+import asyncio
+import itertools
+import socket
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+
+from penstock.domain.call import Call
+from penstock.domain.clock import SystemClock
+from penstock.domain.errors import PenstockError
+from penstock.domain.ids import RequestId, TenantId
+from penstock.domain.keys import mint
+from penstock.domain.relay import Reply
+from penstock.domain.table import EMPTY
+from penstock.domain.tenant import KeyRing, Tenant
+from penstock.gateway.edge.asgi import Edge
+from penstock.gateway.edge.limits import Limits
+from penstock.gateway.edge.routes import Facts, application
+from penstock.gateway.edge.server import EdgeServer, configure, listening_socket
+from penstock.gateway.identity.keyring import Keyring
+
+PEPPER = b"p" * 32
+SECRET, KEY = mint(TenantId("acme"), pepper=PEPPER, now=0.0)
+RING = KeyRing(tenants=(Tenant(id=TenantId("acme"), name="Acme"),), keys=(KEY,))
+
+Serve = Callable[[Call, Reply], Awaitable[None]]
+
+
+async def hello(call: Call, reply: Reply) -> None:
+    """Answer at once, in one piece."""
+    body = b'{"hello":"world"}'
+    reply.start(200, [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(body))])
+    reply.write(body)
+    reply.finish()
+
+
+@dataclass
+class Seen:
+    """What the toy pipeline and the witness were told."""
+
+    calls: list[Call] = field(default_factory=list)
+    refused: list[str] = field(default_factory=list)
+    crashed: list[str] = field(default_factory=list)
+
+
+class Toy:
+    """The toy corridor and witness: one class for both ports."""
+
+    def __init__(self, serve: Serve) -> None:
+        self.seen = Seen()
+        self._serve = serve
+
+    async def serve(self, call: Call, reply: Reply) -> None:
+        self.seen.calls.append(call)
+        await self._serve(call, reply)
+
+    def refused(self, error: PenstockError, request_id: RequestId) -> None:
+        self.seen.refused.append(error.code)
+
+    def crashed(self, error: BaseException, request_id: RequestId) -> None:
+        self.seen.crashed.append(type(error).__name__)
+
+
+def edge(toy: Toy, limits: Limits, facts: Facts | None = None) -> Edge:
+    """Return the ASGI application around a toy."""
+    clock = SystemClock()
+    keys = Keyring(pepper=PEPPER, salt_key=b"s" * 32, now=clock.now)
+    keys.replace(RING)
+    counter = itertools.count()
+    facts = facts or Facts(table=lambda: EMPTY, missing=lambda: "", metrics=lambda: (b"# none\n", "text/plain"))
+    return Edge(
+        corridor=toy,
+        identity=keys,
+        clock=clock,
+        limits=limits,
+        ids=lambda: f"{next(counter):010d}",
+        witness=toy,
+        rest=application(keys, facts, toy, ids=lambda: f"{next(counter):010d}"),
+    )
+
+
+@dataclass
+class Running:
+    """A gateway that listens."""
+
+    port: int
+    server: EdgeServer
+    toy: Toy
+    served: "asyncio.Task[None]"
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+
+@asynccontextmanager
+async def running(serve: Serve = hello, limits: Limits | None = None) -> AsyncIterator[Running]:
+    """Run a gateway on a free port in this event loop."""
+    limits, toy = limits or Limits(), Toy(serve)
+    listener: socket.socket = listening_socket("127.0.0.1", 0)
+    config = configure(edge(toy, limits), limits, refused=toy.refused, ids=lambda: "0")
+    server = EdgeServer(config)
+    served = asyncio.create_task(server._serve([listener]))
+    while not server.started:  # noqa: ASYNC110  uvicorn has no event for it
+        await asyncio.sleep(0.005)
+    try:
+        yield Running(port=listener.getsockname()[1], server=server, toy=toy, served=served)
+    finally:
+        server.handle_exit(15, None)
+        server.handle_exit(15, None)
+        await served
+
+
+REQUEST = b'{"model":"m","messages":[{"role":"user","content":"hi"}]}'
+
+
+def head(*extra: bytes, path: bytes = b"/v1/chat/completions", key: str = SECRET, length: int | None = None) -> bytes:
+    """Return the head of a POST; ``length`` -1 leaves the length out."""
+    lines = [b"POST " + path + b" HTTP/1.1", b"host: x", b"authorization: Bearer " + key.encode()]
+    if length != -1:
+        lines.append(b"content-length: %d" % (len(REQUEST) if length is None else length))
+    return b"\r\n".join((*lines, *extra)) + b"\r\n\r\n"

@@ -1,0 +1,527 @@
+"""The real server on a real socket: bounds, disconnects, slow clients, draining."""
+
+import asyncio
+import json
+from contextlib import suppress
+
+import pytest
+import uvloop
+
+from penstock.domain.call import Call
+from penstock.domain.relay import Reply
+from penstock.gateway.edge.limits import Limits
+from tests.support.toy_gateway import REQUEST, Running, head, running
+
+
+@pytest.fixture(scope="module")
+def event_loop_policy() -> asyncio.AbstractEventLoopPolicy:
+    """Run on the loop that the gateway runs on."""
+    return uvloop.EventLoopPolicy()
+
+
+CHUNKED = [(b"content-type", b"text/event-stream")]
+
+
+class Client:
+    """A raw connection that reads responses one by one."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.reader, self.writer = reader, writer
+
+    @classmethod
+    async def to(cls, gateway: Running) -> "Client":
+        return cls(*await asyncio.open_connection("127.0.0.1", gateway.port))
+
+    def send(self, data: bytes) -> None:
+        self.writer.write(data)
+
+    async def head(self) -> tuple[int, dict[str, str]]:
+        lines = (await self.reader.readuntil(b"\r\n\r\n")).decode().split("\r\n")
+        return int(lines[0].split()[1]), dict(line.split(": ", 1) for line in lines[1:] if line)
+
+    async def response(self) -> tuple[int, dict[str, str], bytes]:
+        status, headers = await self.head()
+        if "content-length" in headers:
+            return status, headers, await self.reader.readexactly(int(headers["content-length"]))
+        body = b""
+        while chunk := await self.chunk():
+            body += chunk
+        return status, headers, body
+
+    async def chunk(self) -> bytes:
+        size = int(await self.reader.readline(), 16)
+        data = await self.reader.readexactly(size)
+        await self.reader.readexactly(2)
+        return data
+
+    async def is_closed(self, within_s: float = 3.0) -> bool:
+        async with asyncio.timeout(within_s):
+            try:
+                return await self.reader.read() == b""
+            except ConnectionError:
+                return True
+
+    async def close(self) -> None:
+        self.writer.close()
+        with suppress(ConnectionError):
+            await self.writer.wait_closed()
+
+
+def code(body: bytes) -> str:
+    return str(json.loads(body)["error"]["code"])
+
+
+async def stream(call: Call, reply: Reply) -> None:
+    reply.start(200, CHUNKED)
+    for i in range(3):
+        reply.write(b"data: %d\n\n" % i)
+        await asyncio.sleep(0.01)
+    reply.write(b"data: [DONE]\n\n")
+    reply.finish()
+
+
+async def test_a_connection_serves_one_request_after_another() -> None:
+    """Keep-alive works for whole and for streamed answers, each with an id of its own."""
+    async with running(stream) as gateway:
+        client = await Client.to(gateway)
+        ids = set()
+        for _ in range(3):
+            client.send(head() + REQUEST)
+            status, headers, body = await client.response()
+            assert (status, body) == (200, b"data: 0\n\ndata: 1\n\ndata: 2\n\ndata: [DONE]\n\n")
+            ids.add(headers["x-request-id"])
+        assert len(ids) == 3
+        await client.close()
+
+
+async def test_pipelined_requests_are_answered_in_order() -> None:
+    """Requests sent ahead wait their turn, and nothing of the answers mixes."""
+
+    async def slower_first(call: Call, reply: Reply) -> None:
+        await asyncio.sleep(0.05 if call.request.model == "a" else 0)
+        text = call.request.model.encode()
+        reply.start(200, [(b"content-length", b"1")])
+        reply.write(text)
+        reply.finish()
+
+    async with running(slower_first) as gateway:
+        client = await Client.to(gateway)
+        for name in b"abcdefgh":
+            body = REQUEST.replace(b'"m"', b'"%c"' % name)
+            client.send(head(length=len(body)) + body)
+        assert [(await client.response())[2] for _ in range(8)] == [bytes([c]) for c in b"abcdefgh"]
+        await client.close()
+
+
+async def test_a_body_may_come_in_chunks_and_in_pieces() -> None:
+    """A chunked upload, sent a few bytes at a time, arrives whole."""
+    async with running() as gateway:
+        client = await Client.to(gateway)
+        client.send(head(b"transfer-encoding: chunked", length=-1))
+        for i in range(0, len(REQUEST), 7):
+            piece = REQUEST[i : i + 7]
+            client.send(b"%x\r\n%b\r\n" % (len(piece), piece))
+            await asyncio.sleep(0.001)
+        client.send(b"0\r\nauthorization: Bearer other\r\n\r\n")
+        assert (await client.response())[0] == 200
+        assert gateway.toy.seen.calls[0].request.model == "m"
+        await client.close()
+
+
+async def test_a_client_that_asks_before_sending_is_told_to_go_on() -> None:
+    """Expect: 100-continue is answered, but only to a caller that is known."""
+    async with running() as gateway:
+        client = await Client.to(gateway)
+        client.send(head(b"expect: 100-continue"))
+        assert (await client.head())[0] == 100
+        client.send(REQUEST)
+        assert (await client.response())[0] == 200
+        client.send(head(b"expect: 100-continue", key="psk_nobody"))
+        assert (await client.response())[0] == 401
+        await client.close()
+
+
+async def test_a_stranger_is_refused_before_the_body_is_read() -> None:
+    """A wrong key costs no upload: the answer comes while the body is still on its way."""
+    async with running() as gateway:
+        client = await Client.to(gateway)
+        client.send(head(key="psk_wrong", length=5_000_000) + b"x" * 1000)
+        status, headers, body = await client.response()
+        assert (status, code(body), headers["connection"]) == (401, "invalid_api_key", "close")
+        assert gateway.toy.seen.calls == []
+        await client.close()
+
+
+async def test_a_large_body_is_refused_by_its_length() -> None:
+    """Twenty megabytes are refused at the head, and the connection closes without taking them."""
+    async with running() as gateway:
+        client = await Client.to(gateway)
+        client.send(head(length=20_000_000) + b"x" * 100_000)
+        status, _, body = await client.response()
+        assert (status, code(body)) == (413, "body_too_large")
+        sent = 0
+        with suppress(ConnectionError):
+            while sent < 20_000_000:
+                client.send(b"x" * 100_000)
+                await client.writer.drain()
+                sent += 100_000
+                await asyncio.sleep(0.001)
+        assert sent < 15_000_000
+        await client.close()
+
+
+async def test_a_large_body_without_a_length_is_refused_while_it_comes() -> None:
+    """Chunked uploads are counted, so leaving out the length does not help."""
+    async with running(limits=Limits(body_bytes=50_000)) as gateway:
+        client = await Client.to(gateway)
+        client.send(head(b"transfer-encoding: chunked", length=-1))
+        for _ in range(40):
+            client.send(b"2710\r\n" + b"x" * 10_000 + b"\r\n")
+        status, _, body = await client.response()
+        assert (status, code(body)) == (413, "body_too_large")
+        await client.close()
+
+
+@pytest.mark.parametrize(
+    ("sent", "status", "error"),
+    [
+        (b"GET / HTTP/1.1\r\nhost: x\r\n" + b"a: b\r\n" * 200 + b"\r\n", 431, "headers_too_large"),
+        (b"GET / HTTP/1.1\r\nx: " + b"a" * 40_000 + b"\r\n\r\n", 431, "headers_too_large"),
+        (b"GET / HTTP/1.1\r\nx: " + b"a" * 40_000, 431, "headers_too_large"),
+        (b"GET /" + b"a" * 40_000, 431, "headers_too_large"),
+        (b"GET /" + b"a" * 40_000 + b" HTTP/1.1\r\n\r\n", 431, "headers_too_large"),
+        (b"\x16\x03\x01\x02\x00", 400, "invalid_request"),
+        (b"GET\r\n\r\n", 400, "invalid_request"),
+        (b"POST /v1/x HTTP/1.1\r\ncontent-length: -5\r\n\r\n", 400, "invalid_request"),
+        (b"POST / HTTP/1.1\r\ncontent-length: 5\r\ncontent-length: 6\r\n\r\n", 400, "invalid_request"),
+        (b"POST / HTTP/1.1\r\ncontent-length: 5\r\ntransfer-encoding: chunked\r\n\r\n", 400, "invalid_request"),
+        (b"GET /\xff HTTP/1.1\r\n\r\n", 400, "invalid_request"),
+    ],
+    ids=range(11),
+)
+async def test_what_is_no_sound_http_is_refused_and_cut_off(sent: bytes, status: int, error: str) -> None:
+    """Header bombs, smuggling attempts and other protocols get one answer in our shape, then the end."""
+    async with running() as gateway:
+        client = await Client.to(gateway)
+        client.send(sent)
+        told, headers, body = await client.response()
+        assert (told, code(body), headers["connection"]) == (status, error, "close")
+        assert json.loads(body)["error"]["request_id"] == headers["x-request-id"]
+        assert await client.is_closed()
+        assert gateway.toy.seen.refused == [error]
+        await client.close()
+
+
+async def test_broken_chunks_are_refused_at_once() -> None:
+    """A body whose framing is wrong is not waited for."""
+    async with running() as gateway:
+        client = await Client.to(gateway)
+        client.send(head(b"transfer-encoding: chunked", length=-1) + b"zz\r\n")
+        status, _, body = await client.response()
+        assert (status, code(body)) == (400, "invalid_request")
+        assert await client.is_closed()
+        await client.close()
+
+
+async def test_headers_that_trickle_are_cut_off() -> None:
+    """A slow loris gets its 408 after the header time, however many bytes it sends."""
+    async with running(limits=Limits(header_timeout_s=0.3)) as gateway:
+        client = await Client.to(gateway)
+        for byte in b"POST / HTTP":
+            client.send(bytes([byte]))
+            await asyncio.sleep(0.02)
+        status, _, body = await client.response()
+        assert (status, code(body)) == (408, "request_timeout")
+        assert await client.is_closed()
+        await client.close()
+
+
+async def test_a_silent_connection_is_closed_without_a_word() -> None:
+    """Who connects and says nothing holds a place only for the header time."""
+    async with running(limits=Limits(header_timeout_s=0.3)) as gateway:
+        client = await Client.to(gateway)
+        assert await client.is_closed()
+        await client.close()
+
+
+async def test_an_idle_connection_is_closed_after_its_time() -> None:
+    """Keep-alive has an end."""
+    async with running(limits=Limits(keep_alive_s=0.3)) as gateway:
+        client = await Client.to(gateway)
+        client.send(head() + REQUEST)
+        assert (await client.response())[0] == 200
+        assert await client.is_closed()
+        await client.close()
+
+
+async def test_a_body_that_trickles_is_cut_off() -> None:
+    """The body has its time as a whole, not between bytes."""
+    async with running(limits=Limits(body_timeout_s=0.3)) as gateway:
+        client = await Client.to(gateway)
+        client.send(head())
+        for byte in REQUEST[:20]:
+            client.send(bytes([byte]))
+            await asyncio.sleep(0.02)
+        status, headers, body = await client.response()
+        assert (status, code(body), headers["connection"]) == (408, "request_timeout", "close")
+        await client.close()
+
+
+async def test_more_connections_than_allowed_are_turned_away() -> None:
+    """The surplus gets a 503 with a time to come back; the others are served."""
+    async with running(limits=Limits(connections=2)) as gateway:
+        clients = [await Client.to(gateway) for _ in range(3)]
+        await asyncio.sleep(0.05)
+        status, headers, body = await clients[2].response()
+        assert (status, code(body), headers["retry-after"]) == (503, "overloaded", "1")
+        clients[0].send(head() + REQUEST)
+        assert (await clients[0].response())[0] == 200
+        for client in clients:
+            await client.close()
+
+
+@pytest.mark.parametrize("ahead", [b"", head() + REQUEST], ids=["alone", "with a request behind"])
+async def test_a_client_that_leaves_is_noticed_at_once(ahead: bytes) -> None:
+    """The producer is told within milliseconds, also when the client had pipelined more."""
+    gone, waiting = asyncio.Event(), asyncio.Event()
+
+    async def wait(call: Call, reply: Reply) -> None:
+        reply.watch(on_gone=gone.set, on_pause=lambda: None, on_resume=lambda: None)
+        waiting.set()
+        await gone.wait()
+        assert reply.gone
+        reply.write(b"nobody reads this")
+
+    async with running(wait) as gateway:
+        client = await Client.to(gateway)
+        client.send(head() + REQUEST + ahead)
+        await waiting.wait()
+        client.writer.transport.abort()
+        async with asyncio.timeout(0.5):
+            await gone.wait()
+        assert gateway.toy.seen.crashed == []
+
+
+async def test_leaving_before_anybody_watches_is_told_too() -> None:
+    """A client that is gone when the watch begins is reported all the same."""
+    gone, left = asyncio.Event(), asyncio.Event()
+
+    async def late(call: Call, reply: Reply) -> None:
+        await left.wait()
+        reply.watch(on_gone=gone.set, on_pause=lambda: None, on_resume=lambda: None)
+        async with asyncio.timeout(1):
+            await gone.wait()
+
+    async with running(late) as gateway:
+        client = await Client.to(gateway)
+        client.send(head() + REQUEST)
+        await asyncio.sleep(0.05)
+        client.writer.transport.abort()
+        await asyncio.sleep(0.05)
+        left.set()
+        async with asyncio.timeout(1):
+            await gone.wait()
+
+
+async def test_a_slow_reader_pauses_the_producer_and_lets_it_go_on() -> None:
+    """The producer hears of a full buffer, of room again, and every byte arrives."""
+    told: list[str] = []
+
+    async def flood(call: Call, reply: Reply) -> None:
+        room = asyncio.Event()
+        room.set()
+
+        def pause() -> None:
+            told.append("pause")
+            room.clear()
+
+        def resume() -> None:
+            told.append("resume")
+            room.set()
+
+        reply.watch(on_gone=lambda: told.append("gone"), on_pause=pause, on_resume=resume)
+        reply.start(200, CHUNKED)
+        for _ in range(300):
+            await room.wait()
+            reply.write(b"x" * 50_000)
+            await asyncio.sleep(0)
+        reply.finish()
+
+    async with running(flood, Limits(write_buffer_bytes=64_000)) as gateway:
+        client = await Client.to(gateway)
+        client.send(head() + REQUEST)
+        await asyncio.sleep(0.3)
+        assert told == ["pause"]
+        assert len((await client.response())[2]) == 300 * 50_000
+        assert told[:2] == ["pause", "resume"]
+        assert "gone" not in told
+        await client.close()
+
+
+async def test_a_reader_can_be_dropped() -> None:
+    """Aborting closes the connection at once and tells nobody twice."""
+    told: list[str] = []
+
+    async def drop(call: Call, reply: Reply) -> None:
+        reply.watch(on_gone=lambda: told.append("gone"), on_pause=lambda: None, on_resume=lambda: None)
+        reply.start(200, CHUNKED)
+        reply.write(b"a")
+        await asyncio.sleep(0.02)
+        reply.abort()
+        await asyncio.sleep(0.02)
+
+    async with running(drop) as gateway:
+        client = await Client.to(gateway)
+        client.send(head() + REQUEST)
+        await client.head()
+        assert await client.chunk() == b"a"
+        assert await client.is_closed() or told
+        assert told == []
+        await client.close()
+
+
+async def test_an_old_client_gets_a_body_that_ends_with_the_connection() -> None:
+    """HTTP/1.0 knows no chunks."""
+    async with running(stream) as gateway:
+        client = await Client.to(gateway)
+        client.send(head().replace(b"HTTP/1.1", b"HTTP/1.0") + REQUEST)
+        status, headers = await client.head()
+        assert (status, headers["connection"]) == (200, "close")
+        assert "transfer-encoding" not in headers
+        assert await client.reader.read() == b"data: 0\n\ndata: 1\n\ndata: 2\n\ndata: [DONE]\n\n"
+        await client.close()
+
+
+@pytest.mark.parametrize("pieces", [1, 3])
+async def test_an_offer_of_another_protocol_is_declined(pieces: int) -> None:
+    """Clients that propose HTTP/2 over cleartext, as Java's does, are served in HTTP/1.1."""
+    async with running() as gateway:
+        client = await Client.to(gateway)
+        client.send(
+            head(b"connection: upgrade, http2-settings", b"upgrade: h2c", b"http2-settings: AAMAAABk")
+            + (REQUEST if pieces == 1 else b"")
+        )
+        for i in range(0, len(REQUEST) if pieces > 1 else 0, 30):
+            await asyncio.sleep(0.01)
+            client.send(REQUEST[i : i + 30])
+        assert (await client.response())[0] == 200
+        await client.close()
+
+
+async def test_a_fault_of_ours_is_a_500_without_details() -> None:
+    """A bug in the pipeline becomes an answer in our shape that tells nothing of the prompt."""
+
+    async def bug(call: Call, reply: Reply) -> None:
+        raise ValueError("secret prompt")
+
+    async with running(bug) as gateway:
+        client = await Client.to(gateway)
+        client.send(head() + REQUEST)
+        status, _, body = await client.response()
+        assert (status, code(body)) == (500, "internal_error")
+        assert b"secret" not in body
+        assert gateway.toy.seen.crashed == ["ValueError"]
+        await client.close()
+
+
+async def test_a_fault_in_the_middle_of_a_stream_is_an_event() -> None:
+    """After the first byte the error is said in band, and the stream has its proper end."""
+
+    async def bug(call: Call, reply: Reply) -> None:
+        reply.start(200, CHUNKED)
+        reply.write(b"data: 1\n\n")
+        raise ValueError
+
+    async with running(bug) as gateway:
+        client = await Client.to(gateway)
+        body = REQUEST.replace(b"{", b'{"stream":true,', 1)
+        client.send(head(length=len(body)) + body)
+        _, _, told = await client.response()
+        assert told.startswith(b'data: 1\n\ndata: {"error":')
+        assert b"[DONE]" not in told
+        await client.close()
+
+
+async def test_draining_lets_streams_end_and_closes_what_is_idle() -> None:
+    """After the signal: no new connection, the running stream to its end, idle connections after a moment."""
+    go = asyncio.Event()
+
+    async def held(call: Call, reply: Reply) -> None:
+        reply.start(200, CHUNKED)
+        reply.write(b"first")
+        await go.wait()
+        reply.write(b"last")
+        reply.finish()
+
+    async with running(held, Limits(drain_linger_s=0.4)) as gateway:
+        busy, idle = await Client.to(gateway), await Client.to(gateway)
+        busy.send(head() + REQUEST)
+        await busy.head()
+        assert await busy.chunk() == b"first"
+        gateway.server.handle_exit(15, None)
+        await asyncio.sleep(0.25)
+        with pytest.raises(ConnectionError):
+            await Client.to(gateway)
+        assert await idle.is_closed()
+        assert not gateway.served.done()
+        go.set()
+        assert await busy.chunk() == b"last"
+        assert await busy.chunk() == b""
+        assert await busy.is_closed()
+        await asyncio.wait_for(gateway.served, 2)
+        for client in (busy, idle):
+            await client.close()
+
+
+async def test_a_request_that_was_on_the_wire_is_answered_while_draining() -> None:
+    """A kept connection may be used once more in the moment of lingering, and is told that it was the last time."""
+    async with running(limits=Limits(drain_linger_s=1.0)) as gateway:
+        client = await Client.to(gateway)
+        client.send(head() + REQUEST)
+        assert (await client.response())[0] == 200
+        gateway.server.handle_exit(15, None)
+        await asyncio.sleep(0.2)
+        client.send(head() + REQUEST)
+        status, headers, _ = await client.response()
+        assert (status, headers["connection"]) == (200, "close")
+        assert await client.is_closed()
+        await client.close()
+
+
+async def test_the_grace_ends_and_streams_are_told() -> None:
+    """What has not ended by then is cut off with an error in band, not with silence."""
+
+    async def endless(call: Call, reply: Reply) -> None:
+        reply.start(200, CHUNKED)
+        reply.write(b"data: 1\n\n")
+        await asyncio.Event().wait()
+
+    async with running(endless, Limits(drain_grace_s=0.2, drain_linger_s=0.1)) as gateway:
+        client = await Client.to(gateway)
+        body = REQUEST.replace(b"{", b'{"stream":true,', 1)
+        client.send(head(length=len(body)) + body)
+        await client.head()
+        assert await client.chunk() == b"data: 1\n\n"
+        gateway.server.handle_exit(15, None)
+        last = await client.chunk()
+        assert code(last.removeprefix(b"data: ")) == "draining"
+        assert await client.chunk() == b""
+        await client.close()
+
+
+async def test_a_second_signal_ends_it_at_once() -> None:
+    """Nobody has to wait for the grace."""
+
+    async def endless(call: Call, reply: Reply) -> None:
+        reply.start(200, CHUNKED)
+        reply.write(b"data: 1\n\n")
+        await asyncio.Event().wait()
+
+    async with running(endless) as gateway:
+        client = await Client.to(gateway)
+        client.send(head() + REQUEST)
+        await client.head()
+        gateway.server.handle_exit(15, None)
+        gateway.server.handle_exit(15, None)
+        await asyncio.wait_for(gateway.served, 2)
+        await client.close()
