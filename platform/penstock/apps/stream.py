@@ -4,7 +4,7 @@ Knows the wire as any client would; nothing of the gateway's inside.
 """
 
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 import httpx
@@ -12,6 +12,8 @@ import httpx
 from penstock.apps.trouble import Trouble
 
 DATA = "data: "
+NOTE = ": penstock "
+"""How a stream's comment begins that says where the time went."""
 HEADER_VERSION = "x-penstock-version"
 
 
@@ -56,8 +58,11 @@ def ask_model(http: httpx.Client, question: Question, write: Callable[[str], Non
                 raise refused(answer)
             told.version = answer.headers.get(HEADER_VERSION, "")
             told.request_id = answer.headers.get("x-request-id", "")
-            for chunk in _chunks(answer.iter_lines()):
-                _take(chunk, told, write, lambda: now() - began)
+            for line in answer.iter_lines():
+                if line.startswith(NOTE):
+                    told.stages_ms = _stages(json.loads(line.removeprefix(NOTE)))
+                elif line.startswith(DATA) and line != f"{DATA}[DONE]":
+                    _take(_mapping(json.loads(line.removeprefix(DATA))), told, write, lambda: now() - began)
     except httpx.ConnectError:
         raise
     except httpx.HTTPError as error:
@@ -94,14 +99,6 @@ def refused(answer: httpx.Response) -> Trouble:
     return Trouble(f"{message} [{code}, status {answer.status_code}]{suffix}", do=hints.get(code, ""))
 
 
-def _chunks(lines: Iterable[str]) -> Iterable[Mapping[str, object]]:
-    for line in lines:
-        if line.startswith(DATA) and line != f"{DATA}[DONE]":
-            chunk = json.loads(line.removeprefix(DATA))
-            if isinstance(chunk, dict):
-                yield chunk
-
-
 def _take(chunk: Mapping[str, object], told: Told, write: Callable[[str], None], elapsed: Callable[[], float]) -> None:
     if error := _mapping(chunk.get("error")):
         raise Trouble(f"The answer broke off: {error.get('message')} [{error.get('code')}]")
@@ -114,9 +111,11 @@ def _take(chunk: Mapping[str, object], told: Told, write: Callable[[str], None],
     if usage := _mapping(chunk.get("usage")):
         told.prompt_tokens = _whole(usage.get("prompt_tokens"))
         told.output_tokens = _whole(usage.get("completion_tokens"))
-    if block := _mapping(chunk.get("penstock")):
-        stages = _mapping(block.get("stages_ms"))
-        told.stages_ms.update({name: float(ms) for name, ms in stages.items() if isinstance(ms, int | float)})
+
+
+def _stages(block: object) -> dict[str, float]:
+    stages = _mapping(_mapping(block).get("stages_ms"))
+    return {name: float(ms) for name, ms in stages.items() if isinstance(ms, int | float)}
 
 
 def _mapping(value: object) -> Mapping[str, object]:

@@ -12,7 +12,8 @@ STREAM = (
     b'data: {"choices":[{"index":0,"delta":{"role":"assistant","content":""}}]}\n\n'
     b'data: {"choices":[{"index":0,"delta":{"content":"Hel"}}]}\n\n'
     b'data: {"choices":[{"index":0,"delta":{"content":"lo"},"finish_reason":"stop"}]}\n\n'
-    b'data: {"choices":[],"usage":{"prompt_tokens":9,"completion_tokens":2},"penstock":{"stages_ms":{"edge":0.5}}}\n\n'
+    b'data: {"choices":[],"usage":{"prompt_tokens":9,"completion_tokens":2}}\n\n'
+    b': penstock {"request_id":"req-1","stages_ms":{"edge":0.5}}\n\n'
     b"data: [DONE]\n\n"
 )
 

@@ -1,6 +1,6 @@
 """Tables on the screen: wide in a terminal, and never cut off where somebody reads them with a program."""
 
-import datetime
+import datetime as dt
 from collections.abc import Iterable, Sequence
 
 from rich.markup import escape
@@ -26,4 +26,4 @@ def when(epoch_s: float) -> str:
     """Say a Unix time; zero means never."""
     if not epoch_s:
         return "-"
-    return datetime.datetime.fromtimestamp(epoch_s, tz=datetime.UTC).strftime("%Y-%m-%d %H:%M:%S")
+    return dt.datetime.fromtimestamp(epoch_s, tz=dt.UTC).strftime("%Y-%m-%d %H:%M:%S")

@@ -39,7 +39,7 @@ def _wait(settings: Settings, pid: int) -> None:
 async def _sweep(settings: Settings) -> str:
     """End workers and Postgres that outlived their supervisor."""
     with lock.HomeLock(settings.paths.run):
-        left = len(workers.processes(settings.paths.run))
+        left = len(workers.living(settings.paths.run))
         await workers.drain(settings.paths.run, settings.drain_grace_s)
         server = database.of(settings, SystemClock(), lambda _: None)
         had_postgres = server.pid != 0

@@ -38,7 +38,7 @@ class FleetWatch:
             while True:
                 reports = await self._reports(database, began)
                 note("\n".join(line_of(report) for report in reports))
-                if await self._all_serve(database):
+                if await self._all_serve(database, reports):
                     return ", ".join(summary_of(report) for report in reports if report.state.serves)
                 has_failed = any(report.state is WorkerState.FAILED for report in reports)
                 failed_since = (failed_since or self._clock.now()) if has_failed else None
@@ -55,15 +55,19 @@ class FleetWatch:
                 await registry.put_deployment(replace(deployment, renew_before=now), act)
 
     async def _reports(self, database: Database, began: float) -> list[WorkerReport]:
-        seen: Sequence[Seen] = await PostgresLeases(database).load(began - self._settings.lease_s)
+        """Return the reports of this run; those of a former one say nothing about now."""
+        seen: Sequence[Seen] = await PostgresLeases(database).load(began)
         return [one.report for one in seen]
 
-    async def _all_serve(self, database: Database) -> bool:
-        deployments = await PostgresRegistry(database).deployments()
+    async def _all_serve(self, database: Database, reports: Sequence[WorkerReport]) -> bool:
+        """Tell whether every deployment has its workers, ready by their own word and in the table that gateways get."""
+        alive = {report.worker for report in reports if report.state.serves}
         table = await PostgresTables(database).latest()
         serving = {
-            version.id: sum(1 for worker in version.workers if worker.state.serves) for version in table.versions
+            version.id: sum(1 for worker in version.workers if worker.state.serves and worker.id in alive)
+            for version in table.versions
         }
+        deployments = await PostgresRegistry(database).deployments()
         return all(serving.get(deployment.version, 0) >= deployment.replicas for deployment in deployments)
 
     def _give_up(self, reports: Sequence[WorkerReport], began: float, failed_since: float | None) -> None:

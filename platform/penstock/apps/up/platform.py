@@ -183,7 +183,7 @@ class LocalPlatform:
         """End everything at once; the database still in good order, which takes it a moment."""
         for keeper in self._keepers:
             keeper.kill()
-        workers.kill(workers.processes(self._settings.paths.run))
+        workers.kill(workers.living(self._settings.paths.run))
         await self._database.stop()
         self._tell_state(phase="ended")
 
