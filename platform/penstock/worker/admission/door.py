@@ -74,13 +74,16 @@ class Door:
         """Some output tokens came (the first ones also mean that the prompt is done)."""
         guest = self._guests[request]
         done = PROMPT_WEIGHT * guest.prompt_left + OUTPUT_WEIGHT * tokens
-        guest.prompt_left = 0
         guest.output_tokens += tokens
         self.pace.did(done, now)
         over = guest.output_tokens - guest.work.expected_output_tokens
         if over > 0:
             self.queue.correct(guest.work, OUTPUT_WEIGHT * min(over, tokens))
             self.seats.grow(guest.work, guest.work.prompt_tokens + guest.output_tokens)
+        if guest.prompt_left:
+            guest.prompt_left = 0
+            self.seats.prefilled(request)
+            self._open(now)
 
     def leave(self, request: RequestId, now: float) -> None:
         """The request ended, however; what it had booked and not used is given back. Twice is harmless."""

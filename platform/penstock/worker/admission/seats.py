@@ -30,6 +30,9 @@ class EngineSize:
     block_size: int
     watermark: float = 0.02
     """The part of the blocks that is left free for running requests to grow into."""
+    prefill_tokens: int = 256
+    """How many prompt tokens may be on their way through prefill before the next request waits here instead:
+    whoever comes next then waits for that much foreign prefill at most, and not for all that was queued before."""
 
     def blocks(self, tokens: int) -> int:
         """Return how many blocks hold so many tokens."""
@@ -44,6 +47,7 @@ class Seats:
         self.size = size
         self._held: dict[RequestId, tuple[TenantId, int]] = {}
         self._by_tenant: dict[TenantId, tuple[int, int]] = {}
+        self._prefilling: dict[RequestId, int] = {}
         self._blocks = 0
 
     def __len__(self) -> int:
@@ -63,6 +67,8 @@ class Seats:
         """
         if not self._held:
             return Fit.YES
+        if self._prefilling and sum(self._prefilling.values()) + work.prompt_tokens > self.size.prefill_tokens:
+            return Fit.NO_ROOM
         blocks = self._blocks + self._need(work)
         usable = self.size.kv_blocks * (1 - self.size.watermark)
         if len(self._held) >= self.size.max_seqs or blocks > usable:
@@ -78,8 +84,13 @@ class Seats:
         return seats == 0 or (seats < self.size.max_seqs * share and blocks + self._need(work) <= usable * share)
 
     def take(self, work: Work) -> None:
-        """Seat the request."""
+        """Seat the request; its prompt is in prefill until ``prefilled``."""
+        self._prefilling[work.request] = work.prompt_tokens
         self._hold(work.request, work.tenant, self._need(work))
+
+    def prefilled(self, request: RequestId) -> None:
+        """The request's first token has come."""
+        self._prefilling.pop(request, None)
 
     def grow(self, work: Work, tokens: int) -> None:
         """Count what a seated request really holds once it has more tokens than it booked."""
@@ -88,6 +99,7 @@ class Seats:
 
     def leave(self, request: RequestId) -> None:
         """Free the request's seat; nothing happens where it has none."""
+        self.prefilled(request)
         if request in self._held:
             tenant, blocks = self._held.pop(request)
             self._count(tenant, -1, -blocks)

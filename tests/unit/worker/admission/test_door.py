@@ -14,7 +14,7 @@ from penstock.worker.admission.fair_queue import Bounds, FairQueue
 from penstock.worker.admission.pace import Pace
 from penstock.worker.admission.seats import EngineSize, Seats
 
-SIZE = EngineSize(max_seqs=4, kv_blocks=400, block_size=16, watermark=0.0)
+SIZE = EngineSize(max_seqs=4, kv_blocks=400, block_size=16, watermark=0.0, prefill_tokens=10_000)
 
 
 def a_door(bounds: Bounds | None = None, *, pace: float = 1000.0) -> Door:

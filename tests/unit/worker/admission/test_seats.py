@@ -86,3 +86,12 @@ def test_seats_are_kept_for_better_classes() -> None:
             seats.take(item)
     assert len(seats) == 6
     assert seats.fits(work("now", "vip", priority=Priority.INTERACTIVE), 1.0) is Fit.YES
+
+
+def test_prompts_enter_one_after_another() -> None:
+    """So much foreign prefill at most stands before whoever comes next; a single prompt may be longer than that."""
+    seats = Seats(EngineSize(max_seqs=8, kv_blocks=100, block_size=16, prefill_tokens=100))
+    seats.take(work("long", "a", prompt=500))
+    assert seats.fits(work("next", "b"), 1.0) is Fit.NO_ROOM
+    seats.prefilled(RequestId("long"))
+    assert seats.fits(work("next", "b"), 1.0) is Fit.YES

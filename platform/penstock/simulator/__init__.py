@@ -1,0 +1,1 @@
+"""Virtual time: engine models and traffic that drive the real policies, deterministically."""

@@ -1,0 +1,92 @@
+"""Fairness in virtual time: the real door against first come, first served, on made and on recorded traffic."""
+
+import os
+import random
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from penstock.domain.ids import RequestId, TenantId
+from penstock.domain.tenant import Priority
+from penstock.simulator import servegen
+from penstock.simulator.engine import SMOLLM2_CPU, EngineModel
+from penstock.simulator.worker import Arrival, FirstComeFirstServed, Policy, Record, run
+from penstock.worker.admission.cost import Work
+from penstock.worker.admission.door import Door
+from penstock.worker.admission.fair_queue import FairQueue
+from penstock.worker.admission.pace import Pace
+from penstock.worker.admission.seats import EngineSize, Seats
+
+SEATS = 16
+SPAN_S = 600.0
+VICTIM, FLOOD = TenantId("victim"), TenantId("flood")
+TRACES = Path(os.environ.get("TRACES_DIR", Path(__file__).parents[3] / "shared" / "traces"))
+
+
+def a_door() -> Door:
+    size = EngineSize(max_seqs=SEATS, kv_blocks=1000, block_size=32)
+    return Door(FairQueue(), Seats(size), Pace(initial=1000.0))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Habit:
+    """How one tenant behaves: requests a second, bounds of its prompts, mean of its answers."""
+
+    tenant: TenantId
+    per_s: float
+    prompts: tuple[int, int]
+    output: int
+
+    def arrivals(self, seed: int) -> Iterator[Arrival]:
+        """Yield Poisson arrivals over the whole span."""
+        chance, at, number = random.Random(seed), 0.0, 0
+        while (at := at + chance.expovariate(self.per_s)) < SPAN_S:
+            number += 1
+            work = Work(
+                request=RequestId(f"{self.tenant}/{number}"),
+                tenant=self.tenant,
+                priority=Priority.STANDARD,
+                weight=1.0,
+                prompt_tokens=chance.randrange(*self.prompts),
+                expected_output_tokens=self.output,
+            )
+            yield Arrival(at=at, work=work, output_tokens=chance.randrange(1, 2 * self.output))
+
+
+def play(policy: Policy, *habits: Habit) -> dict[TenantId, Record]:
+    arrivals = [arrival for seed, habit in enumerate(habits, start=1) for arrival in habit.arrivals(seed)]
+    return run(arrivals, policy, EngineModel(SMOLLM2_CPU), SPAN_S)
+
+
+def test_a_flood_hardly_touches_its_neighbour(record_property: Callable[[str, object], None]) -> None:
+    """Ten times a document reader's load from a chat flood leaves its p99 TTFT within 1.25 of its own alone."""
+    victim = Habit(tenant=VICTIM, per_s=0.5, prompts=(400, 900), output=40)
+    flood = Habit(tenant=FLOOD, per_s=5.0, prompts=(50, 250), output=60)
+    alone = play(a_door(), victim)[VICTIM].ttft_quantile(0.99)
+    fair = play(a_door(), victim, flood)[VICTIM].ttft_quantile(0.99)
+    fifo = play(FirstComeFirstServed(SEATS), victim, flood)[VICTIM].ttft_quantile(0.99)
+    record_property("p99_ttft_s", {"alone": alone, "fair": fair, "fifo": fifo})
+    assert fair <= 1.25 * alone
+    assert fifo > 5 * alone
+
+
+@pytest.mark.skipif(not TRACES.exists(), reason="public traces are not at hand (TRACES_DIR)")
+def test_recorded_clients_get_fair_service_under_overload(record_property: Callable[[str, object], None]) -> None:
+    """On ServeGen's clients at overload the heavy ones bear the queue, and the light ones hardly see it."""
+    chance = random.Random(5)
+    clients = servegen.clients(TRACES, "m-small", 43_200)
+    total = sum(c.rate_per_s for c in clients)
+    scale = 14.0 / total
+    traffic = list(servegen.arrivals(clients, scale=scale, span_s=600.0, chance=chance))
+    fair = run(traffic, a_door(), EngineModel(SMOLLM2_CPU), 600.0)
+    fifo = run(traffic, FirstComeFirstServed(SEATS), EngineModel(SMOLLM2_CPU), 600.0)
+    heavy = max(clients, key=lambda c: c.rate_per_s).name
+    light = [t for t in fair if t != heavy and len(fifo[t].ttft_s) >= 5]
+
+    def worst(records: dict[TenantId, Record]) -> float:
+        return sorted(records[t].ttft_quantile(0.95) for t in light)[len(light) // 2]
+
+    record_property("median_light_p95_ttft_s", {"fair": worst(fair), "fifo": worst(fifo)})
+    assert worst(fair) < worst(fifo) / 4
