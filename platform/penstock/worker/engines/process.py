@@ -69,6 +69,10 @@ class EngineProcess:
         with suppress(TimeoutError):
             async with asyncio.timeout(grace_s):
                 await self._ended.wait()
+        return await self.end()
+
+    async def end(self) -> int | None:
+        """Kill what is left of it and return its exit code."""
         self.kill()
         code = await self.wait()
         self.close()
@@ -96,11 +100,19 @@ class EngineProcess:
         loop.add_reader(pidfd, ended)
 
 
-class Launcher(Protocol):
-    """Starts an engine; its output goes to ``log``."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Files:
+    """Where an engine's plan is put, and where its output goes."""
 
-    async def start(self, launch: LaunchPlan, folder: Path) -> EngineProcess:
-        """Start it with its plan and its log in ``folder``."""
+    plan: Path
+    log: Path
+
+
+class Launcher(Protocol):
+    """Starts engines."""
+
+    async def start(self, launch: LaunchPlan, files: Files) -> EngineProcess:
+        """Start one; it is its own process group."""
         ...
 
 
@@ -108,14 +120,13 @@ class Launcher(Protocol):
 class Spawning:
     """Starts engines from scratch: slow, and always possible."""
 
-    async def start(self, launch: LaunchPlan, folder: Path) -> EngineProcess:
+    async def start(self, launch: LaunchPlan, files: Files) -> EngineProcess:
         """Start a new interpreter."""
-        path = folder / "engine.json"
-        plan.write(launch, path)
+        plan.write(launch, files.plan)
         end, hold = lifeline.make()
-        with (folder / "engine.log").open("ab") as log:
+        with files.log.open("ab") as log:
             process = subprocess.Popen(  # noqa: ASYNC220 - a fork of a small process; nothing is waited for
-                [sys.executable, "-m", "penstock.worker.engines.launch", str(path), str(end)],
+                [sys.executable, "-m", "penstock.worker.engines.launch", str(files.plan), str(end)],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
@@ -152,16 +163,15 @@ class Forking:
             )
         os.close(end)
 
-    async def start(self, launch: LaunchPlan, folder: Path) -> EngineProcess:
+    async def start(self, launch: LaunchPlan, files: Files) -> EngineProcess:
         """Have it forked, or raise ``CannotFork``."""
-        self.prepare(folder / "zygote.log")
+        self.prepare(files.log)
         agent = await self._connect()
-        path = folder / "engine.json"
-        plan.write(launch, path)
+        plan.write(launch, files.plan)
         end, hold = lifeline.make()
         try:
-            with (folder / "engine.log").open("ab") as log:
-                socket.send_fds(agent, [bytes(path)], [log.fileno(), end])
+            with files.log.open("ab") as log:
+                socket.send_fds(agent, [bytes(files.plan)], [log.fileno(), end])
             answer = await _receive(agent)
             pid = int(str(answer["pid"]))
         except (OSError, KeyError, ValueError) as error:
@@ -226,14 +236,14 @@ class Quickest:
     spawning: Spawning
     on_fallback: Callable[[str], None]
 
-    async def start(self, launch: LaunchPlan, folder: Path) -> EngineProcess:
+    async def start(self, launch: LaunchPlan, files: Files) -> EngineProcess:
         """Start it the quickest way."""
         if launch.forkable:
             try:
-                return await self.forking.start(launch, folder)
+                return await self.forking.start(launch, files)
             except CannotFork as error:
                 self.on_fallback(error.message)
-        return await self.spawning.start(launch, folder)
+        return await self.spawning.start(launch, files)
 
 
 async def _receive(agent: socket.socket) -> dict[str, object]:

@@ -16,6 +16,9 @@ SHUTDOWN_TIMEOUT_S = 2
 QUEUE_PER_SEQUENCE = 8
 """How many requests may wait inside the engine per place in its batch: a second wall behind the gate's."""
 
+CPU_KV_BYTES = 64 << 20
+"""KV cache on a CPU where the version names none (encoders need none)."""
+
 GATE = "penstock.worker.serve.Gate"
 
 
@@ -38,6 +41,7 @@ def arguments(version: VersionId, manifest: Manifest, folder: Path, place: Place
         *("--port", str(place.port)),
         *("--middleware", GATE),
         *_sizes(manifest.engine),
+        *_kv(manifest.engine, place),
         *_quiet(),
         *(_pooling() if manifest.task is Task.EMBED else _generating(manifest)),
         *(("--enforce-eager", "--distributed-executor-backend", "uni") if place.device == "cpu" else ()),
@@ -67,10 +71,15 @@ def _sizes(engine: EngineSettings) -> tuple[str, ...]:
         *("--max-num-seqs", str(engine.max_num_seqs)),
         *("--max-num-batched-tokens", str(engine.max_num_batched_tokens)),
         *("--block-size", str(engine.block_size)),
-        *(("--kv-cache-memory-bytes", str(engine.kv_cache_bytes)) if engine.kv_cache_bytes else ()),
         *("--max-num-queued-reqs", str(QUEUE_PER_SEQUENCE * engine.max_num_seqs)),
         *("--shutdown-timeout", str(SHUTDOWN_TIMEOUT_S)),
     )
+
+
+def _kv(engine: EngineSettings, place: Place) -> tuple[str, ...]:
+    """Always bound on a CPU: vLLM would take nearly all of the machine's memory, or refuse to start."""
+    size_bytes = engine.kv_cache_bytes or (CPU_KV_BYTES if place.device == "cpu" else 0)
+    return ("--kv-cache-memory-bytes", str(size_bytes)) if size_bytes else ()
 
 
 def _quiet() -> tuple[str, ...]:

@@ -1,0 +1,39 @@
+"""Program: turn one GGUF file into a folder in Hugging Face layout with safetensors weights.
+
+    python -m penstock.worker.engines.gguf MODEL.gguf FOLDER
+
+Quantised weights are expanded to bfloat16: the engine's kernels for the CPU want plain tensors, and a version's
+bytes must not depend on who serves it. The same file and the same libraries give the same bytes.
+"""
+
+import sys
+from pathlib import Path
+
+
+def main(source: Path, folder: Path) -> None:
+    """Read, expand, write; say each step on standard output."""
+    _say("loading libraries")
+    import torch
+    import transformers
+
+    torch.manual_seed(0)
+    torch.set_num_threads(min(4, torch.get_num_threads()))
+    where = {"pretrained_model_name_or_path": str(source.parent), "gguf_file": source.name}
+    _say("tokenizer")
+    tokenizer = transformers.AutoTokenizer.from_pretrained(**where)
+    _say("weights")
+    model = transformers.AutoModelForCausalLM.from_pretrained(
+        **where, dtype=torch.bfloat16, quantization_config=transformers.GgufConfig(dequantize=True)
+    )
+    _say("writing")
+    folder.mkdir(parents=True)
+    tokenizer.save_pretrained(folder)
+    model.save_pretrained(folder)
+
+
+def _say(step: str) -> None:
+    print(f"step: {step}", flush=True)  # noqa: T201  a program's output, read by apps/models/convert.py
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]).resolve(), Path(sys.argv[2]))

@@ -1,0 +1,88 @@
+"""When an engine counts as hung, why it died, and whether to try again: pure policies.
+
+Trade-off of the watchdog: it judges by progress, not by latency. A busy engine may take long for one request, but its
+step counters move; so it is found hung only when nothing at all has moved for the timeout, and a merely slow one is
+left alone. Seconds in which the agent itself did not run (a suspended machine) do not count.
+"""
+
+import random
+from collections import deque
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+_SIGKILL = -9
+
+
+class Cause(StrEnum):
+    """Why an engine had to be restarted: the metric's ``reason``."""
+
+    CRASH = "crash"
+    HANG = "hang"
+    OUT_OF_MEMORY = "out_of_memory"
+
+
+def cause_of(exit_code: int | None, *, oom_kills: int | None) -> Cause:
+    """Judge an end that we did not want.
+
+    ``oom_kills`` is how many processes the kernel killed for memory meanwhile, None where it does not say; then a
+    SIGKILL from outside counts as one. The victim may be the engine's core: then the exit code is an ordinary one.
+    """
+    if oom_kills:
+        return Cause.OUT_OF_MEMORY
+    if exit_code == _SIGKILL and oom_kills is None:
+        return Cause.OUT_OF_MEMORY
+    return Cause.CRASH
+
+
+class Watchdog:
+    """Tells whether an engine hangs, from readings of its progress."""
+
+    def __init__(self, timeout_s: float, now: float) -> None:
+        """Allow ``timeout_s`` without progress; one look counts at most a quarter of it."""
+        self._timeout_s = timeout_s
+        self._marker: object = None
+        self._looked_at = now
+        self.silent_s = 0.0
+
+    def look(self, marker: object, now: float) -> None:
+        """Take a reading: ``marker`` differs from the last where the engine worked, None where it did not answer."""
+        elapsed_s = min(now - self._looked_at, self._timeout_s / 4)
+        self._looked_at = now
+        if marker is not None and marker != self._marker:
+            self._marker = marker
+            self.silent_s = 0.0
+        else:
+            self.silent_s += elapsed_s
+
+    @property
+    def is_hung(self) -> bool:
+        """True after the timeout without progress."""
+        return self.silent_s >= self._timeout_s
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RestartPolicy:
+    """Backoff doubles from ``first_s`` to ``longest_s``; ``failures`` within ``window_s`` mean a crash loop."""
+
+    first_s: float = 0.25
+    longest_s: float = 15.0
+    failures: int = 5
+    window_s: float = 180.0
+
+
+@dataclass(slots=True)
+class Restarts:
+    """The restarts of one engine lately."""
+
+    policy: RestartPolicy = field(default_factory=RestartPolicy)
+    _failed_at: deque[float] = field(default_factory=deque)
+
+    def failed(self, now: float, chance: random.Random) -> float | None:
+        """Note a failure; return how many seconds to wait before the next try, None where trying is pointless."""
+        while self._failed_at and now - self._failed_at[0] > self.policy.window_s:
+            self._failed_at.popleft()
+        self._failed_at.append(now)
+        count = len(self._failed_at)
+        if count >= self.policy.failures:
+            return None
+        return min(self.policy.longest_s, self.policy.first_s * 2.0 ** (count - 1)) * chance.uniform(0.5, 1.0)

@@ -1,0 +1,37 @@
+"""Remembers how long the phases of a version's last start took, so that the next one can say when it will be ready."""
+
+import json
+import os
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+
+from penstock.domain.ids import VersionId
+from penstock.domain.worker import WorkerState
+
+
+class PhaseMemory:
+    """One small file per version; a lost one costs a guess."""
+
+    def __init__(self, folder: Path) -> None:
+        """Keep them in ``folder``."""
+        self._folder = folder
+
+    def recall(self, version: VersionId) -> dict[WorkerState, float]:
+        """Return seconds by phase, nothing where nothing is known."""
+        with suppress(OSError, ValueError, AttributeError, TypeError):
+            raw = json.loads(self._path(version).read_text())
+            return {WorkerState(phase): float(seconds) for phase, seconds in raw.items()}
+        return {}
+
+    def keep(self, version: VersionId, took_s: Mapping[WorkerState, float]) -> None:
+        """Remember; a full disk is no reason to fail."""
+        path = self._path(version)
+        with suppress(OSError):
+            self._folder.mkdir(parents=True, exist_ok=True)
+            new = path.with_name(f".{path.name}.{os.getpid()}")
+            new.write_text(json.dumps(took_s))
+            new.replace(path)
+
+    def _path(self, version: VersionId) -> Path:
+        return self._folder / f"{version.replace('/', '_')}.json"

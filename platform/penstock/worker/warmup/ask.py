@@ -1,0 +1,12 @@
+"""How the warm-up speaks to an engine."""
+
+from collections.abc import Mapping
+from typing import Protocol
+
+
+class Ask(Protocol):
+    """Sends a JSON body to an API path of the engine and returns the JSON answer."""
+
+    async def __call__(self, path: str, body: Mapping[str, object], timeout_s: float) -> Mapping[str, object]:
+        """Raise ``OSError`` or ``EngineError``."""
+        ...

@@ -1,0 +1,120 @@
+"""The agent's little HTTP: one call, and a server of a few read-only pages. Standard library, one connection a call.
+
+Not for the token path: the gateways speak to the engine directly.
+"""
+
+import asyncio
+import socket
+import ssl
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from http import HTTPStatus
+from urllib.parse import urlsplit
+
+MAX_HEAD_BYTES = 64 << 10
+Page = Callable[[], Awaitable[tuple[int, str, bytes]]]
+"""Returns status, content type, body."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """What came back; header names are lower case."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Call:
+    """One request."""
+
+    url: str
+    method: str = "GET"
+    headers: Mapping[str, str]
+    body: bytes = b""
+    timeout_s: float = 5.0
+
+
+async def send(call: Call) -> Answer:
+    """Make the call; raises ``OSError`` (also for time-outs and answers that make no sense)."""
+    url = urlsplit(call.url)
+    is_tls = url.scheme == "https"
+    context = ssl.create_default_context() if is_tls else None
+    async with asyncio.timeout(call.timeout_s):
+        reader, writer = await asyncio.open_connection(url.hostname, url.port or (443 if is_tls else 80), ssl=context)
+        try:
+            writer.write(_request(call, url.path or "/", url.netloc))
+            await writer.drain()
+            return await _answer(reader)
+        except (ValueError, IndexError, asyncio.IncompleteReadError, asyncio.LimitOverrunError) as error:
+            raise ConnectionError(f"no HTTP answer from {url.netloc}") from error
+        finally:
+            writer.close()
+
+
+def _request(call: Call, path: str, host: str) -> bytes:
+    head = [f"{call.method} {path} HTTP/1.1", f"host: {host}", "connection: close"]
+    head += [f"{name}: {value}" for name, value in call.headers.items()]
+    if call.body:
+        head += ["content-type: application/json", f"content-length: {len(call.body)}"]
+    return "\r\n".join((*head, "", "")).encode() + call.body
+
+
+async def _answer(reader: asyncio.StreamReader) -> Answer:
+    head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").split("\r\n")
+    status = int(head[0].split(" ")[1])
+    pairs = (line.partition(":") for line in head[1:] if line)
+    headers = {name.strip().lower(): value.strip() for name, _, value in pairs}
+    if headers.get("transfer-encoding", "").lower() == "chunked":
+        body = await _chunks(reader)
+    elif "content-length" in headers:
+        body = await reader.readexactly(int(headers["content-length"]))
+    else:
+        body = await reader.read()
+    return Answer(status=status, headers=headers, body=body)
+
+
+async def _chunks(reader: asyncio.StreamReader) -> bytes:
+    body = b""
+    while size := int((await reader.readuntil(b"\r\n")).split(b";")[0], 16):
+        body += await reader.readexactly(size)
+        await reader.readexactly(2)
+    return body
+
+
+async def serve(host: str, port: int, pages: Mapping[str, Page]) -> asyncio.Server:
+    """Serve these pages by path."""
+
+    async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with suppress(OSError, ValueError, IndexError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
+            async with asyncio.timeout(10.0):
+                head = await reader.readuntil(b"\r\n\r\n")
+                method, path = head.decode("latin-1").split(" ")[:2]
+                writer.write(await _page(method, path.partition("?")[0], pages))
+                await writer.drain()
+        writer.close()
+
+    return await asyncio.start_server(handle, host, port, limit=MAX_HEAD_BYTES)
+
+
+async def _page(method: str, path: str, pages: Mapping[str, Page]) -> bytes:
+    status, kind, body = 404, "text/plain", b"not found\n"
+    if method not in ("GET", "HEAD"):
+        status, body = 405, b"only GET\n"
+    elif path in pages:
+        status, kind, body = await pages[path]()
+    head = f"HTTP/1.1 {status} {HTTPStatus(status).phrase}\r\ncontent-type: {kind}\r\ncontent-length: {len(body)}"
+    return f"{head}\r\nconnection: close\r\n\r\n".encode() + (b"" if method == "HEAD" else body)
+
+
+def reserve(host: str, port: int) -> socket.socket:
+    """Keep a port for a child that will listen on it, for as long as the socket is open; 0 takes a free one.
+
+    Bound and not listening, with ``SO_REUSEADDR``: the child's own bind with that option works, nobody else gets it.
+    """
+    kept = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_STREAM)
+    kept.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    kept.bind((host, port))
+    return kept
