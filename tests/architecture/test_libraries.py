@@ -20,7 +20,7 @@ ALLOWED: dict[str, set[str]] = {
     "penstock.control": {"msgspec"},
     "penstock.gateway": {"msgspec"},
     "penstock.worker": {"msgspec"},
-    "penstock.gateway.edge": {"fastapi", "msgspec", "pydantic", "starlette", "uvicorn"},
+    "penstock.gateway.edge": {"fastapi", "httptools", "msgspec", "pydantic", "starlette", "uvicorn"},
     "penstock.gateway.preprocess": {"jinja2", "msgspec", "tokenizers"},
     "penstock.worker.serve": {"fastapi", "msgspec", "starlette", "uvicorn"},
     "penstock.worker.engines": {"accelerate", "gguf", "numpy", "safetensors", "torch", "transformers", "vllm"},

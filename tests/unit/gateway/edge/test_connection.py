@@ -2,7 +2,9 @@
 
 import asyncio
 import json
+from collections.abc import Callable, Coroutine
 from contextlib import suppress
+from functools import wraps
 
 import pytest
 import uvloop
@@ -13,10 +15,14 @@ from penstock.gateway.edge.limits import Limits
 from tests.support.toy_gateway import REQUEST, Running, head, running
 
 
-@pytest.fixture(scope="module")
-def event_loop_policy() -> asyncio.AbstractEventLoopPolicy:
-    """Run on the loop that the gateway runs on."""
-    return uvloop.EventLoopPolicy()
+def on_uvloop(test: Callable[..., Coroutine[None, None, None]]) -> Callable[..., None]:
+    """Run a test on the loop that the gateway runs on."""
+
+    @wraps(test)
+    def run(*args: object, **kwargs: object) -> None:
+        uvloop.run(test(*args, **kwargs))
+
+    return run
 
 
 CHUNKED = [(b"content-type", b"text/event-stream")]
@@ -80,6 +86,7 @@ async def stream(call: Call, reply: Reply) -> None:
     reply.finish()
 
 
+@on_uvloop
 async def test_a_connection_serves_one_request_after_another() -> None:
     """Keep-alive works for whole and for streamed answers, each with an id of its own."""
     async with running(stream) as gateway:
@@ -94,6 +101,7 @@ async def test_a_connection_serves_one_request_after_another() -> None:
         await client.close()
 
 
+@on_uvloop
 async def test_pipelined_requests_are_answered_in_order() -> None:
     """Requests sent ahead wait their turn, and nothing of the answers mixes."""
 
@@ -113,6 +121,7 @@ async def test_pipelined_requests_are_answered_in_order() -> None:
         await client.close()
 
 
+@on_uvloop
 async def test_a_body_may_come_in_chunks_and_in_pieces() -> None:
     """A chunked upload, sent a few bytes at a time, arrives whole."""
     async with running() as gateway:
@@ -128,6 +137,7 @@ async def test_a_body_may_come_in_chunks_and_in_pieces() -> None:
         await client.close()
 
 
+@on_uvloop
 async def test_a_client_that_asks_before_sending_is_told_to_go_on() -> None:
     """Expect: 100-continue is answered, but only to a caller that is known."""
     async with running() as gateway:
@@ -141,6 +151,7 @@ async def test_a_client_that_asks_before_sending_is_told_to_go_on() -> None:
         await client.close()
 
 
+@on_uvloop
 async def test_a_stranger_is_refused_before_the_body_is_read() -> None:
     """A wrong key costs no upload: the answer comes while the body is still on its way."""
     async with running() as gateway:
@@ -152,6 +163,7 @@ async def test_a_stranger_is_refused_before_the_body_is_read() -> None:
         await client.close()
 
 
+@on_uvloop
 async def test_a_large_body_is_refused_by_its_length() -> None:
     """Twenty megabytes are refused at the head, and the connection closes without taking them."""
     async with running() as gateway:
@@ -170,6 +182,7 @@ async def test_a_large_body_is_refused_by_its_length() -> None:
         await client.close()
 
 
+@on_uvloop
 async def test_a_large_body_without_a_length_is_refused_while_it_comes() -> None:
     """Chunked uploads are counted, so leaving out the length does not help."""
     async with running(limits=Limits(body_bytes=50_000)) as gateway:
@@ -199,6 +212,7 @@ async def test_a_large_body_without_a_length_is_refused_while_it_comes() -> None
     ],
     ids=range(11),
 )
+@on_uvloop
 async def test_what_is_no_sound_http_is_refused_and_cut_off(sent: bytes, status: int, error: str) -> None:
     """Header bombs, smuggling attempts and other protocols get one answer in our shape, then the end."""
     async with running() as gateway:
@@ -212,6 +226,7 @@ async def test_what_is_no_sound_http_is_refused_and_cut_off(sent: bytes, status:
         await client.close()
 
 
+@on_uvloop
 async def test_broken_chunks_are_refused_at_once() -> None:
     """A body whose framing is wrong is not waited for."""
     async with running() as gateway:
@@ -223,6 +238,7 @@ async def test_broken_chunks_are_refused_at_once() -> None:
         await client.close()
 
 
+@on_uvloop
 async def test_headers_that_trickle_are_cut_off() -> None:
     """A slow loris gets its 408 after the header time, however many bytes it sends."""
     async with running(limits=Limits(header_timeout_s=0.3)) as gateway:
@@ -236,6 +252,7 @@ async def test_headers_that_trickle_are_cut_off() -> None:
         await client.close()
 
 
+@on_uvloop
 async def test_a_silent_connection_is_closed_without_a_word() -> None:
     """Who connects and says nothing holds a place only for the header time."""
     async with running(limits=Limits(header_timeout_s=0.3)) as gateway:
@@ -244,6 +261,7 @@ async def test_a_silent_connection_is_closed_without_a_word() -> None:
         await client.close()
 
 
+@on_uvloop
 async def test_an_idle_connection_is_closed_after_its_time() -> None:
     """Keep-alive has an end."""
     async with running(limits=Limits(keep_alive_s=0.3)) as gateway:
@@ -254,6 +272,7 @@ async def test_an_idle_connection_is_closed_after_its_time() -> None:
         await client.close()
 
 
+@on_uvloop
 async def test_a_body_that_trickles_is_cut_off() -> None:
     """The body has its time as a whole, not between bytes."""
     async with running(limits=Limits(body_timeout_s=0.3)) as gateway:
@@ -267,6 +286,7 @@ async def test_a_body_that_trickles_is_cut_off() -> None:
         await client.close()
 
 
+@on_uvloop
 async def test_more_connections_than_allowed_are_turned_away() -> None:
     """The surplus gets a 503 with a time to come back; the others are served."""
     async with running(limits=Limits(connections=2)) as gateway:
@@ -281,6 +301,7 @@ async def test_more_connections_than_allowed_are_turned_away() -> None:
 
 
 @pytest.mark.parametrize("ahead", [b"", head() + REQUEST], ids=["alone", "with a request behind"])
+@on_uvloop
 async def test_a_client_that_leaves_is_noticed_at_once(ahead: bytes) -> None:
     """The producer is told within milliseconds, also when the client had pipelined more."""
     gone, waiting = asyncio.Event(), asyncio.Event()
@@ -302,6 +323,7 @@ async def test_a_client_that_leaves_is_noticed_at_once(ahead: bytes) -> None:
         assert gateway.toy.seen.crashed == []
 
 
+@on_uvloop
 async def test_leaving_before_anybody_watches_is_told_too() -> None:
     """A client that is gone when the watch begins is reported all the same."""
     gone, left = asyncio.Event(), asyncio.Event()
@@ -323,6 +345,7 @@ async def test_leaving_before_anybody_watches_is_told_too() -> None:
             await gone.wait()
 
 
+@on_uvloop
 async def test_a_slow_reader_pauses_the_producer_and_lets_it_go_on() -> None:
     """The producer hears of a full buffer, of room again, and every byte arrives."""
     told: list[str] = []
@@ -358,6 +381,7 @@ async def test_a_slow_reader_pauses_the_producer_and_lets_it_go_on() -> None:
         await client.close()
 
 
+@on_uvloop
 async def test_a_reader_can_be_dropped() -> None:
     """Aborting closes the connection at once and tells nobody twice."""
     told: list[str] = []
@@ -380,6 +404,7 @@ async def test_a_reader_can_be_dropped() -> None:
         await client.close()
 
 
+@on_uvloop
 async def test_an_old_client_gets_a_body_that_ends_with_the_connection() -> None:
     """HTTP/1.0 knows no chunks."""
     async with running(stream) as gateway:
@@ -393,6 +418,7 @@ async def test_an_old_client_gets_a_body_that_ends_with_the_connection() -> None
 
 
 @pytest.mark.parametrize("pieces", [1, 3])
+@on_uvloop
 async def test_an_offer_of_another_protocol_is_declined(pieces: int) -> None:
     """Clients that propose HTTP/2 over cleartext, as Java's does, are served in HTTP/1.1."""
     async with running() as gateway:
@@ -408,6 +434,7 @@ async def test_an_offer_of_another_protocol_is_declined(pieces: int) -> None:
         await client.close()
 
 
+@on_uvloop
 async def test_a_fault_of_ours_is_a_500_without_details() -> None:
     """A bug in the pipeline becomes an answer in our shape that tells nothing of the prompt."""
 
@@ -424,6 +451,7 @@ async def test_a_fault_of_ours_is_a_500_without_details() -> None:
         await client.close()
 
 
+@on_uvloop
 async def test_a_fault_in_the_middle_of_a_stream_is_an_event() -> None:
     """After the first byte the error is said in band, and the stream has its proper end."""
 
@@ -442,6 +470,7 @@ async def test_a_fault_in_the_middle_of_a_stream_is_an_event() -> None:
         await client.close()
 
 
+@on_uvloop
 async def test_draining_lets_streams_end_and_closes_what_is_idle() -> None:
     """After the signal: no new connection, the running stream to its end, idle connections after a moment."""
     go = asyncio.Event()
@@ -473,6 +502,7 @@ async def test_draining_lets_streams_end_and_closes_what_is_idle() -> None:
             await client.close()
 
 
+@on_uvloop
 async def test_a_request_that_was_on_the_wire_is_answered_while_draining() -> None:
     """A kept connection may be used once more in the moment of lingering, and is told that it was the last time."""
     async with running(limits=Limits(drain_linger_s=1.0)) as gateway:
@@ -488,6 +518,7 @@ async def test_a_request_that_was_on_the_wire_is_answered_while_draining() -> No
         await client.close()
 
 
+@on_uvloop
 async def test_the_grace_ends_and_streams_are_told() -> None:
     """What has not ended by then is cut off with an error in band, not with silence."""
 
@@ -509,6 +540,7 @@ async def test_the_grace_ends_and_streams_are_told() -> None:
         await client.close()
 
 
+@on_uvloop
 async def test_a_second_signal_ends_it_at_once() -> None:
     """Nobody has to wait for the grace."""
 
