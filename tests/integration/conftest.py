@@ -10,7 +10,7 @@ import pytest
 from tests.support.platform import Platform
 from tests.support.zygote import Zygote
 
-DEMO_CACHE = Path(__file__).resolve().parents[2] / ".penstock/demo"
+DEMO_CACHE = Path(__file__).resolve().parents[2] / ".penstock/cache/demo"
 PlatformMaker = Callable[..., Platform]
 
 

@@ -6,6 +6,8 @@ import socket
 from collections.abc import Awaitable, Callable
 from functools import partial
 
+from penstock.apps.models.demo import DEMO_MODELS, ensure_demo, version_names
+from penstock.apps.models.packing import Packed
 from penstock.apps.settings import Settings
 from penstock.apps.trouble import Trouble
 from penstock.apps.up import database, home, listening, question, seed, services, state, workers
@@ -13,6 +15,7 @@ from penstock.apps.up.fleet import FleetWatch
 from penstock.apps.up.keeper import Care, Keeper
 from penstock.apps.up.screen import Phase, Screen
 from penstock.domain.clock import Clock
+from penstock.domain.ids import Alias
 
 Request = Callable[[], Awaitable[None]]
 BEYOND_GRACE_S = 10.0
@@ -31,6 +34,7 @@ class LocalPlatform:
         self._listener: socket.socket | None = None
         self._controller: Keeper | None = None
         self._gateways: list[Keeper] = []
+        self._demo: dict[Alias, Packed] = {}
         self._state = state.UpState(pid=os.getpid())
         self._requests: asyncio.Queue[Request] = asyncio.Queue()
 
@@ -71,13 +75,14 @@ class LocalPlatform:
         phase.result(f"{'embedded' if self._database.server else 'external'}, {applied} migrations applied")
 
     async def _prepare_models(self, phase: Phase) -> None:
-        phase.result(await seed.models(self._settings, phase.note))
+        self._demo = await ensure_demo(self._settings, phase.note)
+        phase.result(", ".join(packed.id for packed in self._demo.values()))
 
     async def _seed(self, phase: Phase) -> None:
         async with seed.opened(self._settings.database_url) as store:
             seeding = seed.Seed(self._settings, store, self._clock)
             minted = await seeding.tenants()
-            await seeding.demo(self._demo, self._retired)
+            await seeding.demo(self._demo, frozenset(version_names(DEMO_MODELS)))
         phase.result(f"{minted} keys minted" if minted else "keys as before")
 
     async def _start_controller(self, phase: Phase) -> None:

@@ -11,14 +11,15 @@ from penstock.adapters.postgres.database import Database
 from penstock.adapters.postgres.migrations import migrate as apply_migrations
 from penstock.adapters.postgres.registry import PostgresRegistry
 from penstock.adapters.postgres.tenancy import PostgresTenancy
+from penstock.apps.models.packing import Packed
 from penstock.apps.settings import Settings
 from penstock.apps.trouble import Trouble
 from penstock.apps.up.home import write_private
+from penstock.control.registry.registry import Registry
 from penstock.domain.audit import Act
 from penstock.domain.clock import Clock
 from penstock.domain.errors import PenstockError
-from penstock.domain.fleet import Deployment
-from penstock.domain.ids import Alias, TenantId, VersionId
+from penstock.domain.ids import Alias, ModelName, TenantId, VersionId
 from penstock.domain.keys import Purpose, derive, hash_secret, key_id_of, mint
 from penstock.domain.table import WEIGHT_TOTAL, Route, Share
 from penstock.domain.tenant import Role, Tenant
@@ -55,7 +56,7 @@ class Seed:
         self._paths = settings.paths
         self._replicas = settings.workers
         self._tenancy = PostgresTenancy(database)
-        self._registry = PostgresRegistry(database)
+        self._registry = Registry(PostgresRegistry(database))
         self._clock = clock
         self._pepper = derive(bytes.fromhex(self._paths.platform_key.read_text().strip()), Purpose.PEPPER)
 
@@ -75,21 +76,24 @@ class Seed:
                 minted += 1
         return minted
 
-    async def demo(self, versions: Mapping[Alias, VersionId], retired: frozenset[VersionId]) -> None:
-        """Route demo aliases that have no route yet; deploy ``versions``, and nothing of the ``retired`` ones."""
+    async def demo(self, packed: Mapping[Alias, Packed], names: frozenset[ModelName]) -> None:
+        """Register these demo versions, route their aliases, deploy them; ``names`` are those of all demo models."""
+        for one in packed.values():
+            await self._registry.register(one.manifest, one.signature_sha256, self._act("version.register", one.id))
+        versions = {alias: one.id for alias, one in packed.items()}
         routes = {route.alias: route for route in await self._registry.routes()}
-        missing = {alias: _route(alias, version) for alias, version in versions.items() if alias not in routes}
-        if missing:
-            await self._registry.put_routes(tuple(missing.items()), self._act("alias.set", ", ".join(missing)))
-        wanted = dict.fromkeys(versions.values(), self._replicas)
-        for deployment in await self._registry.deployments():
-            if deployment.version in retired:
-                wanted.setdefault(deployment.version, 0)
-            if wanted.get(deployment.version) == deployment.replicas:
-                del wanted[deployment.version]
-        for version, replicas in wanted.items():
-            deployment = Deployment(version=version, replicas=replicas)
-            await self._registry.put_deployment(deployment, self._act("deployment.set", version, f"{replicas} workers"))
+        for alias, version in versions.items():
+            if alias not in routes or _is_outdated(routes[alias], version):
+                await self._registry.put_alias(_route(alias, version), self._act("alias.set", alias))
+        await self._deploy(frozenset(versions.values()), names)
+
+    async def _deploy(self, wanted: frozenset[VersionId], names: frozenset[ModelName]) -> None:
+        """Set the workers of demo versions to what the settings say; others are the operators' business."""
+        present = {deployment.version: deployment.replicas for deployment in await self._registry.deployments()}
+        retired = {version for version in present if _name_of(version) in names} - wanted
+        for version, replicas in [*((one, self._replicas) for one in wanted), *((one, 0) for one in retired)]:
+            if present.get(version) != replicas:
+                await self._registry.put_replicas(version, replicas, self._act("deployment.set", version))
 
     async def _works(self, file: Path) -> bool:
         """Tell whether the key in this file is one that the database knows and has not revoked."""
@@ -115,6 +119,16 @@ def read_key(file: Path) -> str:
         return file.read_text().strip()
     except OSError:
         return ""
+
+
+def _name_of(version: VersionId) -> ModelName:
+    return ModelName(version.partition("@")[0])
+
+
+def _is_outdated(route: Route, version: VersionId) -> bool:
+    """Tell whether an alias leads to older versions of the same model only: nobody moved it elsewhere."""
+    versions = {share.version for share in route.shares}
+    return version not in versions and {_name_of(one) for one in versions} == {_name_of(version)}
 
 
 def _route(alias: Alias, version: VersionId) -> Route:

@@ -1,0 +1,155 @@
+"""`penstock models …` and `penstock aliases …`: what may be served, and under which names."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from penstock.apps.cli import tables
+from penstock.apps.cli.operator import Operator
+from penstock.apps.cli.terminal import err, explained, out
+from penstock.apps.settings import load
+from penstock.apps.trouble import Trouble
+from penstock.domain.ids import ModelName
+from penstock.domain.money import MicroUsd, Price
+from penstock.domain.table import WEIGHT_TOTAL
+
+app = typer.Typer(no_args_is_help=True, help="Model versions: immutable, signed, named by their content.")
+aliases = typer.Typer(no_args_is_help=True, help="Aliases: the names callers put into `model`.")
+
+
+@app.command("list")
+def list_models() -> None:
+    """List the registered versions, oldest first."""
+    with explained():
+        rows = []
+        for version in Operator(load()).get("/models")["models"]:
+            manifest = version["manifest"]
+            size = sum(file["size_bytes"] for file in manifest["files"]) / 1e6
+            rows.append(
+                (
+                    version["id"],
+                    manifest["task"],
+                    manifest["engine"]["max_model_len"],
+                    f"{size:.0f}",
+                    manifest["provenance"]["licence"],
+                    tables.when(version["created_at"]),
+                )
+            )
+        tables.show("Versions", ("version", "task", "context", "MB", "licence", "registered"), rows)
+
+
+@app.command("show")
+def show_model(version: Annotated[str, typer.Argument(help="A version as name@digest.")]) -> None:
+    """Show a version's manifest: files and digests, engine settings, price, licence, golden prompts."""
+    with explained():
+        out.print_json(data=Operator(load()).get(f"/models/{version}"))
+
+
+@app.command("prepare")
+def prepare_models() -> None:
+    """Fetch, convert and sign the demo models, without starting anything; quick where that is done already."""
+    import asyncio
+
+    from penstock.apps.models.demo import ensure_demo
+
+    with explained():
+        for alias, packed in asyncio.run(ensure_demo(load(), _tell)).items():
+            out.print(f"{alias}  {packed.id}", highlight=False)
+
+
+@app.command("push")
+def push_model(
+    source: Annotated[Path, typer.Argument(help="A folder in Hugging Face layout, a GGUF file, or a wheel with one.")],
+    name: Annotated[str, typer.Option(help="The model's name.")],
+    price: Annotated[
+        str, typer.Option(help="Dollars per million tokens: PROMPT/CACHED/OUTPUT, for example 0.10/0.05/0.40.")
+    ],
+    licence: Annotated[str, typer.Option(help="The licence of the weights, for example Apache-2.0.")],
+    origin: Annotated[str, typer.Option(help="Where the weights came from; the source's name where silent.")] = "",
+    workers: Annotated[int, typer.Option(min=0, help="Workers to start of it.")] = 0,
+) -> None:
+    """Sign a model and register it as an immutable version.
+
+    For example:
+
+    * `penstock models push ./my-model --name my-model --price 0.10/0.05/0.40 --licence Apache-2.0 --workers 1`
+
+    * `penstock aliases set my-model my-model@0123456789ab`
+    """
+    import asyncio
+
+    from penstock.apps.models.packing import Choices
+    from penstock.apps.models.push import push, register
+
+    with explained():
+        settings = load()
+        operator = Operator(settings)
+        choices = Choices(name=ModelName(name), price=_price(price), licence=licence, origin=origin or source.name)
+        packed = asyncio.run(push(settings, source, choices, _tell))
+        register(packed, operator.post)
+        if workers:
+            operator.put(f"/deployments/{packed.id}", {"replicas": workers})
+        out.print(packed.id, highlight=False)
+
+
+def _tell(text: str) -> None:
+    err.print(text, style="dim", highlight=False, markup=False)
+
+
+def _price(text: str) -> Price:
+    try:
+        prompt, cached, output = (round(float(part) * 1e6) for part in text.split("/"))
+    except ValueError as error:
+        raise Trouble(
+            f"{text!r} is no price.", do="Write dollars per million tokens as PROMPT/CACHED/OUTPUT: 0.10/0.05/0.40."
+        ) from error
+    return Price(prompt_per_mtok=MicroUsd(prompt), cached_per_mtok=MicroUsd(cached), output_per_mtok=MicroUsd(output))
+
+
+@aliases.command("set")
+def set_alias(
+    alias: Annotated[str, typer.Argument(help="The name that callers use.")],
+    shares: Annotated[list[str], typer.Argument(help="VERSION, or several as VERSION=PERCENT that add up to 100.")],
+) -> None:
+    """Point an alias at a version, or share it among several.
+
+    For example:
+
+    * `penstock aliases set chat smollm2-135m-instruct@0123456789ab`
+
+    * `penstock aliases set chat old@0123456789ab=90 new@ba9876543210=10`
+    """
+    with explained():
+        Operator(load()).put(f"/aliases/{alias}", {"shares": [_share(text) for text in shares]})
+        out.print(f"{alias} → {', '.join(shares)}", highlight=False)
+
+
+@aliases.command("remove")
+def remove_alias(alias: Annotated[str, typer.Argument(help="The name to take away.")]) -> None:
+    """Take an alias away; requests that name it are refused from then on."""
+    with explained():
+        Operator(load()).delete(f"/aliases/{alias}")
+        out.print(f"{alias} is gone.")
+
+
+@aliases.command("list")
+def list_aliases() -> None:
+    """List the aliases and where they lead."""
+    with explained():
+        rows = [
+            (route["alias"], ", ".join(f"{share['version']} {share['weight'] / 100:g} %" for share in route["shares"]))
+            for route in Operator(load()).get("/aliases")["aliases"]
+        ]
+        tables.show("Aliases", ("alias", "versions"), rows)
+
+
+def _share(text: str) -> dict[str, object]:
+    version, _, percent = text.partition("=")
+    try:
+        weight = round(float(percent or 100) / 100 * WEIGHT_TOTAL)
+    except ValueError as error:
+        raise Trouble(
+            f"{percent!r} is no percentage.", do="Write VERSION=PERCENT, for example a@0123456789ab=90."
+        ) from error
+    return {"version": version, "weight": weight}

@@ -1,0 +1,85 @@
+"""`penstock status`, `config` and `version`: what runs, with which settings, of which kind."""
+
+from typing import Any
+
+import psutil
+
+from penstock.apps.cli import tables
+from penstock.apps.cli.operator import Operator
+from penstock.apps.cli.terminal import explained, out
+from penstock.apps.settings import Settings, load
+
+
+def status() -> None:
+    """Show what runs: processes, workers with their phases and load, versions, aliases, the routing table.
+
+    For example: `penstock status`, or `watch -n1 penstock status` while workers start.
+    """
+    with explained():
+        settings = load()
+        operator = Operator(settings)
+        _processes(settings)
+        found = operator.get("/status")
+        _workers(found["workers"])
+        _versions(found)
+        out.print(f"routing table {found['table']['number']} of {tables.when(found['table']['made_at'])}")
+
+
+def config() -> None:
+    """Print all settings as YAML; the output may stand as `settings.yaml` in the home."""
+    from penstock.apps.settings import as_yaml
+
+    with explained():
+        out.print(as_yaml(load()), end="", markup=False, highlight=False, soft_wrap=True)
+
+
+def version() -> None:
+    """Print the version of this program."""
+    from penstock import __version__
+
+    out.print(f"penstock {__version__}", highlight=False)
+
+
+def _processes(settings: Settings) -> None:
+    from penstock.apps.up import state
+
+    found = state.read(settings.paths.run)
+    named = {"supervisor": found.pid, **found.processes} if found else {}
+    rows = [(name, pid, *_usage(pid)) for name, pid in named.items() if pid]
+    tables.show(f"Processes of {settings.paths.root}", ("process", "pid", "memory MB", "CPU s"), rows)
+
+
+def _usage(pid: int) -> tuple[str, str]:
+    try:
+        process = psutil.Process(pid)
+        times = process.cpu_times()
+        return f"{process.memory_info().rss / 1e6:.0f}", f"{times.user + times.system:.1f}"
+    except psutil.Error:
+        return "gone", ""
+
+
+def _workers(workers: list[dict[str, Any]]) -> None:
+    rows = [
+        (
+            worker["worker"],
+            worker["state"],
+            " ".join(f"{timing['phase']} {timing['seconds']:.1f}" for timing in worker["phases"]),
+            f"{worker['load']['running']}+{worker['load']['waiting']}",
+            f"{worker['load']['kv_used_ratio']:.0%}",
+            worker["restarts"],
+            worker["detail"],
+        )
+        for worker in workers
+    ]
+    tables.show("Workers", ("worker", "state", "phases s", "running+waiting", "KV", "restarts", "detail"), rows)
+
+
+def _versions(found: dict[str, Any]) -> None:
+    aliases: dict[str, list[str]] = {}
+    for route in found["routes"]:
+        for share in route["shares"]:
+            aliases.setdefault(share["version"], []).append(f"{route['alias']} {share['weight'] / 100:.0f} %")
+    rows = [
+        (one["version"], one["replicas"], ", ".join(aliases.get(one["version"], []))) for one in found["deployments"]
+    ]
+    tables.show("Deployments", ("version", "workers wanted", "aliases"), rows)

@@ -1,0 +1,79 @@
+"""Platforms to be hurt, and the table of what was observed."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.support.faults import FaultTable
+from tests.support.fleet import Fleet
+from tests.support.platform import Platform
+
+HERE = Path(__file__).parent
+REPORT = HERE.parents[2] / "build/faults.md"
+LAST = "test_privacy.py"
+QUICK = {
+    "header_timeout_s": "2",
+    "body_timeout_s": "3",
+    "stream_stall_s": "4",
+    "probe_every_s": "1",
+    "probe_timeout_s": "6",
+    "lease_s": "3",
+}
+"""Settings that let a fault be noticed in seconds, also on two slow cores."""
+
+_table = FaultTable()
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Let what reads all logs come last among the tests here."""
+    ours = [i for i, item in enumerate(items) if HERE in item.path.parents]
+    ordered = sorted((items[i] for i in ours), key=lambda item: item.path.name == LAST)
+    for i, item in zip(ours, ordered, strict=True):
+        items[i] = item
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Print the table, and keep it for the release note."""
+    if not _table.rows:
+        return
+    REPORT.parent.mkdir(exist_ok=True)
+    REPORT.write_text(_table.markdown())
+    terminalreporter.section("faults and their observed effect")
+    terminalreporter.write(_table.markdown())
+
+
+@pytest.fixture(scope="session")
+def faults() -> FaultTable:
+    """Return the table of observations."""
+    return _table
+
+
+@pytest.fixture
+def solo(platform: Platform) -> Iterator[Fleet]:
+    """Yield the session's platform with idle engines; it has one worker per model."""
+    fleet = Fleet(platform=platform)
+    fleet.until_idle()
+    yield fleet
+    fleet.until_idle()
+
+
+@pytest.fixture(scope="session")
+def _pair(tmp_path_factory: pytest.TempPathFactory, shared_settings: dict[str, str]) -> Iterator[Platform]:
+    settings = {**shared_settings, **QUICK}
+    with Platform(home=tmp_path_factory.mktemp("pair"), models="smollm2", workers=2, settings=settings) as running:
+        yield running
+
+
+@pytest.fixture
+def pair(_pair: Platform) -> Fleet:
+    """Return a platform with two idle SmolLM2 workers, mended where the test before left it broken."""
+    fleet = Fleet(platform=_pair)
+    try:
+        fleet.until_ready(2)
+        fleet.until_idle()
+    except (AssertionError, OSError):
+        _pair.kill_all()
+        _pair.start()
+        fleet.until_ready(2)
+    return fleet

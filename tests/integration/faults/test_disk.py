@@ -1,0 +1,101 @@
+"""A full disk: starts say so in words, a running platform serves on, and with room again everything works again."""
+
+import os
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from tests.support.asks import CHAT, chat
+from tests.support.faults import FaultTable
+from tests.support.platform import Platform, until
+
+pytestmark = [pytest.mark.integration, pytest.mark.timeout(300)]
+
+Mount = Callable[[Path, str], None]
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Mount]:
+    """Return what mounts a small file system; skip where that is not allowed."""
+    mounted: list[Path] = []
+
+    def mount(folder: Path, size: str) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        done = subprocess.run(
+            ["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", str(folder)], capture_output=True, check=False
+        )
+        if done.returncode:
+            pytest.skip("mounting a small file system is not allowed here")
+        mounted.append(folder)
+
+    yield mount
+    for folder in reversed(mounted):
+        subprocess.run(["umount", "-l", str(folder)], check=True)
+
+
+def fill(folder: Path) -> Path:
+    """Leave no byte free."""
+    ballast = folder / "ballast"
+    with ballast.open("wb") as file, suppress(OSError):
+        while True:
+            file.write(b"\0" * 65536)
+            file.flush()
+    with ballast.open("ab", buffering=0) as file, suppress(OSError):
+        while file.write(b"\0"):
+            pass
+    assert os.statvfs(folder).f_bavail == 0
+    return ballast
+
+
+@pytest.mark.parametrize("size", ["64k", "4m", "60m"])
+def test_a_start_without_room_says_so(tmp_path: Path, small_disk: Mount, size: str, faults: FaultTable) -> None:
+    """`penstock up` on a disk that is too small ends with a sentence about it, and leaves no process behind."""
+    home = tmp_path / "home"
+    small_disk(home, size)
+    platform = Platform(home=home, models="smollm2")
+    if size == "64k":
+        fill(home)
+    began = time.monotonic()
+    done = platform.run("up", "--no-question", check=False, within_s=120)
+    told = done.stdout + done.stderr
+    assert done.returncode == 1, told
+    assert "space" in told.lower() or "room" in told.lower(), told
+    assert "Traceback" not in told
+    assert platform.survivors() == []
+    faults.add(f"`penstock up` with a disk of {size}", "ends with a sentence that says so", time.monotonic() - began)
+
+
+def test_a_full_disk_under_a_running_platform(
+    start_platform: Callable[..., Platform], tmp_path: Path, small_disk: Mount, faults: FaultTable
+) -> None:
+    """With no byte left serving goes on, writes are refused in words, and with room again everything works."""
+    small_disk(tmp_path / "own", "900m")
+    platform = start_platform("own")
+    ballast = fill(platform.home)
+    began = time.monotonic()
+    with platform.http() as http:
+        for _ in range(30):
+            answer = http.post(CHAT, json=chat("Hi"))
+            assert answer.status_code == 200, answer.text
+        done = platform.run("tenants", "create", "late", check=False)
+        assert "Traceback" not in done.stdout + done.stderr
+        until("the lease time is over", lambda: time.monotonic() > began + 6, within_s=10)
+        assert http.post(CHAT, json=chat("Hi")).status_code == 200
+    served_s = time.monotonic() - began
+    ballast.unlink()
+
+    def is_writable() -> bool:
+        return platform.run("keys", "create", "demo", check=False).returncode == 0
+
+    until("operators can write again", is_writable, within_s=60, every_s=0.5)
+    with platform.http() as http:
+        assert http.post(CHAT, json=chat("Hi")).status_code == 200
+    assert platform.stop() == 0
+    platform.start()
+    with platform.http() as http:
+        assert http.post(CHAT, json=chat("Hi")).status_code == 200
+    faults.add("disk full under a running platform", "served on; with room again writes and restarts work", served_s)

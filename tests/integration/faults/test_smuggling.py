@@ -1,0 +1,188 @@
+"""What a client claims about itself has no effect: identity, class and cache come from the credential alone."""
+
+import re
+import uuid
+from collections.abc import Mapping
+
+import httpx
+import pytest
+
+from penstock.telemetry import names
+from tests.support.faults import CANARY, FaultTable
+from tests.support.fleet import Fleet
+from tests.support.platform import Platform, until
+from tests.support.wire import Wire
+
+pytestmark = [pytest.mark.integration, pytest.mark.timeout(240)]
+
+CHAT = "/v1/chat/completions"
+
+
+def chat(text: str, **fields: object) -> dict[str, object]:
+    turn = {"role": "user", "content": f"{CANARY} {text}"}
+    return {"model": "smollm2", "messages": [turn], "max_tokens": 2, "temperature": 0, **fields}
+
+
+def new_key(platform: Platform, tenant: str) -> str:
+    platform.run("tenants", "create", tenant, check=False)
+    found = re.search(r"psk_\w+", platform.run("keys", "create", tenant).stdout)
+    assert found is not None
+    key = found.group()
+    with platform.http(key) as http:
+        until("the new key works", lambda: http.get("/v1/models").status_code == 200, within_s=10)
+    return key
+
+
+@pytest.fixture(scope="module")
+def other_key(platform: Platform) -> str:
+    """Return a key of a tenant besides the demo tenant."""
+    return new_key(platform, "rival")
+
+
+def cached_tokens(platform: Platform, key: str, text: str, **fields: object) -> int:
+    with platform.http(key) as http:
+        answer = http.post(CHAT, json=chat(text, **fields))
+    assert answer.status_code == 200, answer.text
+    return int((answer.json()["usage"].get("prompt_tokens_details") or {}).get("cached_tokens") or 0)
+
+
+def test_prefix_caches_of_tenants_stay_apart(solo: Fleet, other_key: str, faults: FaultTable) -> None:
+    """A tenant finds its own prefix whatever ``cache_salt`` it sends, and never another tenant's."""
+    platform = solo.platform
+    text = f"{uuid.uuid4()} " + "the same long beginning " * 40
+    assert cached_tokens(platform, platform.demo_key, text, cache_salt="shared") == 0
+    assert cached_tokens(platform, platform.demo_key, text, cache_salt="shared") > 100
+    assert cached_tokens(platform, platform.demo_key, text, cache_salt="another") > 100
+    assert cached_tokens(platform, other_key, text, cache_salt="shared") == 0
+    assert cached_tokens(platform, other_key, text) > 100
+    faults.add("two tenants send one prompt with one `cache_salt`", "no token found in the other's prefix cache")
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"cache_salt": 7},
+        {"cache_salt": ""},
+        {"priority": "first"},
+        {"priority": -100},
+        {"service_tier": 3},
+        {"request_id": {"evil": 1}},
+        {"kv_transfer_params": "x"},
+        {"vllm_xargs": 1},
+    ],
+    ids=str,
+)
+def test_a_smuggled_field_is_dropped(solo: Fleet, fields: Mapping[str, object]) -> None:
+    """A field that claims class or cache is dropped: with the wrong type it would be an error if it were passed on."""
+    with solo.platform.http() as http:
+        answer = http.post(CHAT, json=chat("Hi", **fields))
+    assert answer.status_code == 200, answer.text
+
+
+SMUGGLED = {
+    "x-penstock-ticket": "AAAA",
+    "x-penstock-tenant": "rival",
+    "x-penstock-priority": "interactive",
+    "x-tenant-id": "rival",
+    "x-forwarded-user": "rival",
+    "x-penstock-worker": "w-0",
+    "x-penstock-load": "0,0,0,0",
+    "x-penstock-refused": "draining",
+    "x-gateway-inference-fairness-id": "rival",
+    "priority": "u=0",
+}
+
+
+def test_smuggled_headers_change_nobodys_identity(solo: Fleet) -> None:
+    """Headers that claim to be somebody else leave the request with the tenant of its key."""
+    demo = solo.counted(names.REQUESTS, tenant="demo", outcome="ok")
+    rival = solo.counted(names.REQUESTS, tenant="rival")
+    with solo.platform.http() as http:
+        answer = http.post(CHAT, json=chat("Hi", user="rival"), headers=SMUGGLED)
+    assert answer.status_code == 200, answer.text
+    assert answer.headers["x-penstock-worker"] != "w-0"
+    until("the request is counted", lambda: solo.counted(names.REQUESTS, tenant="demo", outcome="ok") == demo + 1)
+    assert solo.counted(names.REQUESTS, tenant="rival") == rival
+
+
+def test_a_callers_request_id_is_made_unique(solo: Fleet) -> None:
+    """Two requests with the same ``x-request-id`` keep ids of their own, so neither can end the other."""
+    with solo.platform.http() as http:
+        ids = [http.post(CHAT, json=chat("Hi"), headers={"x-request-id": "mine"}).headers["x-request-id"] for _ in "ab"]
+    assert len(set(ids)) == 2
+    assert all(given.startswith("mine-") for given in ids)
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "status"),
+    [
+        ("authorization", "authorization", {400, 401}),
+        ("content-length", "content-length", {400}),
+        ("host", "host", {200, 400}),
+    ],
+)
+def test_duplicate_headers(solo: Fleet, first: str, second: str, status: set[int]) -> None:
+    """A header that decides something and stands there twice with different values lets nobody in by mistake."""
+    body = b'{"model":"smollm2","messages":[{"role":"user","content":"Hi"}],"max_tokens":1}'
+    values = {
+        "authorization": (f"Bearer {solo.platform.demo_key}", "Bearer psk_nobody"),
+        "content-length": (str(len(body)), "3"),
+        "host": (solo.platform.url.removeprefix("http://"), "elsewhere"),
+    }
+    with Wire(solo.platform.url, timeout_s=10) as wire:
+        lines = [b"POST /v1/chat/completions HTTP/1.1"]
+        needed = {
+            "authorization": values["authorization"][0],
+            "content-length": str(len(body)),
+            "host": values["host"][0],
+        }
+        lines += [f"{k}: {v}".encode() for k, v in needed.items()]
+        lines.append(f"{second}: {values[first][1]}".encode())
+        wire.send(b"\r\n".join([*lines, b"", b""]) + body)
+        told = wire.whole()
+    assert told.status in status, told.body
+    assert told.headers["x-request-id"]
+
+
+def test_two_lengths_of_one_body_are_no_request(solo: Fleet) -> None:
+    """Content-Length beside chunked framing, the root of request smuggling, is refused and the connection closed."""
+    smuggled = b"0\r\n\r\nGET /v1/models HTTP/1.1\r\nhost: x\r\n\r\n"
+    with Wire(solo.platform.url, timeout_s=10) as wire:
+        headers = {"transfer-encoding": "chunked", "content-length": str(len(smuggled))}
+        wire.send(wire.head("POST", CHAT, {"authorization": f"Bearer {solo.platform.demo_key}", **headers}) + smuggled)
+        told = wire.whole()
+        assert told.status == 400, told.body
+        assert wire.is_cut(within_s=5)
+
+
+@pytest.mark.parametrize("ticket", ["", "AAAA", "x" * 4000], ids=["none", "forged", "long"])
+def test_the_gate_lets_nobody_round_the_edge(solo: Fleet, ticket: str) -> None:
+    """A worker's own address answers 401 to whoever comes without the gateway's signature."""
+    for gate in solo.gates():
+        with Wire(gate.url) as wire:
+            wire.post(CHAT, chat("Hi"), headers={"x-penstock-ticket": ticket} if ticket else {})
+            told = wire.whole()
+        assert told.status == 401
+        assert told.headers["x-penstock-refused"] == "ticket"
+        with Wire(gate.url) as wire:
+            wire.post("/penstock/drain", {})
+            assert wire.whole().status == 401
+
+
+def until_refused(http: httpx.Client) -> None:
+    until("the key is refused", lambda: http.get("/v1/models").status_code == 401, within_s=10)
+
+
+def test_keys_that_ended_let_nobody_in(solo: Fleet, faults: FaultTable) -> None:
+    """A revoked key is refused within seconds, and so is one that has expired, each with 401 and its code."""
+    platform = solo.platform
+    revoked, expiring = new_key(platform, "rival"), new_key(platform, "rival")
+    platform.run("keys", "revoke", revoked.split("_")[1])
+    platform.run("keys", "rotate", expiring.split("_")[1], "--overlap", "1")
+    for key in (revoked, expiring):
+        with platform.http(key) as http:
+            until_refused(http)
+            answer = http.post(CHAT, json=chat("Hi"))
+        assert answer.status_code == 401
+        assert answer.json()["error"]["code"] == "invalid_api_key"
+    faults.add("missing, forged, revoked or expired key", "401 `invalid_api_key` before the body is read")
