@@ -1,0 +1,133 @@
+"""A running platform's workers and numbers, read where the truth is: at each gate, engine and gateway."""
+
+import json
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+import httpx
+from prometheus_client.parser import text_string_to_metric_families
+
+from penstock.domain.outcome import Stage
+from penstock.telemetry.names import GATE_SECONDS, Kind, Label, Metric
+from tests.support.platform import Platform, until
+
+QUIET_S = 5.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Gate:
+    """One worker: its id, its gate's address, its processes."""
+
+    worker: str
+    version: str
+    url: str
+    agent_pid: int
+    engine_pid: int
+
+    def serves(self, name: str) -> bool:
+        """Tell whether this worker's version is of that model."""
+        return self.version.startswith(name)
+
+    def load(self) -> dict[str, float]:
+        """What it is busy with; nothing where it does not answer."""
+        with suppress(httpx.HTTPError):
+            found: dict[str, float] = httpx.get(f"{self.url}/penstock/load", timeout=QUIET_S, trust_env=False).json()
+            return found
+        return {}
+
+    def number(self, metric: Metric, **labels: str) -> float:
+        """Return a metric that the gate counts."""
+        return reading(f"{self.url}/penstock/metrics", sample_name(metric), labels)
+
+    def answered(self) -> float:
+        """Return how many requests of callers got a first byte from the engine."""
+        return reading(f"{self.url}/penstock/metrics", f"{GATE_SECONDS.name}_count", {Label.STAGE: Stage.PREFILL})
+
+    def engine(self, name: str) -> float:
+        """Return one of the engine's own numbers."""
+        return reading(f"{self.url}/metrics", name, {})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Fleet:
+    """The workers of a platform."""
+
+    platform: Platform
+
+    def gates(self) -> list[Gate]:
+        """Return the workers that have an engine now."""
+        return sorted(self._gates(), key=lambda gate: gate.worker)
+
+    def _gates(self) -> Iterator[Gate]:
+        for path in (self.platform.home / "run/workers").glob("*.json"):
+            record = _read(path)
+            if record.get("url"):
+                yield Gate(
+                    worker=str(record.get("worker") or path.stem),
+                    version=str(record.get("version") or ""),
+                    url=str(record["url"]),
+                    agent_pid=int(record.get("pid") or 0),
+                    engine_pid=int(record.get("engine_pid") or 0),
+                )
+
+    def running(self) -> int:
+        """Return how many requests all engines hold."""
+        return sum(int(load.get("running", 0) + load.get("waiting", 0)) for load in self._loads())
+
+    def busy(self) -> list[Gate]:
+        """Return the workers that hold a request."""
+        return [gate for gate in self.gates() if sum(gate.load().get(k, 0) for k in ("running", "waiting"))]
+
+    def _loads(self) -> list[dict[str, float]]:
+        return [gate.load() for gate in self.gates()]
+
+    def ready(self) -> list[str]:
+        """Return the ids of the workers that the gateways may send to."""
+        return sorted(worker["id"] for worker in self.workers() if worker["state"] == "ready")
+
+    def workers(self) -> list[dict[str, Any]]:
+        """Return the workers as the gateways' last table has them."""
+        table = _read(self.platform.home / "run/gateway/table.json")
+        return [worker for version in table.get("versions", []) for worker in version.get("workers", [])]
+
+    def until_ready(self, count: int, *, within_s: float = 90.0) -> None:
+        """Wait until so many workers serve and answer at their gates."""
+
+        def is_ready() -> bool:
+            answering = sum(1 for gate in self.gates() if "running" in gate.load())
+            return len(self.ready()) == count == answering
+
+        until(f"{count} workers are ready", is_ready, within_s=within_s, every_s=0.1)
+
+    def until_idle(self, *, within_s: float = 30.0) -> None:
+        """Wait until no engine holds a request."""
+        until("no engine holds a request", lambda: self.running() == 0, within_s=within_s, every_s=0.02)
+
+    def counted(self, metric: Metric, **labels: str) -> float:
+        """Return a metric of the gateway, summed over the labels that are not named."""
+        return reading(f"{self.platform.url}/metrics", sample_name(metric), labels)
+
+
+def sample_name(metric: Metric) -> str:
+    """Return the metric's name in the text format."""
+    return f"{metric.name}_total" if metric.kind is Kind.COUNTER else metric.name
+
+
+def reading(url: str, name: str, labels: dict[str, str]) -> float:
+    """Return the sum of a metric's samples that have these labels; 0 where there is none."""
+    text = httpx.get(url, timeout=QUIET_S, trust_env=False).text
+    return sum(
+        sample.value
+        for family in text_string_to_metric_families(text)
+        for sample in family.samples
+        if sample.name == name and labels.items() <= sample.labels.items()
+    )
+
+
+def _read(path: Any) -> dict[str, Any]:  # noqa: ANN401  a path
+    with suppress(OSError, ValueError):
+        found: dict[str, Any] = json.loads(path.read_text())
+        return found
+    return {}
