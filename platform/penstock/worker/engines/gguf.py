@@ -6,6 +6,7 @@ Quantised weights are expanded to bfloat16: the engine's kernels for the CPU wan
 bytes must not depend on who serves it. The same file and the same libraries give the same bytes.
 """
 
+import json
 import sys
 from pathlib import Path
 
@@ -18,7 +19,7 @@ def main(source: Path, folder: Path) -> None:
 
     torch.manual_seed(0)
     torch.set_num_threads(min(4, torch.get_num_threads()))
-    where = {"pretrained_model_name_or_path": str(source.parent), "gguf_file": source.name}
+    where = {"pretrained_model_name_or_path": str(source.parent), "gguf_file": source.name, "local_files_only": True}
     _say("tokenizer")
     tokenizer = transformers.AutoTokenizer.from_pretrained(**where)
     _say("weights")
@@ -29,6 +30,15 @@ def main(source: Path, folder: Path) -> None:
     folder.mkdir(parents=True)
     tokenizer.save_pretrained(folder)
     model.save_pretrained(folder)
+    _forget_how_it_was_loaded(folder / "tokenizer_config.json")
+
+
+def _forget_how_it_was_loaded(path: Path) -> None:
+    """Take out what depends on this run rather than on the model: it would change the version's digest."""
+    settings = json.loads(path.read_text())
+    for name in ("is_local", "local_files_only", "name_or_path"):
+        settings.pop(name, None)
+    path.write_text(json.dumps(settings, indent=2, sort_keys=True, ensure_ascii=False) + "\n")
 
 
 def _say(step: str) -> None:

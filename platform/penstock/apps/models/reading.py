@@ -1,0 +1,89 @@
+"""What a folder in Hugging Face layout says about its model: task, template, special tokens, sampling, context."""
+
+import json
+from pathlib import Path
+
+from penstock.domain.errors import ArtifactRefused
+from penstock.domain.model import SamplingDefaults, Task
+
+DEFAULT_CONTEXT_TOKENS = 2048
+_GENERATES = ("ForCausalLM", "ForConditionalGeneration", "LMHeadModel")
+_EMBEDS = ("BertModel", "RobertaModel", "XLMRobertaModel", "ModernBertModel", "NomicBertModel", "MPNetModel")
+
+
+def read_json(folder: Path, name: str) -> dict[str, object]:
+    """Return a settings file's object; empty where there is no such file."""
+    path = folder / name
+    if not path.is_file():
+        return {}
+    try:
+        found = json.loads(path.read_bytes())
+    except (ValueError, RecursionError) as error:
+        raise ArtifactRefused(f"{name} is not valid JSON") from error
+    if not isinstance(found, dict):
+        raise ArtifactRefused(f"{name} is not a JSON object")
+    return found
+
+
+def task_of(folder: Path) -> Task:
+    """Return what the model is for, or raise ``ArtifactRefused`` where its settings don't tell."""
+    if (folder / "modules.json").is_file():
+        return Task.EMBED
+    named = read_json(folder, "config.json").get("architectures")
+    architectures = [str(name) for name in named] if isinstance(named, list) else []
+    if any(name.endswith(_GENERATES) for name in architectures):
+        return Task.GENERATE
+    if any(name in _EMBEDS for name in architectures):
+        return Task.EMBED
+    raise ArtifactRefused(f"config.json names {architectures or 'no architecture'}: say the task, generate or embed")
+
+
+def chat_template_of(folder: Path) -> str:
+    """Return the Jinja source of the chat template; empty where there is none."""
+    path = folder / "chat_template.jinja"
+    if path.is_file():
+        return path.read_text()
+    match read_json(folder, "tokenizer_config.json").get("chat_template"):
+        case str(template):
+            return template
+        case list(named):
+            found = {str(one.get("name")): str(one.get("template")) for one in named if isinstance(one, dict)}
+            return found.get("default", "")
+        case _:
+            return ""
+
+
+def special_tokens_of(folder: Path) -> tuple[tuple[str, str], ...]:
+    """Return names and texts of the tokens that a template may use, by name."""
+    settings = read_json(folder, "special_tokens_map.json") | read_json(folder, "tokenizer_config.json")
+    found: dict[str, str] = {}
+    for name, value in settings.items():
+        text = value.get("content") if isinstance(value, dict) else value
+        if name.endswith("_token") and isinstance(text, str):
+            found[name] = text
+    return tuple(sorted(found.items()))
+
+
+def sampling_of(folder: Path) -> SamplingDefaults:
+    """Return the sampling that the model's makers recommend."""
+    settings = read_json(folder, "generation_config.json")
+    top_k = _number(settings.get("top_k"))
+    return SamplingDefaults(
+        temperature=_number(settings.get("temperature")),
+        top_p=_number(settings.get("top_p")),
+        top_k=None if top_k is None else int(top_k),
+        repetition_penalty=_number(settings.get("repetition_penalty")),
+    )
+
+
+def context_of(folder: Path) -> int:
+    """Return how many tokens to serve at most: the model's own limit, and no more than the default."""
+    limits = [
+        read_json(folder, "sentence_bert_config.json").get("max_seq_length"),
+        read_json(folder, "config.json").get("max_position_embeddings"),
+    ]
+    return min([limit for limit in limits if isinstance(limit, int) and limit > 0] + [DEFAULT_CONTEXT_TOKENS])
+
+
+def _number(value: object) -> float | None:
+    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
