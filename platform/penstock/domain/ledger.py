@@ -5,7 +5,7 @@ The ledger is append-only and the truth: counters and budgets can be rebuilt fro
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from penstock.domain.ids import KeyId, RequestId, TenantId, VersionId
 from penstock.domain.money import MicroUsd, Price
@@ -77,6 +77,62 @@ def close(opening: Opening, outcome: Outcome, usage: Usage, *, gpu_s: float, now
         opened_at=opening.opened_at,
         closed_at=now,
     )
+
+
+class Cursor(NamedTuple):
+    """Where a page ended."""
+
+    closed_at: float
+    request: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Span:
+    """A half-open stretch of Unix seconds."""
+
+    begin: float
+    end: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Spent:
+    """What one key spent in a span."""
+
+    tenant: TenantId
+    key: KeyId
+    cost: MicroUsd
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UsageLine:
+    """A tenant's sums over one version and outcome."""
+
+    version: VersionId
+    outcome: Outcome
+    requests: int
+    prompt_tokens: int
+    cached_tokens: int
+    output_tokens: int
+    gpu_s: float
+    cost: MicroUsd
+
+
+class LedgerReader(Protocol):
+    """Reads the ledger: exports, invoices, reconciliation."""
+
+    async def page(
+        self, span: Span, *, tenant: TenantId | None = None, after: Cursor | None = None, limit: int = 1000
+    ) -> tuple[LedgerRow, ...]:
+        """Return rows in order of their end, at most ``limit``, after the cursor."""
+        ...
+
+    async def spent(self, span: Span) -> tuple[Spent, ...]:
+        """Return what each key spent in the span."""
+        ...
+
+    async def usage(self, tenant: TenantId, span: Span) -> tuple[UsageLine, ...]:
+        """Return a tenant's sums by version and outcome."""
+        ...
 
 
 class LedgerSink(Protocol):

@@ -1,0 +1,60 @@
+"""The usage ledger in this process. Fits `domain.ledger.LedgerSink` and `domain.ledger.LedgerReader`."""
+
+from collections import defaultdict
+from collections.abc import Sequence
+
+from penstock.domain.ids import KeyId, RequestId, TenantId, VersionId
+from penstock.domain.ledger import Cursor, LedgerRow, Span, Spent, UsageLine
+from penstock.domain.money import MicroUsd
+from penstock.domain.outcome import Outcome
+
+
+class MemoryLedger:
+    """Rows in a dict by request; each is written once."""
+
+    def __init__(self) -> None:
+        """Begin empty."""
+        self._rows: dict[RequestId, LedgerRow] = {}
+
+    async def append(self, rows: Sequence[LedgerRow]) -> None:
+        """Store each row once; a request that has a row keeps it."""
+        for row in rows:
+            self._rows.setdefault(row.request, row)
+
+    async def page(
+        self, span: Span, *, tenant: TenantId | None = None, after: Cursor | None = None, limit: int = 1000
+    ) -> tuple[LedgerRow, ...]:
+        """Return rows in order of their end, at most ``limit``, after the cursor."""
+        begin = after or Cursor(0.0, "")
+        rows = [r for r in self._in(span) if tenant in {None, r.tenant} and (r.closed_at, r.request) > begin]
+        return tuple(sorted(rows, key=lambda r: (r.closed_at, r.request))[:limit])
+
+    async def spent(self, span: Span) -> tuple[Spent, ...]:
+        """Return what each key spent in the span."""
+        sums: dict[tuple[TenantId, KeyId], int] = defaultdict(int)
+        for row in self._in(span):
+            sums[row.tenant, row.key] += row.cost
+        return tuple(Spent(tenant=tenant, key=key, cost=MicroUsd(cost)) for (tenant, key), cost in sorted(sums.items()))
+
+    async def usage(self, tenant: TenantId, span: Span) -> tuple[UsageLine, ...]:
+        """Return a tenant's sums by version and outcome."""
+        groups: dict[tuple[VersionId, Outcome], list[LedgerRow]] = defaultdict(list)
+        for row in self._in(span):
+            if row.tenant == tenant:
+                groups[row.version, row.outcome].append(row)
+        return tuple(
+            UsageLine(
+                version=version,
+                outcome=outcome,
+                requests=len(rows),
+                prompt_tokens=sum(r.prompt_tokens for r in rows),
+                cached_tokens=sum(r.cached_tokens for r in rows),
+                output_tokens=sum(r.output_tokens for r in rows),
+                gpu_s=sum(r.gpu_s for r in rows),
+                cost=MicroUsd(sum(r.cost for r in rows)),
+            )
+            for (version, outcome), rows in sorted(groups.items())
+        )
+
+    def _in(self, span: Span) -> list[LedgerRow]:
+        return [row for row in self._rows.values() if span.begin <= row.closed_at < span.end]

@@ -1,0 +1,49 @@
+"""The usage ledger in Postgres. Fits `domain.ledger.LedgerSink` and `domain.ledger.LedgerReader`."""
+
+from collections.abc import Sequence
+from dataclasses import asdict
+
+import msgspec
+
+from penstock.adapters.postgres.database import Database
+from penstock.adapters.postgres.queries import load
+from penstock.domain.ids import KeyId, TenantId
+from penstock.domain.ledger import Cursor, LedgerRow, Span, Spent, UsageLine
+from penstock.domain.money import MicroUsd
+
+_SQL = load("ledger")
+_COLUMNS = tuple(LedgerRow.__dataclass_fields__)
+
+
+class PostgresLedger:
+    """Appends and reads; nothing here changes a row."""
+
+    def __init__(self, database: Database) -> None:
+        """Take the pool."""
+        self._database = database
+
+    async def append(self, rows: Sequence[LedgerRow]) -> None:
+        """Store each row once, all in one statement; a request that has a row keeps it."""
+        if rows:
+            columns = [[asdict(row)[column] for row in rows] for column in _COLUMNS]
+            await self._database.rows(_SQL["append"], *columns)
+
+    async def page(
+        self, span: Span, *, tenant: TenantId | None = None, after: Cursor | None = None, limit: int = 1000
+    ) -> tuple[LedgerRow, ...]:
+        """Return rows in order of their end, at most ``limit``, after the cursor."""
+        at, request = after or Cursor(0.0, "")
+        rows = await self._database.rows(_SQL["page"], tenant, span.begin, span.end, at, request, limit)
+        return tuple(msgspec.convert(dict(row), LedgerRow) for row in rows)
+
+    async def spent(self, span: Span) -> tuple[Spent, ...]:
+        """Return what each key spent in the span: what counters are rebuilt from."""
+        rows = await self._database.rows(_SQL["spent"], span.begin, span.end)
+        return tuple(
+            Spent(tenant=TenantId(row["tenant"]), key=KeyId(row["key"]), cost=MicroUsd(row["cost"])) for row in rows
+        )
+
+    async def usage(self, tenant: TenantId, span: Span) -> tuple[UsageLine, ...]:
+        """Return a tenant's sums by version and outcome."""
+        rows = await self._database.rows(_SQL["usage"], tenant, span.begin, span.end)
+        return tuple(msgspec.convert(dict(row), UsageLine) for row in rows)

@@ -1,0 +1,96 @@
+"""What every ledger promises, held against memory and a real Postgres."""
+
+import asyncio
+from dataclasses import replace
+from typing import Protocol
+
+import pytest
+
+from penstock.adapters.memory.ledger import MemoryLedger
+from penstock.adapters.postgres.database import Database
+from penstock.adapters.postgres.ledger import PostgresLedger
+from penstock.domain.errors import Conflict
+from penstock.domain.ids import KeyId, RequestId, TenantId, VersionId
+from penstock.domain.ledger import Cursor, LedgerReader, LedgerRow, LedgerSink, Span
+from penstock.domain.money import MicroUsd
+from penstock.domain.outcome import Outcome
+from penstock.domain.tenant import Priority
+
+EVER = Span(begin=0.0, end=1e12)
+
+
+class Ledger(LedgerSink, LedgerReader, Protocol):
+    """Both halves."""
+
+
+@pytest.fixture(params=["memory", pytest.param("postgres", marks=pytest.mark.integration)])
+def ledger(request: pytest.FixtureRequest) -> Ledger:
+    """Return each implementation in turn, empty."""
+    if request.param == "memory":
+        return MemoryLedger()
+    return PostgresLedger(request.getfixturevalue("database"))
+
+
+def row(number: int, *, tenant: str = "t", key: str = "k", cost: int = 7, outcome: Outcome = Outcome.OK) -> LedgerRow:
+    return LedgerRow(
+        request=RequestId(f"r{number:04d}"),
+        tenant=TenantId(tenant),
+        key=KeyId(key),
+        version=VersionId("m@1"),
+        digest="d",
+        api="/v1/chat/completions",
+        priority=Priority.STANDARD,
+        outcome=outcome,
+        prompt_tokens=10,
+        cached_tokens=4,
+        output_tokens=5,
+        exact=True,
+        gpu_s=0.25,
+        cost=MicroUsd(cost),
+        opened_at=float(number),
+        closed_at=float(number) + 0.5,
+    )
+
+
+async def test_a_request_has_one_row_however_often_it_is_delivered(ledger: Ledger) -> None:
+    """The first row stays; doubled deliveries, also at the same time, add nothing."""
+    rows = [row(i) for i in range(20)]
+    await asyncio.gather(*(ledger.append(rows[i % 5 :]) for i in range(10)))
+    await ledger.append([replace(row(3), cost=MicroUsd(999))])
+    assert list(await ledger.page(EVER)) == rows
+
+
+async def test_pages_follow_one_another_without_gap_or_overlap(ledger: Ledger) -> None:
+    """An export reads everything once, page by page, in order of the requests' ends."""
+    rows = [row(i, tenant="ab"[i % 2]) for i in range(25)]
+    await ledger.append(list(reversed(rows)))
+    seen: list[LedgerRow] = []
+    cursor: Cursor | None = None
+    while page := await ledger.page(EVER, tenant=TenantId("a"), after=cursor, limit=4):
+        seen += page
+        cursor = Cursor(page[-1].closed_at, page[-1].request)
+    assert seen == rows[::2]
+
+
+async def test_spend_is_the_sum_of_the_rows(ledger: Ledger) -> None:
+    """Counters can be rebuilt: per key, over any span, to the micro-dollar."""
+    await ledger.append([row(i, key="xy"[i % 2], cost=i) for i in range(10)])
+    spent = {line.key: line.cost for line in await ledger.spent(Span(begin=2.0, end=8.0))}
+    assert spent == {"x": 2 + 4 + 6, "y": 3 + 5 + 7}
+
+
+async def test_usage_is_summed_by_version_and_outcome(ledger: Ledger) -> None:
+    """A tenant sees its own sums only."""
+    await ledger.append([row(1), row(2), row(3, outcome=Outcome.CANCELLED), row(4, tenant="other")])
+    lines = {line.outcome: line for line in await ledger.usage(TenantId("t"), EVER)}
+    assert (lines[Outcome.OK].requests, lines[Outcome.OK].cost, lines[Outcome.OK].prompt_tokens) == (2, 14, 20)
+    assert lines[Outcome.CANCELLED].requests == 1
+    assert len(lines) == 2
+
+
+@pytest.mark.parametrize("statement", ["update ledger set cost = 0", "delete from ledger", "truncate ledger"])
+async def test_the_database_itself_refuses_changes(database: Database, statement: str) -> None:
+    """Not even a hand on the database can quietly change what was written."""
+    await PostgresLedger(database).append([row(1)])
+    with pytest.raises(Conflict):
+        await database.rows(statement)
