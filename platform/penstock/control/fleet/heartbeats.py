@@ -47,6 +47,8 @@ class Heartbeats:
         self._memory = memory
         self._seen: dict[WorkerId, Seen] = {}
         self._unsaved: set[WorkerId] = set()
+        self.known: tuple[Seen, ...] = ()
+        """What ``seen`` returned last; for showing, not for deciding."""
         self.on_news: Callable[[], None] = lambda: None
         """Called when a worker appears or changes its state: the next tick should not wait."""
 
@@ -81,4 +83,5 @@ class Heartbeats:
         for worker, one in self._seen.items():
             if worker not in merged or merged[worker].at <= one.at:
                 merged[worker] = one
-        return tuple(one for _, one in sorted(merged.items()) if one.at >= oldest)
+        self.known = tuple(one for _, one in sorted(merged.items()) if one.at >= oldest)
+        return self.known

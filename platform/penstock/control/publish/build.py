@@ -1,7 +1,7 @@
 """The routing table out of the catalogue and the last heartbeats. Pure, and in a fixed order.
 
 Trade-off: a table per heartbeat would be freshest and would flood gateways; one per change of membership would leave
-them without load figures for workers that they don't send to. So who serves is told at once, load at most once a second.
+them without load figures for workers that they don't send to. So who serves is told at once, load once a second.
 """
 
 from collections.abc import Sequence

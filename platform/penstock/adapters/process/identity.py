@@ -1,0 +1,37 @@
+"""Which process an id means: the id together with its start time, since the kernel uses ids again."""
+
+import os
+import signal
+from contextlib import suppress
+from pathlib import Path
+
+_STARTED = 19
+"""Where the start time stands in ``/proc/<pid>/stat``, counted after the name (proc(5), field 22)."""
+
+
+def started(pid: int) -> str:
+    """Return when a living process started, as a text that no other process has; empty where it is gone or a zombie."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    except OSError:
+        return ""
+    return "" if fields[0] in "ZX" else f"{boot}/{fields[_STARTED]}"
+
+
+def send(pid: int, start: str, number: signal.Signals) -> None:
+    """Signal a process, and never another one that got its id."""
+    with suppress(ProcessLookupError):
+        fd = os.pidfd_open(pid)
+        try:
+            if started(pid) == start:
+                signal.pidfd_send_signal(fd, number)
+        finally:
+            os.close(fd)
+
+
+def kill_group(pid: int, start: str) -> None:
+    """Kill a session's leader and everything in its group."""
+    with suppress(ProcessLookupError):
+        if started(pid) == start:
+            os.killpg(pid, signal.SIGKILL)

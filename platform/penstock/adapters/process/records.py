@@ -1,0 +1,56 @@
+"""Process records on disk, so that a controller that starts again adopts the workers that still live."""
+
+import json
+import os
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from penstock.domain.ids import VersionId, WorkerId
+from penstock.telemetry.logs import logger
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Record:
+    """A worker's process. ``start`` is from `identity.started`; times are Unix seconds, ``draining_at`` 0 for not."""
+
+    worker: WorkerId
+    version: VersionId
+    pid: int
+    start: str
+    started_at: float
+    draining_at: float = 0.0
+
+
+class Records:
+    """One file per worker."""
+
+    def __init__(self, folder: Path) -> None:
+        """Take the folder (``$PENSTOCK_HOME/run/workers``)."""
+        self._folder = folder
+
+    def all(self) -> Iterator[Record]:
+        """Yield every record; a damaged one is removed."""
+        for path in sorted(self._folder.glob("*.json")):
+            try:
+                yield Record(**json.loads(path.read_text()))
+            except FileNotFoundError:
+                continue
+            except (ValueError, TypeError):
+                logger().warning("worker_record_damaged", path=path.name)
+                path.unlink(missing_ok=True)
+
+    def write(self, record: Record) -> None:
+        """Write a record, whole or not at all."""
+        self._folder.mkdir(parents=True, exist_ok=True)
+        path = self._path(record.worker)
+        draft = path.with_suffix(f".{os.getpid()}")
+        draft.write_text(json.dumps(asdict(record)))
+        draft.replace(path)
+
+    def remove(self, worker: WorkerId) -> None:
+        """Remove a record."""
+        self._path(worker).unlink(missing_ok=True)
+
+    def _path(self, worker: WorkerId) -> Path:
+        return self._folder / f"{worker}.json"

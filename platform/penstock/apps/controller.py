@@ -1,0 +1,164 @@
+"""The controller's composition root: real stores, the local fleet, the loop, the API."""
+
+import asyncio
+import contextlib
+import signal
+import socket
+import sys
+from collections.abc import Callable, Sequence
+from contextlib import AsyncExitStack, suppress
+from functools import partial
+from pathlib import Path
+
+import uvicorn
+
+from penstock.adapters.postgres.audit import PostgresAudit
+from penstock.adapters.postgres.database import Database
+from penstock.adapters.postgres.embedded import dsn_of
+from penstock.adapters.postgres.leadership import PostgresLeadership
+from penstock.adapters.postgres.leases import PostgresLeases
+from penstock.adapters.postgres.migrations import migrate
+from penstock.adapters.postgres.registry import PostgresRegistry
+from penstock.adapters.postgres.tables import PostgresTables
+from penstock.adapters.postgres.tenancy import PostgresTenancy
+from penstock.adapters.process.fleet import Ground, LocalFleet
+from penstock.apps.settings import Settings, environment
+from penstock.apps.trouble import Trouble
+from penstock.apps.up.home import write_private
+from penstock.apps.up.listening import url_of
+from penstock.control.api.app import make_app
+from penstock.control.api.deps import Control, Secrets
+from penstock.control.fleet.heartbeats import Heartbeats
+from penstock.control.fleet.orders import Orders
+from penstock.control.fleet.plan import FleetPolicy, plan
+from penstock.control.loop import Loop
+from penstock.control.publish.build import build
+from penstock.control.registry.registry import Registry
+from penstock.control.runtime import Pace, Parts, Runtime
+from penstock.domain.clock import SystemClock
+from penstock.domain.errors import StoreUnavailable
+from penstock.domain.ids import VersionId, WorkerId
+from penstock.domain.keys import Purpose, derive
+from penstock.telemetry import logs
+from penstock.telemetry.metrics import Metrics
+
+WorkerCommand = Callable[[WorkerId, VersionId], Sequence[str]]
+_BEYOND_GRACE_S = 10.0
+_RETRY_S = 1.0
+
+
+def worker_command(worker: WorkerId, version: VersionId) -> Sequence[str]:
+    """Return how a worker of this installation is started."""
+    return (sys.executable, "-m", "penstock.apps.cli", "worker", version, "--id", worker)
+
+
+def main(settings: Settings, command: WorkerCommand = worker_command) -> None:
+    """Run the controller until SIGTERM or SIGINT; workers go on without it."""
+    logs.configure("controller", level=settings.log_level)
+    asyncio.run(_main(settings, command))
+
+
+async def _main(settings: Settings, command: WorkerCommand) -> None:
+    secrets = _secrets(settings.paths.platform_key)
+    listener = socket.create_server((settings.host, settings.controller_port))
+    url = url_of(settings.host, listener.getsockname()[1])
+    dsn = settings.database_url or dsn_of(settings.paths.postgres)
+    async with AsyncExitStack() as stack:
+        database = await stack.enter_async_context(Database(dsn))
+        control, runtime = _compose(settings, database, dsn, secrets, _fleet(settings, command), url)
+        logs.logger().info("controller_listens", url=url)
+        await _serve(control, runtime, database, listener)
+
+
+def _compose(  # noqa: PLR0913  this is where everything meets
+    settings: Settings, database: Database, dsn: str, secrets: Secrets, fleet: LocalFleet, url: str
+) -> tuple[Control, Runtime]:
+    clock, metrics = SystemClock(), Metrics()
+    tables, registry = PostgresTables(database), PostgresRegistry(database)
+    heartbeats, orders = Heartbeats(PostgresLeases(database), clock), Orders(fleet)
+    policy = FleetPolicy(lease_s=settings.lease_s, silence_s=3 * settings.lease_s)
+    loop = Loop(
+        clock=clock,
+        registry=registry,
+        leases=heartbeats,
+        fleet=orders,
+        tables=tables,
+        plan=partial(plan, policy=policy),
+        build=partial(build, lease_s=settings.lease_s),
+    )
+    parts = Parts(
+        loop=loop,
+        leadership=PostgresLeadership(dsn),
+        heartbeats=heartbeats,
+        orders=orders,
+        metrics=metrics,
+        pace=Pace(tick_s=settings.tick_s),
+    )
+    runtime = Runtime(parts, on_lead=lambda: write_private(settings.paths.controller_address, url))
+    control = Control(
+        clock=clock,
+        registry=Registry(registry),
+        tenancy=PostgresTenancy(database),
+        tables=tables,
+        audit=PostgresAudit(database),
+        heartbeats=heartbeats,
+        orders=orders,
+        runtime=runtime,
+        metrics=metrics,
+        secrets=secrets,
+    )
+    return control, runtime
+
+
+def _fleet(settings: Settings, command: WorkerCommand) -> LocalFleet:
+    ground = Ground(
+        run=settings.paths.run,
+        logs=settings.paths.logs,
+        command=command,
+        environment=environment(settings),
+        grace_s=settings.drain_grace_s + _BEYOND_GRACE_S,
+    )
+    return LocalFleet(ground, SystemClock())
+
+
+def _secrets(platform_key: Path) -> Secrets:
+    try:
+        key = bytes.fromhex(platform_key.read_text().strip())
+    except (OSError, ValueError) as error:
+        raise Trouble(f"There is no platform key at {platform_key}.", do="Run `penstock up` once.") from error
+    return Secrets(pepper=derive(key, Purpose.PEPPER), worker_bearer=derive(key, Purpose.WORKER).hex())
+
+
+class _Server(uvicorn.Server):
+    """A server that leaves signals to us: its own way would end the process before the lock is given back."""
+
+    def capture_signals(self) -> contextlib.AbstractContextManager[None]:
+        return contextlib.nullcontext()
+
+
+async def _serve(control: Control, runtime: Runtime, database: Database, listener: socket.socket) -> None:
+    config = uvicorn.Config(
+        make_app(control), log_config=None, access_log=False, lifespan="off", timeout_graceful_shutdown=3
+    )
+    server = _Server(config)
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, setattr, server, "should_exit", True)  # noqa: FBT003
+    corridor = asyncio.create_task(_control(runtime, database))
+    try:
+        await server.serve(sockets=[listener])
+    finally:
+        corridor.cancel()
+        with suppress(asyncio.CancelledError):
+            await corridor
+
+
+async def _control(runtime: Runtime, database: Database) -> None:
+    """Bring the tables up to date as soon as the database is there, then run the corridor."""
+    while True:
+        try:
+            await migrate(database)
+            break
+        except StoreUnavailable as error:
+            logs.logger().warning("database_is_away", reason=error.message)
+            await asyncio.sleep(_RETRY_S)
+    await runtime.run()

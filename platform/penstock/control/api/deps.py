@@ -1,0 +1,74 @@
+"""What the operators' API works on, and who may call it."""
+
+import hmac
+from dataclasses import dataclass
+
+from fastapi import Request
+
+from penstock.control.api.ports import AuditLog, TableHistory, TenancyStore
+from penstock.control.fleet.heartbeats import Heartbeats
+from penstock.control.fleet.orders import Orders
+from penstock.control.registry.registry import Registry
+from penstock.control.runtime import Runtime
+from penstock.domain.audit import Act
+from penstock.domain.clock import Clock
+from penstock.domain.errors import Forbidden, Unauthenticated
+from penstock.domain.keys import hash_secret, key_id_of
+from penstock.domain.tenant import ApiKey, Role
+from penstock.telemetry.metrics import Metrics
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Secrets:
+    """What credentials are checked against; never shown."""
+
+    pepper: bytes
+    worker_bearer: str
+
+    def __repr__(self) -> str:
+        """Hide everything."""
+        return "Secrets(…)"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Control:
+    """The rooms behind the API."""
+
+    clock: Clock
+    registry: Registry
+    tenancy: TenancyStore
+    tables: TableHistory
+    audit: AuditLog
+    heartbeats: Heartbeats
+    orders: Orders
+    runtime: Runtime
+    metrics: Metrics
+    secrets: Secrets
+
+    def check_worker(self, request: Request) -> None:
+        """Raise ``Unauthenticated`` where the caller does not hold the workers' credential."""
+        if not hmac.compare_digest(_bearer(request).encode(), self.secrets.worker_bearer.encode()):
+            raise Unauthenticated("this address is for workers of this platform")
+
+    async def operator(self, request: Request) -> ApiKey:
+        """Return the admin key of the caller, or raise ``Unauthenticated`` or ``Forbidden``."""
+        credential = _bearer(request)
+        key_id = key_id_of(credential)
+        key = None if key_id is None else await self.tenancy.key(key_id)
+        if key is None or not hmac.compare_digest(key.secret_hash, hash_secret(credential, self.secrets.pepper)):
+            raise Unauthenticated
+        if not key.valid_at(self.clock.now()):
+            raise Unauthenticated("this API key was revoked or has expired")
+        if key.role is not Role.ADMIN:
+            raise Forbidden("this needs an admin key")
+        return key
+
+    async def act(self, request: Request, what: str, target: str = "", detail: str = "") -> Act:
+        """Return the act that the caller is about to do; raises like ``operator``."""
+        key = await self.operator(request)
+        return Act(who=key.id, what=what, target=target, at=self.clock.now(), detail=detail)
+
+
+def _bearer(request: Request) -> str:
+    scheme, _, credential = request.headers.get("authorization", "").partition(" ")
+    return credential.strip() if scheme.lower() == "bearer" else ""

@@ -1,0 +1,142 @@
+"""Operators: workers, the routing table, the audit log, this controller's state."""
+
+from collections import Counter
+from dataclasses import replace
+
+from fastapi import APIRouter, Request, Response
+
+from penstock.control.api.bodies import RollBack, Status, TableShown, WorkerShown
+from penstock.control.api.deps import Control
+from penstock.control.api.wire import answer, read
+from penstock.domain.errors import InvalidField
+from penstock.domain.fleet import Seen
+from penstock.domain.ids import WorkerId
+from penstock.domain.table import RoutingTable, validate
+
+_MAX_LISTED = 1000
+
+
+class FleetAndTable:
+    """What runs, and what the gateways are told."""
+
+    def __init__(self, control: Control) -> None:
+        """Take the rooms."""
+        self._control = control
+
+    def router(self) -> APIRouter:
+        """Return its routes."""
+        router = APIRouter(tags=["fleet"])
+        router.add_api_route("/workers", self.workers, methods=["GET"])
+        router.add_api_route("/workers/{worker}/restart", self.restart, methods=["POST"], status_code=202)
+        router.add_api_route("/table", self.table, methods=["GET"])
+        router.add_api_route("/table/history", self.history, methods=["GET"])
+        router.add_api_route("/table/rollback", self.roll_back, methods=["POST"])
+        router.add_api_route("/audit", self.audit, methods=["GET"])
+        router.add_api_route("/status", self.status, methods=["GET"])
+        return router
+
+    async def workers(self, request: Request) -> Response:
+        """List workers, silent and failed ones too."""
+        await self._control.operator(request)
+        return answer({"workers": [self._shown(one) for one in await self._control.heartbeats.seen()]})
+
+    async def restart(self, request: Request, worker: WorkerId) -> Response:
+        """Replace one worker: its successor is ready before it drains."""
+        act = await self._control.act(request, "worker.restart", worker)
+        version = next(
+            (one.report.version for one in await self._control.heartbeats.seen() if one.report.worker == worker), None
+        )
+        if version is None:
+            raise InvalidField(f"there is no worker {worker}", param="worker")
+        await self._control.registry.renew_worker(version, worker, act)
+        self._control.runtime.wake()
+        return answer({"worker": worker, "version": version}, 202)
+
+    async def table(self, request: Request) -> Response:
+        """Show the table in force."""
+        await self._control.operator(request)
+        return answer(await self._control.tables.latest())
+
+    async def history(self, request: Request, limit: int = 50) -> Response:
+        """List tables, newest first."""
+        await self._control.operator(request)
+        tables = await self._control.tables.history(_bounded(limit))
+        return answer({"tables": [_shown(table) for table in tables]})
+
+    async def roll_back(self, request: Request) -> Response:
+        """Publish an older table's routes and versions under a new number, with the workers that live now.
+
+        The aliases go back too, so that the next tick agrees with what was published.
+        """
+        act = await self._control.act(request, "table.rollback")
+        body = await read(request, RollBack)
+        old = await self._control.tables.numbered(body.number)
+        if old is None:
+            raise InvalidField(f"there is no table {body.number}", param="number")
+        latest = await self._control.tables.latest()
+        table = validate(_revived(old, latest, self._control.clock.now()))
+        await self._control.registry.restore_routes(old.routes, replace(act, target=str(old.number)))
+        await self._control.tables.publish(table)
+        self._control.runtime.wake()
+        return answer(_shown(table))
+
+    async def audit(self, request: Request, limit: int = 50) -> Response:
+        """List administrative acts, newest first."""
+        await self._control.operator(request)
+        return answer({"acts": await self._control.audit.newest(_bounded(limit))})
+
+    async def status(self, request: Request) -> Response:
+        """Show this controller at a glance."""
+        await self._control.operator(request)
+        runtime = self._control.runtime
+        latest = await self._control.tables.latest()
+        states = Counter(str(one.report.state) for one in await self._control.heartbeats.seen())
+        return answer(
+            Status(
+                leader=runtime.leads,
+                ready=runtime.is_ready,
+                table=latest.number,
+                table_made_at=latest.made_at,
+                failed_ticks=runtime.failed_ticks,
+                workers=dict(states),
+            )
+        )
+
+    def _shown(self, one: Seen) -> WorkerShown:
+        report = one.report
+        return WorkerShown(
+            id=report.worker,
+            version=report.version,
+            state=report.state,
+            url=report.url,
+            zone=report.zone,
+            pid=report.pid,
+            load=report.load,
+            phases=report.phases,
+            detail=report.detail,
+            ready_in_s=report.ready_in_s,
+            restarts=report.restarts,
+            age_s=round(max(0.0, self._control.clock.now() - one.at), 3),
+            draining=self._control.orders.wants_drained(report.worker),
+        )
+
+
+def _revived(old: RoutingTable, latest: RoutingTable, now: float) -> RoutingTable:
+    workers = {version.id: version.workers for version in latest.versions}
+    versions = tuple(replace(version, workers=workers.get(version.id, ())) for version in old.versions)
+    return RoutingTable(number=latest.number + 1, made_at=now, routes=old.routes, versions=versions)
+
+
+def _shown(table: RoutingTable) -> TableShown:
+    workers = [worker for version in table.versions for worker in version.workers]
+    return TableShown(
+        number=table.number,
+        made_at=table.made_at,
+        routes=table.routes,
+        workers=len(workers),
+        ready=sum(worker.state.serves for worker in workers),
+    )
+
+
+def _bounded(limit: int) -> int:
+    return max(1, min(limit, _MAX_LISTED))

@@ -1,0 +1,37 @@
+"""Workers report here; the answer says whether to go on."""
+
+from typing import Literal, TypedDict
+
+from fastapi import APIRouter, Request, Response
+
+from penstock.control.api.deps import Control
+from penstock.control.api.wire import answer, read
+from penstock.domain.worker import WorkerReport
+
+
+class Desired(TypedDict):
+    """What a worker should do."""
+
+    desired: Literal["serve", "drain"]
+
+
+class Internal:
+    """``/internal``: for processes of the platform, with the workers' credential."""
+
+    def __init__(self, control: Control) -> None:
+        """Take the rooms."""
+        self._control = control
+
+    def router(self) -> APIRouter:
+        """Return its routes."""
+        router = APIRouter(prefix="/internal", tags=["internal"])
+        router.add_api_route("/workers/heartbeat", self.heartbeat, methods=["POST"])
+        return router
+
+    async def heartbeat(self, request: Request) -> Response:
+        """Take a worker's report: memory only, so it is answered at once with the database away, too."""
+        self._control.check_worker(request)
+        report = await read(request, WorkerReport)
+        self._control.heartbeats.take(report)
+        is_drained = self._control.orders.wants_drained(report.worker)
+        return answer(Desired(desired="drain" if is_drained else "serve"))

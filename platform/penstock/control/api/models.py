@@ -1,0 +1,120 @@
+"""Operators: versions, aliases, deployments."""
+
+from dataclasses import asdict
+
+from fastapi import APIRouter, Request, Response
+
+from penstock.control.api.bodies import ModelShown, NewModel, NewReplicas, NewShares
+from penstock.control.api.deps import Control
+from penstock.control.api.wire import answer, read
+from penstock.domain.ids import Alias, VersionId
+from penstock.domain.table import Route
+
+
+class Models:
+    """What exists, and what of it should run."""
+
+    def __init__(self, control: Control) -> None:
+        """Take the rooms."""
+        self._control = control
+        self._registry = control.registry
+
+    def router(self) -> APIRouter:
+        """Return its routes."""
+        router = APIRouter(tags=["models"])
+        router.add_api_route("/models", self.register, methods=["POST"], status_code=201)
+        router.add_api_route("/models", self.models, methods=["GET"])
+        router.add_api_route("/models/{version}", self.model, methods=["GET"])
+        router.add_api_route("/aliases", self.aliases, methods=["GET"])
+        router.add_api_route("/aliases/{alias}", self.alias, methods=["GET"])
+        router.add_api_route("/aliases/{alias}", self.put_alias, methods=["PUT"])
+        router.add_api_route("/aliases/{alias}", self.remove_alias, methods=["DELETE"])
+        router.add_api_route("/deployments", self.deployments, methods=["GET"])
+        router.add_api_route("/deployments/{version}", self.put_deployment, methods=["PUT"])
+        router.add_api_route("/deployments/{version}/restart", self.restart, methods=["POST"], status_code=202)
+        return router
+
+    async def register(self, request: Request) -> Response:
+        """Register a version; the same bytes again are the same version (200 instead of 201)."""
+        act = await self._control.act(request, "model.register")
+        body = await read(request, NewModel)
+        version = await self._registry.register(body.manifest, body.signature, act)
+        return answer(version, 201 if version.created_at == act.at else 200)
+
+    async def models(self, request: Request) -> Response:
+        """List versions with where they are used."""
+        await self._control.operator(request)
+        replicas = {one.version: one.replicas for one in await self._registry.deployments()}
+        routes = await self._registry.routes()
+        return answer(
+            {
+                "models": [
+                    ModelShown(
+                        id=version.id,
+                        name=version.manifest.name,
+                        task=version.manifest.task,
+                        tier=version.manifest.tier,
+                        price=version.manifest.price,
+                        licence=version.manifest.provenance.licence,
+                        size_bytes=version.manifest.size_bytes,
+                        created_at=version.created_at,
+                        replicas=replicas.get(version.id, 0),
+                        aliases=tuple(route.alias for route in routes if _leads_to(route, version.id)),
+                    )
+                    for version in await self._registry.versions()
+                ]
+            }
+        )
+
+    async def model(self, request: Request, version: VersionId) -> Response:
+        """Show a version whole."""
+        await self._control.operator(request)
+        return answer(await self._registry.version(version))
+
+    async def aliases(self, request: Request) -> Response:
+        """List the aliases in force."""
+        await self._control.operator(request)
+        return answer({"aliases": await self._registry.routes()})
+
+    async def alias(self, request: Request, alias: Alias) -> Response:
+        """Show what an alias was set to, newest first."""
+        await self._control.operator(request)
+        return answer({"alias": alias, "history": await self._registry.alias_history(alias)})
+
+    async def put_alias(self, request: Request, alias: Alias) -> Response:
+        """Set where an alias leads."""
+        act = await self._control.act(request, "alias.put", alias)
+        body = await read(request, NewShares)
+        route = await self._registry.put_alias(Route(alias=alias, shares=body.shares), act)
+        self._control.runtime.wake()
+        return answer(route)
+
+    async def remove_alias(self, request: Request, alias: Alias) -> Response:
+        """Take an alias away."""
+        await self._registry.remove_alias(alias, await self._control.act(request, "alias.remove", alias))
+        self._control.runtime.wake()
+        return answer({"alias": alias, "removed": True})
+
+    async def deployments(self, request: Request) -> Response:
+        """List what should run."""
+        await self._control.operator(request)
+        return answer({"deployments": [asdict(one) for one in await self._registry.deployments()]})
+
+    async def put_deployment(self, request: Request, version: VersionId) -> Response:
+        """Set how many workers a version has."""
+        act = await self._control.act(request, "deployment.put", version)
+        body = await read(request, NewReplicas)
+        deployment = await self._registry.put_replicas(version, body.replicas, act)
+        self._control.runtime.wake()
+        return answer(deployment)
+
+    async def restart(self, request: Request, version: VersionId) -> Response:
+        """Replace every worker of a version, one at a time, each new one ready before an old one drains."""
+        act = await self._control.act(request, "deployment.restart", version)
+        deployment = await self._registry.renew_all(version, act)
+        self._control.runtime.wake()
+        return answer(deployment, 202)
+
+
+def _leads_to(route: Route, version: VersionId) -> bool:
+    return any(share.version == version for share in route.shares)

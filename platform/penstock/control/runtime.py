@@ -1,0 +1,165 @@
+"""When the loop ticks, and whether: only in the controller that leads, now and then, and at once when there is news.
+
+A tick that fails is counted and changes nothing; the next one starts from what is then. With the store away nobody
+leads, nothing is started or stopped, and heartbeats gather in memory.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Protocol
+
+from penstock.control.fleet.heartbeats import Heartbeats
+from penstock.control.fleet.orders import Orders
+from penstock.control.loop import Loop
+from penstock.domain.errors import PenstockError, StoreUnavailable
+from penstock.domain.table import EMPTY, RoutingTable
+from penstock.domain.worker import WorkerState
+from penstock.telemetry import names
+from penstock.telemetry.logs import logger
+from penstock.telemetry.metrics import Metrics
+
+
+class Leadership(Protocol):
+    """Which controller acts; at most one at a time."""
+
+    async def is_mine(self) -> bool:
+        """Take it or confirm it; ``StoreUnavailable`` where nobody can know."""
+        ...
+
+    async def resign(self) -> None:
+        """Let it go."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pace:
+    """Seconds between ticks, between tries to lead, between saves of heartbeats, and least between two ticks."""
+
+    tick_s: float = 0.5
+    standby_s: float = 1.0
+    save_s: float = 1.0
+    rest_s: float = 0.02
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parts:
+    """What a runtime drives."""
+
+    loop: Loop
+    leadership: Leadership
+    heartbeats: Heartbeats
+    orders: Orders
+    metrics: Metrics
+    pace: Pace = Pace()
+
+
+class Runtime:
+    """One controller's life. ``on_lead`` is called each time this controller begins to lead."""
+
+    def __init__(self, parts: Parts, on_lead: Callable[[], None]) -> None:
+        """Start as nobody's leader."""
+        self._parts = parts
+        self._on_lead = on_lead
+        self._news = asyncio.Event()
+        self._states: set[tuple[str, str]] = set()
+        self.leads = False
+        self.is_ready = False
+        """True once it ticked or stood by: it does what it is for."""
+        self.failed_ticks = 0
+        self.table: RoutingTable = EMPTY
+        parts.heartbeats.on_news = self.wake
+
+    def wake(self) -> None:
+        """Have the next tick come at once."""
+        self._news.set()
+
+    async def run(self) -> None:
+        """Run until cancelled, then resign."""
+        try:
+            async with asyncio.TaskGroup() as group:
+                group.create_task(self._forever(self._step))
+                group.create_task(self._forever(self._save))
+        finally:
+            with suppress(StoreUnavailable):
+                await self._parts.heartbeats.save()
+            await self._parts.leadership.resign()
+
+    async def _forever(self, step: Callable[[], Awaitable[float]]) -> None:
+        """Take steps, each of which says how long to wait before the next."""
+        while True:
+            try:
+                wait_s = await step()
+            except Exception as error:  # noqa: BLE001  the corridor must outlive a bug in one of its steps
+                logger().error("control_step_failed", error_type=type(error).__name__, reason=str(error))
+                wait_s = self._parts.pace.standby_s
+            await asyncio.sleep(wait_s)
+
+    async def _step(self) -> float:
+        try:
+            leads = await self._parts.leadership.is_mine()
+        except StoreUnavailable as error:
+            self._lead(leads=False, reason=error.message)
+            return self._parts.pace.standby_s
+        self._lead(leads=leads)
+        if not leads:
+            self.is_ready = True
+            return self._parts.pace.standby_s
+        self._news.clear()
+        await self._tick()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(self._parts.pace.tick_s):
+                await self._news.wait()
+        return self._parts.pace.rest_s
+
+    def _lead(self, *, leads: bool, reason: str = "") -> None:
+        if leads == self.leads:
+            return
+        self.leads = leads
+        self._parts.metrics.gauge(names.IS_LEADER).set(leads)
+        logger().info("leads" if leads else "leads_no_more", leader=leads, reason=reason)
+        if leads:
+            self._parts.orders.listen_from(self._parts.loop.clock.now())
+            self._on_lead()
+
+    async def _tick(self) -> None:
+        began = self._parts.loop.clock.monotonic()
+        try:
+            table = await self._parts.loop.tick()
+        except PenstockError as error:
+            self._count_failure(error.code, error.message)
+        except Exception as error:  # noqa: BLE001  a bug in one tick must not end the corridor
+            self._count_failure(type(error).__name__, str(error))
+        else:
+            self._after(table)
+        seconds = self._parts.loop.clock.monotonic() - began
+        self._parts.metrics.histogram(names.TICK_SECONDS).observe(seconds)
+
+    def _count_failure(self, code: str, reason: str) -> None:
+        self.failed_ticks += 1
+        self._parts.metrics.counter(names.TICK_FAILURES).inc()
+        logger().warning("tick_failed", code=code, reason=reason)
+
+    def _after(self, table: RoutingTable) -> None:
+        self.is_ready = True
+        if table.number != self.table.number:
+            self._parts.metrics.counter(names.TABLES_PUBLISHED).inc()
+        self.table = table
+        self._show_workers()
+
+    def _show_workers(self) -> None:
+        """Set the gauge of workers by version and state, and to zero where there are none any more."""
+        counts: dict[tuple[str, str], int] = dict.fromkeys(self._states, 0)
+        for one in self._parts.heartbeats.known:
+            key = (one.report.version, one.report.state)
+            counts[key] = counts.get(key, 0) + (one.report.state is not WorkerState.STOPPED)
+        gauge = self._parts.metrics.gauge(names.WORKERS)
+        for (version, state), count in counts.items():
+            gauge.labels(version, state).set(count)
+        self._states = set(counts)
+
+    async def _save(self) -> float:
+        with suppress(StoreUnavailable):
+            await self._parts.heartbeats.save()
+        return self._parts.pace.save_s
