@@ -6,6 +6,7 @@ queue is what back-pressure is measured on. Disconnects are noticed by waiting o
 
 import asyncio
 from collections.abc import Callable
+from contextlib import suppress
 
 from penstock.domain.errors import BodyTooLarge, ClientGone
 from penstock.gateway.edge.errors import Headers
@@ -44,7 +45,8 @@ class PlainReply:
         self._waiting_bytes = 0
         self._is_paused = False
         self._is_gone = self._is_started = self._is_finished = False
-        self._tasks: list[asyncio.Task[None]] = []
+        self._pumping: asyncio.Task[None] | None = None
+        self._listening: asyncio.Task[None] | None = None
         self._watcher: tuple[Callable[[], None], Callable[[], None], Callable[[], None]] | None = None
         self.decor: Callable[[], Headers] = _no_headers
 
@@ -63,7 +65,7 @@ class PlainReply:
         self._is_started = True
         all_headers = [*headers, *self.decor()]
         self._put({"type": "http.response.start", "status": status, "headers": all_headers})
-        self._tasks.append(asyncio.create_task(self._pump()))
+        self._pumping = asyncio.create_task(self._pump())
 
     def write(self, data: bytes) -> None:
         """Queue body bytes; a no-op when the client is gone."""
@@ -84,31 +86,31 @@ class PlainReply:
     def abort(self) -> None:
         """Stop sending; a plain server closes when the application returns unfinished."""
         self._is_gone = True
-        for task in self._tasks:
-            task.cancel()
+        if self._pumping is not None:
+            self._pumping.cancel()
 
     def watch(
         self, *, on_gone: Callable[[], None], on_pause: Callable[[], None], on_resume: Callable[[], None]
     ) -> None:
         """Be told of the client's going and of its pace."""
         self._watcher = (on_gone, on_pause, on_resume)
-        self._tasks.append(asyncio.create_task(self._listen()))
+        self._listening = asyncio.create_task(self._listen())
 
     async def end(self) -> None:
         """Wait until everything is sent, and stop listening."""
-        pumps = [t for t in self._tasks if t.get_name() == "pump"]
-        for task in self._tasks:
-            if task not in pumps or self._is_gone or not self._is_finished:
-                task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        if self._listening is not None:
+            self._listening.cancel()
+        if self._pumping is None:
+            return
+        if self._is_gone or not self._is_finished:
+            self._pumping.cancel()
+        with suppress(asyncio.CancelledError):
+            await self._pumping
 
     def _put(self, message: Message) -> None:
         self._queue.put_nowait(message)
 
     async def _pump(self) -> None:
-        task = asyncio.current_task()
-        assert task is not None  # noqa: S101  runs as a task
-        task.set_name("pump")
         more = True
         while more:
             message = await self._queue.get()

@@ -1,0 +1,124 @@
+"""Models, health, metrics, and everything that is not there: one error shape, and a document that says so."""
+
+from dataclasses import replace
+
+import httpx
+import pytest
+from openapi_spec_validator import validate as validate_document
+
+from penstock.domain.ids import Alias, KeyId, TenantId, VersionId, WorkerId
+from penstock.domain.table import Route, RoutingTable, Share, WorkerEntry
+from penstock.domain.tenant import Plan, Principal, Role
+from penstock.domain.worker import WorkerState
+from penstock.gateway.edge.limits import Limits
+from penstock.gateway.edge.openapi import document
+from penstock.gateway.edge.routes import Facts, visible
+from tests.support.calls import VERSION
+from tests.support.toy_gateway import SECRET, Toy, edge, hello
+
+OLD = replace(VERSION, id=VersionId("toy@old"), workers=())
+NEW = replace(VERSION, workers=(WorkerEntry(id=WorkerId("w"), url="http://127.0.0.1:1", state=WorkerState.READY),))
+TABLE = RoutingTable(
+    number=7,
+    made_at=100.0,
+    versions=(OLD, NEW),
+    routes=(
+        Route(alias=Alias("toy"), shares=(Share(version=OLD.id, weight=1000), Share(version=NEW.id, weight=9000))),
+    ),
+)
+
+
+async def ask(path: str, method: str = "GET", *, auth: bool = True, **facts: object) -> httpx.Response:
+    told = {"table": lambda: TABLE, "missing": lambda: "", "metrics": lambda: (b"up 1\n", "text/plain"), **facts}
+    app = edge(Toy(hello), Limits(), Facts(**told))  # type: ignore[arg-type]
+    headers = {"authorization": f"Bearer {SECRET}"} if auth else {}
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(app=app), base_url="http://g") as http:
+        return await http.request(method, path, headers=headers)
+
+
+def caller(*models: str) -> Principal:
+    scope = tuple(Alias(name) for name in models)
+    return Principal(tenant=TenantId("t"), key=KeyId("k"), role=Role.INFER, plan=Plan(), models=scope, cache_salt="")
+
+
+async def test_models_are_listed_by_alias_and_by_version() -> None:
+    """The list tells what each name stands for and whether something serves it."""
+    data = {card["id"]: card for card in (await ask("/v1/models")).json()["data"]}
+    assert list(data) == ["toy", "toy@old", NEW.id]
+    assert (data["toy"]["version"], data["toy"]["ready_workers"], data["toy@old"]["ready_workers"]) == (NEW.id, 1, 0)
+
+
+@pytest.mark.parametrize(
+    ("scope", "names"), [(("toy",), ["toy", "toy@old", NEW.id]), ((NEW.id,), [NEW.id]), (("other",), [])]
+)
+def test_a_key_sees_what_it_may_use(scope: tuple[str, ...], names: list[str]) -> None:
+    """A scoped key learns nothing of other models; an alias brings the versions behind it."""
+    assert list(visible(TABLE, caller(*scope))) == names
+
+
+async def test_one_model_is_described_and_an_unknown_one_is_not() -> None:
+    """Names with an at sign and names that don't exist both get their answer."""
+    assert (await ask(f"/v1/models/{NEW.id}")).json()["id"] == NEW.id
+    answer = await ask("/v1/models/gpt-9")
+    assert (answer.status_code, answer.json()["error"]["code"]) == (404, "model_not_found")
+
+
+async def test_the_list_needs_a_key() -> None:
+    """Who may not use a model does not learn its name."""
+    assert (await ask("/v1/models", auth=False)).status_code == 401
+
+
+@pytest.mark.parametrize(
+    ("path", "method", "status", "code"),
+    [
+        ("/nothing", "GET", 404, "route_not_found"),
+        ("/v1/chat", "POST", 404, "route_not_found"),
+        ("/v1/models/", "GET", 404, "model_not_found"),
+        ("/v1/models", "POST", 405, "method_not_allowed"),
+        ("/v1/chat/completions", "GET", 405, "method_not_allowed"),
+        ("/v1/messages", "DELETE", 405, "method_not_allowed"),
+        ("/v1/messages", "OPTIONS", 405, "method_not_allowed"),
+        ("/healthz", "PUT", 405, "method_not_allowed"),
+    ],
+)
+async def test_what_is_not_there_is_told_in_our_shape(path: str, method: str, status: int, code: str) -> None:
+    """FastAPI's own errors look like all others, with an id, and say which methods there are."""
+    answer = await ask(path, method)
+    assert (answer.status_code, answer.json()["error"]["code"]) == (status, code)
+    assert answer.json()["error"]["request_id"] == answer.headers["x-request-id"]
+    assert ("allow" in answer.headers) == (status == 405)
+
+
+async def test_health_is_apart_from_readiness() -> None:
+    """A process that waits for its table lives and is not ready; one that drains neither."""
+    assert (await ask("/healthz", auth=False)).json() == {"status": "ok"}
+    assert (await ask("/readyz", auth=False)).json() == {"status": "ready", "table": 7}
+    waiting = await ask("/readyz", missing=lambda: "routing table")
+    assert (waiting.status_code, waiting.headers["retry-after"]) == (503, "1")
+    assert "routing table" in waiting.json()["error"]["message"]
+    assert (await ask("/readyz", draining=lambda: True)).json()["error"]["code"] == "draining"
+
+
+async def test_metrics_are_text() -> None:
+    """Prometheus gets what the registry says."""
+    answer = await ask("/metrics", auth=False)
+    assert (answer.text, answer.headers["content-type"]) == ("up 1\n", "text/plain")
+
+
+async def test_a_fault_in_a_route_is_a_500_in_our_shape() -> None:
+    """Even a broken metrics registry answers in the one shape."""
+
+    def broken() -> tuple[bytes, str]:
+        raise RuntimeError("secret")
+
+    answer = await ask("/metrics", metrics=broken)
+    assert (answer.status_code, answer.json()["error"]["code"]) == (500, "internal_error")
+    assert "secret" not in answer.text
+
+
+async def test_the_document_is_served_and_valid() -> None:
+    """The document is sound OpenAPI 3.1 and lists every route."""
+    served = (await ask("/openapi.json", auth=False)).json()
+    validate_document(served)
+    assert served == document()
+    assert {"/v1/chat/completions", "/v1/models/{model}", "/readyz"} < set(served["paths"])
