@@ -1,0 +1,60 @@
+"""Captures every stack of an environment in the order of deployment: consumers see what producers really export."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+
+from infra.capture.graph import Graph
+from infra.capture.run import ORGANIZATION, run
+from infra.capture.values import Json
+from infra.config.kinds import StackKind
+from infra.config.model import Fleet
+from infra.stacks import global_, mesh, platform, region, serving
+from infra.stacks.exports import project_name
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Capture:
+    """The graph of one stack, and which kind and region it is."""
+
+    kind: StackKind
+    region: str
+    graph: Graph
+
+    @property
+    def label(self) -> str:
+        """A short name for files and test ids."""
+        return f"{self.kind}-{self.region}" if self.region else str(self.kind)
+
+
+Program = Callable[[Fleet, str], None]
+REGIONAL: tuple[tuple[StackKind, Program], ...] = (
+    (StackKind.REGION, region.program),
+    (StackKind.PLATFORM, platform.program),
+    (StackKind.SERVING, serving.program),
+)
+
+
+def stack_name(fleet: Fleet, region_name: str) -> str:
+    """The Pulumi stack: the environment, and the region where there is one."""
+    return f"{fleet.environment.name}.{region_name}" if region_name else fleet.environment.name
+
+
+def capture_fleet(fleet: Fleet) -> tuple[Capture, ...]:
+    """Every stack of the fleet, in order. Raises `CaptureFailedError` where a program does."""
+    exports: dict[str, Mapping[str, Json]] = {}
+    captures = [_capture(fleet, StackKind.GLOBAL, "", partial(global_.program, fleet), exports)]
+    for name in fleet.environment.regions:
+        for kind, program in REGIONAL:
+            captures.append(_capture(fleet, kind, name, partial(program, fleet, name), exports))
+    captures.append(_capture(fleet, StackKind.MESH, "", partial(mesh.program, fleet), exports))
+    return tuple(captures)
+
+
+def _capture(
+    fleet: Fleet, kind: StackKind, region_name: str, program: Callable[[], None], exports: dict[str, Mapping[str, Json]]
+) -> Capture:
+    stack, project = stack_name(fleet, region_name), project_name(kind)
+    graph = run(program, project=project, stack=stack, account=fleet.environment.account_id, producers=exports)
+    exports[f"{ORGANIZATION}/{project}/{stack}"] = graph.exports
+    return Capture(kind=kind, region=region_name, graph=graph)

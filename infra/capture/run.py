@@ -1,0 +1,66 @@
+"""Runs one program in a context of its own and gives its graph. Programs see config, never the environment."""
+
+import asyncio
+import contextlib
+import contextvars
+import io
+from collections.abc import Callable, Mapping
+
+from pulumi.runtime import config as pulumi_config
+from pulumi.runtime import run_in_stack, settings
+from pulumi.runtime.mocks import MockEngine, MockSettings
+from pulumi.runtime.sync_await import _sync_await
+
+from infra.capture.graph import Graph
+from infra.capture.monitor import Monitor
+from infra.capture.values import Json
+
+ORGANIZATION = "organization"
+SECRET_CONFIG = {
+    "penstock:databasePassword": "placeholder-database-password",
+    "penstock:cacheToken": "placeholder-cache-token",
+}
+"""The two secrets that a person sets once per stack with `pulumi config set --secret`."""
+
+
+class CaptureFailedError(RuntimeError):
+    """The program raised; the message is its own."""
+
+
+def run(
+    program: Callable[[], None], *, project: str, stack: str, account: str, producers: Mapping[str, Mapping[str, Json]]
+) -> Graph:
+    """The graph that `program` registers. Raises `CaptureFailedError` with the program's own message."""
+    monitor = Monitor(stack=stack, project=project, account=account, producers=producers)
+    contextvars.copy_context().run(_run, program, monitor, project, stack)
+    nodes = tuple(monitor.nodes[urn] for urn in sorted(monitor.nodes))
+    return Graph(project=project, stack=stack, nodes=nodes, exports=monitor.exports)
+
+
+def _run(program: Callable[[], None], monitor: Monitor, project: str, stack: str) -> None:
+    features = set(monitor.GetDeploymentInfo(None).supportedFeatures)  # type: ignore[no-untyped-call]
+    settings.configure(
+        MockSettings(  # type: ignore[no-untyped-call]
+            monitor=monitor,
+            monitor_features=features,
+            engine=MockEngine(None),
+            project=project,
+            stack=stack,
+            dry_run=False,
+            organization=ORGANIZATION,
+            callbacks=None,
+        )
+    )
+    settings.set_root_resource(None)  # type: ignore[arg-type]
+    pulumi_config.set_all_config(SECRET_CONFIG, list(SECRET_CONFIG))
+    loop = asyncio.new_event_loop()
+    asyncio.set_event_loop(loop)
+    noise = io.StringIO()
+    try:
+        with contextlib.redirect_stderr(noise):
+            _sync_await(run_in_stack(program))
+    except Exception as error:
+        raise CaptureFailedError(f"{project}/{stack}: {error}") from error
+    finally:
+        loop.close()
+        asyncio.set_event_loop(None)

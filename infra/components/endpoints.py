@@ -1,0 +1,87 @@
+"""Private doors to AWS: weights and images never travel through the NAT, and a lost NAT stops no node."""
+
+import pulumi
+import pulumi_aws as aws
+
+from infra.components.iam import Statement, document
+from infra.components.network import Network
+from infra.components.site import Component, Site
+
+INTERFACES = (
+    "autoscaling",
+    "ec2",
+    "ecr.api",
+    "ecr.dkr",
+    "eks",
+    "eks-auth",
+    "elasticloadbalancing",
+    "kms",
+    "logs",
+    "secretsmanager",
+    "sqs",
+    "sts",
+)
+
+
+class Endpoints(Component):
+    """The S3 gateway on every private route table, and interface endpoints in every zone."""
+
+    def __init__(self, name: str, site: Site, network: Network, opts: pulumi.ResourceOptions | None = None) -> None:
+        super().__init__("Endpoints", name, site, opts)
+        aws.ec2.VpcEndpoint(
+            "s3",
+            vpc_id=network.vpc.id,
+            service_name=f"com.amazonaws.{site.region}.s3",
+            vpc_endpoint_type="Gateway",
+            route_table_ids=[table.id for table in network.private_tables.values()],
+            policy=self._s3_policy(),
+            tags=site.tags(),
+            opts=self.child(),
+        )
+        group = self._group(network)
+        for service in INTERFACES:
+            aws.ec2.VpcEndpoint(
+                service,
+                vpc_id=network.vpc.id,
+                service_name=f"com.amazonaws.{site.region}.{service}",
+                vpc_endpoint_type="Interface",
+                private_dns_enabled=True,
+                subnet_ids=network.private_ids(),
+                security_group_ids=[group.id],
+                tags=site.tags(),
+                opts=self.child(),
+            )
+        self.register_outputs({})
+
+    def _group(self, network: Network) -> aws.ec2.SecurityGroup:
+        group = aws.ec2.SecurityGroup(
+            "endpoints",
+            name=self.site.named("endpoints"),
+            description="TLS from inside the network to the interface endpoints",
+            vpc_id=network.vpc.id,
+            tags=self.site.tags(),
+            opts=self.child(),
+        )
+        aws.vpc.SecurityGroupIngressRule(
+            "endpoints-tls",
+            security_group_id=group.id,
+            description="TLS from the network",
+            cidr_ipv4=network.plan.cidr,
+            ip_protocol="tcp",
+            from_port=443,
+            to_port=443,
+            tags=self.site.tags(),
+            opts=self.child(),
+        )
+        return group
+
+    def _s3_policy(self) -> pulumi.Output[str]:
+        """Our own buckets, and AWS's bucket of container layers; nothing can be carried off to a stranger's bucket."""
+        environment = self.site.environment
+        own = f"arn:aws:s3:::{environment.organization}-{environment.name}-{environment.account_id}-*"
+        layers = f"arn:aws:s3:::prod-{self.site.region}-starport-layer-bucket/*"
+        read_write = ("s3:GetObject", "s3:PutObject", "s3:ListBucket", "s3:AbortMultipartUpload")
+        return document(
+            Statement(sid="OurBuckets", actions=read_write, resources=(own, f"{own}/*"), principals="*"),
+            Statement(sid="ContainerLayers", actions=("s3:GetObject",), resources=(layers,), principals="*"),
+        )

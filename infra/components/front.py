@@ -1,0 +1,178 @@
+"""The region's public face: one load balancer on 443 that speaks HTTP/2 and gRPC and never buffers a stream."""
+
+import pulumi
+import pulumi_aws as aws
+
+from infra.components.bucket import Bucket, BucketSpec, bucket_name
+from infra.components.iam import Statement
+from infra.components.network import ANYWHERE, Network
+from infra.components.site import Component, Site
+from infra.config.kinds import DataClass
+
+GATEWAY_PORT = 8080
+IDLE_S = 900
+"""A heartbeat comment goes out every few seconds, so a silent connection for this long is dead."""
+
+ACCESS_LOG_DAYS = 90
+NAMES_PER_CERTIFICATE = 2
+TLS_POLICY = "ELBSecurityPolicy-TLS13-1-2-2021-06"
+
+
+class Front(Component):
+    """Load balancer, certificate, target group. Pods register themselves through a TargetGroupBinding."""
+
+    def __init__(
+        self,
+        name: str,
+        site: Site,
+        network: Network,
+        zone_id: pulumi.Input[str],
+        opts: pulumi.ResourceOptions | None = None,
+    ) -> None:
+        super().__init__("Front", name, site, opts)
+        self.host = f"{site.region}.{site.environment.domain}"
+        self.door = self._door(network)
+        self.balancer = self._balancer(network)
+        self.target_group = self._target_group(network)
+        self._listen(self._certificate(zone_id))
+        self.register_outputs({})
+
+    def _door(self, network: Network) -> aws.ec2.SecurityGroup:
+        group = aws.ec2.SecurityGroup(
+            "front",
+            name=self.site.named("front"),
+            description="HTTPS from anywhere, gateway ports to the private tier",
+            vpc_id=network.vpc.id,
+            tags=self.site.tags(DataClass.PUBLIC),
+            opts=self.child(),
+        )
+        aws.vpc.SecurityGroupIngressRule(
+            "front-https",
+            security_group_id=group.id,
+            description="HTTPS from clients",
+            cidr_ipv4=ANYWHERE,
+            ip_protocol="tcp",
+            from_port=443,
+            to_port=443,
+            tags=self.site.tags(),
+            opts=self.child(),
+        )
+        aws.vpc.SecurityGroupEgressRule(
+            "front-gateway",
+            security_group_id=group.id,
+            description="To the gateways",
+            cidr_ipv4=network.plan.cidr,
+            ip_protocol="tcp",
+            from_port=GATEWAY_PORT,
+            to_port=GATEWAY_PORT,
+            tags=self.site.tags(),
+            opts=self.child(),
+        )
+        return group
+
+    def _log_store(self) -> Bucket:
+        objects = f"arn:aws:s3:::{bucket_name(self.site, 'front-logs')}/AWSLogs/{self.site.environment.account_id}/*"
+        deliver = Statement(
+            sid="BalancerWrites",
+            actions=("s3:PutObject",),
+            resources=(objects,),
+            principals={"Service": "logdelivery.elasticloadbalancing.amazonaws.com"},
+            conditions={"StringEquals": {"aws:SourceAccount": self.site.environment.account_id}},
+        )
+        spec = BucketSpec(
+            part="front-logs",
+            key_arn=None,
+            data_class=DataClass.CONFIDENTIAL,
+            noncurrent_days=ACCESS_LOG_DAYS,
+            expire_days=ACCESS_LOG_DAYS,
+            grants=(deliver,),
+        )
+        return Bucket("front-logs", self.site, spec, opts=self.child())
+
+    def _balancer(self, network: Network) -> aws.lb.LoadBalancer:
+        logs = self._log_store()
+        return aws.lb.LoadBalancer(
+            "front",
+            name=f"{self.site.environment.organization}-{self.site.environment.name}-front",
+            load_balancer_type="application",
+            internal=False,
+            subnets=[subnet.id for subnet in network.public.values()],
+            security_groups=[self.door.id],
+            idle_timeout=IDLE_S,
+            drop_invalid_header_fields=True,
+            desync_mitigation_mode="strictest",
+            enable_deletion_protection=True,
+            enable_zonal_shift=True,
+            access_logs=aws.lb.LoadBalancerAccessLogsArgs(bucket=logs.bucket.id, enabled=True),
+            tags=self.site.tags(DataClass.PUBLIC),
+            opts=pulumi.ResourceOptions(parent=self, protect=True, depends_on=[logs.policy]),
+        )
+
+    def _target_group(self, network: Network) -> aws.lb.TargetGroup:
+        return aws.lb.TargetGroup(
+            "gateway",
+            name=f"{self.site.environment.organization}-{self.site.environment.name}-gateway",
+            vpc_id=network.vpc.id,
+            target_type="ip",
+            protocol="HTTP",
+            protocol_version="HTTP1",
+            port=GATEWAY_PORT,
+            deregistration_delay=self.site.environment.gateway.drain_s,
+            load_balancing_algorithm_type="least_outstanding_requests",
+            health_check=aws.lb.TargetGroupHealthCheckArgs(
+                path="/readyz",
+                port="traffic-port",
+                protocol="HTTP",
+                interval=5,
+                timeout=3,
+                healthy_threshold=2,
+                unhealthy_threshold=2,
+            ),
+            tags=self.site.tags(),
+            opts=self.child(),
+        )
+
+    def _certificate(self, zone_id: pulumi.Input[str]) -> aws.acm.CertificateValidation:
+        certificate = aws.acm.Certificate(
+            "front",
+            domain_name=self.site.environment.domain,
+            subject_alternative_names=[self.host],
+            validation_method="DNS",
+            key_algorithm="EC_prime256v1",
+            tags=self.site.tags(DataClass.PUBLIC),
+            opts=self.child(),
+        )
+        proofs = [self._proof(certificate, zone_id, index) for index in range(NAMES_PER_CERTIFICATE)]
+        return aws.acm.CertificateValidation(
+            "front",
+            certificate_arn=certificate.arn,
+            validation_record_fqdns=[record.fqdn for record in proofs],
+            opts=self.child(),
+        )
+
+    def _proof(self, certificate: aws.acm.Certificate, zone_id: pulumi.Input[str], index: int) -> aws.route53.Record:
+        """The record that proves one of the names; regions share the domain's, hence the overwrite."""
+        option = certificate.domain_validation_options.apply(lambda options: options[index])
+        return aws.route53.Record(
+            f"front-proof-{index}",
+            zone_id=zone_id,
+            name=option.apply(lambda found: found.resource_record_name or ""),
+            type=aws.route53.RecordType.CNAME,
+            records=[option.apply(lambda found: found.resource_record_value or "")],
+            ttl=300,
+            allow_overwrite=True,
+            opts=self.child(),
+        )
+
+    def _listen(self, certificate: aws.acm.CertificateValidation) -> None:
+        aws.lb.Listener(
+            "https",
+            load_balancer_arn=self.balancer.arn,
+            port=443,
+            protocol="HTTPS",
+            ssl_policy=TLS_POLICY,
+            certificate_arn=certificate.certificate_arn,
+            default_actions=[aws.lb.ListenerDefaultActionArgs(type="forward", target_group_arn=self.target_group.arn)],
+            tags=self.site.tags(),
+            opts=self.child(),
+        )

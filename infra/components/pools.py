@@ -1,0 +1,201 @@
+"""Node pools under an auto-scaling group: a launch template, a managed node group, a warm
+pool where the config has one.
+"""
+
+from dataclasses import dataclass
+
+import pulumi
+import pulumi_aws as aws
+
+from infra.catalogue.instances import instances
+from infra.components.cluster import Cluster
+from infra.components.labels import GPU_TAINT, pool_labels
+from infra.components.site import Component, Site
+from infra.components.userdata import user_data
+from infra.config.kinds import Capacity
+from infra.config.pools import Pool
+
+CAPACITY_TYPES = {
+    Capacity.ON_DEMAND: "ON_DEMAND",
+    Capacity.SPOT: "SPOT",
+    Capacity.RESERVED: "ON_DEMAND",
+    Capacity.CAPACITY_BLOCK: "CAPACITY_BLOCK",
+}
+FRONT_CARD = 0
+ROOT_GIB = 100
+"""Disks above this hold images and weights and get the throughput for it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PoolSpec:
+    """The pool, the zones it stands in (the catalogue's answer), and the key of its disks."""
+
+    pool: Pool
+    zone_ids: tuple[str, ...]
+    disk_key_arn: pulumi.Input[str]
+
+
+class NodePool(Component):
+    """One managed node group with its template. The scaler owns the desired size after creation."""
+
+    def __init__(
+        self, name: str, site: Site, cluster: Cluster, spec: PoolSpec, opts: pulumi.ResourceOptions | None = None
+    ) -> None:
+        super().__init__("NodePool", name, site, opts)
+        self.pool, self.spec, self.owner = spec.pool, spec, cluster
+        self.placement = self._placement_group() if self.pool.efa else None
+        self.group = self._group(self._template())
+        self.register_outputs({})
+
+    def _placement_group(self) -> aws.ec2.PlacementGroup:
+        return aws.ec2.PlacementGroup(
+            self.pool.name,
+            name=self.site.named(self.pool.name),
+            strategy="cluster",
+            tags=self.site.tags(),
+            opts=self.child(),
+        )
+
+    def _template(self) -> aws.ec2.LaunchTemplate:
+        pool, site = self.pool, self.site
+        tags = site.tags(Name=site.named(pool.name), pool=pool.name)
+        in_block = pool.capacity is Capacity.CAPACITY_BLOCK
+        return aws.ec2.LaunchTemplate(
+            pool.name,
+            name=site.named(pool.name),
+            instance_type=pool.instance_types[0] if in_block else None,
+            block_device_mappings=self._disks(),
+            metadata_options=aws.ec2.LaunchTemplateMetadataOptionsArgs(
+                http_endpoint="enabled", http_tokens="required", http_put_response_hop_limit=1
+            ),
+            monitoring=aws.ec2.LaunchTemplateMonitoringArgs(enabled=True),
+            user_data=user_data(pool),
+            vpc_security_group_ids=None if pool.efa else [self._node_group_id()],
+            network_interfaces=self._interfaces() if pool.efa else None,
+            placement=aws.ec2.LaunchTemplatePlacementArgs(group_name=self.placement.name) if self.placement else None,
+            instance_market_options=(
+                aws.ec2.LaunchTemplateInstanceMarketOptionsArgs(market_type="capacity-block") if in_block else None
+            ),
+            capacity_reservation_specification=self._reservation(),
+            tag_specifications=[
+                aws.ec2.LaunchTemplateTagSpecificationArgs(resource_type=kind, tags=tags)
+                for kind in ("instance", "volume", "network-interface")
+            ],
+            update_default_version=True,
+            tags=tags,
+            opts=self.child(),
+        )
+
+    def _node_group_id(self) -> pulumi.Output[str]:
+        return self.owner.cluster.vpc_config.apply(lambda config: config.cluster_security_group_id or "")
+
+    def _disks(self) -> list[aws.ec2.LaunchTemplateBlockDeviceMappingArgs]:
+        data_device = "/dev/xvdb" if self.pool.image.bottlerocket else "/dev/xvda"
+        sizes = {"/dev/xvda": 8, data_device: self.pool.disk_gib}
+        return [
+            aws.ec2.LaunchTemplateBlockDeviceMappingArgs(
+                device_name=device,
+                ebs=aws.ec2.LaunchTemplateBlockDeviceMappingEbsArgs(
+                    volume_type="gp3",
+                    volume_size=size,
+                    iops=6000 if size > ROOT_GIB else 3000,
+                    throughput=1000 if size > ROOT_GIB else 250,
+                    encrypted="true",
+                    kms_key_id=self.spec.disk_key_arn,
+                    delete_on_termination="true",
+                ),
+            )
+            for device, size in sizes.items()
+        ]
+
+    def _interfaces(self) -> list[aws.ec2.LaunchTemplateNetworkInterfaceArgs]:
+        """One interface per network card: the first carries IP and EFA, the others EFA alone and cost no address."""
+        count, fabric = instances()[self.pool.instance_types[0]].efa, self._fabric()
+        return [
+            aws.ec2.LaunchTemplateNetworkInterfaceArgs(
+                network_card_index=card,
+                device_index=0 if card == FRONT_CARD else 1,
+                interface_type="efa" if card == FRONT_CARD else "efa-only",
+                security_groups=[self._node_group_id(), fabric.id],
+                delete_on_termination="true",
+            )
+            for card in range(count)
+        ]
+
+    def _fabric(self) -> aws.ec2.SecurityGroup:
+        """EFA needs all traffic to and from the members of its own group, and nothing else."""
+        group = aws.ec2.SecurityGroup(
+            f"{self.pool.name}-fabric",
+            name=self.site.named(f"{self.pool.name}-fabric"),
+            description="EFA between the nodes of one pool",
+            vpc_id=self.owner.network.vpc.id,
+            tags=self.site.tags(),
+            opts=self.child(),
+        )
+        aws.vpc.SecurityGroupIngressRule(
+            f"{self.pool.name}-fabric",
+            security_group_id=group.id,
+            referenced_security_group_id=group.id,
+            description="EFA from the same pool",
+            ip_protocol="-1",
+            tags=self.site.tags(),
+            opts=self.child(),
+        )
+        aws.vpc.SecurityGroupEgressRule(
+            f"{self.pool.name}-fabric",
+            security_group_id=group.id,
+            referenced_security_group_id=group.id,
+            description="EFA to the same pool",
+            ip_protocol="-1",
+            tags=self.site.tags(),
+            opts=self.child(),
+        )
+        return group
+
+    def _reservation(self) -> aws.ec2.LaunchTemplateCapacityReservationSpecificationArgs | None:
+        if self.pool.reservation is None:
+            return None
+        target = aws.ec2.LaunchTemplateCapacityReservationSpecificationCapacityReservationTargetArgs(
+            capacity_reservation_id=self.pool.reservation.id
+        )
+        return aws.ec2.LaunchTemplateCapacityReservationSpecificationArgs(capacity_reservation_target=target)
+
+    def _group(self, template: aws.ec2.LaunchTemplate) -> aws.eks.NodeGroup:
+        pool, site = self.pool, self.site
+        in_block = pool.capacity is Capacity.CAPACITY_BLOCK
+        return aws.eks.NodeGroup(
+            pool.name,
+            cluster_name=self.owner.cluster.name,
+            node_group_name=site.named(pool.name),
+            node_role_arn=self.owner.node_role.arn,
+            subnet_ids=self.owner.network.private_ids(self.spec.zone_ids),
+            ami_type=pool.image.value,
+            capacity_type=CAPACITY_TYPES[pool.capacity],
+            instance_types=None if in_block else list(pool.instance_types),
+            launch_template=aws.eks.NodeGroupLaunchTemplateArgs(
+                id=template.id, version=template.latest_version.apply(str)
+            ),
+            scaling_config=aws.eks.NodeGroupScalingConfigArgs(
+                min_size=pool.min_size, max_size=pool.max_size, desired_size=pool.min_size
+            ),
+            warm_pool_config=self._warm_pool(),
+            labels=pool_labels(pool),
+            taints=(
+                [aws.eks.NodeGroupTaintArgs(key=GPU_TAINT, value="present", effect="NO_SCHEDULE")] if pool.gpu else None
+            ),
+            update_config=aws.eks.NodeGroupUpdateConfigArgs(max_unavailable=1),
+            node_repair_config=aws.eks.NodeGroupNodeRepairConfigArgs(enabled=True),
+            tags=site.tags(pool=pool.name),
+            opts=self.child(self.owner.node_entry, ignore_changes=["scalingConfig.desiredSize"]),
+        )
+
+    def _warm_pool(self) -> aws.eks.NodeGroupWarmPoolConfigArgs | None:
+        warm = self.pool.warm_pool
+        if warm is None:
+            return None
+        return aws.eks.NodeGroupWarmPoolConfigArgs(
+            min_size=warm.min_size,
+            max_group_prepared_capacity=warm.max_prepared,
+            pool_state=warm.state.value,
+            reuse_on_scale_in=warm.reuse_on_scale_in,
+        )

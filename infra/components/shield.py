@@ -1,0 +1,112 @@
+"""The web firewall of a region's front door. Prompts are long, so the rule against long bodies only counts."""
+
+import pulumi
+import pulumi_aws as aws
+
+from infra.components.site import Component, Site
+from infra.config.kinds import DataClass
+
+REQUESTS_PER_FIVE_MINUTES = 6000
+GROUPS = {
+    "AWSManagedRulesAmazonIpReputationList": (),
+    "AWSManagedRulesKnownBadInputsRuleSet": (),
+    "AWSManagedRulesCommonRuleSet": ("SizeRestrictions_BODY", "CrossSiteScripting_BODY", "GenericLFI_BODY"),
+}
+"""Managed groups and the rules of theirs that only count: a prompt may well talk about markup or paths."""
+
+
+class Shield(Component):
+    """Firewall, its link to the load balancer, and its log without credentials."""
+
+    def __init__(
+        self,
+        name: str,
+        site: Site,
+        *,
+        balancer_arn: pulumi.Input[str],
+        logs_key_arn: pulumi.Input[str],
+        opts: pulumi.ResourceOptions | None = None,
+    ) -> None:
+        super().__init__("Shield", name, site, opts)
+        acl = aws.wafv2.WebAcl(
+            site.region,
+            name=site.named("front"),
+            scope="REGIONAL",
+            default_action=aws.wafv2.WebAclDefaultActionArgs(allow=aws.wafv2.WebAclDefaultActionAllowArgs()),
+            rules=[*self._managed(), self._rate()],
+            visibility_config=_visible("front"),
+            tags=site.tags(DataClass.PUBLIC),
+            opts=self.child(),
+        )
+        aws.wafv2.WebAclAssociation(site.region, resource_arn=balancer_arn, web_acl_arn=acl.arn, opts=self.child())
+        self._log(acl, logs_key_arn)
+        self.register_outputs({})
+
+    def _managed(self) -> list[aws.wafv2.WebAclRuleArgs]:
+        return [self._group(priority, group, counted) for priority, (group, counted) in enumerate(GROUPS.items())]
+
+    def _group(self, priority: int, group: str, counted: tuple[str, ...]) -> aws.wafv2.WebAclRuleArgs:
+        count = aws.wafv2.WebAclRuleStatementManagedRuleGroupStatementRuleActionOverrideActionToUseArgs(
+            count=aws.wafv2.WebAclRuleStatementManagedRuleGroupStatementRuleActionOverrideActionToUseCountArgs()
+        )
+        statement = aws.wafv2.WebAclRuleStatementManagedRuleGroupStatementArgs(
+            vendor_name="AWS",
+            name=group,
+            rule_action_overrides=[
+                aws.wafv2.WebAclRuleStatementManagedRuleGroupStatementRuleActionOverrideArgs(
+                    name=rule, action_to_use=count
+                )
+                for rule in counted
+            ],
+        )
+        return aws.wafv2.WebAclRuleArgs(
+            name=group,
+            priority=priority,
+            override_action=aws.wafv2.WebAclRuleOverrideActionArgs(
+                none=aws.wafv2.WebAclRuleOverrideActionNoneArgs(),  # type: ignore[no-untyped-call]
+            ),
+            statement=aws.wafv2.WebAclRuleStatementArgs(managed_rule_group_statement=statement),
+            visibility_config=_visible_rule(group),
+        )
+
+    def _rate(self) -> aws.wafv2.WebAclRuleArgs:
+        statement = aws.wafv2.WebAclRuleStatementRateBasedStatementArgs(
+            limit=REQUESTS_PER_FIVE_MINUTES, aggregate_key_type="IP"
+        )
+        return aws.wafv2.WebAclRuleArgs(
+            name="flood",
+            priority=len(GROUPS),
+            action=aws.wafv2.WebAclRuleActionArgs(block=aws.wafv2.WebAclRuleActionBlockArgs()),
+            statement=aws.wafv2.WebAclRuleStatementArgs(rate_based_statement=statement),
+            visibility_config=_visible_rule("flood"),
+        )
+
+    def _log(self, acl: aws.wafv2.WebAcl, logs_key_arn: pulumi.Input[str]) -> None:
+        group = aws.cloudwatch.LogGroup(
+            f"waf-{self.site.region}",
+            name=f"aws-waf-logs-{self.site.named('front')}",
+            retention_in_days=self.site.environment.retention.log_days,
+            kms_key_id=logs_key_arn,
+            tags=self.site.tags(DataClass.CONFIDENTIAL),
+            opts=self.child(),
+        )
+        redacted = aws.wafv2.WebAclLoggingConfigurationRedactedFieldSingleHeaderArgs(name="authorization")
+        aws.wafv2.WebAclLoggingConfiguration(
+            self.site.region,
+            resource_arn=acl.arn,
+            log_destination_configs=[group.arn],
+            redacted_fields=[aws.wafv2.WebAclLoggingConfigurationRedactedFieldArgs(single_header=redacted)],
+            opts=self.child(),
+        )
+
+
+def _visible(metric: str) -> aws.wafv2.WebAclVisibilityConfigArgs:
+    return aws.wafv2.WebAclVisibilityConfigArgs(
+        cloudwatch_metrics_enabled=True, metric_name=metric, sampled_requests_enabled=False
+    )
+
+
+def _visible_rule(metric: str) -> aws.wafv2.WebAclRuleVisibilityConfigArgs:
+    return aws.wafv2.WebAclRuleVisibilityConfigArgs(
+        cloudwatch_metrics_enabled=True, metric_name=metric, sampled_requests_enabled=False
+    )

@@ -1,0 +1,138 @@
+"""What the region hears from AWS: interruptions for Karpenter, alarms for people, both encrypted."""
+
+import json
+
+import pulumi
+import pulumi_aws as aws
+
+from infra.components.iam import Statement, document
+from infra.components.site import Component, Site
+from infra.config.model import Region
+
+INTERRUPTIONS = {
+    "spot-interruption": ("aws.ec2", "EC2 Spot Instance Interruption Warning"),
+    "rebalance": ("aws.ec2", "EC2 Instance Rebalance Recommendation"),
+    "state-change": ("aws.ec2", "EC2 Instance State-change Notification"),
+    "health": ("aws.health", "AWS Health Event"),
+    "reservation": ("aws.ec2", "Capacity Block Reservation Expiration Warning"),
+}
+DAY_S = 86400
+
+
+class Signals(Component):
+    """The alarm topic, the interruption queue and the rules that feed both."""
+
+    def __init__(
+        self,
+        name: str,
+        site: Site,
+        region: Region,
+        key_arn: pulumi.Input[str],
+        opts: pulumi.ResourceOptions | None = None,
+    ) -> None:
+        super().__init__("Signals", name, site, opts)
+        self.topic = self._topic(key_arn)
+        self.queue_name = site.named("interruptions")
+        self.queue = self._queue(key_arn)
+        for label, (source, detail) in INTERRUPTIONS.items():
+            self._rule(label, source, detail)
+        self._alarms(region)
+        self.register_outputs({})
+
+    def _topic(self, key_arn: pulumi.Input[str]) -> aws.sns.Topic:
+        topic = aws.sns.Topic(
+            "alarms",
+            name=self.site.named("alarms"),
+            kms_master_key_id=key_arn,
+            tags=self.site.tags(),
+            opts=self.child(),
+        )
+        services = [f"{name}.amazonaws.com" for name in ("cloudwatch", "events", "budgets", "costalerts")]
+        publish = Statement(
+            sid="AwsPublishes",
+            actions=("sns:Publish",),
+            resources=(topic.arn,),
+            principals={"Service": services},
+            conditions={"StringEquals": {"aws:SourceAccount": self.site.environment.account_id}},
+        )
+        aws.sns.TopicPolicy("alarms", arn=topic.arn, policy=document(publish), opts=self.child())
+        aws.sns.TopicSubscription(
+            "oncall", topic=topic.arn, protocol="email", endpoint=self.site.environment.alert_email, opts=self.child()
+        )
+        return topic
+
+    def _queue(self, key_arn: pulumi.Input[str]) -> aws.sqs.Queue:
+        queue = aws.sqs.Queue(
+            "interruptions",
+            name=self.queue_name,
+            kms_master_key_id=key_arn,
+            message_retention_seconds=300,
+            tags=self.site.tags(),
+            opts=self.child(),
+        )
+        send = Statement(
+            sid="EventsSend",
+            actions=("sqs:SendMessage",),
+            resources=(queue.arn,),
+            principals={"Service": "events.amazonaws.com"},
+            conditions={"StringEquals": {"aws:SourceAccount": self.site.environment.account_id}},
+        )
+        plain = Statement(
+            sid="DenyPlainHttp",
+            effect="Deny",
+            actions=("sqs:*",),
+            resources=(queue.arn,),
+            principals="*",
+            conditions={"Bool": {"aws:SecureTransport": "false"}},
+        )
+        aws.sqs.QueuePolicy("interruptions", queue_url=queue.id, policy=document(send, plain), opts=self.child())
+        return queue
+
+    def _rule(self, label: str, source: str, detail: str) -> None:
+        rule = aws.cloudwatch.EventRule(
+            label,
+            name=self.site.named(label),
+            description=detail,
+            event_pattern=json.dumps({"source": [source], "detail-type": [detail]}),
+            tags=self.site.tags(),
+            opts=self.child(),
+        )
+        person = label in ("reservation", "health")
+        target = self.topic.arn if person else self.queue.arn
+        aws.cloudwatch.EventTarget(label, rule=rule.name, arn=target, opts=self.child())
+        if label == "health":
+            aws.cloudwatch.EventTarget("health-nodes", rule=rule.name, arn=self.queue.arn, opts=self.child())
+
+    def _alarms(self, region: Region) -> None:
+        rule = {"RuleName": self.site.named("spot-interruption")}
+        self._alarm("SpotReclaims", "AWS/Events", "MatchedEvents", rule, threshold=3, period=300)
+        queue = {"QueueName": self.queue_name}
+        self._alarm("InterruptionsUnread", "AWS/SQS", "ApproximateAgeOfOldestMessage", queue, threshold=60, period=60)
+        for pool in region.pools:
+            if pool.reservation is not None:
+                held = {"CapacityReservationId": pool.reservation.id}
+                label = f"ReservationIdle-{pool.name}"
+                self._alarm(
+                    label, "AWS/EC2CapacityReservations", "AvailableInstanceCount", held, threshold=1, period=3600
+                )
+
+    def _alarm(
+        self, label: str, namespace: str, metric: str, dimensions: dict[str, str], *, threshold: int, period: int
+    ) -> None:
+        aws.cloudwatch.MetricAlarm(
+            label,
+            name=self.site.named(label),
+            namespace=namespace,
+            metric_name=metric,
+            dimensions=dimensions,
+            statistic="Maximum",
+            comparison_operator="GreaterThanOrEqualToThreshold",
+            threshold=threshold,
+            period=period,
+            evaluation_periods=1,
+            treat_missing_data="notBreaching",
+            alarm_actions=[self.topic.arn],
+            ok_actions=[self.topic.arn],
+            tags=self.site.tags(),
+            opts=self.child(),
+        )

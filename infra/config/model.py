@@ -1,0 +1,141 @@
+"""The typed config: an environment, its regions, and what every stack is built from. Frozen; judged in `rules`."""
+
+from dataclasses import dataclass, field
+
+from infra.config.pools import Model, Pool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Retention:
+    """How long things are kept, in days."""
+
+    audit_days: int
+    log_days: int
+    backup_days: int
+    artifact_noncurrent_days: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kubernetes:
+    """The cluster's version, the release of the images Karpenter boots, and every add-on pinned by version."""
+
+    version: str
+    node_release: str
+    addons: dict[str, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Database:
+    """Aurora PostgreSQL, one global database with a cluster in each region."""
+
+    engine_version: str
+    instance_class: str
+    instances: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cache:
+    """Valkey, one replication group per region: limits are regional, only the ledger is global."""
+
+    engine_version: str
+    node_type: str
+    replicas: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ContainerImage:
+    """A container image by digest; a tag would let the same name mean other bytes tomorrow."""
+
+    repository: str
+    digest: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Chart:
+    """A third-party operator, pinned. Charts are mirrored into the account's own registry before use."""
+
+    version: str
+    namespace: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Workload:
+    """Size and life of the gateway or the controller."""
+
+    min_replicas: int
+    max_replicas: int
+    cpu: str
+    memory: str
+    drain_s: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Budgets:
+    """Monthly ceilings in USD per stack kind; `make infra-cost` fails above them."""
+
+    global_usd: int
+    region_usd: int
+    platform_usd: int
+    serving_usd: int
+    mesh_usd: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Region:
+    """One region: its address plan, its zones by id (names differ per account), its pools."""
+
+    name: str
+    cidr: str
+    zone_ids: tuple[str, ...]
+    pools: tuple[Pool, ...]
+    quotas_vcpu: dict[str, int]
+    asymmetries: tuple[str, ...] = ()
+
+    def pool(self, name: str) -> Pool:
+        """The pool of that name. Raises `KeyError` where the region has none."""
+        return {pool.name: pool for pool in self.pools}[name]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Environment:
+    """Everything that is true in all regions of one environment. The first region is the primary."""
+
+    name: str
+    organization: str
+    account_id: str
+    domain: str
+    owner: str
+    cost_centre: str
+    alert_email: str
+    administrators: tuple[str, ...]
+    regions: tuple[str, ...]
+    allowed_networks: tuple[str, ...]
+    retention: Retention
+    kubernetes: Kubernetes
+    database: Database
+    cache: Cache
+    budgets: Budgets
+    gateway: Workload
+    controller: Workload
+    worker_drain_s: int
+    images: dict[str, ContainerImage]
+    charts: dict[str, Chart]
+    signers: tuple[str, ...]
+    models: tuple[Model, ...] = field(default_factory=tuple)
+
+    @property
+    def primary(self) -> str:
+        """The region that writes: Aurora's writer, the key originals, the registry originals."""
+        return self.regions[0]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fleet:
+    """An environment with all of its regions: what one `load` gives and every stack takes."""
+
+    environment: Environment
+    regions: tuple[Region, ...]
+
+    def region(self, name: str) -> Region:
+        """The region of that name. Raises `KeyError` where the environment has none."""
+        return {region.name: region for region in self.regions}[name]

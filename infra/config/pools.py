@@ -1,0 +1,77 @@
+"""A node pool as a team describes it: machines, how they are bought, where, and how they are cut."""
+
+from dataclasses import dataclass, field
+
+from infra.config.kinds import Capacity, Image, Scaler, WarmState
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WarmPool:
+    """Booted machines that wait beside the group. It buys latency, never capacity."""
+
+    min_size: int
+    max_prepared: int
+    state: WarmState
+    reuse_on_scale_in: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reservation:
+    """Paid capacity in one zone. Penstock consumes the id; buying it is a person's act."""
+
+    id: str
+    zone_id: str
+    expires: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pool:
+    """One node pool. `max_size` bounds the cost and the address plan; `mig` cuts every GPU the same way."""
+
+    name: str
+    capacity: Capacity
+    scaler: Scaler
+    image: Image
+    instance_types: tuple[str, ...]
+    min_size: int
+    max_size: int
+    disk_gib: int
+    zone_ids: tuple[str, ...] = ()
+    warm_pool: WarmPool | None = None
+    reservation: Reservation | None = None
+    mig: dict[str, int] = field(default_factory=dict)
+    efa: bool = False
+    role: str = "gpu"
+
+    @property
+    def gpu(self) -> bool:
+        """Whether the pool's nodes carry GPUs."""
+        return self.role == "gpu"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Placement:
+    """Where replicas of a model may run and how many; the pool must be able to hold one."""
+
+    pool: str
+    min_replicas: int
+    max_replicas: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Model:
+    """One immutable model version: its weights by digest, what one replica needs, where it may run."""
+
+    name: str
+    version: str
+    digest: str
+    gpus: int
+    memory_gib: int
+    nodes: int = 1
+    mig_profile: str = ""
+    placements: tuple[Placement, ...]
+
+    @property
+    def slug(self) -> str:
+        """Name and version as one DNS label."""
+        return f"{self.name}-v{self.version}".replace(".", "-")

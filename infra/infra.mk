@@ -1,0 +1,36 @@
+# Targets of the infrastructure, included by the main Makefile. Its environments are its own.
+INFRA_BIN := .venv-infra/bin
+INFRA_PYTHON ?= $(if $(PYTHON),$(PYTHON),python3)
+INFRA_PYTEST := $(INFRA_BIN)/python -m pytest -c infra/pytest.ini --rootdir=. --confcutdir=tests/infra
+
+.PHONY: infra-setup infra-test infra-test-slow infra-graph infra-cost infra-lint infra-golden
+
+infra-setup: .venv-infra/READY .venv-review/READY ## Make the infrastructure's two environments from their hashed locks
+
+.venv-infra/READY: requirements/infra.lock
+	@$(INFRA_PYTHON) -m venv .venv-infra && $(INFRA_BIN)/pip install --quiet --require-hashes -r $<
+	@touch $@
+
+.venv-review/READY: infra/review/requirements.lock
+	@$(INFRA_PYTHON) -m venv .venv-review && .venv-review/bin/pip install --quiet --require-hashes -r $<
+	@touch $@
+
+infra-test: infra-setup ## Every proof of the infrastructure that needs no account (lint included)
+	@$(MAKE) infra-lint
+	@$(INFRA_PYTEST) tests/infra -m "not slow" --durations=10
+
+infra-test-slow: infra-setup ## The apply of what moto can serve (minutes)
+	@$(INFRA_PYTEST) tests/infra -m slow
+
+infra-lint: .venv-infra/READY ## ruff and strict mypy over infra/ and its tests
+	@$(INFRA_BIN)/ruff check infra tests/infra && $(INFRA_BIN)/ruff format --check infra tests/infra
+	@$(INFRA_BIN)/mypy --config-file infra/mypy.ini
+
+infra-graph: .venv-infra/READY ## Redraw infra/docs from the captured graphs
+	@$(INFRA_BIN)/python -m infra.picture
+
+infra-cost: .venv-infra/READY ## Monthly estimate per stack; fails above the config's budget
+	@$(INFRA_BIN)/python -m infra.estimate
+
+infra-golden: .venv-infra/READY ## Rewrite the golden summaries after a reviewed change
+	@$(INFRA_BIN)/python -m infra.capture

@@ -1,0 +1,129 @@
+"""GPUs as Kubernetes sees them: device plugin, MIG layouts per pool, exporter, and the prepared weight cache.
+
+The node images carry driver and toolkit, so the operator installs neither. DRA stays off: its driver and the
+device plugin must not share a node, and the plugin is what Cluster Autoscaler simulates today.
+"""
+
+from collections.abc import Iterator
+
+import yaml
+
+from infra.components.labels import GPU_TAINT, ROLE, mig_config_name
+from infra.components.userdata import WEIGHT_CACHE
+from infra.config.pools import Pool
+from infra.kube.manifest import Manifest
+from infra.kube.namespaces import GPU, SERVING
+from infra.kube.pods import WORKER_UID, container, digest_reference
+
+MIG_LAYOUTS = "penstock-mig-layouts"
+CACHE_VOLUME = "weight-cache"
+CACHE_MARKER = ".penstock-nvme"
+CACHE_CLAIM_SIZE = "500Gi"
+
+_TOLERATES_GPU = {"key": GPU_TAINT, "operator": "Exists", "effect": "NoSchedule"}
+
+
+def gpu_operator_values(pools: tuple[Pool, ...], image: str) -> dict[str, object]:
+    """The operator's values; the MIG manager runs only where a pool has a layout."""
+    tolerations = [_TOLERATES_GPU]
+    return {
+        "driver": {"enabled": False},
+        "toolkit": {"enabled": False},
+        "operator": {"repository": image, "nodeSelector": {ROLE: "system"}},
+        "daemonsets": {"tolerations": tolerations},
+        "node-feature-discovery": {"worker": {"tolerations": tolerations}},
+        "mig": {"strategy": "mixed"},
+        "migManager": {
+            "enabled": any(pool.mig for pool in pools),
+            "config": {"name": MIG_LAYOUTS, "default": "all-disabled"},
+        },
+        "dcgmExporter": {
+            "enabled": True,
+            "serviceMonitor": {"enabled": True, "additionalLabels": {"penstock.io/monitored": "true"}},
+        },
+    }
+
+
+def mig_layouts(pools: tuple[Pool, ...]) -> Manifest:
+    """One named layout per pool; a node's label picks it, and a change of it drains the node first."""
+    layouts: dict[str, object] = {"all-disabled": [{"devices": "all", "mig-enabled": False}]}
+    for pool in pools:
+        if pool.mig:
+            layouts[mig_config_name(pool)] = [{"devices": "all", "mig-enabled": True, "mig-devices": dict(pool.mig)}]
+    config = yaml.safe_dump({"version": "v1", "mig-configs": layouts}, sort_keys=True)
+    return Manifest(
+        api_version="v1", kind="ConfigMap", name=MIG_LAYOUTS, namespace=GPU, body={"data": {"config.yaml": config}}
+    )
+
+
+_PREPARE = f"""set -eu
+mountpoint -q /cache || {{ echo "the weight cache is not a mount of its own: no instance store here"; exit 1; }}
+mkdir -p /cache/weights
+chown {WORKER_UID}:{WORKER_UID} /cache/weights
+touch /cache/weights/{CACHE_MARKER}
+exec sleep infinity"""
+
+
+def weight_cache(registry: str, repository: str, digest: str) -> Iterator[Manifest]:
+    """A daemon that proves the cache lies on NVMe and owns it to the workers, and the volume they claim.
+
+    Pods under Pod Security `restricted` may not name host paths; a claim on a prepared volume they may.
+    """
+    yield _daemon(digest_reference(registry, repository, digest))
+    claim = {"namespace": SERVING, "name": CACHE_VOLUME}
+    yield Manifest(
+        api_version="v1",
+        kind="PersistentVolume",
+        name=CACHE_VOLUME,
+        body={
+            "spec": {
+                "capacity": {"storage": CACHE_CLAIM_SIZE},
+                "accessModes": ["ReadWriteMany"],
+                "persistentVolumeReclaimPolicy": "Retain",
+                "storageClassName": "",
+                "claimRef": claim,
+                "hostPath": {"path": f"{WEIGHT_CACHE}/weights", "type": "Directory"},
+            }
+        },
+    )
+    yield Manifest(
+        api_version="v1",
+        kind="PersistentVolumeClaim",
+        name=CACHE_VOLUME,
+        namespace=SERVING,
+        body={
+            "spec": {
+                "accessModes": ["ReadWriteMany"],
+                "storageClassName": "",
+                "volumeName": CACHE_VOLUME,
+                "resources": {"requests": {"storage": CACHE_CLAIM_SIZE}},
+            }
+        },
+    )
+
+
+def _daemon(image: str) -> Manifest:
+    labels = {"app.kubernetes.io/name": "weight-cache"}
+    prepare = container("prepare", image, cpu="10m", memory="32Mi") | {
+        "command": ["sh", "-c", _PREPARE],
+        "securityContext": {
+            "runAsUser": 0,
+            "runAsNonRoot": False,
+            "allowPrivilegeEscalation": False,
+            "readOnlyRootFilesystem": True,
+            "capabilities": {"drop": ["ALL"], "add": ["CHOWN"]},
+            "seccompProfile": {"type": "RuntimeDefault"},
+        },
+        "volumeMounts": [{"name": "cache", "mountPath": "/cache"}],
+        "readinessProbe": {"exec": {"command": ["test", "-f", f"/cache/weights/{CACHE_MARKER}"]}, "periodSeconds": 10},
+    }
+    pod = {
+        "nodeSelector": {ROLE: "gpu"},
+        "tolerations": [_TOLERATES_GPU],
+        "priorityClassName": "system-node-critical",
+        "automountServiceAccountToken": False,
+        "containers": [prepare],
+        "volumes": [{"name": "cache", "hostPath": {"path": WEIGHT_CACHE, "type": "Directory"}}],
+    }
+    spec = {"selector": {"matchLabels": labels}, "template": {"metadata": {"labels": labels}, "spec": pod}}
+    return Manifest(api_version="apps/v1", kind="DaemonSet", name="weight-cache", namespace=GPU, body={"spec": spec})

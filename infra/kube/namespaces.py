@@ -1,0 +1,141 @@
+"""Namespaces as closed rooms: a Pod Security level each, deny-all in both directions, then the named doors."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+import pulumi
+
+from infra.components.site import Component, Site
+from infra.kube.manifest import Manifest, apply
+
+SERVING = "penstock"
+GPU = "gpu-operator"
+PRIVILEGED = (GPU,)
+"""Where driver plumbing runs; nothing of ours may stand there but the daemon that prepares the weight cache."""
+
+LEVELS: Mapping[str, str] = {
+    SERVING: "restricted",
+    "autoscaling": "restricted",
+    "cert-manager": "restricted",
+    "edge-system": "restricted",
+    "external-secrets": "restricted",
+    GPU: "privileged",
+    "image-policy": "restricted",
+    "lws-system": "restricted",
+    "monitoring": "baseline",
+}
+METADATA_SERVICE = "169.254.169.254/32"
+POD_IDENTITY = "169.254.170.23/32"
+NAME = "kubernetes.io/metadata.name"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Door:
+    """One allowed way: in or out, to pods of labels, with peers as NetworkPolicy has them."""
+
+    name: str
+    outward: bool
+    ports: tuple[int, ...]
+    pods: Mapping[str, str]
+    peers: tuple[Mapping[str, object], ...]
+    protocol: str = "TCP"
+
+
+def namespace_peer(namespace: str, **labels: str) -> dict[str, object]:
+    """Pods of a namespace, narrowed by `app.kubernetes.io/name` where given."""
+    peer: dict[str, object] = {"namespaceSelector": {"matchLabels": {NAME: namespace}}}
+    if labels:
+        peer["podSelector"] = {"matchLabels": {f"app.kubernetes.io/{key}": value for key, value in labels.items()}}
+    return peer
+
+
+def block(cidr: str, *but: str) -> dict[str, object]:
+    """Addresses outside the cluster."""
+    return {"ipBlock": {"cidr": cidr, "except": list(but)} if but else {"cidr": cidr}}
+
+
+def policy(namespace: str, door: Door) -> Manifest:
+    """A door as a NetworkPolicy."""
+    ports = [{"protocol": door.protocol, "port": port} for port in door.ports]
+    rule = {"to" if door.outward else "from": list(door.peers), "ports": ports}
+    direction = "egress" if door.outward else "ingress"
+    return Manifest(
+        api_version="networking.k8s.io/v1",
+        kind="NetworkPolicy",
+        name=door.name,
+        namespace=namespace,
+        body={
+            "spec": {
+                "podSelector": {"matchLabels": dict(door.pods)},
+                "policyTypes": [direction.capitalize()],
+                direction: [rule],
+            }
+        },
+    )
+
+
+def deny_all(namespace: str) -> Manifest:
+    """Nothing in, nothing out, for every pod."""
+    spec = {"podSelector": {}, "policyTypes": ["Ingress", "Egress"]}
+    return Manifest(
+        api_version="networking.k8s.io/v1",
+        kind="NetworkPolicy",
+        name="deny-all",
+        namespace=namespace,
+        body={"spec": spec},
+    )
+
+
+def _dns() -> Door:
+    peer = {
+        "namespaceSelector": {"matchLabels": {NAME: "kube-system"}},
+        "podSelector": {"matchLabels": {"k8s-app": "kube-dns"}},
+    }
+    return Door(name="allow-dns", outward=True, ports=(53,), pods={}, peers=(peer,), protocol="UDP")
+
+
+def operator_doors(cidr: str) -> Iterator[Door]:
+    """What every operator needs: the API server and AWS by TLS, pod credentials, webhooks, and to be scraped."""
+    yield Door(name="allow-apis", outward=True, ports=(443,), pods={}, peers=(block("0.0.0.0/0", METADATA_SERVICE),))
+    yield Door(name="allow-credentials", outward=True, ports=(80,), pods={}, peers=(block(POD_IDENTITY),))
+    hooks = (443, 6443, 8443, 9443, 10250)
+    yield Door(name="allow-webhooks", outward=False, ports=hooks, pods={}, peers=(block(cidr),))
+    scraped = (8000, 8080, 8085, 9400, 9402, 9404)
+    yield Door(name="allow-scrape", outward=False, ports=scraped, pods={}, peers=(namespace_peer("monitoring"),))
+
+
+def _special(namespace: str, cidr: str) -> Iterator[Door]:
+    if namespace == "monitoring":
+        targets = (8000, 8080, 8081, 8085, 8090, 9090, 9093, 9400, 9402, 10250)
+        yield Door(name="allow-scraping", outward=True, ports=targets, pods={}, peers=(block(cidr),))
+        queries = (
+            namespace_peer("autoscaling"),
+            namespace_peer(SERVING, name="controller"),
+            namespace_peer("monitoring"),
+        )
+        yield Door(name="allow-queries", outward=False, ports=(9090, 9093, 3000), pods={}, peers=queries)
+    if namespace == "autoscaling":
+        prometheus = (namespace_peer("monitoring", name="prometheus"),)
+        yield Door(name="allow-queries-out", outward=True, ports=(9090,), pods={}, peers=prometheus)
+
+
+class Namespaces(Component):
+    """Every namespace with its level, its deny-all and its doors. The serving room's own doors come with its pods."""
+
+    def __init__(self, name: str, site: Site, cidr: str, opts: pulumi.ResourceOptions | None = None) -> None:
+        super().__init__("Namespaces", name, site, opts)
+        self.made = {namespace: self._namespace(namespace, level) for namespace, level in LEVELS.items()}
+        for namespace, made in self.made.items():
+            doors = [_dns(), *_special(namespace, cidr)]
+            if namespace != SERVING:
+                doors += operator_doors(cidr)
+            for manifest in (deny_all(namespace), *(policy(namespace, door) for door in doors)):
+                apply(self, manifest, made)
+        self.register_outputs({})
+
+    def _namespace(self, namespace: str, level: str) -> pulumi.Resource:
+        stages = ("enforce", "audit", "warn")
+        labels = {f"pod-security.kubernetes.io/{stage}": level for stage in stages}
+        if namespace == SERVING:
+            labels["policy.sigstore.dev/include"] = "true"
+        return apply(self, Manifest(api_version="v1", kind="Namespace", name=namespace, labels=labels))

@@ -1,0 +1,81 @@
+"""Loads the rules and dashboards that `slo/` and `dashboards/` build, and says which pods are scraped.
+
+The files are read when the stack runs; a folder that is not built yet simply contributes nothing.
+"""
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import yaml
+
+from infra.kube.manifest import Manifest
+from infra.kube.namespaces import SERVING
+
+MONITORING = "monitoring"
+MONITORED = {"penstock.io/monitored": "true"}
+REPOSITORY = Path(__file__).resolve().parent.parent.parent
+PROMETHEUS_URL = "http://prometheus-operated.monitoring.svc:9090"
+SCRAPED = {"gateway": "http", "controller": "http", "worker": "agent"}
+"""Workload to the name of the port that answers /metrics."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sources:
+    """Where the built files lie."""
+
+    rules: Path
+    dashboards: Path
+
+
+SHIPPED = Sources(rules=REPOSITORY / "slo" / "generated", dashboards=REPOSITORY / "dashboards" / "generated")
+
+
+def rules(sources: Sources) -> Iterator[Manifest]:
+    """One PrometheusRule per built rule file."""
+    for path in sorted(sources.rules.glob("*.yaml")):
+        content: object = yaml.safe_load(path.read_text(encoding="utf-8"))
+        groups = content.get("groups", []) if isinstance(content, dict) else []
+        yield Manifest(
+            api_version="monitoring.coreos.com/v1",
+            kind="PrometheusRule",
+            name=f"slo-{path.stem}".lower().replace("_", "-"),
+            namespace=MONITORING,
+            labels=MONITORED,
+            body={"spec": {"groups": groups}},
+        )
+
+
+def dashboards(sources: Sources) -> Iterator[Manifest]:
+    """One ConfigMap per built dashboard, found by Grafana's sidecar through its label."""
+    for path in sorted(sources.dashboards.glob("*.json")):
+        text = path.read_text(encoding="utf-8")
+        json.loads(text)
+        yield Manifest(
+            api_version="v1",
+            kind="ConfigMap",
+            name=f"dashboard-{path.stem}".lower().replace("_", "-"),
+            namespace=MONITORING,
+            labels={"penstock.io/dashboard": "true"},
+            body={"data": {path.name: text}},
+        )
+
+
+def pod_monitors() -> Iterator[Manifest]:
+    """Every pod of a workload on its own metrics port, every fifteen seconds."""
+    for workload, port in SCRAPED.items():
+        endpoint = {"port": port, "path": "/metrics", "interval": "15s", "scrapeTimeout": "10s"}
+        yield Manifest(
+            api_version="monitoring.coreos.com/v1",
+            kind="PodMonitor",
+            name=workload,
+            namespace=SERVING,
+            labels=MONITORED,
+            body={
+                "spec": {
+                    "selector": {"matchLabels": {"app.kubernetes.io/name": workload}},
+                    "podMetricsEndpoints": [endpoint],
+                }
+            },
+        )

@@ -1,0 +1,98 @@
+"""The parts that every pod of ours is made of, safe by construction. Nothing here knows what a pod does."""
+
+from collections.abc import Mapping
+
+from infra.components.labels import HOST, ZONE
+
+UID = 10001
+WORKER_UID = 10001
+
+SAFE_CONTAINER: Mapping[str, object] = {
+    "runAsNonRoot": True,
+    "runAsUser": UID,
+    "allowPrivilegeEscalation": False,
+    "readOnlyRootFilesystem": True,
+    "capabilities": {"drop": ["ALL"]},
+    "seccompProfile": {"type": "RuntimeDefault"},
+}
+SAFE_POD: Mapping[str, object] = {
+    "runAsNonRoot": True,
+    "runAsUser": UID,
+    "runAsGroup": UID,
+    "fsGroup": UID,
+    "seccompProfile": {"type": "RuntimeDefault"},
+}
+SCRATCH_MOUNT: Mapping[str, object] = {"name": "scratch", "mountPath": "/tmp"}  # noqa: S108 - the pod's own, empty at start
+SCRATCH: Mapping[str, object] = {"name": "scratch", "emptyDir": {"sizeLimit": "2Gi"}}
+
+
+def digest_reference(registry: str, repository: str, digest: str) -> str:
+    """An image by digest; there is no way here to say a tag."""
+    return f"{registry}/{repository}@{digest}"
+
+
+def container(name: str, image: str, *, cpu: str, memory: str, **extended: str) -> dict[str, object]:
+    """A container with equal requests and limits of memory and devices. CPU has no limit: throttling costs latency."""
+    devices = {key.replace("__", "/"): value for key, value in extended.items()}
+    return {
+        "name": name,
+        "image": image,
+        "imagePullPolicy": "IfNotPresent",
+        "securityContext": dict(SAFE_CONTAINER),
+        "resources": {
+            "requests": {"cpu": cpu, "memory": memory, **devices},
+            "limits": {"memory": memory, **devices},
+        },
+    }
+
+
+def http_probe(path: str, port: str, *, period_s: int, failures: int) -> dict[str, object]:
+    """A probe on one of the real endpoints."""
+    return {
+        "httpGet": {"path": path, "port": port},
+        "periodSeconds": period_s,
+        "timeoutSeconds": 3,
+        "failureThreshold": failures,
+    }
+
+
+def probes(port: str, *, start_s: int) -> dict[str, object]:
+    """Alive, ready, and how long a start may take before it counts as hung."""
+    period_s = 5
+    return {
+        "livenessProbe": http_probe("/healthz", port, period_s=10, failures=6),
+        "readinessProbe": http_probe("/readyz", port, period_s=period_s, failures=2),
+        "startupProbe": http_probe("/healthz", port, period_s=period_s, failures=start_s // period_s),
+    }
+
+
+def pause_before_stop(seconds: int) -> dict[str, object]:
+    """Endpoints forget a pod while it still answers; only then comes SIGTERM and the drain."""
+    return {"preStop": {"sleep": {"seconds": seconds}}}
+
+
+def spread(labels: Mapping[str, str], *, hosts: bool) -> list[dict[str, object]]:
+    """Evenly over zones, or not at all; over hosts as well as may be."""
+    selector = {"matchLabels": dict(labels)}
+    constraints: list[dict[str, object]] = [
+        {"maxSkew": 1, "topologyKey": ZONE, "whenUnsatisfiable": "DoNotSchedule", "labelSelector": selector}
+    ]
+    if hosts:
+        host = {"maxSkew": 1, "topologyKey": HOST, "whenUnsatisfiable": "ScheduleAnyway", "labelSelector": selector}
+        constraints.append(host)
+    return constraints
+
+
+def plain(name: str, value: object) -> dict[str, object]:
+    """An environment variable that is no secret."""
+    return {"name": name, "value": value}
+
+
+def from_secret(name: str, secret: str, key: str) -> dict[str, object]:
+    """An environment variable out of a secret that External Secrets keeps."""
+    return {"name": name, "valueFrom": {"secretKeyRef": {"name": secret, "key": key}}}
+
+
+def from_field(name: str, path: str) -> dict[str, object]:
+    """An environment variable out of the pod's own metadata."""
+    return {"name": name, "valueFrom": {"fieldRef": {"fieldPath": path}}}

@@ -1,0 +1,118 @@
+"""One region's cluster, equipped: rooms, operators, nodes on demand, trust, secrets, image rules, eyes."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+import pulumi
+
+from infra.components.site import Component, Site
+from infra.config.kinds import Scaler, StackKind
+from infra.config.model import Fleet, Region
+from infra.config.zones import pool_zones
+from infra.kube import gpu, images, karpenter, observability, secrets, trust
+from infra.kube.manifest import Manifest, apply
+from infra.kube.namespaces import GPU, SERVING, Namespaces
+from infra.kube.observability import Sources
+from infra.kube.operators import ClusterFacts, Operators
+from infra.stacks.exports import PlatformExports, RegionExports
+from infra.stacks.providers import kubernetes_provider, under
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Cluster:
+    """The region's config and what its AWS half exports."""
+
+    site: Site
+    region: Region
+    below: RegionExports
+
+
+class Equipment(Component):
+    """Objects that belong together and wait for the same operator."""
+
+    def __init__(
+        self,
+        name: str,
+        site: Site,
+        manifests: Iterable[Manifest],
+        *,
+        after: Iterable[pulumi.Resource] = (),
+        opts: pulumi.ResourceOptions | None = None,
+    ) -> None:
+        super().__init__("Equipment", name, site, opts)
+        waited = tuple(after)
+        for manifest in manifests:
+            apply(self, manifest, *waited)
+        self.register_outputs({})
+
+
+def program(fleet: Fleet, region_name: str, sources: Sources = observability.SHIPPED) -> None:
+    """Everything in a cluster that is not Penstock itself."""
+    site = Site(environment=fleet.environment, region=region_name)
+    below = RegionExports.read(StackKind.REGION, f"{fleet.environment.name}.{region_name}")
+    cluster = _Cluster(site=site, region=fleet.region(region_name), below=below)
+    options = under(kubernetes_provider(site, below))
+    rooms = Namespaces("rooms", site, cluster.region.cidr, opts=options)
+    Equipment("storage", site, _storage(below), opts=options)
+    facts = ClusterFacts(
+        name=below.cluster_name,
+        vpc_cidr=cluster.region.cidr,
+        interruption_queue=below.interruption_queue,
+        pools=cluster.region.pools,
+    )
+    operators = Operators("operators", site, facts, rooms.made, opts=options)
+    _equip(cluster, rooms.made, operators.releases, sources, options)
+    PlatformExports(
+        serving_namespace=SERVING,
+        monitoring_namespace=observability.MONITORING,
+        issuer=trust.ISSUER,
+        secret_store=secrets.STORE,
+        prometheus_url=observability.PROMETHEUS_URL,
+    ).publish()
+
+
+def _equip(
+    cluster: _Cluster,
+    rooms: Mapping[str, pulumi.Resource],
+    releases: Mapping[str, pulumi.Resource],
+    sources: Sources,
+    options: pulumi.ResourceOptions,
+) -> None:
+    site, worker = cluster.site, cluster.site.environment.images["worker"]
+    cache = gpu.weight_cache(site.registry, worker.repository, worker.digest)
+    Equipment("mig", site, [gpu.mig_layouts(cluster.region.pools)], after=[rooms[GPU]], opts=options)
+    Equipment("weights", site, cache, after=rooms.values(), opts=options)
+    Equipment("burst", site, _burst(cluster), after=[releases["karpenter"]], opts=options)
+    Equipment("trust", site, trust.authority(), after=[releases["cert-manager"]], opts=options)
+    Equipment("secrets", site, [secrets.store(site)], after=[releases["external-secrets"]], opts=options)
+    Equipment("admission", site, images.admission(site), opts=options)
+    Equipment("signatures", site, [images.signatures(site)], after=[releases["policy-controller"]], opts=options)
+    eyes = [*observability.rules(sources), *observability.dashboards(sources), *observability.pod_monitors()]
+    Equipment("eyes", site, eyes, after=[releases["kube-prometheus-stack"], rooms[SERVING]], opts=options)
+
+
+def _storage(below: RegionExports) -> Iterable[Manifest]:
+    yield Manifest(
+        api_version="storage.k8s.io/v1",
+        kind="StorageClass",
+        name="encrypted",
+        body={
+            "provisioner": "ebs.csi.aws.com",
+            "volumeBindingMode": "WaitForFirstConsumer",
+            "allowVolumeExpansion": True,
+            "parameters": {"type": "gp3", "encrypted": "true", "kmsKeyId": below.nodes_key_arn},
+        },
+    )
+
+
+def _burst(cluster: _Cluster) -> Iterable[Manifest]:
+    for pool in cluster.region.pools:
+        if pool.scaler is Scaler.KARPENTER:
+            ground = karpenter.Ground(
+                node_profile=cluster.below.node_profile,
+                subnets=cluster.below.private_subnets,
+                zone_ids=pool_zones(cluster.region, pool),
+                security_group_id=cluster.below.cluster_security_group_id,
+                disk_key_arn=cluster.below.nodes_key_arn,
+            )
+            yield from karpenter.manifests(cluster.site, pool, ground)

@@ -1,0 +1,36 @@
+"""Penstock itself in one region: gateway, controller, and a worker set per model version and pool."""
+
+import pulumi
+
+from infra.components.site import Site
+from infra.config.kinds import StackKind
+from infra.config.model import Fleet
+from infra.kube import control_tier, gpu_tier, secrets, trust, workloads
+from infra.stacks.exports import PlatformExports, RegionExports, ServingExports
+from infra.stacks.platform import Equipment
+from infra.stacks.providers import kubernetes_provider, under
+
+WORKLOADS = ("gateway", "controller", "worker")
+
+
+def program(fleet: Fleet, region_name: str) -> None:
+    """The workloads of one region."""
+    site, region = Site(environment=fleet.environment, region=region_name), fleet.region(region_name)
+    stack = f"{fleet.environment.name}.{region_name}"
+    below = RegionExports.read(StackKind.REGION, stack)
+    equipped = PlatformExports.read(StackKind.PLATFORM, stack)
+    options = under(kubernetes_provider(site, below))
+    server = equipped.prometheus_url
+    certificates = [trust.workload_certificate(workload, equipped.issuer) for workload in WORKLOADS]
+    ground = [*workloads.priorities(), *workloads.doors(region.cidr), *certificates]
+    ground += secrets.external_secrets(site, equipped.secret_store)
+    base = Equipment("ground", site, ground, opts=options)
+    after = pulumi.ResourceOptions.merge(options, pulumi.ResourceOptions(depends_on=[base]))
+    Equipment("gateway", site, control_tier.gateway(site, server, below.target_group_arn), opts=after)
+    Equipment("controller", site, control_tier.controller(site, below.artifact_bucket), opts=after)
+    Equipment("workers", site, gpu_tier.shared_manifests(), opts=after)
+    pools = {pool.name: pool for pool in region.pools}
+    placed = list(gpu_tier.replicas(site, pools, below.artifact_bucket))
+    for replica in placed:
+        Equipment(replica.name, site, gpu_tier.manifests(replica, server), opts=after)
+    ServingExports(gateway_service="gateway", worker_deployments=[replica.name for replica in placed]).publish()
