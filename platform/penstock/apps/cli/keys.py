@@ -5,8 +5,8 @@ from typing import Annotated
 import typer
 
 from penstock.apps.cli import tables
-from penstock.apps.cli.operator import Operator
 from penstock.apps.cli.terminal import err, explained, out
+from penstock.apps.operator_client import Operator
 from penstock.apps.settings import load
 
 app = typer.Typer(no_args_is_help=True, help="API keys: shown once when made, stored only as a keyed hash.")

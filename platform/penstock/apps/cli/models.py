@@ -6,8 +6,8 @@ from typing import Annotated
 import typer
 
 from penstock.apps.cli import tables
-from penstock.apps.cli.operator import Operator
 from penstock.apps.cli.terminal import err, explained, out
+from penstock.apps.operator_client import Operator
 from penstock.apps.settings import load
 from penstock.apps.trouble import Trouble
 from penstock.domain.ids import ModelName
@@ -22,21 +22,21 @@ aliases = typer.Typer(no_args_is_help=True, help="Aliases: the names callers put
 def list_models() -> None:
     """List the registered versions, oldest first."""
     with explained():
-        rows = []
-        for version in Operator(load()).get("/models")["models"]:
-            manifest = version["manifest"]
-            size = sum(file["size_bytes"] for file in manifest["files"]) / 1e6
-            rows.append(
-                (
-                    version["id"],
-                    manifest["task"],
-                    manifest["engine"]["max_model_len"],
-                    f"{size:.0f}",
-                    manifest["provenance"]["licence"],
-                    tables.when(version["created_at"]),
-                )
+        rows = [
+            (
+                version["id"],
+                version["task"],
+                version["tier"],
+                f"{version['size_bytes'] / 1e6:.0f}",
+                "/".join(f"{micro_usd / 1e6:g}" for micro_usd in version["price"].values()),
+                version["licence"],
+                ", ".join(version["aliases"]),
+                tables.when(version["created_at"]),
             )
-        tables.show("Versions", ("version", "task", "context", "MB", "licence", "registered"), rows)
+            for version in Operator(load()).get("/models")["models"]
+        ]
+        columns = ("version", "task", "tier", "MB", "$/Mtok", "licence", "aliases", "registered")
+        tables.show("Versions", columns, rows)
 
 
 @app.command("show")

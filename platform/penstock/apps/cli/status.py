@@ -5,8 +5,8 @@ from typing import Any
 import psutil
 
 from penstock.apps.cli import tables
-from penstock.apps.cli.operator import Operator
 from penstock.apps.cli.terminal import explained, out
+from penstock.apps.operator_client import Operator
 from penstock.apps.settings import Settings, load
 
 
@@ -19,10 +19,14 @@ def status() -> None:
         settings = load()
         operator = Operator(settings)
         _processes(settings)
+        _workers(operator.get("/workers")["workers"])
+        _models(operator.get("/models")["models"])
         found = operator.get("/status")
-        _workers(found["workers"])
-        _versions(found)
-        out.print(f"routing table {found['table']['number']} of {tables.when(found['table']['made_at'])}")
+        out.print(
+            f"routing table {found['table']} of {tables.when(found['table_made_at'])}"
+            f" · controller {'leads' if found['leader'] else 'stands by'} · {found['failed_ticks']} failed ticks",
+            highlight=False,
+        )
 
 
 def config() -> None:
@@ -61,25 +65,21 @@ def _usage(pid: int) -> tuple[str, str]:
 def _workers(workers: list[dict[str, Any]]) -> None:
     rows = [
         (
-            worker["worker"],
-            worker["state"],
+            worker["id"],
+            f"{worker['state']}{' (told to drain)' if worker['draining'] else ''}",
             " ".join(f"{timing['phase']} {timing['seconds']:.1f}" for timing in worker["phases"]),
             f"{worker['load']['running']}+{worker['load']['waiting']}",
             f"{worker['load']['kv_used_ratio']:.0%}",
             worker["restarts"],
+            f"{worker['age_s']:.0f} s ago",
             worker["detail"],
         )
         for worker in workers
     ]
-    tables.show("Workers", ("worker", "state", "phases s", "running+waiting", "KV", "restarts", "detail"), rows)
+    columns = ("worker", "state", "phases in s", "running+waiting", "KV", "restarts", "heard of", "detail")
+    tables.show("Workers", columns, rows)
 
 
-def _versions(found: dict[str, Any]) -> None:
-    aliases: dict[str, list[str]] = {}
-    for route in found["routes"]:
-        for share in route["shares"]:
-            aliases.setdefault(share["version"], []).append(f"{route['alias']} {share['weight'] / 100:.0f} %")
-    rows = [
-        (one["version"], one["replicas"], ", ".join(aliases.get(one["version"], []))) for one in found["deployments"]
-    ]
-    tables.show("Deployments", ("version", "workers wanted", "aliases"), rows)
+def _models(models: list[dict[str, Any]]) -> None:
+    rows = [(one["id"], one["task"], one["replicas"], ", ".join(one["aliases"])) for one in models]
+    tables.show("Versions", ("version", "task", "workers wanted", "aliases"), rows)

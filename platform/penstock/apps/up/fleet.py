@@ -1,25 +1,20 @@
-"""How the workers come up, as their heartbeats tell it through the controller."""
+"""How the workers come up, as the controller tells it."""
 
 import asyncio
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
-from penstock.adapters.postgres.database import Database
-from penstock.adapters.postgres.leases import PostgresLeases
-from penstock.adapters.postgres.registry import PostgresRegistry
-from penstock.adapters.postgres.tables import PostgresTables
+from penstock.apps.operator_client import Operator
 from penstock.apps.settings import Settings
 from penstock.apps.trouble import Trouble
-from penstock.apps.up.seed import WHO, opened
-from penstock.domain.audit import Act
 from penstock.domain.clock import Clock
-from penstock.domain.fleet import Seen
-from penstock.domain.worker import WorkerReport, WorkerState
+from penstock.domain.worker import WorkerState
 
 POLL_S = 0.25
 PATIENCE_S = 240.0
 FAILED_FOR_S = 20.0
+Worker = dict[str, Any]
 
 
 class FleetWatch:
@@ -29,76 +24,73 @@ class FleetWatch:
         """Take the settings of a platform whose controller runs."""
         self._settings = settings
         self._clock = clock
+        self._began = clock.monotonic()
+        self._failed_since: float | None = None
 
     async def until_ready(self, note: Callable[[str], None]) -> str:
         """Wait until every deployment has its workers in the routing table; return what came of it in words."""
-        began = self._clock.now()
-        failed_since: float | None = None
-        async with opened(self._settings.database_url) as database:
-            while True:
-                reports = await self._reports(database, began)
-                note("\n".join(line_of(report) for report in reports))
-                if await self._all_serve(database, reports):
-                    return ", ".join(summary_of(report) for report in reports if report.state.serves)
-                has_failed = any(report.state is WorkerState.FAILED for report in reports)
-                failed_since = (failed_since or self._clock.now()) if has_failed else None
-                self._give_up(reports, began, failed_since)
-                await asyncio.sleep(POLL_S)
+        operator = Operator(self._settings)
+        while True:
+            workers = self._of_this_run((await asyncio.to_thread(operator.get, "/workers"))["workers"])
+            note("\n".join(line_of(worker) for worker in workers))
+            if await self._all_serve(operator, workers):
+                return ", ".join(summary_of(worker) for worker in workers if worker["state"] == WorkerState.READY)
+            self._give_up(workers)
+            await asyncio.sleep(POLL_S)
 
     async def renew(self) -> None:
         """Ask the controller to replace every worker that runs now, one at a time."""
-        now = self._clock.now()
-        async with opened(self._settings.database_url) as database:
-            registry = PostgresRegistry(database)
-            for deployment in await registry.deployments():
-                act = Act(who=WHO, what="deployment.renew", target=deployment.version, at=now)
-                await registry.put_deployment(replace(deployment, renew_before=now), act)
+        operator = Operator(self._settings)
+        for deployment in (await asyncio.to_thread(operator.get, "/deployments"))["deployments"]:
+            if deployment["replicas"]:
+                await asyncio.to_thread(operator.post, f"/deployments/{deployment['version']}/restart")
 
-    async def _reports(self, database: Database, began: float) -> list[WorkerReport]:
-        """Return the reports of this run; those of a former one say nothing about now."""
-        seen: Sequence[Seen] = await PostgresLeases(database).load(began)
-        return [one.report for one in seen]
+    def _of_this_run(self, workers: Sequence[Worker]) -> list[Worker]:
+        """Leave out what was last heard of before this start: it says nothing about now."""
+        elapsed = self._clock.monotonic() - self._began
+        return [worker for worker in workers if worker["age_s"] <= min(elapsed, self._settings.lease_s)]
 
-    async def _all_serve(self, database: Database, reports: Sequence[WorkerReport]) -> bool:
-        """Tell whether every deployment has its workers, ready by their own word and in the table that gateways get."""
-        alive = {report.worker for report in reports if report.state.serves}
-        table = await PostgresTables(database).latest()
+    async def _all_serve(self, operator: Operator, workers: Sequence[Worker]) -> bool:
+        """Tell whether each deployment has its workers: ready by their own word, and in the table that gateways get."""
+        alive = {worker["id"] for worker in workers if worker["state"] == WorkerState.READY}
+        table = await asyncio.to_thread(operator.get, "/table")
         serving = {
-            version.id: sum(1 for worker in version.workers if worker.state.serves and worker.id in alive)
-            for version in table.versions
+            version["id"]: sum(1 for worker in version["workers"] if worker["id"] in alive)
+            for version in table["versions"]
         }
-        deployments = await PostgresRegistry(database).deployments()
-        return all(serving.get(deployment.version, 0) >= deployment.replicas for deployment in deployments)
+        deployments = (await asyncio.to_thread(operator.get, "/deployments"))["deployments"]
+        return all(serving.get(one["version"], 0) >= one["replicas"] for one in deployments)
 
-    def _give_up(self, reports: Sequence[WorkerReport], began: float, failed_since: float | None) -> None:
-        now = self._clock.now()
-        failed = [report for report in reports if report.state is WorkerState.FAILED]
-        if failed and failed_since is not None and now - failed_since > FAILED_FOR_S:
+    def _give_up(self, workers: Sequence[Worker]) -> None:
+        """Raise ``Trouble`` where a worker stays failed, or nothing comes of the waiting."""
+        now = self._clock.monotonic()
+        failed = next((worker for worker in workers if worker["state"] == WorkerState.FAILED), None)
+        self._failed_since = None if failed is None else self._failed_since or now
+        if failed is not None and self._failed_since is not None and now - self._failed_since > FAILED_FOR_S:
             raise Trouble(
-                f"Worker {failed[0].worker} failed: {failed[0].detail or 'it did not say why'}.",
+                f"Worker {failed['id']} failed: {failed['detail'] or 'it did not say why'}.",
                 do="Mend the cause and run `penstock up` again.",
-                log=self._log_of(failed[0].worker),
+                log=self._log_of(failed),
             )
-        if now - began > PATIENCE_S:
-            missing = next((report for report in reports if not report.state.serves), None)
+        if now - self._began > PATIENCE_S:
+            waiting = next((worker for worker in workers if worker["state"] != WorkerState.READY), None)
             raise Trouble(
                 f"The workers were not ready within {PATIENCE_S:.0f} s.",
-                do="Look for the phase that took so long; fewer or smaller models: PENSTOCK_MODELS=smollm2.",
-                log=self._log_of(missing.worker) if missing else self._settings.paths.logs / "controller.log",
+                do="Look for the phase that takes so long; fewer or smaller models: PENSTOCK_MODELS=smollm2.",
+                log=self._log_of(waiting),
             )
 
-    def _log_of(self, worker: str) -> Path:
-        found = sorted(self._settings.paths.logs.glob(f"*{worker}*.log"))
-        return found[0] if found else self._settings.paths.logs / "controller.log"
+    def _log_of(self, worker: Worker | None) -> Path:
+        logs = self._settings.paths.logs
+        return logs / f"worker-{worker['id']}.log" if worker else logs / "controller.log"
 
 
-def line_of(report: WorkerReport) -> str:
+def line_of(worker: Worker) -> str:
     """Say where a worker is: its state, the seconds of its phases, why."""
-    phases = " ".join(f"{timing.phase} {timing.seconds:.1f} s" for timing in report.phases)
-    return "  ".join(part for part in (f"{report.worker}  {report.state}", phases, report.detail) if part)
+    phases = " ".join(f"{timing['phase']} {timing['seconds']:.1f} s" for timing in worker["phases"])
+    return "  ".join(part for part in (f"{worker['id']}  {worker['state']}", phases, worker["detail"]) if part)
 
 
-def summary_of(report: WorkerReport) -> str:
+def summary_of(worker: Worker) -> str:
     """Say in few words that a worker is ready and what its start took."""
-    seconds = sum(timing.seconds for timing in report.phases)
-    return f"{report.worker} {seconds:.1f} s"
+    return f"{worker['id']} {sum(timing['seconds'] for timing in worker['phases']):.1f} s"

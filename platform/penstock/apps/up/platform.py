@@ -98,7 +98,7 @@ class LocalPlatform:
             )
         )
         await self._controller.start()
-        phase.result(await asyncio.to_thread(address.read_text))
+        phase.result((await asyncio.to_thread(address.read_text)).strip())
 
     async def _start_gateways(self, phase: Phase) -> None:
         assert self._listener is not None  # noqa: S101  bound in the first phase

@@ -5,6 +5,7 @@ Where there is no terminal, plain lines that a log can keep.
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
@@ -14,11 +15,22 @@ from rich.markup import escape
 from penstock.apps.trouble import Trouble, tail
 from penstock.domain.clock import Clock
 
+PLAIN_EVERY_S = 2.0
+"""Without a terminal a phase says at most one thing in this time."""
+
 
 class Note(Protocol):
     """Says what a phase is doing just now; several lines are shown one under another."""
 
     def __call__(self, text: str) -> None: ...
+
+
+@dataclass(slots=True)
+class Said:
+    """What plain lines a phase has printed, and when the last one."""
+
+    texts: set[str] = field(default_factory=set)
+    at: float = float("-inf")
 
 
 class Phase:
@@ -62,14 +74,18 @@ class Screen:
             with self._console.status(escape(head)) as status:
                 yield lambda text: status.update(f"{escape(head)}  [dim]{escape(text)}[/]")
             return
-        seen: set[str] = set()
-        yield lambda text: self._once(text, seen)
+        said = Said()
+        yield lambda text: self._now_and_then(text, said)
 
-    def _once(self, text: str, seen: set[str]) -> None:
+    def _now_and_then(self, text: str, said: Said) -> None:
+        """Print what is new, but not every step of a long way."""
+        now = self._clock.monotonic()
+        if text in said.texts or now - said.at < PLAIN_EVERY_S:
+            return
+        said.texts.add(text)
+        said.at = now
         for line in text.splitlines():
-            if line.strip() and line not in seen:
-                seen.add(line)
-                self._line(f"    {escape(line)}")
+            self._line(f"    {escape(line)}")
 
     def say(self, text: str = "") -> None:
         """Print a line as it is."""

@@ -1,4 +1,4 @@
-"""The operator API from the command line: where it is, with which key, and its refusals in words."""
+"""A client of the operator API: where it is, with which key, and its refusals in words."""
 
 from typing import Any
 
