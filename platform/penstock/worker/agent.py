@@ -202,6 +202,7 @@ class Agent:
 
     async def _start(self, copy: Copy, launch: LaunchPlan) -> None:
         engine = await self._ports.launcher.start(launch, self._config.files)
+        self._config.files.pid.write_text(str(engine.pid))
         logger().info("engine_started", worker=self._config.worker, pid=engine.pid)
         self._running = Running(
             engine, self._ports.client, self._config.files.log, clock=self._ports.clock, pace=self._config.pace
@@ -242,6 +243,7 @@ class Agent:
                 async with asyncio.timeout(self._config.drain_grace_s):
                     await self._until_done(engine)
         await engine.stop(_ENGINE_GRACE_S)
+        await self._end_engine()
 
     async def _until_done(self, engine: EngineProcess) -> None:
         """Close the gate, and wait until nothing runs behind it."""
@@ -254,6 +256,7 @@ class Agent:
     async def _end_engine(self) -> None:
         if self._running is not None:
             running, self._running = self._running, None
+            self._config.files.pid.unlink(missing_ok=True)
             await running.engine.end()
 
     def _listen_to_signals(self) -> None:

@@ -63,6 +63,13 @@ class FolderStore:
         with _explained(self._root, digest):
             return path.read_bytes() if path.is_file() else None
 
+    def signed(self, prefix: str) -> tuple[str, ...]:
+        """Return the digests of signed versions that begin with ``prefix``."""
+        with _explained(self._root, prefix):
+            folder = self._root / "signatures"
+            names = [path.name for path in folder.iterdir()] if folder.is_dir() else []
+        return tuple(sorted(name for name in names if is_sha256(name) and name.startswith(prefix)))
+
     def read_range(self, sha256: str, start: int, length: int) -> bytes:
         """Return up to ``length`` bytes from ``start``; fewer where the blob ends."""
         with _explained(self._root, sha256), self._blob(sha256).open("rb") as file:

@@ -99,6 +99,14 @@ class S3Store:
                 raise
             return answer["Body"].read()
 
+    def signed(self, prefix: str) -> tuple[str, ...]:
+        """Return the digests of signed versions that begin with ``prefix``."""
+        folder = "/".join(part for part in (self._prefix, "signatures") if part)
+        with self._explained(prefix):
+            answer = self._client.list_objects_v2(Bucket=self._bucket, Prefix=f"{folder}/{prefix}")
+        names = (found["Key"].rpartition("/")[2] for found in answer.get("Contents", ()))
+        return tuple(sorted(name for name in names if is_sha256(name)))
+
     def read_range(self, sha256: str, start: int, length: int) -> bytes:
         """Return up to ``length`` bytes from ``start``; fewer where the blob ends."""
         with self._explained(sha256):

@@ -102,10 +102,11 @@ class EngineProcess:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Files:
-    """Where an engine's plan is put, and where its output goes."""
+    """Where an engine's plan is put, where its output goes, where its process id is told."""
 
     plan: Path
     log: Path
+    pid: Path
 
 
 class Launcher(Protocol):
@@ -143,17 +144,18 @@ class Forking:
 
     address: Path
     own: bool
+    log: Path
     patience_s: float = 40.0
     _parent: subprocess.Popen[bytes] | None = None
     _hold: int = -1
 
-    def prepare(self, log: Path) -> None:
+    def prepare(self) -> None:
         """Start the parent of our own, if that is wanted and it does not run; its imports go on beside our work."""
         if not self.own or (self._parent is not None and self._parent.poll() is None):
             return
         self.close()
         end, self._hold = lifeline.make()
-        with log.open("ab") as file:
+        with self.log.open("ab") as file:
             self._parent = subprocess.Popen(
                 [sys.executable, "-m", "penstock.worker.engines.zygote", str(self.address), "--lifeline", str(end)],
                 stdin=subprocess.DEVNULL,
@@ -165,7 +167,7 @@ class Forking:
 
     async def start(self, launch: LaunchPlan, files: Files) -> EngineProcess:
         """Have it forked, or raise ``CannotFork``."""
-        self.prepare(files.log)
+        self.prepare()
         agent = await self._connect()
         plan.write(launch, files.plan)
         end, hold = lifeline.make()

@@ -1,0 +1,170 @@
+"""Composition root of a worker: settings in, one agent out."""
+
+import asyncio
+import os
+import random
+import secrets
+import socket
+from contextlib import closing
+from pathlib import Path
+
+from penstock.apps.models.stores import open_store, open_verifier
+from penstock.apps.settings import Settings
+from penstock.apps.trouble import Trouble
+from penstock.domain.clock import SystemClock
+from penstock.domain.errors import ArtifactRefused
+from penstock.domain.ids import VersionId, WorkerId
+from penstock.domain.keys import Purpose, derive
+from penstock.domain.model import is_sha256
+from penstock.telemetry import logs
+from penstock.worker import wire
+from penstock.worker.agent import Agent, AgentConfig, Ports
+from penstock.worker.artifacts.cache import NodeCache
+from penstock.worker.artifacts.fetch import Fetcher
+from penstock.worker.artifacts.node import Copy, Node, Watch
+from penstock.worker.engines.plan import LaunchPlan
+from penstock.worker.engines.process import Files, Forking, Launcher, Quickest, Spawning
+from penstock.worker.engines.vllm import Place, arguments, environment
+from penstock.worker.gate_client import GateClient
+from penstock.worker.phases import PhaseMemory
+from penstock.worker.running import Pace
+from penstock.worker.serve import GateConfig
+
+NVIDIA_DEVICE = Path("/dev/nvidia0")
+
+
+def main(settings: Settings, version: str, worker_id: str = "") -> None:
+    """Run one worker until it is drained; exits with 1 where it failed, with 2 where it was forced."""
+    logs.configure("worker", level=settings.log_level)
+    worker = WorkerId(worker_id or f"{version.partition('@')[0]}-{secrets.token_hex(4)}")
+    code = asyncio.run(_run(settings, VersionId(version), worker))
+    if code:
+        raise SystemExit(code)
+
+
+async def _run(settings: Settings, version: VersionId, worker: WorkerId) -> int:
+    home = Workplace(settings, worker)
+    with closing(wire.reserve(settings.host, 0)) as port, closing(home.forking()) as forking:
+        place = Place(host=settings.host, port=port.getsockname()[1], device=home.device, threads=home.threads)
+        return await Agent(home.config(version, place), home.ports(version, place, forking)).run()
+
+
+class Workplace:
+    """What the settings mean for one worker of this machine."""
+
+    def __init__(self, settings: Settings, worker: WorkerId) -> None:
+        """Make the folders that it writes to."""
+        self._settings, self._worker = settings, worker
+        self._paths = settings.paths
+        self._engines = self._paths.run / "engines"
+        self._engines.mkdir(parents=True, exist_ok=True)
+        self._paths.logs.mkdir(parents=True, exist_ok=True)
+        self.device = "cuda" if NVIDIA_DEVICE.exists() else "cpu"
+        self.threads = len(os.sched_getaffinity(0))
+        self._files = Files(
+            plan=self._engines / f"{worker}.plan",
+            log=self._paths.logs / f"engine-{worker}.log",
+            pid=self._engines / f"{worker}.pid",
+        )
+        self._key = self._platform_key()
+
+    def config(self, version: VersionId, place: Place) -> AgentConfig:
+        """Return who this worker is."""
+        ours = self._settings
+        return AgentConfig(
+            worker=self._worker,
+            version=version,
+            url=_url(place),
+            zone=ours.zone,
+            status_host=ours.host,
+            files=self._files,
+            heartbeat_s=ours.heartbeat_s,
+            drain_grace_s=ours.drain_grace_s,
+            pace=Pace(
+                look_every_s=min(1.0, ours.probe_every_s),
+                probe_every_s=ours.probe_every_s,
+                probe_timeout_s=ours.probe_timeout_s,
+            ),
+        )
+
+    def ports(self, version: VersionId, place: Place, forking: Forking) -> Ports:
+        """Return what its agent works with."""
+        clock = SystemClock()
+        ticket_key = derive(self._key, Purpose.TICKET)
+        return Ports(
+            obtain=self._obtain,
+            plan=lambda copy: self._plan(version, place, copy),
+            launcher=self._launcher(forking),
+            client=GateClient(url=_url(place), version=version, ticket_key=ticket_key, clock=clock),
+            controller=self._controller,
+            bearer=derive(self._key, Purpose.WORKER).hex(),
+            memory=PhaseMemory(self._paths.run / "phases"),
+            clock=clock,
+            chance=random.Random(),
+        )
+
+    def forking(self) -> Forking:
+        """Return the way to the pre-imported parent: a shared one, or one of our own."""
+        shared = self._settings.zygote_socket
+        own = self._engines / f"{self._worker}.zygote"
+        return Forking(address=Path(shared) if shared else own, own=not shared, log=self._files.log)
+
+    def _launcher(self, forking: Forking) -> Launcher:
+        if self._settings.engine_zygote == "off" or self.device != "cpu":
+            return Spawning()
+        forking.prepare()
+        return Quickest(
+            forking=forking,
+            spawning=Spawning(),
+            on_fallback=lambda reason: logs.logger().warning("engine_not_forked", worker=self._worker, reason=reason),
+        )
+
+    def _plan(self, version: VersionId, place: Place, copy: Copy) -> LaunchPlan:
+        return LaunchPlan(
+            argv=arguments(version, copy.manifest, copy.folder, place),
+            environment=environment(place),
+            gate=GateConfig(
+                worker=self._worker,
+                version=version,
+                ticket_key=derive(self._key, Purpose.TICKET).hex(),
+                max_num_seqs=copy.manifest.engine.max_num_seqs,
+            ),
+            forkable=place.device == "cpu",
+        )
+
+    def _obtain(self, version: VersionId, watch: Watch) -> Copy:
+        store, clock = open_store(self._settings), SystemClock()
+        _, _, digits = version.partition("@")
+        found = (digits,) if is_sha256(digits) else store.signed(digits) if digits else ()
+        if len(found) != 1:
+            raise ArtifactRefused(f"{version} names {len(found)} signed versions in the artifact store")
+        node = Node(
+            source=store,
+            cache=NodeCache(self._paths.cache, budget_bytes=self._settings.node_cache_bytes),
+            fetcher=Fetcher(store, clock),
+            verifier=open_verifier(self._settings),
+        )
+        return node.obtain(found[0], watch)
+
+    def _controller(self) -> str:
+        """Return where the controller is now: it may have come back at another address."""
+        if self._settings.controller_url:
+            return self._settings.controller_url
+        try:
+            return self._paths.controller_address.read_text().strip()
+        except OSError:
+            return ""
+
+    def _platform_key(self) -> bytes:
+        try:
+            return bytes.fromhex(self._paths.platform_key.read_text().strip())
+        except (OSError, ValueError) as error:
+            raise Trouble(
+                f"There is no usable platform key in {self._paths.root}.",
+                do="Start with `penstock up`, which makes one.",
+            ) from error
+
+
+def _url(place: Place) -> str:
+    host = socket.gethostname() if place.host in ("0.0.0.0", "::") else place.host  # noqa: S104 - compared, not bound
+    return f"http://[{host}]:{place.port}" if ":" in host else f"http://{host}:{place.port}"
