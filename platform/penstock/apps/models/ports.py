@@ -27,6 +27,10 @@ class ArtifactStore(Protocol):
         """Return a version's signature, None where it has none."""
         ...
 
+    def signed(self, prefix: str) -> tuple[str, ...]:
+        """Return the digests of signed versions that begin with ``prefix``."""
+        ...
+
     def read_range(self, sha256: str, start: int, length: int) -> bytes:
         """Return a range of a blob."""
         ...

@@ -42,7 +42,7 @@ async def push(settings: Settings, source: Path, choices: Choices, tell: Tell) -
 def register(packed: Packed, post: Post) -> None:
     """Tell the controller about the version; the same version twice is the same version."""
     manifest = msgspec.to_builtins(packed.manifest)
-    post("/models", {"manifest": manifest, "signature": packed.signature_sha256})
+    post("/models", {"manifest": manifest, "signature": f"signatures/{packed.digest}"})
 
 
 def _publish(folder: Path, choices: Choices, press: Press) -> Packed:
