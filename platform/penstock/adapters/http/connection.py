@@ -71,6 +71,7 @@ class Connection(asyncio.Protocol):
 
     __slots__ = (
         "_complete",
+        "_has_head",
         "_headers",
         "_keep_alive",
         "_on_free",
@@ -90,7 +91,8 @@ class Connection(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
         self._parser: httptools.HttpResponseParser | None = httptools.HttpResponseParser(self)
         self._headers: list[tuple[bytes, bytes]] = []
-        self._complete = False
+        self._complete: Exchange | None = None
+        self._has_head = False
         self._keep_alive = True
         self._paused = False
         self.exchange: Exchange | None = None
@@ -108,7 +110,6 @@ class Connection(asyncio.Protocol):
         """Send the request; the answer goes to the exchange's receiver."""
         self.exchange = exchange
         exchange.connection = self
-        self._complete = False
         if self._transport is not None:
             self._transport.write(exchange.request)
 
@@ -159,10 +160,10 @@ class Connection(asyncio.Protocol):
             self._parser.feed_data(data)
         except (httptools.HttpParserError, httptools.HttpParserUpgrade) as error:
             self._keep_alive = False
-            if not self._complete:
+            if self._complete is None:
                 self._break(error.__context__ or error)
-        if self._complete:
-            self._finish()
+        if self._complete is not None:
+            self._finish(self._complete)
 
     def eof_received(self) -> bool:
         """Close our half too."""
@@ -193,9 +194,11 @@ class Connection(asyncio.Protocol):
     def on_headers_complete(self) -> None:
         """Pass the head on, unless it is an interim one."""
         if self._parser is None or self.exchange is None:
+            self._keep_alive = False  # a second answer to one request
             return
         status = self._parser.get_status_code()
         if status >= _FIRST_FINAL_STATUS:
+            self._has_head = True
             self.exchange.receiver.on_head(status, self._headers)
 
     def on_body(self, data: bytes) -> None:
@@ -205,12 +208,12 @@ class Connection(asyncio.Protocol):
 
     def on_message_complete(self) -> None:
         """Note the end; it is acted on when the parser has returned, for the receiver may send again at once."""
-        if self._parser is None:
+        if self._parser is None or self.exchange is None:
             return
         if self._parser.get_status_code() < _FIRST_FINAL_STATUS:
             self._headers = []
             return
-        self._complete = True
+        self._complete = self._detach()
         self._keep_alive = self._keep_alive and bool(self._parser.should_keep_alive())
 
     # -- ends --------------------------------------------------------------------------
@@ -221,15 +224,16 @@ class Connection(asyncio.Protocol):
             exchange.connection = None
         return exchange
 
-    def _finish(self) -> None:
-        exchange = self._detach()
+    def _finish(self, exchange: Exchange) -> None:
         self.resume()
+        self._complete = None
         self._headers = []
+        self._has_head = False
         if self._keep_alive:
             self._on_free(self)
         else:
             self.close()
-        if exchange is not None:
+        if not exchange.aborted:
             exchange.receiver.on_end(None)
 
     def _break(self, error: BaseException) -> None:
@@ -241,7 +245,7 @@ class Connection(asyncio.Protocol):
 
     def _reads_until_close(self) -> bool:
         """Tell whether the answer is one that only the end of the connection ends (RFC 9112, section 6.3)."""
-        if not self._headers or self._complete:
+        if not self._has_head:
             return False
         framed = {b"content-length", b"transfer-encoding"}
         return not any(name.lower() in framed for name, _ in self._headers)

@@ -97,6 +97,7 @@ class StreamRelay:
             frame.itl_s.append(now - self._last_at)
         else:
             self._first(now)
+            frame.tokens -= events.count(self._dialect.not_token)
         self._last_at = now
         dialect = self._dialect
         frame.tokens += events.count(dialect.token)

@@ -1,0 +1,200 @@
+"""The second half of the request corridor with real parts: dispatcher, relays and HTTP client against stub engines."""
+
+import random
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+
+from penstock.adapters.http import HttpClient, PoolLimits
+from penstock.domain.call import Answer, Call, Timings
+from penstock.domain.clock import SystemClock
+from penstock.domain.errors import ClientGone, NoCapacity, PenstockError
+from penstock.domain.ids import RequestId, WorkerId
+from penstock.domain.lease import Lease
+from penstock.domain.request import Api, InferenceRequest, Prepared
+from penstock.domain.table import WorkerEntry
+from penstock.domain.tenant import Priority
+from penstock.domain.ticket import Ticket
+from penstock.domain.worker import Load, WorkerState
+from penstock.gateway.dispatch import Breakers, DispatchSettings, RetryBudget, WorkerDispatcher
+from penstock.gateway.streaming import RelaySettings, StreamingRelays
+from penstock.telemetry.metrics import Metrics
+from tests.support.calls import VERSION, principal
+from tests.support.stub_engine import StubEngine
+
+
+def render(error: PenstockError, request: RequestId, api: Api) -> bytes:
+    """Return an error's body."""
+    return b'{"error":{"code":"%b","request_id":"%b"}}' % (error.code.encode(), request.encode())
+
+
+@dataclass
+class FakeReply:
+    """A client: remembers what it was sent, can leave and stop reading."""
+
+    started: bool = False
+    gone: bool = False
+    status: int = 0
+    headers: dict[bytes, bytes] = field(default_factory=dict)
+    writes: list[bytes] = field(default_factory=list)
+    written_at: list[float] = field(default_factory=list)
+    finished: int = 0
+    aborted: int = 0
+    on_gone: Callable[[], None] = lambda: None
+    on_pause: Callable[[], None] = lambda: None
+    on_resume: Callable[[], None] = lambda: None
+
+    @property
+    def body(self) -> bytes:
+        """Everything written."""
+        return b"".join(self.writes)
+
+    def start(self, status: int, headers: list[tuple[bytes, bytes]]) -> None:
+        assert not self.started
+        self.started, self.status, self.headers = True, status, dict(headers)
+
+    def write(self, data: bytes) -> None:
+        assert self.started
+        assert not self.finished
+        if not self.gone and data:
+            self.writes.append(data)
+            self.written_at.append(time.monotonic())
+
+    def finish(self) -> None:
+        self.finished += 1
+
+    def abort(self) -> None:
+        self.aborted += 1
+        self.gone = True
+
+    def watch(
+        self, *, on_gone: Callable[[], None], on_pause: Callable[[], None], on_resume: Callable[[], None]
+    ) -> None:
+        self.on_gone, self.on_pause, self.on_resume = on_gone, on_pause, on_resume
+
+    def leave(self) -> None:
+        """Close the connection."""
+        self.gone = True
+        self.on_gone()
+
+
+@dataclass
+class Book:
+    """Remembers loads."""
+
+    heard_: list[tuple[WorkerId, Load]] = field(default_factory=list)
+    dispatched_: list[tuple[WorkerId, int]] = field(default_factory=list)
+
+    def heard(self, worker: WorkerId, load: Load) -> None:
+        self.heard_.append((worker, load))
+
+    def dispatched(self, worker: WorkerId, tokens: int) -> None:
+        self.dispatched_.append((worker, tokens))
+
+
+@dataclass
+class Corridor:
+    """Everything from dispatch on."""
+
+    stubs: list[StubEngine]
+    client: HttpClient
+    settings: RelaySettings = field(default_factory=RelaySettings)
+    budget: RetryBudget = field(default_factory=lambda: RetryBudget(ratio=0.1))
+    max_attempts: int = 4
+    book: Book = field(default_factory=Book)
+    metrics: Metrics = field(default_factory=Metrics)
+    clock: SystemClock = field(default_factory=SystemClock)
+    breakers: Breakers = field(default_factory=lambda: Breakers(random.Random(1)))
+    picked: list[int] = field(default_factory=list)
+    call: Call | None = None
+
+    def pick(self, tried: frozenset[WorkerId]) -> WorkerEntry:
+        """Return the first worker not tried."""
+        for index, stub in enumerate(self.stubs):
+            worker = WorkerId(f"w{index}")
+            if worker not in tried:
+                self.picked.append(index)
+                return WorkerEntry(id=worker, url=stub.url, state=WorkerState.READY)
+        raise NoCapacity(retry_after_s=1.0)
+
+    async def ask(self, request: InferenceRequest, reply: FakeReply, *, deadline_s: float = 10.0) -> Answer:
+        """Run one request as the pipeline does."""
+        now = self.clock.monotonic()
+        who = principal()
+        call = Call(request=request, principal=who, timings=Timings(self.clock.monotonic, now), version=VERSION)
+        call.prepared = Prepared(prompt_tokens=7)
+        self.call = call
+        lease = Lease(opened_at=now, deadline_at=now + deadline_s, on_settle=lambda _: None)
+        ticket = Ticket(
+            request=request.id,
+            tenant=who.tenant,
+            priority=Priority.STANDARD,
+            weight=1,
+            deadline_at=self.clock.now() + deadline_s,
+            prompt_tokens=7,
+            expected_output_tokens=16,
+        )
+        relay = StreamingRelays(
+            clock=self.clock, render_error=render, settings=self.settings, metrics=self.metrics
+        ).open(call, lease, reply)
+        try:
+            await self._dispatcher().run(call, ticket, relay, self.pick)
+        except PenstockError as error:
+            answer = relay.fail(error)
+            if reply.started or isinstance(error, ClientGone):
+                return answer
+            raise
+        return await relay.answer()
+
+    def _dispatcher(self) -> WorkerDispatcher:
+        return WorkerDispatcher(
+            workers=self.client,
+            loads=self.book,
+            breakers=self.breakers,
+            budget=self.budget,
+            settings=DispatchSettings(ticket_key=b"k" * 32, max_attempts=self.max_attempts),
+            clock=self.clock,
+            chance=random.Random(2),
+            metrics=self.metrics,
+        )
+
+
+@asynccontextmanager
+async def corridor(workers: int = 1) -> AsyncIterator[Corridor]:
+    """Yield a corridor to so many stub engines."""
+    stubs = [StubEngine(worker=f"w{index}") for index in range(workers)]
+    for stub in stubs:
+        await stub.start()
+    client = HttpClient(clock=time.monotonic, limits=PoolLimits(connect_timeout_s=0.5))
+    try:
+        yield Corridor(stubs, client)
+    finally:
+        await client.close()
+        for stub in stubs:
+            await stub.stop()
+
+
+def stream_request(tokens: int = 5, *, include_usage: bool = False, api: Api = Api.CHAT) -> InferenceRequest:
+    """Return a streamed request that arrived now."""
+    return _request(api, {"max_tokens": tokens, "stream": True}, stream=True, include_usage=include_usage)
+
+
+def unary_request(tokens: int = 5, api: Api = Api.CHAT) -> InferenceRequest:
+    """Return a unary request that arrived now."""
+    return _request(api, {"max_tokens": tokens}, stream=False, include_usage=False)
+
+
+def _request(api: Api, body: dict[str, object], *, stream: bool, include_usage: bool) -> InferenceRequest:
+    if include_usage:
+        body["stream_options"] = {"include_usage": True}
+    return InferenceRequest(
+        id=RequestId("req-1"),
+        api=api,
+        model="toy",
+        body={"model": "toy", "messages": [{"role": "user", "content": "hi"}], **body},
+        stream=stream,
+        include_usage=include_usage,
+        max_output_tokens=16,
+        arrived_at=time.monotonic(),
+    )

@@ -1,0 +1,242 @@
+import asyncio
+import time
+
+import pytest
+
+from penstock.domain.errors import (
+    DeadlineExceeded,
+    DeadlineInQueue,
+    Draining,
+    EngineError,
+    EngineRefused,
+    NoCapacity,
+    Overloaded,
+    UnsupportedByModel,
+    WorkerLost,
+)
+from penstock.domain.outcome import Outcome, Stage
+from penstock.domain.request import Api
+from penstock.domain.ticket import unseal
+from penstock.domain.worker import Load
+from penstock.gateway.dispatch import RetryBudget
+from tests.support.corridor import FakeReply, corridor, stream_request, unary_request
+from tests.support.stub_engine import Behaviour, Mode
+
+
+async def test_wire_carries_what_the_gate_needs() -> None:
+    """The worker gets the served name, the tenant's salt, forced usage, the ticket and the ids."""
+    async with corridor() as way:
+        await way.ask(stream_request(), FakeReply())
+        stats = way.stubs[0].stats
+    assert stats.last_body["model"] == "toy@0123456789ab"
+    assert stats.last_body["cache_salt"] == "salt"
+    assert stats.last_body["stream_options"] == {"include_usage": True}
+    assert stats.last_headers["x-request-id"] == "req-1"
+    ticket = unseal(stats.last_headers["x-penstock-ticket"], b"k" * 32, time.time())
+    assert (ticket.request, ticket.tenant, ticket.prompt_tokens) == ("req-1", "acme", 7)
+
+
+async def test_caller_body_is_not_changed() -> None:
+    """What the caller sent stays as it is: only a copy goes to the worker."""
+    request = stream_request()
+    before = {**request.body}
+    async with corridor() as way:
+        await way.ask(request, FakeReply())
+    assert request.body == before
+
+
+async def test_load_is_heard_from_every_answer() -> None:
+    """The gate's load header reaches the book, whatever the status."""
+    async with corridor() as way:
+        way.stubs[0].behaviour = Behaviour(load="3,2,640,0.25")
+        await way.ask(unary_request(), FakeReply())
+    assert way.book.heard_ == [("w0", Load(running=3, waiting=2, queued_tokens=640, kv_used_ratio=0.25))]
+    assert way.book.dispatched_ == [("w0", 23)]
+
+
+@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize("mode", ["reset", "die_before_token", "refuse", "error"])
+async def test_another_worker_answers_before_the_first_token(mode: Mode, stream: bool) -> None:
+    """Until a token was delivered a failure is invisible: another worker answers."""
+    async with corridor(2) as way:
+        way.stubs[0].behaviour = Behaviour(mode=mode)
+        reply = FakeReply()
+        answer = await way.ask(stream_request() if stream else unary_request(), reply)
+        assert (answer.outcome, reply.status, way.picked) == (Outcome.OK, 200, [0, 1])
+        assert way.call is not None
+        assert way.call.attempts == 2
+        assert way.call.worker is not None
+        assert way.call.worker.id == "w1"
+        assert reply.body.count(b"data: [DONE]") == int(stream)
+
+
+async def test_unreachable_worker_is_passed_over() -> None:
+    """A worker that refuses connections costs one attempt and is ejected at once."""
+    async with corridor(2) as way:
+        await way.stubs[0].stop()
+        reply = FakeReply()
+        assert (await way.ask(unary_request(), reply)).outcome is Outcome.OK
+        assert way.picked == [0, 1]
+        assert way.breakers.ejected(["w0", "w1"], time.monotonic()) == {"w0"}  # type: ignore[list-item]
+
+
+async def test_error_as_first_event_becomes_a_status() -> None:
+    """An error in band before any token is answered with a status of its own, not as an event."""
+    async with corridor(2) as way:
+        way.stubs[0].behaviour = Behaviour(mode="error_in_stream")
+        reply = FakeReply()
+        with pytest.raises(EngineRefused, match="stub"):
+            await way.ask(stream_request(), reply)
+        assert not reply.started
+        assert way.picked == [0]
+
+
+async def test_no_retry_after_the_first_token() -> None:
+    """After a token the answer belongs to its worker: the stream ends broken, nobody else is asked."""
+    async with corridor(2) as way:
+        way.stubs[0].behaviour = Behaviour(mode="die_after_token", after_tokens=3)
+        reply = FakeReply()
+        answer = await way.ask(stream_request(), reply)
+        assert answer.outcome is Outcome.BROKEN_STREAM
+        assert way.picked == [0]
+        assert b'"code":"stream_broken"' in reply.writes[-1]
+        assert b"[DONE]" not in reply.body
+
+
+@pytest.mark.parametrize(
+    ("status", "error", "attempts"),
+    [(400, EngineRefused, 1), (422, EngineRefused, 1), (404, UnsupportedByModel, 1), (500, EngineError, 2)],
+)
+async def test_engine_errors_become_ours(status: int, error: type[Exception], attempts: int) -> None:
+    """A 4xx goes back with the engine's message; a 5xx is tried elsewhere first."""
+    async with corridor(2) as way:
+        way.max_attempts = 2
+        for stub in way.stubs:
+            stub.behaviour = Behaviour(mode="error", status=status)
+        with pytest.raises(error) as caught:
+            await way.ask(unary_request(), FakeReply())
+        assert len(way.picked) == attempts
+        if error is EngineRefused:
+            assert str(caught.value) == f"stub says {status}"
+            assert caught.value.param == "messages"  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(
+    ("reason", "error", "attempts"),
+    [("draining", Draining, 3), ("overloaded", Overloaded, 3), ("late", DeadlineInQueue, 1), ("ticket", EngineError, 1)],
+)
+async def test_gate_refusals(reason: str, error: type[Exception], attempts: int) -> None:
+    """The gate's word decides whether asking another worker makes sense."""
+    async with corridor(2) as way:
+        way.max_attempts = 3
+        for stub in way.stubs:
+            stub.behaviour = Behaviour(mode="refuse", reason=reason)
+        with pytest.raises(error):
+            await way.ask(unary_request(), FakeReply())
+        assert len(way.picked) == attempts
+
+
+async def test_asks_again_after_everybody_was_tried() -> None:
+    """With no worker left untried it waits a little and asks again."""
+    async with corridor(1) as way:
+        way.stubs[0].behaviour = Behaviour(mode="refuse", reason="overloaded", times=2)
+        assert (await way.ask(unary_request(), FakeReply())).outcome is Outcome.OK
+        assert way.picked == [0, 0, 0]
+
+
+async def test_retry_budget_bounds_retries() -> None:
+    """With the budget spent the first failure is the answer."""
+    async with corridor(2) as way:
+        way.budget = RetryBudget(ratio=0.0, capacity=0.5, floor_per_s=0.0)
+        way.stubs[0].behaviour = Behaviour(mode="reset")
+        with pytest.raises(WorkerLost):
+            await way.ask(unary_request(), FakeReply())
+        assert way.picked == [0]
+
+
+async def test_nobody_ready_is_told_as_it_is() -> None:
+    """Without any worker the router's own refusal, with its wait, is the answer."""
+    async with corridor(0) as way:
+        with pytest.raises(NoCapacity) as caught:
+            await way.ask(unary_request(), FakeReply())
+        assert caught.value.retry_after_s == 1.0
+
+
+async def test_late_work_is_dropped_before_dispatch() -> None:
+    """Work past its deadline never reaches a worker."""
+    async with corridor() as way:
+        with pytest.raises(DeadlineInQueue):
+            await way.ask(unary_request(), FakeReply(), deadline_s=0.0)
+        assert way.picked == []
+
+
+async def test_frozen_worker_ends_with_the_deadline_and_is_blamed() -> None:
+    """A worker that never answers is given up at the deadline; a few of those eject it."""
+    async with corridor(2) as way:
+        way.stubs[0].behaviour = Behaviour(mode="freeze")
+        for _ in range(3):
+            with pytest.raises(DeadlineExceeded):
+                await way.ask(unary_request(), FakeReply(), deadline_s=0.05)
+        assert way.breakers.ejected(["w0", "w1"], time.monotonic()) == {"w0"}  # type: ignore[list-item]
+        await asyncio.sleep(0.02)
+        assert way.stubs[0].stats.running == 0
+
+
+@pytest.mark.parametrize("stream", [False, True])
+async def test_client_that_leaves_frees_the_engine(stream: bool) -> None:
+    """A client that leaves while the engine works (or waits) takes its request with it at once."""
+    async with corridor() as way:
+        way.stubs[0].behaviour = Behaviour(delay_ms=5_000)
+        reply = FakeReply()
+        task = asyncio.create_task(way.ask(stream_request() if stream else unary_request(), reply))
+        await asyncio.sleep(0.05)
+        reply.leave()
+        answer = await task
+        await asyncio.sleep(0.02)
+        assert answer.outcome is Outcome.CANCELLED
+        assert (way.stubs[0].stats.running, way.stubs[0].stats.aborted) == (0, 1)
+
+
+async def test_client_that_left_before_dispatch_starts_nothing_lasting() -> None:
+    """A client that left before its request was sent leaves nothing running."""
+    async with corridor() as way:
+        way.stubs[0].behaviour = Behaviour(delay_ms=5_000)
+        reply = FakeReply(gone=True)
+        answer = await way.ask(unary_request(), reply)
+        await asyncio.sleep(0.05)
+        assert answer.outcome is Outcome.CANCELLED
+        assert way.stubs[0].stats.running == 0
+
+
+async def test_cancellation_frees_the_engine() -> None:
+    """A cancelled task closes the worker's connection."""
+    async with corridor() as way:
+        way.stubs[0].behaviour = Behaviour(delay_ms=5_000)
+        task = asyncio.create_task(way.ask(unary_request(), FakeReply()))
+        await asyncio.sleep(0.05)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        await asyncio.sleep(0.02)
+        assert way.stubs[0].stats.running == 0
+
+
+async def test_stages_are_timed() -> None:
+    """Route, prefill and decode each get their time."""
+    async with corridor() as way:
+        way.stubs[0].behaviour = Behaviour(delay_ms=30, step_ms=10)
+        await way.ask(stream_request(4), FakeReply())
+        assert way.call is not None
+        seconds = way.call.timings.seconds
+        assert seconds[Stage.PREFILL] >= 0.025
+        assert seconds[Stage.DECODE] >= 0.025
+        assert Stage.ROUTE in seconds
+
+
+async def test_every_api_has_its_path() -> None:
+    """The path to the worker is the API's own."""
+    async with corridor() as way:
+        for api in Api:
+            if api not in {Api.RESPONSES, Api.MESSAGES}:
+                answer = await way.ask(unary_request(api=api), FakeReply())
+                assert answer.outcome is Outcome.OK

@@ -1,0 +1,36 @@
+from hypothesis import given
+from hypothesis import strategies as st
+
+from penstock.domain.errors import EngineRefused, PenstockError
+from penstock.gateway.dispatch import verdict, wire
+
+
+@given(st.integers(100, 599), st.binary(max_size=20), st.binary(max_size=200))
+def test_every_answer_has_a_verdict(status: int, refused: bytes, body: bytes) -> None:
+    """Whatever a worker says, there is an error of ours for it."""
+    judged = verdict.of_answer(status, refused, body)
+    assert isinstance(judged.error, PenstockError)
+    assert judged.reason
+
+
+@given(st.binary(max_size=200))
+def test_every_first_event_has_a_verdict(data: bytes) -> None:
+    """Whatever an error event holds, there is an error of ours for it."""
+    assert isinstance(verdict.of_event(data).error, PenstockError)
+
+
+def test_engine_message_is_one_bounded_printable_line() -> None:
+    """An engine's message can't smuggle control characters or megabytes."""
+    body = b'{"error":{"message":"bad\\u0000\\n\\u001b[31m value ' + b"x" * 10_000 + b'","param":"te\\nmp"}}'
+    error = verdict.of_answer(400, b"", body).error
+    assert isinstance(error, EngineRefused)
+    assert error.message.startswith("bad [31m value xxx")
+    assert len(error.message) <= verdict.MAX_MESSAGE_CHARS
+    assert error.param == "te mp"
+
+
+def test_load_header_that_is_damaged_is_ignored() -> None:
+    """A load that can't be read is no load."""
+    for value in (b"", b"1,2,3", b"a,b,c,d", b"1,2,3,4,5"):
+        assert wire.load_of([(b"x-penstock-load", value)]) is None
+    assert wire.load_of([(b"X-Penstock-Load", b"1,2,3,0.5")]) is not None
