@@ -7,6 +7,7 @@ so nothing can leak apart from the rest.
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from penstock.domain.errors import PenstockError
 from penstock.domain.outcome import Outcome
 from penstock.domain.tokens import Usage
 
@@ -23,13 +24,17 @@ class Settlement:
 class Lease:
     """The right to run one request; ``settle`` works once, later calls change nothing."""
 
-    __slots__ = ("_on_settle", "_opened_at", "deadline_at", "settlement")
+    __slots__ = ("_on_settle", "_opened_at", "deadline_at", "delivered", "end_early", "settlement")
 
     def __init__(self, *, opened_at: float, deadline_at: float, on_settle: Callable[[Settlement], None]) -> None:
         """Open at monotonic second ``opened_at``; work past monotonic ``deadline_at`` is worthless."""
         self._opened_at = opened_at
         self._on_settle = on_settle
         self.deadline_at = deadline_at
+        self.delivered = 0
+        """Output tokens passed on so far; the relay counts."""
+        self.end_early: Callable[[PenstockError], None] | None = None
+        """Ends the running answer with this error; set by the relay while it runs."""
         self.settlement: Settlement | None = None
 
     def settle(self, outcome: Outcome, usage: Usage, now: float) -> bool:

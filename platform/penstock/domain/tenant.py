@@ -6,7 +6,6 @@ from enum import StrEnum
 from penstock.domain.ids import Alias, KeyId, TenantId
 from penstock.domain.money import FREE, MicroUsd
 
-
 PLATFORM = TenantId("_platform")
 """The platform itself: probes, warm-up and orders to a gate travel under this tenant, uncounted. No caller has it."""
 

@@ -1,0 +1,234 @@
+"""Money and limits of one request: reserved before dispatch, settled once with what was really used (B3, B5, B6).
+
+Reserved is min(worst case, learned quantile). The reservation, the ledger's opening and the settlement hang on one
+receipt, and the keeper below renews what lives, so that a dead gateway's holds free themselves within ``HOLD_S``.
+
+Trade-off: reserving the expectation admits more than worst cases would, and may overshoot a limit by what running
+answers exceed theirs until the next round of top-ups: at most one second's tokens of the streams that outgrew it.
+"""
+
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+from penstock.domain.clock import Clock
+from penstock.domain.errors import OverBudget, OverLimit, StoreUnavailable
+from penstock.domain.ids import RequestId
+from penstock.domain.lease import Lease, Settlement
+from penstock.domain.ledger import LedgerRow, Opening, close
+from penstock.domain.limits import Decision, Draw, LimitStore, Measure
+from penstock.domain.money import MicroUsd
+from penstock.domain.outcome import Outcome
+from penstock.domain.tokens import Usage
+from penstock.gateway.admission.draws import Need, Scope, draws
+from penstock.gateway.admission.expectation import OutputExpectation
+
+HOLD_S = 10.0
+"""How long slots and budget holds outlive the last renewal."""
+
+MIN_TOP_UP = 64
+"""The least that a top-up reserves, in tokens."""
+
+Spawn = Callable[[Coroutine[None, None, None]], object]
+
+_WHO = {
+    Measure.REQUESTS: "requests a minute",
+    Measure.TOKENS: "tokens a minute",
+    Measure.CONCURRENCY: "requests at a time",
+    Measure.STREAMS: "streams at a time",
+    Measure.SPEND: "spend",
+}
+
+
+class Journal(Protocol):
+    """Where ledger rows are written first: the spool on local disk."""
+
+    def opened(self, opening: Opening) -> None:
+        """Note a start, or raise ``StoreUnavailable`` where the disk takes no more."""
+        ...
+
+    def delivered(self, request: RequestId, tokens: int) -> None:
+        """Note the tokens passed on so far."""
+        ...
+
+    def closed(self, row: LedgerRow) -> None:
+        """Note an end."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Order:
+    """What a request asks the cashier for; ``worst_case`` is the most output tokens it may produce."""
+
+    opening: Opening
+    scopes: tuple[Scope, ...]
+    worst_case: int
+    stream: bool
+
+
+@dataclass(slots=True, kw_only=True)
+class Receipt:
+    """What one running request holds: the leases in the store (the first, and one per top-up)."""
+
+    opening: Opening
+    draws: tuple[Draw, ...]
+    expected_output: int
+    reserved_output: int
+    remaining: tuple[int, ...]
+    lease: Lease
+    leases: list[RequestId]
+
+
+class Cashier:
+    """Opens and settles receipts; ``local`` decides alone while the shared store is away."""
+
+    def __init__(
+        self,
+        *,
+        store: LimitStore,
+        local: LimitStore,
+        journal: Journal,
+        expectation: OutputExpectation,
+        clock: Clock,
+        spawn: Spawn,
+    ) -> None:
+        """Take the shared store (or the local one twice, with one gateway), and a way to start a background task."""
+        self._store = store
+        self._spawn = spawn
+        self._flushing = False
+        self._local = local
+        self._journal = journal
+        self._expectation = expectation
+        self._clock = clock
+        self._living: dict[RequestId, Receipt] = {}
+        self._unsettled: dict[RequestId, dict[Measure, int]] = {}
+
+    async def open(self, order: Order, lease: Lease) -> Receipt:
+        """Reserve and write the ledger's opening, or raise ``OverLimit``, ``OverBudget`` or ``StoreUnavailable``."""
+        opening = order.opening
+        expected = self._expectation.tokens(opening.tenant, opening.version, order.worst_case)
+        wanted = draws(order.scopes, _need(order, expected), self._clock.now())
+        decision = await self._reserve(opening.request, wanted)
+        if decision.refused_by is not None:
+            raise refusal(decision.refused_by, decision.retry_after_s)
+        try:
+            self._journal.opened(opening)
+        except StoreUnavailable:
+            self._unsettled[opening.request] = dict.fromkeys(Measure, 0)
+            self._flush_soon()
+            raise
+        receipt = self._living[opening.request] = Receipt(
+            opening=opening,
+            draws=wanted,
+            expected_output=expected,
+            reserved_output=expected,
+            remaining=decision.remaining,
+            lease=lease,
+            leases=[opening.request],
+        )
+        return receipt
+
+    def close(self, receipt: Receipt, end: Settlement, *, gpu_s: float = 0.0) -> LedgerRow:
+        """Write the ledger row and learn; the store hears of it by ``flush``."""
+        usage = billable(end.outcome, end.usage)
+        row = close(receipt.opening, end.outcome, usage, gpu_s=gpu_s, now=self._clock.now())
+        del self._living[receipt.opening.request]
+        self._journal.closed(row)
+        if end.outcome is Outcome.OK:
+            self._expectation.learn(row.tenant, row.version, row.output_tokens)
+        if receipt.draws:
+            first, *top_ups = receipt.leases
+            self._unsettled[first] = {Measure.TOKENS: usage.total_tokens, Measure.SPEND: int(row.cost)}
+            self._unsettled |= {lease: dict.fromkeys(Measure, 0) for lease in top_ups}
+            self._flush_soon()
+        return row
+
+    async def flush(self) -> None:
+        """Settle with the store whatever has ended; what it can't take now is tried again by the next round."""
+        self._flushing = False
+        for lease in list(self._unsettled):
+            actual = self._unsettled.pop(lease, None)
+            if actual is not None and not await self._settled(lease, actual):
+                self._unsettled[lease] = actual
+
+    def _flush_soon(self) -> None:
+        if not self._flushing:
+            self._flushing = True
+            self._spawn(self.flush())
+
+    async def keep(self) -> None:
+        """Renew living holds and top up what outgrew its reservation; end early what can't be topped up."""
+        await self.flush()
+        leases = [lease for receipt in self._living.values() for lease in receipt.leases]
+        try:
+            await self._store.renew(leases, HOLD_S)
+        except StoreUnavailable:
+            await self._local.renew(leases, HOLD_S)
+        for receipt in list(self._living.values()):
+            self._journal.delivered(receipt.opening.request, receipt.lease.delivered)
+            if receipt.lease.delivered >= receipt.reserved_output:
+                await self._top_up(receipt)
+
+    async def _top_up(self, receipt: Receipt) -> None:
+        """Reserve as much again; where the limits refuse it, the answer ends here and says why."""
+        extra = max(MIN_TOP_UP, receipt.expected_output)
+        cost = receipt.opening.price.of(prompt=0, cached=0, output=extra)
+        amounts = {Measure.TOKENS: extra, Measure.SPEND: int(cost)}
+        wanted = tuple(replace(d, amount=amounts[d.measure]) for d in receipt.draws if d.measure in amounts)
+        lease = RequestId(f"{receipt.opening.request}#{len(receipt.leases)}")
+        decision = await self._reserve(lease, wanted)
+        if decision.refused_by is None:
+            receipt.leases.append(lease)
+            receipt.reserved_output += extra
+        elif receipt.lease.end_early is not None:
+            receipt.lease.end_early(refusal(decision.refused_by, decision.retry_after_s))
+
+    async def _settled(self, lease: RequestId, actual: dict[Measure, int]) -> bool:
+        """Settle where the lease was reserved; False where the shared store can't be reached now."""
+        try:
+            known = await self._store.settle(lease, actual)
+        except StoreUnavailable:
+            return await self._local.settle(lease, actual)
+        if not known and self._local is not self._store:
+            await self._local.settle(lease, actual)
+        return True
+
+    async def _reserve(self, lease: RequestId, wanted: tuple[Draw, ...]) -> Decision:
+        """Ask the shared store; while it is away, limits hold per gateway and budgets are closed (ADR 0033)."""
+        if not wanted:
+            return Decision(granted=True)
+        try:
+            return await self._store.reserve(lease, wanted, HOLD_S)
+        except StoreUnavailable:
+            if any(draw.measure is Measure.SPEND for draw in wanted):
+                raise
+            return await self._local.reserve(lease, wanted, HOLD_S)
+
+
+def _need(order: Order, expected: int) -> Need:
+    prompt = max(0, order.opening.prompt_tokens)
+    return Need(
+        version=order.opening.version,
+        tokens=prompt + expected,
+        cost=order.opening.price.of(prompt=prompt, cached=0, output=expected),
+        stream=order.stream,
+    )
+
+
+def billable(outcome: Outcome, usage: Usage) -> Usage:
+    """Return what is billed: nothing where no token came back and the engine counted nothing."""
+    if outcome is Outcome.OK or usage.exact or usage.output_tokens:
+        return usage
+    return Usage(exact=False)
+
+
+def refusal(draw: Draw, retry_after_s: float) -> OverLimit | OverBudget:
+    """Return the error that names the limit, its size and the wait."""
+    scope = draw.key.split(":", 1)[0]
+    if draw.measure is Measure.SPEND:
+        cap = MicroUsd(draw.capacity) / 1_000_000
+        return OverBudget(f"the {scope}'s budget of ${cap:.2f} is used up", retry_after_s=retry_after_s)
+    if draw.amount > draw.capacity:
+        return OverLimit(f"this request alone exceeds the {scope}'s limit of {draw.capacity} {_WHO[draw.measure]}")
+    limit = f"the {scope}'s limit of {draw.capacity} {_WHO[draw.measure]} is reached"
+    return OverLimit(limit, retry_after_s=retry_after_s)

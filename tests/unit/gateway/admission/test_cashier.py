@@ -1,0 +1,257 @@
+"""Money is exact and nothing leaks, whatever becomes of a request."""
+
+import asyncio
+import random
+from collections.abc import Coroutine, Sequence
+
+import pytest
+
+from penstock.adapters.memory.limits import MemoryLimits
+from penstock.domain.errors import OverBudget, OverLimit, PenstockError, StoreUnavailable
+from penstock.domain.ids import KeyId, RequestId, TenantId, VersionId
+from penstock.domain.lease import Lease, Settlement
+from penstock.domain.ledger import LedgerRow, Opening
+from penstock.domain.limits import Decision, Draw, LimitStore, Measure
+from penstock.domain.money import MicroUsd, Price
+from penstock.domain.outcome import Outcome
+from penstock.domain.tenant import Plan, Priority
+from penstock.domain.tokens import Usage
+from penstock.gateway.admission.cashier import Cashier, Order, Receipt
+from penstock.gateway.admission.draws import Need, Scope, draws
+from penstock.gateway.admission.expectation import OutputExpectation
+from tests.support.clock import ManualClock
+
+DOLLAR_A_TOKEN = Price(
+    prompt_per_mtok=MicroUsd(10**6), cached_per_mtok=MicroUsd(10**6), output_per_mtok=MicroUsd(10**6)
+)
+"""One micro-dollar a token, so that money and tokens read alike."""
+
+
+class Journal:
+    """Rows in memory; may be full."""
+
+    def __init__(self) -> None:
+        """Begin empty."""
+        self.rows: list[LedgerRow] = []
+        self.is_full = False
+
+    def opened(self, opening: Opening) -> None:
+        """Refuse where full."""
+        if self.is_full:
+            raise StoreUnavailable
+
+    def delivered(self, request: RequestId, tokens: int) -> None:
+        """Nothing to note."""
+
+    def closed(self, row: LedgerRow) -> None:
+        """Keep the row."""
+        self.rows.append(row)
+
+
+class Breakable:
+    """The memory store behind a switch."""
+
+    def __init__(self, inner: LimitStore) -> None:
+        """Begin in reach."""
+        self.inner = inner
+        self.is_down = False
+
+    async def reserve(self, lease: RequestId, draws: Sequence[Draw], hold_s: float) -> Decision:
+        """Reserve, if in reach."""
+        self._check()
+        return await self.inner.reserve(lease, draws, hold_s)
+
+    async def renew(self, leases: Sequence[RequestId], hold_s: float) -> None:
+        """Renew, if in reach."""
+        self._check()
+        await self.inner.renew(leases, hold_s)
+
+    async def settle(self, lease: RequestId, actual: dict[Measure, int]) -> bool:
+        """Settle, if in reach."""
+        self._check()
+        return await self.inner.settle(lease, actual)
+
+    def _check(self) -> None:
+        if self.is_down:
+            raise StoreUnavailable
+
+
+class Till:
+    """A cashier with everything it needs, and what it did."""
+
+    def __init__(self, clock: ManualClock, plan: Plan) -> None:
+        """Serve one tenant under this plan."""
+        self.clock, self.plan = clock, plan
+        self.journal = Journal()
+        self.store = Breakable(MemoryLimits(clock))
+        self.expectation = OutputExpectation(prior_tokens=16)
+        self.tasks: list[asyncio.Task[None]] = []
+        self.cashier = Cashier(
+            store=self.store,
+            local=MemoryLimits(clock),
+            journal=self.journal,
+            expectation=self.expectation,
+            clock=clock,
+            spawn=self._spawn,
+        )
+        self.number = 0
+
+    def _spawn(self, work: Coroutine[None, None, None]) -> None:
+        self.tasks.append(asyncio.get_running_loop().create_task(work))
+
+    async def open(self, *, prompt: int = 10, worst_case: int = 100) -> Receipt:
+        """Open one request."""
+        self.number += 1
+        opening = Opening(
+            request=RequestId(f"r{self.number}"),
+            tenant=TenantId("t"),
+            key=KeyId("k"),
+            version=VersionId("m@1"),
+            digest="d",
+            api="/v1/completions",
+            priority=Priority.STANDARD,
+            prompt_tokens=prompt,
+            price=DOLLAR_A_TOKEN,
+            opened_at=self.clock.now(),
+        )
+        scopes = (Scope(name="tenant:t", plan=self.plan),)
+        lease = Lease(opened_at=0.0, deadline_at=99.0, on_settle=lambda _: None)
+        return await self.cashier.open(Order(opening=opening, scopes=scopes, worst_case=worst_case, stream=True), lease)
+
+    async def close(self, receipt: Receipt, output: int, outcome: Outcome = Outcome.OK) -> LedgerRow:
+        """Close one request and let the store hear of it."""
+        usage = Usage(prompt_tokens=10, output_tokens=output, exact=outcome is Outcome.OK)
+        row = self.cashier.close(receipt, Settlement(outcome=outcome, usage=usage, held_s=1.0))
+        await asyncio.gather(*self.tasks)
+        self.tasks.clear()
+        return row
+
+    async def has_budget(self, amount: int) -> bool:
+        """Tell whether so much could be reserved now; reserves nothing."""
+        self.number += 1
+        need = Need(version=VersionId("m@1"), tokens=0, cost=MicroUsd(amount), stream=False)
+        spend = [
+            d
+            for d in draws((Scope(name="tenant:t", plan=self.plan),), need, self.clock.now())
+            if d.measure is Measure.SPEND
+        ]
+        probe = RequestId(f"probe{self.number}")
+        granted = (await self.store.reserve(probe, spend, 1.0)).granted
+        await self.store.settle(probe, {Measure.SPEND: 0})
+        return granted
+
+
+BUDGET = Plan(spend_per_day=MicroUsd(1000), max_concurrent=4)
+
+
+async def test_spend_is_the_sum_of_the_rows_and_nothing_stays_reserved(clock: ManualClock) -> None:
+    """After any history at rest the budget holds exactly what the ledger says was spent."""
+    till, chance = Till(clock, Plan(spend_per_day=MicroUsd(3000), max_concurrent=8)), random.Random(11)
+    living: list[Receipt] = []
+    for _ in range(300):
+        try:
+            living.append(await till.open())
+        except (OverBudget, OverLimit):
+            if not living:
+                break
+        if living and chance.random() < 0.6:
+            outcome = chance.choice([Outcome.OK, Outcome.CANCELLED, Outcome.BROKEN_STREAM])
+            await till.close(living.pop(), chance.randrange(0, 60), outcome)
+    for receipt in living:
+        await till.close(receipt, 1)
+    spent = sum(row.cost for row in till.journal.rows)
+    assert await till.has_budget(3000 - spent)
+    assert not await till.has_budget(3000 - spent + 1)
+
+
+async def test_a_cancelled_request_that_got_nothing_costs_nothing(clock: ManualClock) -> None:
+    """Who left before the first token pays nothing, and still has its row."""
+    till = Till(clock, BUDGET)
+    row = await till.close(await till.open(), 0, Outcome.CANCELLED)
+    assert (row.cost, row.outcome, len(till.journal.rows)) == (0, Outcome.CANCELLED, 1)
+
+
+async def test_a_partial_stream_bills_what_was_delivered(clock: ManualClock) -> None:
+    """A broken stream costs its prompt and the tokens that were passed on."""
+    till = Till(clock, BUDGET)
+    assert (await till.close(await till.open(), 7, Outcome.BROKEN_STREAM)).cost == 10 + 7
+
+
+async def test_a_large_max_tokens_does_not_fill_the_budget(clock: ManualClock) -> None:
+    """What is reserved follows what answers really were, not what they might be."""
+    till = Till(clock, BUDGET)
+    for _ in range(4):
+        await till.open(worst_case=100_000)
+
+
+async def test_an_answer_that_outgrows_its_reservation_is_topped_up(clock: ManualClock) -> None:
+    """A long answer keeps reserving while it runs, and ends at its true cost."""
+    till = Till(clock, BUDGET)
+    receipt = await till.open(worst_case=1000)
+    for delivered in (20, 90, 160):
+        receipt.lease.delivered = delivered
+        await till.cashier.keep()
+        assert receipt.reserved_output > delivered
+    assert (await till.close(receipt, 170)).cost == 180
+    assert await till.has_budget(1000 - 180)
+    assert not await till.has_budget(1000 - 180 + 1)
+
+
+async def test_where_the_budget_ends_the_answer_ends(clock: ManualClock) -> None:
+    """A stream that can't be topped up is ended with the budget's error."""
+    till = Till(clock, Plan(spend_per_day=MicroUsd(40)))
+    heard: list[PenstockError] = []
+    receipt = await till.open(worst_case=1000)
+    receipt.lease.end_early = heard.append
+    receipt.lease.delivered = 20
+    await till.cashier.keep()
+    assert [type(error) for error in heard] == [OverBudget]
+
+
+async def test_with_the_store_away_limits_hold_locally_and_budgets_are_closed(clock: ManualClock) -> None:
+    """Rate limits fall back to this gateway alone; money is never spent unseen."""
+    rates = Till(clock, Plan(max_concurrent=2))
+    rates.store.is_down = True
+    receipts = [await rates.open(), await rates.open()]
+    with pytest.raises(OverLimit):
+        await rates.open()
+    rates.store.is_down = False
+    for receipt in receipts:
+        await rates.close(receipt, 1)
+    money = Till(clock, BUDGET)
+    money.store.is_down = True
+    with pytest.raises(StoreUnavailable):
+        await money.open()
+
+
+async def test_what_the_store_missed_it_hears_later(clock: ManualClock) -> None:
+    """A settlement during an outage is kept and sent when the store is back."""
+    till = Till(clock, BUDGET)
+    receipts = [await till.open() for _ in range(4)]
+    till.store.is_down = True
+    for receipt in receipts:
+        await till.close(receipt, 5)
+    till.store.is_down = False
+    await till.cashier.keep()
+    for _ in range(4):
+        await till.open()
+
+
+async def test_a_full_spool_gives_the_reservation_back(clock: ManualClock) -> None:
+    """A request that can't be written down does not run and holds nothing."""
+    till = Till(clock, BUDGET)
+    till.journal.is_full = True
+    for _ in range(6):
+        with pytest.raises(StoreUnavailable):
+            await till.open()
+        await asyncio.gather(*till.tasks)
+
+
+async def test_a_refusal_names_the_limit_and_the_wait(clock: ManualClock) -> None:
+    """The caller hears whose limit of what size it was, and when to come back."""
+    till = Till(clock, Plan(requests_per_min=1))
+    await till.open()
+    with pytest.raises(OverLimit, match="the tenant's limit of 1 requests a minute is reached") as refused:
+        await till.open()
+    assert refused.value.retry_after_s == pytest.approx(60.0)
+    assert isinstance(refused.value, PenstockError)
