@@ -1,12 +1,11 @@
 """The controller's composition root: real stores, the local fleet, the loop, the API."""
 
 import asyncio
-import contextlib
 import signal
 import socket
 import sys
-from collections.abc import Callable, Sequence
-from contextlib import AsyncExitStack, suppress
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 
@@ -63,14 +62,13 @@ async def _main(settings: Settings, command: WorkerCommand) -> None:
     listener = socket.create_server((settings.host, settings.controller_port))
     url = url_of(settings.host, listener.getsockname()[1])
     dsn = settings.database_url or dsn_of(settings.paths.postgres)
-    async with AsyncExitStack() as stack:
-        database = await stack.enter_async_context(Database(dsn))
+    async with Database(dsn) as database:
         control, runtime = _compose(settings, database, dsn, secrets, _fleet(settings, command), url)
         logs.logger().info("controller_listens", url=url)
         await _serve(control, runtime, database, listener)
 
 
-def _compose(  # noqa: PLR0913  this is where everything meets
+def _compose(
     settings: Settings, database: Database, dsn: str, secrets: Secrets, fleet: LocalFleet, url: str
 ) -> tuple[Control, Runtime]:
     clock, metrics = SystemClock(), Metrics()
@@ -132,8 +130,9 @@ def _secrets(platform_key: Path) -> Secrets:
 class _Server(uvicorn.Server):
     """A server that leaves signals to us: its own way would end the process before the lock is given back."""
 
-    def capture_signals(self) -> contextlib.AbstractContextManager[None]:
-        return contextlib.nullcontext()
+    @contextmanager
+    def capture_signals(self) -> Generator[None, None, None]:
+        yield
 
 
 async def _serve(control: Control, runtime: Runtime, database: Database, listener: socket.socket) -> None:

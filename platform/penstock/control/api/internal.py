@@ -6,6 +6,7 @@ from fastapi import APIRouter, Request, Response
 
 from penstock.control.api.deps import Control
 from penstock.control.api.wire import answer, read
+from penstock.domain.ids import VersionId
 from penstock.domain.worker import WorkerReport
 
 
@@ -26,7 +27,13 @@ class Internal:
         """Return its routes."""
         router = APIRouter(prefix="/internal", tags=["internal"])
         router.add_api_route("/workers/heartbeat", self.heartbeat, methods=["POST"])
+        router.add_api_route("/versions/{version}", self.version, methods=["GET"])
         return router
+
+    async def version(self, request: Request, version: VersionId) -> Response:
+        """Show a worker the version that it was told to serve: its full digest above all."""
+        self._control.check_worker(request)
+        return answer(await self._control.registry.version(version))
 
     async def heartbeat(self, request: Request) -> Response:
         """Take a worker's report: memory only, so it is answered at once with the database away, too."""

@@ -26,11 +26,13 @@ def version_of(manifest: Manifest, signature: str, now: float) -> ModelVersion:
         raise ArtifactRefused(
             "a model's name has 1 to 63 of a-z, 0-9, '.', '_' and '-', and begins with a letter or digit"
         )
-    if not signature:
-        raise ArtifactRefused("the version is not signed")
     _check_terms(manifest)
     _check_files(manifest)
     digest = digest_of(manifest)
+    if not signature:
+        raise ArtifactRefused("the version is not signed")
+    if signature != f"signatures/{digest}":
+        raise ArtifactRefused(f"the signature is not of this manifest, whose digest is {digest}")
     return ModelVersion(id=version_id(manifest.name, digest), digest=digest, manifest=manifest, created_at=now)
 
 

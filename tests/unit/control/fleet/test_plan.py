@@ -1,0 +1,164 @@
+"""What to start and what to drain: single steps."""
+
+from dataclasses import replace
+from functools import partial
+
+import pytest
+
+from penstock.control.fleet.plan import FleetPolicy, plan
+from penstock.domain.fleet import Catalogue, Death, Deployment, FleetPlan, FleetView, Running, Seen
+from penstock.domain.ids import WorkerId
+from penstock.domain.worker import WorkerState
+from tests.support import control_things as things
+from tests.support.control_things import NOW, TINY
+
+POLICY = FleetPolicy(lease_s=5.0, silence_s=15.0, start_timeout_s=60.0)
+step = partial(plan, policy=POLICY)
+NOTHING = FleetPlan()
+
+
+def wants(replicas: int, *, renew_before: float = 0.0, renew: tuple[WorkerId, ...] = ()) -> Catalogue:
+    deployment = Deployment(version=TINY, replicas=replicas, renew_before=renew_before, renew=renew)
+    return Catalogue(deployments=(deployment,))
+
+
+def process(name: str, *, age_s: float = 100.0, draining: bool = False) -> Running:
+    return Running(worker=WorkerId(name), version=TINY, started_at=NOW - age_s, draining=draining)
+
+
+def beat(name: str, state: WorkerState = WorkerState.READY, *, ago_s: float = 0.0, tokens: int = 0) -> Seen:
+    return things.seen(things.report(name, TINY, state, queued_tokens=tokens), NOW - ago_s)
+
+
+def view(*running: Running, deaths: tuple[float, ...] = ()) -> FleetView:
+    return FleetView(
+        running=running,
+        deaths=tuple(Death(worker=WorkerId(f"dead{n}"), version=TINY, at=NOW - ago) for n, ago in enumerate(deaths)),
+    )
+
+
+def test_missing_workers_are_started() -> None:
+    """From nothing, every wanted worker is started."""
+    assert step(wants(3), [], view(), NOW) == FleetPlan(start=(TINY,) * 3)
+
+
+def test_a_starting_worker_counts() -> None:
+    """A process that has not reported yet is not started a second time."""
+    assert step(wants(1), [], view(process("w1", age_s=1.0)), NOW) == NOTHING
+    assert step(wants(1), [beat("w1", WorkerState.LOADING)], view(process("w1")), NOW) == NOTHING
+
+
+def test_a_worker_that_only_reports_counts() -> None:
+    """A worker that somebody started elsewhere fills a place as long as it reports."""
+    assert step(wants(1), [beat("guest")], view(), NOW) == NOTHING
+    assert step(wants(1), [beat("guest", ago_s=5.0)], view(), NOW).start == (TINY,)
+
+
+def test_the_idlest_extra_worker_is_drained() -> None:
+    """Of too many ready workers the one with the least work goes."""
+    seen = [beat("w1", tokens=9), beat("w2", tokens=1), beat("w3", tokens=5)]
+    everybody = view(process("w1"), process("w2"), process("w3"))
+    assert step(wants(2), seen, everybody, NOW).drain == ("w2",)
+    assert step(wants(0), seen, everybody, NOW).drain == ("w1", "w2", "w3")
+
+
+def test_a_starting_extra_worker_goes_before_a_ready_one() -> None:
+    """What does not serve yet is given up first."""
+    seen = [beat("w1"), beat("w2", WorkerState.LOADING)]
+    assert step(wants(1), seen, view(process("w1"), process("w2")), NOW).drain == ("w2",)
+
+
+def test_workers_of_a_version_that_is_not_deployed_are_drained() -> None:
+    """A version without a deployment has no workers."""
+    assert step(Catalogue(), [beat("w1")], view(process("w1")), NOW) == FleetPlan(drain=(WorkerId("w1"),))
+
+
+def test_a_draining_worker_is_replaced_and_left_alone() -> None:
+    """Who was told to go does not count and is not told twice."""
+    assert step(wants(1), [beat("w1")], view(process("w1", draining=True)), NOW) == FleetPlan(start=(TINY,))
+    assert step(wants(1), [beat("w1", WorkerState.DRAINING)], view(process("w1")), NOW) == FleetPlan(start=(TINY,))
+
+
+@pytest.mark.parametrize(("age_s", "is_replaced"), [(59.0, False), (60.0, True)])
+def test_a_process_that_never_reports_is_replaced(age_s: float, is_replaced: bool) -> None:
+    """After the start timeout a silent process is drained and another one started."""
+    expected = FleetPlan(start=(TINY,), drain=(WorkerId("w1"),)) if is_replaced else NOTHING
+    assert step(wants(1), [], view(process("w1", age_s=age_s)), NOW) == expected
+
+
+@pytest.mark.parametrize(("silent_s", "is_replaced"), [(14.0, False), (15.0, True)])
+def test_a_worker_that_falls_silent_is_replaced(silent_s: float, is_replaced: bool) -> None:
+    """A frozen worker is given up after its silence, not at its first late heartbeat."""
+    expected = FleetPlan(start=(TINY,), drain=(WorkerId("w1"),)) if is_replaced else NOTHING
+    assert step(wants(1), [beat("w1", ago_s=silent_s)], view(process("w1")), NOW) == expected
+
+
+def test_silence_before_this_controller_listened_is_held_against_nobody() -> None:
+    """After a restart of the controller, living workers get their time to report before they are replaced."""
+    fresh_start = replace(view(process("w1")), since=NOW - 3.0)
+    assert step(wants(1), [beat("w1", ago_s=500.0)], fresh_start, NOW) == NOTHING
+
+
+def test_a_failed_worker_is_drained_and_replaced() -> None:
+    """The first failure is answered at once."""
+    seen = [beat("w1", WorkerState.FAILED)]
+    assert step(wants(1), seen, view(process("w1")), NOW) == FleetPlan(start=(TINY,), drain=(WorkerId("w1"),))
+
+
+@pytest.mark.parametrize(
+    ("deaths", "is_started"),
+    [
+        ((0.0,), True),
+        ((0.5, 30.0), False),
+        ((1.0, 30.0), True),
+        ((3.9, 9.0, 10.0, 11.0), False),
+        ((4.0, 9.0, 10.0, 11.0), True),
+        ((59.0, *(60.0 + n for n in range(20))), False),
+        ((61.0, *(62.0 + n for n in range(20))), True),
+        ((0.5, 301.0), True),
+    ],
+)
+def test_a_version_that_keeps_dying_waits(deaths: tuple[float, ...], is_started: bool) -> None:
+    """Each further death within the window doubles the wait, up to its cap; old deaths are forgotten."""
+    assert bool(step(wants(1), [], view(deaths=deaths), NOW).start) is is_started
+
+
+def test_a_failure_that_became_a_death_counts_once() -> None:
+    """A worker that reported its failure and then ended is one death, not two."""
+    seen = [beat("dead0", WorkerState.FAILED, ago_s=0.1)]
+    assert step(wants(1), seen, view(deaths=(0.1,)), NOW).start == (TINY,)
+
+
+def test_another_version_is_not_held_up() -> None:
+    """The back-off of one version delays no other one."""
+    other = things.version().id
+    catalogue = Catalogue(
+        deployments=(Deployment(version=TINY, replicas=1), Deployment(version=other, replicas=1)),
+    )
+    assert step(catalogue, [], view(deaths=(0.1, 0.2)), NOW).start == (other,)
+
+
+def test_a_rolling_restart_starts_the_new_one_first() -> None:
+    """With outdated workers one more is started, and nobody is drained before it is ready."""
+    renewed = wants(2, renew_before=NOW - 10)
+    old = (process("w1"), process("w2"))
+    assert step(renewed, [beat("w1"), beat("w2")], view(*old), NOW) == FleetPlan(start=(TINY,))
+    new = process("w3", age_s=5.0)
+    starting = [beat("w1"), beat("w2"), beat("w3", WorkerState.LOADING)]
+    assert step(renewed, starting, view(*old, new), NOW) == NOTHING
+    ready = [beat("w1", tokens=5), beat("w2"), beat("w3")]
+    assert step(renewed, ready, view(*old, new), NOW) == FleetPlan(drain=(WorkerId("w2"),))
+
+
+def test_a_rolling_restart_waits_for_the_one_that_leaves() -> None:
+    """While an old worker drains, no further one is started."""
+    renewed = wants(2, renew_before=NOW - 10)
+    everybody = view(process("w1"), process("w2", draining=True), process("w3", age_s=5.0))
+    assert step(renewed, [beat("w1"), beat("w2"), beat("w3")], everybody, NOW) == NOTHING
+
+
+def test_one_worker_can_be_renewed_by_name() -> None:
+    """Only the named worker is replaced."""
+    renewed = wants(2, renew=(WorkerId("w1"),))
+    everybody = view(process("w1"), process("w2"), process("w3", age_s=1.0))
+    assert step(renewed, [beat("w1"), beat("w2"), beat("w3")], everybody, NOW) == FleetPlan(drain=(WorkerId("w1"),))

@@ -1,0 +1,93 @@
+"""The routing table out of catalogue and heartbeats."""
+
+from functools import partial
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from penstock.control.publish.build import LOAD_EVERY_S, build
+from penstock.domain.fleet import Catalogue, Deployment, Seen
+from penstock.domain.table import EMPTY, RoutingTable, validate
+from penstock.domain.worker import WorkerState
+from tests.support import control_things as things
+from tests.support.control_things import NOW
+
+LEASE_S = 5.0
+make = partial(build, lease_s=LEASE_S)
+ROUTED, DEPLOYED, IDLE = things.version(seed="a"), things.version(seed="c"), things.version(seed="d")
+CATALOGUE = Catalogue(
+    versions=(ROUTED, DEPLOYED, IDLE),
+    routes=(things.route("chat", ROUTED.id),),
+    deployments=(Deployment(version=DEPLOYED.id, replicas=1), Deployment(version=IDLE.id, replicas=0)),
+)
+READY = things.seen(things.report("w1", ROUTED.id))
+
+
+def workers(table: RoutingTable) -> list[tuple[str, WorkerState]]:
+    return [(worker.id, worker.state) for version in table.versions for worker in version.workers]
+
+
+def test_routed_and_deployed_versions_are_in() -> None:
+    """A version stands in the table where an alias leads to it or workers of it are wanted."""
+    table = validate(make(CATALOGUE, [], EMPTY, NOW))
+    assert table.number == 1
+    assert {version.id for version in table.versions} == {ROUTED.id, DEPLOYED.id}
+    assert table.routes == CATALOGUE.routes
+    entry = next(version for version in table.versions if version.id == ROUTED.id)
+    assert (entry.tokenizer_sha256, entry.chat_template) == ("b" * 64, ROUTED.manifest.chat_template)
+
+
+def test_nothing_new_keeps_the_table() -> None:
+    """The same catalogue and heartbeats give back the very same table."""
+    first = make(CATALOGUE, [READY], EMPTY, NOW)
+    again = things.seen(READY.report, NOW + 60)
+    assert make(CATALOGUE, [again], first, NOW + 60) is first
+
+
+def test_a_silent_worker_leaves_the_table() -> None:
+    """A lease lasts for its seconds and not longer."""
+    first = make(CATALOGUE, [READY], EMPTY, NOW)
+    assert workers(make(CATALOGUE, [READY], first, NOW + LEASE_S - 0.1)) == [("w1", WorkerState.READY)]
+    gone = make(CATALOGUE, [READY], first, NOW + LEASE_S)
+    assert (gone.number, workers(gone)) == (2, [])
+
+
+def test_a_change_of_state_is_told_at_once() -> None:
+    """Draining is published in the same instant in which it is reported."""
+    first = make(CATALOGUE, [READY], EMPTY, NOW)
+    draining = things.seen(things.report("w1", ROUTED.id, WorkerState.DRAINING))
+    assert workers(make(CATALOGUE, [draining], first, NOW)) == [("w1", WorkerState.DRAINING)]
+
+
+def test_load_is_told_at_most_once_a_second() -> None:
+    """A change of load alone waits until the table is a second old."""
+    first = make(CATALOGUE, [READY], EMPTY, NOW)
+    busy = things.seen(things.report("w1", ROUTED.id, queued_tokens=99))
+    assert make(CATALOGUE, [busy], first, NOW + LOAD_EVERY_S - 0.01) is first
+    later = make(CATALOGUE, [busy], first, NOW + LOAD_EVERY_S)
+    assert later.number == 2
+    assert later.versions != first.versions
+
+
+def test_a_clock_that_went_back_does_not_silence_the_load() -> None:
+    """With the time before the last table's, a change of load is still told."""
+    first = make(CATALOGUE, [READY], EMPTY, NOW)
+    busy = things.seen(things.report("w1", ROUTED.id, queued_tokens=99), NOW - 100)
+    assert make(CATALOGUE, [busy], first, NOW - 100).number == 2
+
+
+def test_stopped_and_failed_workers_are_left_out() -> None:
+    """A starting worker stands in the table without an address, a failed or stopped one does not."""
+    seen = [
+        things.seen(things.report("w1", ROUTED.id, WorkerState.LOADING, url="")),
+        things.seen(things.report("w2", ROUTED.id, WorkerState.FAILED)),
+        things.seen(things.report("w3", ROUTED.id, WorkerState.STOPPED)),
+    ]
+    assert workers(validate(make(CATALOGUE, seen, EMPTY, NOW))) == [("w1", WorkerState.LOADING)]
+
+
+@given(st.permutations([things.seen(things.report(f"w{n}", ROUTED.id)) for n in range(5)]))
+def test_the_order_of_what_comes_in_does_not_matter(seen: list[Seen]) -> None:
+    """Heartbeats in any order make the same table."""
+    expected = make(CATALOGUE, sorted(seen, key=lambda one: one.report.worker), EMPTY, NOW)
+    assert make(CATALOGUE, seen, EMPTY, NOW) == expected
