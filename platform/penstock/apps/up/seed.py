@@ -79,7 +79,9 @@ class Seed:
     async def demo(self, packed: Mapping[Alias, Packed], names: frozenset[ModelName]) -> None:
         """Register these demo versions, route their aliases, deploy them; ``names`` are those of all demo models."""
         for one in packed.values():
-            await self._registry.register(one.manifest, one.signature_sha256, self._act("version.register", one.id))
+            await self._registry.register(
+                one.manifest, f"signatures/{one.digest}", self._act("version.register", one.id)
+            )
         versions = {alias: one.id for alias, one in packed.items()}
         routes = {route.alias: route for route in await self._registry.routes()}
         for alias, version in versions.items():
