@@ -4,6 +4,7 @@ import json
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -61,16 +62,18 @@ class Fleet:
         return sorted(self._gates(), key=lambda gate: gate.worker)
 
     def _gates(self) -> Iterator[Gate]:
-        for path in (self.platform.home / "run/workers").glob("*.json"):
-            record = _read(path)
-            if record.get("url"):
-                yield Gate(
-                    worker=str(record.get("worker") or path.stem),
-                    version=str(record.get("version") or ""),
-                    url=str(record["url"]),
-                    agent_pid=int(record.get("pid") or 0),
-                    engine_pid=int(record.get("engine_pid") or 0),
-                )
+        run = self.platform.home / "run"
+        for version in self._table().get("versions", []):
+            for worker in version["workers"]:
+                engine = _pid(run / f"engines/{worker['id']}.pid")
+                if worker["url"] and engine:
+                    yield Gate(
+                        worker=worker["id"],
+                        version=version["id"],
+                        url=worker["url"],
+                        agent_pid=int(_read(run / f"workers/{worker['id']}.json").get("pid") or 0),
+                        engine_pid=engine,
+                    )
 
     def running(self) -> int:
         """Return how many requests all engines hold."""
@@ -89,8 +92,10 @@ class Fleet:
 
     def workers(self) -> list[dict[str, Any]]:
         """Return the workers as the gateways' last table has them."""
-        table = _read(self.platform.home / "run/gateway/table.json")
-        return [worker for version in table.get("versions", []) for worker in version.get("workers", [])]
+        return [worker for version in self._table().get("versions", []) for worker in version["workers"]]
+
+    def _table(self) -> dict[str, Any]:
+        return _read(self.platform.home / "run/gateway/table.json")
 
     def until_ready(self, count: int, *, within_s: float = 90.0) -> None:
         """Wait until so many workers serve and answer at their gates."""
@@ -126,7 +131,13 @@ def reading(url: str, name: str, labels: dict[str, str]) -> float:
     )
 
 
-def _read(path: Any) -> dict[str, Any]:  # noqa: ANN401  a path
+def _pid(path: Path) -> int:
+    with suppress(OSError, ValueError):
+        return int(path.read_text())
+    return 0
+
+
+def _read(path: Path) -> dict[str, Any]:
     with suppress(OSError, ValueError):
         found: dict[str, Any] = json.loads(path.read_text())
         return found
