@@ -33,6 +33,7 @@ def s3_server() -> Iterator[str]:
 def new_bucket(endpoint: str) -> str:
     """Make an empty bucket and return its name."""
     name = f"artifacts-{next(_buckets)}"
-    where = {"LocationConstraint": "eu-central-1"}
-    boto3.client("s3", endpoint_url=endpoint).create_bucket(Bucket=name, CreateBucketConfiguration=where)
+    boto3.client("s3", endpoint_url=endpoint).create_bucket(
+        Bucket=name, CreateBucketConfiguration={"LocationConstraint": "eu-central-1"}
+    )
     return name

@@ -72,7 +72,9 @@ class Home:
         press = Press(store=self.store, signer=self.signer, work=self.root, tell=lambda _: None)
         return publish(folder, describe(folder, measure(folder), choices), press)
 
-    def node(self, source: ArtifactSource | None = None, *, budget_bytes: int = 1 << 30, segment_bytes: int = 64) -> Node:
+    def node(
+        self, source: ArtifactSource | None = None, *, budget_bytes: int = 1 << 30, segment_bytes: int = 64
+    ) -> Node:
         source = source or self.store
         return Node(
             source=source,
