@@ -193,7 +193,7 @@ class Platform:
         if name == "worker":
             return sorted(worker.pid for worker in self._agents())
         if name == "engine":
-            return sorted(engine for worker in self._records() for engine in _numbers(worker.get("engine_pid")))
+            return sorted(pid for file in (self.home / "run/engines").glob("*.pid") for pid in _alive(file))
         processes = self.state.get("processes")
         assert isinstance(processes, dict)
         return [int(pid) for process, pid in processes.items() if process.partition(" ")[0] == name]
@@ -219,14 +219,10 @@ class Platform:
             )
         return False
 
-    def _records(self) -> list[dict[str, object]]:
-        return [json.loads(path.read_text()) for path in (self.home / "run/workers").glob("*.json")]
-
     def _agents(self) -> Iterator[psutil.Process]:
-        for record in self._records():
-            for pid in _numbers(record.get("pid")):
-                with suppress(psutil.NoSuchProcess):
-                    yield psutil.Process(pid)
+        for file in (self.home / "run/workers").glob("*.json"):
+            with suppress(psutil.NoSuchProcess, ValueError, OSError):
+                yield psutil.Process(int(json.loads(file.read_text())["pid"]))
 
     # -- when a test fails ---------------------------------------------------------------------------------
 
@@ -242,5 +238,10 @@ def _tail(file: Path) -> str:
     return "(none)"
 
 
-def _numbers(value: object) -> list[int]:
-    return [value] if isinstance(value, int) and value > 0 else []
+def _alive(file: Path) -> list[int]:
+    """Return the process id in a file where that process lives."""
+    with suppress(OSError, ValueError):
+        pid = int(file.read_text().split()[0])
+        if psutil.pid_exists(pid):
+            return [pid]
+    return []

@@ -19,7 +19,7 @@ def status() -> None:
         settings = load()
         operator = Operator(settings)
         _processes(settings)
-        _workers(operator.get("/workers")["workers"])
+        _workers(operator.get("/workers")["workers"], settings.lease_s)
         _models(operator.get("/models")["models"])
         found = operator.get("/status")
         out.print(
@@ -62,11 +62,11 @@ def _usage(pid: int) -> tuple[str, str]:
         return "gone", ""
 
 
-def _workers(workers: list[dict[str, Any]]) -> None:
+def _workers(workers: list[dict[str, Any]], lease_s: float) -> None:
     rows = [
         (
             worker["id"],
-            f"{worker['state']}{' (told to drain)' if worker['draining'] else ''}",
+            _state(worker, lease_s),
             " ".join(f"{timing['phase']} {timing['seconds']:.1f}" for timing in worker["phases"]),
             f"{worker['load']['running']}+{worker['load']['waiting']}",
             f"{worker['load']['kv_used_ratio']:.0%}",
@@ -78,6 +78,13 @@ def _workers(workers: list[dict[str, Any]]) -> None:
     ]
     columns = ("worker", "state", "phases in s", "running+waiting", "KV", "restarts", "heard of", "detail")
     tables.show("Workers", columns, rows)
+
+
+def _state(worker: dict[str, Any], lease_s: float) -> str:
+    """Say a worker's state; one that fell silent may be anything by now."""
+    if worker["age_s"] > lease_s and worker["state"] not in {"stopped", "failed"}:
+        return f"silent, was {worker['state']}"
+    return f"{worker['state']}, told to drain" if worker["draining"] else str(worker["state"])
 
 
 def _models(models: list[dict[str, Any]]) -> None:

@@ -11,17 +11,21 @@ from pathlib import Path
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Command:
-    """How a process is started. ``environment`` is whole, not added to ours; ``fds`` are inherited."""
+    """How a process is started. ``environment`` is whole, not added to ours; ``fds`` are inherited.
+
+    ``leads`` makes it lead a session of its own; without that it must make a group of its own by itself.
+    """
 
     name: str
     argv: Sequence[str]
     log: Path
     environment: dict[str, str] = field(repr=False)
     fds: tuple[int, ...] = ()
+    leads: bool = True
 
 
 class Child:
-    """A started process. It leads a session of its own, so that Ctrl-C in the terminal reaches the supervisor alone."""
+    """A started process. Ctrl-C in the terminal reaches the supervisor alone: the process leads a group of its own."""
 
     def __init__(self, command: Command, process: asyncio.subprocess.Process) -> None:
         """Wrap a process that ``spawn`` started."""
@@ -70,7 +74,7 @@ async def spawn(command: Command) -> Child:
             stderr=log,
             env=command.environment,
             pass_fds=command.fds,
-            start_new_session=True,
+            start_new_session=command.leads,
         )
     return Child(command, process)
 

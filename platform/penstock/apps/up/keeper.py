@@ -51,8 +51,12 @@ class Keeper:
 
     async def start(self) -> None:
         """Start the process and wait until it is ready."""
+        await self.launch()
+        await self._until_ready(self.child)
+
+    async def launch(self) -> None:
+        """Start the process without waiting for it."""
         self._child = await spawn(self._care.command())
-        await self._until_ready(self._child)
 
     async def watch(self) -> None:
         """Revive the process whenever it dies; return after ``stop``, raise ``Trouble`` on a crash loop."""

@@ -16,6 +16,7 @@ from penstock.apps.up.keeper import Care, Keeper
 from penstock.apps.up.screen import Phase, Screen
 from penstock.domain.clock import Clock
 from penstock.domain.ids import Alias
+from penstock.worker.engines import lifeline
 
 Request = Callable[[], Awaitable[None]]
 BEYOND_GRACE_S = 10.0
@@ -36,6 +37,8 @@ class LocalPlatform:
         self._gateways: list[Keeper] = []
         self._demo: dict[Alias, Packed] = {}
         self._state = state.UpState(pid=os.getpid())
+        self._engines_parent: Keeper | None = None
+        self._lifeline = -1
         self._requests: asyncio.Queue[Request] = asyncio.Queue()
 
     def request(self, what: Request) -> None:
@@ -66,7 +69,25 @@ class LocalPlatform:
         self._listener = listening.bind(self._settings.host, self._settings.port)
         port = self._listener.getsockname()[1]
         self._settings = self._settings.model_copy(update={"port": port})
+        await self._start_engines_parent()
         phase.result(f"{paths.root} ({'new' if is_new else 'found'}), port {port}")
+
+    async def _start_engines_parent(self) -> None:
+        """Let the engines' imports go on beside everything that comes before them."""
+        if not services.wants_engines_parent(self._settings):
+            return
+        end, self._lifeline = lifeline.make()
+        self._engines_parent = Keeper(
+            Care(
+                command=partial(services.engines_parent, self._settings, end),
+                ready=services.always_ready,
+                clock=self._clock,
+                tell=self._screen.say,
+            )
+        )
+        await self._engines_parent.launch()
+        socket_path = str(self._settings.paths.run / services.ENGINES_SOCKET)
+        self._settings = self._settings.model_copy(update={"zygote_socket": socket_path})
 
     async def _start_database(self, phase: Phase) -> None:
         address = await self._database.start()
@@ -137,10 +158,19 @@ class LocalPlatform:
                 group.create_task(self._database.watch())
                 for keeper in self._keepers:
                     group.create_task(keeper.watch())
+                group.create_task(self._watch_engines_parent())
                 group.create_task(self._serve_requests())
                 group.create_task(self._keep_state())
         except BaseExceptionGroup as errors:
             raise _first(errors) from errors
+
+    async def _watch_engines_parent(self) -> None:
+        """Keep the engines' parent; without it engines start all the same, slower."""
+        if self._engines_parent is not None:
+            try:
+                await self._engines_parent.watch()
+            except Trouble as trouble:
+                self._screen.trouble(trouble)
 
     async def _serve_requests(self) -> None:
         while True:
@@ -179,6 +209,8 @@ class LocalPlatform:
         if self._controller is not None:
             await self._controller.stop(self._grace_s)
         killed = await workers.drain(self._settings.paths.run, self._grace_s)
+        if self._engines_parent is not None:
+            await self._engines_parent.stop(BEYOND_GRACE_S)
         if killed:
             self._screen.say(f"{killed} workers did not end within {self._grace_s:.0f} s and were killed")
         await self._database.stop()
@@ -186,7 +218,7 @@ class LocalPlatform:
 
     async def force(self) -> None:
         """End everything at once; the database still in good order, which takes it a moment."""
-        for keeper in self._keepers:
+        for keeper in (*self._keepers, *([self._engines_parent] if self._engines_parent else [])):
             keeper.kill()
         workers.kill(workers.living(self._settings.paths.run))
         await self._database.stop()

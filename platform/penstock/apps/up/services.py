@@ -10,6 +10,8 @@ from penstock.apps.settings import Settings, environment
 from penstock.apps.up.child import Child, Command
 
 PROBE_TIMEOUT_S = 2.0
+NVIDIA_DEVICE = Path("/dev/nvidia0")
+ENGINES_SOCKET = "engines.sock"
 
 
 def gateway(settings: Settings, number: int, fd: int) -> Command:
@@ -20,6 +22,25 @@ def gateway(settings: Settings, number: int, fd: int) -> Command:
 def controller(settings: Settings) -> Command:
     """Return how the controller is started."""
     return _command(settings, "controller", "controller.log", ("controller",), ())
+
+
+def wants_engines_parent(settings: Settings) -> bool:
+    """Tell whether engines shall be forked from one pre-imported parent that all workers of this home share."""
+    is_possible = settings.engine_zygote == "on" or (settings.engine_zygote == "auto" and not NVIDIA_DEVICE.exists())
+    return is_possible and not settings.zygote_socket and settings.workers > 0 and bool(settings.demo_models)
+
+
+def engines_parent(settings: Settings, end: int) -> Command:
+    """Return how the engines' parent is started; it ends when the other end of the lifeline ``end`` closes."""
+    socket = str(settings.paths.run / ENGINES_SOCKET)
+    return Command(
+        name="engines' parent",
+        argv=(sys.executable, "-m", "penstock.worker.engines.zygote", socket, "--lifeline", str(end)),
+        log=settings.paths.logs / "engines-parent.log",
+        environment=environment(settings),
+        fds=(end,),
+        leads=False,
+    )
 
 
 def _command(settings: Settings, name: str, log: str, arguments: tuple[str, ...], fds: tuple[int, ...]) -> Command:
@@ -35,6 +56,11 @@ def _command(settings: Settings, name: str, log: str, arguments: tuple[str, ...]
 def ready_file(run: Path, pid: int) -> Path:
     """Return the file by which a gateway tells that it serves: on a shared socket a probe could meet another one."""
     return run / "gateway" / f"{pid}.ready"
+
+
+async def always_ready(_: Child) -> bool:
+    """Tell that nothing waits for this process."""
+    return True
 
 
 def forget_gateways(run: Path) -> None:
