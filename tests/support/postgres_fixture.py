@@ -7,6 +7,7 @@ import asyncio
 import shutil
 import tempfile
 from collections.abc import AsyncIterator, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import asyncpg
@@ -33,7 +34,10 @@ def postgres_server() -> Iterator[EmbeddedPostgres]:
 @pytest.fixture(scope="session")
 def postgres_dsn(postgres_server: EmbeddedPostgres) -> str:
     """Return the address of the session's server, with a migrated template in it."""
-    asyncio.run(_make_template(postgres_server.dsn, dsn_of(postgres_server.data, _TEMPLATE)))
+    # In a thread of its own, since an asynchronous fixture may ask for this one.
+    with ThreadPoolExecutor(max_workers=1) as thread:
+        template = dsn_of(postgres_server.data, _TEMPLATE)
+        thread.submit(lambda: asyncio.run(_make_template(postgres_server.dsn, template))).result()
     return postgres_server.dsn
 
 

@@ -1,0 +1,38 @@
+"""Leadership: the memory twin and Postgres keep the same promises."""
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+from penstock.adapters.memory.leadership import MemoryLeadership, Seat
+from penstock.adapters.postgres.leadership import PostgresLeadership
+from penstock.control.runtime import Leadership
+
+
+@pytest.fixture(params=["memory", pytest.param("postgres", marks=pytest.mark.integration)])
+async def candidates(request: pytest.FixtureRequest) -> AsyncIterator[tuple[Leadership, Leadership]]:
+    """Yield two candidates for one seat."""
+    pair: tuple[Leadership, Leadership]
+    if request.param == "memory":
+        seat = Seat()
+        pair = MemoryLeadership(seat), MemoryLeadership(seat)
+    else:
+        dsn = request.getfixturevalue("postgres_dsn")
+        pair = PostgresLeadership(dsn), PostgresLeadership(dsn)
+    yield pair
+    for candidate in pair:
+        await candidate.resign()
+
+
+async def test_one_leads_and_keeps_leading(candidates: tuple[Leadership, Leadership]) -> None:
+    """The first to ask leads for as long as it asks; the other one never does."""
+    first, second = candidates
+    assert [await first.is_mine(), await second.is_mine(), await first.is_mine()] == [True, False, True]
+
+
+async def test_after_resigning_the_other_one_leads(candidates: tuple[Leadership, Leadership]) -> None:
+    """Leadership that was let go goes to who asks next."""
+    first, second = candidates
+    assert await first.is_mine()
+    await first.resign()
+    assert [await second.is_mine(), await first.is_mine()] == [True, False]

@@ -1,0 +1,123 @@
+"""A whole controller in memory for tests: real rules, planner, builder, runtime and API on the memory twins."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from functools import partial
+from typing import Any
+
+import httpx
+
+from penstock.adapters.memory.audit import MemoryAudit
+from penstock.adapters.memory.leadership import MemoryLeadership, Seat
+from penstock.adapters.memory.leases import MemoryLeases
+from penstock.adapters.memory.registry import MemoryRegistry
+from penstock.adapters.memory.tables import MemoryTables
+from penstock.adapters.memory.tenancy import MemoryTenancy
+from penstock.control.api.app import make_app
+from penstock.control.api.deps import Control, Secrets
+from penstock.control.fleet.heartbeats import Heartbeats
+from penstock.control.fleet.orders import Orders
+from penstock.control.fleet.plan import FleetPolicy, plan
+from penstock.control.loop import Loop
+from penstock.control.publish.build import build
+from penstock.control.registry.registry import Registry
+from penstock.control.runtime import Pace, Parts, Runtime
+from penstock.domain.clock import Clock
+from penstock.domain.fleet import FleetPlan, FleetView, Running
+from penstock.domain.ids import TenantId, WorkerId
+from penstock.domain.keys import Purpose, derive, mint
+from penstock.domain.tenant import Role, Tenant
+from penstock.telemetry.metrics import Metrics
+from tests.support import control_things as things
+
+PLATFORM_KEY = b"k" * 32
+PEPPER = derive(PLATFORM_KEY, Purpose.PEPPER)
+WORKER_BEARER = derive(PLATFORM_KEY, Purpose.WORKER).hex()
+
+
+class PaperHost:
+    """A host whose workers exist on paper."""
+
+    def __init__(self, clock: Clock) -> None:
+        self.clock = clock
+        self.running: dict[WorkerId, Running] = {}
+        self.plans: list[FleetPlan] = []
+
+    async def view(self) -> FleetView:
+        return FleetView(running=tuple(self.running.values()))
+
+    async def apply(self, plan: FleetPlan) -> None:
+        self.plans.append(plan)
+        for worker in plan.drain:
+            self.running.pop(worker, None)
+        for version in plan.start:
+            worker = WorkerId(f"started{len(self.running)}")
+            self.running[worker] = Running(worker=worker, version=version, started_at=self.clock.now())
+
+
+class Room:
+    """Everything of one controller, within reach."""
+
+    def __init__(self, clock: Clock) -> None:
+        self.clock = clock
+        self.audit = MemoryAudit()
+        self.registry = MemoryRegistry(self.audit)
+        self.tenancy = MemoryTenancy(self.audit)
+        self.tables = MemoryTables()
+        self.leases = MemoryLeases()
+        self.metrics = Metrics()
+        self.heartbeats = Heartbeats(self.leases, clock)
+        self.host = PaperHost(clock)
+        self.orders = Orders(self.host)
+        self.leadings = 0
+        self.loop = Loop(
+            clock=clock,
+            registry=self.registry,
+            leases=self.heartbeats,
+            fleet=self.orders,
+            tables=self.tables,
+            plan=partial(plan, policy=FleetPolicy()),
+            build=partial(build, lease_s=5.0),
+        )
+        self.parts = Parts(
+            loop=self.loop,
+            leadership=MemoryLeadership(Seat()),
+            heartbeats=self.heartbeats,
+            orders=self.orders,
+            metrics=self.metrics,
+            pace=Pace(tick_s=0.02, standby_s=0.02, save_s=0.02, rest_s=0.001),
+        )
+        self.runtime = Runtime(self.parts, on_lead=self._count_leading)
+        self.control = Control(
+            clock=clock,
+            registry=Registry(self.registry),
+            tenancy=self.tenancy,
+            tables=self.tables,
+            audit=self.audit,
+            heartbeats=self.heartbeats,
+            orders=self.orders,
+            runtime=self.runtime,
+            metrics=self.metrics,
+            secrets=Secrets(pepper=PEPPER, worker_bearer=WORKER_BEARER),
+        )
+
+    def _count_leading(self) -> None:
+        self.leadings += 1
+
+    async def key(self, role: Role, *, tenant: str = "acme", expires_in_s: float = 0.0) -> str:
+        """Mint and store a key."""
+        if tenant not in {one.id for one in await self.tenancy.tenants()}:
+            await self.tenancy.add_tenant(Tenant(id=TenantId(tenant), name=tenant), things.act())
+        now = self.clock.now()
+        expires_at = now + expires_in_s if expires_in_s else 0.0
+        secret, key = mint(TenantId(tenant), pepper=PEPPER, now=now, role=role, expires_at=expires_at)
+        await self.tenancy.add_key(key, things.act())
+        return secret
+
+    @asynccontextmanager
+    async def client(self, credential: str = "") -> AsyncIterator[httpx.AsyncClient]:
+        """Yield a client of the API."""
+        headers = {"authorization": f"Bearer {credential}"} if credential else {}
+        transport: Any = httpx.ASGITransport(make_app(self.control), raise_app_exceptions=False)
+        async with httpx.AsyncClient(transport=transport, base_url="http://controller", headers=headers) as client:
+            yield client

@@ -1,0 +1,184 @@
+"""The operators' API, end to end on the memory twins."""
+
+from collections.abc import AsyncIterator
+from dataclasses import asdict
+
+import httpx
+import msgspec
+import pytest
+
+from penstock.domain.ids import VersionId
+from penstock.domain.model import Manifest, digest_of
+from penstock.domain.tenant import Role
+from penstock.domain.worker import WorkerState
+from tests.support import control_things as things
+from tests.support.clock import ManualClock
+from tests.support.control_room import WORKER_BEARER, Room
+
+
+@pytest.fixture
+def room(clock: ManualClock) -> Room:
+    """Return a controller in memory."""
+    return Room(clock)
+
+
+@pytest.fixture
+async def operator(room: Room) -> AsyncIterator[httpx.AsyncClient]:
+    """Yield a client with an admin key."""
+    async with room.client(await room.key(Role.ADMIN)) as client:
+        yield client
+
+
+def new_model(manifest: Manifest) -> dict[str, object]:
+    return {"manifest": asdict(manifest), "signature": f"signatures/{digest_of(manifest)}"}
+
+
+async def registered(operator: httpx.AsyncClient, seed: str = "a") -> str:
+    answer = await operator.post("/admin/v1/models", json=new_model(things.manifest(seed=seed)))
+    assert answer.status_code in {200, 201}
+    return str(answer.json()["id"])
+
+
+async def test_a_model_is_registered_once(operator: httpx.AsyncClient, clock: ManualClock) -> None:
+    """The first push answers 201, the same bytes again 200 with the same version."""
+    first = await operator.post("/admin/v1/models", json=new_model(things.manifest()))
+    clock.advance(1.0)
+    again = await operator.post("/admin/v1/models", json=new_model(things.manifest()))
+    assert (first.status_code, again.status_code) == (201, 200)
+    assert first.json() == again.json()
+    shown = await operator.get(f"/admin/v1/models/{first.json()['id']}")
+    assert msgspec.convert(shown.json()["manifest"], Manifest) == things.manifest()
+    assert [model["id"] for model in (await operator.get("/admin/v1/models")).json()["models"]] == [first.json()["id"]]
+
+
+async def test_a_bad_model_is_refused_with_its_reason(operator: httpx.AsyncClient) -> None:
+    """A pickled file answers 422 and says what to do; a wrong type 400 and names the field."""
+    pickled = await operator.post("/admin/v1/models", json=new_model(things.manifest(path="model.bin")))
+    assert (pickled.status_code, pickled.json()["error"]["code"]) == (422, "artifact_refused")
+    assert "safetensors" in pickled.json()["error"]["message"]
+    body = new_model(things.manifest())
+    body["manifest"] = {**asdict(things.manifest()), "task": "sing"}
+    wrong = await operator.post("/admin/v1/models", json=body)
+    assert (wrong.status_code, wrong.json()["error"]["param"]) == (400, "manifest.task")
+
+
+@pytest.mark.parametrize("raw", [b"{", b"\xff", b"[]", b'{"replicas": "3"}', b'{"replicas": 1, "more": 2}', b""])
+async def test_a_bad_body_is_a_bad_request(operator: httpx.AsyncClient, raw: bytes) -> None:
+    """Broken JSON, wrong types and unknown fields are refused."""
+    answer = await operator.put("/admin/v1/deployments/x@1", content=raw)
+    assert answer.status_code == 400
+
+
+async def test_a_huge_body_is_refused(operator: httpx.AsyncClient) -> None:
+    """A body above the bound answers 413 without being held whole."""
+    answer = await operator.post("/admin/v1/models", content=b" " * (5 << 20))
+    assert answer.status_code == 413
+
+
+async def test_aliases_lead_and_have_a_history(operator: httpx.AsyncClient, room: Room) -> None:
+    """Putting an alias validates it, keeps its history, and taking it away ends it."""
+    version = await registered(operator)
+    good = {"shares": [{"version": version, "weight": 10_000}]}
+    assert (await operator.put("/admin/v1/aliases/chat", json=good)).status_code == 200
+    bad = await operator.put("/admin/v1/aliases/chat", json={"shares": [{"version": version, "weight": 1}]})
+    assert bad.status_code == 400
+    assert [route["alias"] for route in (await operator.get("/admin/v1/aliases")).json()["aliases"]] == ["chat"]
+    assert (await operator.delete("/admin/v1/aliases/chat")).status_code == 200
+    assert (await operator.delete("/admin/v1/aliases/chat")).status_code == 404
+    history = (await operator.get("/admin/v1/aliases/chat")).json()["history"]
+    assert [past["route"] is None for past in history] == [True, False]
+    assert [act.what for act in await room.audit.newest(2)] == ["alias.remove", "alias.put"]
+
+
+async def test_a_deployment_is_scaled_and_restarted(operator: httpx.AsyncClient, clock: ManualClock) -> None:
+    """Replicas are set; a restart asks for the renewal of everything that runs now."""
+    version = await registered(operator)
+    assert (await operator.post(f"/admin/v1/deployments/{version}/restart")).status_code == 404
+    put = await operator.put(f"/admin/v1/deployments/{version}", json={"replicas": 2})
+    assert put.json()["replicas"] == 2
+    restarted = await operator.post(f"/admin/v1/deployments/{version}/restart")
+    assert (restarted.status_code, restarted.json()["renew_before"]) == (202, clock.now())
+    scaled = await operator.put(f"/admin/v1/deployments/{version}", json={"replicas": 3})
+    assert scaled.json()["renew_before"] == clock.now()
+    assert (await operator.put("/admin/v1/deployments/no@1", json={"replicas": 1})).status_code == 400
+
+
+async def test_workers_report_and_are_shown(operator: httpx.AsyncClient, room: Room, clock: ManualClock) -> None:
+    """A heartbeat shows up with its age, and a worker that was told to go hears it in the answer."""
+    version = await registered(operator)
+    report = things.report("w1", VersionId(version), WorkerState.LOADING)
+    async with room.client(WORKER_BEARER) as worker:
+        answer = await worker.post("/internal/workers/heartbeat", content=msgspec.json.encode(report))
+        assert answer.json() == {"desired": "serve"}
+        clock.advance(2.0)
+        shown = (await operator.get("/admin/v1/workers")).json()["workers"]
+        assert [(one["id"], one["state"], one["age_s"]) for one in shown] == [("w1", "loading", 2.0)]
+        await room.loop.tick()
+        answer = await worker.post("/internal/workers/heartbeat", content=msgspec.json.encode(report))
+        assert answer.json() == {"desired": "drain"}
+        assert (await worker.get(f"/internal/versions/{version}")).json()["id"] == version
+    await operator.put(f"/admin/v1/deployments/{version}", json={"replicas": 1})
+    restarted = await operator.post("/admin/v1/workers/w1/restart")
+    assert restarted.status_code == 202
+    assert (await operator.get("/admin/v1/deployments")).json()["deployments"][0]["renew"] == ["w1"]
+    assert (await operator.post("/admin/v1/workers/nobody/restart")).status_code == 400
+
+
+async def test_a_key_is_shown_once(operator: httpx.AsyncClient, room: Room) -> None:
+    """The secret is in the answer that made the key and nowhere else; hashes are never shown."""
+    assert (await operator.post("/admin/v1/tenants", json={"id": "shop", "plan": {"weight": 2}})).status_code == 201
+    assert (await operator.post("/admin/v1/tenants", json={"id": "shop"})).status_code == 409
+    made = (await operator.post("/admin/v1/keys", json={"tenant": "shop", "expires_in_s": 60})).json()
+    listed = await operator.get("/admin/v1/keys")
+    assert made["id"] in {key["id"] for key in listed.json()["keys"]}
+    hashes = [key.secret_hash for key in await room.tenancy.keys()]
+    audit = await operator.get("/admin/v1/audit")
+    for text in (listed.text, audit.text):
+        assert made["secret"] not in text
+        assert not any(digest in text for digest in hashes)
+    assert "key.mint" in audit.text
+
+
+async def test_a_key_is_rotated_and_revoked(operator: httpx.AsyncClient, clock: ManualClock) -> None:
+    """Rotation leaves the old key its overlap; revoking works once; unknown tenants and keys are refused."""
+    await operator.post("/admin/v1/tenants", json={"id": "shop"})
+    old = (await operator.post("/admin/v1/keys", json={"tenant": "shop"})).json()
+    new = (await operator.post(f"/admin/v1/keys/{old['id']}/rotate", json={"overlap_s": 30})).json()
+    keys = {key["id"]: key for key in (await operator.get("/admin/v1/keys")).json()["keys"]}
+    assert keys[old["id"]]["expires_at"] == clock.now() + 30
+    assert keys[new["id"]]["expires_at"] == 0
+    assert (await operator.post(f"/admin/v1/keys/{new['id']}/revoke")).status_code == 200
+    assert (await operator.post(f"/admin/v1/keys/{new['id']}/revoke")).status_code == 400
+    assert (await operator.post(f"/admin/v1/keys/{new['id']}/rotate", json={})).status_code == 400
+    assert (await operator.post("/admin/v1/keys", json={"tenant": "nobody"})).status_code == 400
+    assert (await operator.post("/admin/v1/keys", json={"tenant": "shop", "expires_in_s": -1})).status_code == 400
+
+
+async def test_a_table_is_rolled_back_for_good(operator: httpx.AsyncClient, room: Room) -> None:
+    """Going back publishes the old routes under a new number, and the next tick agrees."""
+    old, new = await registered(operator, "a"), await registered(operator, "c")
+    for version in (old, new):
+        await operator.put("/admin/v1/aliases/chat", json={"shares": [{"version": version, "weight": 10_000}]})
+        await room.loop.tick()
+    assert (await operator.get("/admin/v1/table")).json()["number"] == 2
+    back = await operator.post("/admin/v1/table/rollback", json={"number": 1})
+    assert back.json()["number"] == 3
+    table = await room.loop.tick()
+    assert [(route.alias, route.shares[0].version) for route in table.routes] == [("chat", old)]
+    history = (await operator.get("/admin/v1/table/history")).json()["tables"]
+    assert [one["number"] for one in history][-2:] == [2, 1]
+    assert (await operator.post("/admin/v1/table/rollback", json={"number": 99})).status_code == 400
+
+
+async def test_status_and_limits(operator: httpx.AsyncClient) -> None:
+    """Status tells table and workers at a glance; a limit that is no number is a bad request."""
+    status = (await operator.get("/admin/v1/status")).json()
+    assert status == {
+        "leader": False,
+        "ready": False,
+        "table": 0,
+        "table_made_at": 0.0,
+        "failed_ticks": 0,
+        "workers": {},
+    }
+    assert (await operator.get("/admin/v1/audit?limit=many")).json()["error"]["param"] == "limit"

@@ -1,0 +1,95 @@
+"""Heartbeats: memory first, the store beside it."""
+
+import pytest
+
+from penstock.adapters.memory.leases import MemoryLeases
+from penstock.control.fleet.heartbeats import Heartbeats, Memory
+from penstock.domain.errors import StoreUnavailable
+from penstock.domain.fleet import Seen
+from penstock.domain.worker import WorkerState
+from tests.support import control_things as things
+from tests.support.clock import ManualClock
+
+
+class FlakyLeases(MemoryLeases):
+    """A store that can be away."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.is_away = False
+
+    async def save(self, seen: object) -> None:
+        if self.is_away:
+            raise StoreUnavailable
+        await super().save(seen)  # type: ignore[arg-type]
+
+    async def load(self, after: float) -> tuple[Seen, ...]:
+        if self.is_away:
+            raise StoreUnavailable
+        return await super().load(after)
+
+
+async def test_a_heartbeat_is_seen_at_once_and_stored_later(clock: ManualClock) -> None:
+    """What was taken is seen before it is stored, and afterwards it is stored."""
+    store = MemoryLeases()
+    heartbeats = Heartbeats(store, clock)
+    heartbeats.take(things.report("w1"))
+    assert [one.at for one in await heartbeats.seen()] == [clock.now()]
+    assert await store.load(0.0) == ()
+    await heartbeats.save()
+    assert await store.load(0.0) == await heartbeats.seen() == heartbeats.known
+
+
+async def test_nothing_is_lost_while_the_store_is_away(clock: ManualClock) -> None:
+    """Heartbeats go on in memory, and the next good save stores them."""
+    store = FlakyLeases()
+    heartbeats = Heartbeats(store, clock)
+    store.is_away = True
+    heartbeats.take(things.report("w1"))
+    with pytest.raises(StoreUnavailable):
+        await heartbeats.save()
+    assert len(await heartbeats.seen()) == 1
+    store.is_away = False
+    await heartbeats.save()
+    assert len(await store.load(0.0)) == 1
+
+
+async def test_what_another_controller_took_is_seen_too(clock: ManualClock) -> None:
+    """The newer of memory and store counts, for each worker."""
+    store = MemoryLeases()
+    old, new = things.report("w1", state=WorkerState.LOADING), things.report("w1")
+    heartbeats = Heartbeats(store, clock)
+    heartbeats.take(old)
+    await store.save([things.seen(new, clock.now() + 1), things.seen(things.report("w2"), clock.now())])
+    clock.advance(1.0)
+    assert [(one.report.worker, one.report.state) for one in await heartbeats.seen()] == [
+        ("w1", WorkerState.READY),
+        ("w2", WorkerState.READY),
+    ]
+
+
+async def test_the_long_silent_are_forgotten(clock: ManualClock) -> None:
+    """After its time a silent worker is gone from memory and store."""
+    store = MemoryLeases()
+    heartbeats = Heartbeats(store, clock, Memory(keep_s=60.0))
+    heartbeats.take(things.report("w1"))
+    await heartbeats.save()
+    clock.advance(61.0)
+    assert await heartbeats.seen() == ()
+    await heartbeats.save()
+    assert await store.load(0.0) == ()
+
+
+async def test_only_news_is_news(clock: ManualClock) -> None:
+    """A new worker, a new state and a new address call for a tick at once; mere load does not."""
+    heartbeats = Heartbeats(MemoryLeases(), clock)
+    news: list[int] = []
+    heartbeats.on_news = lambda: news.append(1)
+    for report, expected in (
+        (things.report("w1", state=WorkerState.LOADING), 1),
+        (things.report("w1"), 2),
+        (things.report("w1", queued_tokens=5), 2),
+        (things.report("w1", url="http://127.0.0.1:2"), 3),
+    ):
+        heartbeats.take(report)
+        assert len(news) == expected
