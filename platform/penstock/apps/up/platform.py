@@ -208,6 +208,7 @@ class LocalPlatform:
         self._settings.paths.gateway_address.unlink(missing_ok=True)
         if self._controller is not None:
             await self._controller.stop(self._grace_s)
+            self._settings.paths.controller_address.unlink(missing_ok=True)
         killed = await workers.drain(self._settings.paths.run, self._grace_s)
         if self._engines_parent is not None:
             await self._engines_parent.stop(BEYOND_GRACE_S)

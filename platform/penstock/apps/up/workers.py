@@ -28,6 +28,7 @@ async def drain(run: Path, grace_s: float) -> int:
             break
         await asyncio.sleep(POLL_S)
     kill(alive)
+    _forget_ended(run)
     return len(alive)
 
 
@@ -35,6 +36,14 @@ def kill(records: Sequence[Record]) -> None:
     """End workers at once; their engines end with them."""
     for record in records:
         identity.kill_group(record.pid, record.start)
+
+
+def _forget_ended(run: Path) -> None:
+    """Remove the records of those that ended as they were told: the next controller shall not take it for a death."""
+    records = Records(run / FOLDER)
+    for record in list(records.all()):
+        if not _lives(record):
+            records.remove(record.worker)
 
 
 def _lives(record: Record) -> bool:
