@@ -51,7 +51,10 @@ class _Session:
     async def _work(self, *, ask: bool) -> None:
         await self._platform.start()
         if ask:
-            await self._platform.first_question()
+            try:
+                await self._platform.first_question()
+            except Trouble as trouble:  # what runs is still worth looking at
+                self._screen.trouble(trouble)
         await self._platform.watch()
 
     async def _outcome(self, work: asyncio.Task[None]) -> int:

@@ -1,0 +1,36 @@
+"""What a running platform consists of, as its supervisor holds it; whatever was not started yet is missing."""
+
+import socket
+from dataclasses import dataclass, field
+
+from penstock.apps.up.database import Database
+from penstock.apps.up.keeper import Keeper
+
+
+@dataclass(slots=True, kw_only=True)
+class Parts:
+    """The supervisor's own processes and sockets; the workers are the controller's.
+
+    ``lifeline`` is a file descriptor whose closing ends the engines' parent.
+    """
+
+    database: Database
+    listener: socket.socket | None = None
+    controller: Keeper | None = None
+    gateways: list[Keeper] = field(default_factory=list)
+    engines_parent: Keeper | None = None
+    lifeline: int = -1
+
+    @property
+    def vital(self) -> list[Keeper]:
+        """Return the processes without which the platform can't go on for long."""
+        return [*self.gateways, *([self.controller] if self.controller else [])]
+
+    @property
+    def keepers(self) -> list[Keeper]:
+        """Return all that is kept running."""
+        return [*self.vital, *([self.engines_parent] if self.engines_parent else [])]
+
+    def pids(self) -> dict[str, int]:
+        """Return the process ids by name; 0 for what does not run just now."""
+        return {"postgres": self.database.pid, **{keeper.name: keeper.pid for keeper in self.keepers}}

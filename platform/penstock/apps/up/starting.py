@@ -1,0 +1,111 @@
+"""The phases of a start, in order; each needs those before it."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from functools import partial
+
+from penstock.apps.models.demo import DEMO_MODELS, ensure_demo, version_names
+from penstock.apps.models.packing import Packed
+from penstock.apps.settings import Settings
+from penstock.apps.up import home, listening, seed, services
+from penstock.apps.up.child import Child, Command
+from penstock.apps.up.fleet import FleetWatch
+from penstock.apps.up.keeper import Care, Keeper
+from penstock.apps.up.parts import Parts
+from penstock.apps.up.screen import Phase
+from penstock.domain.clock import Clock
+from penstock.domain.ids import Alias
+from penstock.worker.engines import lifeline
+
+Work = Callable[[Phase], Awaitable[None]]
+
+
+class Start:
+    """One start: fills ``parts``; ``settings`` are made complete on the way (port, database, engines' parent)."""
+
+    def __init__(self, settings: Settings, parts: Parts, clock: Clock, tell: Callable[[str], None]) -> None:
+        """Start nothing yet."""
+        self.settings = settings
+        self._parts = parts
+        self._clock = clock
+        self._tell = tell
+        self._demo: dict[Alias, Packed] = {}
+
+    @property
+    def phases(self) -> tuple[tuple[str, Work], ...]:
+        """Return the phases by title."""
+        return (
+            ("home and keys", self._prepare_home),
+            ("database", self._start_database),
+            ("models", self._prepare_models),
+            ("tenants and aliases", self._seed),
+            ("controller", self._start_controller),
+            ("gateway", self._start_gateways),
+            ("workers", self._await_workers),
+        )
+
+    async def _prepare_home(self, phase: Phase) -> None:
+        paths = self.settings.paths
+        is_new = home.prepare(paths)
+        self._parts.listener = listening.bind(self.settings.host, self.settings.port)
+        port = self._parts.listener.getsockname()[1]
+        self.settings = self.settings.model_copy(update={"port": port})
+        await self._start_engines_parent()
+        phase.result(f"{paths.root} ({'new' if is_new else 'found'}), port {port}")
+
+    async def _start_engines_parent(self) -> None:
+        """Let the engines' imports go on beside everything that comes before them."""
+        if not services.wants_engines_parent(self.settings):
+            return
+        end, self._parts.lifeline = lifeline.make()
+        command = partial(services.engines_parent, self.settings, end)
+        self._parts.engines_parent = self._keeper(command, services.always_ready)
+        await self._parts.engines_parent.launch()
+        address = str(self.settings.paths.run / services.ENGINES_SOCKET)
+        self.settings = self.settings.model_copy(update={"zygote_socket": address})
+
+    async def _start_database(self, phase: Phase) -> None:
+        address = await self._parts.database.start()
+        applied = await seed.migrate(address)
+        self.settings = self.settings.model_copy(update={"database_url": address})
+        phase.result(f"{'embedded' if self._parts.database.server else 'external'}, {applied} migrations applied")
+
+    async def _prepare_models(self, phase: Phase) -> None:
+        self._demo = await ensure_demo(self.settings, phase.note)
+        phase.result(", ".join(packed.id for packed in self._demo.values()))
+
+    async def _seed(self, phase: Phase) -> None:
+        async with seed.opened(self.settings.database_url) as store:
+            seeding = seed.Seed(self.settings, store, self._clock)
+            minted = await seeding.tenants()
+            await seeding.demo(self._demo, frozenset(version_names(DEMO_MODELS)))
+        phase.result(f"{minted} keys minted" if minted else "keys as before")
+
+    async def _start_controller(self, phase: Phase) -> None:
+        address = self.settings.paths.controller_address
+        address.unlink(missing_ok=True)
+        self._parts.controller = self._keeper(
+            partial(services.controller, self.settings), lambda _: services.controller_is_ready(address)
+        )
+        await self._parts.controller.start()
+        phase.result((await asyncio.to_thread(address.read_text)).strip())
+
+    async def _start_gateways(self, phase: Phase) -> None:
+        listener = self._parts.listener
+        assert listener is not None  # noqa: S101  bound in the first phase
+        services.forget_gateways(self.settings.paths.run)
+        listener.listen(listening.BACKLOG)
+        is_ready = partial(services.gateway_is_ready, self.settings.paths.run)
+        for number in range(1, self.settings.gateways + 1):
+            command = partial(services.gateway, self.settings, number, listener.fileno())
+            self._parts.gateways.append(self._keeper(command, is_ready))
+        await asyncio.gather(*(keeper.start() for keeper in self._parts.gateways))
+        url = listening.url_of(self.settings.host, self.settings.port)
+        home.write_private(self.settings.paths.gateway_address, url)
+        phase.result(f"{len(self._parts.gateways)} on {url}")
+
+    async def _await_workers(self, phase: Phase) -> None:
+        phase.result(await FleetWatch(self.settings, self._clock).until_ready(phase.note))
+
+    def _keeper(self, command: Callable[[], Command], ready: Callable[[Child], Awaitable[bool]]) -> Keeper:
+        return Keeper(Care(command=command, ready=ready, clock=self._clock, tell=self._tell))
