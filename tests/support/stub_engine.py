@@ -113,6 +113,10 @@ class StubEngine:
 
 
 _TOKEN = b" the"
+_USAGE = (
+    b'data: {"id":"stub-1","object":"o","created":1,"model":"m","choices":[],'
+    b'"usage":{"prompt_tokens":%d,"total_tokens":%d,"completion_tokens":%d}}\n\n'
+)
 
 
 def _chunk(data: bytes) -> bytes:
@@ -307,9 +311,7 @@ class _Connection(asyncio.Protocol):
         if self.paused:
             self.timer = loop.call_later(0.01, self._step, ready, token, last, behaviour)
             return
-        if behaviour.mode != "ok" and self.sent >= behaviour.after_tokens:
-            if behaviour.mode == "die_after_token":
-                self.die(gently=True)
+        if self._fails(behaviour):
             return
         self.left -= 1
         self.sent += 1
@@ -320,19 +322,29 @@ class _Connection(asyncio.Protocol):
         if ready:
             self.transport.write(ready)
         else:
-            size = max(1, len(token) // behaviour.pieces)
-            for at in range(0, len(token), size):
-                self.transport.write(_chunk(token[at : at + size]))
+            self._write_in_pieces(token, behaviour.pieces)
         if behaviour.step_ms:
             self.timer = loop.call_later(behaviour.step_ms / 1e3, self._step, ready, token, last, behaviour)
         else:
             self.timer = loop.call_soon(self._step, ready, token, last, behaviour)
 
+    def _fails(self, behaviour: Behaviour) -> bool:
+        """Fail in the middle, where that is the plan; True where nothing more comes."""
+        if behaviour.mode == "ok" or self.sent < behaviour.after_tokens:
+            return False
+        if behaviour.mode == "die_after_token":
+            self.die(gently=True)
+        return True
+
+    def _write_in_pieces(self, event: bytes, pieces: int) -> None:
+        size = max(1, len(event) // pieces)
+        for at in range(0, len(event), size):
+            self._write(_chunk(event[at : at + size]))
+
     def _last(self, event: bytes) -> None:
         out = _chunk(event)
         if self.include_usage:
-            usage = b'data: {"id":"stub-1","object":"o","created":1,"model":"m","choices":[],"usage":{"prompt_tokens":%d,"total_tokens":%d,"completion_tokens":%d}}\n\n'
-            out += _chunk(usage % (self.stub.prompt_tokens, self.stub.prompt_tokens + self.sent, self.sent))
+            out += _chunk(_USAGE % (self.stub.prompt_tokens, self.stub.prompt_tokens + self.sent, self.sent))
         self._write(out + _chunk(b"data: [DONE]\n\n") + b"0\r\n\r\n")
         self._over()
 

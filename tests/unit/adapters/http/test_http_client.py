@@ -68,7 +68,10 @@ async def test_parallel_requests_get_their_own_answers(client: HttpClient) -> No
     ("answer", "body"),
     [
         ([b"HTTP/1.1 200 OK\r\ncontent-le", b"ngth: 5\r\n\r\nhe", b"llo"], b"hello"),
-        ([b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n3\r\nabc\r", b"\n2\r\nde\r\n0\r\n", b"\r\n"], b"abcde"),
+        (
+            [b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n3\r\nabc\r", b"\n2\r\nde\r\n0\r\n", b"\r\n"],
+            b"abcde",
+        ),
         ([b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nlink: x\r\n\r\n", PLAIN], b"ok"),
         ([b"HTTP/1.1 200 OK\r\n\r\nuntil ", b"closed", CLOSE], b"until closed"),
         ([b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n"], b""),

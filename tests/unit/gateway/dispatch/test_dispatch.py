@@ -123,7 +123,12 @@ async def test_engine_errors_become_ours(status: int, error: type[Exception], at
 
 @pytest.mark.parametrize(
     ("reason", "error", "attempts"),
-    [("draining", Draining, 3), ("overloaded", Overloaded, 3), ("late", DeadlineInQueue, 1), ("ticket", EngineError, 1)],
+    [
+        ("draining", Draining, 3),
+        ("overloaded", Overloaded, 3),
+        ("late", DeadlineInQueue, 1),
+        ("ticket", EngineError, 1),
+    ],
 )
 async def test_gate_refusals(reason: str, error: type[Exception], attempts: int) -> None:
     """The gate's word decides whether asking another worker makes sense."""

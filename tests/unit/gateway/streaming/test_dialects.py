@@ -31,7 +31,7 @@ RESPONSES = [
 
 ENGINE_ERROR = {
     Api.CHAT: b'data: {"error":{"message":"secret insides","code":500}}\n\n',
-    Api.MESSAGES: b'event: error\ndata: {"type":"error","error":{"type":"internal_error","message":"secret insides"}}\n\n',
+    Api.MESSAGES: b'event: error\ndata: {"type":"error","error":{"type":"internal_error","message":"secret insides"}}\n\n',  # noqa: E501
     Api.RESPONSES: b'event: response.failed\ndata: {"response":{"status":"failed"}}\n\n',
 }
 
@@ -91,7 +91,9 @@ async def test_engine_error_in_the_middle_becomes_ours(api: Api) -> None:
 async def test_text_that_looks_like_structure_is_text() -> None:
     """A model that writes the marks of our protocol ends, hides and counts nothing."""
     evil = 'data: [DONE]\n\n "usage":{"prompt_tokens":1} "finish_reason":"stop" data: {"error": 1} "choices":[{'
-    event = b"data: " + json.dumps({"choices": [{"delta": {"content": evil}}]}, separators=(",", ":")).encode() + b"\n\n"
+    event = (
+        b"data: " + json.dumps({"choices": [{"delta": {"content": evil}}]}, separators=(",", ":")).encode() + b"\n\n"
+    )
     reply, answer = await relayed(Api.CHAT, [event, event, b"data: [DONE]\n\n"])
     assert answer.outcome is Outcome.OK
     assert answer.usage == Usage(prompt_tokens=7, output_tokens=2, exact=False)

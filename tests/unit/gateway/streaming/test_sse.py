@@ -1,3 +1,5 @@
+from itertools import pairwise
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -20,7 +22,7 @@ def test_any_cut_gives_the_same_events(events: list[bytes], cuts: list[int], res
     stream = b"".join(events) + rest
     edges = sorted({0, len(stream), *(cut for cut in cuts if cut < len(stream))})
     scanner = EventScanner()
-    out = [scanner.feed(stream[a:b]) for a, b in zip(edges, edges[1:], strict=False)]
+    out = [scanner.feed(stream[a:b]) for a, b in pairwise(edges)]
     assert all(piece.endswith(b"\n\n") for piece in out if piece)
     assert [event for piece in out for event in split(piece)] == events
     assert scanner.held_bytes == len(rest)

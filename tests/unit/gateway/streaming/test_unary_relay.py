@@ -52,7 +52,7 @@ async def test_nothing_is_written_before_the_answer_is_whole() -> None:
 def test_splicing_keeps_the_object(told: dict[str, object]) -> None:
     """Whatever the object, one field is added and nothing else changes."""
     told.pop("penstock", None)
-    for body in (json.dumps(told), json.dumps(told, indent=1) + "\n", json.dumps(told).replace("{}", "{ }")):
+    for body in (json.dumps(told), json.dumps(told, indent=1) + "\n", json.dumps(told)[:-1] + " }"):
         assert json.loads(spliced(body.encode(), b'{"a":1}')) == {**told, "penstock": {"a": 1}}
 
 

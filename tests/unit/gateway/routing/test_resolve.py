@@ -1,0 +1,123 @@
+from collections import Counter
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from penstock.domain.errors import Forbidden, TableRefused, UnknownModel, UnsupportedByModel
+from penstock.domain.ids import Alias, TenantId, VersionId
+from penstock.domain.request import Api
+from penstock.domain.table import Route, RoutingTable, Share
+from penstock.gateway.routing import CurrentTable, TableResolver
+from penstock.gateway.routing.resolve import choose
+from tests.support.calls import VERSION, principal, request
+
+OTHER = replace(VERSION, id=VersionId("toy@ba9876543210"))
+ONE = Route(alias=Alias("toy"), shares=(Share(version=VERSION.id, weight=10_000),))
+
+
+def table(number: int = 1, *, route: Route = ONE) -> RoutingTable:
+    """Return a table with two versions of one model."""
+    return RoutingTable(number=number, made_at=0.0, routes=(route,), versions=(VERSION, OTHER))
+
+
+def split(weight: int) -> Route:
+    """Return an alias of which the second version has this share."""
+    shares = (Share(version=VERSION.id, weight=10_000 - weight), Share(version=OTHER.id, weight=weight))
+    return Route(alias=Alias("toy"), shares=shares)
+
+
+@pytest.fixture
+def resolver() -> TableResolver:
+    """Return a resolver over the plain table."""
+    current = CurrentTable()
+    current.swap(table(), 0.0)
+    return TableResolver(current)
+
+
+def test_alias_and_pinned_version(resolver: TableResolver) -> None:
+    """An alias leads to its version, a pinned name to itself."""
+    assert resolver.resolve(request(model="toy"), principal()) is VERSION
+    assert resolver.resolve(request(model=OTHER.id), principal()) is OTHER
+
+
+def test_unknown_model(resolver: TableResolver) -> None:
+    """A name that is nowhere is said to be so; a long one is not repeated in full."""
+    with pytest.raises(UnknownModel) as caught:
+        resolver.resolve(request(model="x" * 5_000), principal())
+    assert len(caught.value.message) < 200
+    assert caught.value.param == "model"
+
+
+def test_scope_of_a_key(resolver: TableResolver) -> None:
+    """A key with a scope reaches what is in it and nothing else, pinned names included."""
+    scoped = principal(models=(Alias("toy"),))
+    assert resolver.resolve(request(model="toy"), scoped) is VERSION
+    with pytest.raises(Forbidden):
+        resolver.resolve(request(model=OTHER.id), scoped)
+
+
+def test_wrong_task(resolver: TableResolver) -> None:
+    """A model answers only the APIs of its task."""
+    with pytest.raises(UnsupportedByModel):
+        resolver.resolve(request(api=Api.EMBEDDINGS), principal())
+
+
+def test_empty_table_knows_nothing() -> None:
+    """Before the first table every model is unknown."""
+    with pytest.raises(UnknownModel):
+        TableResolver(CurrentTable()).resolve(request(), principal())
+
+
+@given(st.integers(0, 10_000))
+def test_shares_are_kept(weight: int) -> None:
+    """Over many callers each version gets its share."""
+    keys = [f"tenant-{n}" for n in range(2_000)]
+    got = Counter(choose(split(weight), key) for key in keys)
+    assert abs(got[OTHER.id] / len(keys) - weight / 10_000) < 0.06
+
+
+@given(st.integers(0, 10_000), st.integers(0, 10_000))
+def test_weights_move_only_what_changed(before: int, after: int) -> None:
+    """When a share grows, callers only move to it; nobody moves the other way."""
+    low, high = sorted((before, after))
+    for n in range(300):
+        if choose(split(low), f"t{n}") == OTHER.id:
+            assert choose(split(high), f"t{n}") == OTHER.id
+
+
+def test_sticky_by_user_else_tenant() -> None:
+    """A caller sees one version throughout; a tenant's end users are spread."""
+    current = CurrentTable()
+    current.swap(table(route=split(5_000)), 0.0)
+    resolver = TableResolver(current)
+    seen = {resolver.resolve(request(model="toy"), principal()).id for _ in range(20)}
+    assert len(seen) == 1
+    users = {
+        resolver.resolve(request(model="toy", body={"user": f"u{n}"}), principal(tenant=TenantId("a"))).id
+        for n in range(50)
+    }
+    assert len(users) == 2
+
+
+def test_tables_only_go_forward() -> None:
+    """An older table is refused, the same one changes nothing, an invalid one leaves the last good one."""
+    current = CurrentTable()
+    assert current.swap(table(5), 1.0)
+    assert not current.swap(table(5), 2.0)
+    with pytest.raises(TableRefused, match="older"):
+        current.swap(table(4), 3.0)
+    with pytest.raises(TableRefused):
+        current.swap(RoutingTable(number=6, made_at=0.0, routes=(ONE,)), 4.0)
+    assert (current.number, current.view.at) == (5, 1.0)
+
+
+def test_listeners_see_before_and_after() -> None:
+    """Every swap is told with both tables."""
+    current = CurrentTable()
+    seen: list[tuple[int, int]] = []
+    current.on_change(lambda before, after: seen.append((before.table.number, after.table.number)))
+    for number in (1, 1, 7):
+        current.swap(table(number), 0.0)
+    assert seen == [(0, 1), (1, 7)]

@@ -1,0 +1,236 @@
+import random
+from collections import Counter
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from penstock.domain.errors import NoCapacity, Overloaded
+from penstock.domain.ids import WorkerId
+from penstock.domain.request import Prepared
+from penstock.domain.table import RoutingTable, VersionEntry, WorkerEntry
+from penstock.domain.worker import Load, WorkerState
+from penstock.gateway.dispatch import Breakers, BreakerSettings
+from penstock.gateway.routing import CurrentTable, LoadBoard, RouterSettings, WorkerRouter, scorers
+from penstock.gateway.routing.scorers import Candidate, Weights
+from penstock.telemetry.metrics import Metrics
+from tests.support.calls import VERSION
+from tests.support.clock import ManualClock
+
+W0, W1, W2 = (WorkerId(f"w{n}") for n in range(3))
+SHORT = Prepared(prompt_tokens=20)
+NOBODY: frozenset[WorkerId] = frozenset()
+
+
+def worker(name: WorkerId, state: WorkerState = WorkerState.READY, *, ready_in_s: float = 0.0) -> WorkerEntry:
+    """Return a worker of the table."""
+    return WorkerEntry(id=name, url=f"http://{name}", state=state, ready_in_s=ready_in_s)
+
+
+def version(*workers: WorkerEntry) -> VersionEntry:
+    """Return the version with these workers."""
+    return replace(VERSION, workers=workers)
+
+
+class House:
+    """A router and what it depends on."""
+
+    def __init__(self, *workers: WorkerEntry, max_waiting: int = 256) -> None:
+        self.clock = ManualClock()
+        self.table = CurrentTable()
+        self.version = version(*workers)
+        self.breakers = Breakers(random.Random(0), BreakerSettings(jitter_ratio=0.0))
+        self.metrics = Metrics()
+        self.router = WorkerRouter(
+            table=self.table,
+            health=self.breakers,
+            clock=self.clock,
+            chance=random.Random(1),
+            settings=RouterSettings(max_waiting=max_waiting),
+            metrics=self.metrics,
+        )
+        self.publish(self.version)
+
+    def publish(self, entry: VersionEntry) -> None:
+        self.table.swap(
+            RoutingTable(number=self.table.number + 1, made_at=0.0, versions=(entry,)), self.clock.monotonic()
+        )
+
+    def pick(self, prepared: Prepared = SHORT, tried: frozenset[WorkerId] = NOBODY) -> WorkerId:
+        return self.router.pick(self.version, prepared, tried).id
+
+
+def test_only_ready_workers_get_work() -> None:
+    """Workers that start, drain or failed are not asked."""
+    others = [worker(WorkerId(s), s) for s in WorkerState if s is not WorkerState.READY]
+    house = House(worker(W0), *others)
+    assert {house.pick() for _ in range(20)} == {W0}
+
+
+def test_table_in_force_decides() -> None:
+    """A request resolved before a swap is routed by the table in force now."""
+    house = House(worker(W0))
+    house.publish(version(worker(W1)))
+    assert house.pick() == W1
+
+
+def test_tried_workers_are_passed_over() -> None:
+    """A worker this request has met is not picked again; with none left there is no capacity."""
+    house = House(worker(W0), worker(W1))
+    assert house.pick(tried=frozenset({W0})) == W1
+    with pytest.raises(NoCapacity):
+        house.pick(tried=frozenset({W0, W1}))
+
+
+@pytest.mark.parametrize(
+    ("starting", "wait"), [([], 5.0), ([0.0], 5.0), ([12.0, 7.5], 7.5), ([0.2], 1.0), ([500.0], 60.0)]
+)
+def test_no_capacity_says_how_long(starting: list[float], wait: float) -> None:
+    """The wait is the soonest start, within bounds, or a stated default."""
+    house = House(*(worker(WorkerId(f"s{n}"), WorkerState.LOADING, ready_in_s=s) for n, s in enumerate(starting)))
+    with pytest.raises(NoCapacity) as caught:
+        house.pick()
+    assert caught.value.retry_after_s == wait
+
+
+def test_full_workers_say_how_long_by_their_rate() -> None:
+    """With every queue full the wait follows from queue and drain rate."""
+    house = House(worker(W0), max_waiting=4)
+    house.router.heard(W0, Load(waiting=1, queued_tokens=10_000))
+    house.clock.advance(5.0)
+    house.router.heard(W0, Load(waiting=9, queued_tokens=5_000))
+    with pytest.raises(Overloaded) as caught:
+        house.pick()
+    wait = caught.value.retry_after_s
+    assert wait is not None
+    assert 2.0 < wait < 6.0
+
+
+def test_ejected_workers_are_left_alone_but_never_all() -> None:
+    """A broken worker is avoided; if it is the only one it is asked all the same."""
+    house = House(worker(W0), worker(W1))
+    house.breakers.failed(W0, 0.0, at_once=True)
+    assert {house.pick() for _ in range(20)} == {W1}
+    assert house.pick(tried=frozenset({W1})) == W0
+
+
+def test_less_work_wins() -> None:
+    """The worker with less work before it is chosen."""
+    house = House(worker(W0), worker(W1))
+    house.router.heard(W0, Load(running=8, queued_tokens=3_000))
+    house.router.heard(W1, Load(running=1, queued_tokens=100))
+    assert {house.pick() for _ in range(10)} == {W1}
+
+
+def test_own_dispatches_count_before_the_next_report() -> None:
+    """Between two reports the work this gateway sent itself is counted: bursts spread."""
+    house = House(worker(W0), worker(W1), worker(W2))
+    got: Counter[WorkerId] = Counter()
+    for _ in range(30):
+        chosen = house.pick()
+        house.router.dispatched(chosen, 500)
+        got[chosen] += 1
+    assert max(got.values()) - min(got.values()) <= 2
+
+
+def test_equal_workers_share_by_chance() -> None:
+    """Nobody is preferred among equals."""
+    house = House(worker(W0), worker(W1))
+    got = Counter(house.pick() for _ in range(400))
+    assert 140 < got[W0] < 260
+
+
+def test_old_reports_fade() -> None:
+    """A worker that looked busy is tried again after a while without news."""
+    house = House(worker(W0), worker(W1))
+    house.router.heard(W0, Load(queued_tokens=50_000))
+    assert house.pick() == W1
+    house.clock.advance(30.0)
+    assert {house.pick() for _ in range(50)} == {W0, W1}
+
+
+def test_prefix_goes_where_it_is_cached() -> None:
+    """A prompt that shares its beginning with an earlier one goes to the same worker."""
+    house = House(*(worker(WorkerId(f"w{n}")) for n in range(8)))
+    prompt = Prepared(prompt_tokens=1_000, blocks=tuple(range(60)))
+    first = house.pick(prompt)
+    assert {house.pick(Prepared(prompt_tokens=1_000, blocks=(*range(59), 99))) for _ in range(20)} == {first}
+
+
+def test_hot_prefix_spills_over() -> None:
+    """One prefix can't overload a worker: beyond the slack others take it, and then hold it too."""
+    house = House(worker(W0), worker(W1), worker(W2))
+    prompt = Prepared(prompt_tokens=1_600, blocks=tuple(range(100)))
+    work: Counter[WorkerId] = Counter()
+    for _ in range(90):
+        chosen = house.pick(prompt)
+        house.router.dispatched(chosen, 1_600)
+        work[chosen] += 1_600
+    assert max(work.values()) - min(work.values()) <= Weights().slack_tokens + 2 * 1_600
+
+
+def test_prefix_blocks_are_counted() -> None:
+    """The metric tells how many blocks the chosen worker probably holds."""
+    house = House(worker(W0), worker(W1))
+    prompt = Prepared(prompt_tokens=100, blocks=(1, 2, 3))
+    house.pick(prompt)
+    house.pick(prompt)
+    text = house.metrics.exposition().decode()
+    assert 'penstock_prefix_blocks_total{model="toy",state="held"} 3.0' in text
+    assert 'penstock_prefix_blocks_total{model="toy",state="new"} 3.0' in text
+
+
+def test_nothing_is_kept_of_what_left() -> None:
+    """Loads and prefixes of workers and versions that left the table are forgotten."""
+    house = House(worker(W0), worker(W1))
+    house.pick(Prepared(prompt_tokens=100, blocks=(1, 2, 3)))
+    house.router.heard(W0, Load(queued_tokens=9))
+    house.table.swap(RoutingTable(number=99, made_at=0.0), 1.0)
+    assert not house.router._indexes
+    assert house.router._board.load(W0, Load(), 0.0) == Load()
+
+
+_CANDIDATES = st.lists(
+    st.builds(
+        Candidate,
+        entry=st.just(worker(W0)),
+        work_tokens=st.floats(0, 1e7),
+        kv_used_ratio=st.floats(-1, 2),
+        cached_tokens=st.integers(0, 10**6),
+    ),
+    min_size=1,
+    max_size=8,
+)
+
+
+@given(_CANDIDATES)
+def test_scores_are_in_range(candidates: list[Candidate]) -> None:
+    """Every score is in [0, 1]."""
+    assert all(0.0 <= score <= 1.0 for score in scorers.totals(candidates, Weights()))
+
+
+@given(st.floats(0, 4_000), st.integers(1, 4_000))
+def test_saved_and_queued_tokens_are_one_coin(saved_gap: float, saved: int) -> None:
+    """Against an idle worker, a cached prefix is worth as many tokens of queue as it saves."""
+    idle = Candidate(entry=worker(W0), work_tokens=0.0, kv_used_ratio=0.0, cached_tokens=0)
+    holder = replace(idle, work_tokens=saved_gap, cached_tokens=saved)
+    empty, held = scorers.totals([idle, holder], Weights())
+    if saved > saved_gap + 1:
+        assert held > empty
+    elif saved < saved_gap - 1:
+        assert held < empty
+
+
+@given(st.lists(st.tuples(st.floats(0, 5), st.integers(0, 5_000), st.booleans()), max_size=40))
+def test_board_is_never_negative(events: list[tuple[float, int, bool]]) -> None:
+    """Whatever comes in whatever order, work and drain rate stay sensible."""
+    board, now = LoadBoard(), 0.0
+    for passed, tokens, is_report in events:
+        now += passed
+        if is_report:
+            board.heard(W0, Load(queued_tokens=tokens), now)
+        else:
+            board.dispatched(W0, tokens, now)
+        assert board.work_tokens(W0, Load(), 0.0, now) >= 0.0
+        assert board.drain_per_s(W0) > 0.0
