@@ -1,0 +1,37 @@
+"""The ``x-ratelimit-*`` headers, as OpenAI sends them: what the tightest bucket of each measure has left.
+
+Several scopes may bound the same measure; the caller sees the one that will refuse first.
+"""
+
+from collections.abc import Iterable
+
+from penstock.domain.limits import Draw, Measure, MeterKind
+
+_NAMES = {Measure.REQUESTS: b"requests", Measure.TOKENS: b"tokens"}
+
+
+def headers(draws: Iterable[Draw], remaining: Iterable[int]) -> list[tuple[bytes, bytes]]:
+    """Return limit, remaining and reset for requests and tokens; measures without a bound are left out."""
+    tightest: dict[Measure, tuple[float, Draw, int]] = {}
+    for draw, left in zip(draws, remaining, strict=True):
+        if draw.kind is not MeterKind.BUCKET:
+            continue
+        fullness = left / draw.capacity
+        if draw.measure not in tightest or fullness < tightest[draw.measure][0]:
+            tightest[draw.measure] = (fullness, draw, left)
+    return [header for _, draw, left in tightest.values() for header in _of(draw, left)]
+
+
+def _of(draw: Draw, left: int) -> Iterable[tuple[bytes, bytes]]:
+    name = _NAMES[draw.measure]
+    yield b"x-ratelimit-limit-" + name, str(draw.capacity).encode()
+    yield b"x-ratelimit-remaining-" + name, str(max(0, left)).encode()
+    yield b"x-ratelimit-reset-" + name, duration((draw.capacity - left) / draw.refill_per_s)
+
+
+def duration(seconds: float) -> bytes:
+    """Return seconds the way OpenAI writes them: ``12ms``, ``1s``, ``6m0s``."""
+    if seconds < 1:
+        return f"{max(0, round(seconds * 1000))}ms".encode()
+    minutes, rest = divmod(round(seconds), 60)
+    return (f"{minutes}m{rest}s" if minutes else f"{rest}s").encode()
