@@ -92,7 +92,7 @@ def _compose(
         metrics=metrics,
         pace=Pace(tick_s=settings.tick_s),
     )
-    runtime = Runtime(parts, on_lead=lambda: write_private(settings.paths.controller_address, url))
+    runtime = Runtime(parts, on_lead=partial(_tell_address, settings.paths.controller_address, url))
     control = Control(
         clock=clock,
         registry=Registry(registry),
@@ -106,6 +106,11 @@ def _compose(
         secrets=secrets,
     )
     return control, runtime
+
+
+def _tell_address(file: Path, url: str) -> None:
+    file.parent.mkdir(parents=True, exist_ok=True)
+    write_private(file, url)
 
 
 def _fleet(settings: Settings, command: WorkerCommand) -> LocalFleet:

@@ -116,12 +116,12 @@ class Runtime:
     def _lead(self, *, leads: bool, reason: str = "") -> None:
         if leads == self.leads:
             return
-        self.leads = leads
-        self._parts.metrics.gauge(names.IS_LEADER).set(leads)
-        logger().info("leads" if leads else "leads_no_more", leader=leads, reason=reason)
         if leads:
             self._parts.orders.listen_from(self._parts.loop.clock.now())
             self._on_lead()
+        self.leads = leads
+        self._parts.metrics.gauge(names.IS_LEADER).set(leads)
+        logger().info("leads" if leads else "leads_no_more", leader=leads, reason=reason)
 
     async def _tick(self) -> None:
         began = self._parts.loop.clock.monotonic()

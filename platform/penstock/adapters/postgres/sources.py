@@ -86,15 +86,16 @@ class _Source(Generic[T]):
 
     async def _read(self, connection: asyncpg.Connection, on_change: Callable[[T], None]) -> None:
         stamp = await connection.fetchval(_SQL[f"{self._name}_stamp"])
+        row = None
         if stamp != self._stamp:
             row = await connection.fetchrow(_SQL[f"{self._name}_read"])
-            if row is not None:
-                self._stamp = row["stamp"]
-                await self._take(row["body"].encode(), on_change)
         self._confirmed_at = self._clock.monotonic()
         if self._is_away:
             self._is_away = False
             logger().info("source_is_back", table=self._name)
+        if row is not None:
+            self._stamp = row["stamp"]
+            await self._take(row["body"].encode(), on_change)
 
     async def _take(self, data: bytes, on_change: Callable[[T], None]) -> None:
         """Use and keep a value, or keep the last good one."""

@@ -1,0 +1,202 @@
+"""Real controller processes with fake workers: failover, adoption, replacement, a database that dies."""
+
+import asyncio
+import os
+import signal
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from pathlib import Path
+from typing import TypeVar
+
+import httpx
+import pytest
+
+from penstock.adapters.postgres.database import Database
+from penstock.adapters.postgres.embedded import EmbeddedPostgres
+from penstock.adapters.postgres.registry import PostgresRegistry
+from penstock.adapters.postgres.tables import PostgresTables
+from penstock.adapters.postgres.tenancy import PostgresTenancy
+from penstock.domain.fleet import Deployment
+from penstock.domain.ids import TenantId
+from penstock.domain.keys import Purpose, derive, mint
+from penstock.domain.tenant import Role, Tenant
+from tests.support import control_things as things
+from tests.support.control_process import ControlledHome, controlled_home, until
+
+pytestmark = pytest.mark.integration
+VERSION = things.version()
+T = TypeVar("T")
+
+
+@pytest.fixture
+async def home(tmp_path: Path, database_dsn: str) -> AsyncIterator[ControlledHome]:
+    """Yield a home whose database is migrated and whose version is registered."""
+    with controlled_home(tmp_path / "home", database_dsn, lease_s="1.0", drain_grace_s="1.0") as found:
+        await ask(found, lambda registry, _: registry.add_version(VERSION, "sig", things.act()))
+        yield found
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[EmbeddedPostgres]:
+    """Yield a server of the test's own, not started, for tests that hurt it."""
+    found = EmbeddedPostgres(tmp_path / "pg", tmp_path / "pg.log")
+    yield found
+    found.stop()
+
+
+async def ask(home: ControlledHome, work: Callable[[PostgresRegistry, PostgresTables], Awaitable[T]]) -> T:
+    async with Database(home.database_url, max_connections=1) as database:
+        return await work(PostgresRegistry(database), PostgresTables(database))
+
+
+async def deploy(home: ControlledHome, replicas: int) -> None:
+    deployment = Deployment(version=VERSION.id, replicas=replicas)
+    await ask(home, lambda registry, _: registry.put_deployment(deployment, things.act()))
+
+
+async def ready(home: ControlledHome) -> set[str]:
+    """Return the workers that the newest table says are ready."""
+    table = await ask(home, lambda _, tables: tables.latest())
+    return {worker.id for version in table.versions for worker in version.workers if worker.state.serves}
+
+
+async def until_ready(home: ControlledHome, check: Callable[[set[str]], bool], within_s: float = 10.0) -> set[str]:
+    async with asyncio.timeout(within_s):
+        while not check(found := await ready(home)):  # noqa: ASYNC110  what is watched is another process
+            await asyncio.sleep(0.05)
+    return found
+
+
+async def admin(home: ControlledHome) -> httpx.AsyncClient:
+    """Return a client with an admin key of this home."""
+    pepper = derive(bytes.fromhex("ab" * 32), Purpose.PEPPER)
+    async with Database(home.database_url, max_connections=1) as database:
+        store = PostgresTenancy(database)
+        await store.add_tenant(Tenant(id=TenantId("ops"), name="ops"), things.act())
+        secret, key = mint(TenantId("ops"), pepper=pepper, now=1.0, role=Role.ADMIN)
+        await store.add_key(key, things.act())
+    headers = {"authorization": f"Bearer {secret}"}
+    return httpx.AsyncClient(base_url=f"{home.address()}/admin/v1", headers=headers, trust_env=False)
+
+
+async def test_a_stand_by_takes_over_from_a_killed_leader(home: ControlledHome) -> None:
+    """When the leader is killed, the other controller leads in under five seconds, and no worker is touched."""
+    leader = home.controller()
+    until("the first leads", lambda: home.address() != "")
+    first_address = home.address()
+    home.controller()
+    await deploy(home, 2)
+    serving = await until_ready(home, lambda found: len(found) == 2)
+    pids = home.workers()
+    leader.kill()
+    seconds = until("the second leads", lambda: home.address() != first_address, within_s=5.0)
+    assert seconds < 5.0
+    await asyncio.sleep(2.0)
+    assert await ready(home) == serving == set(pids)
+    assert home.workers() == pids
+
+
+async def test_a_restarted_controller_adopts_its_workers(home: ControlledHome) -> None:
+    """After `kill -9` of the controller a new one finds the workers by their records and starts no doubles."""
+    first = home.controller()
+    await deploy(home, 2)
+    serving = await until_ready(home, lambda found: len(found) == 2)
+    pids = home.workers()
+    first.kill()
+    first.wait()
+    address = home.address()
+    home.controller()
+    until("the second leads", lambda: home.address() != address)
+    await asyncio.sleep(2.0)
+    assert home.workers() == pids
+    assert await ready(home) == serving
+    assert home.log().count('"worker_started"') == 2
+
+
+async def test_a_controller_that_ends_in_good_order_lets_workers_live(home: ControlledHome) -> None:
+    """SIGTERM ends the controller with code 0, and its workers go on."""
+    controller = home.controller()
+    await deploy(home, 1)
+    await until_ready(home, lambda found: len(found) == 1)
+    controller.send_signal(signal.SIGTERM)
+    assert controller.wait(timeout=10) == 0
+    (pid,) = home.workers().values()
+    os.kill(pid, 0)
+
+
+async def test_a_killed_worker_is_replaced(home: ControlledHome) -> None:
+    """After `kill -9` of a worker another one is ready within seconds, and the dead one has left the table."""
+    home.controller()
+    await deploy(home, 1)
+    (worker,) = await until_ready(home, lambda found: len(found) == 1)
+    os.kill(home.workers()[worker], signal.SIGKILL)
+    successor = await until_ready(home, lambda found: len(found) == 1 and worker not in found)
+    assert set(home.workers()) == successor
+
+
+async def test_a_frozen_worker_leaves_the_table_and_is_replaced(home: ControlledHome) -> None:
+    """A worker that stands still is out of the table after its lease, and replaced after its silence."""
+    home.controller()
+    await deploy(home, 1)
+    (worker,) = await until_ready(home, lambda found: len(found) == 1)
+    os.kill(home.workers()[worker], signal.SIGSTOP)
+    await until_ready(home, lambda found: not found, within_s=3.0)
+    await until_ready(home, lambda found: len(found) == 1 and worker not in found)
+
+
+async def test_a_rolling_restart_keeps_everybody_served(home: ControlledHome) -> None:
+    """Through the operators' API all workers are replaced, and the table never holds fewer ready ones than wanted."""
+    home.controller()
+    await deploy(home, 2)
+    old = await until_ready(home, lambda found: len(found) == 2)
+    async with await admin(home) as operator:
+        assert (await operator.post(f"/deployments/{VERSION.id}/restart")).status_code == 202
+        least = 2
+        async with asyncio.timeout(20.0):
+            while (found := await ready(home)) & old or len(found) != 2:
+                least = min(least, len(found))
+                await asyncio.sleep(0.02)
+        status = (await operator.get("/status")).json()
+    assert least == 2
+    assert (status["leader"], status["failed_ticks"]) == (True, 0)
+
+
+async def test_scaling_to_nothing_drains_everybody(home: ControlledHome) -> None:
+    """With no workers wanted all of them drain, and their records go."""
+    home.controller()
+    await deploy(home, 2)
+    await until_ready(home, lambda found: len(found) == 2)
+    await deploy(home, 0)
+    until("all workers ended", lambda: home.workers() == {})
+    assert await ready(home) == set()
+
+
+async def test_a_controller_waits_for_its_database(server: EmbeddedPostgres, tmp_path: Path) -> None:
+    """Started before the database, the controller answers that it lives, and leads as soon as it can."""
+    with controlled_home(tmp_path / "home", server.dsn) as home:
+        controller = home.controller()
+        until("it says that the database is away", lambda: "database_is_away" in home.log())
+        assert controller.poll() is None
+        server.start()
+        until("it leads", lambda: home.address() != "")
+
+
+async def test_a_killed_database_stops_nothing(server: EmbeddedPostgres, tmp_path: Path) -> None:
+    """With Postgres killed under the ticking loop, workers live on untouched, and afterwards the loop goes on."""
+    dsn = server.start()
+    with controlled_home(tmp_path / "home", dsn) as home:
+        controller = home.controller()
+        until("it leads", lambda: home.address() != "")
+        await ask(home, lambda registry, _: registry.add_version(VERSION, "sig", things.act()))
+        await deploy(home, 2)
+        await until_ready(home, lambda found: len(found) == 2)
+        pids = home.workers()
+        os.kill(server.pid(), signal.SIGKILL)
+        await asyncio.sleep(3.0)
+        async with httpx.AsyncClient(trust_env=False) as client:
+            assert (await client.get(f"{home.address()}/healthz")).status_code == 200
+        assert home.workers() == pids
+        server.start()
+        await deploy(home, 3)
+        await until_ready(home, lambda found: len(found) == 3)
+        assert pids.items() <= home.workers().items()
+        assert controller.poll() is None

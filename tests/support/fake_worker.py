@@ -1,0 +1,49 @@
+"""A worker without an engine: it reports like a real one, and drains on SIGTERM. Run by the controller under test."""
+
+import json
+import os
+import signal
+import sys
+import time
+import urllib.request
+from contextlib import suppress
+from pathlib import Path
+
+from penstock.domain.keys import Purpose, derive
+
+EVERY_S = 0.1
+LOADING_S = 0.3
+
+
+def main(home: Path, version: str, worker: str) -> None:
+    """Report until told to go."""
+    key = bytes.fromhex((home / "platform.key").read_text().strip())
+    bearer = derive(key, Purpose.WORKER).hex()
+    went: list[int] = []
+    signal.signal(signal.SIGTERM, lambda number, _: went.append(number))
+    began = time.monotonic()
+    while not went:
+        state = "ready" if time.monotonic() - began > LOADING_S else "loading"
+        with suppress(OSError):
+            if report(home, bearer, version, worker, state) == "drain":
+                break
+        time.sleep(EVERY_S)
+    with suppress(OSError):
+        report(home, bearer, version, worker, "stopped")
+
+
+def report(home: Path, bearer: str, version: str, worker: str, state: str) -> str:
+    """Send one heartbeat and return what is desired."""
+    url = (home / "run" / "controller.addr").read_text().strip()
+    body = {"worker": worker, "version": version, "state": state, "url": "http://127.0.0.1:9", "pid": os.getpid()}
+    request = urllib.request.Request(
+        f"{url}/internal/workers/heartbeat",
+        json.dumps(body).encode(),
+        {"authorization": f"Bearer {bearer}", "content-type": "application/json"},
+    )
+    with urllib.request.urlopen(request, timeout=1.0) as answer:
+        return str(json.load(answer)["desired"])
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), sys.argv[2], sys.argv[3])
