@@ -52,7 +52,9 @@ def environment(place: Place) -> tuple[tuple[str, str], ...]:
     """Return the variables vLLM is configured with where it has no argument.
 
     On a CPU the engine core runs in one process (vLLM's default of two binds the model to a single core), and
-    OpenBLAS gets no threads, so that a pre-imported parent stays single-threaded and may fork.
+    OpenBLAS gets no threads, so that a pre-imported parent stays single-threaded and may fork. Arithmetic threads
+    sleep instead of spinning while they wait for each other: with anything else on the machine, spinning ones take the
+    core from the very thread that they wait for, and a step takes a hundred times as long.
     """
     common = {"HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1", "VLLM_NO_USAGE_STATS": "1", "DO_NOT_TRACK": "1"}
     if place.device == "cpu":
@@ -60,6 +62,7 @@ def environment(place: Place) -> tuple[tuple[str, str], ...]:
             "VLLM_ENABLE_V1_MULTIPROCESSING": "0",
             "OMP_NUM_THREADS": str(place.threads),
             "OPENBLAS_NUM_THREADS": "1",
+            "OMP_WAIT_POLICY": "passive",
         }
     return tuple(common.items())
 

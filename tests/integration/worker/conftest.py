@@ -1,0 +1,79 @@
+"""What the tests of worker processes share: a home with signed versions, and a running worker."""
+
+import asyncio
+import secrets
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from penstock.apps.models import demo, stores
+from penstock.apps.models.measured import measured
+from penstock.apps.models.packing import Choices, Press, describe, publish
+from penstock.apps.settings import Settings
+from tests.support.worker_process import Publisher, WorkerMaker, WorkerProcess
+
+QUICK = {"probe_timeout_s": "2", "probe_every_s": "0.5", "heartbeat_s": "0.2", "drain_grace_s": "20"}
+
+
+@pytest.fixture(scope="session")
+def worker_settings(tmp_path_factory: pytest.TempPathFactory, shared_settings: dict[str, str]) -> Settings:
+    """Return the settings of a home that has a platform key and the demo versions in its store."""
+    home = tmp_path_factory.mktemp("workers")
+    (home / "platform.key").write_text(secrets.token_hex(32))
+    return Settings(home=home, demo_cache=shared_settings["demo_cache"])
+
+
+@pytest.fixture(scope="session")
+def versions(worker_settings: Settings) -> dict[str, str]:
+    """Return the demo versions by alias, in the store of the home."""
+    packed = asyncio.run(demo.ensure_demo(worker_settings, lambda _: None))
+    return {str(alias): str(version.id) for alias, version in packed.items()}
+
+
+@pytest.fixture(scope="session")
+def publish_minilm(worker_settings: Settings, versions: dict[str, str]) -> Publisher:
+    """Return a publisher of versions of MiniLM that differ from the demo's as told."""
+
+    def made(**changes: object) -> str:
+        assert versions
+        folder = next(Path(worker_settings.demo_cache).glob("minilm-*"))
+        press = Press(
+            store=stores.open_store(worker_settings),
+            signer=stores.open_signer(worker_settings),
+            work=worker_settings.paths.cache,
+            tell=lambda _: None,
+        )
+        choices: Choices = replace(demo.MINILM.choices, **changes)  # type: ignore[arg-type]
+        return str(publish(folder, describe(folder, measured(folder), choices), press).id)
+
+    return made
+
+
+@pytest.fixture
+def start_worker(worker_settings: Settings, shared_settings: dict[str, str]) -> Iterator[WorkerMaker]:
+    """Return a starter of workers of the test's own."""
+    with ExitStack() as running:
+
+        def start(version: str, **settings: str) -> WorkerProcess:
+            merged = {**QUICK, **shared_settings, **settings}
+            name = f"w{secrets.token_hex(3)}"
+            return running.enter_context(
+                WorkerProcess(home=worker_settings.home, version=version, id=name, settings=merged)
+            )
+
+        yield start
+
+
+@pytest.fixture(scope="module")
+def worker(
+    worker_settings: Settings, versions: dict[str, str], shared_settings: dict[str, str]
+) -> Iterator[WorkerProcess]:
+    """Yield a ready worker of SmolLM2 that several tests use; each leaves it ready."""
+    settings = {**QUICK, **shared_settings}
+    with WorkerProcess(
+        home=worker_settings.home, version=versions["smollm2"], id="shared", settings=settings
+    ) as running:
+        yield running.ready()

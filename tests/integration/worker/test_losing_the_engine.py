@@ -1,0 +1,80 @@
+"""Engines that die, freeze or can't start, on real processes."""
+
+import os
+import signal
+
+import psutil
+import pytest
+
+from penstock.domain.model import EngineSettings, GoldenPrompt
+from tests.support.worker_process import Publisher, WorkerMaker, WorkerProcess, group, until
+
+pytestmark = [pytest.mark.integration, pytest.mark.timeout(180)]
+
+
+def recovers(worker: WorkerProcess, reason: str, *, hurt: int, number: signal.Signals) -> None:
+    """Hurt a process of the engine and check that another engine takes over, and that this is told and counted."""
+    old, restarts = worker.engine_pid, worker.report["restarts"]
+    counted = worker.metric("penstock_engine_restarts_total", reason=reason)
+    os.kill(hurt, number)
+    until("ready is no longer reported", lambda: worker.state == "loading", within_s=10)
+    assert reason in worker.report["detail"]
+    worker.ready()
+    assert worker.engine_pid not in (0, old)
+    assert group(old) == []
+    assert worker.report["restarts"] == restarts + 1
+    assert worker.metric("penstock_engine_restarts_total", reason=reason) == counted + 1
+    assert worker.complete().status_code == 200
+
+
+def test_a_killed_engine_is_replaced(worker: WorkerProcess) -> None:
+    """After a kill -9 of the engine the worker leaves the ready state at once and comes back with a new engine."""
+    recovers(worker, "crash", hurt=worker.engine_pid, number=signal.SIGKILL)
+
+
+def test_a_killed_engine_core_is_replaced(worker: WorkerProcess) -> None:
+    """The engine's inner process dying alone is noticed, too, and its outer one does not stay behind."""
+    core = psutil.Process(worker.engine_pid).children(recursive=True)[0].pid
+    recovers(worker, "crash", hurt=core, number=signal.SIGKILL)
+
+
+def test_a_frozen_engine_is_replaced(worker: WorkerProcess) -> None:
+    """An engine that stops without dying is found by its missing progress, killed and replaced."""
+    recovers(worker, "hang", hurt=worker.engine_pid, number=signal.SIGSTOP)
+
+
+def test_a_frozen_engine_core_is_replaced(worker: WorkerProcess) -> None:
+    """An engine whose HTTP server still answers while its core is frozen is found as well."""
+    core = psutil.Process(worker.engine_pid).children(recursive=True)[0].pid
+    recovers(worker, "hang", hurt=core, number=signal.SIGSTOP)
+
+
+def test_wrong_golden_answers_refuse_readiness(start_worker: WorkerMaker, publish_minilm: Publisher) -> None:
+    """A worker whose engine answers a golden prompt wrong never becomes ready, ends as failed and says why."""
+    wrong = GoldenPrompt(prompt="A kitten sleeps.", near="Interest rates rose.", far="A young cat is napping.")
+    worker = start_worker(publish_minilm(golden=(wrong,)))
+    assert worker.ended() == 1
+    assert "ready" not in worker.controller.states
+    assert worker.state == "failed"
+    assert worker.report["detail"].startswith("golden prompt 1 of 1: expected the near text")
+
+
+def test_an_engine_that_can_not_start_ends_in_a_crash_loop_stop(
+    start_worker: WorkerMaker, publish_minilm: Publisher
+) -> None:
+    """After several failed starts the worker stops trying, and its last report holds the engine's own reason."""
+    version = publish_minilm(engine=EngineSettings(max_model_len=100_000, dtype="float32"))
+    worker = start_worker(version)
+    assert worker.ended(within_s=60) == 1
+    assert worker.state == "failed"
+    assert "gave up after repeated failures" in worker.report["detail"]
+    assert "max_model_len" in worker.report["detail"]
+    assert worker.report["restarts"] == 5
+
+
+def test_an_unknown_version_fails_with_its_reason(start_worker: WorkerMaker, versions: dict[str, str]) -> None:
+    """A version that the store does not have ends the worker without an engine."""
+    worker = start_worker("nothing@000000000000")
+    assert worker.ended() == 1
+    assert "nothing@000000000000" in worker.report["detail"]
+    assert worker.engine_pid == 0

@@ -1,0 +1,110 @@
+"""A worker that serves: how it came to be ready, who its gate lets in, what it counts."""
+
+import time
+
+import httpx
+import pytest
+
+from penstock.domain.keys import Purpose, derive
+from tests.support.worker_process import WorkerProcess, until
+
+pytestmark = [pytest.mark.integration, pytest.mark.timeout(180)]
+
+
+def test_a_worker_goes_through_its_phases_and_reports_them(worker: WorkerProcess) -> None:
+    """From its files to ready, each phase is reported in order, timed, and told to the controller under its key."""
+    assert worker.controller.states[-3:] == ["loading", "warming", "ready"]
+    assert [phase["phase"] for phase in worker.report["phases"]] == ["fetching", "verifying", "loading", "warming"]
+    assert all(phase["seconds"] > 0 for phase in worker.report["phases"])
+    key = bytes.fromhex((worker.home / "platform.key").read_text())
+    assert worker.controller.bearers == {f"Bearer {derive(key, Purpose.WORKER).hex()}"}
+    assert {report["path"] for report in worker.controller.reports} == {"/internal/workers/heartbeat"}
+
+
+def test_its_pages_say_that_it_is_ready_and_show_all_metrics(worker: WorkerProcess) -> None:
+    """The readiness page answers 200, and one metrics page has the agent's, the gate's and the engine's numbers."""
+    assert httpx.get(f"{worker.pages}/readyz", trust_env=False).status_code == 200
+    assert worker.metric("penstock_worker_state", state="ready") == 1
+    assert worker.metric("penstock_worker_phase_seconds_count", phase="warming") >= 1
+    until("a probe was answered", lambda: worker.metric("penstock_engine_probe_seconds_count") > 0)
+    assert worker.metric("penstock_prefix_queried_tokens_total") > 0
+    assert worker.metric("penstock_gate_refusals_total") >= 0
+
+
+def test_a_request_with_a_ticket_is_answered_with_the_load(worker: WorkerProcess) -> None:
+    """A gateway's request reaches the engine, and the answer's head says how loaded the worker is."""
+    answer = worker.complete()
+    assert answer.status_code == 200, answer.text
+    assert answer.json()["usage"]["completion_tokens"] == 4
+    assert answer.headers["x-penstock-worker"] == worker.id
+    running, waiting, queued_tokens, kv_used_ratio = answer.headers["x-penstock-load"].split(",")
+    assert (int(running), int(waiting), int(queued_tokens)) == (1, 0, 72)
+    assert 0 <= float(kv_used_ratio) <= 1
+
+
+@pytest.mark.parametrize("path", ["/v1/completions", "/v1/models", "/tokenize", "/penstock/drain", "/no/such/path"])
+def test_nothing_is_reached_without_a_ticket(worker: WorkerProcess, path: str) -> None:
+    """Every route but the open ones refuses a request without a ticket, before the engine sees it."""
+    answer = httpx.post(f"{worker.report['url']}{path}", json={}, trust_env=False)
+    assert (answer.status_code, answer.headers["x-penstock-refused"]) == (401, "ticket")
+
+
+def test_a_forged_or_late_ticket_is_refused(worker: WorkerProcess) -> None:
+    """A ticket under another key is not believed, and one past its deadline is not worth the engine's time."""
+    forged = worker.complete(worker.ticket(key=b"k" * 32))
+    late = worker.complete(worker.ticket(seconds=-1))
+    assert (forged.status_code, forged.headers["x-penstock-refused"]) == (401, "ticket")
+    assert (late.status_code, late.headers["x-penstock-refused"]) == (503, "late")
+    assert worker.metric("penstock_gate_refusals_total", reason="late") == 1
+
+
+def test_a_tenant_can_not_drain_a_worker(worker: WorkerProcess) -> None:
+    """The order to drain is taken from the platform's own tenant alone."""
+    answer = httpx.post(f"{worker.report['url']}/penstock/drain", headers=worker.ticket(), json={}, trust_env=False)
+    assert answer.status_code == 401
+    assert worker.complete().status_code == 200
+
+
+def test_a_client_that_leaves_frees_the_engine(worker: WorkerProcess) -> None:
+    """Within a second of a disconnect nothing runs any more, and the abort is counted."""
+    aborts = worker.metric("penstock_engine_aborts_total")
+    with worker.stream(max_tokens=1500) as lines:
+        assert next(lines).startswith("data: ")
+        assert worker.load()["running"] == 1
+    until("the gate is empty", lambda: worker.load()["running"] == 0, within_s=1)
+    until("the engine is empty", lambda: worker.metric("penstock_engine_running_requests") == 0, within_s=1)
+    assert worker.load()["queued_tokens"] == 0
+    assert worker.metric("penstock_engine_aborts_total") == aborts + 1
+    assert worker.metric("penstock_tokens_after_disconnect_total") <= 2
+
+
+def test_a_client_that_leaves_while_it_waits_frees_the_engine(worker: WorkerProcess) -> None:
+    """A client that waits for a whole answer and gives up frees the engine, too."""
+    began = time.monotonic()
+    with pytest.raises(httpx.TimeoutException):
+        httpx.post(
+            f"{worker.report['url']}/v1/completions",
+            json={"model": worker.version, "prompt": "The sea", "max_tokens": 1500, "ignore_eos": True},
+            headers=worker.ticket(),
+            timeout=0.3,
+            trust_env=False,
+        )
+    until("the engine is empty", lambda: worker.metric("penstock_engine_running_requests") == 0, within_s=1)
+    assert worker.load() == {"running": 0, "waiting": 0, "queued_tokens": 0, "kv_used_ratio": pytest.approx(0, abs=1)}
+    assert time.monotonic() - began < 3
+
+
+def test_a_busy_engine_is_not_taken_for_a_hung_one(worker: WorkerProcess) -> None:
+    """Long prefills that keep the engine busy past the probe's patience do not restart it."""
+    restarts, pid = worker.report["restarts"], worker.engine_pid
+    prompts = [[10 + (i * 7 + j) % 500 for i in range(1900)] for j in range(12)]
+    answer = httpx.post(
+        f"{worker.report['url']}/v1/completions",
+        json={"model": worker.version, "prompt": prompts, "max_tokens": 8},
+        headers=worker.ticket(),
+        timeout=60,
+        trust_env=False,
+    )
+    assert answer.status_code == 200
+    assert answer.elapsed.total_seconds() > 2
+    assert (worker.report["restarts"], worker.engine_pid, worker.state) == (restarts, pid, "ready")

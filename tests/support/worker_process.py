@@ -1,0 +1,240 @@
+"""One real worker process, a stand-in for its controller, and tickets for its gate."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import httpx
+import psutil
+
+from penstock.domain.ids import RequestId, TenantId
+from penstock.domain.keys import Purpose, derive
+from penstock.domain.tenant import Priority
+from penstock.domain.ticket import HEADER, Ticket, seal
+
+READY_WITHIN_S = 60.0
+WorkerMaker = Callable[..., "WorkerProcess"]
+Publisher = Callable[..., str]
+
+
+def until(what: str, check: Callable[[], bool], *, within_s: float = 10.0) -> float:
+    """Wait until the check holds and return how long that took, or fail saying what did not come true."""
+    began = time.monotonic()
+    while not check():
+        if time.monotonic() - began > within_s:
+            raise AssertionError(f"not within {within_s:g} s: {what}")
+        time.sleep(0.02)
+    return time.monotonic() - began
+
+
+class Controller:
+    """Takes heartbeats and answers what ``desired`` says."""
+
+    def __init__(self) -> None:
+        """Listen on a free port."""
+        self.reports: list[dict[str, Any]] = []
+        self.bearers: set[str] = set()
+        self.desired = "serve"
+        controller = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_POST(self) -> None:
+                body = self.rfile.read(int(self.headers["content-length"]))
+                controller.bearers.add(self.headers["authorization"])
+                controller.reports.append({"path": self.path, **json.loads(body)})
+                answer = json.dumps({"desired": controller.desired}).encode()
+                self.send_response(200)
+                self.send_header("content-length", str(len(answer)))
+                self.end_headers()
+                self.wfile.write(answer)
+
+            def log_message(self, *_: object) -> None:
+                """Say nothing."""
+
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.url = f"http://127.0.0.1:{self._server.server_address[1]}"
+        self._thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.05})
+
+    def __enter__(self) -> Self:
+        """Serve."""
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Stop serving."""
+        self._server.shutdown()
+        self._thread.join()
+        self._server.server_close()
+
+    @property
+    def states(self) -> list[str]:
+        """Return the states reported so far, repetitions left out."""
+        found: list[str] = []
+        for report in list(self.reports):
+            if not found or found[-1] != report["state"]:
+                found.append(report["state"])
+        return found
+
+
+@dataclass(kw_only=True)
+class WorkerProcess:
+    """A worker of ``version`` in ``home``; ``settings`` are ``PENSTOCK_*`` names in lower case without the prefix."""
+
+    home: Path
+    version: str
+    id: str
+    settings: Mapping[str, str]
+    controller: Controller = field(default_factory=Controller)
+    process: subprocess.Popen[bytes] | None = None
+
+    def __enter__(self) -> Self:
+        """Start it, without waiting."""
+        self.controller.__enter__()
+        named = {"home": str(self.home), "controller_url": self.controller.url, **self.settings}
+        environment = {**os.environ, **{f"PENSTOCK_{name.upper()}": value for name, value in named.items()}}
+        with self.log.open("wb") as log:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "penstock.apps.cli", "worker", self.version, "--id", self.id],
+                env=environment,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+            )
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """End it at once; show its log where the test failed."""
+        assert self.process is not None
+        self.process.kill()
+        self.process.wait()
+        self.controller.__exit__()
+        if error is not None:
+            sys.stdout.write(self.log.read_text())
+
+    @property
+    def log(self) -> Path:
+        """Return where it logs."""
+        return self.home / f"{self.id}.log"
+
+    @property
+    def report(self) -> dict[str, Any]:
+        """Return its last heartbeat, empty before the first."""
+        return self.controller.reports[-1] if self.controller.reports else {}
+
+    @property
+    def state(self) -> str:
+        """Return the state in its last heartbeat."""
+        return str(self.report.get("state", ""))
+
+    @property
+    def engine_pid(self) -> int:
+        """Return its engine's process id, 0 where it has none."""
+        path = self.home / f"run/engines/{self.id}.pid"
+        return int(path.read_text() or 0) if path.exists() else 0
+
+    @property
+    def pages(self) -> str:
+        """Return the base URL of its status pages."""
+        for line in self.log.read_text().splitlines():
+            entry = json.loads(line)
+            if entry["event"] == "worker_started":
+                return f"http://127.0.0.1:{entry['port']}"
+        raise AssertionError("it has not said where its pages are")
+
+    def ready(self, *, within_s: float = READY_WITHIN_S) -> Self:
+        """Wait until it serves."""
+        assert self.process is not None
+        process = self.process
+        until(
+            "the worker is ready or has ended",
+            lambda: self.state == "ready" or process.poll() is not None,
+            within_s=within_s,
+        )
+        assert self.state == "ready", self.log.read_text()
+        return self
+
+    def ended(self, *, within_s: float = 30.0) -> int:
+        """Wait for its end and return the exit code."""
+        assert self.process is not None
+        return self.process.wait(within_s)
+
+    def signal(self, number: signal.Signals) -> None:
+        """Send the agent a signal."""
+        assert self.process is not None
+        self.process.send_signal(number)
+
+    def ticket(self, *, tenant: str = "acme", seconds: float = 60.0, key: bytes | None = None) -> dict[str, str]:
+        """Return the headers of a gateway's request."""
+        platform_key = bytes.fromhex((self.home / "platform.key").read_text())
+        ticket = Ticket(
+            request=RequestId("r1"),
+            tenant=TenantId(tenant),
+            priority=Priority.STANDARD,
+            weight=1,
+            deadline_at=time.time() + seconds,
+            prompt_tokens=8,
+            expected_output_tokens=64,
+        )
+        return {HEADER: seal(ticket, key or derive(platform_key, Purpose.TICKET))}
+
+    def complete(self, headers: Mapping[str, str] | None = None) -> httpx.Response:
+        """Ask for a completion the way a gateway does."""
+        body = {"model": self.version, "prompt": "The sea is", "max_tokens": 4, "temperature": 0}
+        url = f"{self.report['url']}/v1/completions"
+        return httpx.post(url, json=body, headers=headers or self.ticket(), timeout=30, trust_env=False)
+
+    @contextmanager
+    def stream(self, max_tokens: int) -> Iterator[Iterator[str]]:
+        """Yield the lines of a streamed completion of exactly so many tokens."""
+        body = {
+            "model": self.version,
+            "prompt": "The sea is",
+            "max_tokens": max_tokens,
+            "ignore_eos": True,
+            "stream": True,
+        }
+        url = f"{self.report['url']}/v1/completions"
+        with (
+            httpx.Client(trust_env=False, timeout=60) as client,
+            client.stream("POST", url, json=body, headers=self.ticket()) as answer,
+        ):
+            assert answer.status_code == 200, answer.read()
+            yield (line for line in answer.iter_lines() if line)
+
+    def load(self) -> dict[str, float]:
+        """Return the gate's load."""
+        found: dict[str, float] = httpx.get(f"{self.report['url']}/penstock/load", trust_env=False).json()
+        return found
+
+    def metric(self, name: str, **labels: str) -> float:
+        """Return the sum of the samples of this name that have these labels."""
+        text = httpx.get(f"{self.pages}/metrics", trust_env=False, timeout=10).text
+        wanted = [f'{label}="{value}"' for label, value in labels.items()]
+        lines = (line for line in text.splitlines() if line.startswith((f"{name}{{", f"{name} ")))
+        return sum(float(line.rsplit(" ", 1)[1]) for line in lines if all(want in line for want in wanted))
+
+
+def group(leader: int) -> list[int]:
+    """Return the living processes of this process group."""
+    return [process.pid for process in psutil.process_iter() if _is_in(process, leader)]
+
+
+def _is_in(process: psutil.Process, leader: int) -> bool:
+    try:
+        return process.status() != psutil.STATUS_ZOMBIE and os.getpgid(process.pid) == leader
+    except (psutil.NoSuchProcess, ProcessLookupError):
+        return False
