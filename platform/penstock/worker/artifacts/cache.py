@@ -107,6 +107,8 @@ class NodeCache:
 
         A version larger than the budget is let in alone: refusing to serve it would help nobody.
         """
+        if not self._fits(need_bytes):
+            self._sweep()
         for entry in self.entries():
             if self._fits(need_bytes):
                 return
@@ -125,15 +127,19 @@ class NodeCache:
         return used + need_bytes <= self._budget_bytes and free >= need_bytes + RESERVE_BYTES
 
     def _evict(self, digest: str) -> None:
-        fd = os.open(self._use(digest), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        try:
-            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            self.drop(digest)
-            self.signature(digest).unlink(missing_ok=True)
-        except BlockingIOError:
-            return  # in use
-        finally:
-            os.close(fd)
+        with _unless_locked(self._use(digest)) as is_free:
+            if is_free:
+                self.drop(digest)
+                self.signature(digest).unlink(missing_ok=True)
+
+    def _sweep(self) -> None:
+        """Remove what killed processes left: copies half removed, and half fetched ones that nobody fetches now."""
+        for path in self._root.glob(".trash.*"):
+            shutil.rmtree(path, ignore_errors=True)
+        for path in self._root.glob(".*.part"):
+            with _unless_locked(path.with_suffix(".lock")) as is_free:
+                if is_free:
+                    shutil.rmtree(path, ignore_errors=True)
 
     def _entry(self, path: Path) -> Entry:
         use = self._use(path.name)
@@ -143,3 +149,16 @@ class NodeCache:
 
     def _use(self, digest: str) -> Path:
         return self._root / f".{digest}.use"
+
+
+@contextmanager
+def _unless_locked(path: Path) -> Iterator[bool]:
+    """Yield True while holding this lock alone, False where somebody else has it."""
+    fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield True
+    except BlockingIOError:
+        yield False
+    finally:
+        os.close(fd)

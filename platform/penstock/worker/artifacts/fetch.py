@@ -89,11 +89,11 @@ class Fetcher:
                 meter.add(len(data))
                 if segment.is_last:
                     wrong += [] if part.finish() else [segment.file]
-                    part.__exit__()
+                    part.close()
                     part = None
         finally:
             if part is not None:
-                part.__exit__()
+                part.close()
         return wrong
 
     def _ahead(self, wanted: Iterator[Segment]) -> Iterator[tuple[Segment, bytes]]:

@@ -12,7 +12,7 @@ from penstock.telemetry.logs import logger
 from penstock.worker.artifacts.cache import Hold, NodeCache
 from penstock.worker.artifacts.contents import MANIFEST
 from penstock.worker.artifacts.fetch import Fetcher
-from penstock.worker.artifacts.parts import bytes_there
+from penstock.worker.artifacts.parts import bytes_there, explained
 from penstock.worker.artifacts.ports import ArtifactSource, SignatureVerifier
 from penstock.worker.artifacts.progress import OnProgress, silent
 from penstock.worker.artifacts.verify import UNSIGNED, read_manifest, verify
@@ -54,14 +54,19 @@ class Node:
         Blocks, for minutes where weights are large: call it in a thread. Several workers of one node share one
         fetch. A copy in the cache that turns out damaged is fetched again; a store that is damaged is refused.
         """
-        watch = watch or Watch()
-        with self.cache.fetching(digest):
-            hold = self.cache.hold(digest)
-            try:
-                manifest = self._cached(digest, watch) or self._fetched(digest, watch)
-            except BaseException:
-                hold.release()
-                raise
+        try:
+            with self.cache.fetching(digest):
+                return self._obtain(digest, watch or Watch())
+        except OSError as error:
+            raise explained(self.cache.folder(digest).parent, error) from error
+
+    def _obtain(self, digest: str, watch: Watch) -> Copy:
+        hold = self.cache.hold(digest)
+        try:
+            manifest = self._cached(digest, watch) or self._fetched(digest, watch)
+        except BaseException:
+            hold.release()
+            raise
         return Copy(folder=self.cache.folder(digest), manifest=manifest, hold=hold)
 
     def _cached(self, digest: str, watch: Watch) -> Manifest | None:

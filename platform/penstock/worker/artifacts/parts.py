@@ -8,7 +8,6 @@ import hashlib
 import os
 import shutil
 from pathlib import Path
-from typing import Self
 
 from penstock.domain.errors import StoreUnavailable
 from penstock.domain.model import Artifact
@@ -41,6 +40,13 @@ def no_room(folder: Path, need_bytes: int) -> StoreUnavailable:
     )
 
 
+def explained(folder: Path, error: OSError, need_bytes: int = 0) -> StoreUnavailable:
+    """Return what an operating system's error on this folder means."""
+    if error.errno in _NO_ROOM:
+        return no_room(folder, need_bytes)
+    return StoreUnavailable(f"can't write to {folder}: {error.strerror or error}")
+
+
 class Part:
     """An open ``.part`` file; ``finish`` gives it its name if the digest is right."""
 
@@ -58,13 +64,11 @@ class Part:
             self._digest.update(chunk)
         self.offset = self._out.tell()
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
+    def close(self) -> None:
+        """Let the file go; bytes that find no room any more are none that anybody counted."""
         try:
             self._out.close()
-        except OSError as error:  # buffered bytes that find no room; `append` or `finish` has said so already
+        except OSError as error:
             if error.errno not in _NO_ROOM:
                 raise
 
@@ -74,7 +78,7 @@ class Part:
             self._out.write(data)
             self._out.flush()
         except OSError as error:
-            raise self._explained(error) from error
+            raise explained(self._folder, error, self._file.size_bytes - self.offset) from error
         self._digest.update(data)
         self.offset += len(data)
 
@@ -86,11 +90,6 @@ class Part:
         try:
             os.fsync(self._out.fileno())
         except OSError as error:
-            raise self._explained(error) from error
+            raise explained(self._folder, error, self._file.size_bytes) from error
         self._path.replace(self._folder / self._file.path)
         return True
-
-    def _explained(self, error: OSError) -> Exception:
-        if error.errno in _NO_ROOM:
-            return no_room(self._folder, self._file.size_bytes - self.offset)
-        return StoreUnavailable(f"can't write {self._path}: {error.strerror}")

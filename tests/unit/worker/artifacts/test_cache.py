@@ -107,3 +107,18 @@ def test_a_damaged_copy_goes_even_while_in_use(cache: NodeCache) -> None:
         assert A not in there(cache)
         assert len(file.read()) == 1000
     cache.drop(A)  # twice changes nothing
+
+
+def test_what_killed_processes_left_is_swept(cache: NodeCache) -> None:
+    """Half removed and half fetched copies go first, but not one that somebody fetches just now."""
+    trash = cache.folder(".trash.1")
+    for folder in (trash, cache.staging("d" * 64), cache.staging("e" * 64)):
+        folder.mkdir()
+    with cache.fetching("e" * 64):
+        cache.make_room(1000)
+        assert [trash.exists(), cache.staging("d" * 64).exists(), cache.staging("e" * 64).exists()] == [
+            False,
+            False,
+            True,
+        ]
+    assert there(cache) == [B, C]

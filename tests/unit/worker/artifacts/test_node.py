@@ -209,3 +209,13 @@ def test_a_killed_fetch_is_taken_up_by_the_next(stocked: tuple[Home, Packed]) ->
     assert part.stat().st_size == 512
     assert phases_of(home, packed.digest) == FETCHED
     assert not part.parent.exists()
+
+
+def test_a_cache_that_cannot_be_written_is_unavailable(stocked: tuple[Home, Packed]) -> None:
+    """An error of the operating system names the folder instead of a traceback."""
+    home, packed = stocked
+    node = home.node()
+    home.cache.rmdir()
+    home.cache.write_text("in the way")
+    with pytest.raises(StoreUnavailable, match=f"can't write to {home.cache}: Not a directory"):
+        node.obtain(packed.digest)
