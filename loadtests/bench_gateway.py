@@ -1,0 +1,257 @@
+"""What the gateway costs: CPU per request and per token, added latency, memory; against a stub engine, in one run.
+
+Run: ``make bench-gateway``. It speaks HTTP only and knows the gateway from outside: its processes, its home, its port.
+CPU is the gateway process's own account (``/proc/<pid>/stat``), so a busy machine changes the rates, hardly the costs.
+"""
+
+import argparse
+import json
+import os
+import shlex
+import socket
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.request
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import uvloop
+
+from loadtests import bench_home
+from loadtests.load_client import Timed, closed_loop, open_loop, request_bytes
+
+CHAT = "/v1/chat/completions"
+CONCURRENCY = 32
+STREAM_TOKENS = 100
+PROMPT = "Explain in two sentences why the sky is blue, and why sunsets are red. Then name three cities by the sea."
+
+
+@dataclass(frozen=True)
+class Row:
+    """One line of the table; ``limit`` 0: only told."""
+
+    what: str
+    value: float
+    unit: str
+    limit: float = 0.0
+
+    @property
+    def verdict(self) -> str:
+        """Say whether the target is met."""
+        if not self.limit:
+            return ""
+        return "ok" if self.value <= self.limit else "MISSED"
+
+
+@dataclass(frozen=True)
+class Process:
+    """A running process: its address and what it has used."""
+
+    url: str
+    pid: int
+
+    def cpu_s(self) -> float:
+        """Return user and system time of the process so far."""
+        fields = Path(f"/proc/{self.pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+    def rss_mb(self) -> float:
+        """Return the resident memory."""
+        pages = int(Path(f"/proc/{self.pid}/statm").read_text(encoding="ascii").split()[1])
+        return pages * os.sysconf("SC_PAGE_SIZE") / 1e6
+
+
+@contextmanager
+def stub_engine() -> Iterator[Process]:
+    """Run the stub engine."""
+    command = [sys.executable, "-P", str(bench_home.REPOSITORY / "tests/support/stub_engine.py")]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout is not None  # noqa: S101  piped above
+            told = json.loads(process.stdout.readline())
+            yield Process(told["url"], told["pid"])
+        finally:
+            process.terminate()
+
+
+@contextmanager
+def gateway(command: list[str], home: bench_home.Home) -> Iterator[Process]:
+    """Run the gateway on a free port and wait until it is ready."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    own = {
+        "PENSTOCK_HOME": str(home.root),
+        "PENSTOCK_PORT": str(port),
+        "PENSTOCK_DATABASE_URL": "postgresql://nobody@127.0.0.1:9/nowhere",
+    }
+    with (home.root / "gateway.log").open("wb") as log, subprocess.Popen(
+        command, env={**os.environ, **own}, stdout=log, stderr=log
+    ) as process:
+        try:
+            url = f"http://127.0.0.1:{port}"
+            _wait_until_ready(url, process)
+            yield Process(url, process.pid)
+        finally:
+            process.terminate()
+
+
+def _wait_until_ready(url: str, process: "subprocess.Popen[bytes]") -> None:
+    give_up_at = time.monotonic() + 30
+    while time.monotonic() < give_up_at:
+        if process.poll() is not None:
+            raise SystemExit(f"bench: the gateway ended with status {process.returncode}")
+        try:
+            with urllib.request.urlopen(f"{url}/readyz", timeout=1):  # noqa: S310  our own
+                return
+        except OSError:
+            time.sleep(0.1)
+    raise SystemExit("bench: the gateway was not ready within 30 s")
+
+
+def behave(stub: Process, **behaviour: object) -> None:
+    """Steer the stub."""
+    request = urllib.request.Request(f"{stub.url}/stub/behave", json.dumps(behaviour).encode())  # noqa: S310  our own
+    urllib.request.urlopen(request, timeout=5).read()  # noqa: S310
+
+
+def chat(url: str, key: str, *, tokens: int, stream: bool) -> bytes:
+    """Return a chat request."""
+    body = {
+        "model": "bench",
+        "messages": [{"role": "system", "content": "Be brief."}, {"role": "user", "content": PROMPT}],
+        "max_tokens": tokens,
+        "stream": stream,
+    }
+    return request_bytes(url, CHAT, json.dumps(body).encode(), key)
+
+
+@dataclass(frozen=True)
+class Bench:
+    """The pair under test."""
+
+    stub: Process
+    gateway: Process
+    key: str
+    seconds: float
+
+    async def unary(self) -> Iterator[Row]:
+        """CPU per unary request at saturation."""
+        timed: dict[str, Timed] = {}
+        cost: dict[str, float] = {}
+        for name, target in (("direct", self.stub), ("gateway", self.gateway)):
+            request = chat(target.url, self.key, tokens=16, stream=False)
+            await closed_loop(target.url, request, callers=CONCURRENCY, seconds=1.0)
+            before = target.cpu_s()
+            timed[name] = await closed_loop(target.url, request, callers=CONCURRENCY, seconds=self.seconds)
+            cost[name] = (target.cpu_s() - before) / max(1, timed[name].done) * 1e6
+        return iter(
+            (
+                Row("unary chat: requests/s direct", timed["direct"].done / self.seconds, "1/s"),
+                Row("unary chat: requests/s through the gateway", timed["gateway"].done / self.seconds, "1/s"),
+                Row("unary chat: the stub's own CPU per request", cost["direct"], "µs"),
+                Row("unary chat: gateway CPU per request", cost["gateway"], "µs", 500.0),
+                Row("unary chat: failures", timed["gateway"].failed, "", 0.5),
+            )
+        )
+
+    async def streams(self, step_ms: float, name: str) -> Iterator[Row]:
+        """CPU per streamed token."""
+        behave(self.stub, step_ms=step_ms)
+        request = chat(self.gateway.url, self.key, tokens=STREAM_TOKENS, stream=True)
+        stub_before, before = self.stub.cpu_s(), self.gateway.cpu_s()
+        timed = await closed_loop(self.gateway.url, request, callers=CONCURRENCY, seconds=self.seconds)
+        used, stub_used = self.gateway.cpu_s() - before, self.stub.cpu_s() - stub_before
+        behave(self.stub)
+        tokens = max(1, timed.done * STREAM_TOKENS)
+        return iter(
+            (
+                Row(f"streams, {name}: tokens/s", tokens / self.seconds, "1/s"),
+                Row(f"streams, {name}: the stub's own CPU per token", stub_used / tokens * 1e6, "µs"),
+                Row(f"streams, {name}: gateway CPU per token", used / tokens * 1e6, "µs", 10.0),
+                Row(f"streams, {name}: failures", timed.failed, "", 0.5),
+            )
+        )
+
+    async def first_token(self, per_s: float) -> Iterator[Row]:
+        """Added time to first token at half load, direct and through the gateway in turn."""
+        targets = {
+            "direct": (self.stub.url, chat(self.stub.url, self.key, tokens=4, stream=True)),
+            "gateway": (self.gateway.url, chat(self.gateway.url, self.key, tokens=4, stream=True)),
+        }
+        timed = await open_loop(targets, per_s=per_s, seconds=self.seconds)
+        direct, through = (_quantiles(timed[name].first_byte_s) for name in ("direct", "gateway"))
+        return iter(
+            (
+                Row("first token: rate (half load)", per_s, "1/s"),
+                Row("first token: direct p50", direct[0], "ms"),
+                Row("first token: direct p99", direct[1], "ms"),
+                Row("first token: added p50", through[0] - direct[0], "ms", 1.0),
+                Row("first token: added p99", through[1] - direct[1], "ms", 5.0),
+                Row("first token: failures", timed["gateway"].failed, "", 0.5),
+            )
+        )
+
+    async def memory(self, streams: int) -> Iterator[Row]:
+        """Resident memory over many short streams."""
+        request = chat(self.gateway.url, self.key, tokens=10, stream=True)
+        await closed_loop(self.gateway.url, request, callers=64, requests=streams // 10)
+        before = self.gateway.rss_mb()
+        await closed_loop(self.gateway.url, request, callers=64, requests=streams)
+        after = self.gateway.rss_mb()
+        return iter(
+            (
+                Row("memory: resident", after, "MB"),
+                Row(f"memory: growth over {streams} streams", after - before, "MB", 5.0),
+            )
+        )
+
+
+def _quantiles(seconds: list[float]) -> tuple[float, float]:
+    cuts = statistics.quantiles(seconds, n=100)
+    return cuts[49] * 1e3, cuts[98] * 1e3
+
+
+async def run(bench: Bench, streams: int) -> list[Row]:
+    """Run all measurements, one after another."""
+    rows = list(await bench.unary())
+    half = rows[1].value / 2
+    rows += await bench.streams(0.0, "as fast as it goes")
+    rows += await bench.streams(20.0, "a token each 20 ms")
+    rows += await bench.first_token(half * 0.8)
+    rows += await bench.memory(streams)
+    return rows
+
+
+def show(rows: list[Row]) -> None:
+    """Print the table."""
+    width = max(len(row.what) for row in rows)
+    for row in rows:
+        target = f"<= {row.limit:g}" if row.limit else ""
+        print(f"{row.what:<{width}}  {row.value:>10.2f} {row.unit:<4} {target:>8}  {row.verdict}")
+
+
+def main() -> int:
+    """Run the benchmark; 0 where every target is met."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--seconds", type=float, default=5.0)
+    parser.add_argument("--streams", type=int, default=20_000)
+    parser.add_argument("--gateway", default=f"{Path(sys.executable).parent}/penstock gateway")
+    arguments = parser.parse_args()
+    with ExitStack() as stack:
+        stub = stack.enter_context(stub_engine())
+        root = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="penstock-bench-")))
+        home = bench_home.write(root, [stub.url])
+        serving = stack.enter_context(gateway(shlex.split(arguments.gateway), home))
+        rows = uvloop.run(run(Bench(stub, serving, home.key, arguments.seconds), arguments.streams))
+    show(rows)
+    return 1 if any(row.verdict == "MISSED" for row in rows) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
