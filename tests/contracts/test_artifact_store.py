@@ -12,10 +12,11 @@ from hypothesis import strategies as st
 from penstock.adapters.folder.store import FolderStore
 from penstock.adapters.s3 import upload
 from penstock.adapters.s3.store import S3Store
+from penstock.apps.models.packing import Press, describe, measure, publish
 from penstock.apps.models.ports import ArtifactStore
 from penstock.domain.errors import ArtifactRefused, StoreUnavailable
 from tests.support.s3_server import new_bucket, s3_server
-from tests.support.versions import sha256
+from tests.support.versions import CHOICES, Home, model_folder, sha256
 
 BLOB = bytes(range(256)) * 40
 KEY = sha256(BLOB)
@@ -139,6 +140,17 @@ def test_only_digests_are_keys(store: ArtifactStore, key: str) -> None:
             use(key)
     with pytest.raises(ArtifactRefused, match="not a SHA-256"):
         store.put(key, b"")
+
+
+def test_a_version_travels_from_publisher_to_worker(store: ArtifactStore, tmp_path: Path) -> None:
+    """What is published into a store is what a node fetches from it, range by range, and verifies."""
+    home = Home(tmp_path)
+    folder = model_folder(tmp_path / "model", size=20_000)
+    press = Press(store=store, signer=home.signer, work=tmp_path, tell=lambda _: None)
+    packed = publish(folder, describe(folder, measure(folder), CHOICES), press)
+    copy = home.node(store, segment_bytes=4096).obtain(packed.digest)
+    assert copy.manifest == packed.manifest
+    assert (copy.folder / "model.safetensors").read_bytes() == (folder / "model.safetensors").read_bytes()
 
 
 @given(start=st.integers(0, len(BLOB)), length=st.integers(1, len(BLOB)))
