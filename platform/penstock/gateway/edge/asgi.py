@@ -55,6 +55,8 @@ class Edge:
     ids: Callable[[], str]
     witness: Witness
     rest: App
+    trace: Callable[[str], str] = str
+    """The caller's ``traceparent`` (or nothing) → the one to go on with."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request."""
@@ -135,7 +137,7 @@ class _Exchange:
             max_output_tokens=parsed.max_output_tokens,
             arrived_at=self._timings.started_at,
             deadline_s=parse.deadline_s(headers),
-            traceparent=parse.traceparent(headers),
+            traceparent=self._edge.trace(parse.traceparent(headers)),
             idempotency_key=parse.idempotency_key(headers),
         )
 
