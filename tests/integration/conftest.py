@@ -11,7 +11,15 @@ from tests.support.platform import Platform
 from tests.support.zygote import Zygote
 
 DEMO_CACHE = Path(__file__).resolve().parents[2] / ".penstock/cache/demo"
+PATIENCE_S = 300
 PlatformMaker = Callable[..., Platform]
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Give the first test of a session the time that a whole platform takes to start on a busy machine."""
+    for item in items:
+        if Path(__file__).parent in item.path.parents and item.get_closest_marker("timeout") is None:
+            item.add_marker(pytest.mark.timeout(PATIENCE_S))
 
 
 @pytest.fixture(scope="session")

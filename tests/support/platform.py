@@ -16,7 +16,7 @@ from typing import Self
 import httpx
 import psutil
 
-READY_WITHIN_S = 150.0
+READY_WITHIN_S = 240.0
 STOP_WITHIN_S = 60.0
 LOG_LINES = 25
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-READY_WITHIN_S = 90.0
+READY_WITHIN_S = 240.0
 
 
 class Zygote:

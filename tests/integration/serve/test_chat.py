@@ -8,13 +8,13 @@ from openai.types.chat import ChatCompletionMessageParam
 
 pytestmark = pytest.mark.integration
 
-FRANCE: list[ChatCompletionMessageParam] = [{"role": "user", "content": "What is the capital of France?"}]
+JAPAN: list[ChatCompletionMessageParam] = [{"role": "user", "content": "What is the capital of Japan?"}]
 
 
 def test_a_question_is_answered(client: OpenAI) -> None:
     """A unary chat completion answers right, counts its tokens and names the version that answered."""
-    answer = client.chat.completions.create(model="smollm2", messages=FRANCE, temperature=0, max_tokens=16)
-    assert "Paris" in (answer.choices[0].message.content or "")
+    answer = client.chat.completions.create(model="smollm2", messages=JAPAN, temperature=0, max_tokens=16)
+    assert "Tokyo" in (answer.choices[0].message.content or "")
     assert answer.choices[0].finish_reason in {"stop", "length"}
     assert answer.usage is not None
     assert answer.usage.prompt_tokens > 5
@@ -23,8 +23,8 @@ def test_a_question_is_answered(client: OpenAI) -> None:
 
 def test_a_stream_says_the_same_as_the_unary_answer(client: OpenAI) -> None:
     """Greedy decoding gives the same text in pieces, ending with one finish reason."""
-    unary = client.chat.completions.create(model="smollm2", messages=FRANCE, temperature=0, max_tokens=16)
-    stream = client.chat.completions.create(model="smollm2", messages=FRANCE, temperature=0, max_tokens=16, stream=True)
+    unary = client.chat.completions.create(model="smollm2", messages=JAPAN, temperature=0, max_tokens=16)
+    stream = client.chat.completions.create(model="smollm2", messages=JAPAN, temperature=0, max_tokens=16, stream=True)
     chunks = list(stream)
     text = "".join(chunk.choices[0].delta.content or "" for chunk in chunks if chunk.choices)
     reasons = [chunk.choices[0].finish_reason for chunk in chunks if chunk.choices and chunk.choices[0].finish_reason]
@@ -35,10 +35,10 @@ def test_a_stream_says_the_same_as_the_unary_answer(client: OpenAI) -> None:
 
 def test_usage_in_a_stream_is_shown_only_when_asked_for(client: OpenAI) -> None:
     """The platform always counts; the caller sees the usage chunk only with ``include_usage``."""
-    silent = client.chat.completions.create(model="smollm2", messages=FRANCE, max_tokens=4, stream=True)
+    silent = client.chat.completions.create(model="smollm2", messages=JAPAN, max_tokens=4, stream=True)
     assert [chunk.usage for chunk in silent if chunk.usage is not None] == []
     asked = client.chat.completions.create(
-        model="smollm2", messages=FRANCE, max_tokens=4, stream=True, stream_options={"include_usage": True}
+        model="smollm2", messages=JAPAN, max_tokens=4, stream=True, stream_options={"include_usage": True}
     )
     shown = [chunk.usage for chunk in asked if chunk.usage is not None]
     assert [usage.completion_tokens for usage in shown] == [4]
@@ -46,14 +46,14 @@ def test_usage_in_a_stream_is_shown_only_when_asked_for(client: OpenAI) -> None:
 
 def test_several_choices(client: OpenAI) -> None:
     """``n`` gives that many choices."""
-    answer = client.chat.completions.create(model="smollm2", messages=FRANCE, n=3, max_tokens=4, temperature=1.0)
+    answer = client.chat.completions.create(model="smollm2", messages=JAPAN, n=3, max_tokens=4, temperature=1.0)
     assert sorted(choice.index for choice in answer.choices) == [0, 1, 2]
 
 
 def test_log_probabilities(client: OpenAI) -> None:
     """``logprobs`` and ``top_logprobs`` come back for every token."""
     answer = client.chat.completions.create(
-        model="smollm2", messages=FRANCE, max_tokens=3, temperature=0, logprobs=True, top_logprobs=2
+        model="smollm2", messages=JAPAN, max_tokens=3, temperature=0, logprobs=True, top_logprobs=2
     )
     logprobs = answer.choices[0].logprobs
     assert logprobs is not None
@@ -64,10 +64,10 @@ def test_log_probabilities(client: OpenAI) -> None:
 
 def test_a_stop_string_ends_the_answer(client: OpenAI) -> None:
     """``stop`` cuts the answer before the string."""
-    free = client.chat.completions.create(model="smollm2", messages=FRANCE, temperature=0, max_tokens=16)
-    assert "Paris" in (free.choices[0].message.content or "")
-    cut = client.chat.completions.create(model="smollm2", messages=FRANCE, temperature=0, max_tokens=16, stop="Paris")
-    assert "Paris" not in (cut.choices[0].message.content or "")
+    free = client.chat.completions.create(model="smollm2", messages=JAPAN, temperature=0, max_tokens=16)
+    assert "Tokyo" in (free.choices[0].message.content or "")
+    cut = client.chat.completions.create(model="smollm2", messages=JAPAN, temperature=0, max_tokens=16, stop="Tokyo")
+    assert "Tokyo" not in (cut.choices[0].message.content or "")
     assert cut.choices[0].finish_reason == "stop"
 
 
@@ -92,7 +92,7 @@ def test_output_limits_and_ignore_eos(client: OpenAI) -> None:
     """``max_completion_tokens`` limits, and the engine's own ``ignore_eos`` passes through to fill it exactly."""
     answer = client.chat.completions.create(
         model="smollm2",
-        messages=FRANCE,
+        messages=JAPAN,
         temperature=0,
         max_completion_tokens=40,
         extra_body={"ignore_eos": True},
@@ -105,9 +105,9 @@ def test_output_limits_and_ignore_eos(client: OpenAI) -> None:
 def test_content_may_be_a_list(client: OpenAI) -> None:
     """Text parts render to the same prompt as the plain string."""
     parts: list[ChatCompletionMessageParam] = [
-        {"role": "user", "content": [{"type": "text", "text": "What is the capital of France?"}]}
+        {"role": "user", "content": [{"type": "text", "text": "What is the capital of Japan?"}]}
     ]
-    plain = client.chat.completions.create(model="smollm2", messages=FRANCE, temperature=0, max_tokens=8)
+    plain = client.chat.completions.create(model="smollm2", messages=JAPAN, temperature=0, max_tokens=8)
     listed = client.chat.completions.create(model="smollm2", messages=parts, temperature=0, max_tokens=8)
     assert listed.choices[0].message.content == plain.choices[0].message.content
     assert listed.usage == plain.usage
@@ -123,7 +123,7 @@ def test_a_json_schema_holds_the_answer(client: OpenAI) -> None:
     }
     answer = client.chat.completions.create(
         model="smollm2",
-        messages=FRANCE,
+        messages=JAPAN,
         temperature=0,
         max_tokens=60,
         response_format={"type": "json_schema", "json_schema": {"name": "city", "schema": schema}},
@@ -143,7 +143,7 @@ def test_a_named_tool_is_called(client: OpenAI) -> None:
     }
     answer = client.chat.completions.create(
         model="smollm2",
-        messages=[{"role": "user", "content": "What is the weather in Paris?"}],
+        messages=[{"role": "user", "content": "What is the weather in Tokyo?"}],
         temperature=0,
         max_tokens=60,
         tools=[{"type": "function", "function": {"name": "weather", "parameters": parameters}}],

@@ -19,7 +19,7 @@ def ask(
 
     For example:
 
-    * `penstock ask "What is the capital of France?"`
+    * `penstock ask "What is the capital of Japan?"`
 
     * `penstock ask --model smollm2-135m-instruct@0123456789ab --no-stages "Hi" > answer.txt`
 

@@ -10,7 +10,7 @@ from penstock.apps.up.screen import Screen
 from penstock.domain.clock import SystemClock
 
 MODEL = "smollm2"
-TEXT = "What is the capital of France?"
+TEXT = "What is the capital of Japan?"
 
 
 def ask(settings: Settings, screen: Screen) -> None:
