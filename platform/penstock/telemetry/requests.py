@@ -4,8 +4,10 @@ It runs once per request on the event loop, so label children are made once and 
 into their histogram in one step.
 """
 
+import traceback
 from collections.abc import Callable
 from functools import lru_cache, partial
+from pathlib import PurePath
 
 from prometheus_client import Counter, Histogram
 
@@ -55,8 +57,8 @@ class RequestLedger:
         self._log.info("request_refused", request_id=request_id, code=error.code, outcome=error.outcome)
 
     def crashed(self, error: BaseException, request_id: RequestId) -> None:
-        """Log a fault of our own by its kind; its text may hold a prompt."""
-        self._log.error("request_crashed", request_id=request_id, error_type=type(error).__name__)
+        """Log a fault of our own by its kind and place; its text may hold a prompt."""
+        self._log.error("request_crashed", request_id=request_id, error_type=type(error).__name__, reason=_place(error))
 
     def _line(self, call: Call, answer: Answer, model: str) -> None:
         usage = answer.usage
@@ -113,3 +115,9 @@ class _Children:
 
 def _children_of(metrics: Metrics) -> Callable[[str, str, str, str], _Children]:
     return lambda model, tier, tenant, api: _Children(metrics, model, tier, tenant, api)
+
+
+def _place(error: BaseException) -> str:
+    """Return the innermost places of our own code that the error passed, as ``file:line``."""
+    frames = traceback.extract_tb(error.__traceback__)[-3:]
+    return " < ".join(f"{PurePath(frame.filename).name}:{frame.lineno}" for frame in reversed(frames))

@@ -1,0 +1,126 @@
+"""The real gateway process with everything else away: it serves from its copies, drains, and hands over."""
+
+import json
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+
+from tests.support.gateway_process import GatewayProcess, prepare, started
+
+pytestmark = pytest.mark.integration
+
+CHAT = {"model": "toy", "messages": [{"role": "user", "content": "a secret word"}], "max_tokens": 20}
+
+
+@pytest.fixture(scope="module")
+def engine() -> Iterator[str]:
+    """Yield the address of a stub engine that takes 20 ms a token."""
+    command = [sys.executable, "-m", "tests.support.stub_engine", "--step-ms", "20"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    yield json.loads(process.stdout.readline())["url"]
+    process.kill()
+    process.wait()
+    process.stdout.close()
+
+
+@pytest.fixture
+def gateway(tmp_path: Path, engine: str) -> Iterator[GatewayProcess]:
+    """Yield a gateway that serves from its copies."""
+    with started(prepare(tmp_path, engine)) as running:
+        yield running
+
+
+def stream(http: httpx.Client) -> list[str]:
+    with http.stream("POST", "/v1/chat/completions", json={**CHAT, "stream": True}) as answer:
+        assert answer.status_code == 200, answer.read()
+        return [line for line in answer.iter_lines() if line.startswith("data: ")]
+
+
+def test_it_serves_with_database_and_controller_away(gateway: GatewayProcess) -> None:
+    """Ready, models, a whole answer and a stream come from the last good table and keys."""
+    with gateway.http() as http:
+        assert http.get("/readyz").json()["table"] == 3
+        assert next(card["id"] for card in http.get("/v1/models").json()["data"]) == "toy"
+        answer = http.post("/v1/chat/completions", json=CHAT)
+        assert answer.status_code == 200, answer.text
+        assert answer.headers["x-penstock-version"].startswith("toy@")
+        assert stream(http)[-1] == "data: [DONE]"
+
+
+def test_requests_are_counted_and_logged_without_their_text(gateway: GatewayProcess) -> None:
+    """Metrics tell outcomes, tokens and stages; the log has one line per request and nothing of the prompt."""
+    with gateway.http() as http:
+        stream(http)
+        http.post("/v1/chat/completions", json={**CHAT, "model": "none"})
+        told = http.get("/metrics").text
+    assert 'penstock_requests_total{api="/v1/chat/completions",model="toy",outcome="ok",tenant="acme"} 1.0' in told
+    assert 'penstock_refusals_total{code="model_not_found"} 1.0' in told
+    assert 'penstock_ttft_seconds_count{model="toy",tier="chat"} 1.0' in told
+    lines = [json.loads(line) for line in gateway.log.splitlines()]
+    assert [line["outcome"] for line in lines if line["event"] == "request"] == ["ok", "bad_request"]
+    assert "secret" not in gateway.log
+
+
+def test_the_signal_lets_a_stream_end_and_the_process_ends_well(gateway: GatewayProcess) -> None:
+    """SIGTERM in the middle of a stream: the stream is whole, then the process is gone with code 0."""
+    with gateway.http() as http, http.stream("POST", "/v1/chat/completions", json={**CHAT, "stream": True}) as answer:
+        lines = answer.iter_lines()
+        next(lines)
+        gateway.signal()
+        assert [line for line in lines if line.startswith("data: ")][-1] == "data: [DONE]"
+    assert gateway.process.wait(timeout=10) == 0
+    assert not list((gateway.home.root / "run/gateway").glob("*.ready"))
+
+
+def test_a_successor_takes_over_without_a_refused_connection(tmp_path: Path, engine: str) -> None:
+    """While one process follows another on the same socket, every request of a busy client is answered."""
+    home = prepare(tmp_path, engine)
+    listener = socket.create_server(("127.0.0.1", 0))
+    listener.set_inheritable(True)
+    stop, failures, answered = threading.Event(), list[str](), [0]
+
+    def ask() -> None:
+        url = f"http://127.0.0.1:{listener.getsockname()[1]}/v1/models"
+        while not stop.is_set():
+            try:
+                got = httpx.get(url, headers={"authorization": f"Bearer {home.key}"}, timeout=10, trust_env=False)
+                answered[0] += 1
+                failures.extend([got.text] if got.status_code != 200 else [])
+            except httpx.HTTPError as error:
+                failures.append(repr(error))
+
+    with started(home, listener) as first:
+        asking = threading.Thread(target=ask)
+        asking.start()
+        with started(home, listener):
+            first.signal()
+            assert first.process.wait(timeout=10) == 0
+            time.sleep(0.3)
+            stop.set()
+            asking.join()
+    listener.close()
+    assert failures == []
+    assert answered[0] > 10
+
+
+def test_a_missing_platform_key_is_explained(tmp_path: Path) -> None:
+    """Nothing starts without the platform's key, and the screen says what to do."""
+    command = [sys.executable, "-m", "penstock.apps.cli", "gateway"]
+    done = subprocess.run(
+        command,
+        env={"PENSTOCK_HOME": str(tmp_path), "PATH": ""},
+        capture_output=True,
+        text=True,
+        timeout=20,
+        check=False,
+    )
+    assert done.returncode != 0
+    assert "platform key" in done.stdout + done.stderr
