@@ -31,6 +31,25 @@ def postgres_server() -> Iterator[EmbeddedPostgres]:
     shutil.rmtree(home, ignore_errors=True)
 
 
+@pytest.fixture
+def server_home() -> Iterator[Path]:
+    """Yield a folder for servers of the test's own.
+
+    Not below ``tmp_path``: as root the server is another account, and every test session closes that folder to others.
+    """
+    home = Path(tempfile.mkdtemp(prefix="penstock-test-"))
+    yield home
+    shutil.rmtree(home, ignore_errors=True)
+
+
+@pytest.fixture
+def own_server(server_home: Path) -> Iterator[EmbeddedPostgres]:
+    """Yield a server of the test's own, not started, for tests that hurt it."""
+    server = EmbeddedPostgres(server_home / "postgres", server_home / "logs" / "postgres.log")
+    yield server
+    server.stop()
+
+
 @pytest.fixture(scope="session")
 def postgres_dsn(postgres_server: EmbeddedPostgres) -> str:
     """Return the address of the session's server, with a migrated template in it."""

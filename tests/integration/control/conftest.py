@@ -1,5 +1,12 @@
 """Real controllers on a real Postgres."""
 
-from tests.support.postgres_fixture import database, database_dsn, postgres_dsn, postgres_server
+from tests.support.postgres_fixture import (
+    database,
+    database_dsn,
+    own_server,
+    postgres_dsn,
+    postgres_server,
+    server_home,
+)
 
-__all__ = ["database", "database_dsn", "postgres_dsn", "postgres_server"]
+__all__ = ["database", "database_dsn", "own_server", "postgres_dsn", "postgres_server", "server_home"]

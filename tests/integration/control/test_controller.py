@@ -3,7 +3,7 @@
 import asyncio
 import os
 import signal
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 from typing import TypeVar
 
@@ -33,14 +33,6 @@ async def home(tmp_path: Path, database_dsn: str) -> AsyncIterator[ControlledHom
     with controlled_home(tmp_path / "home", database_dsn, lease_s="1.0", drain_grace_s="1.0") as found:
         await ask(found, lambda registry, _: registry.add_version(VERSION, "sig", things.act()))
         yield found
-
-
-@pytest.fixture
-def server(tmp_path: Path) -> Iterator[EmbeddedPostgres]:
-    """Yield a server of the test's own, not started, for tests that hurt it."""
-    found = EmbeddedPostgres(tmp_path / "pg", tmp_path / "pg.log")
-    yield found
-    found.stop()
 
 
 async def ask(home: ControlledHome, work: Callable[[PostgresRegistry, PostgresTables], Awaitable[T]]) -> T:
@@ -170,19 +162,19 @@ async def test_scaling_to_nothing_drains_everybody(home: ControlledHome) -> None
     assert await ready(home) == set()
 
 
-async def test_a_controller_waits_for_its_database(server: EmbeddedPostgres, tmp_path: Path) -> None:
+async def test_a_controller_waits_for_its_database(own_server: EmbeddedPostgres, tmp_path: Path) -> None:
     """Started before the database, the controller answers that it lives, and leads as soon as it can."""
-    with controlled_home(tmp_path / "home", server.dsn) as home:
+    with controlled_home(tmp_path / "home", own_server.dsn) as home:
         controller = home.controller()
         until("it says that the database is away", lambda: "database_is_away" in home.log())
         assert controller.poll() is None
-        server.start()
+        own_server.start()
         until("it leads", lambda: home.address() != "")
 
 
-async def test_a_killed_database_stops_nothing(server: EmbeddedPostgres, tmp_path: Path) -> None:
+async def test_a_killed_database_stops_nothing(own_server: EmbeddedPostgres, tmp_path: Path) -> None:
     """With Postgres killed under the ticking loop, workers live on untouched, and afterwards the loop goes on."""
-    dsn = server.start()
+    dsn = own_server.start()
     with controlled_home(tmp_path / "home", dsn) as home:
         controller = home.controller()
         until("it leads", lambda: home.address() != "")
@@ -190,12 +182,12 @@ async def test_a_killed_database_stops_nothing(server: EmbeddedPostgres, tmp_pat
         await deploy(home, 2)
         await until_ready(home, lambda found: len(found) == 2)
         pids = home.workers()
-        os.kill(server.pid(), signal.SIGKILL)
+        os.kill(own_server.pid(), signal.SIGKILL)
         await asyncio.sleep(3.0)
         async with httpx.AsyncClient(trust_env=False) as client:
             assert (await client.get(f"{home.address()}/healthz")).status_code == 200
         assert home.workers() == pids
-        server.start()
+        own_server.start()
         await deploy(home, 3)
         await until_ready(home, lambda found: len(found) == 3)
         assert pids.items() <= home.workers().items()

@@ -78,36 +78,36 @@ def test_it_runs_in_any_home(make: Make, where: str) -> None:
             shutil.rmtree(next(p for p in (folder, *folder.parents) if "penstock" in p.name or "it's" in p.name))
 
 
-def test_a_second_start_finds_it_running(make: Make, tmp_path: Path) -> None:
+def test_a_second_start_finds_it_running(make: Make, server_home: Path) -> None:
     """Starting a running server changes nothing, from another process too."""
-    server = make(tmp_path)
+    server = make(server_home)
     dsn = server.start()
     pid = server.pid()
-    assert make(tmp_path).start() == dsn
+    assert make(server_home).start() == dsn
     assert server.pid() == pid
 
 
-def test_two_homes_do_not_meet(make: Make, tmp_path: Path) -> None:
+def test_two_homes_do_not_meet(make: Make, server_home: Path) -> None:
     """Two platforms on one machine have servers, sockets and data of their own, and no port."""
-    one, two = make(tmp_path / "one"), make(tmp_path / "two")
+    one, two = make(server_home / "one"), make(server_home / "two")
     query(one.start(), "create table only_here (x int)")
     assert query(two.start(), "select to_regclass('only_here')::text") is None
     assert query(two.dsn, "show listen_addresses") == ""
     assert one.pid() != two.pid()
 
 
-def test_nobody_else_gets_in(make: Make, tmp_path: Path) -> None:
+def test_nobody_else_gets_in(make: Make, server_home: Path) -> None:
     """Data and socket are closed to everybody but their owner."""
-    server = make(tmp_path)
+    server = make(server_home)
     server.start()
     folder = socket_folder(server.data)
     for path in (server.data, folder, folder / ".s.PGSQL.5432"):
         assert stat.S_IMODE(path.stat().st_mode) == 0o700
 
 
-def test_it_comes_back_after_a_kill(make: Make, tmp_path: Path) -> None:
+def test_it_comes_back_after_a_kill(make: Make, server_home: Path) -> None:
     """After `kill -9` of the postmaster, with its lock files left and its children alive, a start recovers."""
-    server = make(tmp_path)
+    server = make(server_home)
     dsn = server.start()
     query(dsn, "create table kept as select generate_series(1, 1000) x")
     os.kill(server.pid(), signal.SIGKILL)
@@ -117,9 +117,9 @@ def test_it_comes_back_after_a_kill(make: Make, tmp_path: Path) -> None:
     assert query(dsn, "select count(*) from kept") == 1000
 
 
-def test_a_lock_with_the_id_of_another_process_is_seen_through(make: Make, tmp_path: Path) -> None:
+def test_a_lock_with_the_id_of_another_process_is_seen_through(make: Make, server_home: Path) -> None:
     """A lock file whose process id belongs to somebody else now, as after a reboot, stops no start."""
-    server = make(tmp_path)
+    server = make(server_home)
     dsn = server.start()
     server.stop()
     lock = f"{os.getpid()}\n{server.data}\n1700000000\n5432\n{server.data}\n\n  1 1\nready   \n"
@@ -130,9 +130,9 @@ def test_a_lock_with_the_id_of_another_process_is_seen_through(make: Make, tmp_p
     assert query(dsn, "select 1") == 1
 
 
-def test_a_first_start_that_was_cut_off_is_done_again(make: Make, tmp_path: Path) -> None:
+def test_a_first_start_that_was_cut_off_is_done_again(make: Make, server_home: Path) -> None:
     """A half-made cluster of a killed first start is replaced by a whole one."""
-    server = make(tmp_path)
+    server = make(server_home)
     (server.data / "draft" / "base").mkdir(parents=True)
     (server.data / "base" / "1").mkdir(parents=True)
     (server.data / "base" / "1" / "junk").touch()

@@ -5,7 +5,7 @@ import json
 import os
 import signal
 import stat
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from functools import partial
@@ -147,28 +147,20 @@ async def test_keys_arrive_when_they_change(database: Database, database_dsn: st
     assert secret.encode() not in path.read_bytes()
 
 
-@pytest.fixture
-def server(tmp_path: Path) -> Iterator[EmbeddedPostgres]:
-    """Yield a server of the test's own, for a test that hurts it."""
-    found = EmbeddedPostgres(tmp_path / "pg", tmp_path / "pg.log")
-    found.start()
-    yield found
-    found.stop()
-
-
-async def test_a_source_survives_its_database(server: EmbeddedPostgres, tmp_path: Path) -> None:
+async def test_a_source_survives_its_database(own_server: EmbeddedPostgres, tmp_path: Path) -> None:
     """After `kill -9` of Postgres the age grows and nothing is raised; when it is back, changes arrive again."""
-    async with Database(server.dsn) as database:
+    own_server.start()
+    async with Database(own_server.dsn) as database:
         await migrate(database)
         tables = PostgresTables(database)
         await tables.publish(table(1))
-        source = TableSource(server.dsn, tmp_path / "table.json")
+        source = TableSource(own_server.dsn, tmp_path / "table.json")
         async with following(source) as got:
             await until(lambda: got == [table(1)])
-            os.kill(server.pid(), signal.SIGKILL)
+            os.kill(own_server.pid(), signal.SIGKILL)
             await until(lambda: source.age_s > 2.5)
             assert got == [table(1)]
-            await asyncio.to_thread(server.start)
+            await asyncio.to_thread(own_server.start)
             await tables.publish(table(2))
             await until(lambda: got == [table(1), table(2)])
             assert source.age_s < 2.5

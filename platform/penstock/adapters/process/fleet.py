@@ -43,12 +43,14 @@ class LocalFleet:
         self._records = Records(ground.run / "workers")
         self._children: dict[WorkerId, subprocess.Popen[bytes]] = {}
         self._deaths: list[Death] = []
+        self._has_looked = False
 
     async def view(self) -> FleetView:
         """Return the living workers and the recent deaths; cleans up after the dead."""
         now = self._clock.now()
         self._reap()
         running = [record for record in self._records.all() if self._is_alive(record, now)]
+        self._has_looked = True
         self._deaths = [death for death in self._deaths if now - death.at < self._ground.deaths_kept_s]
         for record in running:
             self._press(record, now)
@@ -120,7 +122,7 @@ class LocalFleet:
     def _is_alive(self, record: Record, now: float) -> bool:
         if record.start and identity.started(record.pid) == record.start:
             return True
-        if not record.draining_at:
+        if not record.draining_at and self._has_looked:  # who died before we came tells nothing about the version
             self._deaths.append(Death(worker=record.worker, version=record.version, at=now))
             logger().warning("worker_died", worker=record.worker, version=record.version, pid=record.pid)
         self._records.remove(record.worker)

@@ -16,6 +16,8 @@ from penstock.domain.worker import WorkerState
 
 SURGE = 1
 """How many workers above the wanted number a replacement may add."""
+BURST_S = 1.0
+"""Deaths of a version within this time are one accident."""
 _GOING = frozenset({WorkerState.DRAINING, WorkerState.STOPPED, WorkerState.FAILED})
 
 
@@ -24,7 +26,7 @@ class FleetPolicy:
     """When silence and deaths count; all in seconds.
 
     A process that never reported within ``start_timeout_s``, or has been silent for ``silence_s``, is replaced.
-    The ``n``-th death within ``window_s`` makes the next start wait ``first_wait_s * 2 ** (n - 2)``.
+    The ``n``-th accident within ``window_s`` makes the next start wait ``first_wait_s * 2 ** (n - 2)``.
     """
 
     lease_s: float = 5.0
@@ -110,10 +112,20 @@ def _is_outdated(wanted: Deployment, member: _Member) -> bool:
 
 def _next_start_at(deaths: list[float], policy: FleetPolicy) -> float:
     """Return the Unix second from which a worker may be started again."""
-    if len(deaths) <= 1:
+    bursts = _bursts(deaths)
+    if bursts <= 1:
         return -math.inf
-    wait_s = min(policy.max_wait_s, policy.first_wait_s * 2.0 ** min(len(deaths) - 2, 30))
+    wait_s = min(policy.max_wait_s, policy.first_wait_s * 2.0 ** min(bursts - 2, 30))
     return max(deaths) + wait_s
+
+
+def _bursts(deaths: list[float]) -> int:
+    """Count deaths that come together once: one accident that takes eight workers is no crash loop."""
+    count, began = 0, -math.inf
+    for at in sorted(deaths):
+        if at - began >= BURST_S:
+            count, began = count + 1, at
+    return count
 
 
 def _deaths(seen: Iterable[Seen], view: FleetView, after: float) -> Mapping[VersionId, list[float]]:

@@ -116,6 +116,8 @@ def test_a_failed_worker_is_drained_and_replaced() -> None:
         ((59.0, *(60.0 + n for n in range(20))), False),
         ((61.0, *(62.0 + n for n in range(20))), True),
         ((0.5, 301.0), True),
+        ((0.1,) * 8, True),
+        ((0.1, 0.2, 0.3, 1.5), False),
     ],
 )
 def test_a_version_that_keeps_dying_waits(deaths: tuple[float, ...], is_started: bool) -> None:
@@ -135,7 +137,7 @@ def test_another_version_is_not_held_up() -> None:
     catalogue = Catalogue(
         deployments=(Deployment(version=TINY, replicas=1), Deployment(version=other, replicas=1)),
     )
-    assert step(catalogue, [], view(deaths=(0.1, 0.2)), NOW).start == (other,)
+    assert step(catalogue, [], view(deaths=(0.1, 2.0)), NOW).start == (other,)
 
 
 def test_a_rolling_restart_starts_the_new_one_first() -> None:
