@@ -89,6 +89,7 @@ def _kebab(name: str) -> str:
     return _SNAKE.sub("-", name).lower()
 
 
+_BALANCING = "arn:aws:elasticloadbalancing:{region}:{account}:"
 _ARN_SHAPES: dict[str, str] = {
     "aws:s3/bucket:Bucket": "arn:aws:s3:::{bucket}",
     "aws:kms/key:Key": "arn:aws:kms:{region}:{account}:key/mrk-{mark}",
@@ -102,8 +103,8 @@ _ARN_SHAPES: dict[str, str] = {
     "aws:cloudwatch/logGroup:LogGroup": "arn:aws:logs:{region}:{account}:log-group:{name}-{mark}",
     "aws:eks/cluster:Cluster": "arn:aws:eks:{region}:{account}:cluster/{name}-{mark}",
     "aws:ecr/repository:Repository": "arn:aws:ecr:{region}:{account}:repository/{name}-{mark}",
-    "aws:lb/targetGroup:TargetGroup": "arn:aws:elasticloadbalancing:{region}:{account}:targetgroup/{name}/{mark}",
-    "aws:lb/loadBalancer:LoadBalancer": "arn:aws:elasticloadbalancing:{region}:{account}:loadbalancer/app/{name}/{mark}",
+    "aws:lb/targetGroup:TargetGroup": _BALANCING + "targetgroup/{name}/{mark}",
+    "aws:lb/loadBalancer:LoadBalancer": _BALANCING + "loadbalancer/app/{name}/{mark}",
     "aws:wafv2/webAcl:WebAcl": "arn:aws:wafv2:{region}:{account}:regional/webacl/{name}/{mark}",
     "aws:acm/certificate:Certificate": "arn:aws:acm:{region}:{account}:certificate/{mark}",
     "aws:acm/certificateValidation:CertificateValidation": "arn:aws:acm:{region}:{account}:certificate/{mark}",

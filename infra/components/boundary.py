@@ -99,7 +99,7 @@ CEILING: dict[str, tuple[str, ...]] = {
         "Start",
     ),
     "ecr": ("BatchGet", "BatchCheck", "Get", "Describe", "Create", "Tag"),
-    "eks": (*_READ, "AccessKubernetesApi"),
+    "eks": ("Describe", "List", "AccessKubernetesApi"),
     "eks-auth": ("AssumeRole",),
     "elasticloadbalancing": (
         "Describe",

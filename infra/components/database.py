@@ -58,7 +58,7 @@ class Database(Component):
 
     def _parameters(self) -> aws.rds.ClusterParameterGroup:
         family = f"{ENGINE}{self.site.environment.database.engine_version.split('.', maxsplit=1)[0]}"
-        forced = {"rds.force_ssl": "1", "log_min_duration_statement": "500", "log_connections": "1"}
+        forced = {"rds.force_ssl": "1", "log_statement": "ddl", "log_min_duration_statement": "500"}
         return aws.rds.ClusterParameterGroup(
             "penstock",
             name=self.site.named("postgres"),

@@ -1,4 +1,4 @@
-"""Burst and spot nodes: a class and a pool of Karpenter per pool of the config, with labels the other scaler never uses."""
+"""Burst and spot nodes: a class and a pool of Karpenter per pool of the config, under labels of their own."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass

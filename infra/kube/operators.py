@@ -112,7 +112,7 @@ def values(site: Site, facts: ClusterFacts) -> Mapping[str, Mapping[str, object]
 
 
 def _monitoring(image: str) -> dict[str, object]:
-    """Two Prometheus replicas that keep two weeks; rules and pod monitors of any namespace with our label are loaded."""
+    """Two Prometheus replicas that keep two weeks; rules and pod monitors with our label are loaded from anywhere."""
     ours = {"matchLabels": {"penstock.io/monitored": "true"}}
     storage = {
         "volumeClaimTemplate": {

@@ -1,0 +1,1 @@
+"""Invariants: what must hold in every stack, written once, run over captured graphs and at `pulumi up`."""

@@ -1,0 +1,154 @@
+"""Who may do what: named actions on named things, under one boundary, for pods and services alone."""
+
+from collections import Counter
+from collections.abc import Iterator
+from functools import cache
+
+from infra.capture.values import UNKNOWN, items, parsed, text
+from infra.config.kinds import StackKind
+from infra.policy.invariant import Book, Breach
+from infra.policy.view import DOCUMENTS, View, allowed_actions
+
+book = Book()
+
+ROLE = "aws:iam/role:Role"
+IDENTITY_DOCUMENTS = ("aws:iam/rolePolicy:RolePolicy", "aws:iam/policy:Policy")
+
+WHOLE_SERVICE = {"AccountAdministersKey": "a key policy delegates to IAM, or the key is lost for ever"}
+"""Statements that may allow every action of a service, and why."""
+
+DATA_ACTIONS = ("s3:", "kms:", "secretsmanager:", "rds-db:")
+NODE_POLICIES = frozenset(
+    f"arn:aws:iam::aws:policy/{name}"
+    for name in ("AmazonEKSWorkerNodePolicy", "AmazonEC2ContainerRegistryPullOnly", "AmazonSSMManagedInstanceCore")
+)
+
+
+@book.rule("actions-named", "No statement allows everything, or a whole service, but the listed one")
+def actions_named(view: View) -> Iterator[Breach]:
+    for node, statement in view.statements():
+        broad = [action for action in allowed_actions(statement) if action == "*" or action.endswith(":*")]
+        if broad and text(statement, "Sid") not in WHOLE_SERVICE:
+            yield node, f"name the actions of {text(statement, 'Sid')} instead of {', '.join(broad)}"
+
+
+@book.rule("resources-named", "A statement that reaches every resource stands under a condition")
+def resources_named(view: View) -> Iterator[Breach]:
+    for node, statement in view.statements(*IDENTITY_DOCUMENTS):
+        if allowed_actions(statement) and "*" in items(statement, "Resource") and not items(statement, "Condition"):
+            yield node, f"name the resources of {text(statement, 'Sid')} or add a condition"
+
+
+@book.rule("principals-named", "Nobody is trusted as anybody: an open principal needs a condition or a private door")
+def principals_named(view: View) -> Iterator[Breach]:
+    for node, statement in view.statements():
+        anybody = "*" in items(statement, "Principal") or "*" in items(statement, "Principal.AWS")
+        allows = text(statement, "Effect") == "Allow" and node.type != "aws:ec2/vpcEndpoint:VpcEndpoint"
+        if anybody and allows and not items(statement, "Condition"):
+            yield node, f"name the principal of {text(statement, 'Sid')}"
+
+
+@book.rule("documents-sound", "Every policy document is sound: actions exist, resources fit them, conditions parse")
+def documents_sound(view: View) -> Iterator[Breach]:
+    for token in IDENTITY_DOCUMENTS:
+        for node in view.of(token):
+            document = text(node.inputs, DOCUMENTS[token])
+            if UNKNOWN not in document:
+                for finding in findings(document):
+                    yield node, finding
+
+
+TOLERATED = frozenset({"RESOURCE_STAR", "RESOURCE_EFFECTIVELY_STAR", "RESOURCE_POLICY_PRIVILEGE_ESCALATION"})
+"""What another invariant judges with more knowledge (`resources-named`)."""
+
+NEWER_THAN_TABLE = ("aws:ViaAWSService", "kms:ResourceAliases")
+"""Condition keys that AWS documents and parliament's table does not know yet."""
+
+OVER_SEVERAL_STATEMENTS = frozenset({"ec2:RunInstances", "ec2:CreateFleet", "ec2:AttachVolume", "ec2:DetachVolume"})
+"""Actions on several kinds of resource whose kinds stand in different statements, under different conditions."""
+
+
+@cache
+def findings(document: str) -> tuple[str, ...]:
+    """What parliament finds in a document, less what is known to be no fault."""
+    from parliament import analyze_policy_string  # noqa: PLC0415 - reads a large table at import
+
+    found = analyze_policy_string(document).findings
+    return tuple(f"{one.issue}: {one.detail}" for one in found if not _known_to_be_fine(one.issue, one.detail))
+
+
+def _known_to_be_fine(issue: str, detail: object) -> bool:
+    if issue == "UNKNOWN_CONDITION_FOR_ACTION":
+        return any(key in str(detail) for key in NEWER_THAN_TABLE)
+    if issue == "RESOURCE_MISMATCH" and isinstance(detail, list):
+        return all(text(item, "action") in OVER_SEVERAL_STATEMENTS for item in detail)
+    return issue in TOLERATED
+
+
+@book.rule("pods-by-identity", "Pod roles trust EKS for this cluster alone, one per service account", StackKind.REGION)
+def pods_by_identity(view: View) -> Iterator[Breach]:
+    roles = {node.urn: node for node in view.of(ROLE)}
+    seen: Counter[tuple[str, str]] = Counter()
+    for association in view.of("aws:eks/podIdentityAssociation:PodIdentityAssociation"):
+        seen[(text(association.inputs, "namespace"), text(association.inputs, "serviceAccount"))] += 1
+        for urn in association.references.get("roleArn", ()):
+            if not _trusts_pods(roles[urn].inputs.get("assumeRolePolicy")):
+                yield roles[urn], "trust pods.eks.amazonaws.com with aws:SourceAccount and aws:SourceArn"
+    for (namespace, account), count in seen.items():
+        if count > 1:
+            yield None, f"{namespace}/{account} has {count} identities; keep one"
+
+
+def _trusts_pods(document: object) -> bool:
+    statements = items(parsed(document if isinstance(document, str) else None), "Statement")
+    if isinstance(document, str) and UNKNOWN in document:
+        return True
+    return bool(statements) and all(
+        items(statement, "Principal.Service") == ["pods.eks.amazonaws.com"]
+        and bool(items(statement, "Condition.StringEquals"))
+        and bool(items(statement, "Condition.ArnEquals"))
+        for statement in statements
+    )
+
+
+@book.rule("nodes-hold-nothing", "The nodes' role reaches no data: pods bring their own rights", StackKind.REGION)
+def nodes_hold_nothing(view: View) -> Iterator[Breach]:
+    node_roles = {node.urn for node in view.of(ROLE) if node.name.startswith("node-")}
+    for attachment in view.of("aws:iam/rolePolicyAttachment:RolePolicyAttachment"):
+        held = node_roles & set(attachment.references.get("role", ()))
+        if held and text(attachment.inputs, "policyArn") not in NODE_POLICIES:
+            yield attachment, "detach it from the nodes' role"
+    for policy, statement in view.statements("aws:iam/rolePolicy:RolePolicy"):
+        if node_roles & set(policy.references.get("role", ())):
+            touched = [action for action in allowed_actions(statement) if action.startswith(DATA_ACTIONS)]
+            if touched:
+                yield policy, f"move {', '.join(touched)} to a pod identity"
+
+
+@book.rule("under-boundary", "Every role stands under the boundary")
+def under_boundary(view: View) -> Iterator[Breach]:
+    for node in view.of(ROLE):
+        if not text(node.inputs, "permissionsBoundary").endswith("-boundary"):
+            yield node, "set permissionsBoundary"
+
+
+@book.rule("no-people", "There are no users and no access keys")
+def no_people(view: View) -> Iterator[Breach]:
+    people = ("aws:iam/user:User", "aws:iam/accessKey:AccessKey", "aws:iam/userLoginProfile:UserLoginProfile")
+    for node in view.of(*people):
+        yield node, "remove it: people come through the account's identity provider"
+
+
+@book.rule(
+    "boundary-forbids", "The boundary forbids ending the record, minting users and buying capacity", StackKind.GLOBAL
+)
+def boundary_forbids(view: View) -> Iterator[Breach]:
+    wanted = {"iam:CreateUser", "cloudtrail:StopLogging", "kms:ScheduleKeyDeletion", "ec2:PurchaseCapacityBlock"}
+    denied = {
+        str(action)
+        for _, statement in view.statements("aws:iam/policy:Policy")
+        if text(statement, "Effect") == "Deny" and not items(statement, "Condition")
+        for action in items(statement, "Action")
+    }
+    if wanted - denied:
+        yield None, f"deny {', '.join(sorted(wanted - denied))} in the boundary"

@@ -1,0 +1,298 @@
+"""Pods: closed rooms, safe containers, images by digest, honest probes, and budgets that still let a drain through."""
+
+import re
+from collections.abc import Iterator, Mapping
+
+from infra.capture.graph import Node
+from infra.capture.values import UNKNOWN, Json, items, mapping, number, text, texts
+from infra.config.kinds import StackKind
+from infra.kube.namespaces import LEVELS, PRIVILEGED, SERVING
+from infra.policy.invariant import Book, Breach
+from infra.policy.view import View, pod_labels, pod_spec
+
+book = Book()
+
+PODS = ("Deployment", "DaemonSet", "LeaderWorkerSet")
+RELEASE = "kubernetes:helm.sh/v3:Release"
+DIGEST = re.compile(r".+@sha256:[0-9a-f]{64}")
+LABELLED = ("app.kubernetes.io/name", "k8s-app")
+THIRD_PARTY = frozenset({"prometheus", "kube-dns"})
+"""Label values that charts and the cluster give their own pods."""
+
+
+def _workloads(view: View) -> Iterator[Node]:
+    for kind in PODS:
+        yield from view.objects(kind)
+
+
+def _containers(node: Node) -> Iterator[Json]:
+    pod = pod_spec(node)
+    yield from items(pod, "containers")
+    yield from items(pod, "initContainers")
+
+
+def _room(node: Node) -> str:
+    return text(node.inputs, "metadata.namespace")
+
+
+def _privileged_room(node: Node) -> bool:
+    return _room(node) in PRIVILEGED
+
+
+@book.rule("rooms-closed", "Every namespace denies all traffic in both directions first", StackKind.PLATFORM)
+def rooms_closed(view: View) -> Iterator[Breach]:
+    closed = {
+        _room(node)
+        for node in view.objects("NetworkPolicy")
+        if not mapping(node.inputs, "spec.podSelector")
+        and set(items(node.inputs, "spec.policyTypes")) == {"Ingress", "Egress"}
+        and not items(node.inputs, "spec.ingress")
+        and not items(node.inputs, "spec.egress")
+    }
+    for node in view.objects("Namespace"):
+        if text(node.inputs, "metadata.name") not in closed:
+            yield node, "add a deny-all NetworkPolicy"
+
+
+@book.rule("doors-known", "Doors name pods that exist", StackKind.PLATFORM, StackKind.SERVING)
+def doors_known(view: View) -> Iterator[Breach]:
+    charts = set(view.fleet.environment.charts)
+    known = {"gateway", "controller", "worker", *charts, *THIRD_PARTY}
+    for node in view.objects("NetworkPolicy"):
+        for path, value in texts(node.inputs.get("spec")):
+            if path.endswith(tuple(f"matchLabels.{label}" for label in LABELLED)) and value not in known:
+                yield node, f"{path} names {value}, which no pod carries"
+
+
+@book.rule("doors-narrow", "No door opens every port or every namespace", StackKind.PLATFORM, StackKind.SERVING)
+def doors_narrow(view: View) -> Iterator[Breach]:
+    for node in view.objects("NetworkPolicy"):
+        for way, peer in (("ingress", "from"), ("egress", "to")):
+            for rule in items(node.inputs, f"spec.{way}"):
+                open_peer = any(
+                    isinstance(item, Mapping) and item.get("namespaceSelector") == {} for item in items(rule, peer)
+                )
+                if not items(rule, "ports") or not items(rule, peer) or open_peer:
+                    yield node, "name ports and peers"
+
+
+@book.rule("pod-security", "Our room is `restricted`, and only GPU plumbing is privileged", StackKind.PLATFORM)
+def pod_security(view: View) -> Iterator[Breach]:
+    for node in view.objects("Namespace"):
+        name = text(node.inputs, "metadata.name")
+        level = str(mapping(node.inputs, "metadata.labels").get("pod-security.kubernetes.io/enforce", ""))
+        if level != LEVELS.get(name) or (level == "privileged" and name not in PRIVILEGED):
+            yield node, f"enforce {LEVELS.get(name, 'restricted')}"
+
+
+@book.rule("containers-safe", "Containers are unprivileged, read-only, without capabilities, under seccomp")
+def containers_safe(view: View) -> Iterator[Breach]:
+    for node in _workloads(view):
+        for container in _containers(node):
+            context = mapping(container, "securityContext")
+            safe = (
+                context.get("allowPrivilegeEscalation") is False
+                and context.get("readOnlyRootFilesystem") is True
+                and items(context, "capabilities.drop") == ["ALL"]
+                and text(context, "seccompProfile.type") == "RuntimeDefault"
+            )
+            if not safe or (context.get("runAsNonRoot") is not True and not _privileged_room(node)):
+                yield node, f"make {text(container, 'name')} safe: see kube/pods.py"
+
+
+@book.rule(
+    "host-untouched",
+    "No pod of ours shares the host's network, processes or files",
+    StackKind.PLATFORM,
+    StackKind.SERVING,
+)
+def host_untouched(view: View) -> Iterator[Breach]:
+    for node in _workloads(view):
+        pod = pod_spec(node)
+        shared = [key for key in ("hostNetwork", "hostPID", "hostIPC") if pod.get(key)]
+        paths = [volume for volume in items(pod, "volumes") if mapping(volume, "hostPath")]
+        if shared or (paths and not _privileged_room(node)):
+            yield node, f"remove {', '.join(shared) or 'the host path'}"
+
+
+@book.rule("memory-bounded", "Memory and devices are asked for exactly as they are limited")
+def memory_bounded(view: View) -> Iterator[Breach]:
+    for node in _workloads(view):
+        for container in _containers(node):
+            asked = {key: value for key, value in mapping(container, "resources.requests").items() if key != "cpu"}
+            limits = mapping(container, "resources.limits")
+            if asked != dict(limits) or "memory" not in asked or not text(container, "resources.requests.cpu"):
+                yield node, f"give {text(container, 'name')} equal requests and limits of memory and devices"
+
+
+@book.rule(
+    "probes-real", "Every serving container has the three probes on the endpoints the code has", StackKind.SERVING
+)
+def probes_real(view: View) -> Iterator[Breach]:
+    wanted = {"livenessProbe": "/healthz", "readinessProbe": "/readyz", "startupProbe": "/healthz"}
+    for node in _workloads(view):
+        for container in items(pod_spec(node), "containers"):
+            wrong = [probe for probe, path in wanted.items() if text(container, f"{probe}.httpGet.path") != path]
+            ports = {text(port, "name") for port in items(container, "ports")}
+            unbound = [probe for probe in wanted if text(container, f"{probe}.httpGet.port") not in ports]
+            if wrong or unbound:
+                yield node, f"correct {', '.join(sorted({*wrong, *unbound}))}"
+
+
+@book.rule("drain-fits", "A pod leaves the endpoints first, and has the time its drain needs", StackKind.SERVING)
+def drain_fits(view: View) -> Iterator[Breach]:
+    for node in _workloads(view):
+        pod = pod_spec(node)
+        for container in items(pod, "containers"):
+            pause = number(container, "lifecycle.preStop.sleep.seconds")
+            told = {text(item, "name"): text(item, "value") for item in items(container, "env")}
+            drain = float(told.get("PENSTOCK_DRAIN_GRACE_S") or 0)
+            if pause <= 0 or number(pod, "terminationGracePeriodSeconds") < pause + drain:
+                yield node, f"pause before the stop, and grant at least {pause + drain:g} s of grace"
+
+
+@book.rule("images-by-digest", "Every image is ours, and named by digest")
+def images_by_digest(view: View) -> Iterator[Breach]:
+    registry = f"{view.fleet.environment.account_id}.dkr.ecr.{view.region_name}.amazonaws.com/"
+    for node in _workloads(view):
+        for container in _containers(node):
+            image = text(container, "image")
+            if not DIGEST.fullmatch(image) or not image.startswith(registry):
+                yield node, f"{image} is not {registry}NAME@sha256:DIGEST"
+
+
+@book.rule(
+    "admission-images", "The API server refuses tags and foreign registries, and unsigned images", StackKind.PLATFORM
+)
+def admission_images(view: View) -> Iterator[Breach]:
+    bound = {text(node.inputs, "spec.policyName") for node in view.objects("ValidatingAdmissionPolicyBinding")}
+    enforced = {
+        text(node.inputs, "metadata.name")
+        for node in view.objects("ValidatingAdmissionPolicy")
+        if text(node.inputs, "spec.failurePolicy") == "Fail" and "sha256" in str(node.inputs)
+    }
+    if not bound & enforced:
+        yield None, "bind a ValidatingAdmissionPolicy that demands digests"
+    if not any(text(node.inputs, "spec.mode") == "enforce" for node in view.objects("ClusterImagePolicy")):
+        yield None, "enforce a ClusterImagePolicy"
+
+
+@book.rule("budget-per-workload", "Every workload has a disruption budget that lets one pod go", StackKind.SERVING)
+def budget_per_workload(view: View) -> Iterator[Breach]:
+    budgets = list(view.objects("PodDisruptionBudget"))
+    for node in _workloads(view):
+        labels = dict(pod_labels(node))
+        mine = [
+            budget
+            for budget in budgets
+            if mapping(budget.inputs, "spec.selector.matchLabels").items() <= labels.items()
+        ]
+        if not mine or any(number(budget.inputs, "spec.maxUnavailable") < 1 for budget in mine):
+            yield node, "add a PodDisruptionBudget with maxUnavailable 1"
+
+
+@book.rule(
+    "zones-spread", "Workloads spread over zones or do not schedule; the gateway over hosts too", StackKind.SERVING
+)
+def zones_spread(view: View) -> Iterator[Breach]:
+    paid = {pool.name for pool in view.region.pools if pool.reservation is not None}
+    for node in _workloads(view):
+        keys = {
+            text(item, "topologyKey"): text(item, "whenUnsatisfiable")
+            for item in items(pod_spec(node), "topologySpreadConstraints")
+        }
+        in_block = str(mapping(pod_spec(node), "nodeSelector").get("penstock.io/pool")) in paid
+        if keys.get("topology.kubernetes.io/zone") != "DoNotSchedule" and not in_block:
+            yield node, "spread over topology.kubernetes.io/zone with DoNotSchedule"
+        if node.name.endswith("-gateway") and "kubernetes.io/hostname" not in keys:
+            yield node, "spread over hosts too"
+
+
+@book.rule(
+    "accounts-own", "Every pod has an account of its own, and no Kubernetes token it does not use", StackKind.SERVING
+)
+def accounts_own(view: View) -> Iterator[Breach]:
+    accounts = {text(node.inputs, "metadata.name") for node in view.objects("ServiceAccount")}
+    for node in _workloads(view):
+        pod = pod_spec(node)
+        if text(pod, "serviceAccountName") not in accounts or pod.get("automountServiceAccountToken") is not False:
+            yield node, "name a service account of this stack and do not mount its token"
+
+
+LONGEST_CERTIFICATE_H = 24
+SECRET_NAME = re.compile(r"(?i)(password|secret|token|pepper|api_?key|database_url|cache_url)")
+LONG_RANDOM = re.compile(
+    r"(?=[A-Za-z0-9+/_-]*[a-z])(?=[A-Za-z0-9+/_-]*[A-Z])(?=[A-Za-z0-9+/_-]*[0-9])[A-Za-z0-9+/_-]{32,}"
+)
+
+
+@book.rule(
+    "no-secret-literals",
+    "No manifest holds a secret; they are references to the vault",
+    StackKind.PLATFORM,
+    StackKind.SERVING,
+)
+def no_secret_literals(view: View) -> Iterator[Breach]:
+    for node in view.objects("Secret"):
+        yield node, "use an ExternalSecret"
+    for node in _workloads(view):
+        for container in _containers(node):
+            for item in items(container, "env"):
+                value = text(item, "value")
+                named = SECRET_NAME.search(text(item, "name")) and value
+                if named or (LONG_RANDOM.search(value) and value != UNKNOWN):
+                    yield node, f"take {text(item, 'name')} from a secretKeyRef"
+
+
+@book.rule(
+    "secret-sources", "Every secret a pod reads is kept by an ExternalSecret or a Certificate", StackKind.SERVING
+)
+def secret_sources(view: View) -> Iterator[Breach]:
+    kept = {text(node.inputs, "spec.target.name") for node in view.objects("ExternalSecret")}
+    kept |= {text(node.inputs, "spec.secretName") for node in view.objects("Certificate")}
+    for node in _workloads(view):
+        for path, value in texts(pod_spec(node)):
+            wanted = path.endswith(("secretKeyRef.name", "secret.secretName"))
+            if wanted and value not in kept:
+                yield node, f"{value} comes from nowhere: add an ExternalSecret or a Certificate"
+
+
+@book.rule("mutual-tls", "Every workload has a certificate for both ends, good for a day at most", StackKind.SERVING)
+def mutual_tls(view: View) -> Iterator[Breach]:
+    found = {text(node.inputs, "spec.secretName"): node for node in view.objects("Certificate")}
+    for workload in ("gateway", "controller", "worker"):
+        node = found.get(f"{workload}-tls")
+        if node is None:
+            yield None, f"add a certificate for {workload}"
+            continue
+        hours = int(text(node.inputs, "spec.duration").removesuffix("h") or "0")
+        both = {"server auth", "client auth"} <= set(items(node.inputs, "spec.usages"))
+        if not both or not 0 < hours <= LONGEST_CERTIFICATE_H:
+            yield node, "allow server auth and client auth, for 24h at most"
+
+
+@book.rule(
+    "charts-pinned", "Operators come from the account's registry at the config's exact version", StackKind.PLATFORM
+)
+def charts_pinned(view: View) -> Iterator[Breach]:
+    registry = f"oci://{view.fleet.environment.account_id}.dkr.ecr.{view.region_name}.amazonaws.com/charts/"
+    pins = view.fleet.environment.charts
+    for node in view.of(RELEASE):
+        pin = pins.get(node.name)
+        ours = text(node.inputs, "chart") == f"{registry}{node.name}"
+        if pin is None or text(node.inputs, "version") != pin.version or not ours:
+            yield node, f"install {registry}{node.name} at the pinned version"
+
+
+@book.rule(
+    "rooms-exist", "Every object stands in a namespace that the platform makes", StackKind.PLATFORM, StackKind.SERVING
+)
+def rooms_exist(view: View) -> Iterator[Breach]:
+    for node in view.graph.resources():
+        room = text(node.inputs, "metadata.namespace") or text(node.inputs, "namespace")
+        if room and room not in LEVELS:
+            yield node, f"{room} is no namespace of ours; use one of {', '.join(LEVELS)}"
+    if view.kind is StackKind.SERVING:
+        for node in _workloads(view):
+            if _room(node) != SERVING:
+                yield node, f"run it in {SERVING}"

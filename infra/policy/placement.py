@@ -1,0 +1,238 @@
+"""Whether pods find machines and scalers find targets: the two halves, workloads and pools, must fit each other."""
+
+from collections.abc import Iterator, Mapping
+
+import yaml
+
+from infra.capture.graph import Node
+from infra.capture.values import Json, items, mapping, number, parsed, text
+from infra.catalogue.instances import instances
+from infra.catalogue.mig import misfit
+from infra.components.labels import GPU_TAINT, mig_resource, pool_labels
+from infra.config.kinds import Capacity, StackKind
+from infra.config.pools import Pool
+from infra.config.rules_models import replicas_held
+from infra.config.rules_pools import MIN_SPOT_TYPES
+from infra.config.zones import pool_zones
+from infra.policy.invariant import Book, Breach
+from infra.policy.kubernetes import PODS
+from infra.policy.view import View, pod_labels, pod_spec
+
+book = Book()
+
+SCALED_OBJECT = "ScaledObject"
+SLOWEST_UP_S = 60
+FASTEST_DOWN_S = 300
+
+
+def _workloads(view: View) -> Iterator[Node]:
+    for kind in PODS:
+        yield from view.objects(kind)
+
+
+def _asked(node: Node) -> Mapping[str, Json]:
+    containers = items(pod_spec(node), "containers")
+    return mapping(containers[0], "resources.requests") if containers else {}
+
+
+@book.rule(
+    "pods-schedulable",
+    "Every pod finds a pool by its selector, tolerates it, and fits its smallest machine",
+    StackKind.SERVING,
+)
+def pods_schedulable(view: View) -> Iterator[Breach]:
+    for node in _workloads(view):
+        pod, asked = pod_spec(node), _asked(node)
+        wanted = mapping(pod, "nodeSelector")
+        held = [pool for pool in view.region.pools if wanted.items() <= pool_labels(pool).items()]
+        tolerated = GPU_TAINT in [text(item, "key") for item in items(pod, "tolerations")]
+        if not any(_fits(pool, asked) and (tolerated or not pool.gpu) for pool in held):
+            yield node, f"no pool carries {dict(wanted)} and holds {dict(asked)}"
+
+
+def _fits(pool: Pool, asked: Mapping[str, Json]) -> bool:
+    for name in pool.instance_types:
+        machine = instances()[name]
+        offered = {"nvidia.com/gpu": machine.gpus, "vpc.amazonaws.com/efa": machine.efa if pool.efa else 0}
+        if pool.mig:
+            offered = {mig_resource(profile): machine.gpus * count for profile, count in pool.mig.items()}
+        devices = {key: float(str(value)) for key, value in asked.items() if "/" in key}
+        memory = float(str(asked.get("memory", "0Gi")).removesuffix("Gi"))
+        cpu = float(str(asked.get("cpu", "0")))
+        short = any(count > offered.get(key, 0) for key, count in devices.items())
+        if short or memory > machine.memory_gib * 0.9 or cpu > machine.vcpu - 0.5:
+            return False
+    return True
+
+
+@book.rule("slices-alone", "A pod on a slice of a GPU uses one slice and spans no nodes", StackKind.SERVING)
+def slices_alone(view: View) -> Iterator[Breach]:
+    for node in _workloads(view):
+        slices = [str(value) for key, value in _asked(node).items() if key.startswith("nvidia.com/mig-")]
+        spans = number(node.inputs, "spec.leaderWorkerTemplate.size") > 1
+        if slices and (slices != ["1"] or spans):
+            yield node, "use whole GPUs: slices have no link between them"
+
+
+@book.rule("floor-not-spot", "No model lives on spot alone", StackKind.SERVING)
+def floor_not_spot(view: View) -> Iterator[Breach]:
+    bought = {pool.name: pool.capacity for pool in view.region.pools}
+    by_model: dict[str, set[Capacity | None]] = {}
+    for node in _workloads(view):
+        model = str(pod_labels(node).get("penstock.io/model", ""))
+        if model:
+            pool = str(mapping(pod_spec(node), "nodeSelector").get("penstock.io/pool", ""))
+            by_model.setdefault(model, set()).add(bought.get(pool))
+    for model, capacities in by_model.items():
+        if capacities == {Capacity.SPOT}:
+            yield None, f"place {model} on an on-demand or paid pool too"
+
+
+@book.rule(
+    "scalers-aim", "Every scaler has a target in this stack and bounds that its pool can hold", StackKind.SERVING
+)
+def scalers_aim(view: View) -> Iterator[Breach]:
+    targets = {text(node.inputs, "metadata.name"): node for node in _workloads(view)}
+    for node in view.objects(SCALED_OBJECT):
+        target = targets.get(text(node.inputs, "spec.scaleTargetRef.name"))
+        least, most = number(node.inputs, "spec.minReplicaCount"), number(node.inputs, "spec.maxReplicaCount")
+        if target is None:
+            yield node, "aim it at a workload of this stack"
+        elif not 0 <= least <= most or most > _room(view, target):
+            yield node, f"keep min <= max <= {_room(view, target)}"
+
+
+def _room(view: View, target: Node) -> float:
+    name = str(mapping(pod_spec(target), "nodeSelector").get("penstock.io/pool", ""))
+    pools = {pool.name: pool for pool in view.region.pools}
+    if name not in pools:
+        return view.fleet.environment.gateway.max_replicas
+    slug = str(pod_labels(target).get("penstock.io/model", ""))
+    models = {model.slug: model for model in view.fleet.environment.models}
+    return replicas_held(pools[name], models[slug]) if slug in models else 0
+
+
+@book.rule(
+    "scalers-calm",
+    "Scalers go out fast and come in slowly, on signals of work and never on utilisation",
+    StackKind.SERVING,
+)
+def scalers_calm(view: View) -> Iterator[Breach]:
+    behaviour = "spec.advanced.horizontalPodAutoscalerConfig.behavior"
+    for node in view.objects(SCALED_OBJECT):
+        up = number(node.inputs, f"{behaviour}.scaleUp.stabilizationWindowSeconds")
+        down = number(node.inputs, f"{behaviour}.scaleDown.stabilizationWindowSeconds")
+        types = {text(trigger, "type") for trigger in items(node.inputs, "spec.triggers")}
+        if up > SLOWEST_UP_S or down < FASTEST_DOWN_S or types != {"prometheus"}:
+            yield node, "scale up within 60 s, down after 300 s or more, on prometheus triggers alone"
+
+
+@book.rule("deployments-scaled", "Every Deployment of workers and gateways has a scaler", StackKind.SERVING)
+def deployments_scaled(view: View) -> Iterator[Breach]:
+    aimed = {text(node.inputs, "spec.scaleTargetRef.name") for node in view.objects(SCALED_OBJECT)}
+    for node in view.objects("Deployment"):
+        name = text(node.inputs, "metadata.name")
+        if name not in aimed and name != "controller":
+            yield node, "add a ScaledObject"
+
+
+@book.rule(
+    "burst-pools",
+    "Each Karpenter pool of the config is a NodePool with its types, bounds and labels",
+    StackKind.PLATFORM,
+)
+def burst_pools(view: View) -> Iterator[Breach]:
+    wanted = {pool.name: pool for pool in view.region.pools if pool.scaler == "karpenter"}
+    found = {text(node.inputs, "metadata.name"): node for node in view.objects("NodePool")}
+    for name in wanted.keys() ^ found.keys():
+        yield found.get(name), f"{name} stands in only one of config and cluster"
+    for name, pool in wanted.items():
+        if name in found and not _as_configured(found[name], pool):
+            yield found[name], "correct types, limits, labels or taint"
+
+
+def _as_configured(node: Node, pool: Pool) -> bool:
+    template = "spec.template"
+    labels = mapping(node.inputs, f"{template}.metadata.labels")
+    tainted = GPU_TAINT in [text(taint, "key") for taint in items(node.inputs, f"{template}.spec.taints")]
+    bound = number(node.inputs, "spec.limits.nodes") == pool.max_size
+    return (
+        _required(node, "instance-type") == list(pool.instance_types)
+        and dict(labels) == pool_labels(pool)
+        and tainted
+        and bound
+    )
+
+
+def _required(node: Node, key: str) -> list[Json]:
+    for item in items(node.inputs, "spec.template.spec.requirements"):
+        if text(item, "key").endswith(key):
+            return items(item, "values")
+    return []
+
+
+@book.rule("burst-spot-diverse", "A spot NodePool names four types or more of one GPU", StackKind.PLATFORM)
+def burst_spot_diverse(view: View) -> Iterator[Breach]:
+    for node in view.objects("NodePool"):
+        names = [str(name) for name in _required(node, "instance-type")]
+        gpus = {instances()[name].gpu for name in names if name in instances()}
+        if "spot" in _required(node, "capacity-type") and (len(names) < MIN_SPOT_TYPES or len(gpus) != 1):
+            yield node, f"name at least {MIN_SPOT_TYPES} types of the same GPU"
+
+
+@book.rule(
+    "burst-machines",
+    "Karpenter's machines are as closed as the others: tokens, encrypted gp3, joined NVMe",
+    StackKind.PLATFORM,
+)
+def burst_machines(view: View) -> Iterator[Breach]:
+    for node in view.objects("EC2NodeClass"):
+        options, disk = "spec.metadataOptions", "spec.blockDeviceMappings.0.ebs"
+        closed = text(node.inputs, f"{options}.httpTokens") == "required"
+        one_hop = number(node.inputs, f"{options}.httpPutResponseHopLimit") == 1
+        sealed = text(node.inputs, f"{disk}.encrypted") == "True" and bool(text(node.inputs, f"{disk}.kmsKeyID"))
+        joined = text(node.inputs, "spec.instanceStorePolicy") == "RAID0"
+        if not (closed and one_hop and sealed and joined and text(node.inputs, f"{disk}.volumeType") == "gp3"):
+            yield node, "httpTokens required, hop limit 1, gp3 encrypted with the nodes' key, instanceStorePolicy RAID0"
+
+
+@book.rule("burst-zones", "Karpenter's machines stand in every zone that offers all their types", StackKind.PLATFORM)
+def burst_zones(view: View) -> Iterator[Breach]:
+    pools = {pool.name: pool for pool in view.region.pools}
+    for node in view.objects("EC2NodeClass"):
+        pool = pools.get(text(node.inputs, "metadata.name"))
+        if pool and len(items(node.inputs, "spec.subnetSelectorTerms")) != len(pool_zones(view.region, pool)):
+            yield node, f"select one subnet in each of {', '.join(pool_zones(view.region, pool))}"
+
+
+@book.rule("mig-layouts", "Every MIG layout can be cut from its pool's GPU", StackKind.PLATFORM)
+def mig_layouts(view: View) -> Iterator[Breach]:
+
+    pools = {f"penstock-{pool.name}": pool for pool in view.region.pools}
+    for node in view.objects("ConfigMap"):
+        if not node.name.endswith("mig-layouts"):
+            continue
+        content = yaml.safe_load(str(mapping(node.inputs, "data").get("config.yaml", "")))
+        layouts = mapping(content, "mig-configs")
+        for name in {key for key, pool in pools.items() if pool.mig} - layouts.keys():
+            yield node, f"add the layout {name}"
+        for name, layout in layouts.items():
+            for item in items({"layout": layout}, "layout"):
+                cut = {key: int(str(value)) for key, value in mapping(item, "mig-devices").items()}
+                fault = misfit(instances()[pools[name].instance_types[0]].gpu, cut) if cut and name in pools else ""
+                if fault:
+                    yield node, f"{name}: {fault}"
+
+
+@book.rule(
+    "kubeconfig-clean",
+    "The kubeconfig holds no credential: a token is made at each use",
+    StackKind.PLATFORM,
+    StackKind.SERVING,
+)
+def kubeconfig_clean(view: View) -> Iterator[Breach]:
+    for node in view.of("pulumi:providers:kubernetes"):
+        config = parsed(node.inputs.get("kubeconfig"))
+        users = items(config, "users")
+        if config is not None and (not users or any(set(mapping(user, "user")) != {"exec"} for user in users)):
+            yield node, "authenticate with exec alone"

@@ -1,0 +1,90 @@
+"""What an invariant sees: one stack's nodes, indexed, beside the config it was built from."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+from infra.capture.graph import Graph, Node
+from infra.capture.values import Json, items, mapping, parsed, text
+from infra.config.kinds import StackKind
+from infra.config.model import Fleet, Region
+
+DOCUMENTS = {
+    "aws:iam/role:Role": "assumeRolePolicy",
+    "aws:iam/rolePolicy:RolePolicy": "policy",
+    "aws:iam/policy:Policy": "policy",
+    "aws:s3/bucketPolicy:BucketPolicy": "policy",
+    "aws:kms/key:Key": "policy",
+    "aws:kms/replicaKey:ReplicaKey": "policy",
+    "aws:sns/topicPolicy:TopicPolicy": "policy",
+    "aws:sqs/queuePolicy:QueuePolicy": "policy",
+    "aws:ec2/vpcEndpoint:VpcEndpoint": "policy",
+}
+"""Resource type to the property that holds its policy document."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class View:
+    """One stack. `region` is empty for the account-wide kinds."""
+
+    fleet: Fleet
+    kind: StackKind
+    region_name: str
+    graph: Graph
+    by_type: Mapping[str, tuple[Node, ...]] = field(default_factory=dict)
+
+    @property
+    def region(self) -> Region:
+        """The config of the stack's region."""
+        return self.fleet.region(self.region_name)
+
+    def of(self, *types: str) -> Iterator[Node]:
+        """The nodes of these types."""
+        for token in types:
+            yield from self.by_type.get(token, ())
+
+    def aws(self) -> Iterator[Node]:
+        """Every AWS resource."""
+        return (node for node in self.graph.nodes if node.type.startswith("aws:"))
+
+    def objects(self, kind: str) -> Iterator[Node]:
+        """Every Kubernetes object of a kind, whatever its API group."""
+        return (
+            node for node in self.graph.nodes if node.type.startswith("kubernetes:") and node.type.endswith(f":{kind}")
+        )
+
+    def companions(self, token: str, prop: str, node: Node) -> list[Node]:
+        """The nodes of a type whose property was made from that node."""
+        return [other for other in self.of(token) if node.urn in other.references.get(prop, ())]
+
+    def statements(self, *types: str) -> Iterator[tuple[Node, Json]]:
+        """Every statement of every policy document, with its node; documents not known yet are skipped."""
+        for token in types or tuple(DOCUMENTS):
+            for node in self.of(token):
+                for statement in items(parsed(node.inputs.get(DOCUMENTS[token])), "Statement"):
+                    yield node, statement
+
+
+def build(fleet: Fleet, kind: StackKind, region_name: str, graph: Graph) -> View:
+    """The view with its index."""
+    index: dict[str, list[Node]] = {}
+    for node in graph.nodes:
+        index.setdefault(node.type, []).append(node)
+    by_type = {token: tuple(nodes) for token, nodes in index.items()}
+    return View(fleet=fleet, kind=kind, region_name=region_name, graph=graph, by_type=by_type)
+
+
+def allowed_actions(statement: Json) -> list[str]:
+    """The actions a statement allows; none where it denies."""
+    return [str(action) for action in items(statement, "Action")] if text(statement, "Effect") == "Allow" else []
+
+
+def pod_spec(node: Node) -> Mapping[str, Json]:
+    """The pod inside a Deployment, DaemonSet or LeaderWorkerSet."""
+    template = mapping(node.inputs, "spec.template.spec")
+    return template or mapping(node.inputs, "spec.leaderWorkerTemplate.workerTemplate.spec")
+
+
+def pod_labels(node: Node) -> Mapping[str, Json]:
+    """The labels of the pod inside."""
+    labels = mapping(node.inputs, "spec.template.metadata.labels")
+    return labels or mapping(node.inputs, "spec.leaderWorkerTemplate.workerTemplate.metadata.labels")

@@ -1,0 +1,41 @@
+"""What the infrastructure's tests share: the shipped config and every stack captured once."""
+
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("pulumi", reason="the infrastructure has an environment of its own: make infra-setup")
+
+from infra.capture.fleet import Capture, capture_fleet
+from infra.config.load import load
+from infra.config.model import Fleet
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture(scope="session")
+def fleet() -> Fleet:
+    """Return the production config as shipped."""
+    return load("prod")
+
+
+@pytest.fixture(scope="session")
+def captures(fleet: Fleet) -> tuple[Capture, ...]:
+    """Return every stack of the shipped config, captured in order."""
+    return capture_fleet(fleet)
+
+
+@pytest.fixture(scope="session")
+def by_label(captures: tuple[Capture, ...]) -> dict[str, Capture]:
+    """Return the captures by their label."""
+    return {item.label: item for item in captures}
+
+
+@pytest.fixture
+def environments(tmp_path: Path) -> Path:
+    """Return a private copy of the shipped environments, to be spoiled."""
+    for source in (ROOT / "infra/environments/prod").glob("*.yaml"):
+        target = tmp_path / "prod" / source.name
+        target.parent.mkdir(exist_ok=True)
+        target.write_text(source.read_text(encoding="utf-8"), encoding="utf-8")
+    return tmp_path
