@@ -1,9 +1,11 @@
 """Pushing: folders and wheels become versions; whatever is wrong is said to a person, and nothing half done stays."""
 
+import asyncio
 import zipfile
 from dataclasses import replace
 from pathlib import Path
 
+import psutil
 import pytest
 
 from penstock.apps.models import wheels
@@ -228,3 +230,12 @@ async def test_the_embedding_demo_is_ready_and_then_warm(settings: Settings, tmp
     said.clear()
     await ensure_demo(other, said.append)
     assert said == []
+
+
+async def test_a_program_ends_with_who_waits_for_it(tmp_path: Path) -> None:
+    """Ctrl-C while a model is prepared leaves no process behind."""
+    pids: list[int] = []
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(1.0):
+            await run(["sh", "-c", "echo $$; exec sleep 60"], lambda line: pids.append(int(line)), what="x", do="y")
+    assert not psutil.pid_exists(pids[0])
