@@ -90,9 +90,10 @@ def gateway(command: list[str], home: bench_home.Home) -> Iterator[Process]:
         "PENSTOCK_PORT": str(port),
         "PENSTOCK_DATABASE_URL": "postgresql://nobody@127.0.0.1:9/nowhere",
     }
-    with (home.root / "gateway.log").open("wb") as log, subprocess.Popen(
-        command, env={**os.environ, **own}, stdout=log, stderr=log
-    ) as process:
+    with (
+        (home.root / "gateway.log").open("wb") as log,
+        subprocess.Popen(command, env={**os.environ, **own}, stdout=log, stderr=log) as process,
+    ):
         try:
             url = f"http://127.0.0.1:{port}"
             _wait_until_ready(url, process)

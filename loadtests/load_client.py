@@ -36,7 +36,6 @@ class _Caller(asyncio.Protocol):
         self._on_idle = on_idle
         self._received = bytearray()
         self._began = 0.0
-        self._due = 0.0
         self._expected = -1
         self._saw_first = False
         self._tail = b""
@@ -50,27 +49,36 @@ class _Caller(asyncio.Protocol):
             self._timed.failed += 1
         self.transport = None
 
-    def call(self, request: bytes, due: float = 0.0) -> None:
-        """Send; the clock starts at ``due`` (an open loop counts its own lateness) or now."""
+    def close(self) -> None:
+        """Close the connection."""
+        if self.transport is not None:
+            self.transport.close()
+
+    def call(self, request: bytes) -> None:
+        """Send; the clock starts now."""
         self._received.clear()
         self._expected = -1
         self._saw_first = False
         self._tail = b""
-        self._began = due or time.perf_counter()
+        self._began = time.perf_counter()
         if self.transport is not None:
             self.transport.write(request)
 
     def data_received(self, data: bytes) -> None:
         if self._expected == -1:
-            self._received += data
-            at = self._received.find(b"\r\n\r\n")
-            if at < 0:
-                return
-            if not self._read_head(bytes(self._received[:at]).lower()):
-                return
-            data = bytes(self._received[at + 4 :])
-            if not data:
-                return
+            data = self._after_head(data)
+        if data:
+            self._take(data)
+
+    def _after_head(self, data: bytes) -> bytes:
+        """Return what is there of the body; nothing until the head is whole and good."""
+        self._received += data
+        at = self._received.find(b"\r\n\r\n")
+        if at < 0 or not self._read_head(bytes(self._received[:at]).lower()):
+            return b""
+        return bytes(self._received[at + 4 :])
+
+    def _take(self, data: bytes) -> None:
         if not self._saw_first:
             self._saw_first = True
             self._timed.first_byte_s.append(time.perf_counter() - self._began)
@@ -104,7 +112,9 @@ class _Caller(asyncio.Protocol):
 async def _connected(url: str, timed: Timed, on_idle: Callable[[_Caller], None]) -> _Caller:
     where = urlsplit(url)
     loop = asyncio.get_running_loop()
-    _, caller = await loop.create_connection(lambda: _Caller(timed, on_idle), where.hostname, where.port)
+    _, caller = await loop.create_connection(
+        lambda: _Caller(timed, on_idle), str(where.hostname), int(where.port or 80)
+    )
     return caller
 
 
@@ -129,8 +139,7 @@ async def closed_loop(url: str, request: bytes, *, callers: int, seconds: float 
         caller.call(request)
     await asyncio.wait_for(over.wait(), (seconds or 600) + 60)
     for caller in open_:
-        if caller.transport is not None:
-            caller.transport.close()
+        caller.close()
     return timed
 
 
@@ -139,22 +148,18 @@ async def open_loop(targets: dict[str, tuple[str, bytes]], *, per_s: float, seco
     timed = {name: Timed() for name in targets}
     idle: dict[str, list[_Caller]] = {name: [] for name in targets}
     for name, (url, _) in targets.items():
-        idle[name] = [await _connected(url, timed[name], idle[name].append) for _ in range(256)]
-        idle[name].reverse()
-    began = time.perf_counter()
-    for number in range(int(per_s * seconds)):
-        for offset, (name, (_, request)) in enumerate(targets.items()):
-            due = began + (number + offset / len(targets)) / per_s
-            wait = due - time.perf_counter()
+        idle[name] += [await _connected(url, timed[name], idle[name].append) for _ in range(64)]
+    began, sent = time.perf_counter(), 0
+    while sent < per_s * seconds * len(targets):
+        for name, (url, request) in targets.items():
+            wait = began + sent / (per_s * len(targets)) - time.perf_counter()
             if wait > 0:
                 await asyncio.sleep(wait)
-            if idle[name]:
-                idle[name].pop().call(request)
-            else:
-                timed[name].failed += 1
+            caller = idle[name].pop() if idle[name] else await _connected(url, timed[name], idle[name].append)
+            caller.call(request)
+            sent += 1
     await asyncio.sleep(1.0)
     for callers in idle.values():
         for caller in callers:
-            if caller.transport is not None:
-                caller.transport.close()
+            caller.close()
     return timed

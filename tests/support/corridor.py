@@ -1,5 +1,6 @@
 """The second half of the request corridor with real parts: dispatcher, relays and HTTP client against stub engines."""
 
+import asyncio
 import random
 import time
 from collections.abc import AsyncIterator, Callable
@@ -198,3 +199,10 @@ def _request(api: Api, body: dict[str, object], *, stream: bool, include_usage: 
         max_output_tokens=16,
         arrived_at=time.monotonic(),
     )
+
+
+async def until(condition: Callable[[], bool], *, within_s: float = 5.0) -> None:
+    """Wait until it holds, or fail."""
+    async with asyncio.timeout(within_s):
+        while not condition():  # noqa: ASYNC110  what it looks at has no events
+            await asyncio.sleep(0.002)

@@ -47,6 +47,15 @@ def split(events: bytes) -> Iterator[bytes]:
         start = cut + len(END)
 
 
+def parted(events: bytes, marks: tuple[bytes, ...]) -> tuple[bytes, bytes]:
+    """Return the events before the first one that holds a mark, and the rest."""
+    first = min((at for at in map(events.find, marks) if at >= 0), default=len(events))
+    start = events.rfind(END, 0, first) + len(END)
+    if start < len(END):
+        start = 0
+    return events[:start], events[start:]
+
+
 def data_of(event: bytes) -> bytes:
     """Return the JSON of an event's first data line."""
     at = event.find(b"data:")

@@ -103,7 +103,8 @@ class StreamRelay:
         frame.tokens += events.count(dialect.token)
         for mark in dialect.notable:
             if mark in events:
-                self._look_into(events)
+                plain, rest = sse.parted(events, dialect.notable)
+                self._look_into(plain, rest)
                 return
         self._write(events)
 
@@ -148,10 +149,10 @@ class StreamRelay:
         if not frame.reply.started:
             frame.reply.start(200, frame.head(b"text/event-stream; charset=utf-8", *_HEAD))
 
-    def _look_into(self, events: bytes) -> None:
-        """Forward event by event; act on those that say how the answer ends."""
+    def _look_into(self, plain: bytes, events: bytes) -> None:
+        """Forward what is plain, then event by event; act on those that say how the answer ends."""
         dialect = self._dialect
-        out: list[bytes] = []
+        out = [plain]
         for event in sse.split(events):
             if event.startswith(dialect.error):
                 self._write(b"".join(out))

@@ -7,6 +7,7 @@ from contextlib import ExitStack
 import pytest
 
 from penstock.adapters.http import HttpClient, PoolLimits
+from tests.support.corridor import until
 from tests.support.raw_server import CLOSE, raw_server
 from tests.support.stub_engine import Behaviour, StubEngine
 from tests.support.taker import Taker
@@ -210,11 +211,8 @@ async def test_abort_frees_the_engine(client: HttpClient) -> None:
         exchange = await client.send(stub.url, CHAT, [], b'{"stream":true,"max_tokens":1000}', taker)
         await taker.first.wait()
         exchange.abort()
-        for _ in range(100):
-            await asyncio.sleep(0.005)
-            if not stub.stats.running:
-                break
-        assert (stub.stats.running, stub.stats.aborted) == (0, 1)
+        await until(lambda: stub.stats.running == 0)
+        assert stub.stats.aborted == 1
         assert taker.ends == []
         assert client.idle(stub.url) == 0
 

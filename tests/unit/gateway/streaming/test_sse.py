@@ -3,7 +3,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.gateway.streaming.sse import MAX_HELD_BYTES, EventScanner, data_of, split
+from penstock.gateway.streaming.sse import MAX_HELD_BYTES, EventScanner, data_of, parted, split
 
 _EVENTS = st.lists(
     st.one_of(
@@ -44,3 +44,13 @@ def test_data_of_an_event() -> None:
     assert data_of(b"data: {}\n\n") == b"{}"
     assert data_of(b"event: a\ndata:{1}\n\n") == b"{1}"
     assert data_of(b": comment\n\n") == b""
+
+
+@given(_EVENTS, st.sampled_from([(b"data: [DONE]",), (b"event: x", b": comm"), (b"never",)]))
+def test_parted_keeps_order_and_loses_nothing(events: list[bytes], marks: tuple[bytes, ...]) -> None:
+    """What is plain comes first, unmarked; the rest begins with the first marked event."""
+    plain, rest = parted(b"".join(events), marks)
+    assert plain + rest == b"".join(events)
+    assert not any(mark in plain for mark in marks)
+    first = next(split(rest), b"")
+    assert not rest or any(mark in first for mark in marks)
