@@ -10,7 +10,9 @@ from penstock.adapters.postgres.database import Database
 from penstock.adapters.postgres.migrations import Migration, known, migrate
 from penstock.adapters.postgres.registry import PostgresRegistry
 from penstock.adapters.postgres.tables import PostgresTables
-from penstock.domain.errors import Conflict, StoreUnavailable
+from penstock.adapters.postgres.tenancy import PostgresTenancy
+from penstock.domain.errors import Conflict, InvalidField, StoreUnavailable
+from penstock.domain.ids import KeyId
 from tests.support import control_things as things
 
 pytestmark = pytest.mark.integration
@@ -89,3 +91,11 @@ async def test_a_dead_database_is_told_fast() -> None:
         for _ in range(3):
             with pytest.raises(StoreUnavailable):
                 await PostgresTables(database).latest()
+
+
+async def test_a_value_that_can_not_be_stored_is_the_callers_fault(database: Database) -> None:
+    """A NUL in a text and a number without bound are bad requests, not outages."""
+    with pytest.raises(InvalidField):
+        await PostgresTables(database).numbered(10**30)
+    with pytest.raises(InvalidField):
+        await PostgresTenancy(database).key(KeyId("nul\0"))

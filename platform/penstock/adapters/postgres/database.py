@@ -13,7 +13,7 @@ from typing import Self
 import asyncpg
 from asyncpg.pool import PoolConnectionProxy
 
-from penstock.domain.errors import Conflict, StoreUnavailable
+from penstock.domain.errors import Conflict, InvalidField, StoreUnavailable
 
 CONNECT_WITHIN_S = 2.0
 QUERY_WITHIN_S = 5.0
@@ -34,6 +34,8 @@ def translated() -> Iterator[None]:
     """Turn the driver's errors into the platform's; the cause is kept."""
     try:
         yield
+    except asyncpg.DataError as error:  # a NUL in a text, a number that is too large
+        raise InvalidField("the database can't hold this value") from error
     except _AWAY as error:
         raise StoreUnavailable("the database can't be reached") from error
     except asyncpg.IntegrityConstraintViolationError as error:

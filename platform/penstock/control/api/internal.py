@@ -5,9 +5,12 @@ from typing import Literal, TypedDict
 from fastapi import APIRouter, Request, Response
 
 from penstock.control.api.deps import Control
-from penstock.control.api.wire import answer, read
+from penstock.control.api.wire import answer, body, decode
 from penstock.domain.ids import VersionId
 from penstock.domain.worker import WorkerReport
+
+_NUL = b"\\u0000"
+"""The engine's last words may hold one, and the database holds none."""
 
 
 class Desired(TypedDict):
@@ -38,7 +41,8 @@ class Internal:
     async def heartbeat(self, request: Request) -> Response:
         """Take a worker's report: memory only, so it is answered at once with the database away, too."""
         self._control.check_worker(request)
-        report = await read(request, WorkerReport)
+        raw = await body(request)
+        report = decode(raw.replace(_NUL, b" "), WorkerReport)
         self._control.heartbeats.take(report)
         is_drained = self._control.orders.wants_drained(report.worker)
         return answer(Desired(desired="drain" if is_drained else "serve"))

@@ -16,11 +16,21 @@ T = TypeVar("T")
 
 async def read(request: Request, kind: type[T]) -> T:
     """Return the body as a value of this type, or raise a ``BadRequest`` that names the field at fault."""
+    return decode(await body(request), kind)
+
+
+async def body(request: Request) -> bytes:
+    """Return the body, or raise ``BodyTooLarge``."""
     raw = bytearray()
     async for piece in request.stream():
         raw += piece
         if len(raw) > MAX_BODY_BYTES:
             raise BodyTooLarge
+    return bytes(raw)
+
+
+def decode(raw: bytes, kind: type[T]) -> T:
+    """Return JSON as a value of this type, or raise a ``BadRequest``."""
     try:
         return msgspec.json.decode(raw, type=kind)
     except msgspec.ValidationError as error:

@@ -61,11 +61,12 @@ class Heartbeats:
             self.on_news()
 
     async def save(self) -> None:
-        """Store what came since the last time, and drop what is too old; keeps it for next time on failure."""
+        """Store what came since the last time, and drop what is too old; a failure keeps it for the next time."""
         batch, self._unsaved = self._unsaved, set()
         oldest = self._clock.now() - self._memory.keep_s
         try:
-            await self._store.save([self._seen[worker] for worker in sorted(batch & self._seen.keys())])
+            if batch:
+                await self._store.save([self._seen[worker] for worker in sorted(batch & self._seen.keys())])
             await self._store.forget(oldest)
         except StoreUnavailable:
             self._unsaved |= batch

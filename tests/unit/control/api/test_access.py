@@ -38,7 +38,8 @@ async def test_an_operators_route_wants_an_admin_key(clock: ManualClock, method:
     await room.tenancy.revoke_key(key_id_of(revoked) or "", things.act(at=clock.now()))  # type: ignore[arg-type]
     expired = await room.key(Role.ADMIN, expires_in_s=5.0)
     clock.advance(6.0)
-    cases = {"": 401, forged[:-1] + "x": 401, revoked: 401, expired: 401, WORKER_BEARER: 401}
+    forged = forged[:-1] + ("x" if forged[-1] != "x" else "y")
+    cases = {"": 401, forged: 401, revoked: 401, expired: 401, WORKER_BEARER: 401}
     cases[await room.key(Role.INFER)] = 403
     for credential, status in cases.items():
         async with room.client(credential) as client:

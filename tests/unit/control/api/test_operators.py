@@ -1,7 +1,7 @@
 """The operators' API, end to end on the memory twins."""
 
 from collections.abc import AsyncIterator
-from dataclasses import asdict
+from dataclasses import asdict, replace
 
 import httpx
 import msgspec
@@ -122,6 +122,15 @@ async def test_workers_report_and_are_shown(operator: httpx.AsyncClient, room: R
     assert restarted.status_code == 202
     assert (await operator.get("/admin/v1/deployments")).json()["deployments"][0]["renew"] == ["w1"]
     assert (await operator.post("/admin/v1/workers/nobody/restart")).status_code == 400
+
+
+async def test_a_worker_with_garbled_last_words_is_still_heard(room: Room) -> None:
+    """A NUL in a worker's report, which no database holds, becomes a space instead of a refusal."""
+    report = things.report("w1", state=WorkerState.FAILED)
+    async with room.client(WORKER_BEARER) as worker:
+        body = msgspec.json.encode(replace(report, detail="bad\0bytes"))
+        assert (await worker.post("/internal/workers/heartbeat", content=body)).status_code == 200
+    assert [one.report.detail for one in await room.heartbeats.seen()] == ["bad bytes"]
 
 
 async def test_a_key_is_shown_once(operator: httpx.AsyncClient, room: Room) -> None:
