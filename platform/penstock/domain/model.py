@@ -71,6 +71,8 @@ class EngineSettings:
     block_size: int = 32
     kv_cache_bytes: int = 268_435_456
     dtype: str = "bfloat16"
+    tool_parser: str = ""
+    """The engine's name for the way this model writes tool calls; empty where it was taught none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,8 +1,15 @@
 """What an answer tells besides the text: request id, version, stages; and that both ends count alike."""
 
 import httpx
+import msgspec
 import pytest
 
+from penstock.adapters.folder.store import FolderStore
+from penstock.domain.clock import SystemClock
+from penstock.domain.table import RoutingTable
+from penstock.gateway.preprocess.prepare import PromptPreprocessor
+from penstock.gateway.preprocess.tokenizer_cache import TokenizerCache
+from tests.support.calls import principal, request
 from tests.support.platform import Platform
 
 pytestmark = pytest.mark.integration
@@ -51,8 +58,14 @@ def test_the_body_tells_the_stages(platform: Platform) -> None:
     ],
     ids=["short", "unicode", "conversation"],
 )
-def test_the_gateway_counts_as_the_engine_does(platform: Platform, messages: list[dict[str, str]]) -> None:
-    """Prompt tokens counted before dispatch equal the usage that the engine reports."""
+async def test_the_gateway_counts_as_the_engine_does(platform: Platform, messages: list[dict[str, str]]) -> None:
+    """Prompt tokens that the gateway's own code counts before dispatch equal the usage that the engine reports."""
+    table = msgspec.json.decode((platform.home / "run/gateway/table.json").read_bytes(), type=RoutingTable)
+    version = next(one for one in table.versions if one.id.startswith("smollm2"))
+    preprocessor = PromptPreprocessor(TokenizerCache(FolderStore(platform.home / "artifacts")), SystemClock())
+    body: dict[str, object] = {"messages": messages}
+    counted = await preprocessor.prepare(request(body=body), version, principal())
+    preprocessor.close()
     with platform.http() as http:
         answer = chat(http, messages=messages).json()
-    assert answer["penstock"]["prompt_tokens"] == answer["usage"]["prompt_tokens"]
+    assert counted.prompt_tokens == answer["usage"]["prompt_tokens"]

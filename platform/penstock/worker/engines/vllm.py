@@ -102,4 +102,10 @@ def _generating(manifest: Manifest) -> tuple[str, ...]:
         "--enable-per-request-metrics",
         *(("--override-generation-config", json.dumps(defaults)) if manifest.sampling != SamplingDefaults() else ()),
         *(("--chat-template", manifest.chat_template) if manifest.chat_template else ()),
+        *_tools(manifest.engine.tool_parser),
     )
+
+
+def _tools(parser: str) -> tuple[str, ...]:
+    """Without a parser vLLM refuses tools, even one that the caller names and whose schema binds the answer."""
+    return ("--enable-auto-tool-choice", "--tool-call-parser", parser) if parser else ()
