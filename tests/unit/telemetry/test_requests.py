@@ -135,7 +135,9 @@ def test_a_sampled_request_exports_a_span_per_stage(clock: ManualClock) -> None:
     assert (auth.name, edge.name, request.name) == ("auth", "edge", "request")
     assert auth.parent is not None
     assert request.parent is not None
-    assert auth.parent.span_id == request.get_span_context().span_id
+    inside = request.get_span_context()
+    assert inside is not None
+    assert auth.parent.span_id == inside.span_id
     assert f"{request.parent.span_id:016x}" == "b" * 16
     assert auth.end_time == edge.start_time
     assert request.end_time is not None
