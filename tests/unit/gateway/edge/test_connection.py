@@ -138,6 +138,17 @@ async def test_a_body_may_come_in_chunks_and_in_pieces() -> None:
 
 
 @on_uvloop
+async def test_a_trailer_is_no_header() -> None:
+    """What stands behind a body can't change who the caller is, even when everything comes at once."""
+    async with running() as gateway:
+        client = await Client.to(gateway)
+        chunk = b"%x\r\n%b\r\n0\r\n" % (len(REQUEST), REQUEST)
+        client.send(head(b"transfer-encoding: chunked", length=-1) + chunk + b"authorization: Bearer other\r\n\r\n")
+        assert (await client.response())[0] == 200
+        await client.close()
+
+
+@on_uvloop
 async def test_a_client_that_asks_before_sending_is_told_to_go_on() -> None:
     """Expect: 100-continue is answered, but only to a caller that is known."""
     async with running() as gateway:
