@@ -28,8 +28,6 @@ class GateState:
 
     load: Load
     in_flight: int
-    chunks: int
-    finished: int
     draining: bool
 
 
@@ -116,7 +114,5 @@ def _state(raw: Mapping[str, object]) -> GateState:
             kv_used_ratio=float(fields["kv_used_ratio"]),
         ),
         in_flight=int(str(raw["in_flight"])),
-        chunks=int(str(raw["chunks"])),
-        finished=int(str(raw["finished"])),
         draining=bool(raw["draining"]),
     )

@@ -38,7 +38,7 @@ class Watchdog:
     """Tells whether an engine hangs, from readings of its progress."""
 
     def __init__(self, timeout_s: float, now: float) -> None:
-        """Allow ``timeout_s`` without progress; one look counts at most a quarter of it."""
+        """Allow ``timeout_s`` without progress; one look counts at most half of it."""
         self._timeout_s = timeout_s
         self._marker: object = None
         self._looked_at = now
@@ -46,7 +46,7 @@ class Watchdog:
 
     def look(self, marker: object, now: float) -> None:
         """Take a reading: ``marker`` differs from the last where the engine worked, None where it did not answer."""
-        elapsed_s = min(now - self._looked_at, self._timeout_s / 4)
+        elapsed_s = min(now - self._looked_at, self._timeout_s / 2)
         self._looked_at = now
         if marker is not None and marker != self._marker:
             self._marker = marker

@@ -33,13 +33,11 @@ CATALOGUE = (
 
 
 class Tally:
-    """What all passages of one gate add up to. ``chunks`` and ``finished`` also count the platform's own requests."""
+    """What all passages of one gate add up to."""
 
     def __init__(self, version: VersionId, book: LoadBook) -> None:
         """Begin at zero."""
         self.book = book
-        self.chunks = 0
-        self.finished = 0
         self.metrics = Metrics(CATALOGUE)
         self.prefill_s = self.metrics.histogram(names.GATE_SECONDS).labels(version, Stage.PREFILL)
         self.decode_s = self.metrics.histogram(names.GATE_SECONDS).labels(version, Stage.DECODE)
@@ -99,7 +97,6 @@ class Passage:
 
     def send(self, message: Message) -> Awaitable[None]:
         """Pass a message to the client on."""
-        self._tally.chunks += 1
         if self._is_watched or not message.get("more_body"):
             self._look_at(message)
         return self._send(message)
@@ -107,7 +104,6 @@ class Passage:
     def close(self) -> None:
         """Let it out, however it ended."""
         tally = self._tally
-        tally.finished += 1
         if not self._is_counted:
             return
         tally.book.leave(self._output if self._has_first else self._prompt + self._output)

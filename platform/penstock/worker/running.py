@@ -154,7 +154,7 @@ class Running:
         except (OSError, EngineError):
             return None, False
         hooks.load(state.load)
-        return (numbers.progress, state.chunks), state.in_flight == 0
+        return numbers.progress, state.in_flight == 0
 
     async def _probe(self, manifest: Manifest, hooks: Hooks, timeout_s: float) -> None:
         began = self._clock.monotonic()
@@ -178,11 +178,13 @@ class LogTail:
         return any(word in new for word in words)
 
     def reason(self) -> str:
-        """Return the last line that names an error, else the last line."""
+        """Return the last line that names an error and the one after it, else the last line."""
         self._read()
         lines = [line.strip() for line in self._end.decode(errors="replace").splitlines() if line.strip()]
-        errors = [line for line in lines if "Error: " in line and "See root cause" not in line]
-        return (errors or lines or ["it wrote nothing"])[-1][-_DETAIL_CHARS:]
+        for at in reversed(range(len(lines))):
+            if "Error: " in lines[at] and "See root cause" not in lines[at]:
+                return " ".join(lines[at : at + 2])[:_DETAIL_CHARS]
+        return (lines or ["it wrote nothing"])[-1][:_DETAIL_CHARS]
 
     def _read(self) -> bytes:
         with suppress(OSError), self._path.open("rb") as file:

@@ -187,8 +187,6 @@ class Gate:
         return {
             "load": self._load_fields(),
             "in_flight": self.tally.book.in_flight,
-            "chunks": self.tally.chunks,
-            "finished": self.tally.finished,
             "draining": self.draining,
         }
 

@@ -15,7 +15,7 @@ from penstock.apps.models.packing import Choices, Press, describe, publish
 from penstock.apps.settings import Settings
 from tests.support.worker_process import Publisher, WorkerMaker, WorkerProcess
 
-QUICK = {"probe_timeout_s": "2", "probe_every_s": "0.5", "heartbeat_s": "0.2", "drain_grace_s": "20"}
+QUICK = {"probe_timeout_s": "2", "probe_every_s": "0.5", "heartbeat_s": "0.2", "drain_grace_s": "60"}
 
 
 @pytest.fixture(scope="session")

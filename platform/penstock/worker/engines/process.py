@@ -24,6 +24,7 @@ from penstock.worker.engines.address import short
 from penstock.worker.engines.plan import LaunchPlan
 
 _POLL_S = 0.05
+_GONE_WITHIN_S = 1.0
 
 
 class CannotFork(PenstockError):
@@ -75,8 +76,17 @@ class EngineProcess:
         """Kill what is left of it and return its exit code."""
         self.kill()
         code = await self.wait()
+        await self._until_gone()
         self.close()
         return code
+
+    async def _until_gone(self) -> None:
+        """Wait until nothing of the group holds the port any more; not for ever, since nobody may collect the dead."""
+        with suppress(TimeoutError, ProcessLookupError):
+            async with asyncio.timeout(_GONE_WITHIN_S):
+                while True:
+                    os.killpg(self.pid, 0)
+                    await asyncio.sleep(_POLL_S / 5)
 
     def close(self) -> None:
         """Let go of the lifeline; the kernel kills what is still there."""

@@ -30,7 +30,7 @@ def rounds(task: Task, engine: EngineSettings) -> tuple[tuple[Api, tuple[Body, .
         )
     return (
         (Api.COMPLETIONS, (_completion(0, short),)),
-        (Api.COMPLETIONS, (_completion(1, long), *(_completion(2 + i, short + i) for i in range(batch)))),
+        (Api.COMPLETIONS, (_completion(1, long), *(_completion(2 + i, min(room, short + i)) for i in range(batch)))),
     )
 
 

@@ -1,0 +1,111 @@
+"""The engine's command line and environment."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from penstock.domain.ids import ModelName, VersionId, WorkerId
+from penstock.domain.model import EngineSettings, Manifest, Provenance, SamplingDefaults, Task, Tier
+from penstock.domain.money import MicroUsd, Price
+from penstock.worker.engines import plan
+from penstock.worker.engines.vllm import Place, arguments, environment
+from penstock.worker.serve import GateConfig
+
+VERSION = VersionId("m@0123456789ab")
+FREE = MicroUsd(0)
+MANIFEST = Manifest(
+    name=ModelName("m"),
+    task=Task.GENERATE,
+    tier=Tier.CHAT,
+    files=(),
+    price=Price(prompt_per_mtok=FREE, cached_per_mtok=FREE, output_per_mtok=FREE),
+    provenance=Provenance(origin="here", licence="Apache-2.0"),
+    engine=EngineSettings(max_model_len=1024, kv_cache_bytes=1 << 20, dtype="float32"),
+)
+PLACE = Place(host="127.0.0.1", port=4711, threads=3)
+
+
+def line(manifest: Manifest = MANIFEST, place: Place = PLACE) -> tuple[str, ...]:
+    return arguments(VERSION, manifest, Path("models/m"), place)
+
+
+def value(argv: tuple[str, ...], name: str) -> str:
+    return argv[argv.index(name) + 1]
+
+
+def test_the_engine_serves_the_version_under_its_id_behind_the_gate() -> None:
+    """Callers reach a version by its id only, at the agent's port, and only through the gate."""
+    argv = line()
+    assert value(argv, "--served-model-name") == VERSION
+    assert value(argv, "--port") == "4711"
+    assert value(argv, "--middleware") == "penstock.worker.serve.Gate"
+
+
+def test_the_manifests_engine_settings_are_what_it_runs_with() -> None:
+    """Context, batch, block size, memory and precision come from the version, not from vLLM's defaults."""
+    argv = line()
+    settings = {"--max-model-len": "1024", "--max-num-seqs": "32", "--block-size": "32", "--dtype": "float32"}
+    assert {name: value(argv, name) for name in settings} == settings
+    assert value(argv, "--kv-cache-memory-bytes") == str(1 << 20)
+    assert value(argv, "--max-num-queued-reqs") == "256"
+
+
+def test_prompts_stay_out_of_the_logs() -> None:
+    """Neither requests nor an access line per request are logged."""
+    assert {"--no-enable-log-requests", "--disable-uvicorn-access-log"} <= set(line())
+
+
+def test_memory_is_always_bound_on_a_cpu() -> None:
+    """A version that names no KV size gets a small one on a CPU, where vLLM would take the machine's memory."""
+    silent = replace(MANIFEST, engine=EngineSettings(kv_cache_bytes=0))
+    assert int(value(line(silent), "--kv-cache-memory-bytes")) < 1 << 30
+    assert "--kv-cache-memory-bytes" not in line(silent, replace(PLACE, device="cuda"))
+
+
+def test_eager_mode_is_for_cpus() -> None:
+    """On a CPU nothing is compiled, since compiled bfloat16 gives wrong text there; a GPU compiles."""
+    assert "--enforce-eager" in line()
+    assert "--enforce-eager" not in line(place=replace(PLACE, device="cuda"))
+
+
+def test_an_encoder_runs_as_a_pooling_model() -> None:
+    """Embedding models get the pooling runner and none of the generating options."""
+    argv = line(replace(MANIFEST, task=Task.EMBED))
+    assert value(argv, "--runner") == "pooling"
+    assert "--enable-prefix-caching" not in argv
+
+
+def test_defaults_and_chat_template_of_the_manifest_count() -> None:
+    """Sampling defaults that the manifest names, and its template, replace what lies beside the weights."""
+    argv = line(replace(MANIFEST, sampling=SamplingDefaults(temperature=0.2, top_k=40), chat_template="{{ messages }}"))
+    assert json.loads(value(argv, "--override-generation-config")) == {"temperature": 0.2, "top_k": 40}
+    assert value(argv, "--chat-template") == "{{ messages }}"
+    assert "--override-generation-config" not in line()
+
+
+def test_an_engine_never_asks_the_network() -> None:
+    """Hub and usage statistics are off wherever it runs; a CPU gets its threads told."""
+    for device in ("cpu", "cuda"):
+        names = dict(environment(replace(PLACE, device=device)))
+        assert (names["HF_HUB_OFFLINE"], names["VLLM_NO_USAGE_STATS"]) == ("1", "1")
+    assert dict(environment(PLACE))["OMP_NUM_THREADS"] == "3"
+
+
+def test_a_plan_comes_back_as_it_was_written_and_is_private(tmp_path: Path) -> None:
+    """The file that carries the ticket key is readable by its owner only, also where an older one was not."""
+    path = tmp_path / "engine.plan"
+    path.write_text("old")
+    path.chmod(0o644)
+    gate = GateConfig(worker=WorkerId("w"), version=VERSION, ticket_key="00" * 32, max_num_seqs=4)
+    written = plan.LaunchPlan(argv=line(), environment=environment(PLACE), gate=gate, forkable=True)
+    plan.write(written, path)
+    assert plan.read(path) == written
+    assert path.stat().st_mode & 0o777 == 0o600
+
+
+@pytest.mark.parametrize("secret", ["00" * 32])
+def test_no_secret_is_in_the_arguments_or_the_environment(secret: str) -> None:
+    """What other users of the machine can read of a process holds no key."""
+    assert not any(secret in part for part in (*line(), *(value for _, value in environment(PLACE))))

@@ -1,0 +1,280 @@
+"""The gate, in front of an app that stands for the engine."""
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable, Mapping, MutableMapping
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from starlette.types import Message, Receive, Send
+
+from penstock.domain.ids import RequestId, TenantId, VersionId, WorkerId
+from penstock.domain.tenant import PLATFORM, Priority
+from penstock.domain.ticket import HEADER, Ticket, seal
+from penstock.telemetry import names
+from penstock.worker.admission.load import Observed
+from penstock.worker.serve import Gate, GateConfig, install
+from tests.support.clock import ManualClock
+
+KEY = b"\x01" * 32
+CONFIG = GateConfig(worker=WorkerId("w1"), version=VersionId("m@1"), ticket_key=KEY.hex(), max_num_seqs=2)
+TICKET = Ticket(
+    request=RequestId("r"),
+    tenant=TenantId("acme"),
+    priority=Priority.STANDARD,
+    weight=1,
+    deadline_at=ManualClock().now() + 30,
+    prompt_tokens=10,
+    expected_output_tokens=100,
+)
+
+
+class Engine:
+    """Streams chunks, one whenever the test lets it; notes what reaches it."""
+
+    def __init__(self) -> None:
+        self.paths: list[str] = []
+        self.steps = asyncio.Semaphore(0)
+        self.chunks = [b"data: {1}\n\n", b"data: {2}\n\n", b"data: [DONE]\n\n"]
+        self.gone = asyncio.Event()
+
+    async def __call__(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
+        self.paths.append(scope["path"])
+        await send({"type": "http.response.start", "status": 200, "headers": [(b"content-type", b"text/plain")]})
+        for number, chunk in enumerate(self.chunks, 1):
+            await self.steps.acquire()
+            await send({"type": "http.response.body", "body": chunk, "more_body": number < len(self.chunks)})
+            if number == 1 and (await receive())["type"] == "http.disconnect":
+                self.gone.set()
+
+
+class Client:
+    """What the server in front of the gate does."""
+
+    def __init__(self, gate: Gate) -> None:
+        self.gate = gate
+        self.sent: list[Message] = []
+        self.next: list[Message] = [{"type": "http.request", "body": b""}]
+
+    async def receive(self) -> Message:
+        return self.next.pop(0) if self.next else {"type": "http.request", "body": b""}
+
+    async def send(self, message: Message) -> None:
+        self.sent.append(message)
+
+    async def call(
+        self, path: str = "/v1/completions", ticket: Ticket | None = TICKET, *, key: bytes = KEY, **more: object
+    ) -> None:
+        headers = [(HEADER.encode(), seal(ticket, key).encode())] if ticket else []
+        scope = {"type": "http", "method": "POST", "path": path, "headers": headers, "client": ("127.0.0.1", 1)}
+        await self.gate({**scope, **more}, self.receive, self.send)
+
+    @property
+    def status(self) -> int:
+        return int(self.sent[0]["status"])
+
+    @property
+    def headers(self) -> Mapping[str, str]:
+        return {name.decode(): value.decode() for name, value in self.sent[0]["headers"]}
+
+    @property
+    def body(self) -> dict[str, object]:
+        found: dict[str, object] = json.loads(b"".join(message.get("body", b"") for message in self.sent[1:]))
+        return found
+
+
+@pytest.fixture
+def engine() -> Engine:
+    """Return an engine."""
+    return Engine()
+
+
+@pytest.fixture
+def gate(engine: Engine, clock: ManualClock) -> Gate:
+    """Return a gate in front of it."""
+    return Gate(engine, CONFIG, clock)
+
+
+def sample(gate: Gate, metric: names.Metric, **labels: str) -> float:
+    name = f"{metric.name}_total" if metric.kind is names.Kind.COUNTER else f"{metric.name}_count"
+    return gate.tally.metrics.registry.get_sample_value(name, {"version": "m@1", **labels}) or 0.0
+
+
+async def settle(check: Callable[[], bool]) -> None:
+    for _ in range(100):
+        if check():
+            return
+        await asyncio.sleep(0)
+    raise AssertionError("it did not come true")
+
+
+async def started(client: Client, calls: list[Awaitable[None]]) -> asyncio.Task[None]:
+    task = asyncio.ensure_future(client.call())
+    calls.append(task)
+    await settle(lambda: bool(client.sent))
+    return task
+
+
+@pytest.mark.parametrize(
+    ("ticket", "key", "status", "reason"),
+    [
+        (None, KEY, 401, "ticket"),
+        (TICKET, b"\x02" * 32, 401, "ticket"),
+        (replace(TICKET, deadline_at=ManualClock().now() - 1), KEY, 503, "late"),
+        (replace(TICKET, deadline_at=ManualClock().now() - 3600), KEY, 401, "ticket"),
+    ],
+    ids=["missing", "forged", "late", "replayed long after"],
+)
+async def test_what_has_no_valid_ticket_does_not_reach_the_engine(
+    gate: Gate, engine: Engine, ticket: Ticket | None, key: bytes, status: int, reason: str
+) -> None:
+    """Requests without a ticket that is ours and in time are refused, and counted by reason."""
+    client = Client(gate)
+    await client.call(ticket=ticket, key=key)
+    assert (client.status, client.headers["x-penstock-refused"]) == (status, reason)
+    assert engine.paths == []
+    assert sample(gate, names.GATE_REFUSALS, reason=reason) == 1
+
+
+@pytest.mark.parametrize("header", [b"\xff\xfe", b"!!!!", b"AAAA", b"="])
+async def test_a_header_that_is_no_ticket_is_refused(gate: Gate, engine: Engine, header: bytes) -> None:
+    """Bytes that were never a ticket are refused like a forged one."""
+    client = Client(gate)
+    await client.call(ticket=None, headers=[(HEADER.encode(), header)])
+    assert (client.status, engine.paths) == (401, [])
+
+
+async def test_the_load_follows_a_request_through_its_life(gate: Gate, engine: Engine) -> None:
+    """A request weighs its prompt until the first token, its expected output until the end, and nothing after it."""
+    client = Client(gate)
+    task = await started(client, [])
+    assert gate.tally.book.load.queued_tokens == 110
+    assert client.headers["x-penstock-load"] == "1,0,110,0.0000"
+    assert client.headers["x-penstock-worker"] == "w1"
+    engine.steps.release()
+    await settle(lambda: len(client.sent) == 2)
+    assert gate.tally.book.load.queued_tokens == 100
+    engine.steps.release()
+    engine.steps.release()
+    await task
+    assert (gate.tally.book.in_flight, gate.tally.book.load.queued_tokens) == (0, 0)
+    assert sample(gate, names.ABORTS) == 0
+    assert sample(gate, names.GATE_SECONDS, stage="prefill") == 1
+
+
+async def test_more_requests_than_the_batch_takes_count_as_waiting(gate: Gate) -> None:
+    """Beyond the batch's places requests wait, and so do those that the engine itself says it lets wait."""
+    calls: list[Awaitable[None]] = []
+    for _ in range(3):
+        await started(Client(gate), calls)
+    assert (gate.tally.book.load.running, gate.tally.book.load.waiting) == (2, 1)
+    gate.tally.book.observed = Observed(waiting=2, kv_used_ratio=0.99)
+    assert (gate.tally.book.load.running, gate.tally.book.load.waiting) == (1, 2)
+    for call in calls:
+        assert isinstance(call, asyncio.Task)
+        call.cancel()
+    await asyncio.gather(*calls, return_exceptions=True)
+    assert gate.tally.book.load.queued_tokens == 0
+    assert sample(gate, names.ABORTS) == 3
+
+
+async def test_tokens_after_a_disconnect_are_counted(gate: Gate, engine: Engine) -> None:
+    """Events that the engine sends after the client has left are counted, and the request counts as aborted."""
+    client = Client(gate)
+    client.next = [{"type": "http.disconnect"}]
+    engine.steps = asyncio.Semaphore(3)
+    await client.call()
+    assert engine.gone.is_set()
+    assert sample(gate, names.TOKENS_AFTER_DISCONNECT) == 1
+    assert sample(gate, names.ABORTS) == 1
+    assert gate.tally.book.in_flight == 0
+
+
+async def test_a_failing_engine_leaves_no_load_behind(clock: ManualClock) -> None:
+    """An exception inside the engine's server passes through, and the request is counted out."""
+
+    async def broken(*_: object) -> None:
+        raise RuntimeError("engine core is gone")
+
+    gate = Gate(broken, CONFIG, clock)
+    with pytest.raises(RuntimeError):
+        await Client(gate).call()
+    assert (gate.tally.book.in_flight, gate.tally.book.load.queued_tokens) == (0, 0)
+
+
+async def test_a_draining_gate_refuses_new_work_and_keeps_the_old(gate: Gate, engine: Engine) -> None:
+    """After the platform's order to drain, running requests go on, new ones are refused, probes still pass."""
+    old = Client(gate)
+    task = await started(old, [])
+    order = Client(gate)
+    await order.call("/penstock/drain", replace(TICKET, tenant=PLATFORM))
+    assert order.body["in_flight"] == 1
+    new = Client(gate)
+    await new.call()
+    assert (new.status, new.headers["x-penstock-refused"]) == (503, "draining")
+    engine.steps = asyncio.Semaphore(10)
+    probe = Client(gate)
+    await probe.call(ticket=replace(TICKET, tenant=PLATFORM))
+    assert probe.status == 200
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+
+
+async def test_the_platforms_own_requests_are_no_load(gate: Gate, engine: Engine) -> None:
+    """A probe is not counted as load, neither while it runs nor when it ends."""
+    client = Client(gate)
+    task = asyncio.ensure_future(client.call(ticket=replace(TICKET, tenant=PLATFORM)))
+    await settle(lambda: bool(client.sent))
+    assert gate.tally.book.in_flight == 0
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+    assert (gate.tally.book.in_flight, sample(gate, names.ABORTS)) == (0, 0)
+
+
+async def test_orders_are_taken_from_the_platform_alone(gate: Gate) -> None:
+    """A tenant's ticket neither drains a worker nor tells its gate what the engine is doing."""
+    for path in ("/penstock/drain", "/penstock/observed"):
+        client = Client(gate)
+        await client.call(path)
+        assert client.status == 401
+    assert not gate.draining
+
+
+async def test_the_gate_takes_the_agents_reading(gate: Gate) -> None:
+    """What the agent read off the engine is in the load from then on."""
+    client = Client(gate)
+    client.next = [{"type": "http.request", "body": b'{"waiting": 0, "kv_used_ratio": 0.25}'}]
+    await client.call("/penstock/observed", replace(TICKET, tenant=PLATFORM))
+    assert client.body == {
+        "load": {"running": 0, "waiting": 0, "queued_tokens": 0, "kv_used_ratio": 0.25},
+        "in_flight": 0,
+        "draining": False,
+    }
+    load = Client(gate)
+    await load.call("/penstock/load", None)
+    assert load.body["kv_used_ratio"] == 0.25
+
+
+@pytest.mark.parametrize("path", ["/metrics", "/penstock/metrics"])
+async def test_metrics_are_for_the_workers_own_machine(gate: Gate, engine: Engine, path: str) -> None:
+    """Metrics are served without a ticket, but only to the loopback address."""
+    engine.steps = asyncio.Semaphore(10)
+    near, far = Client(gate), Client(gate)
+    await near.call(path, None)
+    await far.call(path, None, client=("10.0.0.7", 40_000))
+    assert (near.status, far.status) == (200, 401)
+
+
+async def test_websockets_are_closed(gate: Gate, engine: Engine) -> None:
+    """What is neither HTTP nor the server's own lifespan does not get in."""
+    client = Client(gate)
+    await gate({"type": "websocket", "path": "/v1/realtime", "headers": []}, client.receive, client.send)
+    assert client.sent == [{"type": "websocket.close", "code": 1008}]
+    assert engine.paths == []
+
+
+def test_an_installed_config_is_what_a_gate_made_by_the_engine_works_with() -> None:
+    """The engine's server makes the gate with the app alone, and it knows who it is."""
+    install(CONFIG)
+    assert Gate(Engine()).config is CONFIG
