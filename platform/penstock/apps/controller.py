@@ -24,7 +24,7 @@ from penstock.adapters.process.fleet import Ground, LocalFleet
 from penstock.apps.settings import Settings, environment
 from penstock.apps.trouble import Trouble
 from penstock.apps.up.home import write_private
-from penstock.apps.up.listening import url_of
+from penstock.apps.up.listening import bind, url_of
 from penstock.control.api.app import make_app
 from penstock.control.api.deps import Control, Secrets
 from penstock.control.fleet.heartbeats import Heartbeats
@@ -59,7 +59,7 @@ def main(settings: Settings, command: WorkerCommand = worker_command) -> None:
 
 async def _main(settings: Settings, command: WorkerCommand) -> None:
     secrets = _secrets(settings.paths.platform_key)
-    listener = socket.create_server((settings.host, settings.controller_port))
+    listener = bind(settings.host, settings.controller_port)
     url = url_of(settings.host, listener.getsockname()[1])
     dsn = settings.database_url or dsn_of(settings.paths.postgres)
     async with Database(dsn) as database:
@@ -118,7 +118,7 @@ def _fleet(settings: Settings, command: WorkerCommand) -> LocalFleet:
         run=settings.paths.run,
         logs=settings.paths.logs,
         command=command,
-        environment=environment(settings),
+        environment=environment(settings.model_copy(update={"database_url": ""})),  # no business of a worker's
         grace_s=settings.drain_grace_s + _BEYOND_GRACE_S,
     )
     return LocalFleet(ground, SystemClock())

@@ -10,6 +10,7 @@ import shutil
 import stat
 import subprocess
 import tempfile
+import time
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -20,6 +21,7 @@ ROLE = "penstock"
 _SOCKET = ".s.PGSQL.5432"
 _MAX_SOCKET_CHARS = 100
 _START_WITHIN_S = 60
+_POLL_S = 0.1
 _CONFIG = """\
 listen_addresses = ''
 unix_socket_directories = '{socket}'
@@ -67,7 +69,7 @@ class EmbeddedPostgres:
         self._make_folders(owner)
         if not (self.data / "PG_VERSION").exists():
             self._initialise(owner)
-        if self.is_running() and self.is_healthy():
+        if self._becomes_healthy():
             return self.dsn
         leftovers.clear(self.data, (self.data / "postmaster.pid", self._socket / f"{_SOCKET}.lock"))
         self._write_config(owner)
@@ -103,6 +105,16 @@ class EmbeddedPostgres:
         ]
         return subprocess.run(command, check=False).returncode == 0
 
+    def _becomes_healthy(self) -> bool:
+        """Tell whether the server runs and takes connections, waiting for one that is still recovering."""
+        for _ in range(int(_START_WITHIN_S / _POLL_S)):
+            if not self.is_running():
+                return False
+            if self.is_healthy():
+                return True
+            time.sleep(_POLL_S)
+        return False
+
     def _make_folders(self, owner: account.Account) -> None:
         self._log.parent.mkdir(parents=True, exist_ok=True)
         for folder in (self.data, self._socket):
@@ -126,6 +138,7 @@ class EmbeddedPostgres:
         draft.rmdir()
 
     def _write_config(self, owner: account.Account) -> None:
+        """Write our settings where they win over what anybody set by hand: they are what keeps others out."""
         path = self.data / "postgresql.auto.conf"
         path.write_text(_CONFIG.format(socket=str(self._socket).replace("'", "''")))
         path.chmod(stat.S_IRUSR | stat.S_IWUSR)
