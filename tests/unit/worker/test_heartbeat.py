@@ -72,9 +72,9 @@ async def test_a_change_is_told_at_once() -> None:
     with Controller() as controller:
         beating = heart([controller.url], [], every_s=60.0)
         task = asyncio.create_task(beating.run())
-        for count in (1, 2):
-            await asyncio.to_thread(until, "a beat arrived", lambda n=count: len(controller.reports) >= n, within_s=2)
-            beating.beat_now()
+        await asyncio.to_thread(until, "a beat arrived", lambda: len(controller.reports) == 1, within_s=2)
+        beating.beat_now()
+        await asyncio.to_thread(until, "another one arrived", lambda: len(controller.reports) == 2, within_s=2)
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
 
