@@ -255,6 +255,8 @@ def main() -> int:
         home = bench_home.write(root, [stub.url])
         serving = stack.enter_context(gateway(shlex.split(arguments.gateway), home))
         rows = uvloop.run(run(Bench(stub, serving, home.key, arguments.seconds), arguments.streams))
+        if any(row.what.endswith("failures") and row.value for row in rows):
+            print((root / "gateway.log").read_text(encoding="utf-8", errors="replace")[-2_000:], file=sys.stderr)
     show(rows)
     return 1 if any(row.verdict == "MISSED" for row in rows) else 0
 

@@ -14,6 +14,8 @@ class Timed:
 
     done: int = 0
     failed: int = 0
+    why: str = ""
+    """The first failure, in the server's words."""
     first_byte_s: list[float] = field(default_factory=list)
     whole_s: list[float] = field(default_factory=list)
 
@@ -45,9 +47,8 @@ class _Caller(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         del exc
-        if self._began:
-            self._timed.failed += 1
         self.transport = None
+        self._fail("the connection was closed")
 
     def close(self) -> None:
         """Close the connection."""
@@ -93,14 +94,20 @@ class _Caller(asyncio.Protocol):
 
     def _read_head(self, head: bytes) -> bool:
         if not head.startswith(b"http/1.1 200"):
-            self._timed.failed += 1
-            self._began = 0.0
-            if self.transport is not None:
-                self.transport.close()
+            self._fail(bytes(self._received[:400]).decode("utf-8", "replace"))
+            self.close()
             return False
         length = head.partition(b"content-length: ")[2].partition(b"\r\n")[0]
         self._expected = int(length) if length else -2
         return True
+
+    def _fail(self, why: str) -> None:
+        if not self._began:
+            return
+        self._began = 0.0
+        self._timed.failed += 1
+        self._timed.why = self._timed.why or why
+        self._on_idle(self)
 
     def _finish(self) -> None:
         self._timed.done += 1
@@ -126,7 +133,11 @@ async def closed_loop(url: str, request: bytes, *, callers: int, seconds: float 
 
     def again(caller: _Caller) -> None:
         nonlocal flying
-        if time.perf_counter() < stop_at and (not requests or timed.done + flying <= requests):
+        if (
+            caller.transport is not None
+            and time.perf_counter() < stop_at
+            and (not requests or timed.done + flying <= requests)
+        ):
             caller.call(request)
             return
         flying -= 1
@@ -156,6 +167,8 @@ async def open_loop(targets: dict[str, tuple[str, bytes]], *, per_s: float, seco
             if wait > 0:
                 await asyncio.sleep(wait)
             caller = idle[name].pop() if idle[name] else await _connected(url, timed[name], idle[name].append)
+            if caller.transport is None:
+                caller = await _connected(url, timed[name], idle[name].append)
             caller.call(request)
             sent += 1
     await asyncio.sleep(1.0)

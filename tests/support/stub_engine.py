@@ -7,7 +7,6 @@ It stands alone (imports nothing of penstock), for the benchmark uses it too.
 
 import argparse
 import asyncio
-import contextlib
 import os
 import signal
 import sys
@@ -16,6 +15,7 @@ from typing import Any, Literal, Self, cast
 
 import httptools
 import msgspec
+import uvloop
 
 Mode = Literal[
     "ok",
@@ -126,13 +126,11 @@ def _chunk(data: bytes) -> bytes:
 def _events(path: str, model: str) -> tuple[bytes, bytes, bytes]:
     """Return the first event, a token's event, and the finishing event of a stream."""
     head = b'data: {"id":"stub-1","object":"o","created":1,"model":"%b","choices":[{"index":0,' % model.encode()
+    first, token = b"", head + b'"text":"' + _TOKEN + b'","logprobs":null,"finish_reason":null}]}\n\n'
     if path.endswith("chat/completions"):
         first = head + b'"delta":{"role":"assistant","content":""},"logprobs":null,"finish_reason":null}]}\n\n'
         token = head + b'"delta":{"content":"' + _TOKEN + b'"},"logprobs":null,"finish_reason":null}]}\n\n'
-        last = head + b'"delta":{"content":"' + _TOKEN + b'"},"logprobs":null,"finish_reason":"length"}]}\n\n'
-        return first, token, last
-    token = head + b'"text":"' + _TOKEN + b'","logprobs":null,"finish_reason":null}]}\n\n'
-    return b"", token, token.replace(b'"finish_reason":null', b'"finish_reason":"length"')
+    return first, token, token.replace(b'"finish_reason":null', b'"finish_reason":"length"')
 
 
 class _Connection(asyncio.Protocol):
@@ -253,34 +251,19 @@ class _Connection(asyncio.Protocol):
         self._over()
 
     def _complete(self, path: str, body: dict[str, Any]) -> bytes:
-        count = _max_tokens(body)
-        usage = (
-            b'"usage":{"prompt_tokens":%d,"total_tokens":%d,"completion_tokens":%d,"prompt_tokens_details":null}'
-            % (
-                self.stub.prompt_tokens,
-                self.stub.prompt_tokens + count,
-                count,
-            )
-        )
+        count, prompt = _max_tokens(body), self.stub.prompt_tokens
         self.stub.stats.tokens += count
-        model = str(body.get("model")).encode()
         if path.endswith("embeddings"):
-            return (
-                b'{"id":"stub-1","object":"list","model":"%b","data":[{"index":0,"object":"embedding","embedding":[0.1,0.2]}],%b}'
-                % (model, usage)
-            )
-        text = _TOKEN * count
-        choice = (
-            b'"message":{"role":"assistant","content":"%b"}' if path.endswith("chat/completions") else b'"text":"%b"'
-        )
-        return (
-            b'{"id":"stub-1","object":"o","created":1,"model":"%b","choices":[{"index":0,%b,"finish_reason":"length"}],%b}'
-            % (
-                model,
-                choice % text,
-                usage,
-            )
-        )
+            answer = b'"data":[{"index":0,"object":"embedding","embedding":[0.1,0.2]}]'
+        elif path.endswith("chat/completions"):
+            answer = b'"choices":[{"index":0,"message":{"role":"assistant","content":"%b"},"finish_reason":"length"}]'
+            answer %= _TOKEN * count
+        else:
+            answer = b'"choices":[{"index":0,"text":"%b","finish_reason":"length"}]' % (_TOKEN * count)
+        usage = b'"prompt_tokens":%d,"total_tokens":%d,"completion_tokens":%d' % (prompt, prompt + count, count)
+        model = str(body.get("model")).encode()
+        head = b'{"id":"stub-1","object":"o","model":"%b",' % model
+        return head + answer + b',"usage":{' + usage + b',"prompt_tokens_details":null}}'
 
     def _stream(self, path: str, body: dict[str, Any], behaviour: Behaviour) -> None:
         head = b"content-type: text/event-stream; charset=utf-8\r\ntransfer-encoding: chunked\r\n"
@@ -408,12 +391,7 @@ def main() -> None:
     parser.add_argument("--step-ms", type=float, default=0.0)
     parser.add_argument("--delay-ms", type=float, default=0.0)
     arguments = parser.parse_args()
-    runner: Any = asyncio.run
-    with contextlib.suppress(ImportError):
-        import uvloop
-
-        runner = uvloop.run
-    runner(_main(arguments))
+    uvloop.run(_main(arguments))
 
 
 if __name__ == "__main__":
