@@ -257,6 +257,7 @@ class Agent:
         if self._running is not None:
             running, self._running = self._running, None
             self._config.files.pid.unlink(missing_ok=True)
+            self._config.files.plan.unlink(missing_ok=True)
             await running.engine.end()
 
     def _listen_to_signals(self) -> None:

@@ -208,17 +208,24 @@ class Forking:
         with suppress(TimeoutError):
             async with asyncio.timeout(self.patience_s):
                 while self._parent is None or self._parent.poll() is None:
-                    agent = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-                    agent.settimeout(0)
-                    try:
-                        with short(self.address) as address:
-                            agent.connect(address)
-                    except OSError:
-                        agent.close()
-                        await asyncio.sleep(_POLL_S)
-                        continue
-                    return agent
+                    agent = self._try()
+                    if agent is not None:
+                        return agent
+                    await asyncio.sleep(_POLL_S)
         raise CannotFork
+
+    def _try(self) -> socket.socket | None:
+        agent = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        agent.settimeout(0)
+        try:
+            with short(self.address) as address:
+                agent.connect(address)
+        except OSError as error:
+            agent.close()
+            if isinstance(error, ConnectionRefusedError) and not self.own:
+                raise CannotFork from error  # a shared parent listens from the moment its address exists: it is dead
+            return None
+        return agent
 
 
 @dataclass(slots=True)
