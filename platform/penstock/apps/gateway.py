@@ -37,6 +37,7 @@ async def _main(settings: Settings, fd: int | None) -> None:
     tasks = [asyncio.create_task(gateway.key_source.run(gateway.keys.replace))]
     tasks.append(asyncio.create_task(gateway.table_source.run(lambda table: _take(gateway, table))))
     tasks.append(asyncio.create_task(_probe_lag(gateway)))
+    tasks.append(asyncio.create_task(gateway.money.run()))
     try:
         await _until(lambda: bool(gateway.table.number and len(gateway.keys)), TABLE_PATIENCE_S)
         listener = listening_socket(settings.host, settings.port, fd)

@@ -9,12 +9,12 @@ from penstock.adapters.http.client import HttpClient
 from penstock.adapters.postgres.embedded import dsn_of
 from penstock.adapters.postgres.sources import KeySource, TableSource
 from penstock.apps import slos
+from penstock.apps.gateway_money import Money, money
 from penstock.apps.models.stores import open_store
 from penstock.apps.settings import Settings
 from penstock.domain.clock import SystemClock
 from penstock.domain.keys import Purpose, derive
 from penstock.gateway.admission.desk import Desk
-from penstock.gateway.admission.limiter import ConcurrencyLimiter
 from penstock.gateway.dispatch import Breakers, DispatchSettings, RetryBudget, WorkerDispatcher
 from penstock.gateway.edge.asgi import Edge
 from penstock.gateway.edge.errors import render
@@ -45,6 +45,7 @@ class Gateway:
     key_source: KeySource
     client: HttpClient
     preprocessor: PromptPreprocessor
+    money: Money
     traces: RequestTraces | None
     metrics: Metrics
     clock: SystemClock
@@ -68,6 +69,7 @@ class _Ground:
     chance: random.Random
     table: CurrentTable
     client: HttpClient
+    money: Money
 
 
 def compose(settings: Settings, platform_key: bytes) -> Gateway:
@@ -81,6 +83,7 @@ def compose(settings: Settings, platform_key: bytes) -> Gateway:
         chance=random.Random(),
         table=CurrentTable(),
         client=HttpClient(clock=clock.monotonic),
+        money=money(settings, dsn, clock),
     )
     copies = settings.paths.run / "gateway"
     keys = Keyring(
@@ -99,6 +102,7 @@ def compose(settings: Settings, platform_key: bytes) -> Gateway:
         key_source=KeySource(dsn, copies / "keys.json", clock=clock),
         client=ground.client,
         preprocessor=preprocessor,
+        money=ground.money,
         traces=traces,
         metrics=ground.metrics,
         clock=clock,
@@ -132,9 +136,9 @@ def _pipeline(ground: _Ground, keys: Keyring, preprocessor: PromptPreprocessor, 
 def _desk(ground: _Ground) -> Desk:
     in_flight = ground.metrics.gauge(names.IN_FLIGHT)
     return Desk(
-        limiter=ConcurrencyLimiter(),
+        cashier=ground.money.cashier,
         default_deadline_s={tier: slo.deadline_s for tier, slo in slos.load().items()},
-        now=ground.clock.monotonic,
+        clock=ground.clock,
         in_flight=lambda model, change: in_flight.labels(model=model).inc(change),
     )
 

@@ -29,6 +29,7 @@ class Home:
         self.cache = root / "cache"
         self.run = root / "run"
         self.logs = root / "logs"
+        self.spool = root / "spool"
         self.controller_address = self.run / "controller.addr"
         self.gateway_address = self.run / "gateway.addr"
 
@@ -82,6 +83,8 @@ class Settings(BaseSettings):
     stream_heartbeat_s: float = Field(default=10.0, gt=0)
     stream_stall_s: float = Field(default=30.0, gt=0, description="A reader that takes nothing for so long is cut off.")
     stream_buffer_bytes: int = Field(default=256 << 10, gt=0)
+    limits_url: str = ""
+    """Redis or Valkey that all gateways share limits in; empty keeps them in the process (one gateway)."""
     retry_budget_ratio: float = Field(default=0.1, ge=0, le=1)
     otlp_endpoint: str = ""
     """OpenTelemetry collector (HTTP); empty turns tracing off."""

@@ -24,13 +24,28 @@ class Settlement:
 class Lease:
     """The right to run one request; ``settle`` works once, later calls change nothing."""
 
-    __slots__ = ("_on_settle", "_opened_at", "deadline_at", "delivered", "end_early", "settlement")
+    __slots__ = (
+        "_opened_at",
+        "deadline_at",
+        "delivered",
+        "end_early",
+        "expected_output",
+        "headers",
+        "on_settle",
+        "settlement",
+    )
 
-    def __init__(self, *, opened_at: float, deadline_at: float, on_settle: Callable[[Settlement], None]) -> None:
+    def __init__(
+        self, *, opened_at: float, deadline_at: float, on_settle: Callable[[Settlement], None] | None = None
+    ) -> None:
         """Open at monotonic second ``opened_at``; work past monotonic ``deadline_at`` is worthless."""
         self._opened_at = opened_at
-        self._on_settle = on_settle
+        self.on_settle = on_settle
         self.deadline_at = deadline_at
+        self.expected_output = 0
+        """Output tokens that this answer will probably have: what is reserved, and what the worker is told."""
+        self.headers: list[tuple[bytes, bytes]] = []
+        """What the caller is told of its limits, with the reply's head."""
         self.delivered = 0
         """Output tokens passed on so far; the relay counts."""
         self.end_early: Callable[[PenstockError], None] | None = None
@@ -42,5 +57,7 @@ class Lease:
         if self.settlement is not None:
             return False
         self.settlement = Settlement(outcome=outcome, usage=usage, held_s=now - self._opened_at)
-        self._on_settle(self.settlement)
+        self.end_early = None
+        if self.on_settle is not None:
+            self.on_settle(self.settlement)
         return True

@@ -51,8 +51,8 @@ class Preprocessor(Protocol):
 class Admission(Protocol):
     """Whether a request may run; everything it holds is one lease."""
 
-    def admit(self, call: Call, prepared: Prepared) -> Lease:
-        """Open a lease, or raise a ``Rejected``."""
+    async def admit(self, call: Call, prepared: Prepared) -> Lease:
+        """Open a lease, or raise a ``Rejected``, or ``StoreUnavailable`` where a store that must be asked is away."""
         ...
 
 
@@ -112,7 +112,7 @@ class Pipeline:
             prepared = await self.preprocessor.prepare(call.request, call.version, call.principal)
             call.prepared = prepared
             call.timings.mark(Stage.PREPROCESS)
-            lease = self.admission.admit(call, prepared)
+            lease = await self.admission.admit(call, prepared)
             call.timings.mark(Stage.ADMISSION)
         except PenstockError as error:
             self.ledger.record(call, prepared, Answer(outcome=error.outcome, usage=Usage()))
@@ -154,5 +154,5 @@ class Pipeline:
             weight=call.principal.plan.weight,
             deadline_at=self.clock.now() + lease.deadline_at - self.clock.monotonic(),
             prompt_tokens=max(0, prepared.prompt_tokens),
-            expected_output_tokens=call.request.max_output_tokens,
+            expected_output_tokens=lease.expected_output,
         )

@@ -7,7 +7,7 @@ so a careless call can't leak a body.
 import logging
 import sys
 from collections.abc import MutableMapping
-from typing import Any
+from typing import Any, TextIO
 
 import structlog
 
@@ -31,7 +31,7 @@ def _only_allowed(_: object, __: str, event: MutableMapping[str, Any]) -> Mutabl
     return event
 
 
-def configure(service: str, *, level: str = "info", stream: Any = None) -> None:
+def configure(service: str, *, level: str = "info", stream: TextIO | None = None) -> None:
     """Set up logging of one process; ``service`` is gateway, controller, worker or cli."""
     structlog.configure(
         processors=[

@@ -1,7 +1,6 @@
 """The usage ledger in Postgres. Fits `domain.ledger.LedgerSink` and `domain.ledger.LedgerReader`."""
 
 from collections.abc import Sequence
-from dataclasses import asdict
 
 import msgspec
 
@@ -25,7 +24,7 @@ class PostgresLedger:
     async def append(self, rows: Sequence[LedgerRow]) -> None:
         """Store each row once, all in one statement; a request that has a row keeps it."""
         if rows:
-            columns = [[asdict(row)[column] for row in rows] for column in _COLUMNS]
+            columns = [[getattr(row, column) for row in rows] for column in _COLUMNS]
             await self._database.rows(_SQL["append"], *columns)
 
     async def page(

@@ -13,15 +13,17 @@ from typing import Protocol
 
 from penstock.domain.clock import Clock
 from penstock.domain.errors import OverBudget, OverLimit, StoreUnavailable
-from penstock.domain.ids import RequestId
+from penstock.domain.ids import RequestId, TenantId
 from penstock.domain.lease import Lease, Settlement
 from penstock.domain.ledger import LedgerRow, Opening, close
-from penstock.domain.limits import Decision, Draw, LimitStore, Measure
+from penstock.domain.limits import Decision, Draw, LimitStore, Measure, MeterKind
 from penstock.domain.money import MicroUsd
 from penstock.domain.outcome import Outcome
 from penstock.domain.tokens import Usage
+from penstock.gateway.admission import ratelimits
 from penstock.gateway.admission.draws import Need, Scope, draws
 from penstock.gateway.admission.expectation import OutputExpectation
+from penstock.gateway.admission.held import MeanHeld
 
 HOLD_S = 10.0
 """How long slots and budget holds outlive the last renewal."""
@@ -74,7 +76,6 @@ class Receipt:
     draws: tuple[Draw, ...]
     expected_output: int
     reserved_output: int
-    remaining: tuple[int, ...]
     lease: Lease
     leases: list[RequestId]
 
@@ -96,6 +97,7 @@ class Cashier:
         self._store = store
         self._spawn = spawn
         self._flushing = False
+        self._held = MeanHeld()
         self._local = local
         self._journal = journal
         self._expectation = expectation
@@ -110,7 +112,7 @@ class Cashier:
         wanted = draws(order.scopes, _need(order, expected), self._clock.now())
         decision = await self._reserve(opening.request, wanted)
         if decision.refused_by is not None:
-            raise refusal(decision.refused_by, decision.retry_after_s)
+            raise self._refusal(opening.tenant, decision.refused_by, decision.retry_after_s)
         try:
             self._journal.opened(opening)
         except StoreUnavailable:
@@ -122,10 +124,11 @@ class Cashier:
             draws=wanted,
             expected_output=expected,
             reserved_output=expected,
-            remaining=decision.remaining,
             lease=lease,
             leases=[opening.request],
         )
+        lease.expected_output = expected
+        lease.headers = ratelimits.headers(wanted, decision.remaining) if wanted else []
         return receipt
 
     def close(self, receipt: Receipt, end: Settlement, *, gpu_s: float = 0.0) -> LedgerRow:
@@ -133,6 +136,7 @@ class Cashier:
         usage = billable(end.outcome, end.usage)
         row = close(receipt.opening, end.outcome, usage, gpu_s=gpu_s, now=self._clock.now())
         del self._living[receipt.opening.request]
+        self._held.learn(row.tenant, end.held_s)
         self._journal.closed(row)
         if end.outcome is Outcome.OK:
             self._expectation.learn(row.tenant, row.version, row.output_tokens)
@@ -192,6 +196,12 @@ class Cashier:
         if not known and self._local is not self._store:
             await self._local.settle(lease, actual)
         return True
+
+    def _refusal(self, tenant: TenantId, draw: Draw, retry_after_s: float) -> OverLimit | OverBudget:
+        """Return the error; slots come free as this tenant's own requests end."""
+        if draw.kind is MeterKind.SLOTS:
+            retry_after_s = self._held.next_free_s(tenant, draw.capacity)
+        return refusal(draw, retry_after_s)
 
     async def _reserve(self, lease: RequestId, wanted: tuple[Draw, ...]) -> Decision:
         """Ask the shared store; while it is away, limits hold per gateway and budgets are closed (ADR 0033)."""

@@ -1,4 +1,4 @@
-"""Opens the one lease of a request: deadline, the plan's bounds, the concurrency slot (A7, B2).
+"""Opens the one lease of a request: deadline, the plan's bounds, the cashier's receipt (A7, B2, B3).
 
 deadline = min(what the client asked for, what the plan allows, what the version's SLO tier gives)
 
@@ -9,15 +9,19 @@ question, and which worker takes it is routing's: neither is asked here.
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Protocol
 
+from penstock.domain.call import Call
+from penstock.domain.clock import Clock
 from penstock.domain.errors import DeadlineUnreachable, InvalidField
 from penstock.domain.lease import Lease, Settlement
+from penstock.domain.ledger import Opening
 from penstock.domain.model import Tier
+from penstock.domain.outcome import Stage
 from penstock.domain.request import Api, InferenceRequest, Prepared
 from penstock.domain.table import VersionEntry
 from penstock.domain.tenant import Principal
-from penstock.gateway.admission.limiter import ConcurrencyLimiter
+from penstock.gateway.admission.cashier import Cashier, Order, Receipt
+from penstock.gateway.admission.draws import Scope
 
 OUTPUT_FIELD: Mapping[Api, str] = {
     Api.CHAT: "max_completion_tokens",
@@ -28,66 +32,90 @@ OUTPUT_FIELD: Mapping[Api, str] = {
 """Where each API says how long one sequence may become."""
 
 
-class Applicant(Protocol):
-    """What this room needs of a call: who asks for what, of which version. It may bound the request's output."""
-
-    request: InferenceRequest
-
-    @property
-    def principal(self) -> Principal:
-        """Who asks."""
-        ...
-
-    @property
-    def version(self) -> VersionEntry | None:
-        """What serves it; set before admission."""
-        ...
-
-
 class Desk:
     """Implements the pipeline's ``Admission``."""
 
     def __init__(
         self,
         *,
-        limiter: ConcurrencyLimiter,
+        cashier: Cashier,
         default_deadline_s: Mapping[Tier, float],
-        now: Callable[[], float],
+        clock: Clock,
         in_flight: Callable[[str, int], None],
     ) -> None:
-        """Take each tier's deadline in seconds, monotonic time, and a counter called with a model's name and ±1."""
-        self._limiter = limiter
+        """Take each tier's deadline in seconds, and a counter called with a model's name and ±1."""
+        self._cashier = cashier
         self._default_deadline_s = default_deadline_s
-        self._now = now
+        self._clock = clock
         self._in_flight = in_flight
 
-    def admit(self, call: Applicant, prepared: Prepared) -> Lease:
-        """Open the request's lease, or raise ``DeadlineUnreachable``, ``InvalidField`` or ``OverLimit``."""
-        del prepared  # token limits and budgets will ask for it
+    async def admit(self, call: Call, prepared: Prepared) -> Lease:
+        """Open the request's lease.
+
+        Raises ``DeadlineUnreachable``, ``InvalidField``, ``OverLimit``, ``OverBudget``, or ``StoreUnavailable`` where
+        money would be spent unseen.
+        """
         version = call.version
         assert version is not None  # noqa: S101  the pipeline resolves first
         plan = call.principal.plan
-        now = self._now()
+        now = self._clock.monotonic()
         deadline_at = call.request.arrived_at + self._deadline_s(call.request, plan.deadline_s, version.tier)
         if deadline_at <= now:
             raise DeadlineUnreachable("the deadline passed before the request could start", retry_after_s=1.0)
         call.request = bounded(call.request, plan.max_output_tokens)
-        return self._open(call.principal, version, now, deadline_at)
+        lease = Lease(opened_at=now, deadline_at=deadline_at)
+        receipt = await self._cashier.open(self._order(call, version, prepared), lease)
+        lease.on_settle = self._settling(call, version, receipt)
+        return lease
 
     def _deadline_s(self, request: InferenceRequest, plan_s: float, tier: Tier) -> float:
         return min(s for s in (request.deadline_s, plan_s, self._default_deadline_s[tier]) if s > 0)
 
-    def _open(self, principal: Principal, version: VersionEntry, now: float, deadline_at: float) -> Lease:
-        tenant = principal.tenant
+    def _order(self, call: Call, version: VersionEntry, prepared: Prepared) -> Order:
+        request, who = call.request, call.principal
+        opening = Opening(
+            request=request.id,
+            tenant=who.tenant,
+            key=who.key,
+            version=version.id,
+            digest=version.digest,
+            api=request.api,
+            priority=who.plan.priority,
+            prompt_tokens=max(0, prepared.prompt_tokens),
+            price=version.price,
+            opened_at=self._clock.now(),
+        )
+        worst_case = worst_case_output(request, version, prepared)
+        return Order(opening=opening, scopes=scopes_of(who), worst_case=worst_case, stream=request.stream)
+
+    def _settling(self, call: Call, version: VersionEntry, receipt: Receipt) -> Callable[[Settlement], None]:
         model = version.id.partition("@")[0]
-        self._limiter.enter(tenant, principal.plan.max_concurrent)
         self._in_flight(model, 1)
 
         def settle(end: Settlement) -> None:
-            self._limiter.leave(tenant, end.held_s)
             self._in_flight(model, -1)
+            self._cashier.close(receipt, end, gpu_s=gpu_s(call))
 
-        return Lease(opened_at=now, deadline_at=deadline_at, on_settle=settle)
+        return settle
+
+
+def scopes_of(who: Principal) -> tuple[Scope, ...]:
+    """Return whose meters a request draws on."""
+    return (Scope(name=f"tenant:{who.tenant}", plan=who.plan),)
+
+
+def worst_case_output(request: InferenceRequest, version: VersionEntry, prepared: Prepared) -> int:
+    """Return the most output tokens a request may produce: what it asked for, or all the context it leaves."""
+    if request.api is Api.EMBEDDINGS:
+        return 0
+    return request.max_output_tokens or max(1, version.max_model_len - max(0, prepared.prompt_tokens))
+
+
+def gpu_s(call: Call) -> float:
+    """Estimate the engine's seconds of a request: its time in the engine, shared with those that ran beside it."""
+    seconds = call.timings.seconds
+    beside = call.worker.load.running if call.worker is not None else 1
+    return (seconds.get(Stage.PREFILL, 0.0) + seconds.get(Stage.DECODE, 0.0)) / max(1, beside)
 
 
 def bounded(request: InferenceRequest, most_tokens: int) -> InferenceRequest:

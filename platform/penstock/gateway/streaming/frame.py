@@ -5,6 +5,7 @@ from collections.abc import Callable
 
 from penstock.domain.call import Answer, Call
 from penstock.domain.errors import PenstockError
+from penstock.domain.lease import Lease
 from penstock.domain.outcome import FinishReason, Outcome, Stage
 from penstock.domain.relay import Reply
 from penstock.domain.tokens import Usage
@@ -24,6 +25,7 @@ class Frame:
         "finish",
         "first_at",
         "itl_s",
+        "lease",
         "metrics",
         "reply",
         "stall_s",
@@ -31,14 +33,13 @@ class Frame:
         "usage",
     )
 
-    def __init__(
-        self, *, call: Call, reply: Reply, clock: Callable[[], float], deadline_in_s: float, stall_s: float
-    ) -> None:
+    def __init__(self, *, call: Call, lease: Lease, reply: Reply, clock: Callable[[], float], stall_s: float) -> None:
         """Begin with nothing counted."""
         self.call = call
+        self.lease = lease
         self.reply = reply
         self.clock = clock
-        self.deadline_in_s = deadline_in_s
+        self.deadline_in_s = lease.deadline_at - clock()
         self.stall_s = stall_s
         self.tokens = 0
         self.usage: Usage | None = None
@@ -86,6 +87,7 @@ class Frame:
             (b"content-type", content_type),
             (b"x-penstock-version", self.version.encode()),
             (b"server-timing", stages.server_timing(self.call.timings.seconds)),
+            *self.lease.headers,
             *more,
         ]
 

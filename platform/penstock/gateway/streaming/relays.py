@@ -43,9 +43,9 @@ class StreamingRelays:
         """Return a relay that watches the client, the deadline and, in streams, the silence."""
         frame = Frame(
             call=call,
+            lease=lease,
             reply=reply,
             clock=self._clock.monotonic,
-            deadline_in_s=lease.deadline_at - self._clock.monotonic(),
             stall_s=self._settings.stall_s,
         )
         if not call.request.stream:

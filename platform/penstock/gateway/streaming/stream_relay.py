@@ -57,6 +57,7 @@ class StreamRelay:
         self._delivered = False
         self._last_at = frame.clock()
         self._write = frame.reply.write
+        frame.lease.end_early = self._end_early
         self._beat_s = heartbeat_s
         self._on_beat = on_beat
         self._beat: asyncio.TimerHandle | None = asyncio.get_running_loop().call_later(heartbeat_s, self._silence)
@@ -101,6 +102,7 @@ class StreamRelay:
         self._last_at = now
         dialect = self._dialect
         frame.tokens += events.count(dialect.token)
+        frame.lease.delivered = frame.tokens
         for mark in dialect.notable:
             if mark in events:
                 plain, rest = sse.parted(events, dialect.notable)
@@ -183,6 +185,11 @@ class StreamRelay:
         self._write(before + note + terminal)
         frame.reply.finish()
         frame.settle(Outcome.OK)
+
+    def _end_early(self, error: PenstockError) -> None:
+        """The caller's limits don't carry the answer any further."""
+        if self._delivered and not self._frame.is_over:
+            self._end_with(error)
 
     def _end_with(self, error: PenstockError) -> None:
         self._vigil.drop_source(error)

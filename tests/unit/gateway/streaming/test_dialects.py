@@ -6,6 +6,7 @@ from collections.abc import Iterable
 import pytest
 
 from penstock.domain.call import Answer, Call, Timings
+from penstock.domain.lease import Lease
 from penstock.domain.outcome import FinishReason, Outcome
 from penstock.domain.request import Api, Prepared
 from penstock.domain.tokens import Usage
@@ -41,7 +42,13 @@ async def relayed(api: Api, events: Iterable[bytes], *, ends: bool = True) -> tu
     request, reply = stream_request(api=api), FakeReply()
     call = Call(request=request, principal=principal(), timings=Timings(time.monotonic, 0.0), version=VERSION)
     call.prepared = Prepared(prompt_tokens=7)
-    frame = Frame(call=call, reply=reply, clock=time.monotonic, deadline_in_s=5.0, stall_s=5.0)
+    frame = Frame(
+        call=call,
+        reply=reply,
+        clock=time.monotonic,
+        lease=Lease(opened_at=0.0, deadline_at=time.monotonic() + 5.0),
+        stall_s=5.0,
+    )
     relay = StreamRelay(frame, render, 5.0, lambda: None)
     relay.on_head(200, [])
     for event in events:

@@ -1,0 +1,90 @@
+"""The gateway's money: limits, ledger, and the loop that keeps both, put together."""
+
+import asyncio
+from collections.abc import Coroutine
+from contextlib import suppress
+from dataclasses import dataclass, field
+
+from penstock.adapters.memory.limits import MemoryLimits
+from penstock.adapters.postgres.database import Database
+from penstock.adapters.postgres.ledger import PostgresLedger
+from penstock.adapters.redis.limits import RedisLimits, connect
+from penstock.adapters.spool.spool import Spool
+from penstock.apps.settings import Settings
+from penstock.domain.clock import Clock
+from penstock.domain.errors import StoreUnavailable
+from penstock.domain.limits import LimitStore
+from penstock.gateway.admission.cashier import Cashier
+from penstock.gateway.admission.expectation import OutputExpectation
+from penstock.telemetry import logs
+
+ROUND_S = 1.0
+"""How often holds are renewed, progress is written and rows are delivered."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Background:
+    """Tasks that nobody waits for, held until they end."""
+
+    tasks: set[asyncio.Task[None]] = field(default_factory=set)
+
+    def spawn(self, work: Coroutine[None, None, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self.tasks.add(task)
+        task.add_done_callback(self.tasks.discard)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Money:
+    """What the process looks after."""
+
+    cashier: Cashier
+    spool: Spool
+    dsn: str
+
+    async def run(self) -> None:
+        """Keep holds and the spool, deliver rows; a store that is away is tried again by the next round."""
+        async with Database(self.dsn, max_connections=1) as database:
+            ledger, was_away = PostgresLedger(database), False
+            try:
+                while True:
+                    await asyncio.sleep(ROUND_S)
+                    is_away = not await self._round(ledger)
+                    if is_away != was_away:
+                        logs.logger().warning("ledger_away" if is_away else "ledger_back")
+                    was_away = is_away
+            finally:
+                await self._last(ledger)
+
+    async def _round(self, ledger: PostgresLedger) -> bool:
+        await self.cashier.keep()
+        try:
+            self.spool.flush()
+            await self.spool.deliver(ledger)
+        except StoreUnavailable:
+            return False
+        except OSError as error:
+            logs.logger().error("spool_failed", error_type=type(error).__name__, reason=str(error))
+            return False
+        return True
+
+    async def _last(self, ledger: PostgresLedger) -> None:
+        """Deliver what the end of the process leaves; what stays on disk is the next one's."""
+        with suppress(StoreUnavailable, OSError, asyncio.CancelledError):
+            await self.cashier.flush()
+            await self.spool.deliver(ledger)
+
+
+def money(settings: Settings, dsn: str, clock: Clock) -> Money:
+    """Put it together; nothing connects yet."""
+    local, spool = MemoryLimits(clock), Spool(settings.paths.spool, clock)
+    store: LimitStore = RedisLimits(connect(settings.limits_url)) if settings.limits_url else local
+    cashier = Cashier(
+        store=store,
+        local=local,
+        journal=spool,
+        expectation=OutputExpectation(),
+        clock=clock,
+        spawn=_Background().spawn,
+    )
+    return Money(cashier=cashier, spool=spool, dsn=dsn)
