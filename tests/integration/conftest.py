@@ -1,6 +1,7 @@
 """What tests of real processes share: one engine parent and one set of converted models for the whole session."""
 
 import sys
+import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -36,20 +37,27 @@ def shared_settings(zygote: Zygote) -> dict[str, str]:
 
 
 @pytest.fixture(scope="session")
-def platform(tmp_path_factory: pytest.TempPathFactory, shared_settings: dict[str, str]) -> Iterator[Platform]:
+def homes() -> Iterator[Path]:
+    """Yield a folder for homes. Not pytest's own: that is closed to the account of a Postgres that root starts."""
+    with tempfile.TemporaryDirectory(prefix="penstock-", ignore_cleanup_errors=True) as folder:
+        yield Path(folder)
+
+
+@pytest.fixture(scope="session")
+def platform(homes: Path, shared_settings: dict[str, str]) -> Iterator[Platform]:
     """Yield the session's platform: SmolLM2 and MiniLM with one worker each. Tests leave it as they found it."""
-    with Platform(home=tmp_path_factory.mktemp("platform"), settings=shared_settings) as running:
+    with Platform(home=homes / "platform", settings=shared_settings) as running:
         yield running
 
 
 @pytest.fixture
-def start_platform(tmp_path: Path, shared_settings: dict[str, str]) -> Iterator[PlatformMaker]:
+def start_platform(homes: Path, shared_settings: dict[str, str]) -> Iterator[PlatformMaker]:
     """Return a starter of platforms of the test's own: ``start_platform(workers=2, tick_s="0.2")``."""
-    with ExitStack() as running:
+    with ExitStack() as running, tempfile.TemporaryDirectory(dir=homes, ignore_cleanup_errors=True) as folder:
 
         def start(name: str = "own", *, models: str = "smollm2", workers: int = 1, **settings: str) -> Platform:
             own = Platform(
-                home=tmp_path / name, models=models, workers=workers, settings={**shared_settings, **settings}
+                home=Path(folder) / name, models=models, workers=workers, settings={**shared_settings, **settings}
             )
             return running.enter_context(own)
 

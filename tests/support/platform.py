@@ -88,7 +88,10 @@ class Platform:
             return 0
         process.terminate()
         try:
-            return process.wait(within_s)
+            code = process.wait(within_s)
+            if code:
+                sys.stdout.write(self.logs())
+            return code
         finally:
             self.kill_all()
             self.process = None

@@ -146,7 +146,7 @@ def test_a_named_tool_is_called(client: OpenAI) -> None:
         messages=[{"role": "user", "content": "What is the weather in Tokyo?"}],
         temperature=0,
         max_tokens=60,
-        tools=[{"type": "function", "function": {"name": "weather", "parameters": parameters}}],
+        tools=[{"type": "function", "function": {"name": "weather", "parameters": parameters, "strict": True}}],
         tool_choice={"type": "function", "function": {"name": "weather"}},
     )
     calls = answer.choices[0].message.tool_calls

@@ -53,9 +53,9 @@ def test_commands_without_a_platform_say_how_to_start_one(tmp_path: Path) -> Non
         assert "Traceback" not in done.stderr, command
 
 
-def test_a_second_signal_ends_a_start_at_once(tmp_path: Path, shared_settings: dict[str, str]) -> None:
+def test_a_second_signal_ends_a_start_at_once(homes: Path, shared_settings: dict[str, str]) -> None:
     """Two interrupts in the middle of a start leave nothing behind."""
-    platform = Platform(home=tmp_path / "home", models="smollm2", settings=shared_settings)
+    platform = Platform(home=homes / "interrupted", models="smollm2", settings=shared_settings)
     platform.launch()
     process = platform.process
     assert process is not None
@@ -65,8 +65,8 @@ def test_a_second_signal_ends_a_start_at_once(tmp_path: Path, shared_settings: d
         process.send_signal(signal.SIGINT)
         process.wait(20)
         assert platform.survivors() == []
-    except subprocess.TimeoutExpired:
-        raise AssertionError(platform.logs()) from None
+    except (AssertionError, subprocess.TimeoutExpired) as error:
+        raise AssertionError(f"{error}\n{platform.logs()}") from error
     finally:
         platform.kill_all()
 

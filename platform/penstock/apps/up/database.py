@@ -1,7 +1,10 @@
 """Postgres under the supervisor: the embedded server is started, revived and stopped; an external one is left alone."""
 
 import asyncio
+import os
+import signal
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 
 from penstock.adapters.postgres.embedded import EmbeddedPostgres
@@ -12,6 +15,10 @@ from penstock.domain.clock import Clock
 from penstock.domain.errors import StoreUnavailable
 
 LOOK_EVERY_S = 1.0
+STOP_WITHIN_S = 20.0
+STOP_POLL_S = 0.1
+NOBODY = 1 << 30
+"""A process id that nobody has."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,9 +65,24 @@ class Database:
             await self.start()
 
     async def stop(self) -> None:
-        """Stop the embedded server in good order."""
-        if self.server is not None:
+        """Stop the embedded server in good order; where its own tool can't, by the signal that the tool sends."""
+        if self.server is None:
+            return
+        try:
             await asyncio.to_thread(self.server.stop)
+        except (StoreUnavailable, OSError) as error:
+            self.tell(f"postgres: {error}; ending it by a signal")
+            await self._interrupt(self.server)
+
+    async def _interrupt(self, server: EmbeddedPostgres) -> None:
+        """Ask for what Postgres calls a fast shutdown."""
+        with suppress(ProcessLookupError):
+            os.kill(server.pid() or NOBODY, signal.SIGINT)
+        for _ in range(int(STOP_WITHIN_S / STOP_POLL_S)):
+            if not server.is_running():
+                return
+            await asyncio.sleep(STOP_POLL_S)
+        raise Trouble(f"Postgres (process {server.pid()}) does not end.", log=self.settings.paths.logs / "postgres.log")
 
 
 def of(settings: Settings, clock: Clock, tell: Callable[[str], None]) -> Database:

@@ -45,8 +45,8 @@ class _Session:
         try:
             code = await self._outcome(work)
         finally:
-            await self._drain()
-        return code
+            is_clean = await self._drain()
+        return code if is_clean else 1
 
     async def _work(self, *, ask: bool) -> None:
         await self._platform.start()
@@ -67,7 +67,7 @@ class _Session:
             return 1
         return 0
 
-    async def _drain(self) -> None:
+    async def _drain(self) -> bool:
         self._screen.say("Draining: running answers may finish. A second Ctrl-C ends everything at once.")
         task = asyncio.create_task(self._platform.drain())
         self._to_end = [task]
@@ -76,8 +76,12 @@ class _Session:
         except asyncio.CancelledError:
             await self._platform.force()
             self._screen.say("Everything was ended at once.")
+        except Trouble as trouble:
+            self._screen.trouble(trouble)
+            return False
         else:
             self._screen.say("Everything has ended in good order.")
+        return True
 
     def _end(self) -> None:
         for task in self._to_end:
