@@ -74,6 +74,12 @@ class EdgeServer(Server):
         super().__init__(config)
         self._on_drain = on_drain
 
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Listen. The kernel would hide a slow reader behind megabytes of its own; it gets no more than we hold."""
+        for listener in sockets or []:
+            listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, self.config.limits.write_buffer_bytes)
+        await super().startup(sockets)
+
     async def on_tick(self, counter: int) -> bool:
         """Look at the connections' time limits twice a second."""
         if counter % SWEEP_EVERY_TICKS == 0:
