@@ -16,6 +16,7 @@ QUICK = {
     "header_timeout_s": "2",
     "body_timeout_s": "3",
     "stream_stall_s": "4",
+    "stream_buffer_bytes": "32768",
     "probe_every_s": "1",
     "probe_timeout_s": "6",
     "lease_s": "3",
@@ -59,9 +60,9 @@ def solo(platform: Platform) -> Iterator[Fleet]:
 
 
 @pytest.fixture(scope="session")
-def _pair(tmp_path_factory: pytest.TempPathFactory, shared_settings: dict[str, str]) -> Iterator[Platform]:
+def _pair(homes: Path, shared_settings: dict[str, str]) -> Iterator[Platform]:
     settings = {**shared_settings, **QUICK}
-    with Platform(home=tmp_path_factory.mktemp("pair"), models="smollm2", workers=2, settings=settings) as running:
+    with Platform(home=homes / "pair", models="smollm2", workers=2, settings=settings) as running:
         yield running
 
 
