@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import cast
 
 import click
 import pytest
@@ -35,7 +36,7 @@ def commands(command: click.Command, path: tuple[str, ...] = ()) -> Iterator[tup
         yield from commands(child, (*path, name))
 
 
-ALL = dict(commands(typer.main.get_command(app)))
+ALL = dict(commands(cast("click.Command", typer.main.get_command(app))))
 
 
 @pytest.mark.parametrize("path", ALL, ids=" ".join)

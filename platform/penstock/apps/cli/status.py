@@ -1,13 +1,16 @@
 """`penstock status`, `config` and `version`: what runs, with which settings, of which kind."""
 
+import os
+from pathlib import Path
 from typing import Any
-
-import psutil
 
 from penstock.apps.cli import tables
 from penstock.apps.cli.terminal import explained, out
 from penstock.apps.operator_client import Operator
 from penstock.apps.settings import Settings, load
+
+_UTIME = 11
+"""Where the user CPU time stands in ``/proc/<pid>/stat``, counted after the name; the system's follows it."""
 
 
 def status() -> None:
@@ -54,12 +57,14 @@ def _processes(settings: Settings) -> None:
 
 
 def _usage(pid: int) -> tuple[str, str]:
+    """Return a process's memory and the CPU time it has used, from the kernel's account (proc(5))."""
     try:
-        process = psutil.Process(pid)
-        times = process.cpu_times()
-        return f"{process.memory_info().rss / 1e6:.0f}", f"{times.user + times.system:.1f}"
-    except psutil.Error:
+        resident_pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
         return "gone", ""
+    ticks = int(fields[_UTIME]) + int(fields[_UTIME + 1])
+    return f"{resident_pages * os.sysconf('SC_PAGE_SIZE') / 1e6:.0f}", f"{ticks / os.sysconf('SC_CLK_TCK'):.1f}"
 
 
 def _workers(workers: list[dict[str, Any]], lease_s: float) -> None:
