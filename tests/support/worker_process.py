@@ -8,7 +8,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -57,7 +57,8 @@ class Controller:
                 self.send_response(200)
                 self.send_header("content-length", str(len(answer)))
                 self.end_headers()
-                self.wfile.write(answer)
+                with suppress(BrokenPipeError):  # the worker was killed
+                    self.wfile.write(answer)
 
             def log_message(self, *_: object) -> None:
                 """Say nothing."""

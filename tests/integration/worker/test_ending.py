@@ -23,8 +23,8 @@ def test_a_first_signal_drains(start_worker: WorkerMaker, versions: dict[str, st
     with worker.stream(max_tokens=150) as lines:
         next(lines)
         worker.signal(signal.SIGTERM)
-        until("draining is reported", lambda: worker.state == "draining", within_s=1)
-        until("new work is refused", lambda: refused_as_draining(worker), within_s=5)
+        until("draining is reported", lambda: worker.state == "draining", within_s=5)
+        until("new work is refused", lambda: refused_as_draining(worker), within_s=10)
         rest = list(lines)
     assert rest[-1] == "data: [DONE]"
     assert len(rest) >= 145
@@ -48,11 +48,11 @@ def test_a_second_signal_forces(start_worker: WorkerMaker, versions: dict[str, s
     with worker.stream(max_tokens=1800) as lines:
         next(lines)
         worker.signal(signal.SIGTERM)
-        until("draining is reported", lambda: worker.state == "draining", within_s=1)
+        until("draining is reported", lambda: worker.state == "draining", within_s=5)
         worker.signal(signal.SIGTERM)
         began = time.monotonic()
-        assert worker.ended(within_s=5) == 2
-        assert time.monotonic() - began < 3
+        assert worker.ended(within_s=10) == 2
+        assert time.monotonic() - began < 8
         with pytest.raises(httpx.HTTPError):
             list(lines)
     assert group(engine) == []
@@ -65,7 +65,7 @@ def test_a_killed_agent_leaves_no_engine(start_worker: WorkerMaker, versions: di
     assert len(group(engine)) >= 2
     os.kill(engine, signal.SIGSTOP)
     worker.signal(signal.SIGKILL)
-    until("the engine is gone", lambda: group(engine) == [], within_s=1)
+    until("the engine is gone", lambda: group(engine) == [], within_s=3)
 
 
 def test_a_worker_needs_no_controller(start_worker: WorkerMaker, versions: dict[str, str]) -> None:
@@ -88,4 +88,4 @@ def test_an_engine_started_from_scratch_serves_the_same(start_worker: WorkerMake
     assert worker.complete().status_code == 200
     engine = worker.engine_pid
     worker.signal(signal.SIGKILL)
-    until("the engine is gone", lambda: group(engine) == [], within_s=1)
+    until("the engine is gone", lambda: group(engine) == [], within_s=3)

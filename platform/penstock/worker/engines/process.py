@@ -202,6 +202,7 @@ class Forking:
         if self._parent is not None:
             self._parent.wait()
             self._parent = None
+            self.address.unlink(missing_ok=True)
 
     async def _connect(self) -> socket.socket:
         """Connect when the parent has finished its imports."""
