@@ -9,6 +9,7 @@ from infra.capture.run import ORGANIZATION, run
 from infra.capture.values import Json
 from infra.config.kinds import StackKind
 from infra.config.model import Fleet
+from infra.kube.observability import SAMPLES
 from infra.stacks import global_, mesh, platform, region, serving
 from infra.stacks.exports import project_name
 
@@ -30,7 +31,7 @@ class Capture:
 Program = Callable[[Fleet, str], None]
 REGIONAL: tuple[tuple[StackKind, Program], ...] = (
     (StackKind.REGION, region.program),
-    (StackKind.PLATFORM, platform.program),
+    (StackKind.PLATFORM, partial(platform.program, sources=SAMPLES)),
     (StackKind.SERVING, serving.program),
 )
 

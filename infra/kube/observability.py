@@ -29,6 +29,11 @@ class Sources:
     dashboards: Path
 
 
+SAMPLES = Sources(
+    rules=Path(__file__).parent / "samples" / "rules", dashboards=Path(__file__).parent / "samples" / "dashboards"
+)
+"""What captures load instead of the built files."""
+
 SHIPPED = Sources(rules=REPOSITORY / "slo" / "generated", dashboards=REPOSITORY / "dashboards" / "generated")
 
 

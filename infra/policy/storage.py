@@ -16,7 +16,7 @@ book = Book()
 BUCKET = "aws:s3/bucket:Bucket"
 SSE = "aws:s3/bucketServerSideEncryptionConfiguration:BucketServerSideEncryptionConfiguration"
 NO_CUSTOMER_KEY = ("front-logs",)
-"""Load balancers can't write access logs under a customer key; this part of a bucket's name is the whole exception."""
+"""Load balancers can't write access logs under a customer key; buckets of this name are the whole exception."""
 
 _APPLIED = "rules.0.applyServerSideEncryptionByDefault"
 NAMED_KEY = {
@@ -42,7 +42,7 @@ def _part(view: View, token: str, prop: str) -> Iterator[tuple[Node, Node | None
 @book.rule("bucket-own-key", "Every bucket is encrypted with a customer key of its own region, with bucket keys on")
 def bucket_own_key(view: View) -> Iterator[Breach]:
     for bucket, config in _part(view, SSE, "bucket"):
-        if any(part in text(bucket.inputs, "bucket") for part in NO_CUSTOMER_KEY):
+        if bucket.name.startswith(NO_CUSTOMER_KEY):
             continue
         key = text(config.inputs, f"{_APPLIED}.kmsMasterKeyId") if config else ""
         ours = key == UNKNOWN or f":{bucket.region}:" in key
@@ -148,7 +148,7 @@ def _in_time(rule: object, region: str) -> bool:
 @book.rule("audit-write-once", "The audit bucket is locked in compliance mode for a year or more", StackKind.GLOBAL)
 def audit_write_once(view: View) -> Iterator[Breach]:
     lock = "aws:s3/bucketObjectLockConfiguration:BucketObjectLockConfiguration"
-    audited = [bucket for bucket in view.of(BUCKET) if "-audit-" in text(bucket.inputs, "bucket")]
+    audited = [bucket for bucket in view.of(BUCKET) if bucket.name.startswith("audit-")]
     if not audited:
         yield None, "add the audit bucket"
     for bucket in audited:
@@ -167,7 +167,7 @@ def audit_write_once(view: View) -> Iterator[Breach]:
 def audit_own_key(view: View) -> Iterator[Breach]:
     users = Counter(urn for node in view.of(SSE) for urn in node.references.get("rules", ()))
     for bucket in view.of(BUCKET):
-        if "-audit-" in text(bucket.inputs, "bucket"):
+        if bucket.name.startswith("audit-"):
             keys = [
                 urn for config in view.companions(SSE, "bucket", bucket) for urn in config.references.get("rules", ())
             ]

@@ -61,7 +61,7 @@ def test_the_shipped_config_is_accepted() -> None:
         (EAST, "max_prepared: 8", "max_prepared: 13", "warm_pool.max_prepared", "between 5 and 12"),
         (EAST, SPOT_TYPES, "[g6e.xlarge]", "instance_types", "at least 4"),
         (EAST, SPOT_TYPES, "[g6e.xlarge, g5.xlarge, g5.2xlarge, g6.xlarge]", "instance_types", "split the pool"),
-        (EAST, "[g6e.2xlarge]\n    min_size: 3", "[g7e.2xlarge]\n    min_size: 3", "instance_types", "zones"),
+        (EAST, "[g6e.2xlarge]\n    min_size: 3", "[g5.2xlarge]\n    min_size: 3", "instance_types", "zones"),
         (
             EAST,
             "[p5.48xlarge]\n    min_size: 0",

@@ -1,0 +1,91 @@
+"""One way or more to break each invariant of node pools."""
+
+import base64
+
+from tests.infra.edits import EAST_REGION, Breach, drop, option, put, twin, unlink
+
+PLAIN = base64.b64encode(b"#!/bin/sh\n").decode()
+
+POOLS = (
+    Breach(
+        rule="pool-zones",
+        stack=EAST_REGION,
+        spoil=unlink("NodeGroup", "l40s-base", "subnetIds", "private-use1-az2"),
+        where="l40s-base",
+    ),
+    Breach(rule="pool-known", stack=EAST_REGION, spoil=drop("NodeGroup", "front")),
+    Breach(
+        rule="pool-known", stack=EAST_REGION, spoil=twin("NodeGroup", "front", labels={"penstock.io/pool": "shadow"})
+    ),
+    Breach(
+        rule="paid-capacity",
+        stack=EAST_REGION,
+        spoil=put(
+            "LaunchTemplate",
+            "a100-mig",
+            "capacityReservationSpecification/capacityReservationTarget/capacityReservationId",
+            "cr-other",
+        ),
+        where="a100-mig",
+    ),
+    Breach(rule="paid-capacity", stack=EAST_REGION, spoil=put("NodeGroup", "a100-mig", "scalingConfig/desiredSize", 1)),
+    Breach(
+        rule="paid-capacity",
+        stack=EAST_REGION,
+        spoil=put("LaunchTemplate", "h100-block", "instanceMarketOptions/marketType", "spot"),
+        where="h100-block",
+    ),
+    Breach(
+        rule="types-exist", stack=EAST_REGION, spoil=put("NodeGroup", "l40s-base", "instanceTypes", ["g6e.3xlarge"])
+    ),
+    Breach(
+        rule="image-fits", stack=EAST_REGION, spoil=put("NodeGroup", "l40s-base", "amiType", "AL2023_x86_64_STANDARD")
+    ),
+    Breach(rule="image-fits", stack=EAST_REGION, spoil=put("NodeGroup", "front", "amiType", "AL2_x86_64")),
+    Breach(rule="pool-labels", stack=EAST_REGION, spoil=put("NodeGroup", "l40s-base", "taints", [])),
+    Breach(
+        rule="pool-labels", stack=EAST_REGION, spoil=put("NodeGroup", "l40s-base", "labels|penstock.io/scaler", None)
+    ),
+    Breach(rule="warm-pool", stack=EAST_REGION, spoil=put("NodeGroup", "l40s-base", "capacityType", "SPOT")),
+    Breach(rule="warm-pool", stack=EAST_REGION, spoil=put("NodeGroup", "l40s-base", "warmPoolConfig/minSize", 1)),
+    Breach(rule="warm-pool", stack=EAST_REGION, spoil=put("NodeGroup", "l40s-base", "warmPoolConfig", None)),
+    Breach(
+        rule="warm-pool",
+        stack=EAST_REGION,
+        spoil=put("NodeGroup", "l40s-base", "amiType", "BOTTLEROCKET_x86_64_NVIDIA"),
+    ),
+    Breach(rule="spot-diverse", stack=EAST_REGION, spoil=put("NodeGroup", "l40s-base", "capacityType", "SPOT")),
+    Breach(
+        rule="metadata-closed",
+        stack=EAST_REGION,
+        spoil=put("LaunchTemplate", "front", "metadataOptions/httpTokens", "optional"),
+    ),
+    Breach(
+        rule="metadata-closed",
+        stack=EAST_REGION,
+        spoil=put("LaunchTemplate", "front", "metadataOptions/httpPutResponseHopLimit", 2),
+    ),
+    Breach(
+        rule="disks-encrypted",
+        stack=EAST_REGION,
+        spoil=put("LaunchTemplate", "front", "blockDeviceMappings/0/ebs/encrypted", "false"),
+    ),
+    Breach(rule="nvme-joined", stack=EAST_REGION, spoil=put("LaunchTemplate", "l40s-base", "userData", PLAIN)),
+    Breach(
+        rule="mig-labelled", stack=EAST_REGION, spoil=put("NodeGroup", "a100-mig", "labels|nvidia.com/mig.config", None)
+    ),
+    Breach(
+        rule="mig-labelled",
+        stack=EAST_REGION,
+        spoil=put("NodeGroup", "l40s-base", "labels|nvidia.com/mig.config", "all-1g"),
+    ),
+    Breach(rule="fabric", stack=EAST_REGION, spoil=put("LaunchTemplate", "h100-block", "networkInterfaces", [])),
+    Breach(rule="fabric", stack=EAST_REGION, spoil=put("PlacementGroup", "h100-block", "strategy", "spread")),
+    Breach(rule="fabric", stack=EAST_REGION, spoil=put("NodeGroup", "h100-block", "subnetIds", ["a", "b"])),
+    Breach(rule="scaler-owns-size", stack=EAST_REGION, spoil=option("NodeGroup", "front", ignore_changes=())),
+    Breach(
+        rule="scaler-owns-size", stack=EAST_REGION, spoil=put("NodeGroup", "front", "nodeRepairConfig/enabled", False)
+    ),
+    Breach(rule="quotas", stack=EAST_REGION, spoil=put("NodeGroup", "l40s-base", "scalingConfig/maxSize", 60)),
+    Breach(rule="paid-ahead-alarmed", stack=EAST_REGION, spoil=drop("MetricAlarm", "ReservationIdle-a100-mig")),
+)

@@ -1,0 +1,75 @@
+"""The monthly estimate: from the graph, with sources, and a verdict against the budget."""
+
+from dataclasses import replace
+
+import pytest
+
+from infra.capture.fleet import Capture
+from infra.catalogue.instances import instances, sources
+from infra.config.kinds import StackKind
+from infra.config.model import Fleet
+from infra.estimate.lines import HOURS, lines, prices
+from infra.estimate.report import Estimate, budget_of, estimate, render
+from infra.policy.pools import ec2_types
+
+
+def east(fleet: Fleet, by_label: dict[str, Capture]) -> Estimate:
+    item = by_label["region-us-east-1"]
+    return estimate(fleet.environment, item.kind, item.graph, fleet.region("us-east-1"))
+
+
+def test_pools_cost_what_they_keep(fleet: Fleet, by_label: dict[str, Capture]) -> None:
+    """A floor costs its machines, disks and waiting disks; paid capacity costs in full; burst costs nothing idle."""
+    found = {line.what.split(":")[0]: line for line in lines(by_label["region-us-east-1"].graph, fleet.regions[0])}
+    each = instances()["g6e.2xlarge"].usd_per_h * HOURS + 300 * 0.08
+    assert found["pool l40s-base"].usd == pytest.approx(3 * each + 2 * 300 * 0.08)
+    assert found["pool l40s-base"].most_usd == pytest.approx(12 * each + 2 * 300 * 0.08)
+    assert found["pool h100-block"].usd == pytest.approx(2 * (55.04 * HOURS + 1000 * 0.08))
+    burst = {line.what.split(":")[0]: line for line in lines(by_label["platform-us-east-1"].graph, fleet.regions[0])}
+    assert burst["pool l40s-spot"].usd == 0
+    assert burst["pool l40s-spot"].most_usd > 0
+
+
+def test_every_stack_is_within_its_budget(fleet: Fleet, captures: tuple[Capture, ...]) -> None:
+    """The shipped config costs less than the budgets it states."""
+    for item in captures:
+        region = fleet.region(item.region) if item.region else None
+        assert estimate(fleet.environment, item.kind, item.graph, region).within
+
+
+def test_an_overspent_stack_is_told(fleet: Fleet, by_label: dict[str, Capture]) -> None:
+    """A budget below the estimate turns the verdict, in the report and in the value."""
+    dear = replace(east(fleet, by_label), budget_usd=1)
+    assert not dear.within
+    assert "ABOVE budget 1" in render([dear])
+
+
+def test_the_report_names_its_sources(fleet: Fleet, by_label: dict[str, Capture]) -> None:
+    """The page says where the prices come from and when they were read."""
+    page = render([east(fleet, by_label)])
+    assert sources()["price"] in page
+    assert prices()["read"] in page
+
+
+def test_every_kind_has_a_budget(fleet: Fleet) -> None:
+    """Each stack kind has a ceiling above zero."""
+    assert all(budget_of(fleet.environment.budgets, kind) > 0 for kind in StackKind)
+
+
+def test_every_price_has_a_source() -> None:
+    """No row of the price table stands without a source."""
+    table = prices()
+    rows = [*table["rows"].values(), *table["databases"].values(), *table["volumes"].values()]
+    assert all(row["source"] and row["usd"] >= 0 for row in rows)
+
+
+def test_every_catalogued_type_exists() -> None:
+    """Each instance type of the catalogue is one that the EC2 API knows."""
+    assert sorted(set(instances()) - ec2_types()) == []
+
+
+def test_gpu_facts_agree_with_themselves() -> None:
+    """A type has GPUs exactly where its family names one, and a price above zero."""
+    for item in instances().values():
+        assert (item.gpus > 0) == (item.gpu != "none")
+        assert item.usd_per_h > 0

@@ -1,0 +1,85 @@
+"""What the scalers ask Prometheus: queries that parse, metrics the code exports, ports and endpoints it really has."""
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import promql_parser
+import pytest
+
+from infra.capture.fleet import Capture
+from infra.capture.values import items, text
+
+ROOT = Path(__file__).resolve().parents[2]
+CATALOGUE = ROOT / "platform/penstock/telemetry/names.py"
+METRIC = re.compile(r"\bpenstock_[a-z0-9_]+")
+SUFFIXES = ("_bucket", "_sum", "_count", "_total")
+
+
+def exported() -> dict[str, tuple[str, ...]]:
+    """Read metric names and their labels out of the platform's catalogue, which needs no import of the platform."""
+    found = {}
+    for call in ast.walk(ast.parse(CATALOGUE.read_text(encoding="utf-8"))):
+        if isinstance(call, ast.Call) and getattr(call.func, "id", "") == "Metric":
+            given = {keyword.arg: keyword.value for keyword in call.keywords}
+            name = ast.literal_eval(given["name"])
+            labels = given.get("labels")
+            held = labels.elts if isinstance(labels, ast.Tuple) else []
+            found[name] = tuple(item.attr.lower() for item in held if isinstance(item, ast.Attribute))
+    return found
+
+
+def queries(captures: tuple[Capture, ...]) -> Iterator[str]:
+    for item in captures:
+        for node in item.graph.of("kubernetes:keda.sh/v1alpha1:ScaledObject"):
+            for trigger in items(node.inputs, "spec.triggers"):
+                yield text(trigger, "metadata.query")
+
+
+def unknown(query: str, names: dict[str, tuple[str, ...]]) -> list[str]:
+    """Return the metrics of a query that the code does not export, and labels that they do not carry."""
+    wrong = []
+    for used in METRIC.findall(query):
+        base = next((used.removesuffix(end) for end in SUFFIXES if used.endswith(end)), used)
+        name = used if used in names else base
+        if name not in names:
+            wrong.append(used)
+            continue
+        selected = re.search(rf"{used}\{{([^}}]*)\}}", query)
+        labels = re.findall(r"(\w+)=", selected.group(1)) if selected else []
+        wrong += [f"{used}{{{label}}}" for label in labels if label not in names[name]]
+    return wrong
+
+
+def test_every_metric_is_exported(captures: tuple[Capture, ...]) -> None:
+    """Each metric and label that a scaler reads stands in the platform's catalogue."""
+    names = exported()
+    assert {query: wrong for query in queries(captures) if (wrong := unknown(query, names))} == {}
+
+
+def test_every_query_parses(captures: tuple[Capture, ...]) -> None:
+    """Each scaler's query is PromQL."""
+    found = list(queries(captures))
+    assert found
+    for query in found:
+        promql_parser.parse(query)
+
+
+@pytest.mark.parametrize(
+    ("query", "wrong"),
+    [
+        ("sum(penstock_queued_token)", ["penstock_queued_token"]),
+        ('sum(penstock_queued_tokens{model="x"})', ["penstock_queued_tokens{model}"]),
+        ('sum(penstock_queued_tokens{version="x"})', []),
+    ],
+)
+def test_an_unknown_metric_is_found(query: str, wrong: list[str]) -> None:
+    """A misspelt metric or a label that it lacks is reported."""
+    assert unknown(query, exported()) == wrong
+
+
+def test_overflow_pools_wait_for_the_floor(captures: tuple[Capture, ...]) -> None:
+    """A later placement counts only the load beyond what the placements before it carry."""
+    found = [query for query in queries(captures) if "chat-8b" in query and "queued" in query]
+    assert [re.search(r"- (\d+)", query) is not None for query in found[:3]] == [False, True, True]
