@@ -79,6 +79,13 @@ async def test_spend_is_the_sum_of_the_rows(ledger: Ledger) -> None:
     assert spent == {"x": 2 + 4 + 6, "y": 3 + 5 + 7}
 
 
+async def test_spend_counts_when_a_request_was_opened(ledger: Ledger) -> None:
+    """A request that ends after midnight was admitted by the budget of the day before, and counts there."""
+    await ledger.append([replace(row(1), opened_at=86_399.0, closed_at=86_402.0)])
+    assert [line.cost for line in await ledger.spent(Span(begin=0.0, end=86_400.0))] == [7]
+    assert await ledger.spent(Span(begin=86_400.0, end=2 * 86_400.0)) == ()
+
+
 async def test_usage_is_summed_by_version_and_outcome(ledger: Ledger) -> None:
     """A tenant sees its own sums only."""
     await ledger.append([row(1), row(2), row(3, outcome=Outcome.CANCELLED), row(4, tenant="other")])

@@ -1,15 +1,18 @@
 """The store of tenants and keys: the memory twin and Postgres keep the same promises."""
 
+from dataclasses import replace
+
 import pytest
 
 from penstock.adapters.memory.audit import MemoryAudit
 from penstock.adapters.memory.tenancy import MemoryTenancy
 from penstock.adapters.postgres.tenancy import PostgresTenancy
 from penstock.control.api.ports import TenancyStore
-from penstock.domain.errors import Conflict
-from penstock.domain.ids import Alias, KeyId, TenantId
+from penstock.domain.errors import Conflict, InvalidField
+from penstock.domain.ids import Alias, KeyId, OrgId, TenantId
 from penstock.domain.keys import mint
-from penstock.domain.tenant import ApiKey, Plan, Priority, Role, Tenant
+from penstock.domain.money import MicroUsd
+from penstock.domain.tenant import DEFAULT_ORG, ApiKey, Org, Plan, Priority, Role, ScopeId, ScopeKind, Tenant
 from tests.support import control_things as things
 
 ACME = Tenant(id=TenantId("acme"), name="Acme", plan=Plan(priority=Priority.INTERACTIVE, weight=3, deadline_s=2.5))
@@ -86,3 +89,51 @@ async def test_a_revoked_key_can_not_be_rotated(store: TenancyStore) -> None:
     with pytest.raises(Conflict):
         await store.rotate_key(old.id, key(2.0), 50.0, things.act())
     assert len(await store.keys()) == 1
+
+
+async def test_a_tenant_belongs_to_an_organisation(store: TenancyStore) -> None:
+    """The default one is always there; others are added once, and a tenant needs its own to exist."""
+    group = Org(id=OrgId("group"), name="Group", plan=Plan(spend_per_day=MicroUsd(5)))
+    await store.add_org(group, things.act())
+    with pytest.raises(Conflict):
+        await store.add_org(group, things.act())
+    assert [org.id for org in await store.orgs()] == [DEFAULT_ORG, "group"]
+    member = replace(ACME, org=group.id)
+    await store.add_tenant(member, things.act())
+    assert await store.tenants() == (member,)
+    with pytest.raises(Conflict):
+        await store.add_tenant(Tenant(id=TenantId("lost"), name="Lost", org=OrgId("nowhere")), things.act())
+    assert (await store.orgs())[1] == group
+
+
+@pytest.mark.parametrize("kind", ScopeKind)
+async def test_a_plan_is_changed_in_place(store: TenancyStore, kind: ScopeKind) -> None:
+    """A change sees the plan that was, is stored and leaves other plans alone; one that raises changes nothing."""
+    one = key()
+    await store.add_tenant(ACME, things.act())
+    await store.add_key(one, things.act())
+    names = {ScopeKind.KEY: one.id, ScopeKind.TENANT: ACME.id, ScopeKind.ORG: DEFAULT_ORG}
+    whose = ScopeId(kind=kind, id=names[kind])
+    await store.change_plan(whose, lambda plan: replace(plan, max_streams=3), things.act())
+    changed = await store.change_plan(whose, lambda plan: replace(plan, spend_per_day=MicroUsd(7)), things.act())
+    assert changed is not None
+
+    def refuse(_: Plan) -> Plan:
+        raise InvalidField("no")
+
+    with pytest.raises(InvalidField):
+        await store.change_plan(whose, refuse, things.act())
+    plans = {
+        ScopeKind.KEY: (await store.keys())[0].plan,
+        ScopeKind.TENANT: (await store.tenants())[0].plan,
+        ScopeKind.ORG: (await store.orgs())[0].plan,
+    }
+    before = {ScopeKind.KEY: Plan(), ScopeKind.TENANT: ACME.plan, ScopeKind.ORG: Plan()}
+    assert plans == {**before, kind: changed}
+    assert (changed.max_streams, changed.spend_per_day) == (3, 7)
+
+
+async def test_nobodys_plan_is_not_changed(store: TenancyStore) -> None:
+    """A name that nobody has is told."""
+    for kind in ScopeKind:
+        assert await store.change_plan(ScopeId(kind=kind, id="nobody"), lambda plan: plan, things.act()) is None

@@ -2,6 +2,7 @@
 
 from typing import NewType
 
+OrgId = NewType("OrgId", str)
 TenantId = NewType("TenantId", str)
 KeyId = NewType("KeyId", str)
 RequestId = NewType("RequestId", str)

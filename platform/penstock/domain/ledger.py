@@ -96,7 +96,7 @@ class Span:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Spent:
-    """What one key spent in a span."""
+    """What one key spent on requests that were opened in a span."""
 
     tenant: TenantId
     key: KeyId
@@ -127,7 +127,7 @@ class LedgerReader(Protocol):
         ...
 
     async def spent(self, span: Span) -> tuple[Spent, ...]:
-        """Return what each key spent in the span."""
+        """Return what each key spent on requests that were opened in the span: that is when a budget admits them."""
         ...
 
     async def usage(self, tenant: TenantId, span: Span) -> tuple[UsageLine, ...]:

@@ -1,9 +1,9 @@
-"""Who calls: tenants, plans, keys, and the principal that a valid key yields."""
+"""Who calls: organisations, tenants, plans, keys, and the principal that a valid key yields."""
 
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from penstock.domain.ids import Alias, KeyId, TenantId
+from penstock.domain.ids import Alias, KeyId, OrgId, TenantId
 from penstock.domain.money import FREE, MicroUsd
 
 PLATFORM = TenantId("_platform")
@@ -23,11 +23,16 @@ class Role(StrEnum):
 
     INFER = "infer"
     ADMIN = "admin"
+    AUDITOR = "auditor"
+    """Reads usage, ledger and audit log; changes nothing and asks no model."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """A tenant's promises and bounds. Zero means: no bound of this kind."""
+    """A tenant's promises and bounds. Zero means: no bound of this kind.
+
+    Keys and organisations have bounds only: their priority and weight say nothing, the tenant's count.
+    """
 
     priority: Priority = Priority.STANDARD
     weight: int = 1
@@ -40,6 +45,53 @@ class Plan:
     spend_per_month: MicroUsd = FREE
     deadline_s: float = 0.0
 
+    @property
+    def draws(self) -> bool:
+        """Tell whether any bound counts something, so that a request has to ask a meter."""
+        counted = self.max_concurrent or self.max_streams or self.requests_per_min or self.tokens_per_min
+        return bool(counted or self.spend_per_day or self.spend_per_month)
+
+
+class ScopeKind(StrEnum):
+    """What has bounds, narrowest first."""
+
+    KEY = "key"
+    TENANT = "tenant"
+    ORG = "org"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScopeId:
+    """Names whose bounds are meant; as text ``key:<id>``, ``tenant:<id>`` or ``org:<id>``."""
+
+    kind: ScopeKind
+    id: str
+
+    def __str__(self) -> str:
+        """Return the name that meters have."""
+        return f"{self.kind}:{self.id}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scope:
+    """Whose meters: ``name`` is a ``ScopeId`` as text."""
+
+    name: str
+    plan: Plan
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Org:
+    """An organisation: its bounds hold for all of its tenants together."""
+
+    id: OrgId
+    name: str
+    plan: Plan = field(default_factory=Plan)
+
+
+DEFAULT_ORG = OrgId("default")
+"""Where tenants belong that nobody put elsewhere."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tenant:
@@ -48,6 +100,7 @@ class Tenant:
     id: TenantId
     name: str
     plan: Plan = field(default_factory=Plan)
+    org: OrgId = DEFAULT_ORG
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,6 +118,7 @@ class ApiKey:
     created_at: float = 0.0
     expires_at: float = 0.0
     revoked_at: float = 0.0
+    plan: Plan = field(default_factory=Plan)
 
     def valid_at(self, now: float) -> bool:
         """Tell whether the key works at Unix time ``now``."""
@@ -73,15 +127,31 @@ class ApiKey:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeyRing:
-    """Every stored key and tenant at one moment: what a gateway needs to tell who calls."""
+    """Every stored key, tenant and organisation at one moment: what a gateway needs to tell who calls."""
 
     keys: tuple[ApiKey, ...] = ()
     tenants: tuple[Tenant, ...] = ()
+    orgs: tuple[Org, ...] = ()
+
+    def scopes(self) -> tuple[Scope, ...]:
+        """Return everything that has bounds which count."""
+        keys = (scope(ScopeKind.KEY, key.id, key.plan) for key in self.keys)
+        tenants = (scope(ScopeKind.TENANT, one.id, one.plan) for one in self.tenants)
+        orgs = (scope(ScopeKind.ORG, org.id, org.plan) for org in self.orgs)
+        return tuple(one for one in (*keys, *tenants, *orgs) if one.plan.draws)
+
+
+def scope(kind: ScopeKind, name: str, plan: Plan) -> Scope:
+    """Return the scope of a key, a tenant or an organisation."""
+    return Scope(name=str(ScopeId(kind=kind, id=name)), plan=plan)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Principal:
-    """Who a request comes from; built from the credential only (A4)."""
+    """Who a request comes from; built from the credential only (A4).
+
+    ``plan`` is the tenant's, with the tightest deadline and output bound of key, tenant and organisation.
+    """
 
     tenant: TenantId
     key: KeyId
@@ -90,6 +160,8 @@ class Principal:
     models: tuple[Alias, ...]
     cache_salt: str
     """HMAC of the tenant id: keeps prefix caches of tenants apart (E5)."""
+    scopes: tuple[Scope, ...] = ()
+    """Whose meters a request draws on: key, tenant, organisation, where they have bounds that count."""
 
     def may_use(self, model: str) -> bool:
         """Tell whether the key's scope holds this alias or version."""

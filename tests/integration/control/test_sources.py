@@ -136,12 +136,13 @@ async def test_keys_arrive_when_they_change(database: Database, database_dsn: st
     plan = Plan(priority=Priority.INTERACTIVE, weight=4, max_concurrent=7, deadline_s=1.5)
     acme = Tenant(id=TenantId("acme"), name="Acme", plan=plan)
     secret, key = mint(acme.id, pepper=b"p" * 32, now=5.0)
+    orgs = await store.orgs()
     async with following(KeySource(database_dsn, path)) as got:
         await store.add_tenant(acme, things.act())
         await store.add_key(key, things.act())
-        assert await until(lambda: KeyRing(keys=(key,), tenants=(acme,)) in got) < 1.0
+        assert await until(lambda: KeyRing(keys=(key,), tenants=(acme,), orgs=orgs) in got) < 1.0
         await store.revoke_key(key.id, things.act(at=9.0))
-        revoked = KeyRing(keys=(replace(key, revoked_at=9.0),), tenants=(acme,))
+        revoked = KeyRing(keys=(replace(key, revoked_at=9.0),), tenants=(acme,), orgs=orgs)
         assert await until(partial(got.__contains__, revoked)) < 1.0
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert secret.encode() not in path.read_bytes()

@@ -14,6 +14,13 @@ class MemoryAudit:
         """Add one act."""
         self._acts.append(act)
 
+    async def note_threshold(self, act: Act) -> bool:
+        """Write a ``budget.threshold`` unless its target has one; True where this call wrote it."""
+        if any((act.what, act.target) == (one.what, one.target) for one in self._acts):
+            return False
+        self._acts.append(act)
+        return True
+
     async def newest(self, limit: int) -> tuple[Act, ...]:
         """Return the newest acts, newest first."""
         return tuple(self._acts[::-1][:limit])

@@ -30,10 +30,11 @@ class MemoryLedger:
         return tuple(sorted(rows, key=lambda r: (r.closed_at, r.request))[:limit])
 
     async def spent(self, span: Span) -> tuple[Spent, ...]:
-        """Return what each key spent in the span."""
+        """Return what each key spent on requests that were opened in the span."""
         sums: dict[tuple[TenantId, KeyId], int] = defaultdict(int)
-        for row in self._in(span):
-            sums[row.tenant, row.key] += row.cost
+        for row in self._rows.values():
+            if span.begin <= row.opened_at < span.end:
+                sums[row.tenant, row.key] += row.cost
         return tuple(Spent(tenant=tenant, key=key, cost=MicroUsd(cost)) for (tenant, key), cost in sorted(sums.items()))
 
     async def usage(self, tenant: TenantId, span: Span) -> tuple[UsageLine, ...]:

@@ -1,12 +1,13 @@
-"""Tenants and API keys (hashes only), in memory. Twin of `adapters.postgres.tenancy`."""
+"""Organisations, tenants and API keys (hashes only), in memory. Twin of `adapters.postgres.tenancy`."""
 
+from collections.abc import Callable
 from dataclasses import replace
 
 from penstock.adapters.memory.audit import MemoryAudit
 from penstock.domain.audit import Act
 from penstock.domain.errors import Conflict
-from penstock.domain.ids import KeyId, TenantId
-from penstock.domain.tenant import ApiKey, Tenant
+from penstock.domain.ids import KeyId, OrgId, TenantId
+from penstock.domain.tenant import DEFAULT_ORG, ApiKey, Org, Plan, ScopeId, ScopeKind, Tenant
 
 
 class MemoryTenancy:
@@ -17,17 +18,46 @@ class MemoryTenancy:
         self._audit = audit
         self._tenants: dict[TenantId, Tenant] = {}
         self._keys: dict[KeyId, ApiKey] = {}
+        self._orgs: dict[OrgId, Org] = {DEFAULT_ORG: Org(id=DEFAULT_ORG, name="Default")}
 
     async def tenants(self) -> tuple[Tenant, ...]:
         """Return every tenant, by id."""
         return tuple(tenant for _, tenant in sorted(self._tenants.items()))
 
     async def add_tenant(self, tenant: Tenant, act: Act) -> None:
-        """Store a new tenant; ``Conflict`` where the id is taken."""
-        if tenant.id in self._tenants:
-            raise Conflict("this tenant exists")
+        """Store a new tenant; ``Conflict`` where the id is taken, or where there is no such organisation."""
+        if tenant.id in self._tenants or tenant.org not in self._orgs:
+            raise Conflict("there is such a tenant, or there is no such organisation")
         self._tenants[tenant.id] = tenant
         await self._audit.note(act)
+
+    async def orgs(self) -> tuple[Org, ...]:
+        """Return every organisation, by id."""
+        return tuple(org for _, org in sorted(self._orgs.items()))
+
+    async def add_org(self, org: Org, act: Act) -> None:
+        """Store a new organisation; ``Conflict`` where the id is taken."""
+        if org.id in self._orgs:
+            raise Conflict("there is such an organisation")
+        self._orgs[org.id] = org
+        await self._audit.note(act)
+
+    async def change_plan(self, whose: ScopeId, change: Callable[[Plan], Plan], act: Act) -> Plan | None:
+        """Change a plan and return it, None where nobody has that name."""
+        kind, key, tenant, org = whose.kind, KeyId(whose.id), TenantId(whose.id), OrgId(whose.id)
+        if kind is ScopeKind.KEY and key in self._keys:
+            plan = change(self._keys[key].plan)
+            self._keys[key] = replace(self._keys[key], plan=plan)
+        elif kind is ScopeKind.TENANT and tenant in self._tenants:
+            plan = change(self._tenants[tenant].plan)
+            self._tenants[tenant] = replace(self._tenants[tenant], plan=plan)
+        elif kind is ScopeKind.ORG and org in self._orgs:
+            plan = change(self._orgs[org].plan)
+            self._orgs[org] = replace(self._orgs[org], plan=plan)
+        else:
+            return None
+        await self._audit.note(act)
+        return plan
 
     async def keys(self) -> tuple[ApiKey, ...]:
         """Return every key, oldest first."""

@@ -24,6 +24,11 @@ class PostgresAudit:
         async with self._database.transaction() as session:
             await note(session, act)
 
+    async def note_threshold(self, act: Act) -> bool:
+        """Write a ``budget.threshold`` unless its target has one; True where this call wrote it."""
+        row = await self._database.row(_SQL["note_threshold"], act.at, act.who, act.what, act.target, act.detail)
+        return row is not None
+
     async def newest(self, limit: int) -> tuple[Act, ...]:
         """Return the newest acts, newest first."""
         return tuple(Act(**dict(row)) for row in await self._database.rows(_SQL["newest"], limit))

@@ -36,7 +36,7 @@ class PostgresLedger:
         return tuple(msgspec.convert(dict(row), LedgerRow) for row in rows)
 
     async def spent(self, span: Span) -> tuple[Spent, ...]:
-        """Return what each key spent in the span: what counters are rebuilt from."""
+        """Return what each key spent on requests opened in the span: what counters are rebuilt from."""
         rows = await self._database.rows(_SQL["spent"], span.begin, span.end)
         return tuple(
             Spent(tenant=TenantId(row["tenant"]), key=KeyId(row["key"]), cost=MicroUsd(row["cost"])) for row in rows

@@ -1,4 +1,6 @@
-"""Tenants and API keys (hashes only), in Postgres. Fits `control.api.ports.TenancyStore`."""
+"""Organisations, tenants and API keys (hashes only), in Postgres. Fits `control.api.ports.TenancyStore`."""
+
+from collections.abc import Callable
 
 import asyncpg
 import msgspec
@@ -9,9 +11,14 @@ from penstock.adapters.postgres.queries import load
 from penstock.domain.audit import Act
 from penstock.domain.errors import Conflict
 from penstock.domain.ids import Alias, KeyId
-from penstock.domain.tenant import ApiKey, Plan, Role, Tenant
+from penstock.domain.tenant import ApiKey, Org, Plan, Role, ScopeId, ScopeKind, Tenant
 
 _SQL = load("tenancy")
+_PLANS = {
+    ScopeKind.KEY: (_SQL["plan_of_key"], _SQL["put_plan_of_key"]),
+    ScopeKind.TENANT: (_SQL["plan_of_tenant"], _SQL["put_plan_of_tenant"]),
+    ScopeKind.ORG: (_SQL["plan_of_org"], _SQL["put_plan_of_org"]),
+}
 
 
 class PostgresTenancy:
@@ -24,16 +31,36 @@ class PostgresTenancy:
     async def tenants(self) -> tuple[Tenant, ...]:
         """Return every tenant, by id."""
         rows = await self._database.rows(_SQL["tenants"])
-        return tuple(
-            Tenant(id=row["id"], name=row["name"], plan=msgspec.json.decode(row["plan"], type=Plan)) for row in rows
-        )
+        return tuple(Tenant(id=row["id"], name=row["name"], plan=_plan(row["plan"]), org=row["org"]) for row in rows)
 
     async def add_tenant(self, tenant: Tenant, act: Act) -> None:
-        """Store a new tenant; ``Conflict`` where the id is taken."""
+        """Store a new tenant; ``Conflict`` where the id is taken, or where there is no such organisation."""
         async with self._database.transaction() as session:
-            plan = msgspec.json.encode(tenant.plan).decode()
-            await session.run(_SQL["add_tenant"], tenant.id, tenant.name, plan, act.at)
+            await session.run(_SQL["add_tenant"], tenant.id, tenant.name, _text(tenant.plan), act.at, tenant.org)
             await note(session, act)
+
+    async def orgs(self) -> tuple[Org, ...]:
+        """Return every organisation, by id."""
+        rows = await self._database.rows(_SQL["orgs"])
+        return tuple(Org(id=row["id"], name=row["name"], plan=_plan(row["plan"])) for row in rows)
+
+    async def add_org(self, org: Org, act: Act) -> None:
+        """Store a new organisation; ``Conflict`` where the id is taken."""
+        async with self._database.transaction() as session:
+            await session.run(_SQL["add_org"], org.id, org.name, _text(org.plan), act.at)
+            await note(session, act)
+
+    async def change_plan(self, whose: ScopeId, change: Callable[[Plan], Plan], act: Act) -> Plan | None:
+        """Change a plan under a row lock and return it, None where nobody has that name."""
+        lock, put = _PLANS[whose.kind]
+        async with self._database.transaction() as session:
+            row = await session.row(lock, whose.id)
+            if row is None:
+                return None
+            plan = change(_plan(row["plan"]))
+            await session.run(put, whose.id, _text(plan))
+            await note(session, act)
+        return plan
 
     async def keys(self) -> tuple[ApiKey, ...]:
         """Return every key, oldest first."""
@@ -78,10 +105,19 @@ async def _insert(session: Session, key: ApiKey) -> None:
         key.created_at,
         key.expires_at,
         key.revoked_at,
+        _text(key.plan),
     )
 
 
 def _key(row: asyncpg.Record) -> ApiKey:
     fields = dict(row)
     models = msgspec.json.decode(fields.pop("models"), type=tuple[Alias, ...])
-    return ApiKey(**{**fields, "role": Role(fields["role"]), "models": models})
+    return ApiKey(**{**fields, "role": Role(fields["role"]), "models": models, "plan": _plan(fields["plan"])})
+
+
+def _plan(text: str) -> Plan:
+    return msgspec.json.decode(text, type=Plan)
+
+
+def _text(plan: Plan) -> str:
+    return msgspec.json.encode(plan).decode()

@@ -1,11 +1,12 @@
 """What the operators' API needs beside the registry: tenants and keys, table history, the audit log."""
 
+from collections.abc import Callable
 from typing import Protocol
 
 from penstock.domain.audit import Act
 from penstock.domain.ids import KeyId
 from penstock.domain.table import RoutingTable
-from penstock.domain.tenant import ApiKey, Tenant
+from penstock.domain.tenant import ApiKey, Org, Plan, ScopeId, Tenant
 
 
 class TenancyStore(Protocol):
@@ -16,7 +17,19 @@ class TenancyStore(Protocol):
         ...
 
     async def add_tenant(self, tenant: Tenant, act: Act) -> None:
+        """Store a new one; ``Conflict`` where the id is taken, or where there is no such organisation."""
+        ...
+
+    async def orgs(self) -> tuple[Org, ...]:
+        """Every organisation, by id; the default one is always there."""
+        ...
+
+    async def add_org(self, org: Org, act: Act) -> None:
         """Store a new one; ``Conflict`` where the id is taken."""
+        ...
+
+    async def change_plan(self, whose: ScopeId, change: Callable[[Plan], Plan], act: Act) -> Plan | None:
+        """Change a plan under a lock and return it, None where nobody has that name; ``change`` may raise."""
         ...
 
     async def keys(self) -> tuple[ApiKey, ...]:

@@ -1,17 +1,19 @@
 """What a request draws from its key's, tenant's and organisation's meters: a pure translation of plans.
 
 A bucket holds one minute's worth, as OpenAI's limits do: a caller may use a minute at once and then waits for the
-refill. Budget windows are calendar days and months in UTC, so that an invoice and a budget speak of the same time.
+refill. Budget windows are those of ``domain.budget``.
 """
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
 
+from penstock.domain.budget import Budget, budgets
 from penstock.domain.ids import VersionId
 from penstock.domain.limits import Draw, Measure, MeterKind
 from penstock.domain.money import MicroUsd
-from penstock.domain.tenant import Plan
+from penstock.domain.tenant import Scope
+
+__all__ = ["Need", "Scope", "draws"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,14 +24,6 @@ class Need:
     tokens: int
     cost: MicroUsd
     stream: bool
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Scope:
-    """Whose meters: ``name`` is ``key:<id>``, ``tenant:<id>`` or ``org:<id>``."""
-
-    name: str
-    plan: Plan
 
 
 def draws(scopes: tuple[Scope, ...], need: Need, now: float) -> tuple[Draw, ...]:
@@ -47,10 +41,8 @@ def _of(scope: Scope, need: Need, now: float) -> Iterator[Draw]:
         yield _bucket(f"{model}:rpm", Measure.REQUESTS, 1, plan.requests_per_min)
     if plan.tokens_per_min:
         yield _bucket(f"{model}:tpm", Measure.TOKENS, need.tokens, plan.tokens_per_min)
-    if plan.spend_per_day:
-        yield _budget(scope.name, plan.spend_per_day, need.cost, _day(now), now)
-    if plan.spend_per_month:
-        yield _budget(scope.name, plan.spend_per_month, need.cost, _month(now), now)
+    for budget in budgets((scope,), now):
+        yield _budget(budget, need.cost, now)
 
 
 def _slots(key: str, measure: Measure, capacity: int) -> Draw:
@@ -68,23 +60,12 @@ def _bucket(key: str, measure: Measure, amount: int, per_min: int) -> Draw:
     )
 
 
-def _budget(scope: str, cap: MicroUsd, cost: MicroUsd, window: tuple[str, datetime], now: float) -> Draw:
-    name, end = window
+def _budget(budget: Budget, cost: MicroUsd, now: float) -> Draw:
     return Draw(
-        key=f"{scope}:spend:{name}",
+        key=budget.meter,
         kind=MeterKind.BUDGET,
         measure=Measure.SPEND,
         amount=cost,
-        capacity=cap,
-        window_ends_in_s=end.timestamp() - now,
+        capacity=budget.cap,
+        window_ends_in_s=budget.window.span.end - now,
     )
-
-
-def _day(now: float) -> tuple[str, datetime]:
-    start = datetime.fromtimestamp(now, UTC).replace(hour=0, minute=0, second=0, microsecond=0)
-    return f"{start:%Y-%m-%d}", start + timedelta(days=1)
-
-
-def _month(now: float) -> tuple[str, datetime]:
-    start = datetime.fromtimestamp(now, UTC).replace(day=1, hour=0, minute=0, second=0, microsecond=0)
-    return f"{start:%Y-%m}", (start + timedelta(days=32)).replace(day=1)

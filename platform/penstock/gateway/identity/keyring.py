@@ -7,15 +7,15 @@ ids are no secrets. What is compared in constant time is the hash of the secret.
 A digest-keyed cache of accepted credentials would be faster still and would keep revoked keys alive: not worth 2 µs.
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from hmac import compare_digest
 from typing import Protocol
 
-from penstock.domain.errors import Unauthenticated
-from penstock.domain.ids import KeyId
+from penstock.domain.errors import Forbidden, Unauthenticated
+from penstock.domain.ids import KeyId, OrgId
 from penstock.domain.keys import cache_salt, hash_secret, key_id_of
-from penstock.domain.tenant import ApiKey, KeyRing, Principal, Tenant
+from penstock.domain.tenant import ApiKey, KeyRing, Org, Plan, Principal, Role, ScopeKind, Tenant, scope
 
 
 class KeySource(Protocol):
@@ -49,12 +49,18 @@ class Keyring:
     def replace(self, ring: KeyRing) -> None:
         """Put these keys into force. Keys of unknown tenants are left out: no plan, no service."""
         tenants = {tenant.id: tenant for tenant in ring.tenants}
+        orgs = {org.id: org for org in ring.orgs}
         self._entries = {
-            key.id: _Entry(key, self._principal(key, tenants[key.tenant])) for key in ring.keys if key.tenant in tenants
+            key.id: _Entry(key, self._principal(key, tenants[key.tenant], orgs))
+            for key in ring.keys
+            if key.tenant in tenants
         }
 
     def authenticate(self, credential: str) -> Principal:
-        """Return who this is, or raise ``Unauthenticated``; the message never says what was wrong with a key."""
+        """Return who this is, or raise ``Unauthenticated``; the message never says what was wrong with a key.
+
+        A key that works and may not ask models is ``Forbidden``.
+        """
         key_id = key_id_of(credential)
         if key_id is None:
             raise Unauthenticated(None if credential else "an API key is required")
@@ -63,14 +69,30 @@ class Keyring:
             raise Unauthenticated
         if not entry.key.valid_at(self._now()):
             raise Unauthenticated
+        if entry.key.role is Role.AUDITOR:
+            raise Forbidden("an auditor's key reads usage and the audit log; it can't ask models")
         return entry.principal
 
-    def _principal(self, key: ApiKey, tenant: Tenant) -> Principal:
+    def _principal(self, key: ApiKey, tenant: Tenant, orgs: Mapping[OrgId, Org]) -> Principal:
+        org = orgs.get(tenant.org) or Org(id=tenant.org, name="")  # a copy from before there were organisations
+        scopes = (
+            scope(ScopeKind.KEY, key.id, key.plan),
+            scope(ScopeKind.TENANT, tenant.id, tenant.plan),
+            scope(ScopeKind.ORG, org.id, org.plan),
+        )
         return Principal(
             tenant=tenant.id,
             key=key.id,
             role=key.role,
-            plan=tenant.plan,
+            plan=_tightest(tenant.plan, key.plan, org.plan),
             models=key.models,
             cache_salt=cache_salt(tenant.id, self._salt_key),
+            scopes=tuple(one for one in scopes if one.plan.draws),
         )
+
+
+def _tightest(plan: Plan, *others: Plan) -> Plan:
+    """Return the plan with the least deadline and output bound of all; zero is no bound."""
+    outputs = [one.max_output_tokens for one in (plan, *others) if one.max_output_tokens]
+    deadlines = [one.deadline_s for one in (plan, *others) if one.deadline_s]
+    return replace(plan, max_output_tokens=min(outputs, default=0), deadline_s=min(deadlines, default=0.0))

@@ -1,11 +1,13 @@
 import time
+from dataclasses import replace
 
+import msgspec
 import pytest
 
-from penstock.domain.errors import Unauthenticated
-from penstock.domain.ids import Alias, TenantId
+from penstock.domain.errors import Forbidden, Unauthenticated
+from penstock.domain.ids import Alias, OrgId, TenantId
 from penstock.domain.keys import Purpose, derive, mint
-from penstock.domain.tenant import KeyRing, Plan, Role, Tenant
+from penstock.domain.tenant import DEFAULT_ORG, KeyRing, Org, Plan, Role, Scope, Tenant
 from penstock.gateway.identity.keyring import Keyring
 from tests.support.clock import ManualClock
 
@@ -87,6 +89,45 @@ def test_another_platforms_key_does_not_work_here(clock: ManualClock) -> None:
 def test_a_key_without_its_tenant_is_left_out(clock: ManualClock) -> None:
     """A caller without a plan is not served."""
     assert len(ring(clock, KeyRing(keys=(KEY,)))) == 0
+
+
+def test_only_scopes_that_count_something_are_drawn_on(clock: ManualClock) -> None:
+    """A caller without counted bounds has no scopes; each of key, tenant and organisation adds its own."""
+    assert ring(clock, KeyRing(tenants=(ACME,), keys=(KEY,))).authenticate(SECRET).scopes == ()
+    bound = Plan(requests_per_min=5)
+    org = Org(id=OrgId("group"), name="Group", plan=bound)
+    member, key = replace(ACME, plan=bound, org=org.id), replace(KEY, plan=bound)
+    whole = KeyRing(tenants=(member,), keys=(key,), orgs=(org,))
+    who = ring(clock, whole).authenticate(SECRET)
+    names = (f"key:{KEY.id}", "tenant:acme", "org:group")
+    assert who.scopes == whole.scopes() == tuple(Scope(name=name, plan=bound) for name in names)
+
+
+def test_the_tightest_deadline_and_output_bound_count(clock: ManualClock) -> None:
+    """A key can be held shorter than its tenant, never longer; class and weight are the tenant's."""
+    tenant = replace(ACME, plan=Plan(weight=3, max_output_tokens=100))
+    key = replace(KEY, plan=Plan(weight=9, max_output_tokens=500, deadline_s=8.0))
+    org = Org(id=DEFAULT_ORG, name="", plan=Plan(deadline_s=4.0))
+    plan = ring(clock, KeyRing(tenants=(tenant,), keys=(key,), orgs=(org,))).authenticate(SECRET).plan
+    assert plan == Plan(weight=3, max_output_tokens=100, deadline_s=4.0)
+
+
+def test_an_auditors_key_asks_no_model(clock: ManualClock) -> None:
+    """It is known and still forbidden here; a wrong secret is not told even that."""
+    secret, key = mint(ACME.id, pepper=PEPPER, now=0.0, role=Role.AUDITOR)
+    keys = ring(clock, KeyRing(tenants=(ACME,), keys=(key,)))
+    with pytest.raises(Forbidden):
+        keys.authenticate(secret)
+    with pytest.raises(Unauthenticated):
+        keys.authenticate(secret[:-1] + ("x" if secret[-1] != "x" else "y"))
+
+
+def test_a_copy_from_before_organisations_still_serves(clock: ManualClock) -> None:
+    """A snapshot on disk that an older program wrote names no organisations, and its keys work."""
+    old = msgspec.to_builtins(KeyRing(tenants=(ACME,), keys=(KEY,)))
+    del old["orgs"], old["tenants"][0]["org"], old["keys"][0]["plan"]
+    who = ring(clock, msgspec.convert(old, KeyRing)).authenticate(SECRET)
+    assert (who.tenant, who.scopes, who.plan.weight) == ("acme", (), 3)
 
 
 def test_identifying_is_cheap(clock: ManualClock) -> None:

@@ -15,7 +15,7 @@ limit $6
 -- name: spent
 select key, tenant, sum(cost)::bigint as cost
 from ledger
-where closed_at >= $1 and closed_at < $2
+where opened_at >= $1 and opened_at < $2
 group by key, tenant
 order by tenant, key
 

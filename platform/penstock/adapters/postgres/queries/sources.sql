@@ -13,7 +13,13 @@ select
     jsonb_build_object(
         'keys', (select coalesce(jsonb_agg(to_jsonb(api_key) order by id), '[]') from api_key),
         'tenants', (
-            select coalesce(jsonb_agg(jsonb_build_object('id', id, 'name', name, 'plan', plan) order by id), '[]')
+            select coalesce(
+                jsonb_agg(jsonb_build_object('id', id, 'name', name, 'plan', plan, 'org', org) order by id), '[]'
+            )
             from tenant
+        ),
+        'orgs', (
+            select coalesce(jsonb_agg(jsonb_build_object('id', id, 'name', name, 'plan', plan) order by id), '[]')
+            from org
         )
     ) as body
