@@ -13,7 +13,8 @@ from penstock.domain.worker import WorkerState
 
 POLL_S = 0.25
 PATIENCE_S = 240.0
-FAILED_FOR_S = 20.0
+MOST_FAILED = 3
+"""So many failed workers are no accident: the controller has tried others in their place."""
 Worker = dict[str, Any]
 
 
@@ -25,7 +26,7 @@ class FleetWatch:
         self._settings = settings
         self._clock = clock
         self._began = clock.monotonic()
-        self._failed_since: float | None = None
+        self._failed: dict[str, Worker] = {}
 
     async def until_ready(self, note: Callable[[str], None]) -> str:
         """Wait until every deployment has its workers in the routing table; return what came of it in words."""
@@ -62,15 +63,15 @@ class FleetWatch:
         return all(serving.get(one["version"], 0) >= one["replicas"] for one in deployments)
 
     def _give_up(self, workers: Sequence[Worker]) -> None:
-        """Raise ``Trouble`` where a worker stays failed, or nothing comes of the waiting."""
+        """Raise ``Trouble`` where worker after worker fails, or nothing comes of the waiting."""
         now = self._clock.monotonic()
-        failed = next((worker for worker in workers if worker["state"] == WorkerState.FAILED), None)
-        self._failed_since = None if failed is None else self._failed_since or now
-        if failed is not None and self._failed_since is not None and now - self._failed_since > FAILED_FOR_S:
+        self._failed |= {worker["id"]: worker for worker in workers if worker["state"] == WorkerState.FAILED}
+        if len(self._failed) >= MOST_FAILED:
+            last = list(self._failed.values())[-1]
             raise Trouble(
-                f"Worker {failed['id']} failed: {failed['detail'] or 'it did not say why'}.",
+                f"{len(self._failed)} workers failed one after another; the last, {last['id']}, because: {last['detail']}.",
                 do="Mend the cause and run `penstock up` again.",
-                log=self._log_of(failed),
+                log=self._log_of(last),
             )
         if now - self._began > PATIENCE_S:
             waiting = next((worker for worker in workers if worker["state"] != WorkerState.READY), None)

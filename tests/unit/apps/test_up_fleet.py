@@ -1,0 +1,53 @@
+"""When waiting for workers is given up."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from penstock.apps.settings import Settings
+from penstock.apps.trouble import Trouble
+from penstock.apps.up.fleet import PATIENCE_S, FleetWatch, line_of
+from tests.support.clock import ManualClock
+
+
+def worker(name: str, state: str, detail: str = "", age_s: float = 0.0) -> dict[str, Any]:
+    phases = [{"phase": "fetching", "seconds": 1.25}]
+    return {"id": name, "state": state, "detail": detail, "phases": phases, "age_s": age_s}
+
+
+@pytest.fixture
+def watch(tmp_path: Path, clock: ManualClock) -> FleetWatch:
+    """Return a watch that began at second 0."""
+    return FleetWatch(Settings(home=tmp_path), clock)
+
+
+def test_one_failed_worker_is_an_accident_and_three_are_a_cause(watch: FleetWatch) -> None:
+    """The third worker that fails ends the start with its reason and its log."""
+    watch._give_up([worker("w1", "failed", "disk")])
+    watch._give_up([worker("w1", "failed", "disk"), worker("w2", "failed", "disk")])
+    with pytest.raises(Trouble, match=r"3 workers failed .* w3, because: a file was altered") as caught:
+        watch._give_up([worker("w3", "failed", "a file was altered")])
+    assert caught.value.log is not None
+    assert caught.value.log.name == "worker-w3.log"
+
+
+def test_patience_has_an_end(watch: FleetWatch, clock: ManualClock) -> None:
+    """A start that goes nowhere is given up and names the log of the worker that is not ready."""
+    clock.advance(PATIENCE_S + 1)
+    with pytest.raises(Trouble, match="not ready within") as caught:
+        watch._give_up([worker("w1", "ready"), worker("w2", "loading")])
+    assert caught.value.log is not None
+    assert caught.value.log.name == "worker-w2.log"
+
+
+def test_reports_of_a_former_run_say_nothing(watch: FleetWatch, clock: ManualClock) -> None:
+    """A worker last heard of before this start, or too long ago, is left out."""
+    clock.advance(2.0)
+    heard = [worker("now", "ready", age_s=0.5), worker("former", "ready", age_s=3.0)]
+    assert [one["id"] for one in watch._of_this_run(heard)] == ["now"]
+
+
+def test_a_line_says_state_phases_and_reason() -> None:
+    """One line per worker holds what a waiting person wants to know."""
+    assert line_of(worker("w1", "loading", "3 of 9 MB")) == "w1  loading  fetching 1.2 s  3 of 9 MB"
