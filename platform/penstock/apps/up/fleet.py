@@ -69,7 +69,8 @@ class FleetWatch:
         if len(self._failed) >= MOST_FAILED:
             last = list(self._failed.values())[-1]
             raise Trouble(
-                f"{len(self._failed)} workers failed one after another; the last, {last['id']}, because: {last['detail']}.",
+                f"{len(self._failed)} workers failed one after another;"
+                f" the last, {last['id']}, because: {last['detail']}.",
                 do="Mend the cause and run `penstock up` again.",
                 log=self._log_of(last),
             )
