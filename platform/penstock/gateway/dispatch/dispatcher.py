@@ -26,6 +26,9 @@ from penstock.gateway.dispatch.verdict import Verdict
 from penstock.telemetry import names
 from penstock.telemetry.metrics import Metrics
 
+SOON_S = 1.0
+"""What a refused caller is told to wait where another worker has come meanwhile."""
+
 Pick = Callable[[frozenset[WorkerId]], WorkerEntry]
 
 
@@ -62,6 +65,14 @@ class WorkerDispatcher:
 
     async def run(self, call: Call, ticket: Ticket, relay: Relay, pick: Pick) -> None:
         """Return when the answer has begun to come (or is complete), or raise the reason why it can't."""
+        try:
+            await self._run(call, ticket, relay, pick)
+        except Rejected as error:
+            if error.retry_after_s is None:
+                error.retry_after_s = self._wait_s(call, pick)
+            raise
+
+    async def _run(self, call: Call, ticket: Ticket, relay: Relay, pick: Pick) -> None:
         self.budget.deposit()
         self._in_time(ticket, None)
         parcel = self._parcel(call, ticket)
@@ -105,6 +116,14 @@ class WorkerDispatcher:
             if not tried:
                 raise failure.error from None
             return None
+
+    def _wait_s(self, call: Call, pick: Pick) -> float | None:
+        """Return the seconds that routing would say, for a refusal by somebody who did not know."""
+        try:
+            pick(frozenset(worker.id for worker in call.version.workers) if call.version else frozenset())
+        except Rejected as refusal:
+            return refusal.retry_after_s
+        return SOON_S
 
     async def _try(self, call: Call, relay: Relay, worker: WorkerEntry, parcel: _Parcel) -> Verdict | None:
         attempt = Attempt(relay, worker.id, self.loads)

@@ -138,7 +138,7 @@ async def test_gate_refusals(reason: str, error: type[Exception], attempts: int)
             stub.behaviour = Behaviour(mode="refuse", reason=reason)
         with pytest.raises(error):
             await way.ask(unary_request(), FakeReply())
-        assert len(way.picked) == attempts
+        assert sum(stub.stats.requests for stub in way.stubs) == attempts
 
 
 async def test_asks_again_after_everybody_was_tried() -> None:
@@ -162,6 +162,16 @@ async def test_retry_budget_bounds_retries() -> None:
 async def test_nobody_ready_is_told_as_it_is() -> None:
     """Without any worker the router's own refusal, with its wait, is the answer."""
     async with corridor(0) as way:
+        with pytest.raises(NoCapacity) as caught:
+            await way.ask(unary_request(), FakeReply())
+        assert caught.value.retry_after_s == 1.0
+
+
+async def test_a_refusal_always_says_how_long_to_wait() -> None:
+    """Where no worker can be reached, nobody but the router knows a wait, and it is told."""
+    async with corridor(2) as way:
+        for stub in way.stubs:
+            await stub.stop()
         with pytest.raises(NoCapacity) as caught:
             await way.ask(unary_request(), FakeReply())
         assert caught.value.retry_after_s == 1.0
