@@ -16,6 +16,6 @@ def long_answer(tokens: int = 1500, **fields: object) -> dict[str, object]:
     return chat("Count.", max_tokens=tokens, ignore_eos=True, **fields)
 
 
-def long_prompt(number: int, words: int = 1700, **fields: object) -> dict[str, object]:
-    """Return a request whose prefill takes a second or more; ``number`` makes it miss the prefix cache."""
-    return chat(f"{number} " + f"word{number % 7} " * (words // 3), **fields)
+def long_prompt(number: int, tokens: int = 1800, **fields: object) -> dict[str, object]:
+    """Return a request whose prefill takes a second or so; ``number`` makes it miss the prefix cache."""
+    return chat(f"{number} " + "word " * tokens, **fields)

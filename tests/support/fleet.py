@@ -38,6 +38,12 @@ class Gate:
             return found
         return {}
 
+    def is_healthy(self) -> bool:
+        """Tell whether its engine says that it lives."""
+        with suppress(httpx.HTTPError):
+            return httpx.get(f"{self.url}/health", timeout=QUIET_S, trust_env=False).status_code == httpx.codes.OK
+        return False
+
     def number(self, metric: Metric, **labels: str) -> float:
         """Return a metric that the gate counts."""
         return reading(f"{self.url}/penstock/metrics", sample_name(metric), labels)
@@ -101,7 +107,7 @@ class Fleet:
         """Wait until so many workers serve and answer at their gates."""
 
         def is_ready() -> bool:
-            answering = sum(1 for gate in self.gates() if "running" in gate.load())
+            answering = sum(1 for gate in self.gates() if gate.is_healthy())
             return len(self.ready()) == count == answering
 
         until(f"{count} workers are ready", is_ready, within_s=within_s, every_s=0.1)
@@ -109,6 +115,20 @@ class Fleet:
     def until_idle(self, *, within_s: float = 30.0) -> None:
         """Wait until no engine holds a request."""
         until("no engine holds a request", lambda: self.running() == 0, within_s=within_s, every_s=0.02)
+
+    def logged(self, request_id: str) -> dict[str, Any]:
+        """Return the gateway's log line of a finished request: its worker, attempts, outcome, stages."""
+        found: list[dict[str, Any]] = []
+
+        def look() -> bool:
+            logs = sorted((self.platform.home / "logs").glob("gateway*.log"))
+            lines = [line for log in logs for line in log.read_text().splitlines() if request_id in line]
+            found[:] = [entry for line in lines if (entry := json.loads(line)).get("event") == "request"]
+            return bool(found)
+
+        until(f"request {request_id} is logged", look, within_s=5)
+        assert len(found) == 1, f"a request is logged once, not {len(found)} times"
+        return found[0]
 
     def counted(self, metric: Metric, **labels: str) -> float:
         """Return a metric of the gateway, summed over the labels that are not named."""

@@ -4,6 +4,7 @@ import json
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from http import HTTPStatus
 
 import pytest
 
@@ -229,4 +230,7 @@ def test_a_prompt_of_100k_tokens_is_refused_quickly(solo: Fleet, faults: FaultTa
     took_s = time.monotonic() - began
     assert took_s < 3.0
     assert work(solo) == before
+    with solo.platform.http() as http:
+        assert http.post(CHAT, json=chat()).status_code == HTTPStatus.OK
+    assert work(solo) == before + 1, "the count that shows that nothing was done can move"
     faults.add("prompt of 100,000 tokens", "400 `context_length_exceeded`, nothing for the engine", took_s)
