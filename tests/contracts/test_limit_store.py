@@ -4,6 +4,7 @@ import asyncio
 import random
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
+from typing import Protocol
 
 import pytest
 from redis.asyncio import Redis
@@ -13,7 +14,7 @@ from penstock.adapters.redis.limits import RedisLimits, connect
 from penstock.domain.clock import SystemClock
 from penstock.domain.errors import Conflict, StoreUnavailable
 from penstock.domain.ids import RequestId
-from penstock.domain.limits import Draw, LimitStore, Measure, MeterKind
+from penstock.domain.limits import Draw, LimitStore, Measure, MeterKind, SpentStore
 from tests.support.redis_server import RedisServer
 
 
@@ -33,8 +34,12 @@ async def redis(server: RedisServer) -> AsyncIterator[Redis]:
     await client.aclose()
 
 
+class Store(LimitStore, SpentStore, Protocol):
+    """Both halves."""
+
+
 @pytest.fixture(params=["memory", "redis"])
-def store(request: pytest.FixtureRequest) -> LimitStore:
+def store(request: pytest.FixtureRequest) -> Store:
     """Return each implementation in turn."""
     if request.param == "memory":
         return MemoryLimits(SystemClock())
@@ -159,6 +164,37 @@ async def test_two_hundred_at_once_get_exactly_the_budget(store: LimitStore) -> 
     assert sum(a.granted for a in answers) == 37
 
 
+async def test_what_was_spent_can_be_read(store: Store) -> None:
+    """A meter tells what was settled, not what is held; one that never counted tells nothing spent."""
+    await store.reserve(lease(1), [budget(30), slots()], 5.0)
+    await store.reserve(lease(2), [budget(40)], 5.0)
+    await store.settle(lease(1), {Measure.SPEND: 11})
+    assert await store.spent(["usd", "never"]) == {"usd": 11, "never": 0}
+    assert await store.spent([]) == {}
+
+
+async def test_counters_are_raised_and_never_lowered(store: Store) -> None:
+    """What the ledger knows more of is counted; what it doesn't know yet stays counted; a new budget begins with it."""
+    await store.reserve(lease(1), [budget(30)], 5.0)
+    await store.settle(lease(1), {Measure.SPEND: 30})
+    await store.raise_spent({"usd": 20, "new": 90})
+    await store.raise_spent({})
+    assert await store.spent(["usd", "new"]) == {"usd": 30, "new": 90}
+    assert not (await store.reserve(lease(2), [budget(11, key="new")], 5.0)).granted
+    assert (await store.reserve(lease(3), [budget(10, key="new"), budget(70)], 5.0)).granted
+
+
+async def test_counters_are_put_right_under_running_leases(store: Store) -> None:
+    """An exact amount replaces the counter; holds stay, and settle on top of it."""
+    await store.reserve(lease(1), [budget(60)], 5.0)
+    await store.put_spent({"usd": 40})
+    assert not (await store.reserve(lease(2), [budget(1)], 5.0)).granted
+    await store.settle(lease(1), {Measure.SPEND: 5})
+    assert await store.spent(["usd"]) == {"usd": 45}
+    await store.put_spent({"usd": 0})
+    assert (await store.reserve(lease(3), [budget(100)], 5.0)).granted
+
+
 async def test_memory_and_redis_decide_alike(redis: Redis) -> None:
     """A long random history of leases gets the same answers from both, and both end with the same meters."""
     chance = random.Random(7)
@@ -192,6 +228,7 @@ async def test_a_dead_store_says_so_fast(tmp_path: Path) -> None:
             await asyncio.wait_for(limits.reserve(lease(2), [slots()], 5.0), 2.0)
         server.freeze(frozen=False)
         server.kill()
-        with pytest.raises(StoreUnavailable):
-            await asyncio.wait_for(limits.settle(lease(1), {}), 2.0)
+        for call in (limits.settle(lease(1), {}), limits.spent(["usd"]), limits.raise_spent({"usd": 1})):
+            with pytest.raises(StoreUnavailable):
+                await asyncio.wait_for(call, 2.0)
         await client.aclose()

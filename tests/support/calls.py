@@ -9,7 +9,7 @@ from penstock.domain.model import Task, Tier
 from penstock.domain.money import MicroUsd, Price
 from penstock.domain.request import Api, InferenceRequest
 from penstock.domain.table import VersionEntry
-from penstock.domain.tenant import Plan, Principal, Role
+from penstock.domain.tenant import Plan, Principal, Role, Scope
 
 VERSION = VersionEntry(
     id=VersionId("toy@0123456789ab"),
@@ -48,5 +48,7 @@ def request(**changes: Any) -> InferenceRequest:  # noqa: ANN401  any field
 
 def call(*, plan: Plan | None = None, version: VersionEntry | None = VERSION, **changes: Any) -> Call:  # noqa: ANN401  any field
     """Return a resolved call of this request."""
-    who = principal(plan=plan or Plan())
+    plan = plan or Plan()
+    scopes = (Scope(name="tenant:acme", plan=plan),) if plan.draws else ()
+    who = principal(plan=plan, scopes=scopes)
     return Call(request=request(**changes), principal=who, timings=Timings(lambda: 0.0, 0.0), version=version)

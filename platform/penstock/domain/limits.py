@@ -5,7 +5,7 @@ slots (requests or streams at a time), or a budget (micro-dollars in a window). 
 either all of them give or none does (B2, B3, B5).
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol
@@ -74,4 +74,23 @@ class LimitStore(Protocol):
 
     async def settle(self, lease: RequestId, actual: dict[Measure, int]) -> bool:
         """Replace what was reserved by what was used; True the first time, False (and no change) after that."""
+        ...
+
+
+class SpentStore(Protocol):
+    """What the budgets' meters count, read and corrected from the ledger; raises ``StoreUnavailable``.
+
+    Holds of running leases are not touched. A meter that never counted has spent nothing.
+    """
+
+    async def spent(self, meters: Sequence[str]) -> Mapping[str, int]:
+        """Return what each of these meters has counted, in micro-dollars."""
+        ...
+
+    async def raise_spent(self, at_least: Mapping[str, int]) -> None:
+        """Count at least so much. Safe at any time: a settlement whose row is still under way isn't lost."""
+        ...
+
+    async def put_spent(self, exactly: Mapping[str, int]) -> None:
+        """Count exactly so much. For a platform at rest: settlements whose rows are under way would be lost."""
         ...

@@ -1,6 +1,6 @@
-"""``domain.limits.LimitStore`` in this process: the default with one gateway, and the twin of the Redis scripts."""
+"""``domain.limits.LimitStore`` and ``SpentStore`` in this process: with one gateway; twin of the Redis scripts."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from penstock.domain.clock import Clock
@@ -87,6 +87,21 @@ class MemoryLimits:
             if draw.kind is MeterKind.BUDGET:
                 meter.spent += used
         return draws is not None
+
+    async def spent(self, meters: Sequence[str]) -> Mapping[str, int]:
+        """Return what each of these meters has counted."""
+        return {key: self._meters[key].spent if key in self._meters else 0 for key in meters}
+
+    async def raise_spent(self, at_least: Mapping[str, int]) -> None:
+        """Count at least so much."""
+        for key, amount in at_least.items():
+            meter = self._meters.setdefault(key, _Meter())
+            meter.spent = max(meter.spent, amount)
+
+    async def put_spent(self, exactly: Mapping[str, int]) -> None:
+        """Count exactly so much."""
+        for key, amount in exactly.items():
+            self._meters.setdefault(key, _Meter()).spent = amount
 
     def _offer(self, draw: Draw, now: float) -> tuple[float, float]:
         """Return what would be left after the draw (negative: it can't be given) and the seconds to wait."""

@@ -1,5 +1,7 @@
 """``domain.idempotency.AnswerStore`` on Valkey or Redis: a hash for the claim, a stream for the answer's pieces."""
 
+import asyncio
+import secrets
 from collections.abc import AsyncIterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, cast
@@ -16,60 +18,82 @@ if TYPE_CHECKING:
 CLAIM = """
 local found = redis.call('GET', KEYS[1])
 if not found then
-  redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])
+  redis.call('SET', KEYS[1], ARGV[1] .. ' ' .. ARGV[2], 'PX', ARGV[3])
   redis.call('DEL', KEYS[2])
   return 'mine'
 end
-if found == ARGV[1] then return 'same' end
+if found:sub(1, #ARGV[1] + 1) == ARGV[1] .. ' ' then return 'same' end
 return 'other'
 """
 
-_Read = list[tuple[bytes, list[tuple[bytes, dict[bytes, bytes]]]]]
-_Field = bytes | bytearray | memoryview | str | int | float
+APPEND = """
+local found = redis.call('GET', KEYS[1])
+if not found or found:sub(-#ARGV[1]) ~= ARGV[1] then return 0 end
+if #ARGV > 2 then redis.call('XADD', KEYS[2], '*', unpack(ARGV, 3)) end
+redis.call('PEXPIRE', KEYS[1], ARGV[2])
+redis.call('PEXPIRE', KEYS[2], ARGV[2])
+return 1
+"""
 
-WAIT_MS = 500
-"""How long one read waits for the next piece; between reads a dead owner is noticed."""
+RELEASE = """
+local found = redis.call('GET', KEYS[1])
+if found and found:sub(-#ARGV[1]) == ARGV[1] then redis.call('DEL', KEYS[1], KEYS[2]) end
+return 1
+"""
+
+_Read = list[tuple[bytes, list[tuple[bytes, dict[bytes, bytes]]]]]
+
+SHORTEST_WAIT_S = 0.02
+LONGEST_WAIT_S = 0.4
+"""Followers ask again after the first of these, and less often the longer nothing comes.
+
+Blocking reads would take a connection per follower, and a crowd behind one key would use up the pool.
+"""
 
 
 class RedisAnswers:
-    """Answers in Redis. ``prefix`` keeps platforms apart. Use a client whose time-out exceeds ``WAIT_MS``."""
+    """Answers in Redis. ``prefix`` keeps platforms apart.
+
+    A record is its claimant's alone: a gateway that was frozen until its claim lapsed can't write into another's.
+    """
 
     def __init__(self, redis: Redis, *, prefix: str = "penstock") -> None:
         """Take a connected client."""
         self._redis = redis
         self._prefix = prefix
+        self._owner = secrets.token_hex(8)
         self._claim = redis.register_script(CLAIM)
+        self._append = redis.register_script(APPEND)
+        self._release = redis.register_script(RELEASE)
 
     async def claim(self, key: RecordKey, fingerprint: str) -> Claim:
         """Open a record for this body, or tell what is there."""
+        arguments = [fingerprint, self._owner, int(ALIVE_S * 1000)]
         with _store():
-            found = await self._claim(keys=list(self._keys(key)), args=[fingerprint, int(ALIVE_S * 1000)])
+            found = await self._claim(keys=self._keys(key), args=arguments)
         return Claim(found.decode())
 
     async def append(self, key: RecordKey, piece: Piece) -> None:
         """Add to the record and keep it: shortly while it grows, long once it is complete."""
-        claim, body = self._keys(key)
         keep_ms = int((KEEP_S if piece.is_end else ALIVE_S) * 1000)
+        fields = _fields(piece) if piece != Piece() else []
         with _store():
-            async with self._redis.pipeline(transaction=True) as batch:
-                if piece != Piece():
-                    batch.xadd(body, _fields(piece))
-                batch.pexpire(claim, keep_ms)
-                batch.pexpire(body, keep_ms)
-                await batch.execute()
+            is_ours = await self._append(keys=self._keys(key), args=[self._owner, keep_ms, *fields])
+        if not is_ours:
+            raise Conflict("the claim on this idempotency key lapsed")
 
     async def release(self, key: RecordKey) -> None:
         """Forget the record."""
         with _store():
-            await self._redis.delete(*self._keys(key))
+            await self._release(keys=self._keys(key), args=[self._owner])
 
     async def follow(self, key: RecordKey) -> AsyncIterator[Piece]:
         """Yield the record's pieces as they come; a record that disappears broke off."""
         claim, body = self._keys(key)
-        last = b"0-0"
+        last, wait_s = b"0-0", SHORTEST_WAIT_S
         while True:
             with _store():
-                found = cast("_Read", await self._redis.xread({body: last}, count=256, block=WAIT_MS))
+                found = cast("_Read", await self._redis.xread({body: last}, count=256))
                 alive = bool(found) or await self._redis.exists(claim)
             if not alive:
                 raise Conflict("the first request with this idempotency key broke off; send it again")
@@ -79,10 +103,12 @@ class RedisAnswers:
                 yield piece
                 if piece.is_end:
                     return
+            wait_s = SHORTEST_WAIT_S if found else min(2 * wait_s, LONGEST_WAIT_S)
+            await asyncio.sleep(wait_s)
 
-    def _keys(self, key: RecordKey) -> tuple[str, str]:
+    def _keys(self, key: RecordKey) -> list[str]:
         tag = f"{self._prefix}:answer:{{{key}}}"
-        return f"{tag}:claim", f"{tag}:body"
+        return [f"{tag}:claim", f"{tag}:body"]
 
 
 @contextmanager
@@ -93,14 +119,15 @@ def _store() -> "Iterator[None]":
         raise StoreUnavailable("the store of idempotent answers does not answer") from error
 
 
-def _fields(piece: Piece) -> "dict[_Field, _Field]":
-    return {"s": piece.status, "t": piece.content_type, "d": piece.data, "e": int(piece.is_end)}
+def _fields(piece: Piece) -> list[str | int | bytes]:
+    return ["s", piece.status, "t", piece.content_type, "v", piece.version, "d", piece.data, "e", int(piece.is_end)]
 
 
 def _piece(fields: dict[bytes, bytes]) -> Piece:
     return Piece(
         status=int(fields[b"s"]),
         content_type=fields[b"t"].decode(),
+        version=fields[b"v"].decode(),
         data=fields[b"d"],
         is_end=fields[b"e"] == b"1",
     )

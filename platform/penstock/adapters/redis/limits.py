@@ -1,9 +1,9 @@
-"""``domain.limits.LimitStore`` on Valkey or Redis: three scripts, each one round trip and one decision.
+"""``domain.limits.LimitStore`` and ``SpentStore`` on Valkey or Redis: each script is one round trip and one decision.
 
 Keys of one organisation share a hash tag, so a lease over key, tenant and organisation is one slot of a cluster.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib.resources import files
 
 from redis.asyncio import BlockingConnectionPool, Redis
@@ -47,6 +47,8 @@ class RedisLimits:
         self._reserve = redis.register_script(_script("reserve.lua"))
         self._settle = redis.register_script(_script("settle.lua"))
         self._renew = redis.register_script(_script("renew.lua"))
+        self._spent = redis.register_script(_script("spent.lua"))
+        self._count = redis.register_script(_script("count.lua"))
 
     async def reserve(self, lease: RequestId, draws: Sequence[Draw], hold_s: float) -> Decision:
         """Take all draws or none."""
@@ -74,6 +76,26 @@ class RedisLimits:
         """Replace what was reserved by what was used, once."""
         argv = [part for pair in actual.items() for part in pair]
         return bool(await self._run(self._settle, [self._lease(lease)], argv))
+
+    async def spent(self, meters: Sequence[str]) -> Mapping[str, int]:
+        """Return what each of these meters has counted."""
+        try:
+            counted = await self._spent(keys=[self._prefix + key for key in meters]) if meters else []
+        except RedisError as error:
+            raise StoreUnavailable("the limits store does not answer") from error
+        return dict(zip(meters, counted, strict=True))
+
+    async def raise_spent(self, at_least: Mapping[str, int]) -> None:
+        """Count at least so much."""
+        await self._counts(at_least, "at_least")
+
+    async def put_spent(self, exactly: Mapping[str, int]) -> None:
+        """Count exactly so much."""
+        await self._counts(exactly, "exactly")
+
+    async def _counts(self, amounts: Mapping[str, int], how: str) -> None:
+        if amounts:
+            await self._run(self._count, [self._prefix + key for key in amounts], [how, *amounts.values()])
 
     async def _run(self, script: object, keys: list[str], argv: Sequence[str | int]) -> int:
         try:

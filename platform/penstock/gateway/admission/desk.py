@@ -19,9 +19,7 @@ from penstock.domain.model import Tier
 from penstock.domain.outcome import Stage
 from penstock.domain.request import Api, InferenceRequest, Prepared
 from penstock.domain.table import VersionEntry
-from penstock.domain.tenant import Principal
 from penstock.gateway.admission.cashier import Cashier, Order, Receipt
-from penstock.gateway.admission.draws import Scope
 
 OUTPUT_FIELD: Mapping[Api, str] = {
     Api.CHAT: "max_completion_tokens",
@@ -86,7 +84,7 @@ class Desk:
             opened_at=self._clock.now(),
         )
         worst_case = worst_case_output(request, version, prepared)
-        return Order(opening=opening, scopes=scopes_of(who), worst_case=worst_case, stream=request.stream)
+        return Order(opening=opening, scopes=who.scopes, worst_case=worst_case, stream=request.stream)
 
     def _settling(self, call: Call, version: VersionEntry, receipt: Receipt) -> Callable[[Settlement], None]:
         model = version.id.partition("@")[0]
@@ -97,11 +95,6 @@ class Desk:
             self._cashier.close(receipt, end, gpu_s=gpu_s(call))
 
         return settle
-
-
-def scopes_of(who: Principal) -> tuple[Scope, ...]:
-    """Return whose meters a request draws on."""
-    return (Scope(name=f"tenant:{who.tenant}", plan=who.plan),)
 
 
 def worst_case_output(request: InferenceRequest, version: VersionEntry, prepared: Prepared) -> int:

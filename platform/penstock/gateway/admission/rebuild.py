@@ -1,0 +1,20 @@
+"""Budget counters from the ledger: what a gateway's meters count after a start, or when a budget is new.
+
+Counters are only ever raised here, so it may run at any time beside requests: a settlement whose row isn't written
+yet stays counted. Only today's and this month's windows matter; older meters are asked by nobody.
+"""
+
+from penstock.domain import budget
+from penstock.domain.ledger import LedgerReader
+from penstock.domain.limits import SpentStore
+from penstock.domain.tenant import KeyRing
+
+
+async def rebuild(reader: LedgerReader, store: SpentStore, ring: KeyRing, now: float) -> int:
+    """Raise the counters of all budgets in force to what the ledger holds; return how many budgets there are.
+
+    ``now`` is Unix seconds. Raises ``StoreUnavailable``.
+    """
+    lines = await budget.read(reader, ring, now)
+    await store.raise_spent({line.budget.meter: line.spent for line in lines})
+    return len(lines)
