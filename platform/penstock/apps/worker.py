@@ -128,6 +128,8 @@ class Workplace:
                 version=version,
                 ticket_key=derive(self._key, Purpose.TICKET).hex(),
                 max_num_seqs=copy.manifest.engine.max_num_seqs,
+                max_num_batched_tokens=copy.manifest.engine.max_num_batched_tokens,
+                block_size=copy.manifest.engine.block_size,
             ),
             forkable=place.device == "cpu",
         )

@@ -245,10 +245,22 @@ GATE_REFUSALS = Metric(
     help="Requests that the worker's gate sent back: draining, forged ticket, late.",
     labels=(Label.VERSION, Label.REASON),
 )
+DOOR_WAITING = Metric(
+    name="penstock_door_waiting_requests",
+    kind=Kind.GAUGE,
+    help="Requests waiting at the worker's door for a place in the engine.",
+    labels=(Label.VERSION,),
+)
+DOOR_SATURATION = Metric(
+    name="penstock_door_saturation",
+    kind=Kind.GAUGE,
+    help="How full the engine is by the door's count, slots or KV blocks; 1 means full.",
+    labels=(Label.VERSION,),
+)
 GATE_SECONDS = Metric(
     name="penstock_gate_seconds",
     kind=Kind.HISTOGRAM,
-    help="Time of a request behind the worker's gate: prefill until its first bytes, decode after them.",
+    help="Time of a request at the worker: queue at its door, prefill until its first bytes, decode after them.",
     labels=(Label.VERSION, Label.STAGE),
     buckets=_LATENCY_S,
 )

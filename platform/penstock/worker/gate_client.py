@@ -55,7 +55,11 @@ class GateClient:
 
     async def observe(self, numbers: EngineNumbers, timeout_s: float = 5.0) -> GateState:
         """Tell the gate what the engine said, and hear the gate's state. Raises ``OSError`` or ``EngineError``."""
-        body = {"waiting": numbers.waiting, "kv_used_ratio": numbers.kv_used_ratio}
+        body = {
+            "waiting": numbers.waiting,
+            "kv_used_ratio": numbers.kv_used_ratio,
+            "kv_blocks": numbers.kv_blocks,
+        }
         return _state(await self.ask("/penstock/observed", body, timeout_s))
 
     async def drain(self, timeout_s: float = 5.0) -> GateState:

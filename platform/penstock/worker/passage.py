@@ -7,43 +7,55 @@ Tokens after a disconnect are counted as events that the engine's server still s
 computed in vain, since it batches steps ahead of the server.
 """
 
+import re
 from collections.abc import Awaitable, Callable, Iterable, MutableMapping
 from dataclasses import dataclass
 from typing import Any
 
-from penstock.domain.ids import VersionId
+from penstock.domain.ids import RequestId, VersionId
 from penstock.domain.outcome import Stage
 from penstock.domain.tenant import PLATFORM
 from penstock.domain.ticket import Ticket
 from penstock.telemetry import names
 from penstock.telemetry.metrics import Metrics
+from penstock.worker.admission.door import Door
 from penstock.worker.admission.load import LoadBook
 
 Message = MutableMapping[str, Any]
 """An ASGI message."""
 
 _EVENT = b"data: {"
+_COMPLETION = re.compile(rb'"(?:completion_tokens|output_tokens)":\s*(\d+)')
+_REPORT_EVERY = 16
+"""The door hears of a stream's tokens in lots: often enough for fairness, too seldom to cost anything."""
+
 CATALOGUE = (
     names.GATE_REFUSALS,
     names.GATE_SECONDS,
     names.ABORTS,
     names.TOKENS_AFTER_DISCONNECT,
     names.QUEUED_TOKENS,
+    names.DOOR_WAITING,
+    names.DOOR_SATURATION,
 )
 
 
 class Tally:
     """What all passages of one gate add up to."""
 
-    def __init__(self, version: VersionId, book: LoadBook) -> None:
+    def __init__(self, version: VersionId, book: LoadBook, door: Door) -> None:
         """Begin at zero."""
         self.book = book
+        self.door = door
         self.metrics = Metrics(CATALOGUE)
+        self.queue_s = self.metrics.histogram(names.GATE_SECONDS).labels(version, Stage.QUEUE)
         self.prefill_s = self.metrics.histogram(names.GATE_SECONDS).labels(version, Stage.PREFILL)
         self.decode_s = self.metrics.histogram(names.GATE_SECONDS).labels(version, Stage.DECODE)
         self.aborts = self.metrics.counter(names.ABORTS).labels(version)
         self.late_tokens = self.metrics.counter(names.TOKENS_AFTER_DISCONNECT).labels(version)
         self.metrics.gauge(names.QUEUED_TOKENS).labels(version).set_function(lambda: book.queued_tokens)
+        self.metrics.gauge(names.DOOR_WAITING).labels(version).set_function(lambda: len(door.queue))
+        self.metrics.gauge(names.DOOR_SATURATION).labels(version).set_function(lambda: door.seats.saturation)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,13 +82,16 @@ class Passage:
         "_late_tokens",
         "_output",
         "_prompt",
+        "_request",
         "_send",
         "_tally",
+        "_unreported",
         "_wires",
     )
 
-    def __init__(self, ticket: Ticket, wires: Wires, tally: Tally) -> None:
-        """Let it in."""
+    def __init__(self, ticket: Ticket, request: RequestId, wires: Wires, tally: Tally) -> None:
+        """Let it in; ``request`` is its name at the door."""
+        self._request, self._unreported = request, 0
         self._wires, self._tally = wires, tally
         self._send = wires.send
         self._prompt, self._output = max(0, ticket.prompt_tokens), max(0, ticket.expected_output_tokens)
@@ -99,6 +114,10 @@ class Passage:
         """Pass a message to the client on."""
         if self._is_watched or not message.get("more_body"):
             self._look_at(message)
+        else:
+            self._unreported += 1
+            if self._unreported == _REPORT_EVERY:
+                self._report()
         return self._send(message)
 
     def close(self) -> None:
@@ -109,6 +128,8 @@ class Passage:
         tally.book.leave(self._output if self._has_first else self._prompt + self._output)
         if self._has_first:
             tally.decode_s.observe(self._wires.clock() - self._first_at)
+            self._report()
+        tally.door.leave(self._request, self._wires.clock())
         if not self._is_complete:
             tally.aborts.inc()
         if self._late_tokens:
@@ -125,6 +146,7 @@ class Passage:
         elif not message.get("more_body"):
             self._is_complete = True
         if body and not self._has_first:
+            self._unreported = body.count(_EVENT) or _completion_tokens(body)
             self._see_first()
 
     def _see_first(self) -> None:
@@ -133,3 +155,15 @@ class Passage:
         if self._is_counted:
             self._tally.book.prefilled(self._prompt)
             self._tally.prefill_s.observe(self._first_at - self._entered_at)
+            self._report()
+
+    def _report(self) -> None:
+        """Tell the door what came since the last report; each chunk of a stream counts as one token."""
+        if self._is_counted:
+            self._tally.door.progressed(self._request, self._unreported, self._wires.clock())
+        self._unreported = 0
+
+
+def _completion_tokens(body: bytes) -> int:
+    found = _COMPLETION.search(body)
+    return int(found[1]) if found else 0

@@ -7,22 +7,30 @@ tells it with each answer, and sees clients leave. It must import neither vLLM n
 Trade-off: it shares the engine's event loop, so its work per request and per chunk must be next to nothing.
 """
 
+import itertools
 import json
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from penstock.domain.clock import Clock, SystemClock
 from penstock.domain.errors import Unauthenticated
-from penstock.domain.ids import VersionId, WorkerId
+from penstock.domain.ids import RequestId, VersionId, WorkerId
 from penstock.domain.tenant import PLATFORM
 from penstock.domain.ticket import HEADER, Ticket, unseal
+from penstock.domain.worker import Load
 from penstock.telemetry import names
 from penstock.telemetry.metrics import CONTENT_TYPE
+from penstock.worker.admission.cost import Work
+from penstock.worker.admission.door import Away, Door
+from penstock.worker.admission.fair_queue import FairQueue
 from penstock.worker.admission.load import LoadBook, Observed
+from penstock.worker.admission.pace import Pace
+from penstock.worker.admission.seats import EngineSize, Seats
 from penstock.worker.passage import Passage, Tally, Wires
+from penstock.worker.turn import SentAway, Turn
 
 _TICKET = HEADER.encode()
 _LOOPBACK = frozenset({"127.0.0.1", "::1", ""})
@@ -35,6 +43,7 @@ class Refusal(StrEnum):
     DRAINING = "draining"
     LATE = "late"
     OVERLOADED = "overloaded"
+    EVICTED = "evicted"
     TICKET = "ticket"
 
     @property
@@ -51,6 +60,31 @@ class GateConfig:
     version: VersionId
     ticket_key: str
     max_num_seqs: int
+    max_num_batched_tokens: int = 512
+    block_size: int = 16
+
+
+_REFUSED = {
+    Away.FULL: Refusal.OVERLOADED,
+    Away.LATE: Refusal.LATE,
+    Away.EVICTED: Refusal.EVICTED,
+    Away.CLOSING: Refusal.DRAINING,
+}
+
+FIRST_PACE = 500.0
+"""Tokens of service per second that an engine is believed to do before it has been seen at work."""
+UNKNOWN_BLOCKS = 1 << 30
+"""KV blocks before the engine has said how many it has: slots alone bound it until then."""
+
+
+def _door(config: GateConfig) -> Door:
+    size = EngineSize(
+        max_seqs=config.max_num_seqs,
+        kv_blocks=UNKNOWN_BLOCKS,
+        block_size=config.block_size,
+        prefill_tokens=config.max_num_batched_tokens,
+    )
+    return Door(FairQueue(), Seats(size), Pace(initial=FIRST_PACE))
 
 
 _installed: list[GateConfig] = []
@@ -69,7 +103,9 @@ class Gate:
         self._app = app
         self.config = config or _installed[0]
         self.clock = clock or SystemClock()
-        self.tally = Tally(self.config.version, LoadBook(self.config.max_num_seqs))
+        self.door = _door(self.config)
+        self.tally = Tally(self.config.version, LoadBook(self.config.max_num_seqs), self.door)
+        self._numbers = itertools.count()
         self.draining = False
         self._key = bytes.fromhex(self.config.ticket_key)
         self._worker = self.config.worker.encode()
@@ -99,15 +135,55 @@ class Gate:
         if isinstance(ticket, Refusal):
             await self._refuse(ticket, send)
             return
-        passage = Passage(ticket, Wires(receive, send, self.clock.monotonic, self.headers), self.tally)
+        await self._serve(ticket, scope, receive, send)
+
+    async def _serve(self, ticket: Ticket, scope: Scope, receive: Receive, send: Send) -> None:
+        """Let a valid request wait its turn, and through. The platform's own probes don't wait."""
+        request = RequestId(f"{ticket.request}/{next(self._numbers)}")
+        if ticket.tenant != PLATFORM:
+            turn = Turn(self.door, self._work(ticket, request), receive, self.clock.monotonic)
+            arrived_at = self.clock.monotonic()
+            away = await turn.wait()
+            if away is not None:
+                await self._send_away(away, send)
+                return
+            self.tally.queue_s.observe(self.clock.monotonic() - arrived_at)
+            receive = turn.receive
+        wires = Wires(receive, send, self.clock.monotonic, self.headers)
+        passage = Passage(ticket, request, wires, self.tally)
         try:
             await self._app(scope, passage.receive, passage.send)
         finally:
             passage.close()
 
+    def _work(self, ticket: Ticket, request: RequestId) -> Work:
+        return Work(
+            request=request,
+            tenant=ticket.tenant,
+            priority=ticket.priority,
+            weight=max(1.0, ticket.weight),
+            prompt_tokens=ticket.prompt_tokens,
+            expected_output_tokens=ticket.expected_output_tokens,
+            deadline_at=ticket.deadline_at - self.clock.now() + self.clock.monotonic(),
+        )
+
+    async def _send_away(self, away: SentAway, send: Send) -> None:
+        if away.why is not None:
+            await self._refuse(_REFUSED[away.why], send, away.wait_s)
+
+    @property
+    def load(self) -> Load:
+        """What is in the engine and what waits at the door; what waits is counted in tokens of service."""
+        inside, queue = self.tally.book.load, self.door.queue
+        return replace(
+            inside,
+            waiting=inside.waiting + len(queue),
+            queued_tokens=inside.queued_tokens + round(queue.waiting_cost),
+        )
+
     def headers(self) -> tuple[tuple[bytes, bytes], ...]:
         """Return what each answer's head says about this worker."""
-        load = self.tally.book.load
+        load = self.load
         value = f"{load.running},{load.waiting},{load.queued_tokens},{load.kv_used_ratio:.4f}"
         return ((b"x-penstock-load", value.encode()), (b"x-penstock-worker", self._worker))
 
@@ -124,9 +200,10 @@ class Gate:
             return Refusal.DRAINING
         return ticket
 
-    async def _refuse(self, refusal: Refusal, send: Send) -> None:
+    async def _refuse(self, refusal: Refusal, send: Send, retry_after_s: float = 0.0) -> None:
         self._refusals[refusal].inc()
-        body = {"error": {"message": f"The worker did not take the request: {refusal}.", "code": refusal}}
+        message = f"The worker did not take the request: {refusal}."
+        body = {"error": {"message": message, "code": refusal, "retry_after_s": round(retry_after_s, 3)}}
         headers = (*self.headers(), (b"x-penstock-refused", refusal.encode()))
         await _answer(send, refusal.status, json.dumps(body).encode(), headers=headers)
 
@@ -159,6 +236,7 @@ class Gate:
             await self._refuse(Refusal.TICKET, send)
             return
         self.draining = True
+        self.door.close()
         await _answer(send, 200, json.dumps(self._state()).encode())
 
     async def _observed(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -167,7 +245,11 @@ class Gate:
             await self._refuse(Refusal.TICKET, send)
             return
         raw = json.loads(await _body(receive))
-        self.tally.book.observed = Observed(waiting=int(raw["waiting"]), kv_used_ratio=float(raw["kv_used_ratio"]))
+        self.tally.book.observed = Observed(
+            waiting=int(raw["waiting"]), kv_used_ratio=float(raw["kv_used_ratio"]), kv_blocks=int(raw["kv_blocks"])
+        )
+        if raw["kv_blocks"]:
+            self.door.seats.size = replace(self.door.seats.size, kv_blocks=int(raw["kv_blocks"]))
         await _answer(send, 200, json.dumps(self._state()).encode())
 
     def _is_platform(self, scope: Scope) -> bool:
@@ -175,7 +257,7 @@ class Gate:
         return isinstance(ticket, Ticket) and ticket.tenant == PLATFORM and scope["method"] == "POST"
 
     def _load_fields(self) -> dict[str, object]:
-        load = self.tally.book.load
+        load = self.load
         return {
             "running": load.running,
             "waiting": load.waiting,

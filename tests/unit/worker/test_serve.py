@@ -30,6 +30,10 @@ TICKET = Ticket(
 )
 
 
+SILENCE: Message = {"type": "silence"}
+"""Nothing comes any more, as from a client that waits."""
+
+
 class Engine:
     """Streams chunks, one whenever the test lets it; notes what reaches it."""
 
@@ -58,7 +62,10 @@ class Client:
         self.next: list[Message] = [{"type": "http.request", "body": b""}]
 
     async def receive(self) -> Message:
-        return self.next.pop(0) if self.next else {"type": "http.request", "body": b""}
+        message = self.next.pop(0) if self.next else {"type": "http.request", "body": b""}
+        if message is SILENCE:
+            await asyncio.Event().wait()
+        return message
 
     async def send(self, message: Message) -> None:
         self.sent.append(message)
@@ -163,20 +170,74 @@ async def test_the_load_follows_a_request_through_its_life(gate: Gate, engine: E
     assert sample(gate, names.GATE_SECONDS, stage="prefill") == 1
 
 
-async def test_more_requests_than_the_batch_takes_count_as_waiting(gate: Gate) -> None:
-    """Beyond the batch's places requests wait, and so do those that the engine itself says it lets wait."""
+async def test_what_the_engine_has_no_place_for_waits_at_the_door(gate: Gate, engine: Engine) -> None:
+    """Beyond the batch's places requests wait outside, and enter as others leave; the load says so."""
     calls: list[Awaitable[None]] = []
-    for _ in range(3):
+    clients = [Client(gate) for _ in range(3)]
+    for client in clients[:2]:
+        await started(client, calls)
+    calls.append(await waiting(gate, clients[2]))
+    assert (len(engine.paths), gate.load.running, gate.load.waiting) == (2, 2, 1)
+    gate.tally.book.observed = Observed(waiting=1, kv_used_ratio=0.99)
+    assert (gate.load.running, gate.load.waiting) == (1, 2)
+    for _ in range(9):
+        engine.steps.release()
+    await asyncio.gather(*calls)
+    assert [client.status for client in clients] == [200, 200, 200]
+    assert (gate.load.running, gate.load.waiting, gate.load.queued_tokens) == (0, 0, 0)
+
+
+async def test_a_client_that_leaves_the_queue_leaves_nothing(gate: Gate, engine: Engine) -> None:
+    """Who goes while it waits never reaches the engine and holds nothing."""
+    calls: list[Awaitable[None]] = []
+    for _ in range(2):
         await started(Client(gate), calls)
-    assert (gate.tally.book.load.running, gate.tally.book.load.waiting) == (2, 1)
-    gate.tally.book.observed = Observed(waiting=2, kv_used_ratio=0.99)
-    assert (gate.tally.book.load.running, gate.tally.book.load.waiting) == (1, 2)
+    leaver = Client(gate)
+    leaver.next = [{"type": "http.request", "body": b""}, {"type": "http.disconnect"}]
+    await leaver.call()
+    assert (leaver.sent, gate.load.waiting, len(engine.paths)) == ([], 0, 2)
+    await cancelled(calls)
+    assert sample(gate, names.ABORTS) == 2
+
+
+async def test_who_waits_past_its_deadline_hears_so(gate: Gate) -> None:
+    """A request that can't enter in time is sent back as late; it never started."""
+    calls: list[Awaitable[None]] = []
+    for _ in range(2):
+        await started(Client(gate), calls)
+    late = Client(gate)
+    late.next = [{"type": "http.request", "body": b""}, SILENCE]
+    soon = replace(TICKET, tenant=TenantId("other"), deadline_at=ManualClock().now() + 0.05)
+    await late.call(ticket=soon)
+    assert (late.status, late.headers["x-penstock-refused"]) == (503, "late")
+    await cancelled(calls)
+
+
+async def test_a_closing_gate_sends_the_queue_elsewhere(gate: Gate) -> None:
+    """Who only waited when the worker drains is told at once, so that another worker can serve it."""
+    calls: list[Awaitable[None]] = []
+    clients = [Client(gate) for _ in range(3)]
+    for client in clients[:2]:
+        await started(client, calls)
+    calls.append(await waiting(gate, clients[2]))
+    await Client(gate).call("/penstock/drain", replace(TICKET, tenant=PLATFORM))
+    await asyncio.wait_for(calls[2], 1.0)
+    assert clients[2].headers["x-penstock-refused"] == "draining"
+    await cancelled(calls[:2])
+
+
+async def waiting(gate: Gate, client: Client) -> Awaitable[None]:
+    client.next = [{"type": "http.request", "body": b""}, SILENCE]
+    call = asyncio.ensure_future(client.call())
+    await settle(lambda: gate.load.waiting > 0)
+    return call
+
+
+async def cancelled(calls: list[Awaitable[None]]) -> None:
     for call in calls:
         assert isinstance(call, asyncio.Task)
         call.cancel()
     await asyncio.gather(*calls, return_exceptions=True)
-    assert gate.tally.book.load.queued_tokens == 0
-    assert sample(gate, names.ABORTS) == 3
 
 
 async def test_tokens_after_a_disconnect_are_counted(gate: Gate, engine: Engine) -> None:
@@ -244,7 +305,7 @@ async def test_orders_are_taken_from_the_platform_alone(gate: Gate) -> None:
 async def test_the_gate_takes_the_agents_reading(gate: Gate) -> None:
     """What the agent read off the engine is in the load from then on."""
     client = Client(gate)
-    client.next = [{"type": "http.request", "body": b'{"waiting": 0, "kv_used_ratio": 0.25}'}]
+    client.next = [{"type": "http.request", "body": b'{"waiting": 0, "kv_used_ratio": 0.25, "kv_blocks": 364}'}]
     await client.call("/penstock/observed", replace(TICKET, tenant=PLATFORM))
     assert client.body == {
         "load": {"running": 0, "waiting": 0, "queued_tokens": 0, "kv_used_ratio": 0.25},
@@ -254,6 +315,7 @@ async def test_the_gate_takes_the_agents_reading(gate: Gate) -> None:
     load = Client(gate)
     await load.call("/penstock/load", None)
     assert load.body["kv_used_ratio"] == 0.25
+    assert gate.door.seats.size.kv_blocks == 364
 
 
 @pytest.mark.parametrize("path", ["/metrics", "/penstock/metrics"])

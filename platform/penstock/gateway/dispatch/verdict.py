@@ -10,9 +10,11 @@ import msgspec
 from penstock.domain.errors import (
     BadRequest,
     DeadlineInQueue,
+    DeadlineUnreachable,
     Draining,
     EngineError,
     EngineRefused,
+    Evicted,
     NoCapacity,
     Overloaded,
     PenstockError,
@@ -61,7 +63,7 @@ def lost() -> Verdict:
 def of_answer(status: int, refused: bytes, body: bytes) -> Verdict:
     """Judge an answer that is not 200."""
     if refused:
-        return _of_gate(refused)
+        return _of_gate(refused, body)
     if status == _UNAVAILABLE:
         return Verdict(error=Overloaded(), reason="engine_full", retry=True)
     if status in (_NOT_FOUND, _METHOD_NOT_ALLOWED):
@@ -91,16 +93,37 @@ class _CodeBody(msgspec.Struct):
     error: _Code
 
 
-def _of_gate(refused: bytes) -> Verdict:
+class _Wait(msgspec.Struct):
+    retry_after_s: float = 0.0
+
+
+class _WaitBody(msgspec.Struct):
+    error: _Wait
+
+
+def _of_gate(refused: bytes, body: bytes) -> Verdict:
     """Judge the gate's word: the request never started (README, "Wire between gateway and gate")."""
+    wait_s = _wait_s(body)
     if refused == b"draining":
         error: PenstockError = Draining("the worker is shutting down")
         return Verdict(error=error, reason="draining", retry=True, blame=True, at_once=True)
     if refused == b"late":
+        if wait_s:
+            return Verdict(error=DeadlineUnreachable(retry_after_s=wait_s), reason="late", retry=True)
         return Verdict(error=DeadlineInQueue(), reason="late")
     if refused == b"ticket":
         return Verdict(error=EngineError("the worker does not know this gateway"), reason="ticket", blame=True)
-    return Verdict(error=Overloaded(), reason="overloaded", retry=True)
+    if refused == b"evicted":
+        return Verdict(error=Evicted(retry_after_s=wait_s or None), reason="evicted", retry=True)
+    return Verdict(error=Overloaded(retry_after_s=wait_s or None), reason="overloaded", retry=True)
+
+
+def _wait_s(body: bytes) -> float:
+    """Return how long the worker expects a wait to be; 0 where it does not say."""
+    try:
+        return msgspec.json.decode(body, type=_WaitBody).error.retry_after_s
+    except msgspec.MsgspecError:
+        return 0.0
 
 
 def _refused(body: bytes) -> BadRequest:

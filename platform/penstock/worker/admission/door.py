@@ -24,6 +24,7 @@ class Away(StrEnum):
     FULL = "full"
     LATE = "late"
     EVICTED = "evicted"
+    CLOSING = "closing"
 
 
 @dataclass(slots=True)
@@ -63,6 +64,13 @@ class Door:
         self._guests[work.request] = _Guest(work, let_in, send_away, work.prompt_tokens)
         self.queue.push(work)
         self._open(now)
+
+    def close(self) -> None:
+        """Send everybody away who still waits: this worker is going, another one may serve them."""
+        for guest in [guest for guest in self._guests.values() if not guest.inside]:
+            self.queue.remove(guest.work.request)
+            del self._guests[guest.work.request]
+            guest.send_away(Away.CLOSING, 0.0)
 
     def expected_wait_s(self, work: Work) -> float:
         """Return how long the request would wait: its tenant's queued work at its share of the measured pace."""

@@ -16,6 +16,8 @@ class Observed:
 
     waiting: int = 0
     kv_used_ratio: float = 0.0
+    kv_blocks: int = 0
+    """How many KV blocks it has; 0 until it has said so."""
 
 
 class LoadBook:

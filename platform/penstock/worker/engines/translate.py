@@ -3,6 +3,7 @@
 Stateless on purpose: a restarted engine's counters start from zero, as those of any restarted process do.
 """
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -20,6 +21,11 @@ NAMES: dict[str, Metric] = {
 }
 _PROGRESS = ("vllm:generation_tokens_total", "vllm:prompt_tokens_total", "vllm:iteration_tokens_total_count")
 """Each step of the engine moves the last of these, also a long prefill in chunks, which yields no token yet."""
+
+KV_BLOCKS = "num_gpu_blocks"
+"""A label of vLLM's ``cache_config_info``: how many KV blocks the engine has, on any device."""
+_CACHE_CONFIG = "vllm:cache_config_info{"
+_BLOCKS = re.compile(rf'{KV_BLOCKS}="(\d+)"')
 
 _WANTED = frozenset((*NAMES, *_PROGRESS))
 
@@ -46,6 +52,11 @@ class EngineNumbers:
         return self.values.get("vllm:kv_cache_usage_perc", 0.0)
 
     @property
+    def kv_blocks(self) -> int:
+        """How many KV blocks there are."""
+        return int(self.values.get(KV_BLOCKS, 0))
+
+    @property
     def progress(self) -> tuple[float, ...]:
         """Counters that move whenever the engine works."""
         return tuple(self.values.get(name, 0.0) for name in _PROGRESS)
@@ -56,6 +67,9 @@ def parse(text: str) -> EngineNumbers:
     values: dict[str, float] = {}
     for name, value in _samples(text):
         values[name] = values.get(name, 0.0) + value
+    for line in text.splitlines():
+        if line.startswith(_CACHE_CONFIG) and (found := _BLOCKS.search(line)):
+            values[KV_BLOCKS] = values.get(KV_BLOCKS, 0.0) + float(found[1])
     return EngineNumbers(values=values)
 
 
