@@ -56,7 +56,7 @@ imports: setup ## The rooms: import contracts
 check: lint types imports $(if $(wildcard infra/infra.mk),infra-test) test ## All gates
 
 bench-gateway: setup ## The gateway's CPU per request and per token, against a stub engine
-	@$(BIN)/python -m loadtests.gateway
+	@$(BIN)/python -m loadtests.bench_gateway
 
 lock: setup ## Rebuild the locks from requirements/*.in (UPGRADE=--upgrade moves everything)
 	@requirements/lock $(UPGRADE) && $(MAKE) setup && $(BIN)/python requirements/licenses.py

@@ -4,6 +4,7 @@ import random
 import secrets
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 
 from penstock.adapters.http.client import HttpClient
 from penstock.adapters.postgres.embedded import dsn_of
@@ -32,6 +33,7 @@ from penstock.telemetry.requests import RequestLedger
 from penstock.telemetry.traces import RequestTraces, otlp, traceparent
 
 ID_BYTES = 8
+MOST_MODELS = 1024
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,12 +136,12 @@ def _pipeline(ground: _Ground, keys: Keyring, preprocessor: PromptPreprocessor, 
 
 
 def _desk(ground: _Ground) -> Desk:
-    in_flight = ground.metrics.gauge(names.IN_FLIGHT)
+    in_flight = lru_cache(MOST_MODELS)(ground.metrics.gauge(names.IN_FLIGHT).labels)
     return Desk(
         cashier=ground.money.cashier,
         default_deadline_s={tier: slo.deadline_s for tier, slo in slos.load().items()},
         clock=ground.clock,
-        in_flight=lambda model, change: in_flight.labels(model=model).inc(change),
+        in_flight=lambda model, change: in_flight(model).inc(change),
     )
 
 

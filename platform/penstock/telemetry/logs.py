@@ -6,9 +6,10 @@ so a careless call can't leak a body.
 
 import logging
 import sys
-from collections.abc import MutableMapping
+from collections.abc import Mapping, MutableMapping
 from typing import Any, TextIO
 
+import msgspec
 import structlog
 
 ALLOWED_FIELDS = frozenset(
@@ -17,6 +18,7 @@ ALLOWED_FIELDS = frozenset(
     phase phases seconds outcome code status reason detail attempt retry_after_s prompt_tokens output_tokens
     cached_tokens stages_ms table number url port path method bytes_done bytes_total digest files leader
     exit_code signal restarts error error_type count deadline_s backoff_s expected actual address
+    scope window percent spent_micro_usd cap_micro_usd
     """.split()
 )
 
@@ -31,6 +33,14 @@ def _only_allowed(_: object, __: str, event: MutableMapping[str, Any]) -> Mutabl
     return event
 
 
+_ENCODER = msgspec.json.Encoder(enc_hook=repr)
+
+
+def _json(event: Mapping[str, Any], **_: object) -> str:
+    """Return one line; every request writes one, and the standard encoder takes three times as long."""
+    return _ENCODER.encode(event).decode()
+
+
 def configure(service: str, *, level: str = "info", stream: TextIO | None = None) -> None:
     """Set up logging of one process; ``service`` is gateway, controller, worker or cli."""
     structlog.configure(
@@ -38,7 +48,7 @@ def configure(service: str, *, level: str = "info", stream: TextIO | None = None
             structlog.processors.add_log_level,
             structlog.processors.TimeStamper(fmt="iso", key="time"),
             _only_allowed,
-            structlog.processors.JSONRenderer(sort_keys=False),
+            structlog.processors.JSONRenderer(_json),
         ],
         wrapper_class=structlog.make_filtering_bound_logger(getattr(logging, level.upper())),
         logger_factory=structlog.PrintLoggerFactory(file=stream or sys.stderr),

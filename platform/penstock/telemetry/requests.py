@@ -77,7 +77,7 @@ class RequestLedger:
             cached_tokens=usage.cached_tokens,
             output_tokens=usage.output_tokens,
             seconds=round(self._clock() - call.request.arrived_at, 6),
-            stages_ms={stage.value: round(seconds * 1e3, 3) for stage, seconds in call.timings.seconds.items()},
+            stages_ms={stage: round(seconds * 1e3, 3) for stage, seconds in call.timings.seconds.items()},
         )
 
 

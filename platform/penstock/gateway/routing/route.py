@@ -6,7 +6,10 @@ It must not know HTTP, nor what a request says; only how long its prompt is and 
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from functools import lru_cache, partial
+from typing import NamedTuple, Protocol
+
+from prometheus_client import Counter
 
 from penstock.domain.clock import Clock
 from penstock.domain.errors import NoCapacity, Overloaded
@@ -21,6 +24,8 @@ from penstock.gateway.routing.prefix_index import PrefixIndex
 from penstock.gateway.routing.scorers import Candidate, Weights
 from penstock.telemetry import names
 from penstock.telemetry.metrics import Metrics
+
+_MOST_MODELS = 1024
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,6 +47,17 @@ class Health(Protocol):
         ...
 
 
+class _PrefixBlocks(NamedTuple):
+    """The counters of one model's blocks, looked up once."""
+
+    held: Counter
+    new: Counter
+
+
+def _prefix_blocks(counter: Counter, model: str) -> _PrefixBlocks:
+    return _PrefixBlocks(*(counter.labels(model=model, state=state) for state in _PrefixBlocks._fields))
+
+
 class WorkerRouter:
     """The pipeline's ``Router``; also dispatch's ``Loads``."""
 
@@ -61,7 +77,7 @@ class WorkerRouter:
         self._clock = clock
         self._chance = chance
         self._settings = settings
-        self._prefix_blocks = metrics.counter(names.PREFIX_ROUTED)
+        self._prefix_blocks = lru_cache(_MOST_MODELS)(partial(_prefix_blocks, metrics.counter(names.PREFIX_ROUTED)))
         self._board = LoadBoard()
         self._indexes: dict[VersionId, PrefixIndex] = {}
         table.on_change(self._forget)
@@ -117,9 +133,9 @@ class WorkerRouter:
 
     def _count(self, version: VersionEntry, index: PrefixIndex, prepared: Prepared, worker: WorkerId) -> None:
         held = index.matches(prepared.blocks, (worker,)).get(worker, 0)
-        model = version.id.partition("@")[0]
-        self._prefix_blocks.labels(model=model, state="held").inc(held)
-        self._prefix_blocks.labels(model=model, state="new").inc(len(prepared.blocks) - held)
+        counted = self._prefix_blocks(version.id.partition("@")[0])
+        counted.held.inc(held)
+        counted.new.inc(len(prepared.blocks) - held)
 
     # -- nobody --------------------------------------------------------------------------
 

@@ -10,8 +10,8 @@ from penstock.domain.outcome import Stage
 _ENCODER = msgspec.json.Encoder()
 
 
-def _ms(seconds: Mapping[Stage, float]) -> dict[str, float]:
-    return {stage.value: round(value * 1e3, 3) for stage, value in seconds.items()}
+def _ms(seconds: Mapping[Stage, float]) -> dict[Stage, float]:
+    return {stage: round(value * 1e3, 3) for stage, value in seconds.items()}
 
 
 def field(request: RequestId, version: str, seconds: Mapping[Stage, float]) -> bytes:
@@ -36,4 +36,4 @@ def comment(request: RequestId, version: str, seconds: Mapping[Stage, float]) ->
 
 def server_timing(seconds: Mapping[Stage, float]) -> bytes:
     """Return the ``Server-Timing`` header (W3C), in milliseconds."""
-    return ", ".join([f"{stage.value};dur={value * 1e3:.3f}" for stage, value in seconds.items()]).encode()
+    return ", ".join([f"{stage};dur={value * 1e3:.3f}" for stage, value in seconds.items()]).encode()
