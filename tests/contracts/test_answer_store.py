@@ -15,7 +15,7 @@ from penstock.domain.idempotency import AnswerStore, Claim, Piece, RecordKey
 from tests.support.redis_server import RedisServer
 
 KEY = RecordKey("k1")
-HEAD = Piece(status=200, content_type="application/json")
+HEAD = Piece(status=200, content_type="application/json", version="toy@1")
 BODY = [Piece(data=b'{"a":'), Piece(data=b"1}")]
 END = Piece(is_end=True)
 
@@ -103,6 +103,34 @@ async def test_a_key_of_a_dead_gateway_frees_itself(server: RedisServer, monkeyp
         await read(store)
     assert await store.claim(KEY, "body") is Claim.MINE
     await client.aclose()
+
+
+async def test_a_gateway_whose_claim_lapsed_writes_no_more(
+    server: RedisServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Frozen past its claim and woken again, it neither writes into nor frees the record of who took over."""
+    monkeypatch.setattr(redis_answers, "ALIVE_S", 0.1)
+    client = connect(server.url, timeout_s=2.0)
+    await client.flushall()
+    frozen, heir = RedisAnswers(client), RedisAnswers(client)
+    await frozen.claim(KEY, "body")
+    await asyncio.sleep(0.15)
+    assert await heir.claim(KEY, "body") is Claim.MINE
+    with pytest.raises(Conflict):
+        await frozen.append(KEY, Piece(data=b"late"))
+    await frozen.release(KEY)
+    await record(heir, [HEAD, *BODY, END])
+    assert await read(heir) == [HEAD, *BODY, END]
+    await client.aclose()
+
+
+async def test_a_crowd_may_follow_one_answer(store: AnswerStore) -> None:
+    """Two hundred followers wait without using up the connections that decisions need."""
+    await store.claim(KEY, "body")
+    reading = [asyncio.create_task(read(store)) for _ in range(200)]
+    await asyncio.sleep(0.2)
+    await record(store, [HEAD, *BODY, END])
+    assert all(pieces == [HEAD, *BODY, END] for pieces in await asyncio.gather(*reading))
 
 
 async def test_memory_forgets_the_oldest_answers_first() -> None:

@@ -7,18 +7,23 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from penstock.adapters.http.client import HttpClient
+from penstock.adapters.memory.answers import MemoryAnswers
 from penstock.adapters.postgres.embedded import dsn_of
 from penstock.adapters.postgres.sources import KeySource, TableSource
+from penstock.adapters.redis.answers import RedisAnswers
+from penstock.adapters.redis.limits import connect
 from penstock.apps import slos
 from penstock.apps.gateway_money import Money, money
 from penstock.apps.models.stores import open_store
 from penstock.apps.settings import Settings
 from penstock.domain.clock import SystemClock
+from penstock.domain.idempotency import AnswerStore
 from penstock.domain.keys import Purpose, derive
 from penstock.gateway.admission.desk import Desk
 from penstock.gateway.dispatch import Breakers, DispatchSettings, RetryBudget, WorkerDispatcher
 from penstock.gateway.edge.asgi import Edge
 from penstock.gateway.edge.errors import render
+from penstock.gateway.edge.idempotent import Once
 from penstock.gateway.edge.limits import Limits
 from penstock.gateway.edge.routes import Facts, application
 from penstock.gateway.edge.server import EdgeServer, configure
@@ -34,6 +39,8 @@ from penstock.telemetry.traces import RequestTraces, otlp, traceparent
 
 ID_BYTES = 8
 MOST_MODELS = 1024
+ANSWERS_TIMEOUT_S = 1.0
+"""What a request with an idempotency key waits for the store at most."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -174,7 +181,7 @@ def _server(
         draining=lambda: config.draining,  # made below
     )
     edge = Edge(
-        corridor=pipeline,
+        corridor=Once(pipeline, _answers(ground), stall_s=settings.stream_stall_s),
         identity=pipeline.identity,
         clock=ground.clock,
         limits=limits,
@@ -185,6 +192,11 @@ def _server(
     )
     config = configure(edge, limits, refused=ledger.refused, ids=_new_id)
     return EdgeServer(config)
+
+
+def _answers(ground: _Ground) -> AnswerStore:
+    url = ground.settings.limits_url
+    return RedisAnswers(connect(url, timeout_s=ANSWERS_TIMEOUT_S)) if url else MemoryAnswers(ground.clock)
 
 
 def _new_id() -> str:

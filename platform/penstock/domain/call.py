@@ -43,6 +43,8 @@ class Call:
     prepared: Prepared | None = None
     worker: WorkerEntry | None = None
     attempts: int = 0
+    outcome: Outcome | None = None
+    """How it ended; None while it runs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

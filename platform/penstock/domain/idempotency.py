@@ -31,10 +31,11 @@ class Claim(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Piece:
-    """A part of a recorded answer: its head (status and content type) first, then body bytes, then the end."""
+    """A part of a recorded answer: its head (status, type, model version), then body bytes, then the end."""
 
     status: int = 0
     content_type: str = ""
+    version: str = ""
     data: bytes = b""
     is_end: bool = False
 
@@ -47,7 +48,10 @@ class AnswerStore(Protocol):
         ...
 
     async def append(self, key: RecordKey, piece: Piece) -> None:
-        """Add to the record this request opened; a sign of life as well (an empty piece is only that)."""
+        """Add to the record this request opened; a sign of life as well (an empty piece is only that).
+
+        Raises ``Conflict`` where the record is no longer this gateway's.
+        """
         ...
 
     async def release(self, key: RecordKey) -> None:

@@ -115,6 +115,7 @@ class Pipeline:
             lease = await self.admission.admit(call, prepared)
             call.timings.mark(Stage.ADMISSION)
         except PenstockError as error:
+            call.outcome = error.outcome
             self.ledger.record(call, prepared, Answer(outcome=error.outcome, usage=Usage()))
             raise
         answer = Answer(outcome=Outcome.INTERNAL, usage=Usage())
@@ -124,6 +125,7 @@ class Pipeline:
             answer = Answer(outcome=error.outcome, usage=Usage())
             raise
         finally:
+            call.outcome = answer.outcome
             lease.settle(answer.outcome, answer.usage, self.clock.monotonic())
             self.ledger.record(call, prepared, answer)
 

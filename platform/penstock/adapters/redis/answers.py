@@ -68,7 +68,7 @@ class RedisAnswers:
 
     async def claim(self, key: RecordKey, fingerprint: str) -> Claim:
         """Open a record for this body, or tell what is there."""
-        arguments = [fingerprint, self._owner, int(ALIVE_S * 1000)]
+        arguments: list[str | int] = [fingerprint, self._owner, int(ALIVE_S * 1000)]
         with _store():
             found = await self._claim(keys=self._keys(key), args=arguments)
         return Claim(found.decode())

@@ -94,7 +94,8 @@ class PlainReply:
     ) -> None:
         """Be told of the client's going and of its pace."""
         self._watcher = (on_gone, on_pause, on_resume)
-        self._listening = asyncio.create_task(self._listen())
+        if self._listening is None:
+            self._listening = asyncio.create_task(self._listen())
 
     async def end(self) -> None:
         """Wait until everything is sent, and stop listening."""

@@ -1,0 +1,176 @@
+"""Requests with an ``Idempotency-Key``: the first one answers and records, later ones get the same bytes (A8).
+
+It stands before the corridor and knows nothing of what happens there: a replay passes no limit, costs nothing and has
+no ledger row. Requests without a key pay one look at a field.
+
+Kept are answers that came to their end, and refusals that the same request would meet again. What never started, broke
+off or was cancelled frees its key, and whoever waited for it takes its place.
+
+Trade-off: the caller may read the end of an answer a moment before the store has it. A gateway killed in that moment
+loses the record, not the answer.
+"""
+
+import asyncio
+import hashlib
+from collections.abc import Coroutine
+from contextlib import suppress
+from typing import Protocol
+
+import msgspec
+
+from penstock.domain.call import Call
+from penstock.domain.errors import (
+    ClientGone,
+    Conflict,
+    DeadlineInQueue,
+    Evicted,
+    IdempotencyMismatch,
+    PenstockError,
+    ReaderTooSlow,
+    StreamBroken,
+)
+from penstock.domain.idempotency import AnswerStore, Claim, Piece, RecordKey
+from penstock.domain.outcome import Outcome
+from penstock.domain.relay import Reply
+from penstock.domain.request import InferenceRequest
+from penstock.domain.tenant import Principal
+from penstock.gateway.edge.errors import Headers, response_of
+from penstock.gateway.edge.tape import MAX_ANSWER_BYTES, Tape, TapedReply
+
+CLAIMS = 4
+"""How often a request may find its forerunner broken off before it is sent back."""
+FREED = frozenset({402, 408, 409, 429, 499})
+"""Refusals of the moment: the same request may fare better later. Every 5xx is one as well."""
+
+_ENCODER = msgspec.json.Encoder(order="deterministic")
+
+
+class Corridor(Protocol):
+    """What serves a request the first time."""
+
+    def serve(self, call: Call, reply: Reply) -> Coroutine[object, object, None]:
+        """Answer it; raise a ``PenstockError`` only before the reply has started."""
+        ...
+
+
+class Once:
+    """The corridor as the edge sees it, with answers kept for requests that carry a key."""
+
+    def __init__(
+        self, corridor: Corridor, answers: AnswerStore, *, stall_s: float = 30.0, max_bytes: int = MAX_ANSWER_BYTES
+    ) -> None:
+        """Take the shared store; a follower that reads nothing for ``stall_s`` is cut off."""
+        self._corridor = corridor
+        self._answers = answers
+        self._stall_s = stall_s
+        self._max_bytes = max_bytes
+
+    def serve(self, call: Call, reply: Reply) -> Coroutine[object, object, None]:
+        """Answer, or repeat what was answered; a key that may not use the model gets no replay, but its refusal."""
+        request = call.request
+        if not request.idempotency_key or not call.principal.may_use(request.model):
+            return self._corridor.serve(call, reply)
+        return self._once(call, reply)
+
+    async def _once(self, call: Call, reply: Reply) -> None:
+        key, print_of_body = record_key(call.principal, call.request), fingerprint(call.request)
+        for _ in range(CLAIMS):
+            claim = await self._answers.claim(key, print_of_body)
+            if claim is Claim.OTHER:
+                raise IdempotencyMismatch(param="idempotency-key")
+            if claim is Claim.MINE:
+                await self._record(key, call, reply)
+                return
+            if await self._repeat(key, call, reply):
+                return
+        raise Evicted("the requests before this one with its idempotency key broke off", retry_after_s=1.0)
+
+    async def _record(self, key: RecordKey, call: Call, reply: Reply) -> None:
+        tape, keeps = Tape(self._answers, key, self._max_bytes), False
+        try:
+            await self._corridor.serve(call, TapedReply(reply, tape))
+            keeps = call.outcome is Outcome.OK
+        except PenstockError as error:
+            status, headers, body = response_of(error, call.request.id, call.request.api)
+            keeps = status < 500 and status not in FREED and not reply.started  # noqa: PLR2004  the server's errors
+            if keeps:
+                tape.head(status, headers)
+                tape.body(body)
+            raise
+        finally:
+            await tape.close(keeps=keeps)
+
+    async def _repeat(self, key: RecordKey, call: Call, reply: Reply) -> bool:
+        """Pass the recorded answer on as it comes; False where it broke off before anything was passed on."""
+        follower = _Follower(reply, self._stall_s)
+        copying = asyncio.create_task(follower.copy(self._answers, key))
+
+        def stop() -> None:
+            copying.cancel()
+
+        reply.watch(on_gone=stop, on_pause=follower.room.clear, on_resume=follower.room.set)
+        if reply.gone:
+            stop()
+        try:
+            async with asyncio.timeout(call.request.deadline_s or None):
+                await copying
+        except Conflict as error:
+            if reply.started:
+                raise StreamBroken("the answer that this one repeats broke off") from error
+            return False
+        except TimeoutError as error:
+            raise DeadlineInQueue from error
+        except asyncio.CancelledError:
+            if reply.gone:
+                raise ClientGone from None
+            raise
+        return True
+
+
+class _Follower:
+    """Copies a record into a reply at the pace of its reader."""
+
+    def __init__(self, reply: Reply, stall_s: float) -> None:
+        self._reply = reply
+        self._stall_s = stall_s
+        self.room = asyncio.Event()
+        self.room.set()
+
+    async def copy(self, answers: AnswerStore, key: RecordKey) -> None:
+        reply = self._reply
+        async for piece in answers.follow(key):
+            if piece.status:
+                if reply.started:
+                    raise Conflict("another answer took the record's place")
+                reply.start(piece.status, _replayed(piece))
+            if piece.data:
+                await self._until_room()
+                reply.write(piece.data)
+        reply.finish()
+
+    async def _until_room(self) -> None:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(self._stall_s):
+                await self.room.wait()
+                return
+        self._reply.abort()
+        raise ReaderTooSlow
+
+
+def record_key(who: Principal, request: InferenceRequest) -> RecordKey:
+    """Return the name of the record: keys of tenants can't meet, and the caller's words don't reach the store."""
+    return RecordKey(hashlib.sha256(f"{who.tenant}\x1f{request.idempotency_key}".encode()).hexdigest())
+
+
+def fingerprint(request: InferenceRequest) -> str:
+    """Return what must be the same in a repeated request: the API, and the body's meaning."""
+    return hashlib.sha256(request.api.encode() + b"\x1f" + _ENCODER.encode(request.body)).hexdigest()
+
+
+def _replayed(head: Piece) -> Headers:
+    headers = [(b"content-type", head.content_type.encode()), (b"idempotency-replayed", b"true")]
+    if head.version:
+        headers.append((b"x-penstock-version", head.version.encode()))
+    if head.content_type.startswith("text/event-stream"):
+        headers += [(b"cache-control", b"no-cache"), (b"x-accel-buffering", b"no")]
+    return headers

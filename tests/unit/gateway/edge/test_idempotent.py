@@ -1,0 +1,194 @@
+"""Idempotency keys at the edge: who answers, who repeats, what is kept, what frees its key."""
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import httpx
+import pytest
+
+from penstock.adapters.memory.answers import MemoryAnswers
+from penstock.domain.call import Call
+from penstock.domain.clock import SystemClock
+from penstock.domain.errors import InvalidField, OverLimit, Overloaded, PenstockError, StoreUnavailable
+from penstock.domain.idempotency import AnswerStore, Claim, Piece, RecordKey
+from penstock.domain.outcome import Outcome
+from penstock.domain.relay import Reply
+from penstock.gateway.edge.asgi import Edge
+from penstock.gateway.edge.idempotent import Once
+from penstock.gateway.edge.limits import Limits
+from tests.support.toy_gateway import SECRET, Toy, edge
+
+BODY = {"model": "m", "messages": [{"role": "user", "content": "hi"}]}
+HEADERS = {"authorization": f"Bearer {SECRET}", "idempotency-key": "order-17"}
+
+
+class Desk:
+    """A gateway around a toy corridor that counts, with a real store in memory."""
+
+    def __init__(self, answers: AnswerStore | None = None, **options: int) -> None:
+        self.asked = 0
+        self.fails: PenstockError | None = None
+        self.breaks = False
+        self.go_on = asyncio.Event()
+        self.go_on.set()
+        toy = Toy(self._serve)
+        plain = edge(toy, Limits())
+        once = Once(toy, answers or MemoryAnswers(SystemClock()), **options)
+        fields = {name: getattr(plain, name) for name in Edge.__dataclass_fields__}
+        self.app = Edge(**{**fields, "corridor": once})
+        transport = httpx.ASGITransport(app=self.app)
+        self.http = httpx.AsyncClient(transport=transport, base_url="http://x")
+
+    async def _serve(self, call: Call, reply: Reply) -> None:
+        self.asked += 1
+        if self.fails is not None:
+            raise self.fails
+        reply.start(200, [(b"content-type", b"text/event-stream"), (b"x-penstock-version", b"m@1")])
+        reply.write(b"data: %d\n\n" % self.asked)
+        await self.go_on.wait()
+        reply.write(b"data: [DONE]\n\n")
+        reply.finish()
+        call.outcome = Outcome.BROKEN_STREAM if self.breaks else Outcome.OK
+
+    async def ask(self, **changes: object) -> httpx.Response:
+        return await self.http.post("/v1/chat/completions", json={**BODY, **changes}, headers=HEADERS)
+
+
+@pytest.fixture
+async def desk() -> AsyncIterator[Desk]:
+    """Return a desk."""
+    one = Desk()
+    yield one
+    await one.http.aclose()
+
+
+async def test_a_repeated_request_gets_the_same_bytes_and_says_so(desk: Desk) -> None:
+    """The corridor is asked once; the replay has status, type, version and body of the answer."""
+    first, second = await desk.ask(), await desk.ask()
+    assert desk.asked == 1
+    assert second.content == first.content
+    assert "idempotency-replayed" not in first.headers
+    for name, value in {
+        "idempotency-replayed": "true",
+        "x-penstock-version": "m@1",
+        "content-type": "text/event-stream",
+    }.items():
+        assert second.headers[name] == value
+
+
+async def test_requests_without_a_key_are_all_answered(desk: Desk) -> None:
+    """Nothing is kept that nobody asked to keep."""
+    for _ in range(2):
+        await desk.http.post("/v1/chat/completions", json=BODY, headers={"authorization": HEADERS["authorization"]})
+    assert desk.asked == 2
+
+
+async def test_another_body_under_the_same_key_is_refused(desk: Desk) -> None:
+    """422, and the corridor is not asked; the order of a body's fields is no difference."""
+    await desk.ask(seed=1, top_p=1)
+    refused = await desk.ask(seed=2, top_p=1)
+    assert (refused.status_code, refused.json()["error"]["code"]) == (422, "idempotency_mismatch")
+    assert (await desk.ask(top_p=1, seed=1)).status_code == 200
+    assert desk.asked == 1
+
+
+async def test_a_request_joins_the_answer_in_flight(desk: Desk) -> None:
+    """Two at the same time are one request of the corridor."""
+    desk.go_on.clear()
+    asking = [asyncio.create_task(desk.ask()) for _ in range(5)]
+    await asyncio.sleep(0.05)
+    desk.go_on.set()
+    answers = await asyncio.gather(*asking)
+    assert desk.asked == 1
+    assert len({answer.content for answer in answers}) == 1
+    assert sorted(answer.headers.get("idempotency-replayed", "") for answer in answers) == [""] + ["true"] * 4
+
+
+@pytest.mark.parametrize("error", [OverLimit(retry_after_s=1.0), Overloaded(), PenstockError()])
+async def test_what_never_started_or_failed_frees_its_key(desk: Desk, error: PenstockError) -> None:
+    """A refusal of the moment is not kept: the retry is answered."""
+    desk.fails = error
+    assert (await desk.ask()).status_code in {429, 500, 503}
+    desk.fails = None
+    assert (await desk.ask()).status_code == 200
+    assert desk.asked == 2
+
+
+async def test_a_refusal_that_would_come_again_is_kept(desk: Desk) -> None:
+    """The same 400 with the same words, without asking the corridor."""
+    desk.fails = InvalidField("no", param="seed")
+    first, second = await desk.ask(), await desk.ask()
+    assert (first.status_code, second.status_code, desk.asked) == (400, 400, 1)
+    assert second.content == first.content
+    assert second.headers["idempotency-replayed"] == "true"
+
+
+async def test_a_broken_stream_is_not_kept(desk: Desk) -> None:
+    """An answer with an error in band frees its key."""
+    desk.breaks = True
+    await desk.ask()
+    desk.breaks = False
+    assert "idempotency-replayed" not in (await desk.ask()).headers
+    assert desk.asked == 2
+
+
+async def test_who_waited_for_a_refused_request_takes_its_place(desk: Desk) -> None:
+    """The follower of a request that never started runs by itself."""
+    started = asyncio.Event()
+
+    class Slow(MemoryAnswers):
+        async def release(self, key: RecordKey) -> None:
+            started.set()
+            await asyncio.sleep(0.05)
+            desk.fails = None
+            await super().release(key)
+
+    desk = Desk(Slow(SystemClock()))
+    desk.fails = OverLimit()
+    first = asyncio.create_task(desk.ask())
+    await started.wait()
+    assert (await desk.ask()).status_code == 200
+    assert (await first).status_code == 429
+    await desk.http.aclose()
+
+
+async def test_an_answer_beyond_the_bound_is_passed_on_and_not_kept() -> None:
+    """The caller gets all of it; the next one asks again."""
+    desk = Desk(max_bytes=10)
+    assert (await desk.ask()).text.endswith("data: [DONE]\n\n")
+    assert "idempotency-replayed" not in (await desk.ask()).headers
+    assert desk.asked == 2
+    await desk.http.aclose()
+
+
+class Away(MemoryAnswers):
+    """A store that is away, from the start or after the claim."""
+
+    def __init__(self, *, claims: bool) -> None:
+        super().__init__(SystemClock())
+        self.claims = claims
+
+    async def claim(self, key: RecordKey, fingerprint: str) -> Claim:
+        if not self.claims:
+            raise StoreUnavailable
+        return await super().claim(key, fingerprint)
+
+    async def append(self, key: RecordKey, piece: Piece) -> None:
+        raise StoreUnavailable
+
+
+async def test_with_the_store_away_a_promise_is_not_made() -> None:
+    """503 before anything ran; retryable."""
+    desk = Desk(Away(claims=False))
+    answer = await desk.ask()
+    assert (answer.status_code, answer.headers["x-should-retry"], desk.asked) == (503, "true", 0)
+    await desk.http.aclose()
+
+
+async def test_a_store_lost_on_the_way_does_not_harm_the_answer() -> None:
+    """What has begun is answered in full; it is not kept."""
+    desk = Desk(Away(claims=True))
+    assert (await desk.ask()).text.endswith("data: [DONE]\n\n")
+    assert (await desk.ask()).status_code == 200
+    assert desk.asked == 2
+    await desk.http.aclose()
