@@ -15,8 +15,9 @@ TIP = (
 def draw(title: str, picture: Topology) -> str:
     """The picture as an SVG document."""
     places, width, height = _places(picture)
+    frame = f'viewBox="0 0 {width} {height}" font-family="sans-serif" font-size="12"'
     parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" font-family="sans-serif" font-size="12">',
+        f'<svg xmlns="http://www.w3.org/2000/svg" {frame}>',
         TIP,
         f'<rect width="{width}" height="{height}" fill="#ffffff"/>',
         f'<text x="{PAD}" y="32" font-size="20" fill="#1d2733">{escape(title)}</text>',

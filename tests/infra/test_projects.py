@@ -1,0 +1,76 @@
+"""The projects are thin, the pack ships the list that is tested, the rooms keep apart, the images are lean."""
+
+import ast
+import re
+from pathlib import Path
+
+import pytest
+import yaml
+
+from infra.config.kinds import StackKind
+from infra.policy.crossguard import policies
+from infra.policy.registry import INVARIANTS
+
+ROOT = Path(__file__).resolve().parents[2]
+INFRA = ROOT / "infra"
+MAX_MAIN_LINES = 40
+IMAGES = ROOT / "platform/images"
+
+
+def imports(path: Path) -> set[str]:
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            found |= {item.name.split(".")[0] for item in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            found.add((node.module or "").split(".")[0])
+    return found
+
+
+@pytest.mark.parametrize("kind", list(StackKind))
+def test_a_project_is_thin(kind: StackKind) -> None:
+    """Each program's entry only calls its stack, and its project forbids default providers."""
+    folder = INFRA / "projects" / kind
+    assert len((folder / "__main__.py").read_text(encoding="utf-8").splitlines()) <= MAX_MAIN_LINES
+    project = yaml.safe_load((folder / "Pulumi.yaml").read_text(encoding="utf-8"))
+    assert project["name"] == f"penstock-{kind}"
+    assert project["config"]["pulumi:disable-default-providers"]["value"] == ["*"]
+
+
+def test_the_pack_ships_every_invariant() -> None:
+    """The policies of the pack are the invariants, all mandatory, by the same names."""
+    assert [policy.name for policy in policies()] == [rule.id for rule in INVARIANTS]
+    assert {policy.enforcement_level.value for policy in policies()} == {"mandatory"}
+
+
+def test_infra_stands_alone() -> None:
+    """No module of the infrastructure imports the platform, and the other way round."""
+    assert [path for path in INFRA.rglob("*.py") if "penstock" in imports(path)] == []
+    assert [path for path in (ROOT / "platform/penstock").rglob("*.py") if "infra" in imports(path)] == []
+
+
+def test_config_and_catalogue_make_no_resources() -> None:
+    """Config and catalogue know nothing of Pulumi."""
+    for room in ("config", "catalogue"):
+        assert [path for path in (INFRA / room).glob("*.py") if {"pulumi", "pulumi_aws"} & imports(path)] == []
+
+
+@pytest.mark.parametrize("name", ["gateway", "controller", "worker"])
+def test_an_image_is_lean(name: str) -> None:
+    """A Dockerfile names bases by digest, installs from hashed locks, drops root and never adds a remote file."""
+    content = (IMAGES / f"{name}.Dockerfile").read_text(encoding="utf-8")
+    bases = re.findall(r"^ARG \w+_IMAGE=(\S+)$", content, re.MULTILINE)
+    assert all(re.fullmatch(r"[\w/]+@sha256:[0-9a-f]{64}", base) for base in bases)
+    assert bases
+    assert re.findall(r"^FROM (?!\$\{)", content, re.MULTILINE) == []
+    assert content.count("pip install") == content.count("--require-hashes")
+    assert re.search(r"^USER 10001:10001$", content, re.MULTILINE)
+    assert not re.search(r"^ADD |:latest|curl |sudo ", content, re.MULTILINE)
+
+
+def test_every_lock_in_an_image_exists_or_is_explained() -> None:
+    """An image copies locks of the repository; the one that is made elsewhere is named as such in its file."""
+    for path in IMAGES.glob("*.Dockerfile"):
+        content = path.read_text(encoding="utf-8")
+        for lock in set(re.findall(r"requirements/[\w-]+\.lock", content)):
+            assert (ROOT / lock).exists() or f"`{lock}` is not in the repository" in content
