@@ -66,7 +66,7 @@ def option(kind: str, name: str, **options: object) -> Spoil:
 
     def change(node: Node) -> Node:
         kept = {key: getattr(node.options, key) for key in Options.__slots__}
-        return replace(node, options=Options(**{**kept, **options}))  # type: ignore[arg-type]
+        return replace(node, options=Options(**{**kept, **options}))
 
     return lambda graph: _each(graph, kind, name, change)
 

@@ -7,7 +7,7 @@ import pytest
 from infra.capture.fleet import Capture, capture_fleet
 from infra.capture.graph import Graph
 from infra.capture.run import CaptureFailedError, run
-from infra.capture.values import dig, items, mapping, number, parsed, text, texts
+from infra.capture.values import Json, dig, items, mapping, number, parsed, text, texts
 from infra.config.model import Fleet
 
 
@@ -80,7 +80,7 @@ def test_captures_repeat(fleet: Fleet, captures: tuple[Capture, ...]) -> None:
 
 def test_values_are_reached_without_a_cast() -> None:
     """Reaching into plain values never raises and says nothing where there is nothing."""
-    value = {"a": [{"b": 1, "c": "x"}], "d": "e"}
+    value: Json = {"a": [{"b": 1, "c": "x"}], "d": "e"}
     assert (dig(value, "a.0.b"), dig(value, "a.9.b"), dig(value, "d.z")) == (1, None, None)
     assert (text(value, "a.0.b"), text(value, "a"), number(value, "d")) == ("1", "", 0.0)
     assert (items(value, "d"), items(value, "z"), dict(mapping(value, "d"))) == (["e"], [], {})

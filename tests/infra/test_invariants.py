@@ -38,7 +38,11 @@ def violations(graph: Graph) -> list[str]:
     arguments = StackValidationArgs(as_policy_resources(graph))
     found: list[str] = []
     for policy in policies():
-        policy.validate(arguments, lambda text, urn=None, name=policy.name: found.append(f"{name}: {urn}: {text}"))
+
+        def report(message: str, urn: str | None = None, name: str = policy.name) -> None:
+            found.append(f"{name}: {urn}: {message}")
+
+        policy.validate(arguments, report)
     return found
 
 

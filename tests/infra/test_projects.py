@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from pulumi_policy import EnforcementLevel
 
 from infra.config.kinds import StackKind
 from infra.policy.crossguard import policies
@@ -40,7 +41,7 @@ def test_a_project_is_thin(kind: StackKind) -> None:
 def test_the_pack_ships_every_invariant() -> None:
     """The policies of the pack are the invariants, all mandatory, by the same names."""
     assert [policy.name for policy in policies()] == [rule.id for rule in INVARIANTS]
-    assert {policy.enforcement_level.value for policy in policies()} == {"mandatory"}
+    assert {policy.enforcement_level for policy in policies()} == {EnforcementLevel.MANDATORY}
 
 
 def test_infra_stands_alone() -> None:
