@@ -2,12 +2,15 @@
 
 Delivery is at least once and the ledger keeps one row per request, so together it is exactly once. A process that
 died leaves its segments behind; whoever starts next in the same home finishes them, open requests included.
-Plain ``write`` survives the death of the process; ``fsync`` once a second bounds what a lost node can take along.
+Plain ``write`` survives the death of the process; ``fsync`` once a second bounds what a lost node can take along. It
+takes a disk's milliseconds, so it runs in a thread: nobody's token waits for it.
 """
 
+import asyncio
 import errno
 import fcntl
 import os
+from collections.abc import Sequence
 from pathlib import Path
 
 from penstock.adapters.spool.segment import Closed, History, Line, Opened, Progress, encode
@@ -33,6 +36,7 @@ class Spool:
         self._open: dict[RequestId, Opening] = {}
         self._tokens: dict[RequestId, int] = {}
         self._number = 0
+        self._sealed: list[int] = []
         self._fd = self._new_segment()
         self._size = 0
         self._backlog: list[Line] = []
@@ -63,23 +67,28 @@ class Spool:
             self._backlog.append(line)
 
     def flush(self) -> None:
-        """Write progress, retry what the disk refused, sync; call it about once a second."""
+        """Write progress and retry what the disk refused; call it about once a second, before ``deliver``."""
         self._retry()
         if self._tokens:
             self._write(Progress(self._clock.now(), dict(self._tokens)))
             self._tokens.clear()
-        os.fsync(self._fd)
 
     async def deliver(self, sink: LedgerSink) -> int:
-        """Carry sealed segments, and those of dead processes, to the ledger; return the rows delivered."""
+        """Sync, then carry sealed segments, and those of dead processes, to the ledger; return the rows delivered."""
         if self._size and not self.is_full:
             self._rotate()
+        await self._sync()
         rows = 0
         for segment in sorted(self._folder.glob(f"{self._name}.*.jsonl"))[:-1]:
             rows += await _carry([segment], sink, dead=False)
         for name in sorted({p.name.split(".")[0] for p in self._folder.glob("*.lock")} - {self._name}):
             rows += await self._finish(name, sink)
         return rows
+
+    async def _sync(self) -> None:
+        """Bring everything to the disk, the new segment too: what is still open stands only there."""
+        sealed, self._sealed = self._sealed, []
+        await asyncio.to_thread(_sync_and_close, [*sealed, os.dup(self._fd)])
 
     async def _finish(self, name: str, sink: LedgerSink) -> int:
         """Deliver all of a dead process's segments; nothing where it lives or another one finishes it."""
@@ -119,8 +128,7 @@ class Spool:
 
     def _rotate(self) -> None:
         """Seal the segment; what is still open is carried into the next, so that each tells the whole truth."""
-        os.fsync(self._fd)
-        os.close(self._fd)
+        self._sealed.append(self._fd)
         self._fd = self._new_segment()
         self._size = 0
         for opening in self._open.values():
@@ -131,6 +139,15 @@ class Spool:
         self._number += 1
         path = self._folder / f"{self._name}.{self._number:06d}.jsonl"
         return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+
+
+def _sync_and_close(fds: Sequence[int]) -> None:
+    try:
+        for fd in fds:
+            os.fsync(fd)
+    finally:
+        for fd in fds:
+            os.close(fd)
 
 
 async def _carry(segments: list[Path], sink: LedgerSink, *, dead: bool) -> int:

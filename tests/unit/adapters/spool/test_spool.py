@@ -6,6 +6,7 @@ import random
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -81,6 +82,23 @@ def test_every_request_has_one_row_whatever_the_order_of_deliveries(tmp_path: Pa
     asyncio.run(spool.deliver(sink))
     assert len(sink.rows) == 400
     assert {r.outcome for r in sink.rows.values()} == {Outcome.OK}
+
+
+def test_the_disk_is_waited_for_in_a_thread_and_no_file_stays_open(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A slow disk never holds up the event loop: both segments are synced elsewhere, and the sealed one is closed."""
+    spool, sink, synced = Spool(tmp_path, SystemClock()), Sink(), list[int]()
+    monkeypatch.setattr(os, "fsync", lambda _: synced.append(threading.get_ident()))
+    before = sum(1 for _ in Path("/proc/self/fd").iterdir())
+    for i in range(5):
+        spool.opened(opening(f"r{i}"))
+        spool.closed(row(opening(f"r{i}")))
+        spool.flush()
+        asyncio.run(spool.deliver(sink))
+    assert len(synced) == 10
+    assert threading.get_ident() not in synced
+    assert (len(sink.rows), sum(1 for _ in Path("/proc/self/fd").iterdir())) == (5, before)
 
 
 CHILD = """
