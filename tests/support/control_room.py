@@ -10,6 +10,8 @@ import httpx
 from penstock.adapters.memory.audit import MemoryAudit
 from penstock.adapters.memory.leadership import MemoryLeadership, Seat
 from penstock.adapters.memory.leases import MemoryLeases
+from penstock.adapters.memory.ledger import MemoryLedger
+from penstock.adapters.memory.limits import MemoryLimits
 from penstock.adapters.memory.registry import MemoryRegistry
 from penstock.adapters.memory.tables import MemoryTables
 from penstock.adapters.memory.tenancy import MemoryTenancy
@@ -65,6 +67,8 @@ class Room:
         self.tenancy = MemoryTenancy(self.audit)
         self.tables = MemoryTables()
         self.leases = MemoryLeases()
+        self.ledger = MemoryLedger()
+        self.meters = MemoryLimits(clock)
         self.metrics = Metrics()
         self.heartbeats = Heartbeats(self.leases, clock)
         self.host = PaperHost(clock)
@@ -99,6 +103,8 @@ class Room:
             runtime=self.runtime,
             metrics=self.metrics,
             secrets=Secrets(pepper=PEPPER, worker_bearer=WORKER_BEARER),
+            ledger=self.ledger,
+            meters=self.meters,
         )
 
     def _count_leading(self) -> None:

@@ -16,17 +16,20 @@ from penstock.adapters.postgres.database import Database
 from penstock.adapters.postgres.embedded import dsn_of
 from penstock.adapters.postgres.leadership import PostgresLeadership
 from penstock.adapters.postgres.leases import PostgresLeases
+from penstock.adapters.postgres.ledger import PostgresLedger
 from penstock.adapters.postgres.migrations import migrate
 from penstock.adapters.postgres.registry import PostgresRegistry
 from penstock.adapters.postgres.tables import PostgresTables
 from penstock.adapters.postgres.tenancy import PostgresTenancy
 from penstock.adapters.process.fleet import Ground, LocalFleet
+from penstock.adapters.redis.limits import RedisLimits, connect
 from penstock.apps.settings import Settings, environment
 from penstock.apps.trouble import Trouble
 from penstock.apps.up.home import write_private
 from penstock.apps.up.listening import bind, url_of
 from penstock.control.api.app import make_app
 from penstock.control.api.deps import Control, Secrets
+from penstock.control.budgets.watch import BudgetWatch
 from penstock.control.fleet.heartbeats import Heartbeats
 from penstock.control.fleet.orders import Orders
 from penstock.control.fleet.plan import FleetPolicy, plan
@@ -104,8 +107,22 @@ def _compose(
         runtime=runtime,
         metrics=metrics,
         secrets=secrets,
+        ledger=PostgresLedger(database),
+        meters=RedisLimits(connect(settings.limits_url)) if settings.limits_url else None,
     )
     return control, runtime
+
+
+def _watch(control: Control) -> BudgetWatch:
+    return BudgetWatch(
+        clock=control.clock,
+        ledger=control.ledger,
+        ring=control.ring,
+        log=control.audit,
+        metrics=control.metrics,
+        shared=control.meters,
+        acts=lambda: control.runtime.leads,
+    )
 
 
 def _tell_address(file: Path, url: str) -> None:
@@ -147,7 +164,7 @@ async def _serve(control: Control, runtime: Runtime, database: Database, listene
     server = _Server(config)
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, setattr, server, "should_exit", True)  # noqa: FBT003
-    corridor = asyncio.create_task(_control(runtime, database))
+    corridor = asyncio.create_task(_control(runtime, _watch(control), database))
     try:
         await server.serve(sockets=[listener])
     finally:
@@ -156,7 +173,7 @@ async def _serve(control: Control, runtime: Runtime, database: Database, listene
             await corridor
 
 
-async def _control(runtime: Runtime, database: Database) -> None:
+async def _control(runtime: Runtime, watch: BudgetWatch, database: Database) -> None:
     """Bring the tables up to date as soon as the database is there, then run the corridor."""
     while True:
         try:
@@ -165,4 +182,6 @@ async def _control(runtime: Runtime, database: Database) -> None:
         except StoreUnavailable as error:
             logs.logger().warning("database_is_away", reason=error.message)
             await asyncio.sleep(_RETRY_S)
-    await runtime.run()
+    async with asyncio.TaskGroup() as group:
+        group.create_task(runtime.run())
+        group.create_task(watch.run())

@@ -25,11 +25,13 @@ class Label(StrEnum):
     OUTCOME = "outcome"
     PHASE = "phase"
     REASON = "reason"
+    SCOPE = "scope"
     STAGE = "stage"
     STATE = "state"
     TENANT = "tenant"
     TIER = "tier"
     VERSION = "version"
+    WINDOW = "window"
     WORKER = "worker"
 
 
@@ -292,6 +294,12 @@ TABLES_PUBLISHED = Metric(
     name="penstock_routing_tables_published",
     kind=Kind.COUNTER,
     help="Routing tables published.",
+)
+BUDGET_USED_RATIO = Metric(
+    name="penstock_budget_used_ratio",
+    kind=Kind.GAUGE,
+    help="Share of a budget that is spent: the fullest fifty by scope, the fullest of all others as other.",
+    labels=(Label.SCOPE, Label.WINDOW),
 )
 
 CATALOGUE: tuple[Metric, ...] = tuple(value for value in list(vars().values()) if isinstance(value, Metric))

@@ -8,7 +8,10 @@ from penstock.control.api.deps import Control
 from penstock.control.api.errors import fields_of, status_of
 from penstock.control.api.fleet import FleetAndTable
 from penstock.control.api.internal import Internal
+from penstock.control.api.keys import Keys
 from penstock.control.api.models import Models
+from penstock.control.api.money import Money
+from penstock.control.api.orgs import Orgs
 from penstock.control.api.tenants import Tenants
 from penstock.control.api.wire import answer
 from penstock.domain.errors import InvalidField, MethodNotAllowed, PenstockError, UnknownRoute
@@ -22,7 +25,8 @@ def make_app(control: Control) -> FastAPI:
     """Return the application."""
     app = FastAPI(title="Penstock controller", docs_url=None, redoc_url=None)
     admin = APIRouter(prefix=ADMIN)
-    for part in (Models(control), Tenants(control), FleetAndTable(control)):
+    rooms = (Models(control), Orgs(control), Tenants(control), Keys(control), Money(control), FleetAndTable(control))
+    for part in rooms:
         admin.include_router(part.router())
     app.include_router(admin)
     app.include_router(Internal(control).router())

@@ -4,11 +4,12 @@ from typing import Any
 
 import msgspec
 
-from penstock.domain.ids import Alias, ModelName, TenantId, VersionId, WorkerId
+from penstock.domain.ids import Alias, ModelName, OrgId, TenantId, VersionId, WorkerId
+from penstock.domain.ledger import LedgerRow, UsageLine
 from penstock.domain.model import Manifest, Task, Tier
-from penstock.domain.money import Price
+from penstock.domain.money import MicroUsd, Price
 from penstock.domain.table import Route, Share
-from penstock.domain.tenant import ApiKey, Plan, Role
+from penstock.domain.tenant import DEFAULT_ORG, ApiKey, Plan, Priority, Role
 from penstock.domain.worker import Load, PhaseTiming, WorkerState
 
 
@@ -41,6 +42,37 @@ class NewTenant(Strict, frozen=True):
     id: str
     name: str = ""
     plan: Plan = Plan()
+    org: OrgId = DEFAULT_ORG
+
+
+class NewOrg(Strict, frozen=True):
+    """An organisation to be; its plan's bounds hold for all of its tenants together."""
+
+    id: str
+    name: str = ""
+    plan: Plan = Plan()
+
+
+class PlanChange(Strict, frozen=True, omit_defaults=True):
+    """The fields of a plan that shall change; what is not named stays. Zero takes a bound away."""
+
+    priority: Priority | msgspec.UnsetType = msgspec.UNSET
+    weight: int | msgspec.UnsetType = msgspec.UNSET
+    max_output_tokens: int | msgspec.UnsetType = msgspec.UNSET
+    max_concurrent: int | msgspec.UnsetType = msgspec.UNSET
+    max_streams: int | msgspec.UnsetType = msgspec.UNSET
+    requests_per_min: int | msgspec.UnsetType = msgspec.UNSET
+    tokens_per_min: int | msgspec.UnsetType = msgspec.UNSET
+    spend_per_day: int | msgspec.UnsetType = msgspec.UNSET
+    spend_per_month: int | msgspec.UnsetType = msgspec.UNSET
+    deadline_s: float | msgspec.UnsetType = msgspec.UNSET
+
+
+class Caps(Strict, frozen=True, omit_defaults=True):
+    """What may be spent, in micro-dollars; what is not named stays, zero takes the cap away."""
+
+    spend_per_day: int | msgspec.UnsetType = msgspec.UNSET
+    spend_per_month: int | msgspec.UnsetType = msgspec.UNSET
 
 
 class NewKey(Strict, frozen=True):
@@ -50,6 +82,7 @@ class NewKey(Strict, frozen=True):
     role: Role = Role.INFER
     models: tuple[Alias, ...] = ()
     expires_in_s: float = 0.0
+    plan: Plan = Plan()
 
 
 class Rotation(Strict, frozen=True):
@@ -74,6 +107,7 @@ class KeyShown(msgspec.Struct, frozen=True, kw_only=True):
     created_at: float
     expires_at: float
     revoked_at: float
+    plan: Plan
 
 
 class KeyMade(KeyShown, frozen=True, kw_only=True):
@@ -136,6 +170,52 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
     workers: dict[str, int]
 
 
+class BudgetShown(msgspec.Struct, frozen=True, kw_only=True):
+    """A budget: money in micro-dollars, ``used_ratio`` 1.0 and more means used up; ``ends_at`` is Unix seconds."""
+
+    scope: str
+    period: str
+    window: str
+    cap: MicroUsd
+    spent: MicroUsd
+    used_ratio: float
+    ends_at: float
+
+
+class ComparedShown(msgspec.Struct, frozen=True, kw_only=True):
+    """A budget's meter beside the ledger, in micro-dollars."""
+
+    scope: str
+    window: str
+    ledger: MicroUsd
+    counted: MicroUsd
+    difference: int
+
+
+class Reconciled(msgspec.Struct, frozen=True, kw_only=True):
+    """The comparison; ``shared`` is false where the meters are inside the gateways and can't be seen from here."""
+
+    shared: bool
+    budgets: tuple[ComparedShown, ...]
+    corrected: int
+
+
+class UsageShown(msgspec.Struct, frozen=True, kw_only=True):
+    """A tenant's sums from ``begin`` to ``end`` (Unix seconds, the end left out), by version and outcome."""
+
+    tenant: TenantId
+    begin: float
+    end: float
+    lines: tuple[UsageLine, ...]
+
+
+class RowsShown(msgspec.Struct, frozen=True, kw_only=True):
+    """A page of the ledger; ``next`` goes into ``after`` of the next page and is empty after the last one."""
+
+    rows: tuple[LedgerRow, ...]
+    next: str
+
+
 def key_fields(key: ApiKey) -> dict[str, Any]:
     """Return what may be shown of a key."""
     return {
@@ -146,4 +226,5 @@ def key_fields(key: ApiKey) -> dict[str, Any]:
         "created_at": key.created_at,
         "expires_at": key.expires_at,
         "revoked_at": key.revoked_at,
+        "plan": key.plan,
     }

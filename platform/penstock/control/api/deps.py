@@ -14,7 +14,9 @@ from penstock.domain.audit import Act
 from penstock.domain.clock import Clock
 from penstock.domain.errors import Forbidden, Unauthenticated
 from penstock.domain.keys import hash_secret, key_id_of
-from penstock.domain.tenant import ApiKey, Role
+from penstock.domain.ledger import LedgerReader
+from penstock.domain.limits import SpentStore
+from penstock.domain.tenant import ApiKey, KeyRing, Role
 from penstock.telemetry.metrics import Metrics
 
 
@@ -39,6 +41,9 @@ class Control:
     tenancy: TenancyStore
     tables: TableHistory
     audit: AuditLog
+    ledger: LedgerReader
+    meters: SpentStore | None
+    """The limits that all gateways share; None where each gateway keeps its own."""
     heartbeats: Heartbeats
     orders: Orders
     runtime: Runtime
@@ -52,6 +57,19 @@ class Control:
 
     async def operator(self, request: Request) -> ApiKey:
         """Return the admin key of the caller, or raise ``Unauthenticated`` or ``Forbidden``."""
+        key = await self._key(request)
+        if key.role is not Role.ADMIN:
+            raise Forbidden("this needs an admin key")
+        return key
+
+    async def auditor(self, request: Request) -> ApiKey:
+        """Return the caller's key where it may read usage, ledger and audit log, or raise like ``operator``."""
+        key = await self._key(request)
+        if key.role not in {Role.ADMIN, Role.AUDITOR}:
+            raise Forbidden("this needs an auditor's or an admin key")
+        return key
+
+    async def _key(self, request: Request) -> ApiKey:
         credential = _bearer(request)
         key_id = key_id_of(credential)
         key = None if key_id is None else await self.tenancy.key(key_id)
@@ -59,9 +77,13 @@ class Control:
             raise Unauthenticated
         if not key.valid_at(self.clock.now()):
             raise Unauthenticated("this API key was revoked or has expired")
-        if key.role is not Role.ADMIN:
-            raise Forbidden("this needs an admin key")
         return key
+
+    async def ring(self) -> KeyRing:
+        """Return all keys, tenants and organisations of now."""
+        return KeyRing(
+            keys=await self.tenancy.keys(), tenants=await self.tenancy.tenants(), orgs=await self.tenancy.orgs()
+        )
 
     async def act(self, request: Request, what: str, target: str = "", detail: str = "") -> Act:
         """Return the act that the caller is about to do; raises like ``operator``."""

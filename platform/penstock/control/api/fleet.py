@@ -82,7 +82,7 @@ class FleetAndTable:
 
     async def audit(self, request: Request, limit: int = 50) -> Response:
         """List administrative acts, newest first."""
-        await self._control.operator(request)
+        await self._control.auditor(request)
         return answer({"acts": await self._control.audit.newest(_bounded(limit))})
 
     async def status(self, request: Request) -> Response:

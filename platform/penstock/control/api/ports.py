@@ -80,6 +80,10 @@ class AuditLog(Protocol):
         """Write an act that changes nothing else."""
         ...
 
+    async def note_threshold(self, act: Act) -> bool:
+        """Write a ``budget.threshold`` unless its target has one; True where this call wrote it."""
+        ...
+
     async def newest(self, limit: int) -> tuple[Act, ...]:
         """The newest, newest first."""
         ...

@@ -11,6 +11,11 @@ from tests.support.clock import ManualClock
 from tests.support.control_room import WORKER_BEARER, Room
 
 OPEN = {"/healthz", "/readyz", "/metrics"}
+AUDITORS = {
+    ("GET", f"{ADMIN}/audit"),
+    ("GET", f"{ADMIN}/usage/rows"),
+    ("GET", f"{ADMIN}/usage/tenant"),
+}
 
 
 def routes(prefix: str) -> list[tuple[str, str]]:
@@ -41,6 +46,8 @@ async def test_an_operators_route_wants_an_admin_key(clock: ManualClock, method:
     forged = forged[:-1] + ("x" if forged[-1] != "x" else "y")
     cases = {"": 401, forged: 401, revoked: 401, expired: 401, WORKER_BEARER: 401}
     cases[await room.key(Role.INFER)] = 403
+    if (method, path) not in AUDITORS:
+        cases[await room.key(Role.AUDITOR)] = 403
     for credential, status in cases.items():
         async with room.client(credential) as client:
             answer = await client.request(method, path, json={})
@@ -55,6 +62,14 @@ async def test_an_admin_key_gets_through(clock: ManualClock, method: str, path: 
     async with room.client(await room.key(Role.ADMIN)) as client:
         answer = await client.request(method, path, json={})
     assert answer.status_code not in {401, 403, 500}
+
+
+@pytest.mark.parametrize(("method", "path"), sorted(AUDITORS))
+async def test_an_auditors_key_reads(clock: ManualClock, method: str, path: str) -> None:
+    """Usage, ledger and audit log are an auditor's to read."""
+    room = Room(clock)
+    async with room.client(await room.key(Role.AUDITOR, tenant="tenant")) as client:
+        assert (await client.request(method, path)).status_code == 200
 
 
 @pytest.mark.parametrize(("method", "path"), routes("/internal"))

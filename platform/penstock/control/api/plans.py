@@ -1,0 +1,53 @@
+"""Plans as they come in: what may stand in one, and how one is changed."""
+
+import math
+from dataclasses import replace
+
+import msgspec
+
+from penstock.control.api.bodies import Caps, PlanChange
+from penstock.control.api.ports import TenancyStore
+from penstock.domain.audit import Act
+from penstock.domain.errors import InvalidField
+from penstock.domain.tenant import Plan, Priority, ScopeId, ScopeKind
+
+MOST = 2**53
+"""The limits store counts in doubles, which are exact up to here."""
+_BOUNDS = (
+    "max_output_tokens",
+    "max_concurrent",
+    "max_streams",
+    "requests_per_min",
+    "tokens_per_min",
+    "spend_per_day",
+    "spend_per_month",
+    "deadline_s",
+)
+
+
+def checked(plan: Plan, kind: ScopeKind, param: str = "plan.") -> Plan:
+    """Return the plan, or raise ``InvalidField``; ``param`` stands before the field's name."""
+    if not 1 <= plan.weight <= MOST:
+        raise InvalidField("a weight is at least 1", param=f"{param}weight")
+    for name in _BOUNDS:
+        value = getattr(plan, name)
+        if not (math.isfinite(value) and 0 <= value <= MOST):
+            raise InvalidField("a bound is zero (none) or more", param=param + name)
+    if kind is not ScopeKind.TENANT and (plan.priority, plan.weight) != (Priority.STANDARD, 1):
+        field = "priority" if plan.priority is not Priority.STANDARD else "weight"
+        raise InvalidField(f"class and weight are a tenant's; a {kind} has bounds only", param=param + field)
+    return plan
+
+
+async def change(store: TenancyStore, whose: ScopeId, wanted: PlanChange | Caps, act: Act) -> Plan:
+    """Change the named fields of somebody's plan and note what it was about; raise ``InvalidField``."""
+    fields = msgspec.structs.asdict(wanted)
+    named = {name: value for name, value in fields.items() if value is not msgspec.UNSET}
+    if not named:
+        raise InvalidField(f"nothing to change: name at least one of {', '.join(fields)}")
+    detail = ", ".join(f"{name}={value}" for name, value in named.items())
+    noted = replace(act, target=str(whose), detail=detail)
+    plan = await store.change_plan(whose, lambda old: checked(replace(old, **named), whose.kind, ""), noted)
+    if plan is None:
+        raise InvalidField(f"there is no {whose.kind} {whose.id}", param=whose.kind)
+    return plan

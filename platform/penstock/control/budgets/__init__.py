@@ -1,0 +1,1 @@
+"""Budgets seen from the controller: alarms, and counters that agree with the ledger. Admission is elsewhere."""

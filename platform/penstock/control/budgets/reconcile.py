@@ -1,0 +1,40 @@
+"""Compares what the meters count with what the ledger holds. The ledger is the truth (B6).
+
+At rest there is no difference. While requests run, the meters are ahead by what was settled and is not written yet.
+"""
+
+from dataclasses import dataclass
+
+from penstock.domain import budget
+from penstock.domain.budget import BudgetLine
+from penstock.domain.ledger import LedgerReader
+from penstock.domain.limits import SpentStore
+from penstock.domain.money import MicroUsd
+from penstock.domain.tenant import KeyRing
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Compared:
+    """One budget: what the ledger says, what its meter counts."""
+
+    line: BudgetLine
+    counted: MicroUsd
+
+    @property
+    def difference(self) -> int:
+        """Micro-dollars that the meter counts too many (below zero: too few)."""
+        return self.counted - self.line.spent
+
+
+async def compare(reader: LedgerReader, store: SpentStore, ring: KeyRing, now: float) -> tuple[Compared, ...]:
+    """Return every budget in force with its meter; raises ``StoreUnavailable``."""
+    lines = await budget.read(reader, ring, now)
+    counted = await store.spent([line.budget.meter for line in lines])
+    return tuple(Compared(line=line, counted=MicroUsd(counted[line.budget.meter])) for line in lines)
+
+
+async def correct(compared: tuple[Compared, ...], store: SpentStore) -> int:
+    """Make the meters count what the ledger holds, and return how many differed. For a platform at rest."""
+    wrong = {one.line.budget.meter: int(one.line.spent) for one in compared if one.difference}
+    await store.put_spent(wrong)
+    return len(wrong)

@@ -1,0 +1,104 @@
+"""Looks at all budgets now and then: tells thresholds once, shows how full they are, keeps shared counters up to date.
+
+Its pace is its own, not the corridor's: sums over a month are worth a look every quarter of a minute, and a slow ledger
+must not hold up a tick. The audit row is the alarm that lasts; the log event follows it, so a process that dies in
+between has told the row alone. Counters are only raised: that heals what a killed gateway never settled.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from penstock.control.budgets.thresholds import Crossing, crossed
+from penstock.domain import budget
+from penstock.domain.audit import Act
+from penstock.domain.budget import BudgetLine
+from penstock.domain.clock import Clock
+from penstock.domain.errors import PenstockError
+from penstock.domain.ledger import LedgerReader
+from penstock.domain.limits import SpentStore
+from penstock.domain.tenant import KeyRing
+from penstock.telemetry import names
+from penstock.telemetry.logs import logger
+from penstock.telemetry.metrics import Metrics
+
+EVERY_S = 15.0
+MOST_SHOWN = 50
+"""Budgets that have a gauge of their own, the fullest first; all others share one."""
+OTHER = "other"
+
+
+class ThresholdLog(Protocol):
+    """Where alarms are kept: each name once, for ever."""
+
+    async def note_threshold(self, act: Act) -> bool:
+        """Write it unless its target has one; True where this call wrote it."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BudgetWatch:
+    """One controller's watch; ``shared`` is the limits store that all gateways share, if there is one."""
+
+    clock: Clock
+    ledger: LedgerReader
+    ring: Callable[[], Awaitable[KeyRing]]
+    log: ThresholdLog
+    metrics: Metrics
+    shared: SpentStore | None
+    acts: Callable[[], bool]
+    """Whether this controller leads: only one tells."""
+    told: set[str] = field(default_factory=set)
+    """Alarms that are known to have been told, so that the log is not asked again."""
+
+    async def run(self, every_s: float = EVERY_S) -> None:
+        """Look until cancelled; a store that is away is asked again by the next round."""
+        while True:
+            if self.acts():
+                try:
+                    await self.look()
+                except PenstockError as error:
+                    logger().warning("budgets_not_seen", code=error.code, reason=error.message)
+                except Exception as error:  # noqa: BLE001  a bug here must not end the controller
+                    logger().error("budgets_not_seen", error_type=type(error).__name__, reason=str(error))
+            await asyncio.sleep(every_s)
+
+    async def look(self) -> int:
+        """Look once, and return how many alarms were new."""
+        lines = await budget.read(self.ledger, await self.ring(), self.clock.now())
+        self._show(lines)
+        crossings = tuple(crossed(lines))
+        new = [crossing for crossing in crossings if crossing.name not in self.told and await self._tell(crossing)]
+        self.told.clear()
+        self.told.update(crossing.name for crossing in crossings)
+        if self.shared is not None:
+            await self.shared.raise_spent({line.budget.meter: line.spent for line in lines})
+        return len(new)
+
+    async def _tell(self, crossing: Crossing) -> bool:
+        line, window = crossing.line, crossing.line.budget.window
+        detail = f"{line.spent} of {line.budget.cap} micro-dollars, {crossing.percent} % of the {window.period}"
+        act = Act(who="platform", what="budget.threshold", target=crossing.name, at=self.clock.now(), detail=detail)
+        if not await self.log.note_threshold(act):
+            return False
+        logger().warning(
+            "budget_threshold",
+            scope=line.budget.scope,
+            window=window.name,
+            percent=crossing.percent,
+            spent_micro_usd=line.spent,
+            cap_micro_usd=line.budget.cap,
+        )
+        return True
+
+    def _show(self, lines: Sequence[BudgetLine]) -> None:
+        gauge = self.metrics.gauge(names.BUDGET_USED_RATIO)
+        gauge.clear()
+        fullest = sorted(lines, key=lambda line: -line.used_ratio)
+        for place, line in enumerate(fullest):
+            scope, period = line.budget.scope, line.budget.window.period
+            if place < MOST_SHOWN:
+                gauge.labels(scope, period).set(line.used_ratio)
+        for line in reversed(fullest[MOST_SHOWN:]):
+            gauge.labels(OTHER, line.budget.window.period).set(line.used_ratio)

@@ -1,0 +1,192 @@
+"""Plans, budgets, usage and reconciliation over the operators' API, on the memory twins."""
+
+import csv
+import io
+from collections.abc import AsyncIterator
+from dataclasses import replace
+
+import httpx
+import pytest
+
+from penstock.adapters.memory.limits import MemoryLimits
+from penstock.domain.budget import day
+from penstock.domain.tenant import Role
+from tests.support.clock import ManualClock
+from tests.support.control_room import Room
+from tests.support.ledger_rows import row
+
+ADMIN = "/admin/v1"
+
+
+@pytest.fixture
+def room(clock: ManualClock) -> Room:
+    """Return a controller in memory."""
+    return Room(clock)
+
+
+@pytest.fixture
+async def operator(room: Room) -> AsyncIterator[httpx.AsyncClient]:
+    """Yield a client with an admin key of tenant acme."""
+    async with room.client(await room.key(Role.ADMIN)) as client:
+        yield client
+
+
+async def test_organisations_hold_tenants(operator: httpx.AsyncClient) -> None:
+    """A tenant is made in an organisation that exists, and shown with it."""
+    made = await operator.post(f"{ADMIN}/orgs", json={"id": "group", "plan": {"tokens_per_min": 9}})
+    assert made.status_code == 201
+    assert (await operator.post(f"{ADMIN}/orgs", json={"id": "group"})).status_code == 409
+    assert (await operator.post(f"{ADMIN}/orgs", json={"id": "No Good"})).status_code == 400
+    listed = (await operator.get(f"{ADMIN}/orgs")).json()["orgs"]
+    assert [(org["id"], org["plan"]["tokens_per_min"]) for org in listed] == [("default", 0), ("group", 9)]
+    assert (await operator.post(f"{ADMIN}/tenants", json={"id": "shop", "org": "group"})).status_code == 201
+    assert (await operator.get(f"{ADMIN}/tenants/shop")).json()["org"] == "group"
+    lost = await operator.post(f"{ADMIN}/tenants", json={"id": "lost", "org": "nowhere"})
+    assert (lost.status_code, lost.json()["error"]["param"]) == (400, "org")
+    assert (await operator.get(f"{ADMIN}/tenants/nobody")).status_code == 400
+
+
+async def test_a_plan_changes_by_its_named_fields(operator: httpx.AsyncClient, room: Room) -> None:
+    """What isn't named stays; who changed what is in the audit log."""
+    path = f"{ADMIN}/tenants/acme/plan"
+    await operator.patch(path, json={"priority": "interactive", "requests_per_min": 60})
+    changed = await operator.patch(path, json={"requests_per_min": 0, "deadline_s": 2.5})
+    plan = changed.json()
+    assert (plan["priority"], plan["requests_per_min"], plan["deadline_s"]) == ("interactive", 0, 2.5)
+    newest = (await room.audit.newest(1))[0]
+    assert (newest.what, newest.target, newest.detail) == (
+        "tenant.plan",
+        "tenant:acme",
+        "requests_per_min=0, deadline_s=2.5",
+    )
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "param"),
+    [
+        ("/tenants/acme/plan", {}, None),
+        ("/tenants/acme/plan", {"weight": 0}, "weight"),
+        ("/tenants/acme/plan", {"max_streams": -1}, "max_streams"),
+        ("/tenants/acme/plan", {"tokens_per_min": 2**60}, "tokens_per_min"),
+        ("/tenants/acme/plan", {"requests_per_min": 1.5}, "requests_per_min"),
+        ("/tenants/acme/plan", {"priority": "royal"}, "priority"),
+        ("/tenants/acme/plan", {"speed": 1}, None),
+        ("/tenants/nobody/plan", {"weight": 2}, "tenant"),
+        ("/orgs/default/plan", {"weight": 2}, "weight"),
+        ("/orgs/default/plan", {"priority": "batch"}, "priority"),
+        ("/keys/nobody/plan", {"max_streams": 2}, "key"),
+        ("/budgets/tenant/acme", {}, None),
+        ("/budgets/tenant/acme", {"spend_per_day": -5}, "spend_per_day"),
+        ("/budgets/tenant/acme", {"weight": 5}, None),
+        ("/budgets/world/acme", {"spend_per_day": 5}, "kind"),
+        ("/budgets/org/nobody", {"spend_per_day": 5}, "org"),
+    ],
+)
+async def test_what_is_no_plan_is_refused(
+    operator: httpx.AsyncClient, room: Room, path: str, body: dict[str, object], param: str | None
+) -> None:
+    """The answer names the field, and nothing was changed or noted."""
+    before = await room.audit.newest(99)
+    answer = await operator.patch(ADMIN + path, json=body)
+    assert (answer.status_code, answer.json()["error"]["param"]) == (400, param)
+    assert await room.audit.newest(99) == before
+
+
+async def test_a_key_has_bounds_of_its_own(operator: httpx.AsyncClient) -> None:
+    """They are given when it is made or later, shown in lists, and inherited by its successor."""
+    body = {"tenant": "acme", "plan": {"max_streams": 2}}
+    key = (await operator.post(f"{ADMIN}/keys", json=body)).json()
+    assert key["plan"]["max_streams"] == 2
+    await operator.patch(f"{ADMIN}/keys/{key['id']}/plan", json={"requests_per_min": 7})
+    successor = (await operator.post(f"{ADMIN}/keys/{key['id']}/rotate", json={})).json()
+    assert (successor["plan"]["max_streams"], successor["plan"]["requests_per_min"]) == (2, 7)
+    classy = await operator.post(f"{ADMIN}/keys", json={"tenant": "acme", "plan": {"priority": "interactive"}})
+    assert (classy.status_code, classy.json()["error"]["param"]) == (400, "plan.priority")
+
+
+async def test_a_budget_counts_what_was_spent_before_it_was_set(
+    operator: httpx.AsyncClient, room: Room, clock: ManualClock
+) -> None:
+    """A cap in the middle of the day is shown with the day's spend, and the shared meter knows of it at once."""
+    await room.ledger.append([row("r1", at=clock.now(), cost=30), row("r2", at=clock.now() - 86_400, cost=900)])
+    put = await operator.patch(f"{ADMIN}/budgets/tenant/acme", json={"spend_per_day": 40})
+    assert put.json()["spend_per_day"] == 40
+    shown = (await operator.get(f"{ADMIN}/budgets")).json()["budgets"]
+    assert [(one["scope"], one["period"], one["cap"], one["spent"], one["used_ratio"]) for one in shown] == [
+        ("tenant:acme", "day", 40, 30, 0.75)
+    ]
+    assert shown[0]["ends_at"] == day(clock.now()).span.end
+    meter = f"tenant:acme:spend:{day(clock.now()).name}"
+    assert await room.meters.spent([meter]) == {meter: 30}
+    assert (await room.audit.newest(1))[0].what == "tenant.budget"
+
+
+async def test_reconciling_finds_and_mends_a_difference(
+    operator: httpx.AsyncClient, room: Room, clock: ManualClock
+) -> None:
+    """At rest nothing differs; a meter that does is shown, put right by a rebuild, and noted."""
+    await operator.patch(f"{ADMIN}/budgets/tenant/acme", json={"spend_per_day": 100})
+    await room.ledger.append([row("r1", at=clock.now(), cost=30)])
+    meter = f"tenant:acme:spend:{day(clock.now()).name}"
+    await room.meters.put_spent({meter: 70})
+    found = (await operator.get(f"{ADMIN}/budgets/reconcile")).json()
+    assert [(one["scope"], one["ledger"], one["counted"], one["difference"]) for one in found["budgets"]] == [
+        ("tenant:acme", 30, 70, 40)
+    ]
+    mended = (await operator.post(f"{ADMIN}/budgets/reconcile")).json()
+    assert (mended["corrected"], mended["budgets"][0]["difference"]) == (1, 0)
+    assert (await operator.post(f"{ADMIN}/budgets/reconcile")).json()["corrected"] == 0
+    assert (await room.audit.newest(1))[0].what == "budgets.rebuild"
+
+
+async def test_meters_inside_gateways_are_told_as_such(room: Room) -> None:
+    """Without a shared store there is nothing to compare, and a rebuild says who does it."""
+    room.control = replace(room.control, meters=None)
+    async with room.client(await room.key(Role.ADMIN)) as operator:
+        assert (await operator.get(f"{ADMIN}/budgets/reconcile")).json()["shared"] is False
+        refused = await operator.post(f"{ADMIN}/budgets/reconcile")
+        assert refused.status_code == 409
+        assert (await operator.patch(f"{ADMIN}/budgets/tenant/acme", json={"spend_per_day": 1})).status_code == 200
+    assert isinstance(room.meters, MemoryLimits)
+
+
+async def test_usage_is_summed_over_a_span(operator: httpx.AsyncClient, room: Room, clock: ManualClock) -> None:
+    """Silent is this month until now; a span leaves its end out."""
+    now = clock.now()
+    rows = [row(f"r{i}", at=now - i, cost=10) for i in range(1, 5)] + [row("old", at=now - 40 * 86_400, cost=9)]
+    await room.ledger.append([*rows, row("other", at=now - 1, cost=5, tenant="other")])
+    whole = (await operator.get(f"{ADMIN}/usage/acme")).json()
+    assert [(line["requests"], line["cost"], line["outcome"]) for line in whole["lines"]] == [(4, 40, "ok")]
+    some = await operator.get(f"{ADMIN}/usage/acme", params={"begin": now - 3.5, "end": now - 1.5})
+    assert [line["requests"] for line in some.json()["lines"]] == [2]
+    assert (await operator.get(f"{ADMIN}/usage/nobody")).status_code == 400
+    assert (await operator.get(f"{ADMIN}/usage/acme", params={"begin": "nan"})).status_code == 400
+
+
+async def test_the_ledger_is_exported_page_by_page(operator: httpx.AsyncClient, room: Room, clock: ManualClock) -> None:
+    """Both formats give every row once, in order, however small the pages are."""
+    now = clock.now()
+    await room.ledger.append([row(f"r{i:02}", at=now - 60 + i, cost=i, tenant="ab"[i % 2]) for i in range(21)])
+    for form in ("json", "csv"):
+        seen: list[str] = []
+        after = ""
+        while True:
+            query = {"tenant": "a", "limit": "4", "after": after, "format": form}
+            page = await operator.get(f"{ADMIN}/usage/rows", params=query)
+            if form == "json":
+                seen += [one["request"] for one in page.json()["rows"]]
+                after = page.json()["next"]
+            else:
+                assert page.headers["content-type"].startswith("text/csv")
+                seen += [one["request"] for one in csv.DictReader(io.StringIO(page.text))]
+                after = page.headers["x-penstock-next"]
+            if not after:
+                break
+        assert seen == [f"r{i:02}" for i in range(0, 21, 2)]
+
+
+@pytest.mark.parametrize("query", [{"limit": "many"}, {"begin": "inf"}, {"after": "x,y"}, {"end": "soon"}])
+async def test_a_bad_export_query_is_refused(operator: httpx.AsyncClient, query: dict[str, str]) -> None:
+    """Words for numbers answer 400 with the parameter's name."""
+    answer = await operator.get(f"{ADMIN}/usage/rows", params=query)
+    assert (answer.status_code, answer.json()["error"]["param"]) == (400, next(iter(query)))
