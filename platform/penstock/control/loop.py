@@ -65,7 +65,7 @@ class Loop:
     fleet: Fleet
     tables: TablePublisher
     plan: Callable[[Catalogue, Sequence[Seen], FleetView, float], FleetPlan]
-    build: Callable[[Catalogue, Sequence[Seen], RoutingTable, float], RoutingTable]
+    build: Callable[[Catalogue, Sequence[Seen], RoutingTable, float, float], RoutingTable]
 
     async def tick(self) -> RoutingTable:
         """Run one tick and return the table in force after it."""
@@ -76,7 +76,7 @@ class Loop:
         now = self.clock.now()
 
         plan = self.plan(catalogue, seen, view, now)
-        table = validate(self.build(catalogue, seen, latest, now))
+        table = validate(self.build(catalogue, seen, latest, now, view.since))
 
         if not plan.is_empty:
             await self.fleet.apply(plan)

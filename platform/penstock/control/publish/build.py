@@ -18,15 +18,17 @@ _GONE = frozenset({WorkerState.STOPPED, WorkerState.FAILED})
 
 
 def build(
-    catalogue: Catalogue, seen: Sequence[Seen], latest: RoutingTable, now: float, *, lease_s: float
+    catalogue: Catalogue, seen: Sequence[Seen], latest: RoutingTable, now: float, since: float = 0.0, *, lease_s: float
 ) -> RoutingTable:
     """Return the next table, or ``latest`` itself where there is nothing (or nothing urgent) to tell.
 
-    ``now`` is Unix seconds; a worker silent for ``lease_s`` is left out.
+    ``now`` is Unix seconds; a worker silent for ``lease_s`` is left out. Silence before ``since`` is not held against
+    those that ``latest`` has: nobody was listening, and they serve on.
     """
     routed = {share.version for route in catalogue.routes for share in route.shares}
     deployed = {deployment.version for deployment in catalogue.deployments if deployment.replicas}
-    fresh = [one for one in seen if now - one.at < lease_s]
+    kept = {worker.id for version in latest.versions for worker in version.workers}
+    fresh = [one for one in seen if now - max(one.at, since if one.report.worker in kept else 0.0) < lease_s]
     versions = tuple(
         _entry(version, fresh)
         for version in sorted(catalogue.versions, key=lambda version: version.id)

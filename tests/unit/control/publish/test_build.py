@@ -52,6 +52,15 @@ def test_a_silent_worker_leaves_the_table() -> None:
     assert (gone.number, workers(gone)) == (2, [])
 
 
+def test_silence_while_nobody_listened_is_held_against_nobody_in_the_table() -> None:
+    """A controller that comes back after a lease keeps who was in the table for one lease, and brings nobody back."""
+    first = make(CATALOGUE, [READY], EMPTY, NOW)
+    since = NOW + 60
+    assert make(CATALOGUE, [READY], first, since, since) is first
+    assert workers(make(CATALOGUE, [READY], first, since + LEASE_S, since)) == []
+    assert workers(make(CATALOGUE, [READY], EMPTY, since, since)) == []
+
+
 def test_a_change_of_state_is_told_at_once() -> None:
     """Draining is published in the same instant in which it is reported."""
     first = make(CATALOGUE, [READY], EMPTY, NOW)
