@@ -48,20 +48,19 @@ class History:
     last_seen: float = 0.0
     rows: list[LedgerRow] = field(default_factory=list)
 
-    def read(self, path: Path) -> None:
-        """Add one segment."""
-        for line in _lines(path):
-            match line:
-                case Opened(opening=opening):
-                    self.open[opening.request] = opening
-                    self.last_seen = max(self.last_seen, opening.opened_at)
-                case Progress(at=at, tokens=tokens):
-                    self.tokens.update(tokens)
-                    self.last_seen = max(self.last_seen, at)
-                case Closed(row=row):
-                    self.open.pop(row.request, None)
-                    self.rows.append(row)
-                    self.last_seen = max(self.last_seen, row.closed_at)
+    def take(self, line: Line) -> None:
+        """Add one line."""
+        match line:
+            case Opened(opening=opening):
+                self.open[opening.request] = opening
+                self.last_seen = max(self.last_seen, opening.opened_at)
+            case Progress(at=at, tokens=tokens):
+                self.tokens.update(tokens)
+                self.last_seen = max(self.last_seen, at)
+            case Closed(row=row):
+                self.open.pop(row.request, None)
+                self.rows.append(row)
+                self.last_seen = max(self.last_seen, row.closed_at)
 
     def lost(self) -> list[LedgerRow]:
         """Return rows for what was open when the process died: the prompt and the tokens it had passed on."""
@@ -77,7 +76,8 @@ class History:
         ]
 
 
-def _lines(path: Path) -> Iterator[Line]:
+def lines(path: Path) -> Iterator[Line]:
+    """Return what a segment says, in order."""
     for raw in path.read_bytes().split(b"\n"):
         try:
             yield _decoder.decode(raw)

@@ -11,9 +11,10 @@ import errno
 import fcntl
 import os
 from collections.abc import Sequence
+from itertools import chain
 from pathlib import Path
 
-from penstock.adapters.spool.segment import Closed, History, Line, Opened, Progress, encode
+from penstock.adapters.spool.segment import Closed, History, Line, Opened, Progress, encode, lines
 from penstock.domain.clock import Clock
 from penstock.domain.errors import StoreUnavailable
 from penstock.domain.ids import RequestId
@@ -21,6 +22,8 @@ from penstock.domain.ledger import LedgerRow, LedgerSink, Opening
 
 SEGMENT_BYTES = 1 << 20
 BATCH_ROWS = 500
+LINES_AT_ONCE = 64
+"""Read so many lines, a quarter of a millisecond, before the event loop has its turn."""
 
 
 class Spool:
@@ -152,8 +155,10 @@ def _sync_and_close(fds: Sequence[int]) -> None:
 
 async def _carry(segments: list[Path], sink: LedgerSink, *, dead: bool) -> int:
     history = History()
-    for segment in segments:
-        history.read(segment)
+    for number, line in enumerate(chain.from_iterable(map(lines, segments)), start=1):
+        history.take(line)
+        if number % LINES_AT_ONCE == 0:
+            await asyncio.sleep(0)
     rows = history.rows + (history.lost() if dead else [])
     for start in range(0, len(rows), BATCH_ROWS):
         await sink.append(rows[start : start + BATCH_ROWS])

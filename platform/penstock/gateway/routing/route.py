@@ -93,7 +93,9 @@ class WorkerRouter:
         open_ = filters.with_room(serving, self._load, self._settings.max_waiting)
         if not open_:
             raise self._full(serving, now)
-        index = self._indexes.setdefault(version.id, PrefixIndex(self._settings.max_blocks))
+        index = self._indexes.get(version.id)
+        if index is None:
+            index = self._indexes[version.id] = PrefixIndex(self._settings.max_blocks)
         chosen = open_[0] if len(open_) == 1 else self._choose(open_, version, prepared, index, now)
         if prepared.blocks:
             self._count(version, index, prepared, chosen.id)
