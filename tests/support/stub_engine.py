@@ -1,8 +1,8 @@
 """A fast stand-in for an engine behind its gate: enough of vLLM's wire to drive a gateway at full speed.
 
 In process: ``async with StubEngine() as stub: stub.url``. As a process: ``python stub_engine.py --port 0`` prints
-``{"url": ...}`` and is steered over HTTP: ``POST /stub/behave`` with a ``Behaviour`` as JSON, ``GET /stub/stats``.
-It stands alone (imports nothing of penstock), for the benchmark uses it too.
+``{"url": ...}`` and is steered over HTTP: ``POST /stub/behave`` with a ``Behaviour`` as JSON, ``GET /stub/stats``,
+``POST /stub/forget``. It stands alone (imports nothing of penstock), for the benchmark uses it too.
 """
 
 import argparse
@@ -54,6 +54,7 @@ class Stats:
 
     requests: int = 0
     running: int = 0
+    peak: int = 0  # the most that ran at once
     finished: int = 0
     aborted: int = 0
     tokens: int = 0
@@ -203,6 +204,7 @@ class _Connection(asyncio.Protocol):
         self.is_idle = False
         stats.requests += 1
         stats.running += 1
+        stats.peak = max(stats.peak, stats.running)
         body = msgspec.json.decode(self.body)
         stats.last_body, stats.last_headers = body, {k.decode().lower(): v.decode() for k, v in self.headers}
         behaviour = stub.take()
@@ -261,8 +263,7 @@ class _Connection(asyncio.Protocol):
         else:
             answer = b'"choices":[{"index":0,"text":"%b","finish_reason":"length"}]' % (_TOKEN * count)
         usage = b'"prompt_tokens":%d,"total_tokens":%d,"completion_tokens":%d' % (prompt, prompt + count, count)
-        model = str(body.get("model")).encode()
-        head = b'{"id":"stub-1","object":"o","model":"%b",' % model
+        head = b'{"id":"stub-1","object":"o","model":"%b",' % str(body.get("model")).encode()
         return head + answer + b',"usage":{' + usage + b',"prompt_tokens_details":null}}'
 
     def _stream(self, path: str, body: dict[str, Any], behaviour: Behaviour) -> None:
@@ -351,13 +352,15 @@ class _Connection(asyncio.Protocol):
 
     def _control(self, path: str) -> None:
         stub = self.stub
+        stats, answer = stub.stats, b"{}"
         if path == "/stub/behave":
             stub.behaviour = msgspec.json.decode(self.body, type=Behaviour)
-            answer = b"{}"
+        elif path == "/stub/forget":
+            stub.stats = Stats(running=stats.running, connections=stats.connections)
         elif path == "/penstock/load":
-            answer = b'{"running":%d,"waiting":0,"queued_tokens":0,"kv_used_ratio":0.0}' % stub.stats.running
+            answer = b'{"running":%d,"waiting":0,"queued_tokens":0,"kv_used_ratio":0.0}' % stats.running
         else:
-            answer = msgspec.json.encode(asdict(stub.stats))
+            answer = msgspec.json.encode(asdict(stats))
         head = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: %d\r\n\r\n" % len(answer)
         self._write(head + answer)
 
@@ -370,8 +373,7 @@ def _max_tokens(body: dict[str, Any]) -> int:
 
 
 async def _main(arguments: argparse.Namespace) -> None:
-    behaviour = Behaviour(step_ms=arguments.step_ms, delay_ms=arguments.delay_ms)
-    stub = StubEngine(behaviour, worker=arguments.worker)
+    stub = StubEngine(Behaviour(step_ms=arguments.step_ms, delay_ms=arguments.delay_ms), worker=arguments.worker)
     await stub.start(arguments.port)
     sys.stdout.write(msgspec.json.encode({"url": stub.url, "pid": os.getpid()}).decode() + "\n")
     sys.stdout.flush()

@@ -20,12 +20,20 @@ SLOTS_RETRY_S = 1.0
 """What to tell a caller whose slots are full: one of them may end any moment."""
 
 
-def connect(url: str, *, timeout_s: float = 0.25) -> Redis:
-    """Return a client for decisions: a bounded pool that waits, short time-outs, no retries behind our back."""
+QUEUE_ROUNDS = 4
+"""How many time-outs a decision waits for a connection: a full pool is our own crowd, not the store's silence."""
+
+
+def connect(url: str, *, timeout_s: float = 1.0) -> Redis:
+    """Return a client for decisions: a bounded pool that waits, short time-outs, no retries behind our back.
+
+    A time-out must exceed the event loop's own lateness under a burst: a gateway that takes that for the store's
+    silence decides alone, and all of them together give a limit as often as there are gateways.
+    """
     pool = BlockingConnectionPool.from_url(
         url,
         max_connections=32,
-        timeout=timeout_s,
+        timeout=QUEUE_ROUNDS * timeout_s,
         socket_timeout=timeout_s,
         socket_connect_timeout=timeout_s,
         retry=None,

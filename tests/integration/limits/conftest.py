@@ -1,0 +1,40 @@
+"""One fleet of gateways for all tests of this folder; each test has a tenant of its own, so that none sees another."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from penstock.domain.money import MicroUsd
+from penstock.domain.tenant import Plan
+from tests.support.limits_fleet import MICRO_USD_PER_TOKEN, OUTPUT_TOKENS, Fleet, fleet
+
+REQUESTS_PER_MIN = 20
+SLOTS = 7
+BUDGET_FOR = 23
+TOKENS_PER_MIN = 1200
+SHORT_OUTAGE_RPM = 5
+
+PLANS = {
+    "free": Plan(),
+    "rate": Plan(requests_per_min=REQUESTS_PER_MIN),
+    "slots": Plan(max_concurrent=SLOTS),
+    "budget": Plan(spend_per_day=MicroUsd(BUDGET_FOR * OUTPUT_TOKENS * MICRO_USD_PER_TOKEN)),
+    "tokens": Plan(tokens_per_min=TOKENS_PER_MIN),
+    "killed": Plan(max_concurrent=2),
+    "outage-rate": Plan(requests_per_min=SHORT_OUTAGE_RPM),
+    "outage-budget": Plan(spend_per_day=MicroUsd(1_000_000)),
+    "once": Plan(requests_per_min=1000, tokens_per_min=1_000_000),
+}
+
+
+@pytest.fixture(scope="session")
+def _fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
+    with fleet(tmp_path_factory.mktemp("limits"), PLANS) as running:
+        yield running
+
+
+@pytest.fixture
+def gateways(_fleet: Fleet) -> Fleet:
+    """Return the fleet with its engine well."""
+    _fleet.engine.behave()
+    return _fleet
