@@ -20,7 +20,7 @@ from infra.capture.graph import Graph
 from infra.capture.values import Json, items, mapping, number, text
 from infra.review import mapper, schema
 from infra.review.terraform import Terraform, TerraformFailedError, missing
-from tests.infra.edits import put
+from tests.infra.edits import Spoil, put
 
 ROOT = Path(__file__).resolve().parents[2]
 REVIEW = ROOT / "infra/review"
@@ -99,26 +99,34 @@ def test_the_real_provider_plans_everything(plan: Json, graphs: dict[str, Graph]
 
 
 NONSENSE = (
-    (put("NodeGroup", "front", "amiType", "AL1_x86_64"), "ami_type"),
-    (put("Subnet", "data-use1-az2", "cidrBlock", "10.16.192.1/24"), "cidr"),
-    (put("NodeGroup", "l40s-base", "taints/0/effect", "NoSchedule"), "effect"),
-    (put("Key", "logs-us-east-1", "deletionWindowInDays", 3), "deletion_window_in_days"),
-    (put("Cluster", "penstock", "engine", "aurora-postgres"), "engine"),
+    (
+        (put("Subnet", "data-use1-az2", "cidrBlock", "10.16.192.1/24"), "cidr"),
+        (put("Key", "logs-us-east-1", "deletionWindowInDays", 3), "deletion_window_in_days"),
+    ),
+    (
+        (put("NodeGroup", "front", "amiType", "AL1_x86_64"), "ami_type"),
+        (put("NodeGroup", "l40s-base", "taints/0/effect", "NoSchedule"), "effect"),
+        (put("Cluster", "penstock", "engine", "aurora-postgres"), "engine"),
+    ),
 )
-"""Values that AWS would refuse, and the argument that the provider names."""
+"""Values that AWS would refuse, and the argument the provider names. What depends on a refused resource is not looked
+at any more, so foundations and what stands on them are spoiled in two rounds."""
 
 
 @needs_terraform
-def test_the_provider_refuses_nonsense(bench: Bench, graphs: dict[str, Graph], plan: Json) -> None:
+@pytest.mark.parametrize("faults", NONSENSE, ids=["foundations", "on-top"])
+def test_the_provider_refuses_nonsense(
+    bench: Bench, graphs: dict[str, Graph], plan: Json, faults: tuple[tuple[Spoil, str], ...]
+) -> None:
     """Values that AWS would refuse are each refused by validation, with the argument's name."""
     assert plan
     graph = graphs["region_us_east_1"]
-    for spoil, _ in NONSENSE:
+    for spoil, _ in faults:
         graph = spoil(graph)
     bench.write({"region_us_east_1": graph})
     with pytest.raises(TerraformFailedError) as refused:
         bench.terraform.validate()
-    assert [told for _, told in NONSENSE if told not in str(refused.value).lower()] == []
+    assert [told for _, told in faults if told not in str(refused.value).lower()] == []
 
 
 @needs_terraform
