@@ -143,3 +143,10 @@ def test_a_sampled_request_exports_a_span_per_stage(clock: ManualClock) -> None:
     assert request.end_time is not None
     assert request.start_time is not None
     assert request.end_time - request.start_time == pytest.approx(0.5e9, abs=1e3)
+
+
+def test_a_value_that_json_does_not_know_still_gives_a_line(log: io.StringIO) -> None:
+    """A log call must never fail for what it is given: such a value is shown as Python shows it."""
+    logs.logger().error("trouble", reason=ValueError("odd"), seconds=float("inf"), outcome=Outcome.OK)
+    line = json.loads(log.getvalue())
+    assert (line["reason"], line["seconds"], line["outcome"]) == ("ValueError('odd')", None, "ok")
