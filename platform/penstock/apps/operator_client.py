@@ -21,12 +21,7 @@ class Operator:
             settings, "controller_address", "The controller of this home is not running."
         )
         key = _read(settings, "admin_key", "There is no admin key in this home.")
-        self._http = httpx.Client(
-            base_url=self._url,
-            headers={"authorization": f"Bearer {key}"},
-            timeout=TIMEOUT_S,
-            trust_env=False,
-        )
+        self._headers = {"authorization": f"Bearer {key}"}
 
     def get(self, path: str) -> Json:
         """Read something."""
@@ -40,13 +35,18 @@ class Operator:
         """Set something."""
         return self._call("PUT", path, body)
 
+    def patch(self, path: str, body: Json) -> Json:
+        """Change the named parts of something."""
+        return self._call("PATCH", path, body)
+
     def delete(self, path: str) -> Json:
         """Take something away."""
         return self._call("DELETE", path, None)
 
     def _call(self, method: str, path: str, body: Json | None) -> Json:
         try:
-            answer = self._http.request(method, f"/admin/v1{path}", json=body)
+            with httpx.Client(base_url=self._url, headers=self._headers, timeout=TIMEOUT_S, trust_env=False) as http:
+                answer = http.request(method, f"/admin/v1{path}", json=body)
         except httpx.HTTPError as error:
             raise Trouble(
                 f"No controller answers at {self._url} ({type(error).__name__}).",

@@ -55,7 +55,21 @@ def test_every_command_and_argument_explains_itself(path: tuple[str, ...]) -> No
 
 
 @pytest.mark.parametrize(
-    "path", [("up",), ("ask",), ("restart",), ("models", "push"), ("aliases", "set")], ids=" ".join
+    "path",
+    [
+        ("up",),
+        ("ask",),
+        ("restart",),
+        ("models", "push"),
+        ("aliases", "set"),
+        ("keys", "create"),
+        ("tenants", "plan"),
+        ("orgs", "create"),
+        ("budgets", "set"),
+        ("usage", "export"),
+        ("usage", "reconcile"),
+    ],
+    ids=" ".join,
 )
 def test_help_has_examples(path: tuple[str, ...]) -> None:
     """Commands that take something show how they are used."""

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from penstock.apps.cli import ask, keys, models, processes, status
+from penstock.apps.cli import ask, budgets, keys, models, processes, status, tenants, usage
 
 app = typer.Typer(
     name="penstock",
@@ -29,7 +29,10 @@ app.command()(status.status)
 app.add_typer(models.app, name="models")
 app.add_typer(models.aliases, name="aliases")
 app.add_typer(keys.app, name="keys")
-app.add_typer(keys.tenants, name="tenants")
+app.add_typer(tenants.app, name="tenants")
+app.add_typer(tenants.orgs, name="orgs")
+app.add_typer(budgets.app, name="budgets")
+app.add_typer(usage.app, name="usage")
 app.command()(status.config)
 app.command()(processes.gateway)
 app.command()(processes.controller)

@@ -1,25 +1,27 @@
-"""`penstock keys …` and `penstock tenants …`: who may call."""
+"""`penstock keys …`: who may call."""
 
 from typing import Annotated
 
 import typer
 
-from penstock.apps.cli import tables
+from penstock.apps.cli import bounds, tables
 from penstock.apps.cli.terminal import err, explained, out
 from penstock.apps.operator_client import Operator
 from penstock.apps.settings import load
 
 app = typer.Typer(no_args_is_help=True, help="API keys: shown once when made, stored only as a keyed hash.")
-tenants = typer.Typer(no_args_is_help=True, help="Tenants: who keys, limits and prefix caches belong to.")
 Id = Annotated[str, typer.Argument(help="A key's id: the part between `psk_` and the next `_`.")]
 
 
 @app.command("create")
 def create_key(
     tenant: Annotated[str, typer.Argument(help="Whose key it is.")],
-    admin: Annotated[bool, typer.Option(help="A key for operators instead of for callers.")] = False,
+    role: Annotated[str, typer.Option(help="infer asks models, auditor reads usage, admin does everything.")] = "infer",
     model: Annotated[list[str] | None, typer.Option(help="Only for this alias; may be repeated.")] = None,
     expires_in_s: Annotated[float, typer.Option(help="End by itself after so many seconds; 0 never.")] = 0.0,
+    plan: Annotated[
+        list[str] | None, typer.Option(help=f"A bound of this key alone; may be repeated. {bounds.HELP}")
+    ] = None,
 ) -> None:
     """Make a key and show it, this one time.
 
@@ -28,13 +30,18 @@ def create_key(
     * `penstock keys create demo`
 
     * `penstock keys create shop --model smollm2 --expires-in-s 86400`
+
+    * `penstock keys create shop --plan requests_per_min=60 --plan spend_per_day=2.50`
+
+    * `penstock keys create operators --role auditor`
     """
     with explained():
         body = {
             "tenant": tenant,
-            "role": "admin" if admin else "infer",
+            "role": role,
             "models": model or [],
             "expires_in_s": expires_in_s,
+            "plan": bounds.parsed(plan or []),
         }
         _show_secret(Operator(load()).post("/keys", body))
 
@@ -53,11 +60,24 @@ def list_keys(tenant: Annotated[str, typer.Argument(help="Only this tenant's.", 
                 tables.when(key["created_at"]),
                 tables.when(key["expires_at"]),
                 tables.when(key["revoked_at"]),
+                bounds.said(key["plan"]),
             )
             for key in found
             if not tenant or key["tenant"] == tenant
         ]
-        tables.show("Keys", ("id", "tenant", "role", "models", "created", "expires", "revoked"), rows)
+        tables.show("Keys", ("id", "tenant", "role", "models", "created", "expires", "revoked", "bounds"), rows)
+
+
+@app.command("plan")
+def change_plan(
+    key_id: Id, changes: Annotated[list[str], typer.Argument(help=f"Bounds of this key alone. {bounds.HELP}")]
+) -> None:
+    """Change a key's own bounds; the tenant's hold beside them.
+
+    For example: `penstock keys plan 1a2B3c4D5e6F requests_per_min=60 max_streams=4`
+    """
+    with explained():
+        out.print(bounds.said(Operator(load()).patch(f"/keys/{key_id}/plan", bounds.parsed(changes))) or "no bounds")
 
 
 @app.command("revoke")
@@ -76,29 +96,6 @@ def rotate_key(
     """Make a key's successor and show it; the old one works on for a while, so that callers can change over."""
     with explained():
         _show_secret(Operator(load()).post(f"/keys/{key_id}/rotate", {"overlap_s": overlap_s}))
-
-
-@tenants.command("create")
-def create_tenant(
-    tenant: Annotated[str, typer.Argument(help="Its id, for example shop.")],
-    name: Annotated[str, typer.Option(help="Its name for people; the id where silent.")] = "",
-    priority: Annotated[str, typer.Option(help="interactive, standard or batch.")] = "standard",
-    weight: Annotated[int, typer.Option(min=1, help="Its share among tenants of the same class.")] = 1,
-) -> None:
-    """Make a tenant. It has no key yet: `penstock keys create TENANT`."""
-    with explained():
-        plan = {"priority": priority, "weight": weight}
-        Operator(load()).post("/tenants", {"id": tenant, "name": name or tenant, "plan": plan})
-        out.print(f"{tenant} exists; make it a key with `penstock keys create {tenant}`.")
-
-
-@tenants.command("list")
-def list_tenants() -> None:
-    """List tenants and their plans."""
-    with explained():
-        found = Operator(load()).get("/tenants")["tenants"]
-        rows = [(one["id"], one["name"], one["plan"]["priority"], one["plan"]["weight"]) for one in found]
-        tables.show("Tenants", ("id", "name", "priority", "weight"), rows)
 
 
 def _show_secret(answer: dict[str, object]) -> None:

@@ -1,0 +1,58 @@
+"""Plans on the command line: ``requests_per_min=60 spend_per_day=2.50`` in, the same words out. Money is in dollars."""
+
+from collections.abc import Iterable, Mapping
+from decimal import Decimal, DecimalException
+
+from penstock.apps.trouble import Trouble
+
+NUMBERS = ("weight", "max_output_tokens", "max_concurrent", "max_streams", "requests_per_min", "tokens_per_min")
+DOLLARS = ("spend_per_day", "spend_per_month")
+FIELDS = ("priority", *NUMBERS, *DOLLARS, "deadline_s")
+HELP = f"FIELD=VALUE, 0 for no bound; fields: {', '.join(FIELDS)} (money in dollars)."
+MICRO = 1_000_000
+MOST = 2**53
+"""More micro-dollars than meters count exactly."""
+
+
+def parsed(pairs: Iterable[str]) -> dict[str, object]:
+    """Return the operator API's fields, or raise ``Trouble`` that names the pair at fault."""
+    return dict(_pair(pair) for pair in pairs)
+
+
+def micro_usd(dollars: str) -> int:
+    """Return dollars as whole micro-dollars, or raise ``Trouble``."""
+    try:
+        amount = Decimal(dollars) * MICRO
+        if 0 <= amount <= MOST and amount == amount.to_integral_value():
+            return int(amount)
+    except DecimalException:
+        pass
+    raise Trouble(f"{dollars!r} is no amount of dollars.", do="Give for example 2.50; the smallest is 0.000001.")
+
+
+def said(plan: Mapping[str, object]) -> str:
+    """Say a plan's bounds, those that are any."""
+    bounds = {name: plan[name] for name in FIELDS if plan.get(name) and plan[name] != "standard"}
+    if bounds.get("weight") == 1:
+        del bounds["weight"]
+    return " ".join(f"{name}={dollars(value) if name in DOLLARS else value}" for name, value in bounds.items())
+
+
+def dollars(micro: object) -> str:
+    """Say micro-dollars as dollars: two digits at least, and as many as it takes."""
+    whole, _, cents = f"{Decimal(str(micro)) / MICRO:.6f}".partition(".")
+    return f"{whole}.{cents.rstrip('0'):0<2}"
+
+
+def _pair(pair: str) -> tuple[str, object]:
+    name, _, value = pair.partition("=")
+    if name not in FIELDS or not value:
+        raise Trouble(f"{pair!r} is no bound.", do=f"Give FIELD=VALUE with one of: {', '.join(FIELDS)}.")
+    if name in DOLLARS:
+        return name, micro_usd(value)
+    if name == "priority":
+        return name, value
+    try:
+        return name, int(value) if name in NUMBERS else float(value)
+    except ValueError as error:
+        raise Trouble(f"{value!r} is no number for {name}.", do=f"Give for example {name}=60.") from error

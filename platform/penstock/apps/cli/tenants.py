@@ -1,0 +1,118 @@
+"""`penstock tenants …` and `penstock orgs …`: whose keys, limits and budgets there are."""
+
+from typing import Annotated
+
+import typer
+
+from penstock.apps.cli import bounds, tables
+from penstock.apps.cli.terminal import explained, out
+from penstock.apps.operator_client import Operator
+from penstock.apps.settings import load
+
+app = typer.Typer(no_args_is_help=True, help="Tenants: who keys, limits and prefix caches belong to.")
+orgs = typer.Typer(no_args_is_help=True, help="Organisations: their bounds hold for all of their tenants together.")
+Changes = Annotated[list[str], typer.Argument(help=bounds.HELP)]
+
+
+@app.command("create")
+def create_tenant(
+    tenant: Annotated[str, typer.Argument(help="Its id, for example shop.")],
+    name: Annotated[str, typer.Option(help="Its name for people; the id where silent.")] = "",
+    priority: Annotated[str, typer.Option(help="interactive, standard or batch.")] = "standard",
+    weight: Annotated[int, typer.Option(min=1, help="Its share among tenants of the same class.")] = 1,
+    org: Annotated[str, typer.Option(help="The organisation it belongs to.")] = "default",
+    plan: Annotated[list[str] | None, typer.Option(help=f"A bound; may be repeated. {bounds.HELP}")] = None,
+) -> None:
+    """Make a tenant. It has no key yet: `penstock keys create TENANT`.
+
+    For example:
+
+    * `penstock tenants create shop`
+
+    * `penstock tenants create shop --priority interactive --plan tokens_per_min=20000 --plan spend_per_month=50`
+    """
+    with explained():
+        wanted = {"priority": priority, "weight": weight, **bounds.parsed(plan or [])}
+        Operator(load()).post("/tenants", {"id": tenant, "name": name or tenant, "plan": wanted, "org": org})
+        out.print(f"{tenant} exists; make it a key with `penstock keys create {tenant}`.")
+
+
+@app.command("list")
+def list_tenants() -> None:
+    """List tenants and their plans."""
+    with explained():
+        found = Operator(load()).get("/tenants")["tenants"]
+        rows = [
+            (
+                one["id"],
+                one["name"],
+                one["org"],
+                one["plan"]["priority"],
+                one["plan"]["weight"],
+                bounds.said(one["plan"]),
+            )
+            for one in found
+        ]
+        tables.show("Tenants", ("id", "name", "org", "priority", "weight", "plan"), rows)
+
+
+@app.command("show")
+def show_tenant(tenant: Annotated[str, typer.Argument(help="Its id.")]) -> None:
+    """Show a tenant with every field of its plan; 0 is no bound.
+
+    For example: `penstock tenants show demo`
+    """
+    with explained():
+        found = Operator(load()).get(f"/tenants/{tenant}")
+        plan = found["plan"]
+        values = [
+            (name, bounds.dollars(plan[name]) if name in bounds.DOLLARS else plan[name]) for name in bounds.FIELDS
+        ]
+        tables.show(f"{found['id']}: {found['name']}, of {found['org']}", ("plan", "value"), values)
+
+
+@app.command("plan")
+def change_plan(tenant: Annotated[str, typer.Argument(help="Its id.")], changes: Changes) -> None:
+    """Change a tenant's plan; what is not named stays. Gateways have it within a second.
+
+    For example: `penstock tenants plan shop requests_per_min=600 max_streams=20 deadline_s=30`
+    """
+    with explained():
+        plan = Operator(load()).patch(f"/tenants/{tenant}/plan", bounds.parsed(changes))
+        out.print(f"{tenant}: {bounds.said(plan) or 'no bounds'}", highlight=False)
+
+
+@orgs.command("create")
+def create_org(
+    org: Annotated[str, typer.Argument(help="Its id, for example retail.")],
+    name: Annotated[str, typer.Option(help="Its name for people; the id where silent.")] = "",
+    plan: Annotated[list[str] | None, typer.Option(help=f"A bound; may be repeated. {bounds.HELP}")] = None,
+) -> None:
+    """Make an organisation; tenants join it with `penstock tenants create TENANT --org ORG`.
+
+    For example: `penstock orgs create retail --plan spend_per_month=1000`
+    """
+    with explained():
+        body = {"id": org, "name": name or org, "plan": bounds.parsed(plan or [])}
+        Operator(load()).post("/orgs", body)
+        out.print(f"{org} exists.")
+
+
+@orgs.command("list")
+def list_orgs() -> None:
+    """List organisations and their bounds."""
+    with explained():
+        found = Operator(load()).get("/orgs")["orgs"]
+        rows = [(one["id"], one["name"], bounds.said(one["plan"])) for one in found]
+        tables.show("Organisations", ("id", "name", "bounds"), rows)
+
+
+@orgs.command("plan")
+def change_org(org: Annotated[str, typer.Argument(help="Its id.")], changes: Changes) -> None:
+    """Change an organisation's bounds; what is not named stays.
+
+    For example: `penstock orgs plan retail tokens_per_min=1000000`
+    """
+    with explained():
+        plan = Operator(load()).patch(f"/orgs/{org}/plan", bounds.parsed(changes))
+        out.print(f"{org}: {bounds.said(plan) or 'no bounds'}", highlight=False)
