@@ -1,7 +1,7 @@
 """Idempotency keys at the edge: who answers, who repeats, what is kept, what frees its key."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 
 import httpx
 import pytest
@@ -9,13 +9,14 @@ import pytest
 from penstock.adapters.memory.answers import MemoryAnswers
 from penstock.domain.call import Call
 from penstock.domain.clock import SystemClock
-from penstock.domain.errors import InvalidField, OverLimit, Overloaded, PenstockError, StoreUnavailable
+from penstock.domain.errors import InvalidField, OverLimit, Overloaded, PenstockError, ReaderTooSlow, StoreUnavailable
 from penstock.domain.idempotency import AnswerStore, Claim, Piece, RecordKey
 from penstock.domain.outcome import Outcome
 from penstock.domain.relay import Reply
 from penstock.gateway.edge.asgi import Edge
 from penstock.gateway.edge.idempotent import Once
 from penstock.gateway.edge.limits import Limits
+from tests.support.calls import call as a_call
 from tests.support.toy_gateway import SECRET, Toy, edge
 
 BODY = {"model": "m", "messages": [{"role": "user", "content": "hi"}]}
@@ -192,3 +193,38 @@ async def test_a_store_lost_on_the_way_does_not_harm_the_answer() -> None:
     assert (await desk.ask()).status_code == 200
     assert desk.asked == 2
     await desk.http.aclose()
+
+
+class Full:
+    """A reply whose client has stopped reading."""
+
+    def __init__(self) -> None:
+        self.started = self.gone = False
+        self.sent = b""
+
+    def start(self, status: int, headers: list[tuple[bytes, bytes]]) -> None:
+        self.started = True
+
+    def write(self, data: bytes) -> None:
+        self.sent += data
+
+    def finish(self) -> None:
+        """Nothing to end."""
+
+    def abort(self) -> None:
+        self.gone = True
+
+    def watch(
+        self, *, on_gone: Callable[[], None], on_pause: Callable[[], None], on_resume: Callable[[], None]
+    ) -> None:
+        on_pause()
+
+
+async def test_a_follower_that_does_not_read_is_cut_off(desk: Desk) -> None:
+    """A replay obeys its reader's pace, and ends where the reader takes nothing for too long."""
+    answers = MemoryAnswers(SystemClock())
+    once, reply = Once(Toy(desk._serve), answers, stall_s=0.05), Full()
+    await once.serve(a_call(idempotency_key="k"), Full())
+    with pytest.raises(ReaderTooSlow):
+        await once.serve(a_call(idempotency_key="k"), reply)
+    assert (reply.gone, reply.sent, desk.asked) == (True, b"", 1)
