@@ -34,18 +34,7 @@ def values(site: Site, facts: ClusterFacts) -> Mapping[str, Mapping[str, object]
             "nodeSelector": {FAMILY: "p5"},
             "tolerations": [{"key": GPU_TAINT, "operator": "Exists"}],
         },
-        "aws-load-balancer-controller": {
-            **SYSTEM,
-            "clusterName": facts.name,
-            "region": site.region,
-            "replicaCount": 2,
-            "enableShield": False,
-            "enableWaf": False,
-            "enableWafv2": False,
-            "enableBackendSecurityGroup": False,
-            "image": {"repository": f"{image}/aws-load-balancer-controller"},
-            "serviceAccount": {"create": True, "name": "aws-load-balancer-controller"},
-        },
+        "aws-load-balancer-controller": _load_balancer_controller(site, facts, image),
         "cert-manager": {
             **SYSTEM,
             "replicaCount": 2,
@@ -53,21 +42,7 @@ def values(site: Site, facts: ClusterFacts) -> Mapping[str, Mapping[str, object]
             "image": {"repository": f"{image}/cert-manager-controller"},
             "prometheus": {"enabled": True},
         },
-        "cluster-autoscaler": {
-            **SYSTEM,
-            "replicaCount": 2,
-            "awsRegion": site.region,
-            "autoDiscovery": {"clusterName": facts.name},
-            "rbac": {"serviceAccount": {"create": True, "name": "cluster-autoscaler"}},
-            "image": {"repository": f"{image}/cluster-autoscaler"},
-            "extraArgs": {
-                "balance-similar-node-groups": True,
-                "balancing-ignore-label": "penstock.io/zone",
-                "expander": "least-waste",
-                "scale-down-unneeded-time": "20m",
-                "skip-nodes-with-local-storage": False,
-            },
-        },
+        "cluster-autoscaler": _cluster_autoscaler(site, facts, image),
         "external-secrets": {
             **SYSTEM,
             "replicaCount": 2,
@@ -76,17 +51,7 @@ def values(site: Site, facts: ClusterFacts) -> Mapping[str, Mapping[str, object]
             "serviceAccount": {"create": True, "name": "external-secrets"},
         },
         "gpu-operator": gpu_operator_values(facts.pools, image),
-        "karpenter": {
-            **SYSTEM,
-            "replicas": 2,
-            "settings": {
-                "clusterName": facts.name,
-                "interruptionQueue": facts.interruption_queue,
-                "featureGates": {"spotToSpotConsolidation": False, "staticCapacity": False},
-            },
-            "serviceAccount": {"create": True, "name": "karpenter"},
-            "controller": {"image": {"repository": f"{image}/karpenter"}},
-        },
+        "karpenter": _karpenter(facts, image),
         "keda": {
             **SYSTEM,
             "operator": {"replicaCount": 2},
@@ -108,6 +73,56 @@ def values(site: Site, facts: ClusterFacts) -> Mapping[str, Mapping[str, object]
             },
             "cosign": {"webhookName": "policy.sigstore.dev"},
         },
+    }
+
+
+def _load_balancer_controller(site: Site, facts: ClusterFacts, image: str) -> dict[str, object]:
+    """It only moves pods in and out of a target group that Pulumi owns; everything else it could do is off."""
+    return {
+        **SYSTEM,
+        "clusterName": facts.name,
+        "region": site.region,
+        "replicaCount": 2,
+        "enableShield": False,
+        "enableWaf": False,
+        "enableWafv2": False,
+        "enableBackendSecurityGroup": False,
+        "image": {"repository": f"{image}/aws-load-balancer-controller"},
+        "serviceAccount": {"create": True, "name": "aws-load-balancer-controller"},
+    }
+
+
+def _cluster_autoscaler(site: Site, facts: ClusterFacts, image: str) -> dict[str, object]:
+    """It finds the node groups by the cluster's tag; Karpenter's machines carry none."""
+    return {
+        **SYSTEM,
+        "replicaCount": 2,
+        "awsRegion": site.region,
+        "autoDiscovery": {"clusterName": facts.name},
+        "rbac": {"serviceAccount": {"create": True, "name": "cluster-autoscaler"}},
+        "image": {"repository": f"{image}/cluster-autoscaler"},
+        "extraArgs": {
+            "balance-similar-node-groups": True,
+            "balancing-ignore-label": "penstock.io/zone",
+            "expander": "least-waste",
+            "scale-down-unneeded-time": "20m",
+            "skip-nodes-with-local-storage": False,
+        },
+    }
+
+
+def _karpenter(facts: ClusterFacts, image: str) -> dict[str, object]:
+    """It hears interruptions by queue and never swaps one spot machine for another on price."""
+    return {
+        **SYSTEM,
+        "replicas": 2,
+        "settings": {
+            "clusterName": facts.name,
+            "interruptionQueue": facts.interruption_queue,
+            "featureGates": {"spotToSpotConsolidation": False, "staticCapacity": False},
+        },
+        "serviceAccount": {"create": True, "name": "karpenter"},
+        "controller": {"image": {"repository": f"{image}/karpenter"}},
     }
 
 
