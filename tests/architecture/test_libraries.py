@@ -15,7 +15,7 @@ import pytest
 from tests.support import tree
 
 ALLOWED: dict[str, set[str]] = {
-    "penstock.telemetry": {"opentelemetry", "prometheus_client", "structlog"},
+    "penstock.telemetry": {"msgspec", "opentelemetry", "prometheus_client", "structlog"},
     "penstock.adapters": {"msgspec"},
     "penstock.control": {"msgspec"},
     "penstock.gateway": {"msgspec"},

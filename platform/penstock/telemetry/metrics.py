@@ -10,7 +10,7 @@ from prometheus_client.exposition import CONTENT_TYPE_LATEST
 
 from penstock.telemetry.names import CATALOGUE, Kind, Metric
 
-__all__ = ["CONTENT_TYPE", "Metrics", "TenantLabels", "observe_many"]
+__all__ = ["CONTENT_TYPE", "Counter", "Metrics", "TenantLabels", "observe_many"]
 
 CONTENT_TYPE = CONTENT_TYPE_LATEST
 

@@ -9,8 +9,6 @@ from dataclasses import dataclass, field
 from functools import lru_cache, partial
 from typing import NamedTuple, Protocol
 
-from prometheus_client import Counter
-
 from penstock.domain.clock import Clock
 from penstock.domain.errors import NoCapacity, Overloaded
 from penstock.domain.ids import VersionId, WorkerId
@@ -23,7 +21,7 @@ from penstock.gateway.routing.load_board import LoadBoard
 from penstock.gateway.routing.prefix_index import PrefixIndex
 from penstock.gateway.routing.scorers import Candidate, Weights
 from penstock.telemetry import names
-from penstock.telemetry.metrics import Metrics
+from penstock.telemetry.metrics import Counter, Metrics
 
 _MOST_MODELS = 1024
 
