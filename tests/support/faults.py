@@ -28,6 +28,11 @@ class FaultTable:
         return "".join(f"| {' | '.join(cell.replace('|', '/') for cell in row)} |\n" for row in rows)
 
 
+def log_folders(homes: Path) -> list[Path]:
+    """Return where the platforms below this folder write what people read: logs and run files."""
+    return [path for name in ("logs", "run") for path in homes.rglob(name) if path.is_dir()]
+
+
 def leaks(folders: Iterable[Path], text: str) -> Iterator[str]:
     """Yield file and line of every place in these folders where the text stands."""
     for folder in folders:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.faults import FaultTable
+from tests.support.faults import CANARY, FaultTable, leaks, log_folders
 from tests.support.fleet import Fleet
 from tests.support.platform import Platform
 
@@ -48,6 +48,23 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 def faults() -> FaultTable:
     """Return the table of observations."""
     return _table
+
+
+@pytest.fixture(scope="session")
+def leaked() -> list[str]:
+    """Return where prompts were found in files that are gone by now."""
+    return []
+
+
+@pytest.fixture(autouse=True)
+def _look_for_leaks(request: pytest.FixtureRequest, leaked: list[str]) -> Iterator[None]:
+    """Read the logs of a test's own platform before they are removed with it."""
+    if "start_platform" not in request.fixturenames:
+        yield
+        return
+    request.getfixturevalue("start_platform")
+    yield
+    leaked.extend(leaks(log_folders(request.getfixturevalue("homes")), CANARY))
 
 
 @pytest.fixture

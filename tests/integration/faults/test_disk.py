@@ -19,7 +19,7 @@ Mount = Callable[[Path, str], None]
 
 
 @pytest.fixture
-def small_disk(tmp_path: Path) -> Iterator[Mount]:
+def small_disk() -> Iterator[Mount]:
     """Return what mounts a small file system; skip where that is not allowed."""
     mounted: list[Path] = []
 
@@ -38,7 +38,8 @@ def small_disk(tmp_path: Path) -> Iterator[Mount]:
 
 
 def fill(folder: Path) -> Path:
-    """Leave no byte free."""
+    """Leave no byte free, of a small disk alone."""
+    assert folder.is_mount()
     ballast = folder / "ballast"
     with ballast.open("wb") as file, suppress(OSError):
         while True:
@@ -52,11 +53,13 @@ def fill(folder: Path) -> Path:
 
 
 @pytest.mark.parametrize("size", ["64k", "4m", "60m"])
-def test_a_start_without_room_says_so(tmp_path: Path, small_disk: Mount, size: str, faults: FaultTable) -> None:
+def test_a_start_without_room_says_so(
+    homes: Path, shared_settings: dict[str, str], small_disk: Mount, size: str, faults: FaultTable
+) -> None:
     """`penstock up` on a disk that is too small ends with a sentence about it, and leaves no process behind."""
-    home = tmp_path / "home"
+    home = homes / f"small-{size}"
     small_disk(home, size)
-    platform = Platform(home=home, models="smollm2")
+    platform = Platform(home=home, models="smollm2", settings=shared_settings)
     if size == "64k":
         fill(home)
     began = time.monotonic()
@@ -70,11 +73,20 @@ def test_a_start_without_room_says_so(tmp_path: Path, small_disk: Mount, size: s
 
 
 def test_a_full_disk_under_a_running_platform(
-    start_platform: Callable[..., Platform], tmp_path: Path, small_disk: Mount, faults: FaultTable
+    homes: Path, shared_settings: dict[str, str], small_disk: Mount, faults: FaultTable
 ) -> None:
     """With no byte left serving goes on, writes are refused in words, and with room again everything works."""
-    small_disk(tmp_path / "own", "900m")
-    platform = start_platform("own")
+    home = homes / "small"
+    small_disk(home, "900m")
+    with Platform(home=home, models="smollm2", settings=shared_settings) as platform:
+        serves_on(platform, faults)
+        assert platform.stop() == 0
+        platform.start()
+        with platform.http() as http:
+            assert http.post(CHAT, json=chat("Hi")).status_code == 200
+
+
+def serves_on(platform: Platform, faults: FaultTable) -> None:
     ballast = fill(platform.home)
     began = time.monotonic()
     with platform.http() as http:
@@ -92,10 +104,6 @@ def test_a_full_disk_under_a_running_platform(
         return platform.run("keys", "create", "demo", check=False).returncode == 0
 
     until("operators can write again", is_writable, within_s=60, every_s=0.5)
-    with platform.http() as http:
-        assert http.post(CHAT, json=chat("Hi")).status_code == 200
-    assert platform.stop() == 0
-    platform.start()
     with platform.http() as http:
         assert http.post(CHAT, json=chat("Hi")).status_code == 200
     faults.add("disk full under a running platform", "served on; with room again writes and restarts work", served_s)

@@ -13,9 +13,9 @@ from tests.support.faults import FaultTable
 from tests.support.fleet import Fleet
 from tests.support.wire import Stream, Wire
 
-pytestmark = [pytest.mark.integration, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.integration, pytest.mark.timeout(400)]
 
-READERS = 8
+READERS = 4
 MOST_GROWTH_BYTES = 24 << 20
 WORDY = {"logprobs": True, "top_logprobs": 20}
 """Some kilobytes an event: more in all than every socket buffer on the way takes."""
@@ -39,7 +39,7 @@ def test_a_reader_of_one_byte_a_second(pair: Fleet, faults: FaultTable) -> None:
             wire.post(CHAT, {**long_answer(1800, **WORDY), "stream": True}, key=platform.demo_key)
         quick = Stream(url=platform.url, key=platform.demo_key, body=long_answer(150)).start()
         while pair.counted(names.REQUESTS, outcome="slow_reader") < cut + READERS:
-            assert time.monotonic() - began < 120, "slow readers are not cut off"
+            assert time.monotonic() - began < 200, f"not cut off: {[gate.load() for gate in pair.gates()]}"
             peak = max(peak, memory(pair))
             for wire in slow:
                 crawl(wire)

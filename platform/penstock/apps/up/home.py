@@ -20,11 +20,16 @@ def prepare(home: Home) -> bool:
         if is_new:
             write_private(home.platform_key, secrets.token_hex(PLATFORM_KEY_BYTES))
     except OSError as error:
-        raise Trouble(
-            f"Can't write to {home.root}: {error.strerror}.",
-            do="Free some space or set PENSTOCK_HOME to a folder that may be written.",
-        ) from error
+        raise unwritable(home.root, error) from error
     return is_new
+
+
+def unwritable(root: Path, error: OSError) -> Trouble:
+    """Return what to tell where this home can't be written to."""
+    return Trouble(
+        f"Can't write to {root}: {error.strerror}.",
+        do="Free some space or set PENSTOCK_HOME to a folder that may be written.",
+    )
 
 
 def write_private(path: Path, text: str) -> None:

@@ -7,6 +7,7 @@ from types import TracebackType
 from typing import Self
 
 from penstock.apps.trouble import Trouble
+from penstock.apps.up.home import unwritable
 
 FILE = "up.lock"
 
@@ -20,28 +21,39 @@ class HomeLock:
         self._fd = -1
 
     def __enter__(self) -> Self:
-        """Take the lock, or tell who holds it."""
-        self._path.parent.mkdir(parents=True, exist_ok=True)
-        self._fd = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        """Take the lock, or tell who holds it, or why nobody can."""
+        home = self._path.parent.parent
         try:
-            fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            self._take()
         except BlockingIOError:
-            os.close(self._fd)
-            home = self._path.parent.parent
+            self._close()
             raise Trouble(
                 f"A platform already runs in {home} (process {holder(self._path.parent) or 'unknown'}).",
                 do="Stop it with `penstock down`, or set PENSTOCK_HOME and PENSTOCK_PORT to run another beside it.",
             ) from None
+        except OSError as error:
+            self._close()
+            raise unwritable(home, error) from error
+        return self
+
+    def _take(self) -> None:
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        self._fd = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         os.ftruncate(self._fd, 0)
         os.pwrite(self._fd, f"{os.getpid()}\n".encode(), 0)
-        return self
+
+    def _close(self) -> None:
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         """Let go; the file stays, so that nobody locks a file that is being removed."""
         os.ftruncate(self._fd, 0)
-        os.close(self._fd)
+        self._close()
 
 
 def holder(run: Path) -> int:
