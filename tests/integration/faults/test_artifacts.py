@@ -10,7 +10,7 @@ from tests.support.asks import CHAT, chat
 from tests.support.faults import FaultTable
 from tests.support.platform import Platform, until
 
-pytestmark = [pytest.mark.integration, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.integration, pytest.mark.slow, pytest.mark.timeout(300)]
 
 StartPlatform = Callable[..., Platform]
 

@@ -1,4 +1,4 @@
-"""A full disk: starts say so in words, a running platform refuses in words, and with room again everything works again."""
+"""A full disk: starts and a running platform say so in words, and with room again everything works again."""
 
 import os
 import subprocess
@@ -14,7 +14,7 @@ from tests.support.asks import CHAT, chat
 from tests.support.faults import FaultTable
 from tests.support.platform import Platform, until
 
-pytestmark = [pytest.mark.integration, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.integration, pytest.mark.slow, pytest.mark.timeout(300)]
 
 Mount = Callable[[Path, str], None]
 

@@ -15,7 +15,7 @@ from tests.support.fleet import Fleet, Gate
 from tests.support.platform import until
 from tests.support.wire import Stream, Wire
 
-pytestmark = [pytest.mark.integration, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.integration, pytest.mark.slow, pytest.mark.timeout(300)]
 
 Kill = Callable[[Gate], None]
 BACK_WITHIN_S = 60.0

@@ -17,7 +17,7 @@ from tests.support.fleet import Fleet
 from tests.support.platform import Platform, until
 from tests.support.wire import Stream
 
-pytestmark = [pytest.mark.integration, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.integration, pytest.mark.slow, pytest.mark.timeout(300)]
 
 STREAMS = 3
 

@@ -10,7 +10,7 @@ from tests.support.faults import FaultTable
 from tests.support.platform import Platform, until
 from tests.support.wire import Stream
 
-pytestmark = [pytest.mark.integration, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.integration, pytest.mark.slow, pytest.mark.timeout(300)]
 
 
 def test_everything_killed_at_once(start_platform: Callable[..., Platform], faults: FaultTable) -> None:

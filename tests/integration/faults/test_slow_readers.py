@@ -13,7 +13,7 @@ from tests.support.faults import FaultTable
 from tests.support.fleet import Fleet
 from tests.support.wire import Stream, Wire
 
-pytestmark = [pytest.mark.integration, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.integration, pytest.mark.slow, pytest.mark.timeout(400)]
 
 READERS = 4
 MOST_GROWTH_BYTES = 24 << 20
