@@ -111,7 +111,7 @@ def _list(name: str) -> Json:
 
 
 def _get(summary: str, schema: Json, *, content: str = "application/json", secured: bool = False) -> Json:
-    statuses = {*_ANY_ROUTE, *([401] if secured else [])}
+    statuses = {*_ANY_ROUTE, *([401, 403] if secured else [])}
     return {
         "summary": summary,
         "responses": {"200": _answer("OK", {content: {"schema": schema}}), **_errors(statuses, "Error")},

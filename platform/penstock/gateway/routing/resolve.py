@@ -10,7 +10,7 @@ one version as a whole: comparable answers for a caller, coarse shares for the p
 import math
 from hashlib import blake2b
 
-from penstock.domain.errors import Forbidden, UnknownModel, UnsupportedByModel
+from penstock.domain.errors import UnknownModel, UnsupportedByModel
 from penstock.domain.ids import VersionId
 from penstock.domain.request import InferenceRequest
 from penstock.domain.table import Route, Share, VersionEntry
@@ -28,7 +28,7 @@ class TableResolver:
         self._table = table
 
     def resolve(self, request: InferenceRequest, principal: Principal) -> VersionEntry:
-        """Return the version, or raise ``UnknownModel``, ``Forbidden`` or ``UnsupportedByModel``."""
+        """Return the version, or raise ``UnknownModel`` or ``UnsupportedByModel``."""
         name = request.model
         view = self._table.view
         route = view.routes.get(name)
@@ -37,9 +37,9 @@ class TableResolver:
         elif (pinned := view.versions.get(name)) is not None:
             version = pinned
         else:
-            raise UnknownModel(f"the model {name[:80]!r} does not exist, or this key may not see it", param="model")
+            raise _unknown(name)
         if not principal.may_use(name):
-            raise Forbidden(f"this API key may not use {name!r}", param="model")
+            raise _unknown(name)  # the same words: names of others' models can't be found by asking
         if request.api.task is not version.task:
             raise UnsupportedByModel(f"{name!r} does not answer {request.api.value}", param="model")
         return version
@@ -64,3 +64,7 @@ def _score(route: Route, share: Share, key: str) -> float:
     digest = blake2b(f"{route.alias}\x1f{share.version}\x1f{key}".encode(), digest_size=8).digest()
     unit = (int.from_bytes(digest, "big") + 0.5) / _SPACE
     return -share.weight / math.log(unit)
+
+
+def _unknown(name: str) -> UnknownModel:
+    return UnknownModel(f"the model {name[:80]!r} does not exist, or this key may not see it", param="model")

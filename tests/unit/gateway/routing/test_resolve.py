@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.domain.errors import Forbidden, TableRefused, UnknownModel, UnsupportedByModel
+from penstock.domain.errors import TableRefused, UnknownModel, UnsupportedByModel
 from penstock.domain.ids import Alias, TenantId, VersionId
 from penstock.domain.request import Api
 from penstock.domain.table import Route, RoutingTable, Share
@@ -54,7 +54,7 @@ def test_scope_of_a_key(resolver: TableResolver) -> None:
     """A key with a scope reaches what is in it and nothing else, pinned names included."""
     scoped = principal(models=(Alias("toy"),))
     assert resolver.resolve(request(model="toy"), scoped) is VERSION
-    with pytest.raises(Forbidden):
+    with pytest.raises(UnknownModel):
         resolver.resolve(request(model=OTHER.id), scoped)
 
 

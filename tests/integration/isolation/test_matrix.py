@@ -1,0 +1,236 @@
+"""Who reaches what: every address of both documents, every method, every kind of key, on a running platform.
+
+The addresses come from the OpenAPI documents. An address that is missing in the tables below fails the tests, so a new
+one can't appear without somebody saying who may call it.
+"""
+
+from collections.abc import Mapping
+from enum import Enum, auto
+from typing import Any
+
+import pytest
+
+from penstock.control.api.app import make_app
+from penstock.gateway.edge.openapi import document
+from tests.support.clock import ManualClock
+from tests.support.control_room import Room
+from tests.support.strangers import ADMIN, FORGED, Strangers
+
+pytestmark = [pytest.mark.integration, pytest.mark.timeout(300)]
+METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
+Route = tuple[str, str]
+
+
+class For(Enum):
+    """Who may call an address."""
+
+    ANYBODY = auto()
+    CALLERS = auto()
+    WORKERS = auto()
+    AUDITORS = auto()
+    ADMINS = auto()
+
+
+GATEWAY: Mapping[Route, For] = {
+    ("POST", "/v1/chat/completions"): For.CALLERS,
+    ("POST", "/v1/completions"): For.CALLERS,
+    ("POST", "/v1/embeddings"): For.CALLERS,
+    ("POST", "/v1/responses"): For.CALLERS,
+    ("POST", "/v1/messages"): For.CALLERS,
+    ("GET", "/v1/models"): For.CALLERS,
+    ("GET", "/v1/models/{model}"): For.CALLERS,
+    ("GET", "/healthz"): For.ANYBODY,
+    ("GET", "/readyz"): For.ANYBODY,
+    ("GET", "/metrics"): For.ANYBODY,
+    ("GET", "/openapi.json"): For.ANYBODY,
+}
+CONTROLLER: Mapping[Route, For] = {
+    ("GET", "/healthz"): For.ANYBODY,
+    ("GET", "/readyz"): For.ANYBODY,
+    ("GET", "/metrics"): For.ANYBODY,
+    ("POST", "/internal/workers/heartbeat"): For.WORKERS,
+    ("GET", "/internal/versions/{version}"): For.WORKERS,
+    ("GET", f"{ADMIN}/audit"): For.AUDITORS,
+    ("GET", f"{ADMIN}/usage/rows"): For.AUDITORS,
+    ("GET", f"{ADMIN}/usage/{{tenant}}"): For.AUDITORS,
+    **dict.fromkeys(
+        [
+            ("GET", f"{ADMIN}/models"),
+            ("POST", f"{ADMIN}/models"),
+            ("GET", f"{ADMIN}/models/{{version}}"),
+            ("GET", f"{ADMIN}/aliases"),
+            ("GET", f"{ADMIN}/aliases/{{alias}}"),
+            ("PUT", f"{ADMIN}/aliases/{{alias}}"),
+            ("DELETE", f"{ADMIN}/aliases/{{alias}}"),
+            ("GET", f"{ADMIN}/deployments"),
+            ("PUT", f"{ADMIN}/deployments/{{version}}"),
+            ("POST", f"{ADMIN}/deployments/{{version}}/restart"),
+            ("GET", f"{ADMIN}/orgs"),
+            ("POST", f"{ADMIN}/orgs"),
+            ("PATCH", f"{ADMIN}/orgs/{{org}}/plan"),
+            ("GET", f"{ADMIN}/tenants"),
+            ("POST", f"{ADMIN}/tenants"),
+            ("GET", f"{ADMIN}/tenants/{{tenant}}"),
+            ("PATCH", f"{ADMIN}/tenants/{{tenant}}/plan"),
+            ("GET", f"{ADMIN}/keys"),
+            ("POST", f"{ADMIN}/keys"),
+            ("PATCH", f"{ADMIN}/keys/{{key}}/plan"),
+            ("POST", f"{ADMIN}/keys/{{key}}/revoke"),
+            ("POST", f"{ADMIN}/keys/{{key}}/rotate"),
+            ("GET", f"{ADMIN}/budgets"),
+            ("GET", f"{ADMIN}/budgets/reconcile"),
+            ("POST", f"{ADMIN}/budgets/reconcile"),
+            ("PATCH", f"{ADMIN}/budgets/{{kind}}/{{name}}"),
+            ("GET", f"{ADMIN}/workers"),
+            ("POST", f"{ADMIN}/workers/{{worker}}/restart"),
+            ("GET", f"{ADMIN}/table"),
+            ("GET", f"{ADMIN}/table/history"),
+            ("POST", f"{ADMIN}/table/rollback"),
+            ("GET", f"{ADMIN}/status"),
+        ],
+        For.ADMINS,
+    ),
+}
+BODIES: Mapping[Route, dict[str, Any]] = {
+    ("POST", f"{ADMIN}/orgs"): {"id": "mine"},
+    ("POST", f"{ADMIN}/tenants"): {"id": "mine"},
+    ("POST", f"{ADMIN}/keys"): {"tenant": "operators", "role": "admin"},
+    ("PUT", f"{ADMIN}/deployments/{{version}}"): {"replicas": 0},
+    ("POST", f"{ADMIN}/table/rollback"): {"number": 1},
+    ("POST", "/v1/embeddings"): {"model": "smollm2", "input": "hi"},
+    ("POST", "/v1/completions"): {"model": "smollm2", "prompt": "hi", "max_tokens": 1},
+    ("POST", "/v1/responses"): {"model": "smollm2", "input": "hi", "max_output_tokens": 1},
+}
+"""What would do harm, or cost something, if it got through; other addresses take one of the two below."""
+PLAN = {"max_concurrent": 1, "spend_per_day": 1}
+CHAT = {"model": "smollm2", "messages": [{"role": "user", "content": "hi"}], "max_tokens": 1}
+
+
+def controller_document() -> dict[str, Any]:
+    return make_app(Room(ManualClock()).control).openapi()
+
+
+def routes(described: Mapping[str, Any]) -> set[Route]:
+    return {(method.upper(), path) for path, methods in described["paths"].items() for method in methods}
+
+
+def body_of(method: str, path: str) -> dict[str, Any] | None:
+    if method == "GET":
+        return None
+    if (method, path) in BODIES:
+        return BODIES[method, path]
+    return CHAT if path.startswith("/v1") else (PLAN if path.startswith(f"{ADMIN}/") else {})
+
+
+def test_every_route_of_both_documents_is_in_the_matrix(strangers: Strangers) -> None:
+    """What runs, what is documented and what is tried here are the same addresses."""
+    live = strangers.ask(strangers.platform.controller_url, "", "GET", "/openapi.json").json()
+    assert routes(live) == routes(controller_document()) == set(CONTROLLER)
+    live = strangers.ask(strangers.platform.url, "", "GET", "/openapi.json").json()
+    assert routes(live) == routes(document()) == set(GATEWAY)
+
+
+def refusals(strangers: Strangers, who: For) -> dict[str, set[int]]:
+    """Return each credential that must not reach such an address of the controller, and what it may hear."""
+    known = {401} if who is For.WORKERS else {403}
+    refused = {"": {401}, FORGED: {401}, strangers.revoked: {401}, "x" * 64: {401}}
+    refused |= {strangers.infer: known, strangers.scoped: known, strangers.victims: known}
+    if who is not For.AUDITORS:
+        refused[strangers.auditor] = known
+    if who is For.WORKERS:
+        refused[strangers.platform.admin_key] = known
+    return refused
+
+
+@pytest.mark.parametrize(("method", "path"), [route for route, who in CONTROLLER.items() if who is not For.ANYBODY])
+def test_the_controller_is_closed_to_strangers(strangers: Strangers, method: str, path: str) -> None:
+    """With the victim's objects in the address: only the right role gets through, nothing changes, nothing is told."""
+    before, base = strangers.state(), strangers.platform.controller_url
+    for secret, statuses in refusals(strangers, CONTROLLER[method, path]).items():
+        answer = strangers.ask(base, secret, method, strangers.filled(path), body_of(method, path))
+        assert answer.status_code in statuses, (secret[:20], answer.text)
+        assert strangers.victim not in answer.text
+        assert set(answer.json()) == {"error"}
+    assert strangers.state() == before
+
+
+@pytest.mark.parametrize("path", [path for (_, path), who in CONTROLLER.items() if who is For.AUDITORS])
+def test_an_auditor_reads_and_no_more(strangers: Strangers, path: str) -> None:
+    """The three addresses answer; the same addresses with any other method don't."""
+    base, address = strangers.platform.controller_url, strangers.filled(path)
+    assert strangers.ask(base, strangers.auditor, "GET", address).status_code == 200
+    for method in METHODS[1:]:
+        assert strangers.ask(base, strangers.auditor, method, address, PLAN).status_code in {401, 403, 404, 405}
+
+
+@pytest.mark.parametrize("path", sorted({path for _, path in CONTROLLER}))
+def test_an_undocumented_method_of_the_controller_does_nothing(strangers: Strangers, path: str) -> None:
+    """Not even an operator gets through by a method that the document does not have."""
+    base, before = strangers.platform.controller_url, strangers.state()
+    for method in METHODS:
+        if (method, path) not in CONTROLLER:
+            for secret in ("", strangers.infer, strangers.auditor, strangers.platform.admin_key):
+                answer = strangers.ask(base, secret, method, strangers.filled(path), body_of(method, path))
+                assert answer.status_code in {404, 405}, (method, answer.text)
+    assert strangers.state() == before
+
+
+@pytest.mark.parametrize(("method", "path"), [route for route, who in GATEWAY.items() if who is For.CALLERS])
+def test_the_gateway_is_closed_to_strangers(strangers: Strangers, method: str, path: str) -> None:
+    """No key, a wrong one, a revoked one: 401; an auditor's: 403; a key for other models: as if it weren't there."""
+    base, address = strangers.platform.url, strangers.filled(path)
+    refused = {"": 401, FORGED: 401, strangers.revoked: 401, "x" * 64: 401, strangers.auditor: 403}
+    if path != "/v1/models":
+        refused[strangers.scoped] = 404
+    for secret, status in refused.items():
+        answer = strangers.ask(base, secret, method, address, body_of(method, path))
+        assert answer.status_code == status, (secret[:20], answer.text)
+        assert strangers.victim not in answer.text
+    if path == "/v1/models":
+        listed = strangers.ask(base, strangers.scoped, "GET", address).json()["data"]
+        assert listed
+        assert not [model["id"] for model in listed if not model["id"].startswith(("minilm", "all-minilm"))]
+
+
+@pytest.mark.parametrize(("method", "path"), [(m, p) for m, p in GATEWAY if p.startswith("/v1") and p != "/v1/models"])
+def test_a_scoped_key_learns_nothing_of_other_models(strangers: Strangers, method: str, path: str) -> None:
+    """A model that exists and one that doesn't get the same answer, so that names can't be found by asking."""
+    told = []
+    for model in ("smollm2", "nosuch1"):
+        body = body_of(method, path)
+        address = path.replace("{model}", model)
+        answer = strangers.ask(
+            strangers.platform.url, strangers.scoped, method, address, body and {**body, "model": model}
+        )
+        error = answer.json()["error"]
+        told.append((answer.status_code, error["code"], error["message"].replace(model, "MODEL")))
+    assert told[0] == told[1]
+
+
+@pytest.mark.parametrize("path", sorted({path for _, path in GATEWAY}))
+def test_an_undocumented_method_of_the_gateway_does_nothing(strangers: Strangers, path: str) -> None:
+    """Every other method is refused, whoever asks."""
+    for method in METHODS:
+        if (method, path) not in GATEWAY:
+            for secret in ("", strangers.infer, strangers.auditor, strangers.platform.admin_key):
+                answer = strangers.ask(strangers.platform.url, secret, method, strangers.filled(path), {})
+                assert answer.status_code in {401, 403, 404, 405}, (method, answer.text)
+
+
+@pytest.mark.parametrize("path", ["/healthz", "/readyz", "/metrics", "/openapi.json"])
+@pytest.mark.parametrize("process", ["gateway", "controller"])
+def test_open_addresses_tell_no_tenant(strangers: Strangers, process: str, path: str) -> None:
+    """Anybody may read them, so a tenant's keys and organisation are not in them."""
+    base = strangers.platform.url if process == "gateway" else strangers.platform.controller_url
+    answer = strangers.ask(base, "", "GET", path)
+    assert answer.status_code == 200
+    assert strangers.victim not in answer.text
+
+
+def test_the_operators_and_the_callers_doors_are_two(strangers: Strangers) -> None:
+    """A gateway has no operator's address, and a controller answers no question, whatever key is shown."""
+    admin = strangers.platform.admin_key
+    assert strangers.ask(strangers.platform.url, admin, "GET", f"{ADMIN}/keys").status_code == 404
+    assert (
+        strangers.ask(strangers.platform.controller_url, admin, "POST", "/v1/chat/completions", CHAT).status_code == 404
+    )
