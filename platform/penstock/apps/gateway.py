@@ -17,6 +17,7 @@ from penstock.apps.up.listening import url_of
 from penstock.apps.up.services import ready_file
 from penstock.domain.errors import TableRefused
 from penstock.domain.table import RoutingTable
+from penstock.domain.tenant import KeyRing
 from penstock.gateway.edge.server import EdgeServer, listening_socket
 from penstock.telemetry import logs, names
 
@@ -37,7 +38,7 @@ def main(settings: Settings, fd: int | None = None) -> None:
 async def _main(settings: Settings, fd: int | None) -> None:
     gateway = compose(settings, _platform_key(settings.paths.platform_key))
     ready = ready_file(settings.paths.run, os.getpid())
-    tasks = [asyncio.create_task(gateway.key_source.run(gateway.keys.replace))]
+    tasks = [asyncio.create_task(gateway.key_source.run(lambda ring: _take_keys(gateway, ring)))]
     tasks.append(asyncio.create_task(gateway.table_source.run(lambda table: _take(gateway, table))))
     tasks.append(asyncio.create_task(_probe_lag(gateway)))
     tasks.append(asyncio.create_task(gateway.money.run()))
@@ -72,6 +73,12 @@ def _settle_memory() -> None:
     gc.collect()
     gc.freeze()
     gc.set_threshold(GARBAGE_AT)
+
+
+def _take_keys(gateway: Gateway, ring: KeyRing) -> None:
+    """Put keys, tenants and their plans into force."""
+    gateway.keys.replace(ring)
+    gateway.money.keys_changed(ring)
 
 
 def _take(gateway: Gateway, table: RoutingTable) -> None:
