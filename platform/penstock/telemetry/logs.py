@@ -4,10 +4,12 @@ What may be logged is an allow-list of fields: a field that is not in it is drop
 so a careless call can't leak a body.
 """
 
+import io
 import logging
 import sys
 from collections.abc import Mapping, MutableMapping
-from typing import Any, TextIO
+from contextlib import suppress
+from typing import Any, TextIO, cast
 
 import msgspec
 import structlog
@@ -41,6 +43,22 @@ def _json(event: Mapping[str, Any], **_: object) -> str:
     return _ENCODER.encode(event).decode()
 
 
+class _Forgiving(io.TextIOBase):
+    """Where lines go: a full disk costs lines, never the request that wanted to log one."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+
+    def write(self, text: str) -> int:
+        with suppress(OSError):
+            self._stream.write(text)
+        return len(text)
+
+    def flush(self) -> None:
+        with suppress(OSError):
+            self._stream.flush()
+
+
 def configure(service: str, *, level: str = "info", stream: TextIO | None = None) -> None:
     """Set up logging of one process; ``service`` is gateway, controller, worker or cli."""
     structlog.configure(
@@ -51,7 +69,7 @@ def configure(service: str, *, level: str = "info", stream: TextIO | None = None
             structlog.processors.JSONRenderer(_json),
         ],
         wrapper_class=structlog.make_filtering_bound_logger(getattr(logging, level.upper())),
-        logger_factory=structlog.PrintLoggerFactory(file=stream or sys.stderr),
+        logger_factory=structlog.PrintLoggerFactory(file=cast("TextIO", _Forgiving(stream or sys.stderr))),
         cache_logger_on_first_use=True,
     )
     structlog.contextvars.clear_contextvars()

@@ -47,7 +47,7 @@ def counting(fleet: Fleet, gate: Gate, clients: int) -> Iterator[Callable[[], fl
         lambda: fleet.counted(names.REQUESTS, outcome="cancelled") == cancelled + clients,
         within_s=5,
     )
-    assert gate.number(names.ABORTS) - aborts == clients
+    assert 1 <= gate.number(names.ABORTS) - aborts <= clients, "who never came to the engine is not aborted there"
     assert 0 <= gate.number(names.TOKENS_AFTER_DISCONNECT) - late <= 16 * clients
     stands_still(gate)
 

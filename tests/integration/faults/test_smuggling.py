@@ -16,6 +16,8 @@ from tests.support.wire import Wire
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(240)]
 
 CHAT = "/v1/chat/completions"
+PREAMBLE_TOKENS = 64
+"""What a tenant's own earlier requests may have left of the chat template's preamble."""
 
 
 def chat(text: str, **fields: object) -> dict[str, object]:
@@ -50,10 +52,10 @@ def test_prefix_caches_of_tenants_stay_apart(solo: Fleet, other_key: str, faults
     """A tenant finds its own prefix whatever ``cache_salt`` it sends, and never another tenant's."""
     platform = solo.platform
     text = f"{uuid.uuid4()} " + "the same long beginning " * 40
-    assert cached_tokens(platform, platform.demo_key, text, cache_salt="shared") == 0
+    assert cached_tokens(platform, platform.demo_key, text, cache_salt="shared") <= PREAMBLE_TOKENS
     assert cached_tokens(platform, platform.demo_key, text, cache_salt="shared") > 100
     assert cached_tokens(platform, platform.demo_key, text, cache_salt="another") > 100
-    assert cached_tokens(platform, other_key, text, cache_salt="shared") == 0
+    assert cached_tokens(platform, other_key, text, cache_salt="shared") <= PREAMBLE_TOKENS
     assert cached_tokens(platform, other_key, text) > 100
     faults.add("two tenants send one prompt with one `cache_salt`", "no token found in the other's prefix cache")
 
