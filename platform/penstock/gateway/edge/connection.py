@@ -67,6 +67,7 @@ class Connection(HttpToolsProtocol):
         self._discarded_bytes = 0
         self._has_declined = False
         self._raw_bytes_left = 0
+        self._closing_since = 0.0
         self._expect(Awaits.HEAD, self._limits.header_timeout_s)
         transport.set_write_buffer_limits(high=self._limits.write_buffer_bytes)
         if len(self.connections) > self._limits.connections:
@@ -221,12 +222,22 @@ class Connection(HttpToolsProtocol):
 
     def sweep(self, now: float) -> None:
         """Act on a limit of time that has passed; ``now`` is the loop's time."""
-        if now < self._expires_at or self.transport.is_closing() or self._is_answering():
+        if self.transport.is_closing():
+            self._sweep_closing(now)
+            return
+        if now < self._expires_at or self._is_answering():
             return
         if self._awaits is Awaits.HEAD and self._head_bytes:
             self._refuse(RequestTimedOut("the headers were not received in time"))
         else:
             self.transport.close()
+
+    def _sweep_closing(self, now: float) -> None:
+        """Drop a reader that stopped after its answer was complete: closing waits for it to take the rest."""
+        if self._closing_since == 0.0:
+            self._closing_since = now
+        elif now - self._closing_since > self._limits.closing_s:
+            self.transport.abort()
 
     def _is_answering(self) -> bool:
         """Tell whether an answer is under way that must not be cut off because the next request is slow to come."""

@@ -93,6 +93,25 @@ async def test_a_slow_reader_pauses_the_producer_and_lets_it_go_on() -> None:
 
 
 @on_uvloop
+async def test_a_reader_that_stops_after_the_answer_keeps_no_connection() -> None:
+    """Nothing stays open for who never takes the rest of a complete answer."""
+
+    async def large(call: Call, reply: Reply) -> None:
+        reply.start(200, CHUNKED)
+        reply.write(b"x" * 30_000_000)
+        reply.finish()
+
+    async with running(large, Limits(keep_alive_s=0.1, closing_s=0.2)) as gateway:
+        client = await Client.to(gateway)
+        client.send(head() + REQUEST)
+        assert (await client.head())[0] == 200
+        async with asyncio.timeout(10.0):
+            while gateway.server.server_state.connections:  # noqa: ASYNC110  it has no event for it
+                await asyncio.sleep(0.05)
+        await client.close()
+
+
+@on_uvloop
 async def test_a_reader_can_be_dropped() -> None:
     """Aborting closes the connection at once and tells nobody twice."""
     told: list[str] = []
