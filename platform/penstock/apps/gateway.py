@@ -90,6 +90,7 @@ def _take(gateway: Gateway, table: RoutingTable) -> None:
         logs.logger().error("table_refused", number=table.number, reason=error.message)
         return
     gateway.metrics.gauge(names.TABLE_NUMBER).set(gateway.table.number)
+    gateway.spawn(gateway.preprocessor.warm(table.versions))
 
 
 async def _announce(server: EdgeServer, ready: Path) -> None:

@@ -1,9 +1,8 @@
 """The gateway's money: limits, ledger, and the loop that keeps both, put together."""
 
 import asyncio
-from collections.abc import Coroutine
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from penstock.adapters.memory.limits import MemoryLimits
 from penstock.adapters.postgres.database import Database
@@ -15,25 +14,13 @@ from penstock.domain.clock import Clock
 from penstock.domain.errors import StoreUnavailable
 from penstock.domain.limits import SpentStore
 from penstock.domain.tenant import KeyRing
-from penstock.gateway.admission.cashier import Cashier
+from penstock.gateway.admission.cashier import Cashier, Spawn
 from penstock.gateway.admission.expectation import OutputExpectation
 from penstock.gateway.admission.rebuild import rebuild
 from penstock.telemetry import logs
 
 ROUND_S = 1.0
 """How often holds are renewed, progress is written and rows are delivered."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Background:
-    """Tasks that nobody waits for, held until they end."""
-
-    tasks: set[asyncio.Task[None]] = field(default_factory=set)
-
-    def spawn(self, work: Coroutine[None, None, None]) -> None:
-        task = asyncio.get_running_loop().create_task(work)
-        self.tasks.add(task)
-        task.add_done_callback(self.tasks.discard)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -92,7 +79,7 @@ class Money:
             await self.spool.deliver(ledger)
 
 
-def money(settings: Settings, dsn: str, clock: Clock) -> Money:
+def money(settings: Settings, dsn: str, clock: Clock, spawn: Spawn) -> Money:
     """Put it together; nothing connects yet."""
     local, spool = MemoryLimits(clock), Spool(settings.paths.spool, clock)
     store = RedisLimits(connect(settings.limits_url)) if settings.limits_url else local
@@ -102,6 +89,6 @@ def money(settings: Settings, dsn: str, clock: Clock) -> Money:
         journal=spool,
         expectation=OutputExpectation(),
         clock=clock,
-        spawn=_Background().spawn,
+        spawn=spawn,
     )
     return Money(cashier=cashier, spool=spool, meters=store, clock=clock, dsn=dsn)

@@ -13,12 +13,14 @@ from penstock.adapters.postgres.sources import KeySource, TableSource
 from penstock.adapters.redis.answers import RedisAnswers
 from penstock.adapters.redis.limits import connect
 from penstock.apps import slos
+from penstock.apps.background import Background
 from penstock.apps.gateway_money import Money, money
 from penstock.apps.models.stores import open_store
 from penstock.apps.settings import Settings
 from penstock.domain.clock import SystemClock
 from penstock.domain.idempotency import AnswerStore
 from penstock.domain.keys import Purpose, derive
+from penstock.gateway.admission.cashier import Spawn
 from penstock.gateway.admission.desk import Desk
 from penstock.gateway.dispatch import Breakers, DispatchSettings, RetryBudget, WorkerDispatcher
 from penstock.gateway.edge.asgi import Edge
@@ -58,6 +60,7 @@ class Gateway:
     traces: RequestTraces | None
     metrics: Metrics
     clock: SystemClock
+    spawn: Spawn
 
     async def close(self) -> None:
         """Give back connections and threads, send the last spans."""
@@ -83,6 +86,7 @@ class _Ground:
 
 def compose(settings: Settings, platform_key: bytes) -> Gateway:
     """Return a gateway that has neither connected nor listened yet."""
+    background = Background()
     clock, dsn = SystemClock(), settings.database_url or dsn_of(settings.paths.postgres)
     ground = _Ground(
         settings=settings,
@@ -92,7 +96,7 @@ def compose(settings: Settings, platform_key: bytes) -> Gateway:
         chance=random.Random(),
         table=CurrentTable(),
         client=HttpClient(clock=clock.monotonic),
-        money=money(settings, dsn, clock),
+        money=money(settings, dsn, clock, background.spawn),
     )
     copies = settings.paths.run / "gateway"
     keys = Keyring(
@@ -115,6 +119,7 @@ def compose(settings: Settings, platform_key: bytes) -> Gateway:
         traces=traces,
         metrics=ground.metrics,
         clock=clock,
+        spawn=background.spawn,
     )
 
 

@@ -5,13 +5,14 @@ pool, so that nobody else's tokens wait for it. The line is at ``inline_chars``:
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from penstock.domain.clock import Clock
-from penstock.domain.errors import ContextTooLong
+from penstock.domain.errors import ArtifactRefused, ContextTooLong, StoreUnavailable
 from penstock.domain.model import Task
 from penstock.domain.request import InferenceRequest, Prepared
 from penstock.domain.table import VersionEntry
@@ -55,6 +56,12 @@ class PromptPreprocessor:
             return Prepared(prompt_tokens=sum(counts))
         start = blocks.seed(principal.cache_salt)
         return Prepared(prompt_tokens=counts[0], blocks=blocks.hashes(tokens[0], version.block_size, start))
+
+    async def warm(self, versions: Iterable[VersionEntry]) -> None:
+        """Load what these versions need before anybody asks; what can't be read now is read for the first request."""
+        for version in versions:
+            with suppress(StoreUnavailable, ArtifactRefused):
+                await self._tokenizers.get(version.tokenizer_sha256)
 
     def close(self) -> None:
         """Stop the threads."""

@@ -1,13 +1,15 @@
 import asyncio
 import hashlib
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.domain.errors import ArtifactRefused, StoreUnavailable
-from penstock.gateway.preprocess import TokenizerCache, blocks
-from tests.support import real_tokenizers
+from penstock.gateway.preprocess import PromptPreprocessor, TokenizerCache, blocks
+from tests.support import calls, real_tokenizers
+from tests.support.clock import ManualClock
 
 SMALL = real_tokenizers.small()
 DIGEST = hashlib.sha256(SMALL).hexdigest()
@@ -54,6 +56,18 @@ async def test_other_file_is_refused() -> None:
     source.blobs["0" * 64] = SMALL
     with pytest.raises(ArtifactRefused):
         await TokenizerCache(source).get("0" * 64)
+
+
+async def test_a_table_warms_what_its_requests_will_need() -> None:
+    """Tokenizers are there before the first request; one that can't be read now spoils nothing."""
+    source = real_tokenizers.MemoryBlobs(SMALL)
+    source.blobs["0" * 64] = SMALL
+    cache = TokenizerCache(source)
+    preprocessor = PromptPreprocessor(cache, ManualClock())
+    lost, there = (replace(calls.VERSION, tokenizer_sha256=digest) for digest in ("0" * 64, DIGEST))
+    await preprocessor.warm([lost, there])
+    assert len(cache) == 1
+    preprocessor.close()
 
 
 async def test_cache_is_bounded() -> None:
