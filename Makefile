@@ -32,7 +32,7 @@ serve: setup ## Start the whole platform here and ask it a first question
 	@$(BIN)/penstock up
 
 test: models ## Every test that needs no GPU, real engines included, with coverage (ends within 30 minutes)
-	@$(BIN)/pytest -m "not gpu" --session-timeout=1620 --durations=10 --cov --cov-report=term $(PYTEST_ARGS)
+	@$(BIN)/pytest -m "not gpu" --session-timeout=1740 --durations=10 --cov --cov-report=term $(PYTEST_ARGS)
 
 unit: setup ## The quick tests: nothing slow, no real processes
 	@$(BIN)/pytest -m "not gpu and not integration and not slow" $(PYTEST_ARGS)
