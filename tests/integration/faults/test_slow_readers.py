@@ -16,7 +16,7 @@ from tests.support.wire import Stream, Wire
 pytestmark = [pytest.mark.integration, pytest.mark.slow, pytest.mark.timeout(400)]
 
 READERS = 4
-RECEIVE_BUFFER_BYTES = 128 << 10
+BUFFER_BYTES = 128 << 10
 """Well below what is streamed, and above the loopback's segments: with less, windows open by slow probes alone."""
 MOST_GROWTH_BYTES = 24 << 20
 WORDY = {"logprobs": True, "top_logprobs": 20}
@@ -36,7 +36,7 @@ def test_a_reader_of_one_byte_a_second(pair: Fleet, faults: FaultTable) -> None:
     before, began = memory(pair), time.monotonic()
     peak = before
     with ExitStack() as wires:
-        slow = [wires.enter_context(Wire(platform.url, receive_buffer_bytes=RECEIVE_BUFFER_BYTES)) for _ in range(READERS)]
+        slow = [wires.enter_context(Wire(platform.url, receive_buffer_bytes=BUFFER_BYTES)) for _ in range(READERS)]
         for wire in slow:
             wire.post(CHAT, {**long_answer(1800, **WORDY), "stream": True}, key=platform.demo_key)
         quick = Stream(url=platform.url, key=platform.demo_key, body=long_answer(150)).start()
@@ -73,7 +73,7 @@ def crawl(wire: Wire) -> None:
 def test_a_reader_that_pauses_and_goes_on_loses_nothing(pair: Fleet) -> None:
     """A pause shorter than the stall time costs nothing: the stream is whole and every token is there."""
     platform = pair.platform
-    with Wire(platform.url, receive_buffer_bytes=RECEIVE_BUFFER_BYTES) as wire:
+    with Wire(platform.url, receive_buffer_bytes=BUFFER_BYTES) as wire:
         body = {**long_answer(200, **WORDY), "stream": True, "stream_options": {"include_usage": True}}
         wire.post(CHAT, body, key=platform.demo_key)
         events = wire.events()
