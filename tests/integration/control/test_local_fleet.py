@@ -1,5 +1,6 @@
 """The local fleet on real processes: started, adopted, drained, reaped, and never mistaken for somebody else's."""
 
+import asyncio
 import json
 import os
 import signal
@@ -128,6 +129,7 @@ async def test_a_process_that_got_the_id_is_left_alone(make: MakeFleet, tmp_path
     """A stale record whose process id is another program's now neither counts as a worker nor gets its signals."""
     innocent = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])  # noqa: ASYNC220
     try:
+        await asyncio.sleep(0.05)  # start times are told in ticks of 10 ms: the two must not share one
         fleet = make()
         await started(fleet, tmp_path)
         (record,) = records(tmp_path)

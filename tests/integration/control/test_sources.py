@@ -65,8 +65,8 @@ async def test_a_table_is_pushed_and_kept(database: Database, database_dsn: str,
         for number in (1, 2, 3):
             await PostgresTables(database).publish(table(number))
             assert await until(partial(got.__contains__, table(number))) < 1.0
+        await until(lambda: msgspec.json.decode(path.read_bytes(), type=RoutingTable) == table(3))
     assert got == [table(1), table(2), table(3)]
-    assert msgspec.json.decode(path.read_bytes(), type=RoutingTable) == table(3)
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
 
 
