@@ -12,6 +12,9 @@ from typing import Protocol
 
 from penstock.domain.ids import RequestId
 
+SLOTS_RETRY_S = 1.0
+"""What to tell a caller whose slots are full: one of them may end any moment."""
+
 
 class MeterKind(StrEnum):
     """How a meter counts."""

@@ -6,10 +6,7 @@ from dataclasses import dataclass, field
 from penstock.domain.clock import Clock
 from penstock.domain.errors import Conflict
 from penstock.domain.ids import RequestId
-from penstock.domain.limits import Decision, Draw, Measure, MeterKind
-
-SLOTS_RETRY_S = 1.0
-"""What to tell a caller whose slots are full: one of them may end any moment."""
+from penstock.domain.limits import SLOTS_RETRY_S, Decision, Draw, Measure, MeterKind
 
 
 @dataclass(slots=True)

@@ -11,13 +11,10 @@ from redis.exceptions import RedisError
 
 from penstock.domain.errors import Conflict, StoreUnavailable
 from penstock.domain.ids import RequestId
-from penstock.domain.limits import Decision, Draw, Measure, MeterKind
+from penstock.domain.limits import SLOTS_RETRY_S, Decision, Draw, Measure, MeterKind
 
 KEEP_MS = 24 * 3600 * 1000
 """How long a lease that nobody settles is remembered, so that a late settlement still counts."""
-
-SLOTS_RETRY_S = 1.0
-"""What to tell a caller whose slots are full: one of them may end any moment."""
 
 
 QUEUE_ROUNDS = 4
