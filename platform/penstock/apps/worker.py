@@ -24,7 +24,7 @@ from penstock.worker.artifacts.fetch import Fetcher
 from penstock.worker.artifacts.node import Copy, Node, Watch
 from penstock.worker.engines.plan import LaunchPlan
 from penstock.worker.engines.process import Files, Forking, Launcher, Quickest, Spawning
-from penstock.worker.engines.vllm import Place, arguments, environment
+from penstock.worker.engines.vllm import Place, arguments, environment, threads_for
 from penstock.worker.gate_client import GateClient
 from penstock.worker.phases import PhaseMemory
 from penstock.worker.running import Pace
@@ -60,7 +60,7 @@ class Workplace:
         self._engines.mkdir(parents=True, exist_ok=True)
         self._paths.logs.mkdir(parents=True, exist_ok=True)
         self.device = "cuda" if NVIDIA_DEVICE.exists() else "cpu"
-        self.threads = len(os.sched_getaffinity(0))
+        self.threads = threads_for(len(os.sched_getaffinity(0)))
         self._files = Files(
             plan=self._engines / f"{worker}.plan",
             log=self._paths.logs / f"engine-{worker}.log",

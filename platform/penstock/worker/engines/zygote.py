@@ -27,7 +27,7 @@ from pathlib import Path
 
 from penstock.worker.engines import launch, lifeline, plan
 from penstock.worker.engines.address import short
-from penstock.worker.engines.vllm import Place, environment
+from penstock.worker.engines.vllm import Place, environment, threads_for
 
 PREIMPORTED = (
     "vllm.entrypoints.launchers.api_server.entry",
@@ -190,7 +190,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="zygote")
     parser.add_argument("socket", type=Path)
     parser.add_argument("--lifeline", type=int, default=-1, help="file descriptor of a pipe; its end ends this process")
-    parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
+    parser.add_argument("--threads", type=int, default=threads_for(len(os.sched_getaffinity(0))))
     options = parser.parse_args()
     if options.lifeline >= 0:
         os.setpgid(0, 0)

@@ -10,7 +10,7 @@ from penstock.domain.ids import ModelName, VersionId, WorkerId
 from penstock.domain.model import EngineSettings, Manifest, Provenance, SamplingDefaults, Task, Tier
 from penstock.domain.money import MicroUsd, Price
 from penstock.worker.engines import plan
-from penstock.worker.engines.vllm import Place, arguments, environment
+from penstock.worker.engines.vllm import Place, arguments, environment, threads_for
 from penstock.worker.serve import GateConfig
 
 VERSION = VersionId("m@0123456789ab")
@@ -91,6 +91,11 @@ def test_an_engine_never_asks_the_network() -> None:
         names = dict(environment(replace(PLACE, device=device)))
         assert (names["HF_HUB_OFFLINE"], names["VLLM_NO_USAGE_STATS"]) == ("1", "1")
     assert dict(environment(PLACE))["OMP_NUM_THREADS"] == "3"
+
+
+def test_an_engine_leaves_half_of_the_cores_to_others() -> None:
+    """One thread on one and two cores, half of them on more."""
+    assert [threads_for(cores) for cores in (1, 2, 3, 8)] == [1, 1, 1, 4]
 
 
 def test_a_plan_comes_back_as_it_was_written_and_is_private(tmp_path: Path) -> None:
