@@ -2,7 +2,7 @@
 
 In process: ``async with StubEngine() as stub: stub.url``. As a process: ``python stub_engine.py --port 0`` prints
 ``{"url": ...}`` and is steered over HTTP: ``POST /stub/behave`` with a ``Behaviour`` as JSON, ``GET /stub/stats``,
-``POST /stub/forget``. It stands alone (imports nothing of penstock), for the benchmark uses it too.
+``GET /stub/made``, ``POST /stub/forget``. It stands alone (imports nothing of penstock), for the benchmark uses it too.
 """
 
 import argparse
@@ -72,6 +72,7 @@ class StubEngine:
         self.worker = worker
         self.prompt_tokens = prompt_tokens
         self.stats = Stats()
+        self.made: dict[str, int] = {}  # the most tokens in one attempt, of the first requests by id
         self.url = ""
         self._server: asyncio.Server | None = None
         self._connections: set[_Connection] = set()
@@ -113,6 +114,7 @@ class StubEngine:
         return behaviour
 
 
+MOST_REMEMBERED = 10_000
 _TOKEN = b" the"
 _USAGE = (
     b'data: {"id":"stub-1","object":"o","created":1,"model":"m","choices":[],'
@@ -141,14 +143,11 @@ class _Connection(asyncio.Protocol):
         self.stub = stub
         self.transport: asyncio.Transport | None = None
         self.parser = httptools.HttpRequestParser(self)
-        self.url = b""
+        self.url = self.body = b""
         self.headers: list[tuple[bytes, bytes]] = []
-        self.body = b""
-        self.is_idle = True
-        self.paused = False
+        self.is_idle, self.paused = True, False
         self.timer: asyncio.TimerHandle | asyncio.Handle | None = None
-        self.left = 0
-        self.sent = 0
+        self.left = self.sent = 0
         self.pending: list[bytes] = []
         self.include_usage = False
 
@@ -184,7 +183,7 @@ class _Connection(asyncio.Protocol):
     # -- httptools ---------------------------------------------------------------------
 
     def on_message_begin(self) -> None:
-        self.url, self.headers, self.body = b"", [], b""
+        self.url, self.headers, self.body, self.sent = b"", [], b"", 0
 
     def on_url(self, url: bytes) -> None:
         self.url += url
@@ -254,6 +253,7 @@ class _Connection(asyncio.Protocol):
 
     def _complete(self, path: str, body: dict[str, Any]) -> bytes:
         count, prompt = _max_tokens(body), self.stub.prompt_tokens
+        self.sent = count
         self.stub.stats.tokens += count
         if path.endswith("embeddings"):
             answer = b'"data":[{"index":0,"object":"embedding","embedding":[0.1,0.2]}]'
@@ -280,11 +280,9 @@ class _Connection(asyncio.Protocol):
             self._over()
             return
         self.left = _max_tokens(body)
-        self.sent = 0
         self.include_usage = bool((body.get("stream_options") or {}).get("include_usage"))
         first, token, last = _events(path, str(body.get("model")))
-        if first:
-            self._write(_chunk(first))
+        self._write(_chunk(first) if first else b"")
         self._step(_chunk(token) if behaviour.pieces == 1 else b"", token, last, behaviour)
 
     def _step(self, ready: bytes, token: bytes, last: bytes, behaviour: Behaviour) -> None:
@@ -343,10 +341,11 @@ class _Connection(asyncio.Protocol):
         self.is_idle = True
         stats = self.stub.stats
         stats.running -= 1
-        if aborted:
-            stats.aborted += 1
-        else:
-            stats.finished += 1
+        stats.aborted += aborted
+        stats.finished += not aborted
+        made, name = self.stub.made, dict(self.headers).get(b"x-request-id", b"").decode()
+        if len(made) < MOST_REMEMBERED:
+            made[name] = max(made.get(name, 0), self.sent)
 
     # -- control -----------------------------------------------------------------------
 
@@ -356,7 +355,9 @@ class _Connection(asyncio.Protocol):
         if path == "/stub/behave":
             stub.behaviour = msgspec.json.decode(self.body, type=Behaviour)
         elif path == "/stub/forget":
-            stub.stats = Stats(running=stats.running, connections=stats.connections)
+            stub.stats, stub.made = Stats(running=stats.running, connections=stats.connections), {}
+        elif path == "/stub/made":
+            answer = msgspec.json.encode(stub.made)
         elif path == "/penstock/load":
             answer = b'{"running":%d,"waiting":0,"queued_tokens":0,"kv_used_ratio":0.0}' % stats.running
         else:
@@ -378,9 +379,8 @@ async def _main(arguments: argparse.Namespace) -> None:
     sys.stdout.write(msgspec.json.encode({"url": stub.url, "pid": os.getpid()}).decode() + "\n")
     sys.stdout.flush()
     stopped = asyncio.Event()
-    loop = asyncio.get_running_loop()
     for sign in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(sign, stopped.set)
+        asyncio.get_running_loop().add_signal_handler(sign, stopped.set)
     await stopped.wait()
     await stub.stop()
 
