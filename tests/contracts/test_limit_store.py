@@ -2,15 +2,16 @@
 
 import asyncio
 import random
+import time
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Protocol
 
 import pytest
-from redis.asyncio import Redis
 
 from penstock.adapters.memory.limits import MemoryLimits
-from penstock.adapters.redis.limits import RedisLimits, connect
+from penstock.adapters.redis.limits import RedisLimits
+from penstock.adapters.redis.wire import REST_S, Wire
 from penstock.domain.clock import SystemClock
 from penstock.domain.errors import Conflict, StoreUnavailable
 from penstock.domain.ids import RequestId
@@ -26,12 +27,12 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServer]:
 
 
 @pytest.fixture
-async def redis(server: RedisServer) -> AsyncIterator[Redis]:
+async def wire(server: RedisServer) -> AsyncIterator[Wire]:
     """Connect to it, empty."""
-    client = connect(server.url, timeout_s=2.0)
-    await client.flushall()
-    yield client
-    await client.aclose()
+    wire = Wire(server.url, patience_s=2.0)
+    await wire.call("FLUSHALL")
+    yield wire
+    await wire.close()
 
 
 class Store(LimitStore, SpentStore, Protocol):
@@ -43,7 +44,7 @@ def store(request: pytest.FixtureRequest) -> Store:
     """Return each implementation in turn."""
     if request.param == "memory":
         return MemoryLimits(SystemClock())
-    return RedisLimits(request.getfixturevalue("redis"))
+    return RedisLimits(request.getfixturevalue("wire"))
 
 
 def lease(number: int) -> RequestId:
@@ -195,10 +196,10 @@ async def test_counters_are_put_right_under_running_leases(store: Store) -> None
     assert (await store.reserve(lease(3), [budget(100)], 5.0)).granted
 
 
-async def test_memory_and_redis_decide_alike(redis: Redis) -> None:
+async def test_memory_and_redis_decide_alike(wire: Wire) -> None:
     """A long random history of leases gets the same answers from both, and both end with the same meters."""
     chance = random.Random(7)
-    stores: list[LimitStore] = [MemoryLimits(SystemClock()), RedisLimits(redis)]
+    stores: list[LimitStore] = [MemoryLimits(SystemClock()), RedisLimits(wire)]
     living: list[RequestId] = []
     for step in range(600):
         if living and chance.random() < 0.45:
@@ -217,18 +218,72 @@ async def test_memory_and_redis_decide_alike(redis: Redis) -> None:
             living.append(lease(step))
 
 
+async def test_what_was_given_elsewhere_is_taken_over_the_limit(store: LimitStore) -> None:
+    """Adopted leases count, hold and settle as any other, also beyond what a meter has; they are adopted once."""
+    draws = [bucket(8), slots(capacity=1), budget(80)]
+    assert (await store.reserve(lease(1), draws, 5.0)).granted
+    await store.adopt(lease(2), draws, 5.0)
+    with pytest.raises(Conflict):
+        await store.adopt(lease(2), draws, 5.0)
+    refused = await store.reserve(lease(3), draws, 5.0)
+    assert (refused.granted, refused.remaining) == (False, (-6, -1, -60))
+    await store.settle(lease(1), {Measure.TOKENS: 0, Measure.SPEND: 0})
+    await store.settle(lease(2), {Measure.TOKENS: 9, Measure.SPEND: 20})
+    assert (await store.reserve(lease(4), [bucket(1), slots(capacity=1), budget(80)], 5.0)).granted
+
+
+async def test_a_refusal_tells_what_every_meter_has(store: LimitStore) -> None:
+    """Also those behind the one that refused, and untouched."""
+    await store.reserve(lease(1), [bucket(4), slots(), budget(30)], 5.0)
+    for number in (2, 3):
+        refused = await store.reserve(lease(number), [bucket(7), slots(), budget(30)], 5.0)
+        assert (refused.granted, refused.remaining) == (False, (6, 1, 70))
+
+
+async def test_gateways_know_of_one_another(wire: Wire) -> None:
+    """Who says that it is there is counted until it is silent, and a store that forgot has another mark."""
+    first, second = RedisLimits(wire), RedisLimits(wire)
+    was = await first.present("a", 0.5)
+    assert (was.gateways, was.since) == (1, 1)
+    await asyncio.sleep(0.01)
+    both = await second.present("b", 0.5, since_ms=was.at_ms)
+    assert (both.gateways, both.since, both.mark) == (2, 1, was.mark)
+    await asyncio.sleep(0.6)
+    assert (await second.present("b", 0.5)).gateways == 1
+    await wire.call("FLUSHALL")
+    assert (await second.present("b", 5.0)).mark != was.mark
+
+
 async def test_a_dead_store_says_so_fast(tmp_path: Path) -> None:
-    """With Redis gone or frozen a decision fails within the client's time-out, as StoreUnavailable."""
+    """Frozen or gone, a decision fails within a fraction of a second, those after it at once, and it comes back."""
     with RedisServer(tmp_path) as server:
-        client = connect(server.url)
-        limits = RedisLimits(client)
+        wire = Wire(server.url)
+        limits = RedisLimits(wire)
         assert (await limits.reserve(lease(1), [slots()], 5.0)).granted
         server.freeze(frozen=True)
         with pytest.raises(StoreUnavailable):
-            await asyncio.wait_for(limits.reserve(lease(2), [slots()], 5.0), 2.0)
+            await asyncio.wait_for(limits.reserve(lease(2), [slots()], 5.0), 1.0)
+        began = time.monotonic()
+        for number in range(3, 100):
+            with pytest.raises(StoreUnavailable):
+                await limits.reserve(lease(number), [slots()], 5.0)
+        assert time.monotonic() - began < REST_S
         server.freeze(frozen=False)
+        await asyncio.sleep(REST_S)
+        assert (await limits.reserve(lease(100), [bucket(1)], 5.0)).granted
         server.kill()
         for call in (limits.settle(lease(1), {}), limits.spent(["usd"]), limits.raise_spent({"usd": 1})):
             with pytest.raises(StoreUnavailable):
-                await asyncio.wait_for(call, 2.0)
-        await client.aclose()
+                await asyncio.wait_for(call, 1.0)
+        await wire.close()
+
+
+async def test_a_crowd_is_no_silence(wire: Wire, server: RedisServer) -> None:
+    """Thousands of decisions at once, behind a loop that is busy for longer than a decision may take, are all made."""
+    brisk = Wire(server.url, patience_s=0.1)
+    limits = RedisLimits(brisk)
+    asking = [asyncio.create_task(limits.reserve(lease(i), [bucket(1, 5000)], 5.0)) for i in range(3000)]
+    await asyncio.sleep(0)
+    time.sleep(0.3)  # noqa: ASYNC251  the loop is held up on purpose
+    assert all(decision.granted for decision in await asyncio.gather(*asking))
+    await brisk.close()

@@ -22,7 +22,8 @@ from penstock.adapters.postgres.registry import PostgresRegistry
 from penstock.adapters.postgres.tables import PostgresTables
 from penstock.adapters.postgres.tenancy import PostgresTenancy
 from penstock.adapters.process.fleet import Ground, LocalFleet
-from penstock.adapters.redis.limits import RedisLimits, connect
+from penstock.adapters.redis.limits import RedisLimits
+from penstock.adapters.redis.wire import Wire
 from penstock.apps.settings import Settings, environment
 from penstock.apps.trouble import Trouble
 from penstock.apps.up.home import write_private
@@ -108,7 +109,7 @@ def _compose(
         metrics=metrics,
         secrets=secrets,
         ledger=PostgresLedger(database),
-        meters=RedisLimits(connect(settings.limits_url)) if settings.limits_url else None,
+        meters=RedisLimits(Wire(settings.limits_url)) if settings.limits_url else None,
     )
     return control, runtime
 

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from penstock.adapters.memory.limits import MemoryLimits
 from penstock.adapters.postgres.database import Database
 from penstock.adapters.postgres.ledger import PostgresLedger
-from penstock.adapters.redis.limits import RedisLimits, connect
+from penstock.adapters.redis.limits import RedisLimits
+from penstock.adapters.redis.wire import Wire
 from penstock.adapters.spool.spool import Spool
 from penstock.apps.settings import Settings
 from penstock.domain.clock import Clock
@@ -82,7 +83,7 @@ class Money:
 def money(settings: Settings, dsn: str, clock: Clock, spawn: Spawn) -> Money:
     """Put it together; nothing connects yet."""
     local, spool = MemoryLimits(clock), Spool(settings.paths.spool, clock)
-    store = RedisLimits(connect(settings.limits_url)) if settings.limits_url else local
+    store = RedisLimits(Wire(settings.limits_url)) if settings.limits_url else local
     cashier = Cashier(
         store=store,
         local=local,

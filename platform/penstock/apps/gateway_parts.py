@@ -11,7 +11,7 @@ from penstock.adapters.memory.answers import MemoryAnswers
 from penstock.adapters.postgres.embedded import dsn_of
 from penstock.adapters.postgres.sources import KeySource, TableSource
 from penstock.adapters.redis.answers import RedisAnswers
-from penstock.adapters.redis.limits import connect
+from penstock.adapters.redis.wire import Wire
 from penstock.apps import slos
 from penstock.apps.background import Background
 from penstock.apps.gateway_money import Money, money
@@ -38,10 +38,14 @@ from penstock.telemetry import names
 from penstock.telemetry.metrics import CONTENT_TYPE, Metrics
 from penstock.telemetry.requests import RequestLedger
 from penstock.telemetry.traces import RequestTraces, otlp, traceparent
+from penstock.worker.admission.fair_queue import Bounds
 
 ID_BYTES = 8
 MOST_MODELS = 1024
-ANSWERS_TIMEOUT_S = 1.0
+MOST_WAITING = 4 * Bounds().total_requests
+"""A worker is passed over when so many wait at its door. Far beyond the door's own bounds: it knows who gives way for
+whom, and a refusal here would hit everybody alike."""
+ANSWERS_PATIENCE_S = 0.5
 """What a request with an idempotency key waits for the store at most."""
 
 
@@ -131,7 +135,7 @@ def _pipeline(ground: _Ground, keys: Keyring, preprocessor: PromptPreprocessor, 
         health=breakers,
         clock=ground.clock,
         chance=ground.chance,
-        settings=RouterSettings(),
+        settings=RouterSettings(max_waiting=MOST_WAITING),
         metrics=ground.metrics,
     )
     return Pipeline(
@@ -201,7 +205,7 @@ def _server(
 
 def _answers(ground: _Ground) -> AnswerStore:
     url = ground.settings.limits_url
-    return RedisAnswers(connect(url, timeout_s=ANSWERS_TIMEOUT_S)) if url else MemoryAnswers(ground.clock)
+    return RedisAnswers(Wire(url, patience_s=ANSWERS_PATIENCE_S)) if url else MemoryAnswers(ground.clock)
 
 
 def _new_id() -> str:

@@ -24,7 +24,9 @@ class Claim(StrEnum):
     MINE = "mine"
     """Nothing: this request answers, and records."""
     SAME = "same"
-    """The same request's answer, complete or growing: follow it."""
+    """The same request's answer, complete: repeat it."""
+    GROWING = "growing"
+    """The same request's answer, still coming: follow it."""
     OTHER = "other"
     """Another body's answer: refuse."""
 

@@ -55,7 +55,8 @@ class Draw:
 class Decision:
     """Granted, or refused by the first meter that could not give. ``retry_after_s`` is 0 where waiting won't help.
 
-    ``remaining`` holds what each drawn meter has left, in the order of the draws.
+    ``remaining`` holds what each meter has left, in the order of the draws: after them, or untouched by a refusal.
+    Below zero it is owed.
     """
 
     granted: bool
@@ -71,12 +72,35 @@ class LimitStore(Protocol):
         """Take all draws or none. Slots and budget holds free themselves ``hold_s`` after the last renewal."""
         ...
 
+    async def adopt(self, lease: RequestId, draws: Sequence[Draw], hold_s: float) -> None:
+        """Take all draws, also where they don't fit: what was given elsewhere. ``Conflict`` where the lease is known."""
+        ...
+
     async def renew(self, leases: Sequence[RequestId], hold_s: float) -> None:
         """Keep the holds of living leases."""
         ...
 
     async def settle(self, lease: RequestId, actual: dict[Measure, int]) -> bool:
         """Replace what was reserved by what was used; True the first time, False (and no change) after that."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Presence:
+    """Who is there, as the store knows it. ``at_ms`` is the store's clock; another ``mark``: it has forgotten all."""
+
+    at_ms: int
+    gateways: int
+    since: int
+    """Gateways that have said so after the moment that was asked about."""
+    mark: str
+
+
+class SharedLimits(LimitStore, Protocol):
+    """A store that many gateways share, and that may go away and come back."""
+
+    async def present(self, gateway: str, alive_s: float, since_ms: int = 0) -> Presence:
+        """Say that this gateway is there for so long and that nothing it gave is unknown here; tell who else did."""
         ...
 
 

@@ -37,7 +37,9 @@ class MemoryAnswers:
         if record is None:
             self._records[key] = _Record(fingerprint, self._clock.now() + KEEP_S)
             return Claim.MINE
-        return Claim.SAME if record.fingerprint == fingerprint else Claim.OTHER
+        if record.fingerprint != fingerprint:
+            return Claim.OTHER
+        return Claim.SAME if _is_complete(record) else Claim.GROWING
 
     async def append(self, key: RecordKey, piece: Piece) -> None:
         """Add to the record."""
@@ -73,7 +75,7 @@ class MemoryAnswers:
         for key, record in list(self._records.items()):
             if now < record.expires_at and self._bytes <= self._max_bytes:
                 break
-            if record.pieces and record.pieces[-1].is_end:
+            if _is_complete(record):
                 self._bytes -= _size(record)
                 del self._records[key]
 
@@ -81,6 +83,10 @@ class MemoryAnswers:
 def _wake(record: _Record) -> None:
     record.changed.set()
     record.changed = asyncio.Event()
+
+
+def _is_complete(record: _Record) -> bool:
+    return bool(record.pieces) and record.pieces[-1].is_end
 
 
 def _size(record: _Record) -> int:

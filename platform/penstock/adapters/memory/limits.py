@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from math import floor
 
 from penstock.domain.clock import Clock
 from penstock.domain.errors import Conflict
@@ -47,16 +48,24 @@ class MemoryLimits:
         if lease in self._leases:
             raise Conflict(f"lease {lease} is open already")
         now = self._clock.now()
-        remaining: list[int] = []
+        free = [self._free(draw, now) for draw in draws]
+        for draw, has in zip(draws, free, strict=True):
+            if has < draw.amount:
+                wait_s, untouched = _wait_s(draw, has), tuple(map(floor, free))
+                return Decision(granted=False, refused_by=draw, retry_after_s=wait_s, remaining=untouched)
+        self._take(lease, draws, now + hold_s)
+        return Decision(
+            granted=True, remaining=tuple([floor(has - draw.amount) for draw, has in zip(draws, free, strict=True)])
+        )
+
+    async def adopt(self, lease: RequestId, draws: Sequence[Draw], hold_s: float) -> None:
+        """Take all draws, also where they don't fit."""
+        if lease in self._leases:
+            raise Conflict(f"lease {lease} is open already")
+        now = self._clock.now()
         for draw in draws:
-            left, wait_s = self._offer(draw, now)
-            if left < 0:
-                return Decision(granted=False, refused_by=draw, retry_after_s=wait_s)
-            remaining.append(int(left))
-        for draw in draws:
-            self._take(lease, draw, now + hold_s)
-        self._leases[lease] = tuple(draws)
-        return Decision(granted=True, remaining=tuple(remaining))
+            self._free(draw, now)
+        self._take(lease, draws, now + hold_s)
 
     async def renew(self, leases: Sequence[RequestId], hold_s: float) -> None:
         """Keep the holds of living leases."""
@@ -100,23 +109,33 @@ class MemoryLimits:
         for key, amount in exactly.items():
             self._meters.setdefault(key, _Meter()).spent = amount
 
-    def _offer(self, draw: Draw, now: float) -> tuple[float, float]:
-        """Return what would be left after the draw (negative: it can't be given) and the seconds to wait."""
-        meter = self._meters.setdefault(draw.key, _Meter(level=draw.capacity, at=now))
+    def _free(self, draw: Draw, now: float) -> float:
+        """Return what the draw's meter has left."""
+        meter = self._meters.get(draw.key)
+        if meter is None:
+            meter = self._meters[draw.key] = _Meter(level=draw.capacity, at=now)
         if draw.kind is MeterKind.BUCKET:
             meter.level = min(draw.capacity, meter.level + (now - meter.at) * draw.refill_per_s)
             meter.at = now
-            left = meter.level - draw.amount
-            wait_s = -left / draw.refill_per_s if draw.amount <= draw.capacity else 0.0
-            return left, wait_s
+            return meter.level
         meter.forget_expired(now)
-        left = draw.capacity - meter.spent - meter.held - draw.amount
-        return left, SLOTS_RETRY_S if draw.kind is MeterKind.SLOTS else draw.window_ends_in_s
+        return draw.capacity - meter.spent - meter.held
 
-    def _take(self, lease: RequestId, draw: Draw, due: float) -> None:
-        meter = self._meters[draw.key]
-        if draw.kind is MeterKind.BUCKET:
-            meter.level -= draw.amount
-        else:
-            meter.held += draw.amount
-            meter.holds[lease] = (draw.amount, due)
+    def _take(self, lease: RequestId, draws: Sequence[Draw], due: float) -> None:
+        for draw in draws:
+            meter = self._meters[draw.key]
+            if draw.kind is MeterKind.BUCKET:
+                meter.level -= draw.amount
+            else:
+                meter.held += draw.amount
+                meter.holds[lease] = (draw.amount, due)
+        self._leases[lease] = tuple(draws)
+
+
+def _wait_s(draw: Draw, has: float) -> float:
+    """Return the seconds until the draw may fit; 0 where it never will."""
+    if draw.kind is MeterKind.BUDGET:
+        return draw.window_ends_in_s
+    if draw.kind is MeterKind.SLOTS:
+        return SLOTS_RETRY_S
+    return (draw.amount - has) / draw.refill_per_s if draw.amount <= draw.capacity else 0.0

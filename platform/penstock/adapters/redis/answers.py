@@ -4,11 +4,10 @@ import asyncio
 import secrets
 from collections.abc import AsyncIterator
 from contextlib import contextmanager
+from itertools import pairwise
 from typing import TYPE_CHECKING, cast
 
-from redis.asyncio import Redis
-from redis.exceptions import RedisError
-
+from penstock.adapters.redis.wire import Argument, ReplyError, Script, Value, Wire
 from penstock.domain.errors import Conflict, StoreUnavailable
 from penstock.domain.idempotency import ALIVE_S, KEEP_S, Claim, Piece, RecordKey
 
@@ -22,8 +21,9 @@ if not found then
   redis.call('DEL', KEYS[2])
   return 'mine'
 end
-if found:sub(1, #ARGV[1] + 1) == ARGV[1] .. ' ' then return 'same' end
-return 'other'
+if found:sub(1, #ARGV[1] + 1) ~= ARGV[1] .. ' ' then return 'other' end
+if redis.call('PTTL', KEYS[1]) > tonumber(ARGV[3]) then return 'same' end
+return 'growing'
 """
 
 APPEND = """
@@ -41,13 +41,13 @@ if found and found:sub(-#ARGV[1]) == ARGV[1] then redis.call('DEL', KEYS[1], KEY
 return 1
 """
 
-_Read = list[tuple[bytes, list[tuple[bytes, dict[bytes, bytes]]]]]
+_Read = list[tuple[bytes, list[tuple[bytes, list[bytes]]]]]
 
 SHORTEST_WAIT_S = 0.02
 LONGEST_WAIT_S = 0.4
 """Followers ask again after the first of these, and less often the longer nothing comes.
 
-Blocking reads would take a connection per follower, and a crowd behind one key would use up the pool.
+Blocking reads would hold up everybody else on the connection.
 """
 
 
@@ -57,20 +57,20 @@ class RedisAnswers:
     A record is its claimant's alone: a gateway that was frozen until its claim lapsed can't write into another's.
     """
 
-    def __init__(self, redis: Redis, *, prefix: str = "penstock") -> None:
-        """Take a connected client."""
-        self._redis = redis
+    def __init__(self, wire: Wire, *, prefix: str = "penstock") -> None:
+        """Take a connection of its own: an answer's bytes must not stand before somebody's decision."""
+        self._wire = wire
         self._prefix = prefix
         self._owner = secrets.token_hex(8)
-        self._claim = redis.register_script(CLAIM)
-        self._append = redis.register_script(APPEND)
-        self._release = redis.register_script(RELEASE)
+        self._claim = Script(wire, CLAIM)
+        self._append = Script(wire, APPEND)
+        self._release = Script(wire, RELEASE)
 
     async def claim(self, key: RecordKey, fingerprint: str) -> Claim:
         """Open a record for this body, or tell what is there."""
-        arguments: list[str | int] = [fingerprint, self._owner, int(ALIVE_S * 1000)]
         with _store():
-            found = await self._claim(keys=self._keys(key), args=arguments)
+            found = await self._claim(self._keys(key), [fingerprint, self._owner, int(ALIVE_S * 1000)])
+        assert isinstance(found, bytes)  # noqa: S101  as the script says
         return Claim(found.decode())
 
     async def append(self, key: RecordKey, piece: Piece) -> None:
@@ -78,14 +78,14 @@ class RedisAnswers:
         keep_ms = int((KEEP_S if piece.is_end else ALIVE_S) * 1000)
         fields = _fields(piece) if piece != Piece() else []
         with _store():
-            is_ours = await self._append(keys=self._keys(key), args=[self._owner, keep_ms, *fields])
+            is_ours = await self._append(self._keys(key), [self._owner, keep_ms, *fields])
         if not is_ours:
             raise Conflict("the claim on this idempotency key lapsed")
 
     async def release(self, key: RecordKey) -> None:
         """Forget the record."""
         with _store():
-            await self._release(keys=self._keys(key), args=[self._owner])
+            await self._release(self._keys(key), [self._owner])
 
     async def follow(self, key: RecordKey) -> AsyncIterator[Piece]:
         """Yield the record's pieces as they come; a record that disappears broke off."""
@@ -93,11 +93,11 @@ class RedisAnswers:
         last, wait_s = b"0-0", SHORTEST_WAIT_S
         while True:
             with _store():
-                found = cast("_Read", await self._redis.xread({body: last}, count=256))
-                alive = bool(found) or await self._redis.exists(claim)
+                found = _entries(await self._wire.call("XREAD", "COUNT", 256, "STREAMS", body, last))
+                alive = bool(found) or await self._wire.call("EXISTS", claim)
             if not alive:
                 raise Conflict("the first request with this idempotency key broke off; send it again")
-            for entry, fields in found[0][1] if found else ():
+            for entry, fields in found:
                 last = entry
                 piece = _piece(fields)
                 yield piece
@@ -115,11 +115,18 @@ class RedisAnswers:
 def _store() -> "Iterator[None]":
     try:
         yield
-    except RedisError as error:
+    except ReplyError as error:
         raise StoreUnavailable("the store of idempotent answers does not answer") from error
 
 
-def _fields(piece: Piece) -> list[str | int | bytes]:
+def _entries(read: Value) -> list[tuple[bytes, dict[bytes, bytes]]]:
+    """Return a stream's entries: the answer names each stream, and a stream's fields come flat."""
+    if not read:
+        return []
+    return [(entry, dict(list(pairwise(fields))[::2])) for entry, fields in cast("_Read", read)[0][1]]
+
+
+def _fields(piece: Piece) -> list[Argument]:
     return ["s", piece.status, "t", piece.content_type, "v", piece.version, "d", piece.data, "e", int(piece.is_end)]
 
 

@@ -3,39 +3,19 @@
 Keys of one organisation share a hash tag, so a lease over key, tenant and organisation is one slot of a cluster.
 """
 
+import secrets
 from collections.abc import Mapping, Sequence
 from importlib.resources import files
 
-from redis.asyncio import BlockingConnectionPool, Redis
-from redis.exceptions import RedisError
-
+from penstock.adapters.redis.wire import Argument, ReplyError, Script, Value, Wire
 from penstock.domain.errors import Conflict, StoreUnavailable
 from penstock.domain.ids import RequestId
-from penstock.domain.limits import SLOTS_RETRY_S, Decision, Draw, Measure, MeterKind
+from penstock.domain.limits import SLOTS_RETRY_S, Decision, Draw, Measure, MeterKind, Presence
 
 KEEP_MS = 24 * 3600 * 1000
 """How long a lease that nobody settles is remembered, so that a late settlement still counts."""
-
-
-QUEUE_ROUNDS = 4
-"""How many time-outs a decision waits for a connection: a full pool is our own crowd, not the store's silence."""
-
-
-def connect(url: str, *, timeout_s: float = 1.0) -> Redis:
-    """Return a client for decisions: a bounded pool that waits, short time-outs, no retries behind our back.
-
-    A time-out must exceed the event loop's own lateness under a burst: a gateway that takes that for the store's
-    silence decides alone, and all of them together give a limit as often as there are gateways.
-    """
-    pool = BlockingConnectionPool.from_url(
-        url,
-        max_connections=32,
-        timeout=QUEUE_ROUNDS * timeout_s,
-        socket_timeout=timeout_s,
-        socket_connect_timeout=timeout_s,
-        retry=None,
-    )
-    return Redis.from_pool(pool)
+RENEWED_AT_ONCE = 500
+"""Leases in one call: the store does nothing else meanwhile."""
 
 
 def _script(name: str) -> str:
@@ -45,50 +25,55 @@ def _script(name: str) -> str:
 class RedisLimits:
     """Meters in Redis. ``prefix`` keeps platforms apart."""
 
-    def __init__(self, redis: Redis, *, prefix: str = "penstock", shard: str = "0") -> None:
-        """Take a connected client with short timeouts: an admission decision must not hang on a dead store."""
-        self._redis = redis
+    def __init__(self, wire: Wire, *, prefix: str = "penstock", shard: str = "0") -> None:
+        """Take a connection that fails soon: an admission decision must not hang on a dead store."""
         self._prefix = f"{prefix}:{{{shard}}}:"
-        self._reserve = redis.register_script(_script("reserve.lua"))
-        self._settle = redis.register_script(_script("settle.lua"))
-        self._renew = redis.register_script(_script("renew.lua"))
-        self._spent = redis.register_script(_script("spent.lua"))
-        self._count = redis.register_script(_script("count.lua"))
+        self._mark = secrets.token_hex(8)
+        self._reserve = Script(wire, _script("reserve.lua"))
+        self._settle = Script(wire, _script("settle.lua"))
+        self._renew = Script(wire, _script("renew.lua"))
+        self._spent = Script(wire, _script("spent.lua"))
+        self._count = Script(wire, _script("count.lua"))
+        self._present = Script(wire, _script("present.lua"))
 
     async def reserve(self, lease: RequestId, draws: Sequence[Draw], hold_s: float) -> Decision:
         """Take all draws or none."""
-        argv: list[str | int | float] = [int(hold_s * 1000), KEEP_MS]
-        for draw in draws:
-            argv += [draw.kind, draw.measure, draw.amount, draw.capacity, draw.refill_per_s / 1000]
-        keys = [self._lease(lease), *(self._prefix + draw.key for draw in draws)]
-        try:
-            answer = await self._reserve(keys=keys, args=argv)
-        except RedisError as error:
-            if "LEASE exists" in str(error):
-                raise Conflict(f"lease {lease} is open already") from error
-            raise StoreUnavailable("the limits store does not answer") from error
-        if answer[0] == 1:
-            return Decision(granted=True, remaining=tuple(answer[1:]))
-        draw = draws[answer[1] - 1]
-        return Decision(granted=False, refused_by=draw, retry_after_s=_retry_after_s(draw, answer[2]))
+        refused, wait_ms, *left = _ints(await self._draw(lease, draws, hold_s, "ask"))
+        if not refused:
+            return Decision(granted=True, remaining=tuple(left))
+        draw = draws[refused - 1]
+        wait_s = _retry_after_s(draw, wait_ms)
+        return Decision(granted=False, refused_by=draw, retry_after_s=wait_s, remaining=tuple(left))
+
+    async def adopt(self, lease: RequestId, draws: Sequence[Draw], hold_s: float) -> None:
+        """Take all draws, also where they don't fit."""
+        await self._draw(lease, draws, hold_s, "adopt")
 
     async def renew(self, leases: Sequence[RequestId], hold_s: float) -> None:
         """Keep the holds of living leases."""
-        if leases:
-            await self._run(self._renew, [self._lease(x) for x in leases], [int(hold_s * 1000), KEEP_MS])
+        for start in range(0, len(leases), RENEWED_AT_ONCE):
+            keys = [self._lease(lease) for lease in leases[start : start + RENEWED_AT_ONCE]]
+            await _answered(self._renew, keys, [int(hold_s * 1000), KEEP_MS])
 
     async def settle(self, lease: RequestId, actual: dict[Measure, int]) -> bool:
         """Replace what was reserved by what was used, once."""
         argv = [part for pair in actual.items() for part in pair]
-        return bool(await self._run(self._settle, [self._lease(lease)], argv))
+        return bool(await _answered(self._settle, [self._lease(lease)], argv))
+
+    async def present(self, gateway: str, alive_s: float, since_ms: int = 0) -> Presence:
+        """Say that this gateway is there, and tell who else is."""
+        keys = [f"{self._prefix}gateways", f"{self._prefix}mark"]
+        found = await _answered(self._present, keys, [gateway, int(alive_s * 1000), since_ms, self._mark])
+        assert isinstance(found, list)  # noqa: S101  as the script says
+        *counts, mark = found
+        at_ms, gateways, since = _ints(counts)
+        assert isinstance(mark, bytes)  # noqa: S101
+        return Presence(at_ms=at_ms, gateways=gateways, since=since, mark=mark.decode())
 
     async def spent(self, meters: Sequence[str]) -> Mapping[str, int]:
         """Return what each of these meters has counted."""
-        try:
-            counted = await self._spent(keys=[self._prefix + key for key in meters]) if meters else []
-        except RedisError as error:
-            raise StoreUnavailable("the limits store does not answer") from error
-        return dict(zip(meters, counted, strict=True))
+        counted = await _answered(self._spent, [self._prefix + key for key in meters], []) if meters else []
+        return dict(zip(meters, _ints(counted), strict=True))
 
     async def raise_spent(self, at_least: Mapping[str, int]) -> None:
         """Count at least so much."""
@@ -100,16 +85,30 @@ class RedisLimits:
 
     async def _counts(self, amounts: Mapping[str, int], how: str) -> None:
         if amounts:
-            await self._run(self._count, [self._prefix + key for key in amounts], [how, *amounts.values()])
+            await _answered(self._count, [self._prefix + key for key in amounts], [how, *amounts.values()])
 
-    async def _run(self, script: object, keys: list[str], argv: Sequence[str | int]) -> int:
-        try:
-            return int(await script(keys=keys, args=argv))  # type: ignore[operator]  # the client types scripts loosely
-        except RedisError as error:
-            raise StoreUnavailable("the limits store does not answer") from error
+    async def _draw(self, lease: RequestId, draws: Sequence[Draw], hold_s: float, how: str) -> Value:
+        argv: list[Argument] = [int(hold_s * 1000), KEEP_MS, how]
+        for draw in draws:
+            argv += (draw.kind, draw.measure, draw.amount, draw.capacity, draw.refill_per_s / 1000)
+        return await _answered(self._reserve, [self._lease(lease), *(self._prefix + draw.key for draw in draws)], argv)
 
     def _lease(self, lease: RequestId) -> str:
         return f"{self._prefix}lease:{lease}"
+
+
+async def _answered(script: Script, keys: Sequence[str], argv: Sequence[Argument]) -> Value:
+    try:
+        return await script(keys, argv)
+    except ReplyError as error:
+        if "LEASE exists" in str(error):
+            raise Conflict("this lease is open already") from error
+        raise StoreUnavailable("the limits store refuses to work") from error
+
+
+def _ints(values: Value) -> list[int]:
+    assert isinstance(values, list)  # noqa: S101  as every script of ours says
+    return [value for value in values if isinstance(value, int)]
 
 
 def _retry_after_s(draw: Draw, wait_ms: int) -> float:

@@ -1,34 +1,31 @@
 -- Take every draw of a lease, or none. The server's clock counts, so gateways' clocks don't matter.
 -- KEYS[1] the lease; KEYS[2..] one meter per draw.
--- ARGV: hold_ms, keep_ms, then per draw: kind, measure, amount, capacity, refill_per_ms
--- Answer: {1, remaining...} or {0, index of the draw that refused (from 1), wait_ms}
+-- ARGV: hold_ms, keep_ms, ask or adopt (take all, also where it doesn't fit), then per draw:
+--   kind, measure, amount, capacity, refill_per_ms
+-- Answer: {index of the draw that refused (from 1; 0 is granted), wait_ms, what each meter has left...}
 local t = redis.call('TIME')
 local now = t[1] * 1000 + math.floor(t[2] / 1000)
-local hold, keep = tonumber(ARGV[1]), tonumber(ARGV[2])
+local hold, keep, asks = tonumber(ARGV[1]), tonumber(ARGV[2]), ARGV[3] == 'ask'
 local lease = KEYS[1]
 if redis.call('EXISTS', lease) == 1 then return redis.error_reply('LEASE exists') end
 
 local draws = #KEYS - 1
-local left = {}
+local free = {}
+local answer = {0, 0}
 
 for i = 1, draws do
-  local key, at = KEYS[i + 1], 3 + (i - 1) * 5
+  local key, at = KEYS[i + 1], 4 + (i - 1) * 5
   local kind, amount, capacity = ARGV[at], tonumber(ARGV[at + 2]), tonumber(ARGV[at + 3])
-  local refill = tonumber(ARGV[at + 4])
+  local wait = -1
   if kind == 'bucket' then
+    local refill = tonumber(ARGV[at + 4])
     local state = redis.call('HMGET', key, 'level', 'at')
-    local level = capacity
-    if state[1] then level = math.min(capacity, tonumber(state[1]) + (now - tonumber(state[2])) * refill) end
-    if level < amount then
-      if amount > capacity then return {0, i, -1} end
-      return {0, i, math.ceil((amount - level) / refill)}
-    end
-    left[i] = level - amount
+    free[i] = capacity
+    if state[1] then free[i] = math.min(capacity, tonumber(state[1]) + (now - tonumber(state[2])) * refill) end
+    if amount <= capacity then wait = math.ceil((amount - free[i]) / refill) end
   elseif kind == 'slots' then
     redis.call('ZREMRANGEBYSCORE', key, '-inf', now)
-    local used = redis.call('ZCARD', key)
-    if used + amount > capacity then return {0, i, -2} end
-    left[i] = capacity - used - amount
+    free[i] = capacity - redis.call('ZCARD', key)
   else
     local expired = redis.call('ZRANGEBYSCORE', key .. ':due', '-inf', now)
     for _, id in ipairs(expired) do
@@ -40,18 +37,23 @@ for i = 1, draws do
       redis.call('ZREM', key .. ':due', id)
     end
     local state = redis.call('HMGET', key, 'spent', 'held')
-    local free = capacity - (tonumber(state[1]) or 0) - (tonumber(state[2]) or 0)
-    if free < amount then return {0, i, -3} end
-    left[i] = free - amount
+    free[i] = capacity - (tonumber(state[1]) or 0) - (tonumber(state[2]) or 0)
   end
+  if asks and answer[1] == 0 and free[i] < amount then answer = {i, wait} end
+end
+
+if answer[1] > 0 then
+  for i = 1, draws do answer[i + 2] = math.floor(free[i]) end
+  return answer
 end
 
 local record = {}
 for i = 1, draws do
-  local key, at = KEYS[i + 1], 3 + (i - 1) * 5
-  local kind, measure, amount = ARGV[at], ARGV[at + 1], ARGV[at + 2]
+  local key, at = KEYS[i + 1], 4 + (i - 1) * 5
+  local kind, amount = ARGV[at], ARGV[at + 2]
+  local left = free[i] - tonumber(amount)
   if kind == 'bucket' then
-    redis.call('HSET', key, 'level', tostring(left[i]), 'at', now)
+    redis.call('HSET', key, 'level', tostring(left), 'at', now)
     redis.call('PEXPIRE', key, keep)
   elseif kind == 'slots' then
     redis.call('ZADD', key, now + hold, lease)
@@ -63,15 +65,13 @@ for i = 1, draws do
     redis.call('PEXPIRE', key, 32 * 24 * 3600 * 1000)
     redis.call('PEXPIRE', key .. ':due', 32 * 24 * 3600 * 1000)
   end
+  answer[i + 2] = math.floor(left)
   record[#record + 1] = key
   record[#record + 1] = kind
-  record[#record + 1] = measure
+  record[#record + 1] = ARGV[at + 1]
   record[#record + 1] = amount
   record[#record + 1] = ARGV[at + 3]
 end
 redis.call('RPUSH', lease, unpack(record))
 redis.call('PEXPIRE', lease, keep)
-
-local answer = {1}
-for i = 1, draws do answer[i + 1] = math.floor(left[i]) end
 return answer

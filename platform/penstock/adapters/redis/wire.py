@@ -1,0 +1,293 @@
+"""A small client for decisions: one connection on which all calls travel in line, and a silence that is noticed soon.
+
+A pool waits for a free connection as long as its crowd is, and a general client takes ten times a decision's own time.
+Here a call costs its bytes: those of one turn of the event loop leave in one write, and answers come back in order.
+
+A call is late when the loop has turned for ``patience_s`` since it left: turns are counted, not seconds, so that a
+gateway that was busy for half a second doesn't take its own lateness for the store's. One late call ends the
+connection, for all calls behind it would be late too; for ``REST_S`` nothing is tried then. So calls made meanwhile
+fail at once, and no crowd waits for a store that is gone.
+
+It must not know what a call decides. Speaks RESP2 (https://redis.io/docs/latest/develop/reference/protocol-spec).
+"""
+
+import asyncio
+import hashlib
+import ssl
+from collections import deque
+from collections.abc import Sequence
+from typing import cast
+
+from redis.asyncio.connection import SSLConnection, parse_url
+
+from penstock.domain.errors import StoreUnavailable
+
+Argument = str | bytes | int | float
+Value = int | bytes | None | list["Value"]
+
+PATIENCE_S = 0.25
+"""How long one decision waits for the store, in time that the event loop was awake."""
+TURNS = 5
+"""Looks at the oldest call within that time."""
+CONNECT_WITHIN_S = 0.5
+REST_S = 0.25
+"""How long nothing is tried after a failure."""
+
+_AWAY = ("LOADING", "READONLY", "MASTERDOWN", "CLUSTERDOWN", "TRYAGAIN", "NOAUTH", "WRONGPASS")
+"""Answers of a server that is not, or no more, the one that decides: another connection may find that one."""
+
+
+class ReplyError(Exception):
+    """The server understood a call and refused it; the text is the server's."""
+
+
+class _Incomplete(Exception):
+    """The rest of an answer has yet to come."""
+
+
+class Wire:
+    """A connection that is made when it is needed and again after it was lost."""
+
+    def __init__(self, url: str, *, patience_s: float = PATIENCE_S) -> None:
+        """Take ``redis://``, ``rediss://`` or ``unix://``; nothing connects yet."""
+        self._where = dict(parse_url(url))
+        self._patience_s = patience_s
+        self._link: _Link | None = None
+        self._connecting: asyncio.Task[_Link] | None = None
+        self._rest_until = 0.0
+
+    async def call(self, *parts: Argument) -> Value:
+        """Return the answer to one command; raises ``ReplyError``, or ``StoreUnavailable`` at once or when late."""
+        link = self._link
+        if link is None or link.is_lost:
+            link = await self._connected()
+        try:
+            return await link.ask(_encoded(parts))
+        except ReplyError as error:
+            if str(error).startswith(_AWAY):
+                link.lose()
+                self._rest()
+                raise StoreUnavailable("the limits store does not serve now") from error
+            raise
+        except StoreUnavailable:
+            self._rest()
+            raise
+
+    async def close(self) -> None:
+        """End the connection."""
+        link, self._link = self._link, None
+        if self._connecting is not None:
+            self._connecting.cancel()
+        if link is not None:
+            link.lose()
+
+    async def _connected(self) -> "_Link":
+        """Connect, once for all that ask at the same time."""
+        loop = asyncio.get_running_loop()
+        if loop.time() < self._rest_until:
+            raise StoreUnavailable("the limits store was away a moment ago")
+        if self._connecting is None:
+            self._connecting = loop.create_task(self._connect())
+            self._connecting.add_done_callback(self._connect_ended)
+        return await asyncio.shield(self._connecting)
+
+    def _connect_ended(self, task: "asyncio.Task[_Link]") -> None:
+        self._connecting = None
+        if not task.cancelled() and task.exception() is None:
+            self._link = task.result()
+        elif not task.cancelled():
+            self._rest()
+
+    def _rest(self) -> None:
+        self._rest_until = asyncio.get_running_loop().time() + REST_S
+
+    async def _connect(self) -> "_Link":
+        try:
+            async with asyncio.timeout(CONNECT_WITHIN_S):
+                link = await self._opened()
+            for command in _greeting(self._where):
+                await link.ask(_encoded(command))
+        except (OSError, TimeoutError, ReplyError) as error:
+            raise StoreUnavailable("the limits store can't be reached") from error
+        return link
+
+    async def _opened(self) -> "_Link":
+        loop, where = asyncio.get_running_loop(), self._where
+        if "path" in where:
+            _, link = await loop.create_unix_connection(self._make, str(where["path"]))
+            return link
+        context = None
+        if where.get("connection_class") is SSLConnection:
+            given = where.get("ssl_ca_certs")
+            context = ssl.create_default_context(cafile=str(given) if given else None)
+        host, port = str(where.get("host", "localhost")), int(cast("int", where.get("port", 6379)))
+        _, link = await loop.create_connection(self._make, host, port, ssl=context)
+        return link
+
+    def _make(self) -> "_Link":
+        return _Link(self._patience_s / TURNS)
+
+
+class _Link(asyncio.Protocol):
+    """One connection: bytes out in the order of the calls, answers back in the same order."""
+
+    def __init__(self, turn_s: float) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._turn_s = turn_s
+        self._turn = 0
+        self._timer: asyncio.TimerHandle | None = None
+        self._transport: asyncio.Transport | None = None
+        self._waiting: deque[tuple[int, asyncio.Future[Value]]] = deque()
+        self._out: list[bytes] = []
+        self._in = b""
+        self.is_lost = False
+
+    def ask(self, command: bytes) -> "asyncio.Future[Value]":
+        """Send it with everything else of this turn, and return its answer to come."""
+        answer: asyncio.Future[Value] = self._loop.create_future()
+        if self.is_lost:
+            answer.set_exception(StoreUnavailable("the limits store does not answer"))
+            return answer
+        if not self._out:
+            self._loop.call_soon(self._flush)
+        self._out.append(command)
+        self._waiting.append((self._turn, answer))
+        if self._timer is None:
+            self._timer = self._loop.call_later(self._turn_s, self._look)
+        return answer
+
+    def lose(self) -> None:
+        """Drop the connection; whoever waits hears that the store is away."""
+        self.is_lost = True
+        if self._timer is not None:
+            self._timer.cancel()
+        if self._transport is not None:
+            self._transport.abort()
+        while self._waiting:
+            _, answer = self._waiting.popleft()
+            if not answer.done():
+                answer.set_exception(StoreUnavailable("the limits store does not answer"))
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Keep the way out."""
+        self._transport = cast("asyncio.Transport", transport)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """The server, or we, closed it."""
+        del exc
+        self.lose()
+
+    def data_received(self, data: bytes) -> None:
+        """Hand each complete answer to who waits for it."""
+        self._in = data = self._in + data if self._in else data
+        at = 0
+        try:
+            while at < len(data):
+                value, at = _parsed(data, at)
+                self._answered(value)
+        except _Incomplete:
+            self._in = data[at:]
+        except (ValueError, IndexError):  # not RESP, or an answer that nobody asked for
+            self.lose()
+        else:
+            self._in = b""
+
+    def _answered(self, value: "Value | ReplyError") -> None:
+        _, answer = self._waiting.popleft()
+        if answer.done():
+            return
+        if isinstance(value, ReplyError):
+            answer.set_exception(value)
+        else:
+            answer.set_result(value)
+
+    def _flush(self) -> None:
+        out, self._out = self._out, []
+        if self._transport is not None and not self.is_lost:
+            self._transport.write(b"".join(out))
+
+    def _look(self) -> None:
+        """Look at the oldest call; between two looks the loop has read what there was to read."""
+        self._timer = None
+        self._turn += 1
+        if not self._waiting:
+            return
+        if self._turn - self._waiting[0][0] > TURNS:
+            self.lose()
+        else:
+            self._timer = self._loop.call_later(self._turn_s, self._look)
+
+
+class Script:
+    """A script that the server keeps: sent by its hash, and whole where the server doesn't know it yet."""
+
+    def __init__(self, wire: Wire, body: str) -> None:
+        """Take its text."""
+        self._wire = wire
+        self._body = body
+        self._sha = hashlib.sha1(body.encode(), usedforsecurity=False).hexdigest()
+
+    async def __call__(self, keys: Sequence[str], args: Sequence[Argument]) -> Value:
+        """Run it as one atomic decision."""
+        try:
+            return await self._wire.call("EVALSHA", self._sha, len(keys), *keys, *args)
+        except ReplyError as error:
+            if not str(error).startswith("NOSCRIPT"):
+                raise
+        return await self._wire.call("EVAL", self._body, len(keys), *keys, *args)
+
+
+def _greeting(where: dict[str, object]) -> list[tuple[Argument, ...]]:
+    """Return what is said first on a new connection."""
+    said: list[tuple[Argument, ...]] = []
+    if where.get("password"):
+        user = (str(where["username"]),) if where.get("username") else ()
+        said.append(("AUTH", *user, str(where["password"])))
+    if where.get("db"):
+        said.append(("SELECT", int(cast("int", where["db"]))))
+    return said
+
+
+def _encoded(parts: Sequence[Argument]) -> bytes:
+    pieces = [b"*%d\r\n" % len(parts)]
+    for part in parts:
+        data = part if isinstance(part, bytes) else str(part).encode()
+        pieces.append(b"$%d\r\n%b\r\n" % (len(data), data))
+    return b"".join(pieces)
+
+
+def _parsed(data: bytes, at: int) -> tuple["Value | ReplyError", int]:
+    """Return the value that begins at ``at`` and where it ends."""
+    end = data.find(b"\r\n", at)
+    if end < 0:
+        raise _Incomplete
+    kind, line, after = data[at : at + 1], data[at + 1 : end], end + 2
+    if kind == b":":
+        return int(line), after
+    if kind == b"$":
+        return _bulk(data, int(line), after)
+    if kind == b"*":
+        return _array(data, int(line), after)
+    if kind == b"-":
+        return ReplyError(line.decode(errors="replace")), after
+    if kind == b"+":
+        return line, after
+    raise ValueError("this is not RESP")
+
+
+def _bulk(data: bytes, size: int, at: int) -> tuple[bytes | None, int]:
+    if size < 0:
+        return None, at
+    if len(data) < at + size + 2:
+        raise _Incomplete
+    return data[at : at + size], at + size + 2
+
+
+def _array(data: bytes, size: int, at: int) -> tuple[list[Value] | None, int]:
+    if size < 0:
+        return None, at
+    values: list[Value] = []
+    for _ in range(size):
+        value, at = _parsed(data, at)
+        values.append(None if isinstance(value, ReplyError) else value)  # no command of ours answers so
+    return values, at
