@@ -12,12 +12,12 @@ from penstock.domain.ids import RequestId, TenantId
 from penstock.domain.tenant import Priority
 from penstock.simulator import servegen
 from penstock.simulator.engine import SMOLLM2_CPU, EngineModel
-from penstock.simulator.worker import Arrival, FirstComeFirstServed, Policy, Record, run
+from penstock.simulator.worker import Arrival, Record, run
+from penstock.worker.admission import doors
 from penstock.worker.admission.cost import Work
 from penstock.worker.admission.door import Door
-from penstock.worker.admission.fair_queue import FairQueue
-from penstock.worker.admission.pace import Pace
-from penstock.worker.admission.seats import EngineSize, Seats
+from penstock.worker.admission.doors import DoorOrder
+from penstock.worker.admission.seats import EngineSize
 
 SEATS = 16
 SPAN_S = 600.0
@@ -25,9 +25,9 @@ VICTIM, FLOOD = TenantId("victim"), TenantId("flood")
 TRACES = Path(os.environ.get("TRACES_DIR", Path(__file__).parents[3] / "shared" / "traces"))
 
 
-def a_door() -> Door:
+def a_door(order: DoorOrder = DoorOrder.FAIR) -> Door:
     size = EngineSize(max_seqs=SEATS, kv_blocks=1000, block_size=32)
-    return Door(FairQueue(), Seats(size), Pace(initial=1000.0))
+    return doors.make(order, size, pace=1000.0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,9 +55,9 @@ class Habit:
             yield Arrival(at=at, work=work, output_tokens=chance.randrange(1, 2 * self.output))
 
 
-def play(policy: Policy, *habits: Habit) -> dict[TenantId, Record]:
+def play(door: Door, *habits: Habit) -> dict[TenantId, Record]:
     arrivals = [arrival for seed, habit in enumerate(habits, start=1) for arrival in habit.arrivals(seed)]
-    return run(arrivals, policy, EngineModel(SMOLLM2_CPU), SPAN_S)
+    return run(arrivals, door, EngineModel(SMOLLM2_CPU), SPAN_S)
 
 
 def test_a_flood_hardly_touches_its_neighbour(record_property: Callable[[str, object], None]) -> None:
@@ -66,7 +66,7 @@ def test_a_flood_hardly_touches_its_neighbour(record_property: Callable[[str, ob
     flood = Habit(tenant=FLOOD, per_s=5.0, prompts=(50, 250), output=60)
     alone = play(a_door(), victim)[VICTIM].ttft_quantile(0.99)
     fair = play(a_door(), victim, flood)[VICTIM].ttft_quantile(0.99)
-    fifo = play(FirstComeFirstServed(SEATS), victim, flood)[VICTIM].ttft_quantile(0.99)
+    fifo = play(a_door(DoorOrder.FIFO), victim, flood)[VICTIM].ttft_quantile(0.99)
     record_property("p99_ttft_s", {"alone": alone, "fair": fair, "fifo": fifo})
     assert fair <= 1.25 * alone
     assert fifo > 5 * alone
@@ -81,7 +81,7 @@ def test_recorded_clients_get_fair_service_under_overload(record_property: Calla
     scale = 14.0 / total
     traffic = list(servegen.arrivals(clients, scale=scale, span_s=600.0, chance=chance))
     fair = run(traffic, a_door(), EngineModel(SMOLLM2_CPU), 600.0)
-    fifo = run(traffic, FirstComeFirstServed(SEATS), EngineModel(SMOLLM2_CPU), 600.0)
+    fifo = run(traffic, a_door(DoorOrder.FIFO), EngineModel(SMOLLM2_CPU), 600.0)
     heavy = max(clients, key=lambda c: c.rate_per_s).name
     light = [t for t in fair if t != heavy and len(fifo[t].ttft_s) >= 5]
 

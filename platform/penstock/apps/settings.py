@@ -12,6 +12,8 @@ import yaml
 from pydantic import Field
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict, YamlConfigSettingsSource
 
+from penstock.worker.admission.doors import DoorOrder
+
 
 class Home:
     """Where everything of one platform lives: one folder."""
@@ -71,6 +73,8 @@ class Settings(BaseSettings):
     """Fork engines from a pre-imported parent: ``auto`` (CPU only), ``on``, ``off``."""
     zygote_socket: str = ""
     """A pre-imported parent shared by several workers; empty means one per worker."""
+    door_order: DoorOrder = DoorOrder.FAIR
+    """Before each engine: ``fair``; ``fifo`` (same seats) or ``open`` (no admission at all) are for comparisons."""
     probe_every_s: float = Field(default=2.0, gt=0)
     probe_timeout_s: float = Field(default=10.0, gt=0)
 

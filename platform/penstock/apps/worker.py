@@ -18,6 +18,7 @@ from penstock.domain.keys import Purpose, derive
 from penstock.domain.model import is_sha256
 from penstock.telemetry import logs
 from penstock.worker import wire
+from penstock.worker.admission.doors import DoorOrder
 from penstock.worker.agent import Agent, AgentConfig, Ports
 from penstock.worker.artifacts.cache import NodeCache
 from penstock.worker.artifacts.fetch import Fetcher
@@ -45,7 +46,7 @@ def main(settings: Settings, version: str, worker_id: str = "") -> None:
 async def _run(settings: Settings, version: VersionId, worker: WorkerId) -> int:
     home = Workplace(settings, worker)
     with closing(wire.reserve(settings.host, 0)) as port, closing(home.forking()) as forking:
-        place = Place(host=settings.host, port=port.getsockname()[1], device=home.device, threads=home.threads)
+        place = home.place(port.getsockname()[1])
         return await Agent(home.config(version, place), home.ports(version, place, forking)).run()
 
 
@@ -67,6 +68,11 @@ class Workplace:
             pid=self._engines / f"{worker}.pid",
         )
         self._key = self._platform_key()
+
+    def place(self, port: int) -> Place:
+        """Return where the engine runs; with an open door nothing bounds its queue."""
+        walled = self._settings.door_order is not DoorOrder.OPEN
+        return Place(host=self._settings.host, port=port, device=self.device, threads=self.threads, walled=walled)
 
     def config(self, version: VersionId, place: Place) -> AgentConfig:
         """Return who this worker is."""
@@ -130,6 +136,7 @@ class Workplace:
                 max_num_seqs=copy.manifest.engine.max_num_seqs,
                 max_num_batched_tokens=copy.manifest.engine.max_num_batched_tokens,
                 block_size=copy.manifest.engine.block_size,
+                door_order=self._settings.door_order,
             ),
             forkable=place.device == "cpu",
         )

@@ -1,68 +1,14 @@
-"""One worker in virtual time: arrivals meet an admission policy in front of an engine model.
-
-The policy is the real ``Door``, or plain first come, first served for comparison.
-"""
+"""One worker in virtual time: arrivals meet the real door, in whichever order, in front of an engine model."""
 
 import heapq
-from collections import defaultdict, deque
-from collections.abc import Callable, Iterable
+from collections import defaultdict
+from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Protocol
 
 from penstock.domain.ids import RequestId, TenantId
 from penstock.simulator.engine import EngineModel, Sequence
 from penstock.worker.admission.cost import Work, cost
-from penstock.worker.admission.door import Away
-
-
-class Policy(Protocol):
-    """What stands before the engine; ``Door`` has this shape."""
-
-    def arrive(
-        self, work: Work, now: float, let_in: Callable[[], None], send_away: Callable[[Away, float], None]
-    ) -> None:
-        """Take a request."""
-        ...
-
-    def progressed(self, request: RequestId, tokens: int, now: float) -> None:
-        """Output came."""
-        ...
-
-    def leave(self, request: RequestId, now: float) -> None:
-        """A request ended."""
-        ...
-
-
-@dataclass(slots=True)
-class FirstComeFirstServed:
-    """The comparison: one queue for all, ``seats`` places in the engine."""
-
-    seats: int
-    _inside: set[RequestId] = field(default_factory=set)
-    _waiting: deque[tuple[RequestId, Callable[[], None]]] = field(default_factory=deque)
-
-    def arrive(
-        self, work: Work, now: float, let_in: Callable[[], None], send_away: Callable[[Away, float], None]
-    ) -> None:
-        """Queue it behind all others."""
-        del now, send_away
-        self._waiting.append((work.request, let_in))
-        self._open()
-
-    def progressed(self, request: RequestId, tokens: int, now: float) -> None:
-        """Nothing is learned."""
-
-    def leave(self, request: RequestId, now: float) -> None:
-        """Let the next one in."""
-        del now
-        self._inside.discard(request)
-        self._open()
-
-    def _open(self) -> None:
-        while self._waiting and len(self._inside) < self.seats:
-            request, let_in = self._waiting.popleft()
-            self._inside.add(request)
-            let_in()
+from penstock.worker.admission.door import Away, Door
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,9 +34,9 @@ class Record:
         return ordered[min(len(ordered) - 1, int(q * len(ordered)))] if ordered else float("inf")
 
 
-def run(arrivals: Iterable[Arrival], policy: Policy, engine: EngineModel, until: float) -> dict[TenantId, Record]:
+def run(arrivals: Iterable[Arrival], door: Door, engine: EngineModel, until: float) -> dict[TenantId, Record]:
     """Play the traffic until virtual second ``until``; return what each tenant experienced."""
-    worker = _Worker(policy, engine)
+    worker = _Worker(door, engine)
     pending = [(a.at, i, a) for i, a in enumerate(arrivals)]
     heapq.heapify(pending)
     now = 0.0
@@ -109,8 +55,8 @@ def run(arrivals: Iterable[Arrival], policy: Policy, engine: EngineModel, until:
 class _Worker:
     """The state of one run."""
 
-    def __init__(self, policy: Policy, engine: EngineModel) -> None:
-        self._policy = policy
+    def __init__(self, door: Door, engine: EngineModel) -> None:
+        self._door = door
         self._engine = engine
         self._arrived: dict[RequestId, float] = {}
         self.records: dict[TenantId, Record] = defaultdict(Record)
@@ -122,7 +68,7 @@ class _Worker:
         def away(_: Away, __: float) -> None:
             self.records[work.tenant].away += 1
 
-        self._policy.arrive(work, now, lambda: self._engine.enter(work, arrival.output_tokens), away)
+        self._door.arrive(work, now, lambda: self._engine.enter(work, arrival.output_tokens), away)
 
     def step(self, now: float) -> float:
         seconds, produced, done = self._engine.step()
@@ -130,7 +76,7 @@ class _Worker:
         for sequence in produced:
             self._token(sequence, now)
         for sequence in done:
-            self._policy.leave(sequence.work.request, now)
+            self._door.leave(sequence.work.request, now)
         return now
 
     def _token(self, sequence: Sequence, now: float) -> None:
@@ -139,4 +85,4 @@ class _Worker:
         if sequence.made == 1:
             record.ttft_s.append(now - self._arrived.pop(work.request))
             record.service += cost(work.prompt_tokens, 0)
-        self._policy.progressed(work.request, 1, now)
+        self._door.progressed(work.request, 1, now)

@@ -54,7 +54,7 @@ class Tally:
         self.aborts = self.metrics.counter(names.ABORTS).labels(version)
         self.late_tokens = self.metrics.counter(names.TOKENS_AFTER_DISCONNECT).labels(version)
         self.metrics.gauge(names.QUEUED_TOKENS).labels(version).set_function(lambda: book.queued_tokens)
-        self.metrics.gauge(names.DOOR_WAITING).labels(version).set_function(lambda: len(door.queue))
+        self.metrics.gauge(names.DOOR_WAITING).labels(version).set_function(lambda: len(door.order))
         self.metrics.gauge(names.DOOR_SATURATION).labels(version).set_function(lambda: door.seats.saturation)
 
 

@@ -23,12 +23,12 @@ from penstock.domain.ticket import HEADER, Ticket, unseal
 from penstock.domain.worker import Load
 from penstock.telemetry import names
 from penstock.telemetry.metrics import CONTENT_TYPE
+from penstock.worker.admission import doors
 from penstock.worker.admission.cost import Work
 from penstock.worker.admission.door import Away, Door
-from penstock.worker.admission.fair_queue import FairQueue
+from penstock.worker.admission.doors import DoorOrder
 from penstock.worker.admission.load import LoadBook, Observed
-from penstock.worker.admission.pace import Pace
-from penstock.worker.admission.seats import EngineSize, Seats
+from penstock.worker.admission.seats import EngineSize
 from penstock.worker.passage import Passage, Tally, Wires
 from penstock.worker.turn import SentAway, Turn
 
@@ -62,6 +62,7 @@ class GateConfig:
     max_num_seqs: int
     max_num_batched_tokens: int = 512
     block_size: int = 16
+    door_order: DoorOrder = DoorOrder.FAIR
 
 
 _REFUSED = {
@@ -71,8 +72,6 @@ _REFUSED = {
     Away.CLOSING: Refusal.DRAINING,
 }
 
-FIRST_PACE = 500.0
-"""Tokens of service per second that an engine is believed to do before it has been seen at work."""
 UNKNOWN_BLOCKS = 1 << 30
 """KV blocks before the engine has said how many it has: slots alone bound it until then."""
 
@@ -84,7 +83,7 @@ def _door(config: GateConfig) -> Door:
         block_size=config.block_size,
         prefill_tokens=config.max_num_batched_tokens,
     )
-    return Door(FairQueue(), Seats(size), Pace(initial=FIRST_PACE))
+    return doors.make(config.door_order, size)
 
 
 _installed: list[GateConfig] = []
@@ -174,7 +173,7 @@ class Gate:
     @property
     def load(self) -> Load:
         """What is in the engine and what waits at the door; what waits is counted in tokens of service."""
-        inside, queue = self.tally.book.load, self.door.queue
+        inside, queue = self.tally.book.load, self.door.order
         return replace(
             inside,
             waiting=inside.waiting + len(queue),

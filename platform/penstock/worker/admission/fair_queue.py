@@ -61,6 +61,7 @@ class _Class:
     now: float = 0.0
     last: float = 0.0
     waiting: int = 0
+    cost: float = 0.0
     running: int = 0
     held: bool = False
     flows: dict[TenantId, _Flow] = field(default_factory=dict)
@@ -94,17 +95,38 @@ class FairQueue:
                 if flow.waiting:
                     yield priority, flow.tenant, flow.waiting, flow.cost
 
-    def has_room(self, work: Work) -> bool:
-        """Tell whether the bounds let this request wait."""
+    def make_room(self, work: Work) -> list[Work] | None:
+        """Take out whom this request evicts (nobody, where there is room); None where nothing would help.
+
+        Its own tenant's bounds make it wait for nobody else: only where the whole is full, others give way.
+        """
         flow = self._classes[work.priority].flows.get(work.tenant)
-        if flow is not None and flow.cost + work.cost > self.bounds.tenant_cost:
-            return False
-        if flow is not None and flow.waiting >= self.bounds.tenant_requests:
-            return False
-        return len(self) < self.bounds.total_requests and self._cost + work.cost <= self.bounds.total_cost
+        if flow is not None and not self._has_room_of_its_own(flow, work):
+            return None
+        if not self._has_room_in_all(work, self._below(work.priority)):
+            return None
+        evicted: list[Work] = []
+        while not self._has_room_in_all(work) and (victim := self.newest_below(work.priority)) is not None:
+            self.remove(victim.request)
+            evicted.append(victim)
+        return evicted
+
+    def _has_room_of_its_own(self, flow: _Flow, work: Work) -> bool:
+        bounds = self.bounds
+        return flow.waiting < bounds.tenant_requests and flow.cost + work.cost <= bounds.tenant_cost
+
+    def _has_room_in_all(self, work: Work, without: tuple[int, float] = (0, 0.0)) -> bool:
+        requests, cost = len(self) - without[0], self._cost - without[1]
+        return requests < self.bounds.total_requests and cost + work.cost <= self.bounds.total_cost
+
+    def _below(self, priority: Priority) -> tuple[int, float]:
+        """Return how many requests of worse classes wait, and their cost."""
+        order = list(CLASS_WEIGHT)
+        lower = [self._classes[p] for p in order[order.index(priority) + 1 :]]
+        return sum(k.waiting for k in lower), sum(k.cost for k in lower)
 
     def push(self, work: Work) -> None:
-        """Let a request wait; the caller has asked ``has_room``."""
+        """Let a request wait; the caller has asked ``make_room``."""
         klass = self._classes[work.priority]
         flow = klass.flows.get(work.tenant)
         if flow is None:
@@ -123,6 +145,7 @@ class FairQueue:
         flow.cost += work.cost
         flow.waiting += 1
         klass.waiting += 1
+        klass.cost += work.cost
         self._waiting[work.request] = work
         self._cost += work.cost
 
@@ -248,6 +271,7 @@ class FairQueue:
         klass.waiting -= 1
         flow.waiting -= 1
         flow.cost = flow.cost - work.cost if flow.waiting else 0.0
+        klass.cost = klass.cost - work.cost if klass.waiting else 0.0
         self._cost = self._cost - work.cost if self._waiting else 0.0
         if not flow.waiting:
             flow.queue.clear()

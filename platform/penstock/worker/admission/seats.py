@@ -48,6 +48,7 @@ class Seats:
         self._held: dict[RequestId, tuple[TenantId, int]] = {}
         self._by_tenant: dict[TenantId, tuple[int, int]] = {}
         self._prefilling: dict[RequestId, int] = {}
+        self._prefill_tokens = 0
         self._blocks = 0
 
     def __len__(self) -> int:
@@ -57,40 +58,48 @@ class Seats:
     @property
     def saturation(self) -> float:
         """How full the engine is, by the scarcer of slots and blocks; 1.0 means full."""
-        usable = self.size.kv_blocks * (1 - self.size.watermark)
-        return max(len(self._held) / self.size.max_seqs, self._blocks / usable)
+        return max(len(self._held) / self.size.max_seqs, self._blocks / self._usable)
 
-    def fits(self, work: Work, share: float) -> Fit:
-        """Tell whether the request may enter now, its tenant being entitled to ``share`` (0..1] of the engine.
+    @property
+    def _usable(self) -> float:
+        return self.size.kv_blocks * (1 - self.size.watermark)
+
+    def room_for(self, work: Work) -> Fit:
+        """Tell whether slots, blocks and prefill leave room for the request, whoever sends it.
 
         A request larger than every bound still fits into an empty engine: the context check made sure it can run.
         """
         if not self._held:
             return Fit.YES
-        if self._prefilling and sum(self._prefilling.values()) + work.prompt_tokens > self.size.prefill_tokens:
+        if self._prefilling and self._prefill_tokens + work.prompt_tokens > self.size.prefill_tokens:
             return Fit.NO_ROOM
-        blocks = self._blocks + self._need(work)
-        usable = self.size.kv_blocks * (1 - self.size.watermark)
-        if len(self._held) >= self.size.max_seqs or blocks > usable:
-            return Fit.NO_ROOM
-        part = CLASS_SHARE[work.priority]
-        if len(self._held) >= self.size.max_seqs * part or blocks > usable * part:
-            return Fit.OVER_SHARE
-        return Fit.YES if self._within(work, share, usable) else Fit.OVER_SHARE
+        has_slot, has_blocks = len(self._held) < self.size.max_seqs, self._blocks + self._need(work) <= self._usable
+        return Fit.YES if has_slot and has_blocks else Fit.NO_ROOM
 
-    def _within(self, work: Work, share: float, usable: float) -> bool:
+    def fits(self, work: Work, share: float) -> Fit:
+        """Tell whether the request may enter now, its tenant being entitled to ``share`` (0..1] of the engine."""
+        room = self.room_for(work)
+        if room is not Fit.YES or not self._held:
+            return room
+        part = CLASS_SHARE[work.priority]
+        if len(self._held) >= self.size.max_seqs * part or self._blocks + self._need(work) > self._usable * part:
+            return Fit.OVER_SHARE
+        return Fit.YES if self._within(work, share) else Fit.OVER_SHARE
+
+    def _within(self, work: Work, share: float) -> bool:
         """Tell whether the tenant stays within its share; one request at a time is always within it."""
         seats, blocks = self._by_tenant.get(work.tenant, (0, 0))
-        return seats == 0 or (seats < self.size.max_seqs * share and blocks + self._need(work) <= usable * share)
+        return seats == 0 or (seats < self.size.max_seqs * share and blocks + self._need(work) <= self._usable * share)
 
     def take(self, work: Work) -> None:
         """Seat the request; its prompt is in prefill until ``prefilled``."""
         self._prefilling[work.request] = work.prompt_tokens
+        self._prefill_tokens += work.prompt_tokens
         self._hold(work.request, work.tenant, self._need(work))
 
     def prefilled(self, request: RequestId) -> None:
         """The request's first token has come."""
-        self._prefilling.pop(request, None)
+        self._prefill_tokens -= self._prefilling.pop(request, 0)
 
     def grow(self, work: Work, tokens: int) -> None:
         """Count what a seated request really holds once it has more tokens than it booked."""

@@ -8,6 +8,7 @@ import os
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from penstock.worker.admission.doors import DoorOrder
 from penstock.worker.serve import GateConfig
 
 
@@ -38,6 +39,6 @@ def read(path: Path) -> LaunchPlan:
     return LaunchPlan(
         argv=tuple(raw["argv"]),
         environment=tuple((name, value) for name, value in raw["environment"]),
-        gate=GateConfig(**raw["gate"]),
+        gate=GateConfig(**{**raw["gate"], "door_order": DoorOrder(raw["gate"]["door_order"])}),
         forkable=raw["forkable"],
     )

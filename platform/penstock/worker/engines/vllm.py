@@ -24,12 +24,16 @@ GATE = "penstock.worker.serve.Gate"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
-    """Where the engine runs and listens. ``device`` is ``cpu`` or ``cuda``; ``threads`` are for arithmetic on a CPU."""
+    """Where the engine runs and listens. ``device`` is ``cpu`` or ``cuda``; ``threads`` are for arithmetic on a CPU.
+
+    Without ``walled`` its own queue has no bound: for comparisons with an engine that nobody protects.
+    """
 
     host: str
     port: int
     device: str = "cpu"
     threads: int = 1
+    walled: bool = True
 
 
 def arguments(version: VersionId, manifest: Manifest, folder: Path, place: Place) -> tuple[str, ...]:
@@ -41,6 +45,7 @@ def arguments(version: VersionId, manifest: Manifest, folder: Path, place: Place
         *("--port", str(place.port)),
         *("--middleware", GATE),
         *_sizes(manifest.engine),
+        *(_wall(manifest.engine) if place.walled else ()),
         *_kv(manifest.engine, place),
         *_quiet(),
         *(_pooling() if manifest.task is Task.EMBED else _generating(manifest)),
@@ -84,9 +89,12 @@ def _sizes(engine: EngineSettings) -> tuple[str, ...]:
         *("--max-num-seqs", str(engine.max_num_seqs)),
         *("--max-num-batched-tokens", str(engine.max_num_batched_tokens)),
         *("--block-size", str(engine.block_size)),
-        *("--max-num-queued-reqs", str(QUEUE_PER_SEQUENCE * engine.max_num_seqs)),
         *("--shutdown-timeout", str(SHUTDOWN_TIMEOUT_S)),
     )
+
+
+def _wall(engine: EngineSettings) -> tuple[str, ...]:
+    return ("--max-num-queued-reqs", str(QUEUE_PER_SEQUENCE * engine.max_num_seqs))
 
 
 def _kv(engine: EngineSettings, place: Place) -> tuple[str, ...]:

@@ -8,17 +8,18 @@ from hypothesis import strategies as st
 
 from penstock.domain.ids import RequestId, TenantId
 from penstock.domain.tenant import Priority
+from penstock.worker.admission import doors
 from penstock.worker.admission.cost import Work
 from penstock.worker.admission.door import Away, Door
-from penstock.worker.admission.fair_queue import Bounds, FairQueue
-from penstock.worker.admission.pace import Pace
-from penstock.worker.admission.seats import EngineSize, Seats
+from penstock.worker.admission.doors import DoorOrder
+from penstock.worker.admission.fair_queue import Bounds
+from penstock.worker.admission.seats import EngineSize
 
 SIZE = EngineSize(max_seqs=4, kv_blocks=400, block_size=16, watermark=0.0, prefill_tokens=10_000)
 
 
-def a_door(bounds: Bounds | None = None, *, pace: float = 1000.0) -> Door:
-    return Door(FairQueue(bounds or Bounds()), Seats(SIZE), Pace(initial=pace))
+def a_door(bounds: Bounds | None = None, *, order: DoorOrder = DoorOrder.FAIR) -> Door:
+    return doors.make(order, SIZE, bounds=bounds, pace=1000.0)
 
 
 @dataclass
@@ -146,7 +147,7 @@ def test_everybody_hears_exactly_once_and_nothing_leaks(steps: list[tuple[str, P
     assert len(heard) == len(set(heard))
     for i in range(len(steps)):
         house.leave(f"r{i}", 1000.0)
-    assert len(house.door.queue) == 0
-    assert house.door.queue.waiting_cost == 0.0
+    assert len(house.door.order) == 0
+    assert house.door.order.waiting_cost == 0.0
     assert house.door.seats.saturation == 0.0
     assert not house.door._guests

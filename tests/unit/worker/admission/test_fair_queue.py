@@ -208,11 +208,11 @@ def test_bounds_hold_per_tenant_and_in_all() -> None:
     queue = FairQueue(Bounds(tenant_requests=3, tenant_cost=1e9, total_requests=5, total_cost=1e9))
     for _ in range(3):
         queue.push(work("flood"))
-    assert not queue.has_room(work("flood"))
-    assert queue.has_room(work("victim"))
+    assert queue.make_room(work("flood")) is None
+    assert queue.make_room(work("victim")) == []
     queue.push(work("victim"))
     queue.push(work("third"))
-    assert not queue.has_room(work("fourth"))
+    assert queue.make_room(work("fourth")) is None
 
 
 def test_eviction_takes_the_newest_of_the_longest_queue_of_the_lowest_class() -> None:

@@ -1,0 +1,52 @@
+"""What a worker's settings mean for its engine and gate."""
+
+from pathlib import Path
+
+import pytest
+
+from penstock.apps.settings import Settings
+from penstock.apps.worker import Workplace
+from penstock.domain.ids import ModelName, VersionId, WorkerId
+from penstock.domain.model import Manifest, Provenance, Task, Tier
+from penstock.domain.money import MicroUsd, Price
+from penstock.worker.admission import doors
+from penstock.worker.admission.doors import DoorOrder
+from penstock.worker.admission.seats import EngineSize
+from penstock.worker.artifacts.cache import Hold
+from penstock.worker.artifacts.node import Copy
+from penstock.worker.engines import plan
+from penstock.worker.serve import Gate
+
+VERSION = VersionId("m@0123456789ab")
+FREE = MicroUsd(0)
+MANIFEST = Manifest(
+    name=ModelName("m"),
+    task=Task.GENERATE,
+    tier=Tier.CHAT,
+    files=(),
+    price=Price(prompt_per_mtok=FREE, cached_per_mtok=FREE, output_per_mtok=FREE),
+    provenance=Provenance(origin="here", licence="Apache-2.0"),
+)
+
+
+async def no_engine(*_: object) -> None:
+    raise AssertionError("nobody asks the engine here")
+
+
+@pytest.mark.parametrize("order", DoorOrder)
+def test_the_chosen_door_stands_before_the_engine(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, order: DoorOrder
+) -> None:
+    """The setting reaches the gate through the private plan file; an open door takes the engine's own bound away."""
+    monkeypatch.setenv("PENSTOCK_HOME", str(tmp_path))
+    monkeypatch.setenv("PENSTOCK_DOOR_ORDER", order.value)
+    (tmp_path / "platform.key").write_text("11" * 32)
+    place = Workplace(Settings(), WorkerId("w"))
+    copy = Copy(manifest=MANIFEST, folder=tmp_path, hold=Hold(tmp_path / "use"))
+    launch = place._plan(VERSION, place.place(4711), copy)
+    copy.hold.release()
+    plan.write(launch, tmp_path / "plan")
+    gate = Gate(no_engine, plan.read(tmp_path / "plan").gate)
+    expected = doors.make(order, EngineSize(max_seqs=1, kv_blocks=1, block_size=1))
+    assert type(gate.door.order) is type(expected.order)
+    assert ("--max-num-queued-reqs" in launch.argv) is (order is not DoorOrder.OPEN)
