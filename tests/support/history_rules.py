@@ -115,7 +115,8 @@ def the_store_gives_no_more_than_it_has(history: History) -> Iterator[str]:
             case Settled():
                 store.settle(event)
             case Opened():
-                yield from store.open(event)
+                found = store.open(event)
+                yield from () if _is_recovering(history, event.at) else found
 
 
 class _Store:
@@ -130,14 +131,16 @@ class _Store:
             leases.pop(event.lease, None)
         self.spent.update(event.spent)
 
-    def open(self, event: Opened) -> Iterator[str]:
+    def open(self, event: Opened) -> list[str]:
+        found = []
         for take in (one for one in event.takes if one.kind is not MeterKind.BUCKET):
             holds, spent = self._held[take.meter], self.spent[take.meter]
             living = sum(amount for amount, due in holds.values() if due > event.at)
             if living + spent + take.amount > take.capacity:
                 used = f"{living} held and {spent} spent of {take.capacity}"
-                yield f"{event.lease} took {take.amount} of {take.meter} with {used}"
+                found.append(f"{event.lease} took {take.amount} of {take.meter} with {used}")
             holds[event.lease] = (take.amount, event.due)
+        return found
 
 
 def nothing_is_held_at_rest(history: History) -> Iterator[str]:
@@ -232,9 +235,14 @@ def _in_order(history: History) -> Iterable[Opened | Settled | Counted | Hurt]:
 
 def _is_forgotten(history: History, opened: Opened) -> bool:
     """Tell whether the store lost the lease, or granted it after the gateway had stopped waiting for the answer."""
-    late_s = history.bounds.round_s
     lost = any(opened.at <= hurt.at for hurt in history.during(Fault.LIMITS_LOST))
-    return lost or any(hurt.at <= opened.at <= hurt.until + late_s for hurt in history.during(Fault.LIMITS_FROZEN))
+    return lost or _is_recovering(history, opened.at)
+
+
+def _is_recovering(history: History, at: float) -> bool:
+    """Tell whether the store was away, or has just come back: then it hears of what was decided without it."""
+    away = (*history.during(Fault.LIMITS_LOST), *history.during(Fault.LIMITS_FROZEN))
+    return any(hurt.at <= at <= hurt.until + 2 * history.bounds.round_s for hurt in away)
 
 
 def _is_unsure(history: History, row: LedgerRow) -> bool:

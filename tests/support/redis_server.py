@@ -35,13 +35,22 @@ class RedisServer:
         return f"unix://{self.socket}"
 
     def start(self) -> None:
-        """Start and wait until it answers."""
+        """Start and wait until it answers; only then can anybody else find it."""
         self._binary.chmod(0o755)
+        draft = self.socket.with_suffix(".draft")
         self._process = subprocess.Popen(
-            [self._binary, "--port", "0", "--unixsocket", self.socket, "--save", "", "--appendonly", "no"],
+            [self._binary, "--port", "0", "--unixsocket", draft, "--save", "", "--appendonly", "no"],
             stdout=subprocess.DEVNULL,
         )
-        client = redis.Redis.from_url(self.url)
+        self._until_it_answers(f"unix://{draft}")
+        self.before_others(f"unix://{draft}")
+        draft.rename(self.socket)
+
+    def before_others(self, url: str) -> None:
+        """Do what must be done before anybody else finds the server: nothing here."""
+
+    def _until_it_answers(self, url: str) -> None:
+        client = redis.Redis.from_url(url)
         for _ in range(200):
             try:
                 client.ping()
