@@ -15,7 +15,7 @@ from penstock.domain.model import (
 )
 from penstock.domain.money import MicroUsd, Price
 from penstock.domain.table import WEIGHT_TOTAL, Route, Share
-from penstock.domain.worker import Load, WorkerReport, WorkerState
+from penstock.domain.worker import Load, PhaseTiming, WorkerReport, WorkerState
 
 TINY = VersionId("tiny@000000000000")
 NOW = 1_800_000_000.0
@@ -63,9 +63,10 @@ def report(
     *,
     queued_tokens: int = 0,
     url: str = "http://127.0.0.1:1",
+    phases: tuple[PhaseTiming, ...] = (),
 ) -> WorkerReport:
     return WorkerReport(
-        worker=WorkerId(worker), version=of, state=state, url=url, load=Load(queued_tokens=queued_tokens)
+        worker=WorkerId(worker), version=of, state=state, url=url, load=Load(queued_tokens=queued_tokens), phases=phases
     )
 
 

@@ -12,7 +12,7 @@ from penstock.adapters.postgres.embedded import dsn_of
 from penstock.adapters.postgres.sources import KeySource, TableSource
 from penstock.adapters.redis.answers import RedisAnswers
 from penstock.adapters.redis.wire import Wire
-from penstock.apps import slos
+from penstock.apps import gateway_health, slos
 from penstock.apps.background import Background
 from penstock.apps.gateway_money import Money, money
 from penstock.apps.models.stores import open_store
@@ -128,8 +128,7 @@ def compose(settings: Settings, platform_key: bytes) -> Gateway:
 
 
 def _pipeline(ground: _Ground, keys: Keyring, preprocessor: PromptPreprocessor, ledger: RequestLedger) -> Pipeline:
-    breakers = Breakers(ground.chance)
-    ground.table.on_change(lambda before, after: breakers.forget(before.workers - after.workers))
+    breakers = gateway_health.breakers(ground.table, ground.chance, ground.metrics)
     router = WorkerRouter(
         table=ground.table,
         health=breakers,

@@ -45,6 +45,8 @@ class VersionEntry:
     chat_template: str = ""
     sampling: SamplingDefaults = field(default_factory=SamplingDefaults)
     workers: tuple[WorkerEntry, ...] = ()
+    start_s: float = 0.0
+    """What a start of its workers takes, measured; 0 where none has started yet."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -21,6 +21,7 @@ class Label(StrEnum):
 
     API = "api"
     CODE = "code"
+    LEVEL = "level"
     MODEL = "model"
     OUTCOME = "outcome"
     PHASE = "phase"
@@ -126,6 +127,18 @@ EJECTIONS = Metric(
     kind=Kind.COUNTER,
     help="Times a gateway stopped sending to a worker because it failed.",
     labels=(Label.VERSION,),
+)
+BREAKERS_OPEN = Metric(
+    name="penstock_breakers_open",
+    kind=Kind.GAUGE,
+    help="Circuits that a gateway holds open or half-open, by level: worker, zone, version.",
+    labels=(Label.LEVEL,),
+)
+BREAKER_CHANGES = Metric(
+    name="penstock_breaker_changes",
+    kind=Kind.COUNTER,
+    help="Circuits that opened or closed, by level.",
+    labels=(Label.LEVEL, Label.STATE),
 )
 HEARTBEATS = Metric(
     name="penstock_stream_heartbeats",

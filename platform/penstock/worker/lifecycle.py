@@ -31,7 +31,10 @@ _AFTER: dict[WorkerState, frozenset[WorkerState]] = {
 """A damaged copy is fetched again; a restarted engine goes back to loading only, its files are still verified."""
 
 LEAST_WAIT_S = 0.5
-"""What is promised while a start takes longer than the last one did."""
+"""The least that is promised."""
+LATE_SHARE = 0.25
+"""A phase that takes longer than last time is expected to take this share of what it has taken, again: whoever is late
+is not about to be ready, and callers that were told so would all come too early."""
 
 
 class Life:
@@ -81,8 +84,10 @@ class Life:
         if not self.state.is_starting or self.state not in expected:
             return 0.0
         later = _START[_START.index(self.state) + 1 :]
-        rest = sum(expected.get(phase, 0.0) for phase in later)
-        return max(LEAST_WAIT_S, expected[self.state] - self.seconds_in_state(now) + rest)
+        rest_s = sum(expected.get(phase, 0.0) for phase in later)
+        so_far_s = self.seconds_in_state(now)
+        left_s = expected[self.state] - so_far_s
+        return max(LEAST_WAIT_S, (left_s if left_s > 0.0 else LATE_SHARE * so_far_s) + rest_s)
 
 
 def _is_progress(left: WorkerState, state: WorkerState) -> bool:

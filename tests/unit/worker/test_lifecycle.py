@@ -66,10 +66,11 @@ def test_the_expected_wait_shrinks_and_never_reaches_zero_before_ready() -> None
     life.enter(VERIFYING, 1.0)
     life.enter(LOADING, 2.0)
     assert life.ready_in_s(4.0) == 10.0
-    assert life.ready_in_s(400.0) == LEAST_WAIT_S
-    life.enter(WARMING, 400.0)
-    life.enter(READY, 401.0)
-    assert life.ready_in_s(402.0) == 0.0
+    assert life.ready_in_s(402.0) == 100.0 + 2.0, "late: a quarter of what loading has taken, again, and warming"
+    life.enter(WARMING, 402.0)
+    assert life.ready_in_s(404.0 - 1e-6) == LEAST_WAIT_S
+    life.enter(READY, 405.0)
+    assert life.ready_in_s(406.0) == 0.0
 
 
 def test_a_first_start_promises_nothing() -> None:

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from penstock.domain.fleet import Catalogue, Seen
+from penstock.domain.ids import VersionId
 from penstock.domain.model import ModelVersion
 from penstock.domain.table import RoutingTable, VersionEntry, WorkerEntry
 from penstock.domain.worker import Load, WorkerState
@@ -29,14 +30,25 @@ def build(
     deployed = {deployment.version for deployment in catalogue.deployments if deployment.replicas}
     kept = {worker.id for version in latest.versions for worker in version.workers}
     fresh = [one for one in seen if now - max(one.at, since if one.report.worker in kept else 0.0) < lease_s]
+    known_s = {version.id: version.start_s for version in latest.versions}
     versions = tuple(
-        _entry(version, fresh)
+        replace(_entry(version, fresh), start_s=start_s(version.id, seen) or known_s.get(version.id, 0.0))
         for version in sorted(catalogue.versions, key=lambda version: version.id)
         if version.id in routed or version.id in deployed
     )
     routes = tuple(sorted(catalogue.routes, key=lambda route: route.alias))
     table = RoutingTable(number=latest.number + 1, made_at=now, routes=routes, versions=versions)
     return table if _is_news(table, latest) else latest
+
+
+def start_s(version: VersionId, seen: Sequence[Seen]) -> float:
+    """Return the longest complete start among a version's workers, 0 where none has told one.
+
+    The longest, because it is promised to callers: several that start beside one another take longer than one.
+    """
+    starts = (one.report.phases for one in seen if one.report.version == version)
+    complete = (phases for phases in starts if phases and phases[-1].phase is WorkerState.WARMING)
+    return max((round(sum(phase.seconds for phase in phases), 1) for phases in complete), default=0.0)
 
 
 def _is_news(table: RoutingTable, latest: RoutingTable) -> bool:

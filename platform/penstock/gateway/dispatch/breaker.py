@@ -1,116 +1,138 @@
-"""Which workers to leave alone for a while: one circuit breaker per worker, closed → open → half-open → closed.
+"""Whom to leave alone for a while: what this gateway learns of workers from their answers, zone and version included.
 
-Trade-off: a worker that refuses connections is left at once, one that answers with errors after a few in a row, so a
-single bad request can't eject anybody. While open nothing is sent; then a single probe (a real request, which may be
-retried elsewhere) decides. Never all of a version's workers are ejected: with everything failing, trying is better
-than refusing.
+A refused connection opens a worker's circuit at once; errors open it after some in a row, or where they are clearly
+more than its peers' (gray failure). For errors at most half of the workers are left alone, and never all of them for
+anything. What that says of zones and versions is the surroundings' business (``surroundings.py``).
+
+Trade-off: errors of bad requests look like errors of bad workers. So single failures open nothing, and a worker is
+compared with its peers. Nobody's word is needed: each gateway learns for itself, which costs each of them some
+retries, and no gateway can be misled by another.
 """
 
 import random
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
 
-from penstock.domain.ids import WorkerId
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BreakerSettings:
-    """When to open, and for how long."""
-
-    failures: int = 3
-    open_s: float = 0.5
-    most_open_s: float = 15.0
-    jitter_ratio: float = 0.2
-    probe_s: float = 10.0
-    """A probe that nobody reported on is forgotten after this long."""
+from penstock.domain.ids import VersionId, WorkerId
+from penstock.domain.table import VersionEntry
+from penstock.gateway.dispatch.outliers import Tally, is_outlier, most_ejected
+from penstock.gateway.dispatch.places import places
+from penstock.gateway.dispatch.records import BreakerSettings, Change, Level, Record, Switches
+from penstock.gateway.dispatch.surroundings import Surroundings
 
 
-class Breaker:
-    """One worker's state."""
-
-    __slots__ = ("_failures", "_openings", "_probe_until", "_settings", "open_until")
-
-    def __init__(self, settings: BreakerSettings) -> None:
-        """Start closed."""
-        self._settings = settings
-        self._failures = 0
-        self._openings = 0
-        self._probe_until = 0.0
-        self.open_until = 0.0
-
-    @property
-    def is_closed(self) -> bool:
-        """True while nothing is wrong."""
-        return not self._openings
-
-    def allows(self, now: float) -> bool:
-        """Tell whether a request may be sent: closed, or half-open without a probe under way."""
-        return not self._openings or (now >= self.open_until and now >= self._probe_until)
-
-    def sent(self, now: float) -> None:
-        """A request goes out; where half-open it is the probe."""
-        if self._openings:
-            self._probe_until = now + self._settings.probe_s
-
-    def succeeded(self) -> None:
-        """A worker answered: close."""
-        self._failures = self._openings = 0
-        self._probe_until = self.open_until = 0.0
-
-    def failed(self, now: float, chance: random.Random, *, at_once: bool = False) -> bool:
-        """Count a failure; True where it opened the breaker."""
-        self._failures += 1
-        self._probe_until = 0.0
-        if now < self.open_until:
-            return False
-        if not (at_once or self._openings or self._failures >= self._settings.failures):
-            return False
-        wait = min(self._settings.most_open_s, self._settings.open_s * 2.0 ** min(self._openings, 16))
-        self._openings += 1
-        self.open_until = now + wait * (1.0 + chance.uniform(-1.0, 1.0) * self._settings.jitter_ratio)
-        return True
+def _nobody(_: Change) -> None:
+    """Nobody listens."""
 
 
 class Breakers:
-    """All workers of a gateway; forgets those that are closed."""
+    """All circuits of a gateway; only those with a failure on their record are kept."""
 
-    def __init__(self, chance: random.Random, settings: BreakerSettings | None = None) -> None:
+    def __init__(
+        self,
+        chance: random.Random,
+        settings: BreakerSettings | None = None,
+        on_change: Callable[[Change], None] = _nobody,
+    ) -> None:
         """``chance`` jitters the open times, so that gateways don't probe together."""
-        self._chance = chance
         self._settings = settings or BreakerSettings()
-        self._open: dict[WorkerId, Breaker] = {}
+        self._switches = Switches(self._settings, chance, on_change)
+        self._workers: dict[WorkerId, Record] = {}
+        self._around = Surroundings(self._switches, self._workers)
+        self._suspects: frozenset[WorkerId] = frozenset()
 
-    def ejected(self, workers: Sequence[WorkerId], now: float) -> frozenset[WorkerId]:
-        """Return which of these to leave alone: never all of them, those that open soonest are kept."""
-        if not self._open:
-            return frozenset()
-        out = [w for w in workers if w in self._open and not self._open[w].allows(now)]
-        if len(out) == len(workers) and out:
-            out.remove(min(out, key=lambda w: self._open[w].open_until))
-        return frozenset(out)
+    def learn(self, versions: Iterable[VersionEntry], now: float) -> None:
+        """Take in a new table: what left is forgotten, and who was started again begins anew."""
+        before, after = self._around.places, places(versions)
+        self._around.learn(after, now)
+        for worker in [w for w in self._workers if w not in after.of or (w in after.ready and w not in before.ready)]:
+            self._switches.close(Level.WORKER, worker, self._workers.pop(worker).circuit, now)
+            self._around.began_anew(after.of.get(worker), now)
 
-    def sent(self, worker: WorkerId, now: float) -> None:
-        """A request goes to this worker."""
-        breaker = self._open.get(worker)
-        if breaker is not None:
-            breaker.sent(now)
-
-    def succeeded(self, worker: WorkerId) -> None:
-        """This worker answered."""
-        self._open.pop(worker, None)
-
-    def failed(self, worker: WorkerId, now: float, *, at_once: bool = False) -> bool:
-        """This worker failed; True where it is left alone from now on."""
-        breaker = self._open.get(worker)
-        if breaker is None:
-            breaker = self._open[worker] = Breaker(self._settings)
-        return breaker.failed(now, self._chance, at_once=at_once)
-
-    def forget(self, gone: Iterable[WorkerId]) -> None:
-        """These workers are no more."""
-        for worker in gone:
-            self._open.pop(worker, None)
+    def suspect(self, workers: frozenset[WorkerId]) -> None:
+        """Prefer others to these until told otherwise: they seem to stand still, and nobody knows yet."""
+        self._suspects = workers
 
     def known(self) -> frozenset[WorkerId]:
         """Workers with a failure on their record."""
-        return frozenset(self._open)
+        return frozenset(self._workers)
+
+    # -- whom to ask -----------------------------------------------------------------------
+
+    def ejected(self, workers: Sequence[WorkerId], now: float) -> frozenset[WorkerId]:
+        """Return which of these to leave alone: never all of them, those that open soonest are kept."""
+        if not self._workers and not self._suspects:
+            return frozenset()
+        out = self._individually(workers, now)
+        out |= self._around.avoided(workers, out, now)
+        if out and len(out) == len(workers):
+            out.remove(min(workers, key=self._opens_at))
+        slow = out | self._suspects.intersection(workers)
+        return frozenset(slow if len(slow) < len(workers) else out)
+
+    def shut_for_s(self, version: VersionId, now: float) -> float:
+        """Return for how long this version refuses early; 0 where requests may be sent."""
+        return self._around.shut_for_s(version, now)
+
+    def is_unreachable(self, version: VersionId) -> bool:
+        """Tell whether the version is shut because nobody takes its connections: only a start will help."""
+        return self._around.is_unreachable(version)
+
+    # -- what happened -----------------------------------------------------------------------
+
+    def sent(self, worker: WorkerId, now: float) -> None:
+        """A request goes to this worker; where something is half-open it is the probe."""
+        record = self._workers.get(worker)
+        if record is not None:
+            record.circuit.sent(now)
+        self._around.sent(worker, now)
+
+    def succeeded(self, worker: WorkerId, now: float) -> None:
+        """This worker answered."""
+        record = self._workers.get(worker)
+        if record is not None:
+            self._note_success(worker, record, now)
+        self._around.succeeded(worker, now)
+
+    def failed(self, worker: WorkerId, now: float, *, at_once: bool = False) -> bool:
+        """This worker failed; ``at_once``: it can't be reached. True where it is left alone from now on."""
+        record = self._workers.get(worker)
+        if record is None:
+            record = self._workers[worker] = self._switches.record(Level.WORKER, now)
+        record.in_a_row += 1
+        record.is_hard = at_once or (record.is_hard and record.circuit.is_open)
+        record.tally.count(now, bad=True)
+        opened = False
+        is_gray = is_outlier(record.tally, self._peers(worker), self._settings.outliers)
+        if at_once or is_gray or record.circuit.is_open or record.in_a_row >= self._settings.failures:
+            probes = self._settings.gray_probes if is_gray else 1
+            opened = self._switches.trip(Level.WORKER, worker, record.circuit, now, probes=probes)
+        self._around.failed(worker, now)
+        return opened
+
+    def _note_success(self, worker: WorkerId, record: Record, now: float) -> None:
+        record.in_a_row = 0
+        record.tally.count(now, bad=False)
+        if record.is_hard:
+            record.is_hard = False
+            self._switches.close(Level.WORKER, worker, record.circuit, now)
+        elif self._switches.passed(Level.WORKER, worker, record.circuit, now):
+            record.tally = Tally(self._settings.outliers.half_life_s, now)
+        if record.is_clean(now):
+            del self._workers[worker]
+
+    # -- workers -------------------------------------------------------------------------------
+
+    def _individually(self, workers: Sequence[WorkerId], now: float) -> set[WorkerId]:
+        """Return who can't be reached, and who fails, the latter within their bound: first who stays open longest."""
+        out = [(w, r) for w in workers if (r := self._workers.get(w)) is not None and not r.circuit.allows(now)]
+        failing = sorted((w for w, r in out if not r.is_hard), key=self._opens_at, reverse=True)
+        most = most_ejected(len(workers), self._settings.outliers)
+        return {w for w, r in out if r.is_hard} | set(failing[:most])
+
+    def _opens_at(self, worker: WorkerId) -> float:
+        record = self._workers.get(worker)
+        return record.circuit.open_until if record else 0.0
+
+    def _peers(self, worker: WorkerId) -> list[float]:
+        records = self._workers
+        return [records[w].tally.ratio if w in records else 0.0 for w in self._around.places.peers(worker)]

@@ -90,7 +90,7 @@ class WorkerDispatcher:
             call.attempts += 1
             failure = await self._try(call, relay, worker, parcel)
             if failure is None:
-                self.breakers.succeeded(worker.id)
+                self.breakers.succeeded(worker.id, self.clock.monotonic())
                 return
             self._blame(call, worker.id, failure)
             self._may_retry(call, ticket, failure)
@@ -143,7 +143,7 @@ class WorkerDispatcher:
 
     def _blame(self, call: Call, worker: WorkerId, failure: Verdict) -> None:
         if not failure.blame:
-            self.breakers.succeeded(worker)
+            self.breakers.succeeded(worker, self.clock.monotonic())
         elif self.breakers.failed(worker, self.clock.monotonic(), at_once=failure.at_once):
             self.metrics.counter(names.EJECTIONS).labels(version=call.version.id if call.version else "").inc()
 

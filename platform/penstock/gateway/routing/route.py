@@ -28,11 +28,16 @@ _MOST_MODELS = 1024
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RouterSettings:
-    """``retry_after_s`` is said where nothing better is known; ``max_blocks`` bounds each version's prefix index."""
+    """``max_blocks`` bounds each version's prefix index.
+
+    ``retry_after_s`` is said where no worker of a version has ever told how long it took to start: about what a small
+    model takes on a CPU. ``notice_s`` is added to a start that nobody has begun yet: the loss has to be seen first.
+    """
 
     weights: Weights = field(default_factory=Weights)
     max_waiting: int = 256
-    retry_after_s: float = 5.0
+    retry_after_s: float = 20.0
+    notice_s: float = 2.0
     most_retry_after_s: float = 60.0
     max_blocks: int = 50_000
 
@@ -42,6 +47,14 @@ class Health(Protocol):
 
     def ejected(self, workers: Sequence[WorkerId], now: float) -> frozenset[WorkerId]:
         """Return those that are left alone at monotonic second ``now``."""
+        ...
+
+    def shut_for_s(self, version: VersionId, now: float) -> float:
+        """Return for how long a version that fails everywhere is to be refused early; 0 where it may be asked."""
+        ...
+
+    def is_unreachable(self, version: VersionId) -> bool:
+        """Tell whether it is shut because nobody takes its connections: only a start will help."""
         ...
 
 
@@ -87,6 +100,8 @@ class WorkerRouter:
         serving = filters.untried(filters.ready(version.workers), tried)
         if not serving:
             raise self._nobody(version)
+        if shut_s := self._health.shut_for_s(version.id, now):
+            raise self._failing(version, shut_s)
         serving = filters.healthy(serving, self._health.ejected([w.id for w in serving], now))
         open_ = filters.with_room(serving, self._load, self._settings.max_waiting)
         if not open_:
@@ -140,10 +155,21 @@ class WorkerRouter:
     # -- nobody --------------------------------------------------------------------------
 
     def _nobody(self, version: VersionEntry) -> NoCapacity:
-        """Say when the first of the starting workers is expected."""
-        starting = [w.ready_in_s for w in version.workers if w.state.is_starting]
-        wait = min(starting, default=0.0) or self._settings.retry_after_s
-        return NoCapacity(retry_after_s=min(self._settings.most_retry_after_s, max(1.0, wait)))
+        """Say when the first of the starting workers is expected, else how long a start takes."""
+        starting = [w.ready_in_s for w in version.workers if w.state.is_starting and w.ready_in_s]
+        return NoCapacity(retry_after_s=self._within(min(starting, default=0.0) or self._start_s(version)))
+
+    def _failing(self, version: VersionEntry, shut_s: float) -> NoCapacity:
+        """Say when the next request may try: as soon as a probe is due, or a start is over where only that helps."""
+        if self._health.is_unreachable(version.id):
+            return self._nobody(version)
+        return NoCapacity("every worker of this model fails", retry_after_s=self._within(shut_s))
+
+    def _start_s(self, version: VersionEntry) -> float:
+        return version.start_s + self._settings.notice_s if version.start_s else self._settings.retry_after_s
+
+    def _within(self, wait_s: float) -> float:
+        return min(self._settings.most_retry_after_s, max(1.0, wait_s))
 
     def _full(self, workers: Sequence[WorkerEntry], now: float) -> Overloaded:
         """Say when the first of the full workers will have done half of its queue, at the rate it works."""
@@ -152,7 +178,7 @@ class WorkerRouter:
             0.5 * self._board.work_tokens(w.id, w.load, at, now) / max(1.0, self._board.drain_per_s(w.id))
             for w in workers
         ]
-        return Overloaded(retry_after_s=min(self._settings.most_retry_after_s, max(1.0, min(waits))))
+        return Overloaded(retry_after_s=self._within(min(waits)))
 
     def _forget(self, before: View, after: View) -> None:
         self._board.forget(before.workers - after.workers)

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from penstock.control.publish.build import LOAD_EVERY_S, build
 from penstock.domain.fleet import Catalogue, Deployment, Seen
 from penstock.domain.table import EMPTY, RoutingTable, validate
-from penstock.domain.worker import WorkerState
+from penstock.domain.worker import PhaseTiming, WorkerState
 from tests.support import control_things as things
 from tests.support.control_things import NOW
 
@@ -50,6 +50,24 @@ def test_a_silent_worker_leaves_the_table() -> None:
     assert workers(make(CATALOGUE, [READY], first, NOW + LEASE_S - 0.1)) == [("w1", WorkerState.READY)]
     gone = make(CATALOGUE, [READY], first, NOW + LEASE_S)
     assert (gone.number, workers(gone)) == (2, [])
+
+
+def test_the_table_says_how_long_a_start_takes() -> None:
+    """It is the longest complete start that a worker has told, and stays when the workers are gone."""
+    timed = things.report("w1", ROUTED.id, phases=phases(LOADING=12.0, WARMING=3.0))
+    quick = things.report("w2", ROUTED.id, phases=phases(LOADING=8.0, WARMING=2.0))
+    unfinished = things.report("w3", ROUTED.id, phases=phases(LOADING=90.0))
+    first = make(CATALOGUE, [things.seen(one) for one in (timed, quick, unfinished)], EMPTY, NOW)
+    assert starts(first) == [15.0, 0.0]
+    assert starts(make(CATALOGUE, [], first, NOW + 900)) == [15.0, 0.0]
+
+
+def phases(**seconds: float) -> tuple[PhaseTiming, ...]:
+    return tuple(PhaseTiming(phase=WorkerState[name], seconds=took) for name, took in seconds.items())
+
+
+def starts(table: RoutingTable) -> list[float]:
+    return [version.start_s for version in table.versions]
 
 
 def test_silence_while_nobody_listened_is_held_against_nobody_in_the_table() -> None:

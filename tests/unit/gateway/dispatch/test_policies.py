@@ -4,11 +4,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.domain.ids import WorkerId
-from penstock.gateway.dispatch import Breakers, BreakerSettings, RetryBudget
+from penstock.gateway.dispatch import Breakers, BreakerSettings, CircuitSettings, RetryBudget
 from penstock.gateway.dispatch.retries import backoff_s
 
 WORKERS = [WorkerId(f"w{n}") for n in range(4)]
-STEADY = BreakerSettings(failures=3, open_s=1.0, most_open_s=8.0, jitter_ratio=0.0, probe_s=5.0)
+STEADY = BreakerSettings(
+    failures=3, circuit=CircuitSettings(open_s=1.0, most_open_s=8.0, jitter_ratio=0.0, probe_s=5.0)
+)
 
 
 def fresh() -> Breakers:
@@ -25,7 +27,7 @@ def test_opens_after_failures_in_a_row() -> None:
     """One failure is nobody's fault; some in a row open the breaker, a success between starts anew."""
     breakers = fresh()
     assert [breakers.failed(WORKERS[0], 0.0) for _ in range(2)] == [False, False]
-    breakers.succeeded(WORKERS[0])
+    breakers.succeeded(WORKERS[0], 0.0)
     assert [breakers.failed(WORKERS[0], 0.0) for _ in range(3)] == [False, False, True]
     assert is_out(breakers, 0.5)
 
@@ -44,7 +46,7 @@ def test_half_open_lets_one_probe_through() -> None:
     assert not is_out(breakers, 1.0)
     breakers.sent(WORKERS[0], 1.0)
     assert is_out(breakers, 1.1)
-    breakers.succeeded(WORKERS[0])
+    breakers.succeeded(WORKERS[0], 1.2)
     assert not is_out(breakers, 1.2)
 
 
@@ -95,19 +97,10 @@ def test_never_everybody_is_ejected(events: list[tuple[str, int, float]], count:
         elif what == "sent":
             breakers.sent(WORKERS[index], now)
         elif what == "ok":
-            breakers.succeeded(WORKERS[index])
+            breakers.succeeded(WORKERS[index], now)
         else:
             breakers.failed(WORKERS[index], now, at_once=what == "at_once")
         assert len(breakers.ejected(workers, now)) < len(workers)
-
-
-def test_forgets_workers_that_are_gone() -> None:
-    """Workers that left the table leave nothing behind."""
-    breakers = fresh()
-    for worker in WORKERS:
-        breakers.failed(worker, 0.0)
-    breakers.forget(WORKERS[:3])
-    assert breakers.known() == {WORKERS[3]}
 
 
 @given(

@@ -11,7 +11,7 @@ from penstock.domain.ids import WorkerId
 from penstock.domain.request import Prepared
 from penstock.domain.table import RoutingTable, VersionEntry, WorkerEntry
 from penstock.domain.worker import Load, WorkerState
-from penstock.gateway.dispatch import Breakers, BreakerSettings
+from penstock.gateway.dispatch import Breakers, BreakerSettings, CircuitSettings
 from penstock.gateway.routing import CurrentTable, LoadBoard, RouterSettings, WorkerRouter, scorers
 from penstock.gateway.routing.scorers import Candidate, Weights
 from penstock.telemetry.metrics import Metrics
@@ -36,11 +36,14 @@ def version(*workers: WorkerEntry) -> VersionEntry:
 class House:
     """A router and what it depends on."""
 
-    def __init__(self, *workers: WorkerEntry, max_waiting: int = 256) -> None:
+    def __init__(self, *of: WorkerEntry | VersionEntry, max_waiting: int = 256) -> None:
+        """Take the version, or its workers."""
         self.clock = ManualClock()
         self.table = CurrentTable()
-        self.version = version(*workers)
-        self.breakers = Breakers(random.Random(0), BreakerSettings(jitter_ratio=0.0))
+        entries = [one for one in of if isinstance(one, VersionEntry)]
+        self.version = entries[0] if entries else version(*(one for one in of if isinstance(one, WorkerEntry)))
+        self.breakers = Breakers(random.Random(0), BreakerSettings(circuit=CircuitSettings(jitter_ratio=0.0)))
+        self.table.on_change(lambda _, after: self.breakers.learn(after.table.versions, after.at))
         self.metrics = Metrics()
         self.router = WorkerRouter(
             table=self.table,
@@ -84,14 +87,45 @@ def test_tried_workers_are_passed_over() -> None:
 
 
 @pytest.mark.parametrize(
-    ("starting", "wait"), [([], 5.0), ([0.0], 5.0), ([12.0, 7.5], 7.5), ([0.2], 1.0), ([500.0], 60.0)]
+    ("starting", "start_s", "wait"),
+    [
+        ([], 0.0, 20.0),
+        ([], 17.0, 19.0),
+        ([0.0], 17.0, 19.0),
+        ([12.0, 7.5], 17.0, 7.5),
+        ([0.2], 17.0, 1.0),
+        ([500.0], 0.0, 60.0),
+    ],
 )
-def test_no_capacity_says_how_long(starting: list[float], wait: float) -> None:
-    """The wait is the soonest start, within bounds, or a stated default."""
-    house = House(*(worker(WorkerId(f"s{n}"), WorkerState.LOADING, ready_in_s=s) for n, s in enumerate(starting)))
+def test_no_capacity_says_how_long(starting: list[float], start_s: float, wait: float) -> None:
+    """The wait is the soonest start, else what a start of this version takes, else a stated default; within bounds."""
+    workers = (worker(WorkerId(f"s{n}"), WorkerState.LOADING, ready_in_s=s) for n, s in enumerate(starting))
+    house = House(replace(version(*workers), start_s=start_s))
     with pytest.raises(NoCapacity) as caught:
         house.pick()
     assert caught.value.retry_after_s == wait
+
+
+def test_a_version_nobody_reaches_is_refused_early_with_its_start_time() -> None:
+    """Its table still says ready: the first request finds out, the next ones hear at once how long a start takes."""
+    house = House(replace(version(worker(W0)), start_s=17.0))
+    assert house.pick() == W0
+    house.breakers.failed(W0, 0.0, at_once=True)
+    with pytest.raises(NoCapacity) as caught:
+        house.pick()
+    assert caught.value.retry_after_s == 19.0
+    house.clock.advance(0.5)
+    assert house.pick() == W0
+
+
+def test_a_version_that_fails_everywhere_says_when_it_is_tried_again() -> None:
+    """Where connections are taken and everything fails, the wait is the time to the next probe."""
+    house = House(worker(W0))
+    for _ in range(5):
+        house.breakers.failed(W0, 0.0)
+    with pytest.raises(NoCapacity, match="every worker of this model fails") as caught:
+        house.pick()
+    assert caught.value.retry_after_s == 1.0
 
 
 def test_full_workers_say_how_long_by_their_rate() -> None:

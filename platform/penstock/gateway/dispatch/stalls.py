@@ -1,0 +1,77 @@
+"""Which engines seem to stand still: streams run on them and no token has come for much longer than usual. Pure.
+
+Such a worker is only passed over for new requests while others serve (``Breakers.suspect``). Its streams are left
+alone, and the suspicion ends with the next token, or after ``most_s``: by then somebody nearer to the engine has
+judged, and a hung one has left the table.
+
+Trade-off: looking at what streams have delivered twice a second costs nothing per token and sees nothing of engines
+that only hold requests before their first token. A worker whose only stream has a reader that takes nothing looks
+just the same; being passed over for some seconds does it no harm.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from penstock.domain.ids import WorkerId
+
+
+class Progress(NamedTuple):
+    """How far a stream is: its worker, a number of its own, the tokens that it has delivered."""
+
+    worker: WorkerId
+    stream: int
+    delivered: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StallSettings:
+    """A silence longer than ``least_s`` and than ``times_usual`` the usual time between tokens is suspicious."""
+
+    least_s: float = 1.5
+    times_usual: float = 6.0
+    most_s: float = 10.0
+    smoothing: float = 0.2
+
+
+@dataclass(slots=True)
+class _Pulse:
+    """One worker's: when a token came last, how long that usually takes, and how far its streams were."""
+
+    moved_at: float
+    usual_s: float = 0.0
+    delivered: dict[int, int] = field(default_factory=dict)
+
+
+class Stalls:
+    """All workers that have streams."""
+
+    def __init__(self, settings: StallSettings | None = None) -> None:
+        """Know nobody."""
+        self._settings = settings or StallSettings()
+        self._pulses: dict[WorkerId, _Pulse] = {}
+
+    def look(self, streams: Iterable[Progress], now: float) -> frozenset[WorkerId]:
+        """Take in how far every running stream is, and return who is suspicious at monotonic second ``now``."""
+        found: dict[WorkerId, dict[int, int]] = {}
+        for one in streams:
+            if one.delivered:
+                found.setdefault(one.worker, {})[one.stream] = one.delivered
+        self._pulses = {worker: self._felt(worker, delivered, now) for worker, delivered in found.items()}
+        return frozenset(worker for worker, pulse in self._pulses.items() if self._is_suspicious(pulse, now))
+
+    def _felt(self, worker: WorkerId, delivered: dict[int, int], now: float) -> _Pulse:
+        pulse = self._pulses.get(worker)
+        if pulse is None:
+            return _Pulse(now, 0.0, delivered)
+        if any(pulse.delivered.get(stream) != tokens for stream, tokens in delivered.items()):
+            gap_s = now - pulse.moved_at
+            pulse.usual_s += self._settings.smoothing * (gap_s - pulse.usual_s) if pulse.usual_s else gap_s
+            pulse.moved_at = now
+        pulse.delivered = delivered
+        return pulse
+
+    def _is_suspicious(self, pulse: _Pulse, now: float) -> bool:
+        silent_s = now - pulse.moved_at
+        ours = self._settings
+        return max(ours.least_s, ours.times_usual * pulse.usual_s) < silent_s < ours.most_s
