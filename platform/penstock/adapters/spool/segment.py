@@ -63,17 +63,15 @@ class History:
                 self.last_seen = max(self.last_seen, row.closed_at)
 
     def lost(self) -> list[LedgerRow]:
-        """Return rows for what was open when the process died: the prompt and the tokens it had passed on."""
-        return [
-            close(
-                opening,
-                Outcome.INTERNAL,
-                Usage(prompt_tokens=opening.prompt_tokens, output_tokens=self.tokens.get(request, 0), exact=False),
-                gpu_s=0.0,
-                now=self.last_seen,
-            )
-            for request, opening in self.open.items()
-        ]
+        """Return rows for what was open when the process died."""
+        return [self._lost(opening) for opening in self.open.values()]
+
+    def _lost(self, opening: Opening) -> LedgerRow:
+        """Bill the prompt and the tokens passed on, as far as was noted; nothing where none was known to be."""
+        tokens = self.tokens.get(opening.request, 0)
+        prompt = opening.prompt_tokens if tokens else 0
+        usage = Usage(prompt_tokens=prompt, output_tokens=tokens, exact=False)
+        return close(opening, Outcome.INTERNAL, usage, gpu_s=0.0, now=self.last_seen)
 
 
 def lines(path: Path) -> Iterator[Line]:

@@ -24,6 +24,8 @@ SEGMENT_BYTES = 1 << 20
 BATCH_ROWS = 500
 LINES_AT_ONCE = 64
 """Read so many lines, a quarter of a millisecond, before the event loop has its turn."""
+SHORTEST_WAIT_S, LONGEST_WAIT_S = 1.0, 60.0
+"""What a caller that was refused for a full disk is told to wait."""
 
 
 class Spool:
@@ -38,11 +40,13 @@ class Spool:
         self._lock = _lock(folder / f"{self._name}.lock")
         self._open: dict[RequestId, Opening] = {}
         self._tokens: dict[RequestId, int] = {}
+        self._is_behind = False
         self._number = 0
         self._sealed: list[int] = []
         self._fd = self._new_segment()
         self._size = 0
         self._backlog: list[Line] = []
+        self._full_since: float | None = None
 
     @property
     def is_full(self) -> bool:
@@ -51,15 +55,16 @@ class Spool:
 
     def opened(self, opening: Opening) -> None:
         """Note that a request starts, or raise ``StoreUnavailable`` where the disk takes no more."""
-        if self.is_full and not self._retry():
-            raise StoreUnavailable("the ledger spool is full; free disk space in the data folder")
-        if not self._write(Opened(opening)):
-            raise StoreUnavailable("the ledger spool is full; free disk space in the data folder")
+        if (self.is_full and not self._retry()) or not self._write(Opened(opening)):
+            message = "the ledger spool is full; free disk space in the data folder"
+            raise StoreUnavailable(message, retry_after_s=self._wait_s())
         self._open[opening.request] = opening
 
     def delivered(self, request: RequestId, tokens: int) -> None:
         """Remember how many tokens a stream has passed on; written by the next ``flush``."""
-        self._tokens[request] = tokens
+        if tokens and request in self._open:
+            self._tokens[request] = tokens
+            self._is_behind = True
 
     def closed(self, row: LedgerRow) -> None:
         """Note that a request ended. Where the disk is full the row waits in memory, and ``is_full`` says so."""
@@ -72,9 +77,8 @@ class Spool:
     def flush(self) -> None:
         """Write progress and retry what the disk refused; call it about once a second, before ``deliver``."""
         self._retry()
-        if self._tokens:
-            self._write(Progress(self._clock.now(), dict(self._tokens)))
-            self._tokens.clear()
+        if self._is_behind:
+            self._note_progress()
 
     async def deliver(self, sink: LedgerSink) -> int:
         """Sync, then carry sealed segments, and those of dead processes, to the ledger; return the rows delivered."""
@@ -114,15 +118,27 @@ class Spool:
         except OSError as error:
             if error.errno not in {errno.ENOSPC, errno.EDQUOT}:
                 raise
-            return False
-        self._size += written
+            written = 0
         if written < len(data):
-            os.ftruncate(self._fd, self._size - written)
-            self._size -= written
+            if written:
+                os.ftruncate(self._fd, self._size)
+            if self._full_since is None:
+                self._full_since = self._clock.monotonic()
             return False
+        self._full_since = None
+        self._size += written
         if self._size >= SEGMENT_BYTES:
             self._rotate()
         return True
+
+    def _note_progress(self) -> None:
+        if self._tokens:
+            self._is_behind = not self._write(Progress(self._clock.now(), self._tokens))
+
+    def _wait_s(self) -> float:
+        """Return when to come back: nobody knows, but what has lasted a while is likely to last as long again."""
+        full_s = 0.0 if self._full_since is None else self._clock.monotonic() - self._full_since
+        return min(LONGEST_WAIT_S, max(SHORTEST_WAIT_S, full_s))
 
     def _retry(self) -> bool:
         while self._backlog and self._write(self._backlog[0]):
@@ -131,12 +147,13 @@ class Spool:
 
     def _rotate(self) -> None:
         """Seal the segment; what is still open is carried into the next, so that each tells the whole truth."""
+        fd = self._new_segment()
         self._sealed.append(self._fd)
-        self._fd = self._new_segment()
-        self._size = 0
+        self._fd, self._size = fd, 0
         for opening in self._open.values():
             if not self._write(Opened(opening)):
                 self._backlog.append(Opened(opening))
+        self._note_progress()
 
     def _new_segment(self) -> int:
         self._number += 1

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.adapters.spool.spool import Spool
+from penstock.adapters.spool.spool import LONGEST_WAIT_S, SHORTEST_WAIT_S, Spool
 from penstock.domain.clock import SystemClock
 from penstock.domain.errors import StoreUnavailable
 from penstock.domain.ids import KeyId, RequestId, TenantId, VersionId
@@ -21,6 +21,7 @@ from penstock.domain.money import MicroUsd, Price
 from penstock.domain.outcome import Outcome
 from penstock.domain.tenant import Priority
 from penstock.domain.tokens import Usage
+from tests.support.clock import ManualClock
 
 PRICE = Price(prompt_per_mtok=MicroUsd(100_000), cached_per_mtok=MicroUsd(50_000), output_per_mtok=MicroUsd(200_000))
 
@@ -102,26 +103,29 @@ def test_the_disk_is_waited_for_in_a_thread_and_no_file_stays_open(
 
 
 CHILD = """
-import sys, time
+import asyncio, sys, time
 from pathlib import Path
-from penstock.adapters.spool.spool import Spool
+from penstock.adapters.spool.spool import LONGEST_WAIT_S, SHORTEST_WAIT_S, Spool
 from penstock.domain.clock import SystemClock
 from penstock.domain.ids import RequestId
 sys.path.insert(0, {tests!r})
-from test_spool import opening, row
+from test_spool import Sink, opening, row
 spool = Spool(Path({folder!r}), SystemClock())
-done, half = opening("done"), opening("half", prompt=1_000_000)
-spool.opened(done); spool.opened(half)
-spool.closed(row(done))
+half = opening("half", prompt=1_000_000)
+spool.opened(half)
 spool.delivered(RequestId("half"), 7)
+spool.opened(opening("unheard"))
 spool.flush()
+asyncio.run(spool.deliver(Sink()))
+late = opening("late")
+spool.opened(late); spool.closed(row(late))
 print("ready", flush=True)
 time.sleep(60)
 """
 
 
 def test_a_killed_process_leaves_true_rows_behind(tmp_path: Path) -> None:
-    """After kill -9 the next process delivers what was closed, and bills what was open by what it had passed on."""
+    """After kill -9 the next process bills what was open by what it had passed on, also of rounds before the last."""
     code = CHILD.format(folder=str(tmp_path), tests=str(Path(__file__).parent))
     child = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, env=os.environ)
     assert child.stdout is not None
@@ -133,10 +137,12 @@ def test_a_killed_process_leaves_true_rows_behind(tmp_path: Path) -> None:
     child.wait()
     child.stdout.close()
     asyncio.run(heir.deliver(sink))
-    assert sink.rows[RequestId("done")].outcome is Outcome.OK
+    assert sink.rows[RequestId("late")].outcome is Outcome.OK
     half = sink.rows[RequestId("half")]
     assert (half.outcome, half.output_tokens, half.exact) == (Outcome.INTERNAL, 7, False)
     assert half.cost == 100_000 + 2
+    unheard = sink.rows[RequestId("unheard")]
+    assert (unheard.outcome, unheard.cost) == (Outcome.INTERNAL, 0)
     assert [p for p in tmp_path.iterdir() if str(child.pid) in p.name] == []
 
 
@@ -160,9 +166,9 @@ def fill(path: Path) -> None:
         return
 
 
-def test_a_full_disk_refuses_new_work_and_loses_no_row(small_disk: Path) -> None:
-    """Requests are refused loudly while the disk is full; rows of those that ran wait and are written later."""
-    spool, sink = Spool(small_disk, SystemClock()), Sink()
+def test_a_full_disk_refuses_new_work_and_loses_no_row(small_disk: Path, clock: ManualClock) -> None:
+    """Requests are refused loudly, with a wait that grows, while the disk is full; rows of those that ran wait."""
+    spool, sink = Spool(small_disk, clock), Sink()
     running = [opening(f"r{i}") for i in range(20)]
     for start in running:
         spool.opened(start)
@@ -171,8 +177,17 @@ def test_a_full_disk_refuses_new_work_and_loses_no_row(small_disk: Path) -> None
     for start in running:
         spool.closed(row(start))
     was_full = spool.is_full
-    with pytest.raises(StoreUnavailable, match="free disk space"):
+    with pytest.raises(StoreUnavailable, match="free disk space") as refused:
         spool.opened(opening("refused"))
+    assert refused.value.retry_after_s == SHORTEST_WAIT_S
+    clock.advance(7.0)
+    with pytest.raises(StoreUnavailable) as refused:
+        spool.opened(opening("refused later"))
+    assert refused.value.retry_after_s == 7.0
+    clock.advance(1e6)
+    with pytest.raises(StoreUnavailable) as refused:
+        spool.opened(opening("refused much later"))
+    assert refused.value.retry_after_s == LONGEST_WAIT_S
     filler.unlink()
     spool.flush()
     assert (was_full, spool.is_full) == (True, False)
