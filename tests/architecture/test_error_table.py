@@ -34,11 +34,11 @@ def test_the_table_uses_every_published_status_and_no_other() -> None:
 
 
 def test_what_never_ran_may_be_sent_again_and_what_may_have_run_not() -> None:
-    """The branch of the tree decides about retrying, with two exceptions that are the caller's own matter."""
+    """The branch of the tree decides about retrying, with three exceptions that are the caller's own matter."""
     for kind in KINDS:
         retryable = TABLE[kind].retryable
         if issubclass(kind, Rejected | Evicted):
-            assert retryable == (kind is not errors.OverBudget), kind
+            assert retryable == (kind not in {errors.OverBudget, errors.ExceedsLimit}), kind
         elif issubclass(kind, BadRequest | Failed):
             assert retryable == (kind is errors.RequestTimedOut), kind
 

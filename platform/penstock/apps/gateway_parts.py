@@ -14,6 +14,7 @@ from penstock.adapters.redis.answers import RedisAnswers
 from penstock.adapters.redis.wire import Wire
 from penstock.apps import gateway_health, slos
 from penstock.apps.background import Background
+from penstock.apps.gateway_health import Lookout
 from penstock.apps.gateway_money import Money, money
 from penstock.apps.models.stores import open_store
 from penstock.apps.settings import Settings
@@ -31,7 +32,7 @@ from penstock.gateway.edge.routes import Facts, application
 from penstock.gateway.edge.server import EdgeServer, configure
 from penstock.gateway.identity.keyring import Keyring
 from penstock.gateway.pipeline import Pipeline
-from penstock.gateway.preprocess import PromptPreprocessor, TokenizerCache
+from penstock.gateway.preprocess import Detokenizer, PromptPreprocessor, TokenizerCache
 from penstock.gateway.routing import CurrentTable, RouterSettings, TableResolver, WorkerRouter
 from penstock.gateway.streaming import RelaySettings, StreamingRelays
 from penstock.telemetry import names
@@ -61,6 +62,7 @@ class Gateway:
     client: HttpClient
     preprocessor: PromptPreprocessor
     money: Money
+    lookout: Lookout
     traces: RequestTraces | None
     metrics: Metrics
     clock: SystemClock
@@ -90,17 +92,17 @@ class _Ground:
 
 def compose(settings: Settings, platform_key: bytes) -> Gateway:
     """Return a gateway that has neither connected nor listened yet."""
-    background = Background()
+    background, metrics = Background(), Metrics()
     clock, dsn = SystemClock(), settings.database_url or dsn_of(settings.paths.postgres)
     ground = _Ground(
         settings=settings,
         platform_key=platform_key,
         clock=clock,
-        metrics=Metrics(),
+        metrics=metrics,
         chance=random.Random(),
         table=CurrentTable(),
         client=HttpClient(clock=clock.monotonic),
-        money=money(settings, dsn, clock, background.spawn),
+        money=money(settings, dsn, clock, background.spawn, metrics),
     )
     copies = settings.paths.run / "gateway"
     keys = Keyring(
@@ -109,8 +111,9 @@ def compose(settings: Settings, platform_key: bytes) -> Gateway:
     table_source = TableSource(dsn, copies / "table.json", clock=clock)
     traces = RequestTraces(otlp(settings.otlp_endpoint), clock.now, clock.monotonic) if settings.otlp_endpoint else None
     ledger = RequestLedger(ground.metrics, clock.monotonic, traces.finished if traces else None)
-    preprocessor = PromptPreprocessor(TokenizerCache(open_store(settings)), clock)
-    pipeline = _pipeline(ground, keys, preprocessor, ledger)
+    tokenizers = TokenizerCache(open_store(settings))
+    preprocessor = PromptPreprocessor(tokenizers, clock)
+    pipeline, lookout = _pipeline(ground, keys, preprocessor, Detokenizer(tokenizers), ledger)
     return Gateway(
         server=_server(ground, pipeline, ledger, table_source, tracing=traces is not None),
         table=ground.table,
@@ -120,6 +123,7 @@ def compose(settings: Settings, platform_key: bytes) -> Gateway:
         client=ground.client,
         preprocessor=preprocessor,
         money=ground.money,
+        lookout=lookout,
         traces=traces,
         metrics=ground.metrics,
         clock=clock,
@@ -127,7 +131,9 @@ def compose(settings: Settings, platform_key: bytes) -> Gateway:
     )
 
 
-def _pipeline(ground: _Ground, keys: Keyring, preprocessor: PromptPreprocessor, ledger: RequestLedger) -> Pipeline:
+def _pipeline(
+    ground: _Ground, keys: Keyring, preprocessor: PromptPreprocessor, reader: Detokenizer, ledger: RequestLedger
+) -> tuple[Pipeline, Lookout]:
     breakers = gateway_health.breakers(ground.table, ground.chance, ground.metrics)
     router = WorkerRouter(
         table=ground.table,
@@ -137,16 +143,21 @@ def _pipeline(ground: _Ground, keys: Keyring, preprocessor: PromptPreprocessor, 
         settings=RouterSettings(max_waiting=MOST_WAITING),
         metrics=ground.metrics,
     )
-    return Pipeline(
+    desk, reliefs = _desk(ground), gateway_health.reliefs(router, ground.clock, ground.metrics)
+    pipeline = Pipeline(
         clock=ground.clock,
         identity=keys,
         resolver=TableResolver(ground.table),
         preprocessor=preprocessor,
-        admission=_desk(ground),
+        relief=reliefs,
+        admission=desk,
         router=router,
         dispatcher=_dispatcher(ground, router, breakers),
-        relays=_relays(ground),
+        relays=_relays(ground, reader),
         ledger=ledger,
+    )
+    return pipeline, Lookout(
+        breakers=breakers, running=desk.running, reliefs=reliefs, table=ground.table, clock=ground.clock
     )
 
 
@@ -173,9 +184,11 @@ def _dispatcher(ground: _Ground, router: WorkerRouter, breakers: Breakers) -> Wo
     )
 
 
-def _relays(ground: _Ground) -> StreamingRelays:
+def _relays(ground: _Ground, reader: Detokenizer) -> StreamingRelays:
     times = RelaySettings(heartbeat_s=ground.settings.stream_heartbeat_s, stall_s=ground.settings.stream_stall_s)
-    return StreamingRelays(clock=ground.clock, render_error=render, settings=times, metrics=ground.metrics)
+    return StreamingRelays(
+        clock=ground.clock, render_error=render, settings=times, metrics=ground.metrics, reader=reader
+    )
 
 
 def _server(

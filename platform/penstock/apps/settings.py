@@ -89,6 +89,9 @@ class Settings(BaseSettings):
     stream_buffer_bytes: int = Field(default=256 << 10, gt=0)
     limits_url: str = ""
     """Redis or Valkey that all gateways share limits in; empty keeps them in the process (one gateway)."""
+    limits_when_away: str = ""
+    """What holds while that store is away, per limit: ``spend=share,tokens=open``. Silent are ``spend=closed`` and
+    ``share`` for requests, tokens, concurrency and streams: each gateway gives its part."""
     retry_budget_ratio: float = Field(default=0.1, ge=0, le=1)
     otlp_endpoint: str = ""
     """OpenTelemetry collector (HTTP); empty turns tracing off."""

@@ -6,6 +6,7 @@
 An exception's docstring is its default message. Only the edge maps these to HTTP.
 """
 
+from collections.abc import Sequence
 from typing import ClassVar
 
 from penstock.domain.outcome import Outcome
@@ -23,11 +24,18 @@ class PenstockError(Exception):
         *,
         param: str | None = None,
         retry_after_s: float | None = None,
+        reason: str | None = None,
+        headers: Sequence[tuple[bytes, bytes]] = (),
     ) -> None:
-        """Take a caller-safe message (never prompt text or secrets), the field at fault, the wait in seconds."""
+        """Take a caller-safe message (never prompt text or secrets), the field at fault, the wait in seconds.
+
+        ``reason`` names the limit that refused, in a word for programs; ``headers`` tell what is left of each.
+        """
         self.message = message or (type(self).__doc__ or "").strip()
         self.param = param
         self.retry_after_s = retry_after_s
+        self.reason = reason
+        self.headers = headers
         super().__init__(self.message)
 
 
@@ -148,6 +156,12 @@ class OverLimit(Rejected):
 
     code = "rate_limit_exceeded"
     outcome = Outcome.OVER_LIMIT
+
+
+class ExceedsLimit(OverLimit):
+    """This request alone exceeds the caller's limit."""
+
+    code = "request_exceeds_limit"
 
 
 class OverBudget(Rejected):

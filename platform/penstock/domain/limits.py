@@ -73,7 +73,7 @@ class LimitStore(Protocol):
         ...
 
     async def adopt(self, lease: RequestId, draws: Sequence[Draw], hold_s: float) -> None:
-        """Take all draws, also where they don't fit: what was given elsewhere. ``Conflict`` where the lease is known."""
+        """Take all draws, also where they don't fit: it was given elsewhere. ``Conflict`` where the lease is known."""
         ...
 
     async def renew(self, leases: Sequence[RequestId], hold_s: float) -> None:
@@ -98,6 +98,10 @@ class Presence:
 
 class SharedLimits(LimitStore, Protocol):
     """A store that many gateways share, and that may go away and come back."""
+
+    async def ping(self) -> None:
+        """Answer."""
+        ...
 
     async def present(self, gateway: str, alive_s: float, since_ms: int = 0) -> Presence:
         """Say that this gateway is there for so long and that nothing it gave is unknown here; tell who else did."""

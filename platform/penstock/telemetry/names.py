@@ -122,10 +122,28 @@ RETRIES = Metric(
     help="Requests sent to another worker, by why the first one did not take them.",
     labels=(Label.REASON,),
 )
+CONTINUATIONS = Metric(
+    name="penstock_stream_continuations",
+    kind=Kind.COUNTER,
+    help="Streams whose worker was lost after a token: continued by another, failed to, or refused (reason: why).",
+    labels=(Label.OUTCOME, Label.REASON),
+)
 EJECTIONS = Metric(
     name="penstock_ejections",
     kind=Kind.COUNTER,
     help="Times a gateway stopped sending to a worker because it failed.",
+    labels=(Label.VERSION,),
+)
+DEGRADED = Metric(
+    name="penstock_degraded",
+    kind=Kind.COUNTER,
+    help="Requests that were degraded instead of refused, by what their answer lacks and the model that served.",
+    labels=(Label.MODEL, Label.REASON),
+)
+PRESSURE = Metric(
+    name="penstock_version_pressure",
+    kind=Kind.GAUGE,
+    help="1 while a gateway sees a version under pressure: opted-in tenants get degraded answers.",
     labels=(Label.VERSION,),
 )
 BREAKERS_OPEN = Metric(
@@ -171,6 +189,24 @@ LOOP_LAG_SECONDS = Metric(
     kind=Kind.HISTOGRAM,
     help="How late the event loop runs its timers.",
     buckets=_LATENCY_S,
+)
+LIMITS_REACH = Metric(
+    name="penstock_limits_reach",
+    kind=Kind.GAUGE,
+    help="1 for who decides on limits: shared (the store), alone (this gateway's part), returning (both).",
+    labels=(Label.STATE,),
+)
+LIMITS_ALONE = Metric(
+    name="penstock_limits_alone",
+    kind=Kind.COUNTER,
+    help="Decisions without the shared store, by what became of the limit: closed, share, open.",
+    labels=(Label.REASON,),
+)
+IDEMPOTENT_REQUESTS = Metric(
+    name="penstock_idempotent_requests",
+    kind=Kind.COUNTER,
+    help="Requests with an idempotency key: first, replayed, joined, conflicting, or broken (the first one broke off).",
+    labels=(Label.STATE,),
 )
 
 # -- worker ------------------------------------------------------------------------

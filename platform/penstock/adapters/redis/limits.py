@@ -27,6 +27,7 @@ class RedisLimits:
 
     def __init__(self, wire: Wire, *, prefix: str = "penstock", shard: str = "0") -> None:
         """Take a connection that fails soon: an admission decision must not hang on a dead store."""
+        self._wire = wire
         self._prefix = f"{prefix}:{{{shard}}}:"
         self._mark = secrets.token_hex(8)
         self._reserve = Script(wire, _script("reserve.lua"))
@@ -59,6 +60,10 @@ class RedisLimits:
         """Replace what was reserved by what was used, once."""
         argv = [part for pair in actual.items() for part in pair]
         return bool(await _answered(self._settle, [self._lease(lease)], argv))
+
+    async def ping(self) -> None:
+        """Answer."""
+        await self._wire.call("PING")
 
     async def present(self, gateway: str, alive_s: float, since_ms: int = 0) -> Presence:
         """Say that this gateway is there, and tell who else is."""

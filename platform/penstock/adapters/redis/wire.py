@@ -3,10 +3,10 @@
 A pool waits for a free connection as long as its crowd is, and a general client takes ten times a decision's own time.
 Here a call costs its bytes: those of one turn of the event loop leave in one write, and answers come back in order.
 
-A call is late when the loop has turned for ``patience_s`` since it left: turns are counted, not seconds, so that a
-gateway that was busy for half a second doesn't take its own lateness for the store's. One late call ends the
-connection, for all calls behind it would be late too; for ``REST_S`` nothing is tried then. So calls made meanwhile
-fail at once, and no crowd waits for a store that is gone.
+A store is away when calls wait and no byte has come for ``patience_s``, or when one call has waited ``SLOW`` times as
+long. Turns of the loop are counted, not seconds, so that a gateway that was busy for half a second doesn't take its own
+lateness for the store's; and a crowd that is being answered isn't silence. Then the connection ends, for all calls
+at once, and for ``REST_S`` nothing is tried: calls made meanwhile fail without waiting.
 
 It must not know what a call decides. Speaks RESP2 (https://redis.io/docs/latest/develop/reference/protocol-spec).
 """
@@ -26,9 +26,11 @@ Argument = str | bytes | int | float
 Value = int | bytes | None | list["Value"]
 
 PATIENCE_S = 0.25
-"""How long one decision waits for the store, in time that the event loop was awake."""
+"""How long decisions wait for a store that says nothing, in time that the event loop was awake."""
 TURNS = 5
-"""Looks at the oldest call within that time."""
+"""Looks within that time."""
+SLOW = 4
+"""How many times as long one decision waits for a store that answers others."""
 CONNECT_WITHIN_S = 0.5
 REST_S = 0.25
 """How long nothing is tried after a failure."""
@@ -134,7 +136,7 @@ class _Link(asyncio.Protocol):
     def __init__(self, turn_s: float) -> None:
         self._loop = asyncio.get_running_loop()
         self._turn_s = turn_s
-        self._turn = 0
+        self._turn = self._heard = 0
         self._timer: asyncio.TimerHandle | None = None
         self._transport: asyncio.Transport | None = None
         self._waiting: deque[tuple[int, asyncio.Future[Value]]] = deque()
@@ -153,6 +155,7 @@ class _Link(asyncio.Protocol):
         self._out.append(command)
         self._waiting.append((self._turn, answer))
         if self._timer is None:
+            self._heard = self._turn
             self._timer = self._loop.call_later(self._turn_s, self._look)
         return answer
 
@@ -179,6 +182,7 @@ class _Link(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         """Hand each complete answer to who waits for it."""
+        self._heard = self._turn
         self._in = data = self._in + data if self._in else data
         at = 0
         try:
@@ -207,12 +211,12 @@ class _Link(asyncio.Protocol):
             self._transport.write(b"".join(out))
 
     def _look(self) -> None:
-        """Look at the oldest call; between two looks the loop has read what there was to read."""
+        """Look whether anything came, and at the oldest call; between two looks all that is there has been read."""
         self._timer = None
         self._turn += 1
         if not self._waiting:
             return
-        if self._turn - self._waiting[0][0] > TURNS:
+        if self._turn - self._heard > TURNS or self._turn - self._waiting[0][0] > SLOW * TURNS:
             self.lose()
         else:
             self._timer = self._loop.call_later(self._turn_s, self._look)

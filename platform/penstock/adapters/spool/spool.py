@@ -10,7 +10,7 @@ import asyncio
 import errno
 import fcntl
 import os
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from itertools import chain
 from pathlib import Path
 
@@ -24,6 +24,8 @@ SEGMENT_BYTES = 1 << 20
 BATCH_ROWS = 500
 LINES_AT_ONCE = 64
 """Read so many lines, a quarter of a millisecond, before the event loop has its turn."""
+Heir = Callable[[Sequence[LedgerRow]], Awaitable[None]]
+
 SHORTEST_WAIT_S, LONGEST_WAIT_S = 1.0, 60.0
 """What a caller that was refused for a full disk is told to wait."""
 
@@ -80,16 +82,19 @@ class Spool:
         if self._is_behind:
             self._note_progress()
 
-    async def deliver(self, sink: LedgerSink) -> int:
-        """Sync, then carry sealed segments, and those of dead processes, to the ledger; return the rows delivered."""
+    async def deliver(self, sink: LedgerSink, heir: Heir | None = None) -> int:
+        """Sync, then carry sealed segments, and those of dead processes, to the ledger; return the rows delivered.
+
+        The heir hears first of rows that a dead process left, perhaps more than once: it settles their leases.
+        """
         if self._size and not self.is_full:
             self._rotate()
         await self._sync()
         rows = 0
         for segment in sorted(self._folder.glob(f"{self._name}.*.jsonl"))[:-1]:
-            rows += await _carry([segment], sink, dead=False)
+            rows += await _carry((await _read([segment])).rows, [segment], sink)
         for name in sorted({p.name.split(".")[0] for p in self._folder.glob("*.lock")} - {self._name}):
-            rows += await self._finish(name, sink)
+            rows += await self._finish(name, sink, heir)
         return rows
 
     async def _sync(self) -> None:
@@ -97,7 +102,7 @@ class Spool:
         sealed, self._sealed = self._sealed, []
         await asyncio.to_thread(_sync_and_close, [*sealed, os.dup(self._fd)])
 
-    async def _finish(self, name: str, sink: LedgerSink) -> int:
+    async def _finish(self, name: str, sink: LedgerSink, heir: Heir | None) -> int:
         """Deliver all of a dead process's segments; nothing where it lives or another one finishes it."""
         lock = self._folder / f"{name}.lock"
         try:
@@ -105,11 +110,16 @@ class Spool:
         except OSError:
             return 0
         try:
-            rows = await _carry(sorted(self._folder.glob(f"{name}.*.jsonl")), sink, dead=True)
+            segments = sorted(self._folder.glob(f"{name}.*.jsonl"))
+            history = await _read(segments)
+            rows = history.rows + history.lost()
+            if heir is not None:
+                await heir(rows)
+            await _carry(rows, segments, sink)
             lock.unlink(missing_ok=True)
         finally:
             os.close(fd)
-        return rows
+        return len(rows)
 
     def _write(self, line: Line) -> bool:
         data = encode(line) + b"\n"
@@ -170,13 +180,16 @@ def _sync_and_close(fds: Sequence[int]) -> None:
             os.close(fd)
 
 
-async def _carry(segments: list[Path], sink: LedgerSink, *, dead: bool) -> int:
+async def _read(segments: list[Path]) -> History:
     history = History()
     for number, line in enumerate(chain.from_iterable(map(lines, segments)), start=1):
         history.take(line)
         if number % LINES_AT_ONCE == 0:
             await asyncio.sleep(0)
-    rows = history.rows + (history.lost() if dead else [])
+    return history
+
+
+async def _carry(rows: Sequence[LedgerRow], segments: list[Path], sink: LedgerSink) -> int:
     for start in range(0, len(rows), BATCH_ROWS):
         await sink.append(rows[start : start + BATCH_ROWS])
     for segment in segments:

@@ -7,7 +7,8 @@ Trade-off: reserving the expectation admits more than worst cases would, and may
 answers exceed theirs until the next round of top-ups: at most one second's tokens of the streams that outgrew it.
 """
 
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Protocol
 
@@ -17,13 +18,13 @@ from penstock.domain.ids import RequestId, TenantId
 from penstock.domain.lease import Lease, Settlement
 from penstock.domain.ledger import LedgerRow, Opening, close
 from penstock.domain.limits import Decision, Draw, LimitStore, Measure, MeterKind
-from penstock.domain.money import MicroUsd
 from penstock.domain.outcome import Outcome
 from penstock.domain.tokens import Usage
 from penstock.gateway.admission import ratelimits
 from penstock.gateway.admission.draws import Need, Scope, draws
 from penstock.gateway.admission.expectation import OutputExpectation
 from penstock.gateway.admission.held import MeanHeld
+from penstock.gateway.admission.refusals import Headers, refusal
 
 HOLD_S = 10.0
 """How long slots and budget holds outlive the last renewal."""
@@ -31,15 +32,10 @@ HOLD_S = 10.0
 MIN_TOP_UP = 64
 """The least that a top-up reserves, in tokens."""
 
-Spawn = Callable[[Coroutine[None, None, None]], object]
+FREE = Decision(granted=True)
+"""The answer to who draws on nothing."""
 
-_WHO = {
-    Measure.REQUESTS: "requests a minute",
-    Measure.TOKENS: "tokens a minute",
-    Measure.CONCURRENCY: "requests at a time",
-    Measure.STREAMS: "streams at a time",
-    Measure.SPEND: "spend",
-}
+Spawn = Callable[[Coroutine[None, None, None]], object]
 
 
 class Journal(Protocol):
@@ -81,24 +77,22 @@ class Receipt:
 
 
 class Cashier:
-    """Opens and settles receipts; ``local`` decides alone while the shared store is away."""
+    """Opens and settles receipts."""
 
     def __init__(
         self,
         *,
         store: LimitStore,
-        local: LimitStore,
         journal: Journal,
         expectation: OutputExpectation,
         clock: Clock,
         spawn: Spawn,
     ) -> None:
-        """Take the shared store (or the local one twice, with one gateway), and a way to start a background task."""
+        """Take the meters, the spool, and a way to start a background task."""
         self._store = store
         self._spawn = spawn
         self._flushing = False
         self._held = MeanHeld()
-        self._local = local
         self._journal = journal
         self._expectation = expectation
         self._clock = clock
@@ -110,9 +104,10 @@ class Cashier:
         opening = order.opening
         expected = self._expectation.tokens(opening.tenant, opening.version, order.worst_case)
         wanted = draws(order.scopes, _need(order, expected), self._clock.now())
-        decision = await self._reserve(opening.request, wanted)
+        decision = await self._store.reserve(opening.request, wanted, HOLD_S) if wanted else FREE
+        lease.headers = ratelimits.headers(wanted, decision.remaining)
         if decision.refused_by is not None:
-            raise self._refusal(opening.tenant, decision.refused_by, decision.retry_after_s)
+            raise self._refusal(opening.tenant, decision, lease.headers)
         try:
             self._journal.opened(opening)
         except StoreUnavailable:
@@ -128,8 +123,14 @@ class Cashier:
             leases=[opening.request],
         )
         lease.expected_output = expected
-        lease.headers = ratelimits.headers(wanted, decision.remaining) if wanted else []
         return receipt
+
+    def move(self, opening: Opening) -> None:
+        """Let a running request be one of another version, or raise ``StoreUnavailable``; its reservation stays."""
+        receipt = self._living[opening.request]
+        moved = replace(opening, opened_at=receipt.opening.opened_at)
+        self._journal.opened(moved)
+        receipt.opening = moved
 
     def close(self, receipt: Receipt, end: Settlement, *, gpu_s: float = 0.0) -> LedgerRow:
         """Write the ledger row and learn; the store hears of it by ``flush``."""
@@ -155,6 +156,13 @@ class Cashier:
             if actual is not None and not await self._settled(lease, actual):
                 self._unsettled[lease] = actual
 
+    async def inherit(self, rows: Sequence[LedgerRow]) -> None:
+        """Settle what a dead gateway left open; what it had settled itself stays as it is."""
+        for row in rows:
+            used = {Measure.TOKENS: row.prompt_tokens + row.output_tokens, Measure.SPEND: int(row.cost)}
+            self._unsettled.setdefault(row.request, used)
+        await self.flush()
+
     def _flush_soon(self) -> None:
         if not self._flushing:
             self._flushing = True
@@ -164,10 +172,8 @@ class Cashier:
         """Renew living holds and top up what outgrew its reservation; end early what can't be topped up."""
         await self.flush()
         leases = [lease for receipt in self._living.values() for lease in receipt.leases]
-        try:
+        with suppress(StoreUnavailable):
             await self._store.renew(leases, HOLD_S)
-        except StoreUnavailable:
-            await self._local.renew(leases, HOLD_S)
         for receipt in list(self._living.values()):
             self._journal.delivered(receipt.opening.request, receipt.lease.delivered)
             if receipt.lease.delivered >= receipt.reserved_output:
@@ -180,39 +186,31 @@ class Cashier:
         amounts = {Measure.TOKENS: extra, Measure.SPEND: int(cost)}
         wanted = tuple(replace(d, amount=amounts[d.measure]) for d in receipt.draws if d.measure in amounts)
         lease = RequestId(f"{receipt.opening.request}#{len(receipt.leases)}")
-        decision = await self._reserve(lease, wanted)
-        if decision.refused_by is None:
+        try:
+            decision = await self._store.reserve(lease, wanted, HOLD_S) if wanted else FREE
+        except StoreUnavailable:  # what runs, runs on: the next round asks again
+            return
+        if decision.granted:
             receipt.leases.append(lease)
             receipt.reserved_output += extra
         elif receipt.lease.end_early is not None:
-            receipt.lease.end_early(refusal(decision.refused_by, decision.retry_after_s))
+            receipt.lease.end_early(self._refusal(receipt.opening.tenant, decision, []))
 
     async def _settled(self, lease: RequestId, actual: dict[Measure, int]) -> bool:
-        """Settle where the lease was reserved; False where the shared store can't be reached now."""
+        """Settle; False where the store can't be reached now."""
         try:
-            known = await self._store.settle(lease, actual)
+            await self._store.settle(lease, actual)
         except StoreUnavailable:
-            return await self._local.settle(lease, actual)
-        if not known and self._local is not self._store:
-            await self._local.settle(lease, actual)
+            return False
         return True
 
-    def _refusal(self, tenant: TenantId, draw: Draw, retry_after_s: float) -> OverLimit | OverBudget:
+    def _refusal(self, tenant: TenantId, refused: Decision, headers: Headers) -> OverLimit | OverBudget:
         """Return the error; slots come free as this tenant's own requests end."""
+        draw, wait_s = refused.refused_by, refused.retry_after_s
+        assert draw is not None  # noqa: S101  callers look first
         if draw.kind is MeterKind.SLOTS:
-            retry_after_s = self._held.next_free_s(tenant, draw.capacity)
-        return refusal(draw, retry_after_s)
-
-    async def _reserve(self, lease: RequestId, wanted: tuple[Draw, ...]) -> Decision:
-        """Ask the shared store; while it is away, limits hold per gateway and budgets are closed (ADR 0033)."""
-        if not wanted:
-            return Decision(granted=True)
-        try:
-            return await self._store.reserve(lease, wanted, HOLD_S)
-        except StoreUnavailable:
-            if any(draw.measure is Measure.SPEND for draw in wanted):
-                raise
-            return await self._local.reserve(lease, wanted, HOLD_S)
+            wait_s = self._held.next_free_s(tenant, draw.capacity)
+        return refusal(draw, wait_s, headers, self._clock.now())
 
 
 def _need(order: Order, expected: int) -> Need:
@@ -230,15 +228,3 @@ def billable(outcome: Outcome, usage: Usage) -> Usage:
     if outcome is Outcome.OK or usage.exact or usage.output_tokens:
         return usage
     return Usage(exact=False)
-
-
-def refusal(draw: Draw, retry_after_s: float) -> OverLimit | OverBudget:
-    """Return the error that names the limit, its size and the wait."""
-    scope = draw.key.split(":", 1)[0]
-    if draw.measure is Measure.SPEND:
-        cap = MicroUsd(draw.capacity) / 1_000_000
-        return OverBudget(f"the {scope}'s budget of ${cap:.2f} is used up", retry_after_s=retry_after_s)
-    if draw.amount > draw.capacity:
-        return OverLimit(f"this request alone exceeds the {scope}'s limit of {draw.capacity} {_WHO[draw.measure]}")
-    limit = f"the {scope}'s limit of {draw.capacity} {_WHO[draw.measure]} is reached"
-    return OverLimit(limit, retry_after_s=retry_after_s)

@@ -4,8 +4,13 @@ Several scopes may bound the same measure; the caller sees the one that will ref
 """
 
 from collections.abc import Iterable
+from math import ceil
 
 from penstock.domain.limits import Draw, Measure, MeterKind
+
+SECOND_MS, MINUTE_MS = 1000, 60_000
+ROUNDING_MS = 1e-6
+"""What floating point may add to a whole millisecond."""
 
 _NAMES = {Measure.REQUESTS: b"requests", Measure.TOKENS: b"tokens"}
 
@@ -30,8 +35,11 @@ def _of(draw: Draw, left: int) -> Iterable[tuple[bytes, bytes]]:
 
 
 def duration(seconds: float) -> bytes:
-    """Return seconds the way OpenAI writes them: ``12ms``, ``1s``, ``6m0s``."""
-    if seconds < 1:
-        return f"{max(0, round(seconds * 1000))}ms".encode()
-    minutes, rest = divmod(round(seconds), 60)
-    return (f"{minutes}m{rest}s" if minutes else f"{rest}s").encode()
+    """Return seconds the way OpenAI writes them, ``12ms``, ``8.64s``, ``6m0s``, and never too few."""
+    ms = max(0, ceil(seconds * 1000 - ROUNDING_MS))
+    if ms < SECOND_MS:
+        return b"%dms" % ms
+    if ms < MINUTE_MS:
+        return f"{ms / SECOND_MS:g}s".encode()
+    minutes, rest_ms = divmod(ms, MINUTE_MS)
+    return b"%dm%ds" % (minutes, ceil(rest_ms / SECOND_MS))

@@ -67,6 +67,7 @@ TABLE: dict[type[PenstockError], Row] = {
     errors.HeadersTooLarge: _invalid(431),
     # come back later
     errors.OverLimit: Row(status=429, type="rate_limit_error", anthropic="rate_limit_error", retryable=True),
+    errors.ExceedsLimit: Row(status=429, type="rate_limit_error", anthropic="rate_limit_error"),
     errors.Rejected: _NO_CAPACITY,
     errors.NoCapacity: _NO_CAPACITY,
     errors.Overloaded: _NO_CAPACITY,
@@ -98,6 +99,15 @@ def retry_after_s(error: PenstockError) -> int | None:
     return None if seconds is None or not math.isfinite(seconds) else max(1, math.ceil(seconds))
 
 
+def _waits(error: PenstockError) -> Headers:
+    """Return the wait in whole seconds, and exactly: the official SDKs read that one first."""
+    wait = retry_after_s(error)
+    if wait is None:
+        return []
+    exact_ms = math.ceil(1000 * (error.retry_after_s or 0.0))
+    return [(b"retry-after", b"%d" % wait), (b"retry-after-ms", b"%d" % max(1, exact_ms))]
+
+
 def body_of(error: PenstockError, request_id: RequestId, api: Api | None = None) -> dict[str, object]:
     """Return the error as the API at hand spells it."""
     row = row_of(error)
@@ -106,6 +116,7 @@ def body_of(error: PenstockError, request_id: RequestId, api: Api | None = None)
         "type": row.anthropic if api is Api.MESSAGES else row.type,
         "code": error.code,
         "param": error.param,
+        "reason": error.reason,
         "request_id": request_id,
         "retryable": row.retryable,
         "retry_after": retry_after_s(error),
@@ -119,10 +130,9 @@ def response_of(error: PenstockError, request_id: RequestId, api: Api | None = N
     """Return status, headers and body of a refusal, where no byte of an answer was sent yet."""
     row = row_of(error)
     body = msgspec.json.encode(body_of(error, request_id, api))
-    headers = [JSON, (b"content-length", b"%d" % len(body))]
-    wait = retry_after_s(error)
-    if wait is not None:
-        headers.append((b"retry-after", b"%d" % wait))
+    headers = [JSON, (b"content-length", b"%d" % len(body)), *error.headers, *_waits(error)]
+    if error.reason is not None:
+        headers.append((b"x-penstock-reason", error.reason.encode()))
     headers.append((b"x-should-retry", b"true" if row.retryable else b"false"))  # the official SDKs obey this one
     if row.status == 401:  # noqa: PLR2004  RFC 9110 wants the challenge with this status
         headers.append((b"www-authenticate", b"Bearer"))

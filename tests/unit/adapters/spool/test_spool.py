@@ -130,13 +130,19 @@ def test_a_killed_process_leaves_true_rows_behind(tmp_path: Path) -> None:
     child = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, env=os.environ)
     assert child.stdout is not None
     assert child.stdout.readline() == b"ready\n"
-    heir, sink = Spool(tmp_path, SystemClock()), Sink()
-    asyncio.run(heir.deliver(sink))
-    assert sink.rows == {}, "a living process's segments are its own"
+    heir, sink, inherited = Spool(tmp_path, SystemClock()), Sink(), list[str]()
+
+    async def inherit(rows: Sequence[LedgerRow]) -> None:
+        assert sink.rows == {}, "leases are settled before their rows can be counted"
+        inherited.extend(row.request for row in rows)
+
+    asyncio.run(heir.deliver(sink, inherit))
+    assert (sink.rows, inherited) == ({}, []), "a living process's segments are its own"
     child.send_signal(signal.SIGKILL)
     child.wait()
     child.stdout.close()
-    asyncio.run(heir.deliver(sink))
+    asyncio.run(heir.deliver(sink, inherit))
+    assert set(inherited) == {"half", "unheard", "late"}
     assert sink.rows[RequestId("late")].outcome is Outcome.OK
     half = sink.rows[RequestId("half")]
     assert (half.outcome, half.output_tokens, half.exact) == (Outcome.INTERNAL, 7, False)

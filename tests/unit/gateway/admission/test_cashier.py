@@ -3,11 +3,13 @@
 import asyncio
 import random
 from collections.abc import Coroutine, Sequence
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
 from penstock.adapters.memory.limits import MemoryLimits
-from penstock.domain.errors import OverBudget, OverLimit, PenstockError, StoreUnavailable
+from penstock.domain.budget import month
+from penstock.domain.errors import ExceedsLimit, OverBudget, OverLimit, PenstockError, StoreUnavailable
 from penstock.domain.ids import KeyId, RequestId, TenantId, VersionId
 from penstock.domain.lease import Lease, Settlement
 from penstock.domain.ledger import LedgerRow, Opening
@@ -61,6 +63,11 @@ class Breakable:
         self._check()
         return await self.inner.reserve(lease, draws, hold_s)
 
+    async def adopt(self, lease: RequestId, draws: Sequence[Draw], hold_s: float) -> None:
+        """Adopt, if in reach."""
+        self._check()
+        await self.inner.adopt(lease, draws, hold_s)
+
     async def renew(self, leases: Sequence[RequestId], hold_s: float) -> None:
         """Renew, if in reach."""
         self._check()
@@ -88,7 +95,6 @@ class Till:
         self.tasks: list[asyncio.Task[None]] = []
         self.cashier = Cashier(
             store=self.store,
-            local=MemoryLimits(clock),
             journal=self.journal,
             expectation=self.expectation,
             clock=clock,
@@ -208,22 +214,6 @@ async def test_where_the_budget_ends_the_answer_ends(clock: ManualClock) -> None
     assert [type(error) for error in heard] == [OverBudget]
 
 
-async def test_with_the_store_away_limits_hold_locally_and_budgets_are_closed(clock: ManualClock) -> None:
-    """Rate limits fall back to this gateway alone; money is never spent unseen."""
-    rates = Till(clock, Plan(max_concurrent=2))
-    rates.store.is_down = True
-    receipts = [await rates.open(), await rates.open()]
-    with pytest.raises(OverLimit):
-        await rates.open()
-    rates.store.is_down = False
-    for receipt in receipts:
-        await rates.close(receipt, 1)
-    money = Till(clock, BUDGET)
-    money.store.is_down = True
-    with pytest.raises(StoreUnavailable):
-        await money.open()
-
-
 async def test_what_the_store_missed_it_hears_later(clock: ManualClock) -> None:
     """A settlement during an outage is kept and sent when the store is back."""
     till = Till(clock, BUDGET)
@@ -235,6 +225,21 @@ async def test_what_the_store_missed_it_hears_later(clock: ManualClock) -> None:
     await till.cashier.keep()
     for _ in range(4):
         await till.open()
+
+
+async def test_what_runs_runs_on_while_the_store_is_away(clock: ManualClock) -> None:
+    """A stream that outgrew its reservation isn't ended by an outage; the next round reserves what it needs."""
+    till = Till(clock, BUDGET)
+    heard: list[PenstockError] = []
+    receipt = await till.open(worst_case=1000)
+    receipt.lease.end_early = heard.append
+    receipt.lease.delivered = 20
+    till.store.is_down = True
+    await till.cashier.keep()
+    assert (heard, receipt.reserved_output) == ([], 16)
+    till.store.is_down = False
+    await till.cashier.keep()
+    assert receipt.reserved_output > 20
 
 
 async def test_a_full_spool_gives_the_reservation_back(clock: ManualClock) -> None:
@@ -254,4 +259,32 @@ async def test_a_refusal_names_the_limit_and_the_wait(clock: ManualClock) -> Non
     with pytest.raises(OverLimit, match="the tenant's limit of 1 requests a minute is reached") as refused:
         await till.open()
     assert refused.value.retry_after_s == pytest.approx(60.0)
-    assert isinstance(refused.value, PenstockError)
+    assert refused.value.reason == "tenant_requests"
+    assert dict(refused.value.headers) == {
+        b"x-ratelimit-limit-requests": b"1",
+        b"x-ratelimit-remaining-requests": b"0",
+        b"x-ratelimit-reset-requests": b"1m0s",
+    }
+
+
+async def test_a_budgets_refusal_names_its_window_and_when_it_ends(clock: ManualClock) -> None:
+    """The caller hears which of the budgets it is, what it was, and from when on there is another one."""
+    till = Till(clock, Plan(spend_per_month=MicroUsd(20)))
+    with pytest.raises(OverBudget) as refused:
+        await till.open(worst_case=100)
+    now = datetime.fromtimestamp(clock.now(), UTC)
+    following = (now.replace(day=1) + timedelta(days=32)).replace(day=1)
+    text = (
+        f"the tenant's budget of $0.000020 for {now:%Y-%m} is used up; the month ends at {following:%Y-%m}-01T00:00:00Z"
+    )
+    assert refused.value.message == text
+    assert refused.value.retry_after_s == pytest.approx(month(clock.now()).span.end - clock.now())
+    assert refused.value.reason == "tenant_spend"
+
+
+async def test_a_request_that_can_never_fit_is_not_told_to_come_back(clock: ManualClock) -> None:
+    """What exceeds a limit all by itself has an error of its own, without a wait."""
+    till = Till(clock, Plan(tokens_per_min=15))
+    with pytest.raises(ExceedsLimit, match="alone exceeds the tenant's limit of 15 tokens") as refused:
+        await till.open(prompt=10, worst_case=100)
+    assert refused.value.retry_after_s is None

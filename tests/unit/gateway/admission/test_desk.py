@@ -28,7 +28,7 @@ class Counted:
         self.rows: list[LedgerRow] = []
         store = MemoryLimits(clock)
         self.cashier = Cashier(
-            store=store, local=store, journal=self, expectation=OutputExpectation(), clock=clock, spawn=self.spawn
+            store=store, journal=self, expectation=OutputExpectation(), clock=clock, spawn=self.spawn
         )
         self.desk: Admission = Desk(
             cashier=self.cashier,

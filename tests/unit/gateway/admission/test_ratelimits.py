@@ -29,7 +29,19 @@ def test_slots_and_budgets_send_no_headers() -> None:
     assert headers([slots], [3]) == []
 
 
-@pytest.mark.parametrize(("seconds", "text"), [(0.0, b"0ms"), (0.012, b"12ms"), (1.0, b"1s"), (360.2, b"6m0s")])
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (-1.0, b"0ms"),
+        (0.0, b"0ms"),
+        (0.012, b"12ms"),
+        (1.0, b"1s"),
+        (8.6401, b"8.641s"),
+        (360.0, b"6m0s"),
+        (59.9, b"59.9s"),
+        (360.2, b"6m1s"),
+    ],
+)
 def test_durations_read_as_openai_writes_them(seconds: float, text: bytes) -> None:
-    """Milliseconds, seconds, minutes and seconds."""
+    """Milliseconds, seconds, minutes and seconds, and never too few."""
     assert duration(seconds) == text

@@ -1,7 +1,15 @@
 import msgspec
 import pytest
 
-from penstock.domain.errors import DeadlineExceeded, InvalidField, NoCapacity, OverLimit, StreamBroken, Unauthenticated
+from penstock.domain.errors import (
+    DeadlineExceeded,
+    ExceedsLimit,
+    InvalidField,
+    NoCapacity,
+    OverLimit,
+    StreamBroken,
+    Unauthenticated,
+)
 from penstock.domain.ids import RequestId
 from penstock.domain.request import Api
 from penstock.gateway.edge.errors import in_band, response_of, retry_after_s
@@ -19,6 +27,7 @@ def test_a_refusal_has_openais_shape_with_our_fields() -> None:
             "type": "invalid_request_error",
             "code": "invalid_field",
             "param": "n",
+            "reason": None,
             "request_id": "r-1",
             "retryable": False,
             "retry_after": None,
@@ -49,6 +58,23 @@ def test_retry_after_is_whole_seconds_rounded_up(seconds: float | None, told: in
     assert retry_after_s(error) == told
     header = dict(response_of(error, ID)[1]).get(b"retry-after")
     assert header == (None if told is None else str(told).encode())
+
+
+def test_the_exact_wait_stands_beside_the_whole_seconds() -> None:
+    """Official SDKs read milliseconds first, so that nobody waits a second for a slot that is free in 40 ms."""
+    told = dict(response_of(NoCapacity(retry_after_s=0.0401), ID)[1])
+    assert (told[b"retry-after"], told[b"retry-after-ms"]) == (b"1", b"41")
+
+
+def test_a_refusal_tells_its_reason_and_what_is_left() -> None:
+    """Head and body name the limit, and the caller's headers go out with it."""
+    error = OverLimit("no", retry_after_s=2.0, reason="key_tokens", headers=[(b"x-ratelimit-limit-tokens", b"9")])
+    _, headers, body = response_of(error, ID)
+    told = dict(headers)
+    assert (told[b"x-penstock-reason"], told[b"x-ratelimit-limit-tokens"]) == (b"key_tokens", b"9")
+    assert msgspec.json.decode(body)["error"]["reason"] == "key_tokens"
+    alone = dict(response_of(ExceedsLimit(), ID)[1])
+    assert (alone[b"x-should-retry"], b"retry-after" in alone) == (b"false", False)
 
 
 def test_a_refused_credential_comes_with_a_challenge() -> None:

@@ -1,0 +1,284 @@
+"""The limits as the cashier asks them: one store for all gateways, or this gateway's part of them while it is away.
+
+A request waits for the store at most once, when it falls silent; from then on ``outage`` says what holds, and a round
+in the background looks whether it is back. Then everything that was given alone is made known to it, before other
+gateways are told: so no limit is exceeded by a return. A store that came back empty has its budgets closed until they
+are counted from the ledger again.
+
+Trade-off: while gateways come back, for one or two seconds, both counts must agree, which may refuse a request that
+either alone would have taken.
+"""
+
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+
+from penstock.domain.clock import Clock
+from penstock.domain.errors import Conflict, StoreUnavailable
+from penstock.domain.ids import RequestId
+from penstock.domain.limits import Decision, Draw, LimitStore, Measure, MeterKind, SharedLimits
+from penstock.gateway.admission.outage import POLICY, Breaker, Reach, WhenAway, closes, held_alone
+from penstock.telemetry import names
+from penstock.telemetry.logs import logger
+from penstock.telemetry.metrics import Metrics
+
+ALIVE_S = 3.0
+"""A gateway that says nothing for so long isn't counted."""
+MINUTE_S = 60.0
+"""What was used longer ago than a bucket takes to fill is no debt any more."""
+DEBTS_AT_ONCE = 50
+RETRY_S = 1.0
+NOTHING = dict.fromkeys(Measure, 0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Alone:
+    """How this gateway decides by itself: its name, what becomes of each limit, gateways where nobody knows better."""
+
+    me: str
+    store: Callable[[], LimitStore]
+    """Makes an empty store in this process."""
+    policy: Mapping[Measure, WhenAway] = field(default_factory=lambda: POLICY)
+    gateways: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class _Used:
+    at: float
+    draw: Draw
+
+
+class GuardedLimits:
+    """Implements ``LimitStore``; ``meet`` is called once a second."""
+
+    def __init__(self, store: SharedLimits, alone: Alone, clock: Clock, metrics: Metrics) -> None:
+        """Begin with the store in reach."""
+        self._store, self._settings, self._clock = store, alone, clock
+        self._reach = metrics.gauge(names.LIMITS_REACH)
+        self._decided = metrics.counter(names.LIMITS_ALONE)
+        self._breaker = Breaker()
+        self._alone = alone.store()
+        self._gateways = alone.gateways
+        self._mark = ""
+        self._since_ms = 0
+        self._debts = 0
+        self._living: dict[RequestId, Sequence[Draw]] = {}
+        self._unknown: set[RequestId] = set()
+        """Living leases that the store has not heard of."""
+        self._doubtful: set[RequestId] = set()
+        """Leases that the store may have heard of and should forget."""
+        self._used: deque[_Used] = deque()
+        self._forgot = False
+        self.wants_count = False
+        """True where budgets should be counted from the ledger; until ``counted``."""
+        self._show()
+
+    @property
+    def reach(self) -> Reach:
+        """Who decides now."""
+        return self._breaker.reach
+
+    def counted(self) -> None:
+        """Budgets were counted from the ledger again."""
+        self.wants_count = self._forgot = False
+
+    # -- LimitStore --------------------------------------------------------------------
+
+    async def reserve(self, lease: RequestId, draws: Sequence[Draw], hold_s: float) -> Decision:
+        """Take all draws or none; ``StoreUnavailable`` where a limit among them is closed now."""
+        if self._breaker.reach is Reach.SHARED and not (self._forgot and self._closes(draws)):
+            try:
+                return await self._ask(lease, draws, hold_s)
+            except StoreUnavailable:
+                await self._failed()
+        if self._closes(draws):
+            self._decided.labels(WhenAway.CLOSED).inc()
+            raise StoreUnavailable("budgets can't be counted now, so nothing is spent", retry_after_s=RETRY_S)
+        return await self._by_myself(lease, draws, hold_s)
+
+    async def adopt(self, lease: RequestId, draws: Sequence[Draw], hold_s: float) -> None:
+        """Take all draws, also where they don't fit."""
+        await self._store.adopt(lease, draws, hold_s)
+
+    async def renew(self, leases: Sequence[RequestId], hold_s: float) -> None:
+        """Keep the holds of living leases, wherever they are."""
+        if self._breaker.reach is not Reach.SHARED:
+            await self._alone.renew(leases, hold_s)
+        if self._breaker.reach is not Reach.ALONE:
+            try:
+                await self._store.renew(leases, hold_s)
+            except StoreUnavailable:
+                await self._failed()
+
+    async def settle(self, lease: RequestId, actual: dict[Measure, int]) -> bool:
+        """Replace what was reserved by what was used; ``StoreUnavailable`` where only the store can, and is away."""
+        draws = self._living.pop(lease, ())
+        if self._breaker.reach is not Reach.SHARED:
+            await self._alone.settle(lease, actual)
+        if lease in self._unknown:
+            self._unknown.discard(lease)
+            self._note(draws, actual)
+            return True
+        if self._breaker.reach is Reach.ALONE:
+            raise StoreUnavailable("the limits store is away")
+        try:
+            return await self._store.settle(lease, actual)
+        except StoreUnavailable:
+            await self._failed()
+            raise
+
+    # -- deciding ------------------------------------------------------------------------
+
+    def _closes(self, draws: Sequence[Draw]) -> bool:
+        return closes(draws, self._settings.policy)
+
+    async def _ask(self, lease: RequestId, draws: Sequence[Draw], hold_s: float) -> Decision:
+        try:
+            decision = await self._store.reserve(lease, draws, hold_s)
+        except BaseException:  # also where the caller gave up: the store may have taken it
+            self._doubtful.add(lease)
+            raise
+        if decision.granted:
+            self._living[lease] = draws
+        return decision
+
+    async def _by_myself(self, lease: RequestId, draws: Sequence[Draw], hold_s: float) -> Decision:
+        """Decide on this gateway's part, and while all come back ask the store as well."""
+        mine = held_alone(draws, self._settings.policy, self._gateways)
+        self._decided.labels(WhenAway.SHARE if len(mine) == len(draws) else WhenAway.OPEN).inc()
+        decision = _as_of(draws, mine, await self._alone.reserve(lease, mine, hold_s))
+        if decision.granted and self._breaker.reach is Reach.RETURNING:
+            try:
+                shared = await self._ask(lease, draws, hold_s)
+            except StoreUnavailable:
+                await self._failed()
+            else:
+                if not shared.granted:
+                    await self._alone.settle(lease, NOTHING)
+                return shared
+        if decision.granted:
+            self._living[lease] = draws
+            self._unknown.add(lease)
+        return decision
+
+    async def _failed(self) -> None:
+        was = self._breaker.reach
+        if not self._breaker.failed(self._clock.monotonic()):
+            return
+        if was is Reach.SHARED:
+            self._alone = self._settings.store()
+            for lease, draws in self._living.items():
+                slots = [draw for draw in draws if draw.kind is MeterKind.SLOTS]
+                mine = held_alone(slots, self._settings.policy, self._gateways)
+                await self._alone.adopt(lease, mine, ALIVE_S)
+        self._show()
+        logger().error("limits_store_away", state=self.reach, count=self._gateways)
+
+    # -- coming back -----------------------------------------------------------------------
+
+    async def meet(self) -> None:
+        """Say that this gateway is there; where the store was away, see whether it is back and bring it up to date."""
+        now = self._clock.monotonic()
+        if self._breaker.reach is Reach.ALONE and not self._breaker.may_try(now):
+            return
+        try:
+            if self._breaker.reach is Reach.ALONE:
+                await self._return()
+            await self._present(now)
+        except StoreUnavailable:
+            await self._failed()
+
+    async def _return(self) -> None:
+        await self._store.ping()
+        await self._store.renew(list(self._living), ALIVE_S)
+        await self._bring()
+        self._breaker.answered(self._clock.monotonic())
+        self._show()
+        logger().warning("limits_store_returning", state=self.reach, count=len(self._living))
+        await self._bring()
+        self._since_ms = 0
+
+    async def _bring(self) -> None:
+        """Make known to the store what was given without it: first what it should forget, then leases, then debts."""
+        for lease in list(self._doubtful):
+            if lease not in self._living:
+                await self._store.settle(lease, NOTHING)
+            self._doubtful.discard(lease)
+        await self._adopt(list(self._unknown))
+        self._forget_old()
+        while self._used:
+            debts = [self._used.popleft() for _ in range(min(DEBTS_AT_ONCE, len(self._used)))]
+            try:
+                await self._owe(debts)
+            except StoreUnavailable:
+                self._used.extendleft(reversed(debts))
+                raise
+
+    async def _adopt(self, leases: Iterable[RequestId]) -> None:
+        for lease in leases:
+            draws = self._living.get(lease)
+            if draws is None:
+                continue
+            with suppress(Conflict):  # it took the lease before it fell silent
+                await self._store.adopt(lease, draws, ALIVE_S)
+            self._unknown.discard(lease)
+            if lease not in self._living:  # it ended meanwhile
+                await self._store.settle(lease, NOTHING)
+
+    async def _owe(self, debts: Sequence[_Used]) -> None:
+        """Count what ended leases used; a pseudo-lease carries it, so that asking twice counts once."""
+        lease = RequestId(f"{self._settings.me}:debt:{self._debts}")
+        sums: dict[str, Draw] = {}
+        for debt in debts:
+            known = sums.get(debt.draw.key)
+            sums[debt.draw.key] = replace(debt.draw, amount=debt.draw.amount + (known.amount if known else 0))
+        with suppress(Conflict):
+            await self._store.adopt(lease, tuple(sums.values()), ALIVE_S)
+        await self._store.settle(lease, {})
+        self._debts += 1
+
+    async def _present(self, now: float) -> None:
+        found = await self._store.present(self._settings.me, ALIVE_S, self._since_ms)
+        if self._mark not in {"", found.mark}:
+            self.wants_count = self._forgot = True
+            logger().error("limits_store_forgot", state=self.reach, count=len(self._living))
+            await self._adopt(list(self._living))
+        self._mark = found.mark
+        if self._breaker.reach is Reach.SHARED:
+            self._gateways = found.gateways
+        elif not self._since_ms:
+            self._since_ms = found.at_ms
+        elif self._breaker.met(now, all_there=found.since >= self._gateways):
+            self._since_ms = 0
+            self.wants_count = True
+            self._show()
+            logger().warning("limits_store_back", state=self.reach, count=found.since)
+
+    def _note(self, draws: Iterable[Draw], actual: Mapping[Measure, int]) -> None:
+        """Remember what a lease used that the store never heard of. Spend is counted from the ledger."""
+        now = self._clock.monotonic()
+        for draw in draws:
+            if draw.kind is MeterKind.BUCKET:
+                self._used.append(_Used(now, replace(draw, amount=actual.get(draw.measure, draw.amount))))
+        self._forget_old()
+
+    def _forget_old(self) -> None:
+        now = self._clock.monotonic()
+        while self._used and now - self._used[0].at > MINUTE_S:
+            self._used.popleft()
+
+    def _show(self) -> None:
+        for reach in Reach:
+            self._reach.labels(reach).set(reach is self.reach)
+
+
+def _as_of(draws: Sequence[Draw], mine: Sequence[Draw], decision: Decision) -> Decision:
+    """Return this gateway's decision as one about the whole draws; an open limit shows itself untouched."""
+    left = {draw.key: left for draw, left in zip(mine, decision.remaining, strict=True)}
+    refused = decision.refused_by
+    return replace(
+        decision,
+        refused_by=None if refused is None else next(draw for draw in draws if draw.key == refused.key),
+        remaining=tuple(left.get(draw.key, draw.capacity) for draw in draws),
+    )

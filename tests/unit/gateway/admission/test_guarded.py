@@ -1,0 +1,345 @@
+"""Many gateways and one store that goes away, comes back, and may have forgotten: no limit is exceeded by that."""
+
+import random
+from collections.abc import Callable, Mapping, Sequence
+
+import pytest
+
+from penstock.adapters.memory.limits import MemoryLimits
+from penstock.domain.errors import StoreUnavailable
+from penstock.domain.ids import RequestId
+from penstock.domain.limits import Decision, Draw, Measure, MeterKind, Presence
+from penstock.gateway.admission.guarded import NOTHING, Alone, GuardedLimits
+from penstock.gateway.admission.outage import POLICY, Reach, WhenAway
+from penstock.telemetry import names
+from penstock.telemetry.metrics import Metrics
+from tests.support.clock import ManualClock
+
+GATEWAYS = 4
+HOLD_S = 10.0
+
+
+class Store(MemoryLimits):
+    """A store in memory that can fall silent, before or after it took what it was asked, and forget."""
+
+    def __init__(self, clock: ManualClock) -> None:
+        super().__init__(clock)
+        self.clock = clock
+        self.is_down = False
+        self.takes_first = False
+        self.mark = "first"
+        self.seen: dict[str, float] = {}
+        self.asked = 0
+
+    async def reserve(self, lease: RequestId, draws: Sequence[Draw], hold_s: float) -> Decision:
+        self.asked += 1
+        if self.is_down and self.takes_first:
+            await super().reserve(lease, draws, hold_s)
+        self._check()
+        return await super().reserve(lease, draws, hold_s)
+
+    async def adopt(self, lease: RequestId, draws: Sequence[Draw], hold_s: float) -> None:
+        self._check()
+        await super().adopt(lease, draws, hold_s)
+
+    async def renew(self, leases: Sequence[RequestId], hold_s: float) -> None:
+        self._check()
+        await super().renew(leases, hold_s)
+
+    async def settle(self, lease: RequestId, actual: dict[Measure, int]) -> bool:
+        self._check()
+        return await super().settle(lease, actual)
+
+    async def ping(self) -> None:
+        self._check()
+
+    async def present(self, gateway: str, alive_s: float, since_ms: int = 0) -> Presence:
+        self._check()
+        now = self.clock.now()
+        self.seen = {name: at for name, at in self.seen.items() if now - at < alive_s} | {gateway: now}
+        since = sum(1 for at in self.seen.values() if at * 1000 > since_ms)
+        return Presence(at_ms=int(now * 1000), gateways=len(self.seen), since=since, mark=self.mark)
+
+    def forget(self) -> None:
+        self._meters.clear()
+        self._leases.clear()
+        self.seen.clear()
+        self.mark += "+"
+
+    def held(self) -> int:
+        """What is held by anybody at all, slots and money."""
+        return sum(meter.held for meter in self._meters.values())
+
+    def _check(self) -> None:
+        if self.is_down:
+            raise StoreUnavailable
+
+
+class Room:
+    """Some gateways, one store, virtual time."""
+
+    def __init__(self, clock: ManualClock, gateways: int = GATEWAYS, **policy: WhenAway) -> None:
+        self.clock, self.store, self.metrics = clock, Store(clock), Metrics()
+        chosen: Mapping[Measure, WhenAway] = {**POLICY, **{Measure(name): what for name, what in policy.items()}}
+        self.gateways = [
+            GuardedLimits(
+                self.store,
+                Alone(me=f"g{i}", store=lambda: MemoryLimits(clock), policy=chosen),
+                clock,
+                self.metrics,
+            )
+            for i in range(gateways)
+        ]
+        self.number = 0
+
+    async def round(self, seconds: float = 1.0) -> None:
+        """Let time pass, and every gateway look after its own."""
+        self.clock.advance(seconds)
+        for gateway in self.gateways:
+            await gateway.meet()
+            await gateway.renew(list(gateway._living), HOLD_S)
+
+    async def ask(self, gateway: int, *draws: Draw) -> tuple[RequestId, Decision]:
+        self.number += 1
+        lease = RequestId(f"r{self.number}")
+        return lease, await self.gateways[gateway].reserve(lease, draws, HOLD_S)
+
+    async def given(self, count: int, draw: Callable[[], Draw]) -> int:
+        """Ask so often, all gateways in turn, and return how many were granted."""
+        return sum([(await self.ask(i % len(self.gateways), draw()))[1].granted for i in range(count)])
+
+    def reaches(self) -> set[Reach]:
+        return {gateway.reach for gateway in self.gateways}
+
+
+def rate(capacity: int = 40, amount: int = 1) -> Draw:
+    return Draw(
+        key="tenant:t:rpm",
+        kind=MeterKind.BUCKET,
+        measure=Measure.REQUESTS,
+        amount=amount,
+        capacity=capacity,
+        refill_per_s=capacity / 60,
+    )
+
+
+def slot(capacity: int = 8) -> Draw:
+    return Draw(key="tenant:t:c", kind=MeterKind.SLOTS, measure=Measure.CONCURRENCY, amount=1, capacity=capacity)
+
+
+def money(amount: int = 10, capacity: int = 100) -> Draw:
+    return Draw(
+        key="tenant:t:spend:2026-11-21",
+        kind=MeterKind.BUDGET,
+        measure=Measure.SPEND,
+        amount=amount,
+        capacity=capacity,
+        window_ends_in_s=60.0,
+    )
+
+
+async def test_each_gateway_gives_its_part_while_the_store_is_away(clock: ManualClock) -> None:
+    """Together the limit and no more, and after the first silence nobody asks the store again."""
+    room = Room(clock)
+    await room.round()
+    await room.round()
+    room.store.is_down = True
+    assert await room.given(200, rate) == 40
+    assert room.store.asked == GATEWAYS
+    assert room.reaches() == {Reach.ALONE}
+    shown = room.metrics.gauge(names.LIMITS_REACH)
+    assert [shown.labels(reach)._value.get() for reach in Reach] == [0.0, 1.0, 0.0]
+
+
+async def test_money_is_never_spent_unseen_and_rates_are_not_held_up_by_it(clock: ManualClock) -> None:
+    """Who has a budget is refused while it can't be counted, until the store decides again; others are served."""
+    room = Room(clock, 1)
+    await room.round()
+    room.store.is_down = True
+    for _ in range(3):
+        with pytest.raises(StoreUnavailable, match="nothing is spent"):
+            await room.ask(0, rate(), money())
+    assert (await room.ask(0, rate()))[1].granted
+    room.store.is_down = False
+    await room.round()
+    assert room.reaches() == {Reach.RETURNING}
+    with pytest.raises(StoreUnavailable):
+        await room.ask(0, money())
+    await room.round()
+    assert (await room.ask(0, money()))[1].granted
+    assert room.metrics.counter(names.LIMITS_ALONE).labels("closed")._value.get() == 4
+
+
+async def test_an_operator_may_prefer_service_to_certainty(clock: ManualClock) -> None:
+    """An open limit isn't asked and shows itself untouched; a shared-out budget gives its part."""
+    room = Room(clock, 2, requests=WhenAway.OPEN, spend=WhenAway.SHARE)
+    await room.round()
+    await room.round()
+    room.store.is_down = True
+    answers = [(await room.ask(0, rate(), money()))[1] for _ in range(6)]
+    assert [answer.granted for answer in answers] == [True] * 5 + [False]
+    assert answers[0].remaining == (40, 40)
+    assert answers[5].refused_by == money()
+
+
+async def test_what_was_given_alone_counts_when_the_store_is_back(clock: ManualClock) -> None:
+    """A rate used up by parts is used up in the store as well: nothing more is given on return."""
+    room = Room(clock)
+    await room.round()
+    await room.round()
+    room.store.is_down = True
+    assert await room.given(60, rate) == 40
+    for gateway in room.gateways:
+        for lease in list(gateway._living):
+            await gateway.settle(lease, {})
+    room.store.is_down = False
+    given, seconds = 0, 0
+    while room.reaches() != {Reach.SHARED}:
+        await room.round()
+        seconds += 1
+        given += await room.given(40, rate)
+    given += await room.given(40, rate)
+    assert seconds <= 3
+    assert given <= seconds * 40 / 60
+
+
+async def test_slots_held_before_and_during_an_outage_are_held_after_it(clock: ManualClock) -> None:
+    """A store that froze for longer than holds last, or forgot, knows every living stream before it decides."""
+    for forgets in (False, True):
+        room = Room(clock)
+        await room.round()
+        await room.round()
+        before = await room.given(4, slot)
+        room.store.is_down = True
+        during = await room.given(20, slot)
+        assert (before, during) == (4, 4)
+        for _ in range(15):
+            await room.round()
+        room.store.is_down = False
+        if forgets:
+            room.store.forget()
+        for _ in range(4):
+            await room.round()
+            assert await room.given(8, slot) == 0
+        assert room.reaches() == {Reach.SHARED}
+        for gateway in room.gateways:
+            for lease in list(gateway._living):
+                await gateway.settle(lease, {})
+        assert room.store.held() == 0
+
+
+async def test_a_store_that_forgot_opens_no_budget_before_it_is_counted_again(clock: ManualClock) -> None:
+    """Emptied while it served or while it was away: closed until the ledger has been read."""
+    room = Room(clock, 1)
+    gateway = room.gateways[0]
+    await room.round()
+    room.store.forget()
+    await room.round()
+    assert gateway.wants_count
+    with pytest.raises(StoreUnavailable):
+        await room.ask(0, money())
+    assert (await room.ask(0, rate()))[1].granted
+    gateway.counted()
+    assert (await room.ask(0, money()))[1].granted
+
+
+async def test_a_lease_the_store_took_before_it_fell_silent_is_not_taken_twice(clock: ManualClock) -> None:
+    """Granted alone it is the same lease; refused, it is given back: at rest nothing is held."""
+    room = Room(clock, 1)
+    await room.round()
+    room.store.is_down = room.store.takes_first = True
+    lease, decision = await room.ask(0, slot(), rate())
+    assert decision.granted
+    room.store.is_down = False
+    await room.round()
+    await room.round()
+    assert room.store.held() == 1
+    await room.gateways[0].settle(lease, NOTHING)
+    room.store.is_down = True
+    with pytest.raises(StoreUnavailable):
+        await room.ask(0, money())
+    assert room.store.held() == 10
+    room.store.is_down = False
+    await room.round()
+    assert room.store.held() == 0
+
+
+async def test_a_gateway_that_never_returns_holds_nobody_up(clock: ManualClock) -> None:
+    """The others wait for it a few seconds, on both counts, and go on."""
+    room = Room(clock)
+    await room.round()
+    await room.round()
+    room.store.is_down = True
+    await room.given(GATEWAYS, rate)
+    room.gateways.pop()
+    room.store.is_down = False
+    rounds = 0
+    while room.reaches() != {Reach.SHARED}:
+        await room.round()
+        rounds += 1
+    assert 3 <= rounds <= 6
+
+
+class Players:
+    """Callers of all gateways, who ask and end at random and settle as the cashier does: again where it failed."""
+
+    def __init__(self, room: Room, chance: random.Random, limit: int) -> None:
+        self.room, self.chance, self.limit = room, chance, limit
+        self.living: list[tuple[int, RequestId]] = []
+        self.late: list[tuple[int, RequestId]] = []
+
+    async def ask(self) -> None:
+        gateway = self.chance.randrange(GATEWAYS)
+        lease, decision = await self.room.ask(gateway, slot(self.limit))
+        if decision.granted:
+            self.living.append((gateway, lease))
+            if self.all_know():
+                assert len(self.living) <= self.limit
+        assert len(self.living) <= 2 * self.limit
+
+    def all_know(self) -> bool:
+        """Whether every gateway has noticed what happened: one that decides alone is a round behind."""
+        mark = self.room.store.mark
+        return all(one.reach is not Reach.ALONE and one._mark == mark for one in self.room.gateways)
+
+    async def end(self, count: int = 1) -> None:
+        for _ in range(min(count, len(self.living))):
+            self.late.append(self.living.pop(self.chance.randrange(len(self.living))))
+        await self.settle()
+
+    async def settle(self) -> None:
+        late, self.late = self.late, []
+        for gateway, lease in late:
+            try:
+                await self.room.gateways[gateway].settle(lease, {})
+            except StoreUnavailable:
+                self.late.append((gateway, lease))
+
+    async def round(self) -> None:
+        await self.room.round()
+        await self.settle()
+
+    async def down(self) -> None:
+        self.room.store.is_down, self.room.store.takes_first = True, self.chance.random() < 0.5
+
+    async def up(self) -> None:
+        if self.room.store.is_down and self.chance.random() < 0.2:
+            self.room.store.forget()
+        self.room.store.is_down = False
+
+
+@pytest.mark.parametrize("seed", range(20))
+async def test_random_outages_exceed_no_limit_and_lose_no_slot(clock: ManualClock, seed: int) -> None:
+    """What the store gives is within the limit however it came back, shares are bounded, at rest nothing is held."""
+    chance, room = random.Random(seed), Room(clock)
+    players = Players(room, chance, limit=8)
+    acts = [players.ask, players.end, players.round, players.down, players.up]
+    await room.round()
+    await room.round()
+    for _ in range(400):
+        await chance.choices(acts, [50, 30, 10, 3, 6])[0]()
+    room.store.is_down = False
+    for _ in range(6):
+        await players.round()
+    await players.end(len(players.living))
+    assert (players.late, room.store.held(), room.reaches()) == ([], 0, {Reach.SHARED})
