@@ -19,7 +19,7 @@ from penstock.domain.tenant import Priority
 from penstock.domain.ticket import Ticket
 from penstock.domain.worker import Load, WorkerState
 from penstock.gateway.dispatch import Breakers, DispatchSettings, RetryBudget, WorkerDispatcher
-from penstock.gateway.streaming import RelaySettings, StreamingRelays
+from penstock.gateway.streaming import RelaySettings, StreamingRelays, TokenReader
 from penstock.telemetry.metrics import Metrics
 from tests.support.calls import VERSION, principal
 from tests.support.stub_engine import StubEngine
@@ -107,8 +107,10 @@ class Corridor:
     metrics: Metrics = field(default_factory=Metrics)
     clock: SystemClock = field(default_factory=SystemClock)
     breakers: Breakers = field(default_factory=lambda: Breakers(random.Random(1)))
+    reader: TokenReader | None = None
     picked: list[int] = field(default_factory=list)
     call: Call | None = None
+    lease: Lease | None = None
 
     def pick(self, tried: frozenset[WorkerId]) -> WorkerEntry:
         """Return the first worker not tried."""
@@ -127,6 +129,7 @@ class Corridor:
         call.prepared = Prepared(prompt_tokens=7)
         self.call = call
         lease = Lease(opened_at=now, deadline_at=now + deadline_s, on_settle=lambda _: None)
+        self.lease = lease
         ticket = Ticket(
             request=request.id,
             tenant=who.tenant,
@@ -137,10 +140,17 @@ class Corridor:
             expected_output_tokens=16,
         )
         relay = StreamingRelays(
-            clock=self.clock, render_error=render, settings=self.settings, metrics=self.metrics
+            clock=self.clock,
+            render_error=render,
+            settings=self.settings,
+            metrics=self.metrics,
+            reader=self.reader,
         ).open(call, lease, reply)
         try:
-            await self._dispatcher().run(call, ticket, relay, self.pick)
+            dispatcher = self._dispatcher()
+            await dispatcher.run(call, ticket, relay, self.pick)
+            while (rest := await relay.rest()) is not None:
+                await dispatcher.carry_on(call, ticket, rest, relay, self.pick)
         except PenstockError as error:
             answer = relay.fail(error)
             if reply.started or isinstance(error, ClientGone):

@@ -72,7 +72,7 @@ class StubEngine:
         self.worker = worker
         self.prompt_tokens = prompt_tokens
         self.stats = Stats()
-        self.made: dict[str, int] = {}  # the most tokens in one attempt, of the first requests by id
+        self.made: dict[str, int] = {}  # tokens in all attempts, of the first requests by id
         self.url = ""
         self._server: asyncio.Server | None = None
         self._connections: set[_Connection] = set()
@@ -116,6 +116,7 @@ class StubEngine:
 
 MOST_REMEMBERED = 10_000
 _TOKEN = b" the"
+_ERROR = b'data: {"error":{"message":"stub","type":"BadRequestError","param":null,"code":400}}\n\n'
 _USAGE = (
     b'data: {"id":"stub-1","object":"o","created":1,"model":"m","choices":[],'
     b'"usage":{"prompt_tokens":%d,"total_tokens":%d,"completion_tokens":%d}}\n\n'
@@ -126,13 +127,20 @@ def _chunk(data: bytes) -> bytes:
     return b"%x\r\n%b\r\n" % (len(data), data)
 
 
-def _events(path: str, model: str) -> tuple[bytes, bytes, bytes]:
-    """Return the first event, a token's event, and the finishing event of a stream."""
-    head = b'data: {"id":"stub-1","object":"o","created":1,"model":"%b","choices":[{"index":0,' % model.encode()
-    first, token = b"", head + b'"text":"' + _TOKEN + b'","logprobs":null,"finish_reason":null}]}\n\n'
+def _events(path: str, body: dict[str, Any]) -> tuple[bytes, bytes, bytes]:
+    """Return the first event, a token's event, and the finishing event of a stream; ids where they are asked for."""
+    model = str(body.get("model")).encode()
+    head = b'data: {"id":"stub-1","object":"o","created":1,"model":"%b","choices":[{"index":0,%%b' % model
+    head += b',"logprobs":null,"finish_reason":null%b}]%b}\n\n'
+    ids, prompt = (
+        (b',"token_ids":[278]', b',"prompt_token_ids":[1,2,3]') if body.get("return_token_ids") else (b"", b"")
+    )
     if path.endswith("chat/completions"):
-        first = head + b'"delta":{"role":"assistant","content":""},"logprobs":null,"finish_reason":null}]}\n\n'
-        token = head + b'"delta":{"content":"' + _TOKEN + b'"},"logprobs":null,"finish_reason":null}]}\n\n'
+        first = head % (b'"delta":{"role":"assistant","content":""}', b"", prompt)
+        token = head % (b'"delta":{"content":"%b"}' % _TOKEN, ids, b"")
+    else:
+        first = head % (b'"text":""', b',"token_ids":[]', prompt) if prompt else b""
+        token = head % (b'"text":"%b"' % _TOKEN, ids, b"")
     return first, token, token.replace(b'"finish_reason":null', b'"finish_reason":"length"')
 
 
@@ -239,12 +247,8 @@ class _Connection(asyncio.Protocol):
             self._unary(200, self._complete(path, body), behaviour)
 
     def _head(self, status: int, headers: bytes, behaviour: Behaviour) -> bytes:
-        return b"HTTP/1.1 %d Stub\r\n%bx-penstock-load: %b\r\nx-penstock-worker: %b\r\n\r\n" % (
-            status,
-            headers,
-            behaviour.load.encode(),
-            self.stub.worker.encode(),
-        )
+        own = b"x-penstock-load: %b\r\nx-penstock-worker: %b" % (behaviour.load.encode(), self.stub.worker.encode())
+        return b"HTTP/1.1 %d Stub\r\n%b%b\r\n\r\n" % (status, headers, own)
 
     def _unary(self, status: int, body: bytes, behaviour: Behaviour, extra: bytes = b"") -> None:
         head = b"content-type: application/json\r\ncontent-length: %d\r\n%b" % (len(body), extra)
@@ -255,13 +259,10 @@ class _Connection(asyncio.Protocol):
         count, prompt = _max_tokens(body), self.stub.prompt_tokens
         self.sent = count
         self.stub.stats.tokens += count
+        text = b'"message":{"role":"assistant","content":"%b"}' if path.endswith("chat/completions") else b'"text":"%b"'
+        answer = b'"choices":[{"index":0,%b,"finish_reason":"length"}]' % (text % (_TOKEN * count))
         if path.endswith("embeddings"):
             answer = b'"data":[{"index":0,"object":"embedding","embedding":[0.1,0.2]}]'
-        elif path.endswith("chat/completions"):
-            answer = b'"choices":[{"index":0,"message":{"role":"assistant","content":"%b"},"finish_reason":"length"}]'
-            answer %= _TOKEN * count
-        else:
-            answer = b'"choices":[{"index":0,"text":"%b","finish_reason":"length"}]' % (_TOKEN * count)
         usage = b'"prompt_tokens":%d,"total_tokens":%d,"completion_tokens":%d' % (prompt, prompt + count, count)
         head = b'{"id":"stub-1","object":"o","model":"%b",' % str(body.get("model")).encode()
         return head + answer + b',"usage":{' + usage + b',"prompt_tokens_details":null}}'
@@ -273,15 +274,12 @@ class _Connection(asyncio.Protocol):
             self.die(gently=True)
             return
         if behaviour.mode == "error_in_stream":
-            self._write(
-                _chunk(b'data: {"error":{"message":"stub","type":"BadRequestError","param":null,"code":400}}\n\n')
-            )
-            self._write(_chunk(b"data: [DONE]\n\n") + b"0\r\n\r\n")
+            self._write(_chunk(_ERROR) + _chunk(b"data: [DONE]\n\n") + b"0\r\n\r\n")
             self._over()
             return
         self.left = _max_tokens(body)
         self.include_usage = bool((body.get("stream_options") or {}).get("include_usage"))
-        first, token, last = _events(path, str(body.get("model")))
+        first, token, last = _events(path, body)
         self._write(_chunk(first) if first else b"")
         self._step(_chunk(token) if behaviour.pieces == 1 else b"", token, last, behaviour)
 
@@ -345,7 +343,7 @@ class _Connection(asyncio.Protocol):
         stats.finished += not aborted
         made, name = self.stub.made, dict(self.headers).get(b"x-request-id", b"").decode()
         if len(made) < MOST_REMEMBERED:
-            made[name] = max(made.get(name, 0), self.sent)
+            made[name] = made.get(name, 0) + self.sent
 
     # -- control -----------------------------------------------------------------------
 

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from penstock.domain.ids import WorkerId
 from penstock.domain.outcome import FinishReason, Outcome, Stage
 from penstock.domain.request import InferenceRequest, Prepared
 from penstock.domain.table import VersionEntry, WorkerEntry
@@ -43,6 +44,10 @@ class Call:
     prepared: Prepared | None = None
     worker: WorkerEntry | None = None
     attempts: int = 0
+    lost: frozenset[WorkerId] = frozenset()
+    """Workers that broke off in the middle of this answer."""
+    continued_at: list[float] = field(default_factory=list)
+    """Monotonic seconds at which another worker went on with a stream whose worker was lost."""
     outcome: Outcome | None = None
     """How it ended; None while it runs."""
 

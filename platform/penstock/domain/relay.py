@@ -1,10 +1,27 @@
 """The way of an answer: worker → ``Source`` → ``Relay`` → ``Reply`` → client. Ports that several stages share."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Protocol
 
 from penstock.domain.call import Answer
 from penstock.domain.errors import PenstockError
+from penstock.domain.request import Api
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rest:
+    """What is left of a stream whose worker was lost, as a request to another worker.
+
+    ``body`` has everything but the served model and the tenant's salt. ``prompt_tokens`` are the original prompt and
+    what was delivered, ``output_tokens`` what may still come. ``error`` ends the answer where nobody takes it.
+    """
+
+    api: Api
+    body: dict[str, object]
+    prompt_tokens: int
+    output_tokens: int
+    error: PenstockError
 
 
 class Reply(Protocol):
@@ -83,7 +100,16 @@ class Relay(Protocol):
 
     @property
     def has_delivered(self) -> bool:
-        """True once a token has been passed on: from here on no other worker may be tried."""
+        """True once something of the present attempt has been passed on: from here on the dispatcher has no say."""
+        ...
+
+    @property
+    def wants_token_ids(self) -> bool:
+        """True where the engine is to send the ids of its tokens: the relay keeps book, to go on elsewhere."""
+        ...
+
+    async def rest(self) -> Rest | None:
+        """Wait until the answer is over (None), or broke off where another worker may go on with it."""
         ...
 
     def fail(self, error: PenstockError) -> Answer:

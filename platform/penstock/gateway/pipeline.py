@@ -2,12 +2,13 @@
 
 edge → identify → resolve (alias → version) → preprocess → admit (one lease) → route → dispatch → relay → settle
 
-Everything before the first token may be undone or tried on another worker; after it there is no status code
-any more: errors become in-band events and an ``Outcome``.
+Everything before the first token may be undone or tried on another worker; after it there is no status code any more:
+another worker goes on with the stream where that is exact, else errors become in-band events and an ``Outcome``.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Protocol
 
 from penstock.domain.call import Answer, Call
@@ -16,7 +17,7 @@ from penstock.domain.errors import ClientGone, PenstockError
 from penstock.domain.ids import WorkerId
 from penstock.domain.lease import Lease
 from penstock.domain.outcome import Outcome, Stage
-from penstock.domain.relay import Relay, Reply
+from penstock.domain.relay import Relay, Reply, Rest
 from penstock.domain.request import InferenceRequest, Prepared
 from penstock.domain.table import VersionEntry, WorkerEntry
 from penstock.domain.tenant import Principal
@@ -71,6 +72,12 @@ class Dispatcher(Protocol):
         self, call: Call, ticket: Ticket, relay: Relay, pick: Callable[[frozenset[WorkerId]], WorkerEntry]
     ) -> None:
         """Return when the answer has begun to come (or is complete), or raise the reason why it can't."""
+        ...
+
+    async def carry_on(
+        self, call: Call, ticket: Ticket, rest: Rest, relay: Relay, pick: Callable[[frozenset[WorkerId]], WorkerEntry]
+    ) -> None:
+        """Return when another worker goes on with a broken stream, or raise the reason why nobody does."""
         ...
 
 
@@ -133,14 +140,12 @@ class Pipeline:
         """Dispatch and relay under the lease; the relay turns late errors into in-band events."""
         version = call.version
         assert version is not None  # noqa: S101  set by the caller; tells mypy
-        relay = self.relays.open(call, lease, reply)
+        relay, ticket = self.relays.open(call, lease, reply), self._ticket(call, prepared, lease)
+        pick = partial(self.router.pick, version, prepared)
         try:
-            await self.dispatcher.run(
-                call,
-                self._ticket(call, prepared, lease),
-                relay,
-                lambda tried: self.router.pick(version, prepared, tried),
-            )
+            await self.dispatcher.run(call, ticket, relay, pick)
+            while (rest := await relay.rest()) is not None:
+                await self.dispatcher.carry_on(call, _of_rest(ticket, rest), rest, relay, pick)
         except PenstockError as error:
             answer = relay.fail(error)
             if reply.started or isinstance(error, ClientGone):
@@ -158,3 +163,9 @@ class Pipeline:
             prompt_tokens=max(0, prepared.prompt_tokens),
             expected_output_tokens=lease.expected_output,
         )
+
+
+def _of_rest(ticket: Ticket, rest: Rest) -> Ticket:
+    """Return the ticket of a stream's rest: what was delivered counts as prompt."""
+    expected = min(rest.output_tokens, ticket.expected_output_tokens)
+    return replace(ticket, prompt_tokens=rest.prompt_tokens, expected_output_tokens=expected)

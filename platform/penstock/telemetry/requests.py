@@ -72,6 +72,7 @@ class RequestLedger:
             version=call.version.id if call.version else "",
             worker=call.worker.id if call.worker else "",
             attempt=call.attempts,
+            continued=len(call.continued_at),
             outcome=answer.outcome,
             prompt_tokens=usage.prompt_tokens,
             cached_tokens=usage.cached_tokens,

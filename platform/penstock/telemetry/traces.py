@@ -51,6 +51,8 @@ class RequestTraces:
         for stage, seconds in call.timings.seconds.items():
             self._tracer.start_span(stage.value, context=stages, start_time=_ns(at)).end(_ns(at + seconds))
             at += seconds
+        for moment in call.continued_at:
+            root.add_event("continued", timestamp=_ns(started + moment - call.request.arrived_at))
         root.end(_ns(self._now()))
 
     def close(self) -> None:

@@ -1,6 +1,7 @@
 """Sends a request to a worker, and to another one where that is safe, allowed and still useful.
 
-Safe: no token has reached the caller. Allowed: the retry budget. Useful: the deadline is not over.
+Safe: no token has reached the caller, or the relay says what is left to ask for (a continuation). Allowed: the retry
+budget. Useful: the deadline is not over.
 It must not know how a worker is chosen, nor what an answer says.
 """
 
@@ -12,12 +13,12 @@ from dataclasses import dataclass
 from penstock.domain.call import Call
 from penstock.domain.clock import Clock
 from penstock.domain.errors import DeadlineExceeded, DeadlineInQueue, PenstockError, Rejected
-from penstock.domain.ids import WorkerId
+from penstock.domain.ids import VersionId, WorkerId
 from penstock.domain.outcome import Stage
-from penstock.domain.relay import Relay
+from penstock.domain.relay import Relay, Rest
 from penstock.domain.table import WorkerEntry
 from penstock.domain.ticket import Ticket, seal
-from penstock.gateway.dispatch import wire
+from penstock.gateway.dispatch import verdict, wire
 from penstock.gateway.dispatch.attempt import Attempt
 from penstock.gateway.dispatch.breaker import Breakers
 from penstock.gateway.dispatch.ports import Loads, Workers
@@ -44,10 +45,15 @@ class DispatchSettings:
 class _Parcel:
     """What is sent, the same at every attempt."""
 
+    ticket: Ticket
     path: str
     headers: list[tuple[str, str]]
     body: bytes
-    tokens: int
+
+    @property
+    def tokens(self) -> int:
+        """How much work it is."""
+        return self.ticket.prompt_tokens + self.ticket.expected_output_tokens
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,18 +71,28 @@ class WorkerDispatcher:
 
     async def run(self, call: Call, ticket: Ticket, relay: Relay, pick: Pick) -> None:
         """Return when the answer has begun to come (or is complete), or raise the reason why it can't."""
+        self.budget.deposit()
         try:
-            await self._run(call, ticket, relay, pick)
+            await self._deliver(call, self._parcel(call, ticket, relay), relay, pick, frozenset())
         except Rejected as error:
             if error.retry_after_s is None:
                 error.retry_after_s = self._wait_s(call, pick)
             raise
 
-    async def _run(self, call: Call, ticket: Ticket, relay: Relay, pick: Pick) -> None:
-        self.budget.deposit()
+    async def carry_on(self, call: Call, ticket: Ticket, rest: Rest, relay: Relay, pick: Pick) -> None:
+        """Send the rest of a broken stream to a worker that did not break it, or raise the reason why it can't."""
+        worker = call.worker
+        assert worker is not None  # noqa: S101  it answered before; tells mypy
+        call.lost |= {worker.id}
+        self._blame(call, worker.id, verdict.lost())
+        if call.attempts >= self.settings.max_attempts or not self.budget.withdraw(self.clock.monotonic()):
+            raise rest.error
+        self.metrics.counter(names.RETRIES).labels(reason="continuation").inc()
+        await self._deliver(call, self._rest_of(call, ticket, rest), relay, pick, call.lost)
+
+    async def _deliver(self, call: Call, parcel: _Parcel, relay: Relay, pick: Pick, tried: frozenset[WorkerId]) -> None:
+        ticket = parcel.ticket
         self._in_time(ticket, None)
-        parcel = self._parcel(call, ticket)
-        tried: frozenset[WorkerId] = frozenset()
         failure: Verdict | None = None
         while True:
             worker = self._pick(pick, tried, failure)
@@ -96,15 +112,18 @@ class WorkerDispatcher:
             self._may_retry(call, ticket, failure)
             tried |= {worker.id}
 
-    def _parcel(self, call: Call, ticket: Ticket) -> _Parcel:
-        version = call.version
-        assert version is not None  # noqa: S101  resolved before dispatch; tells mypy
-        return _Parcel(
-            path=call.request.api,
-            headers=wire.headers_of(call.request, seal(ticket, self.settings.ticket_key)),
-            body=wire.body_of(call.request, version.id, call.principal.cache_salt),
-            tokens=ticket.prompt_tokens + ticket.expected_output_tokens,
-        )
+    def _parcel(self, call: Call, ticket: Ticket, relay: Relay) -> _Parcel:
+        request, salt = call.request, call.principal.cache_salt
+        body = wire.body_of(request, _version_of(call), salt, token_ids=relay.wants_token_ids)
+        return self._packed(call, ticket, request.api, body)
+
+    def _rest_of(self, call: Call, ticket: Ticket, rest: Rest) -> _Parcel:
+        body = wire.body_of_rest(rest, _version_of(call), call.principal.cache_salt)
+        return self._packed(call, ticket, rest.api, body)
+
+    def _packed(self, call: Call, ticket: Ticket, path: str, body: bytes) -> _Parcel:
+        headers = wire.headers_of(call.request, seal(ticket, self.settings.ticket_key))
+        return _Parcel(ticket=ticket, path=path, headers=headers, body=body)
 
     def _pick(self, pick: Pick, tried: frozenset[WorkerId], failure: Verdict | None) -> WorkerEntry | None:
         """Return a worker that was not tried; None where all were, and asking again may help."""
@@ -161,3 +180,9 @@ class WorkerDispatcher:
         if self.clock.now() >= ticket.deadline_at:
             error: PenstockError = DeadlineInQueue() if failure is None else failure.error
             raise error
+
+
+def _version_of(call: Call) -> VersionId:
+    version = call.version
+    assert version is not None  # noqa: S101  resolved before dispatch; tells mypy
+    return version.id

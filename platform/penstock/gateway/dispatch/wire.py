@@ -7,6 +7,7 @@ and that streams end with their usage (the relay hides it from callers who did n
 import msgspec
 
 from penstock.domain.ids import VersionId
+from penstock.domain.relay import Rest
 from penstock.domain.request import Api, InferenceRequest
 from penstock.domain.worker import Load
 
@@ -19,14 +20,21 @@ _STREAM_USAGE = frozenset({Api.CHAT, Api.COMPLETIONS})
 _ENCODER = msgspec.json.Encoder()
 
 
-def body_of(request: InferenceRequest, version: VersionId, cache_salt: str) -> bytes:
+def body_of(request: InferenceRequest, version: VersionId, cache_salt: str, *, token_ids: bool = False) -> bytes:
     """Return the JSON for the engine. All of its APIs take ``cache_salt`` (vLLM 0.32)."""
     body = {**request.body, "model": version, "cache_salt": cache_salt}
+    if token_ids:
+        body["return_token_ids"] = True
     if request.stream and request.api in _STREAM_USAGE:
         options = body.get("stream_options")
         asked = options if isinstance(options, dict) else {}
         body["stream_options"] = {**asked, "include_usage": True}
     return _ENCODER.encode(body)
+
+
+def body_of_rest(rest: Rest, version: VersionId, cache_salt: str) -> bytes:
+    """Return the JSON for the engine that goes on with a broken stream."""
+    return _ENCODER.encode({**rest.body, "model": version, "cache_salt": cache_salt})
 
 
 def headers_of(request: InferenceRequest, ticket: str) -> list[tuple[str, str]]:

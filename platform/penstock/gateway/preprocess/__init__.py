@@ -1,6 +1,7 @@
 """Preprocess: the prompt as the engine will see it, counted exactly, before any GPU time is spent."""
 
+from penstock.gateway.preprocess.detokenize import Detokenizer
 from penstock.gateway.preprocess.prepare import PreprocessSettings, PromptPreprocessor
 from penstock.gateway.preprocess.tokenizer_cache import BlobSource, TokenizerCache
 
-__all__ = ["BlobSource", "PreprocessSettings", "PromptPreprocessor", "TokenizerCache"]
+__all__ = ["BlobSource", "Detokenizer", "PreprocessSettings", "PromptPreprocessor", "TokenizerCache"]

@@ -3,9 +3,11 @@
 import asyncio
 import hashlib
 from collections import OrderedDict
+from collections.abc import Sequence
 from typing import Protocol
 
 from tokenizers import Tokenizer
+from tokenizers.decoders import DecodeStream
 
 from penstock.domain.errors import ArtifactRefused
 
@@ -35,6 +37,17 @@ class LoadedTokenizer:
         """Return each text's token ids. Gives up the interpreter lock, unlike ``Tokenizer.encode``."""
         encodings = self._tokenizer.encode_batch_fast(list(texts), add_special_tokens=add_special_tokens)
         return [encoding.ids for encoding in encodings]
+
+    def pieces(self, prompt: Sequence[int], output: Sequence[int], *, skip_special: bool) -> list[str]:
+        """Return the text that each output token completes, made as the engine makes it; fewer where one can't be."""
+        stream = DecodeStream(ids=list(prompt), skip_special_tokens=skip_special)
+        found = []
+        for token in output:
+            try:
+                found.append(stream.step(self._tokenizer, token) or "")
+            except Exception:  # noqa: BLE001  the library's own: bytes that no later token can make a text of
+                break
+        return found
 
 
 class TokenizerCache:

@@ -1,5 +1,6 @@
 """Streaming: a worker's answer on its way back to the client, token by token or whole."""
 
+from penstock.gateway.streaming.continuity import TokenReader
 from penstock.gateway.streaming.relays import RelaySettings, StreamingRelays
 
-__all__ = ["RelaySettings", "StreamingRelays"]
+__all__ = ["RelaySettings", "StreamingRelays", "TokenReader"]

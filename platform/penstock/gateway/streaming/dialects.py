@@ -26,6 +26,13 @@ class Dialect:
     error_prefix: bytes
     """What comes before our error's JSON."""
 
+    aborted: bytes = b"no such event"
+    """Stands in the event of an engine that gave the request up by itself: no way for an answer to end."""
+
+    def counted(self, events: bytes) -> tuple[int, bytes]:
+        """Return how many tokens these events carry, as far as events tell, and the events."""
+        return events.count(self.token) - events.count(self.not_token), events
+
     def error_event(self, body: bytes) -> bytes:
         """Return our error as an event."""
         return self.error_prefix + body + END
@@ -38,6 +45,7 @@ _OPENAI = Dialect(
     terminal=(b"data: [DONE]",),
     error=(b'data: {"error"',),
     error_prefix=b"data: ",
+    aborted=b'"finish_reason":"abort"',
 )
 
 _RESPONSES = Dialect(

@@ -18,6 +18,7 @@ class Frame:
 
     __slots__ = (
         "_answered",
+        "_news",
         "_sent_at",
         "call",
         "clock",
@@ -48,7 +49,9 @@ class Frame:
         self.first_at: float | None = None
         self.itl_s: list[float] = []
         self._sent_at = 0.0
-        self._answered: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+        loop = asyncio.get_running_loop()
+        self._answered: asyncio.Future[Answer] = loop.create_future()
+        self._news: asyncio.Future[None] = loop.create_future()
 
     @property
     def version(self) -> str:
@@ -63,6 +66,17 @@ class Frame:
     def sent(self) -> None:
         """An attempt begins."""
         self._sent_at = self.clock()
+        if self._news.done() and not self.is_over:
+            self._news = asyncio.get_running_loop().create_future()
+
+    def wake(self) -> None:
+        """Let ``news`` return: the attempt is over."""
+        if not self._news.done():
+            self._news.set_result(None)
+
+    async def news(self) -> None:
+        """Wait until the answer or its present attempt is over."""
+        await self._news
 
     def learn(self, report: Report) -> None:
         """Take what the engine said."""
@@ -77,7 +91,7 @@ class Frame:
         """Close the last stage, by the engine's own account where it gives one."""
         timings = self.call.timings
         timings.mark(Stage.DECODE)
-        if self.metrics is not None:
+        if self.metrics is not None and not self.call.continued_at:
             for stage, seconds in reports.engine_stages(self.metrics, self.clock() - self._sent_at).items():
                 timings.put(stage, seconds)
 
@@ -104,6 +118,7 @@ class Frame:
                     itl_s=tuple(self.itl_s),
                 )
             )
+            self.wake()
         return self._answered.result()
 
     def settle_with(self, error: PenstockError) -> Answer:

@@ -10,6 +10,7 @@ from penstock.domain.ids import RequestId
 from penstock.domain.lease import Lease
 from penstock.domain.relay import Relay, Reply
 from penstock.domain.request import Api
+from penstock.gateway.streaming.continuity import Continuity, End, TokenReader
 from penstock.gateway.streaming.frame import Frame
 from penstock.gateway.streaming.stream_relay import StreamRelay
 from penstock.gateway.streaming.unary_relay import UnaryRelay
@@ -32,8 +33,18 @@ class RelaySettings:
 class StreamingRelays:
     """The pipeline's ``Relays``."""
 
-    def __init__(self, *, clock: Clock, render_error: RenderError, settings: RelaySettings, metrics: Metrics) -> None:
-        """``render_error`` is the edge's table of errors."""
+    def __init__(
+        self,
+        *,
+        clock: Clock,
+        render_error: RenderError,
+        settings: RelaySettings,
+        metrics: Metrics,
+        reader: TokenReader | None = None,
+    ) -> None:
+        """``render_error`` is the edge's table of errors; without a ``reader`` no stream goes on at another worker."""
+        self._reader = reader
+        self._continuations = metrics.counter(names.CONTINUATIONS)
         self._clock = clock
         self._render_error = render_error
         self._settings = settings
@@ -50,4 +61,8 @@ class StreamingRelays:
         )
         if not call.request.stream:
             return UnaryRelay(frame, self._settings.max_answer_bytes)
-        return StreamRelay(frame, self._render_error, self._settings.heartbeat_s, self._heartbeats.inc)
+        continuity = Continuity(call, self._reader, self._count)
+        return StreamRelay(frame, continuity, self._render_error, self._settings.heartbeat_s, self._heartbeats.inc)
+
+    def _count(self, end: End, reason: str) -> None:
+        self._continuations.labels(outcome=end, reason=reason).inc()

@@ -1,7 +1,8 @@
 """Passes a stream on: whole events as they come, one terminal event, whatever happens on the way.
 
 Per chunk it does a handful of byte searches and one write; only the few events that say how the answer ended are
-looked into. Once anything has been sent there is no status any more, so errors become events (and never ``[DONE]``).
+looked into. Once anything has been sent there is no status any more: another worker goes on where that is possible
+(``continuity``), and errors become events (and never ``[DONE]``).
 """
 
 import asyncio
@@ -11,9 +12,10 @@ from penstock.domain.call import Answer
 from penstock.domain.errors import EngineError, PenstockError, ReaderTooSlow, StreamBroken
 from penstock.domain.ids import RequestId
 from penstock.domain.outcome import Outcome, Stage
-from penstock.domain.relay import Source
+from penstock.domain.relay import Rest, Source
 from penstock.domain.request import Api
 from penstock.gateway.streaming import reports, sse, stages
+from penstock.gateway.streaming.continuity import Continuity
 from penstock.gateway.streaming.dialects import DIALECTS
 from penstock.gateway.streaming.frame import Frame
 from penstock.gateway.streaming.sse import EventScanner
@@ -29,14 +31,19 @@ class StreamRelay:
     __slots__ = (
         "_beat",
         "_beat_s",
-        "_delivered",
+        "_begun",
+        "_continuity",
         "_dialect",
+        "_failure",
         "_frame",
+        "_is_deaf",
         "_last_at",
+        "_lost",
         "_on_beat",
         "_render_error",
         "_scanner",
         "_shows_usage",
+        "_take",
         "_vigil",
         "_write",
     )
@@ -44,6 +51,7 @@ class StreamRelay:
     def __init__(
         self,
         frame: Frame,
+        continuity: Continuity,
         render_error: Callable[[PenstockError, RequestId, Api], bytes],
         heartbeat_s: float,
         on_beat: Callable[[], None],
@@ -54,7 +62,12 @@ class StreamRelay:
         self._dialect = DIALECTS[frame.call.request.api]
         self._shows_usage = frame.call.request.include_usage
         self._scanner = EventScanner()
-        self._delivered = False
+        self._continuity = continuity
+        self._take = continuity.take_or(self._dialect.counted)
+        self._begun = False
+        self._is_deaf = False
+        self._lost: PenstockError | None = None
+        self._failure: PenstockError | None = None
         self._last_at = frame.clock()
         self._write = frame.reply.write
         frame.lease.end_early = self._end_early
@@ -69,59 +82,99 @@ class StreamRelay:
 
     @property
     def has_delivered(self) -> bool:
-        """True once an event has been passed on."""
-        return self._delivered
+        """True once an event of the present attempt has been passed on."""
+        return self._begun
+
+    @property
+    def wants_token_ids(self) -> bool:
+        """True where another worker may have to go on with this answer."""
+        return self._continuity.keeps
 
     def attach(self, source: Source) -> None:
         """An attempt begins: what an earlier one left half said is forgotten."""
         self._scanner = EventScanner()
+        self._take = self._continuity.take_or(self._dialect.counted)
+        self._begun = False
+        self._is_deaf = self._frame.is_over
         self._frame.sent()
         self._vigil.attach(source)
+        if self._failure is not None:
+            source.abort(self._failure)
 
     def on_head(self, status: int, headers: list[tuple[bytes, bytes]]) -> None:
         """Nothing yet: the head goes out with the first event."""
 
     def on_body(self, data: bytes) -> None:
         """Pass on what is whole."""
-        frame = self._frame
-        if frame.is_over:
+        if self._is_deaf:
             return
+        frame = self._frame
         try:
             events = self._scanner.feed(data)
-        except ValueError:
-            self._end_with(EngineError())
-            return
-        if not events:
-            return
-        now = frame.clock()
-        if self._delivered:
-            frame.itl_s.append(now - self._last_at)
-        else:
-            self._first(now)
-            frame.tokens -= events.count(self._dialect.not_token)
-        self._last_at = now
-        dialect = self._dialect
-        frame.tokens += events.count(dialect.token)
-        frame.lease.delivered = frame.tokens
-        for mark in dialect.notable:
-            if mark in events:
-                plain, rest = sse.parted(events, dialect.notable)
-                self._look_into(plain, rest)
+            if not events:
                 return
-        self._write(events)
+            now = frame.clock()
+            if self._begun:
+                frame.itl_s.append(now - self._last_at)
+            else:
+                self._begin(now)
+            self._last_at = now
+            tokens, events = self._take(events)
+        except ValueError:
+            self._end_with(self._lost or EngineError())
+            return
+        frame.tokens += tokens
+        frame.lease.delivered = frame.tokens
+        for mark in self._dialect.notable:
+            if mark in events:
+                self._look_into(*sse.parted(events, self._dialect.notable))
+                return
+        if events:
+            self._write(events)
 
     def on_end(self, error: BaseException | None) -> None:
-        """After the last event nothing matters; before it the stream is broken, however it ended."""
+        """After the last event nothing matters; before it the stream is broken, however it ended.
+
+        Where this attempt said nothing, it is the dispatcher's business.
+        """
         del error
-        if not self._frame.is_over:
-            self._end_with(StreamBroken())
+        if self._begun and not self._is_deaf:
+            self._lose(StreamBroken())
 
     # -- the pipeline's side -----------------------------------------------------------
 
     def fail(self, error: PenstockError) -> Answer:
-        """End the reply with this error: in band if it has started; otherwise leave the status to the edge."""
+        """End the reply with this error: in band if it has started; otherwise leave the status to the edge.
+
+        Where nobody took the rest of a broken stream, it ends with what broke it.
+        """
+        if self._lost is not None and not self._frame.is_over:
+            self._continuity.failed()
+            error = self._lost
+        return self._fail(error)
+
+    async def rest(self) -> Rest | None:
+        """Wait until the answer is over (None), or broke off where another worker may go on with it."""
+        frame = self._frame
+        await frame.news()
+        lost = None if frame.is_over else self._lost
+        if lost is None:
+            return None
+        rest = await self._continuity.rest(lost)
+        if frame.is_over:
+            return None
+        if rest is None:
+            self._fail(lost)
+        return rest
+
+    async def answer(self) -> Answer:
+        """Wait for the end of the answer."""
+        return await self._frame.answer()
+
+    def _fail(self, error: PenstockError) -> Answer:
         frame = self._frame
         if not frame.is_over:
+            self._failure = error
             self._close()
             reply = frame.reply
             if isinstance(error, ReaderTooSlow):
@@ -132,19 +185,22 @@ class StreamRelay:
                 reply.finish()
         return frame.settle_with(error)
 
-    async def answer(self) -> Answer:
-        """Wait for the end of the answer."""
-        return await self._frame.answer()
-
     # -- events ------------------------------------------------------------------------
 
-    def _first(self, now: float) -> None:
-        """The first event: from here on the answer belongs to the caller."""
+    def _begin(self, now: float) -> None:
+        """The first event of an attempt: from here on its answer belongs to the caller."""
         frame = self._frame
-        self._delivered = True
-        frame.first_at = now
+        self._begun = True
         frame.call.timings.mark(Stage.PREFILL)
-        self._start()
+        if frame.first_at is None:
+            frame.first_at = now
+            self._start()
+            return
+        frame.itl_s.append(now - self._last_at)
+        frame.tokens = self._continuity.kept
+        frame.call.continued_at.append(now)
+        self._lost = None
+        self._continuity.continued()
 
     def _start(self) -> None:
         frame = self._frame
@@ -156,9 +212,9 @@ class StreamRelay:
         dialect = self._dialect
         out = [plain]
         for event in sse.split(events):
-            if event.startswith(dialect.error):
+            if event.startswith(dialect.error) or dialect.aborted in event:
                 self._write(b"".join(out))
-                self._end_with(EngineError())
+                self._lose(EngineError())
                 return
             if event.startswith(dialect.terminal):
                 self._end(b"".join(out), event)
@@ -186,23 +242,35 @@ class StreamRelay:
         frame.reply.finish()
         frame.settle(Outcome.OK)
 
+    def _lose(self, error: PenstockError) -> None:
+        """The worker's side has ended before the answer: the pipeline asks what is left (``rest``)."""
+        self._vigil.drop_source(error)
+        ending = self._continuity.ending(has_usage=self._frame.usage is not None)
+        if ending:
+            self._look_into(b"", ending)
+            return
+        self._frame.call.timings.mark(Stage.DECODE)
+        self._is_deaf = True
+        self._lost = error
+        self._frame.wake()
+
     def _end_early(self, error: PenstockError) -> None:
         """The caller's limits don't carry the answer any further."""
-        if self._delivered and not self._frame.is_over:
+        if self._frame.first_at is not None and not self._frame.is_over:
             self._end_with(error)
 
     def _end_with(self, error: PenstockError) -> None:
         self._vigil.drop_source(error)
         self._frame.call.timings.mark(Stage.DECODE)
-        self.fail(error)
+        self._fail(error)
 
     # -- watching ----------------------------------------------------------------------
 
     def _stopped(self, error: PenstockError) -> None:
         """The client left, the deadline passed or the reader stalls; before the first token the dispatcher says so."""
-        if self._delivered:
+        if self._frame.first_at is not None:
             self._frame.call.timings.mark(Stage.DECODE)
-            self.fail(error)
+            self._fail(error)
 
     def _silence(self) -> None:
         """Say that we are still there; this commits the status, later errors are events."""
@@ -210,13 +278,14 @@ class StreamRelay:
         left = self._beat_s - (frame.clock() - self._last_at)
         if left <= 0.0:
             left = self._beat_s
-            self._last_at = self._last_at if self._delivered else frame.clock()
+            self._last_at = self._last_at if frame.first_at is not None else frame.clock()
             self._start()
             self._write(HEARTBEAT)
             self._on_beat()
         self._beat = asyncio.get_running_loop().call_later(left, self._silence)
 
     def _close(self) -> None:
+        self._is_deaf = True
         self._vigil.close()
         if self._beat is not None:
             self._beat.cancel()

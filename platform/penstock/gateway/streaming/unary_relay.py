@@ -6,7 +6,7 @@ The body stays bytes: usage is read by a narrow decoder, our own field is splice
 from penstock.domain.call import Answer
 from penstock.domain.errors import EngineError, PenstockError, ReaderTooSlow
 from penstock.domain.outcome import Outcome
-from penstock.domain.relay import Source
+from penstock.domain.relay import Rest, Source
 from penstock.gateway.streaming import reports, stages
 from penstock.gateway.streaming.frame import Frame
 from penstock.gateway.streaming.vigil import Vigil
@@ -33,6 +33,16 @@ class UnaryRelay:
     def has_delivered(self) -> bool:
         """True once the answer has been written."""
         return self._delivered
+
+    @property
+    def wants_token_ids(self) -> bool:
+        """Never: an answer in one piece is asked for anew."""
+        return False
+
+    async def rest(self) -> Rest | None:
+        """Wait for the end of the answer: nothing of it is ever left to others."""
+        await self._frame.answer()
+        return None
 
     def attach(self, source: Source) -> None:
         """An attempt begins: what an earlier one left is forgotten."""

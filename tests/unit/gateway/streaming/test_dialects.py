@@ -10,6 +10,7 @@ from penstock.domain.lease import Lease
 from penstock.domain.outcome import FinishReason, Outcome
 from penstock.domain.request import Api, Prepared
 from penstock.domain.tokens import Usage
+from penstock.gateway.streaming.continuity import Continuity
 from penstock.gateway.streaming.frame import Frame
 from penstock.gateway.streaming.stream_relay import StreamRelay
 from tests.support.calls import VERSION, principal
@@ -49,12 +50,13 @@ async def relayed(api: Api, events: Iterable[bytes], *, ends: bool = True) -> tu
         lease=Lease(opened_at=0.0, deadline_at=time.monotonic() + 5.0),
         stall_s=5.0,
     )
-    relay = StreamRelay(frame, render, 5.0, lambda: None)
+    relay = StreamRelay(frame, Continuity(call, None, lambda end, reason: None), render, 5.0, lambda: None)
     relay.on_head(200, [])
     for event in events:
         relay.on_body(event)
     relay.on_end(None if ends else ConnectionResetError())
     async with asyncio.timeout(1):
+        assert await relay.rest() is None
         return reply, await relay.answer()
 
 

@@ -1,0 +1,29 @@
+"""Tokens → text, in the pieces that an engine streams: for whoever has to know which token ended where.
+
+Seldom used, and off the event loop: a long answer takes tens of milliseconds.
+"""
+
+import asyncio
+from collections.abc import Sequence
+
+from penstock.domain.table import VersionEntry
+from penstock.gateway.preprocess.tokenizer_cache import TokenizerCache
+
+
+class Detokenizer:
+    """Streaming's ``TokenReader``, on the tokenizers that are loaded anyway."""
+
+    def __init__(self, tokenizers: TokenizerCache) -> None:
+        """Share the cache of preprocessing."""
+        self._tokenizers = tokenizers
+
+    async def pieces(
+        self, version: VersionEntry, prompt: Sequence[int], output: Sequence[int], *, skip_special: bool
+    ) -> list[str]:
+        """Return the text that each output token completes: empty where it ends in the middle of a character.
+
+        The list is shorter where a token can't be turned into text. Raises ``StoreUnavailable``, or
+        ``ArtifactRefused`` where the version's tokenizer is another file.
+        """
+        tokenizer = await self._tokenizers.get(version.tokenizer_sha256)
+        return await asyncio.to_thread(tokenizer.pieces, prompt, output, skip_special=skip_special)

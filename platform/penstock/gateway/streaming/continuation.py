@@ -1,0 +1,182 @@
+"""Whether a stream whose worker was lost may go on at another one, and from which of its tokens (C9). Pure.
+
+What is exact is tokens: the rest is asked for as a completion whose prompt is the original prompt's ids and those of
+the answer so far. At temperature 0 that gives the text of an unbroken run; with sampling it gives a legitimate sample,
+because the next token depends on those before it alone. Refused is whatever depends on more: a seed (its generator has
+moved on), penalties that tell output from prompt, grammars, parsers, log probabilities, several choices. Fields that
+are not known here count as such.
+
+Trade-off: a list of what is allowed refuses some streams that could go on; a list of what is not would one day join
+two halves that don't fit, and nobody would see it.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from penstock.domain.request import Api, InferenceRequest
+
+MAX_CONTINUATIONS = 2
+"""Per stream: one that loses a third engine may be what kills them."""
+GREEDY_BELOW = 1e-5
+"""vLLM takes the likeliest token at temperatures below this."""
+
+
+class Obstacle(StrEnum):
+    """Why a stream does not go on: also a metric label."""
+
+    API = "api"
+    FIELD = "field"
+    SEED = "seed"
+    CONTENT = "content"
+    PROMPTS = "prompts"
+    SPENT = "spent"
+    TOKENIZER = "tokenizer"
+    TEXT = "text"
+    HELD = "held"
+    LENGTH = "length"
+
+
+_SAMPLING = frozenset(
+    """
+    temperature top_p top_k min_p repetition_penalty logit_bias allowed_token_ids
+    stop stop_token_ids include_stop_str_in_output ignore_eos skip_special_tokens stream_interval
+    """.split()
+)
+"""They look at the last tokens or at all of them alike (vLLM's repetition penalty does): sent on as they are."""
+
+_SETTLED = frozenset(
+    """
+    model user stream stream_options metadata store tool_choice parallel_tool_calls
+    messages prompt add_special_tokens add_generation_prompt continue_final_message documents chat_template_kwargs
+    truncate_prompt_tokens truncation_side max_tokens max_completion_tokens min_tokens seed
+    """.split()
+)
+"""They shaped the prompt, whose ids we have, or are told anew, or are looked at below."""
+
+_NEUTRAL: Mapping[str, tuple[object, ...]] = {
+    "n": (1,),
+    "best_of": (1,),
+    "logprobs": (False,),
+    "top_logprobs": (0,),
+    "echo": (False,),
+    "use_beam_search": (False,),
+    "presence_penalty": (0, 0.0),
+    "frequency_penalty": (0, 0.0),
+    "return_token_ids": (False,),
+    "spaces_between_special_tokens": (True,),
+    "include_reasoning": (True,),
+    "bad_words": ([],),
+    "tools": ([],),
+    "response_format": ({"type": "text"},),
+}
+"""What these may say without meaning anything."""
+
+
+def obstacle(request: InferenceRequest) -> Obstacle | None:
+    """Tell what keeps this request from ever being continued, None where nothing does."""
+    body = request.body
+    if request.api not in (Api.CHAT, Api.COMPLETIONS):
+        return Obstacle.API
+    if any(not _is_harmless(name, value) for name, value in body.items()) or _wants_usage_in_each_event(body):
+        return Obstacle.FIELD
+    if body.get("seed") is not None and not is_greedy(request):
+        return Obstacle.SEED
+    if request.api is Api.CHAT:
+        return None if _is_text(body.get("messages")) else Obstacle.CONTENT
+    return None if _is_one_prompt(body.get("prompt")) else Obstacle.PROMPTS
+
+
+def is_greedy(request: InferenceRequest) -> bool:
+    """Tell whether each token is the likeliest one. A silent request takes the version's default, which may sample."""
+    temperature = request.body.get("temperature")
+    return isinstance(temperature, int | float) and temperature < GREEDY_BELOW
+
+
+def stops_of(request: InferenceRequest) -> tuple[str, ...]:
+    """Return the stop strings."""
+    given = request.body.get("stop")
+    if isinstance(given, str):
+        given = [given]
+    return tuple(stop for stop in given if isinstance(stop, str) and stop) if isinstance(given, list) else ()
+
+
+def _is_harmless(name: str, value: object) -> bool:
+    if value is None or name in _SAMPLING or name in _SETTLED:
+        return True
+    return any(type(value) is type(neutral) and value == neutral for neutral in _NEUTRAL.get(name, ()))
+
+
+def _wants_usage_in_each_event(body: Mapping[str, object]) -> bool:
+    options = body.get("stream_options")
+    return isinstance(options, dict) and bool(options.keys() - {"include_usage"})
+
+
+def _is_text(messages: object) -> bool:
+    """Images and sounds stand in the prompt as tokens that say nothing without them."""
+    contents = (
+        [turn.get("content") for turn in messages if isinstance(turn, dict)] if isinstance(messages, list) else []
+    )
+    parts = [part for content in contents if isinstance(content, list) for part in content]
+    return all(isinstance(part, str) or (isinstance(part, dict) and part.get("type") == "text") for part in parts)
+
+
+def _is_one_prompt(prompt: object) -> bool:
+    if isinstance(prompt, str):
+        return True
+    return isinstance(prompt, list) and (len(prompt) == 1 or all(type(token) is int for token in prompt))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cut:
+    """Where an answer goes on: behind the first ``kept`` of its tokens.
+
+    ``lead`` is text of the kept tokens that the caller does not have yet, ``replay`` text that it has and that will
+    come once more; one of them is empty.
+    """
+
+    kept: int
+    lead: str = ""
+    replay: str = ""
+
+
+def cut(pieces: Sequence[str], said: str, stops: Sequence[str], *, is_greedy: bool) -> Cut | Obstacle:
+    """Return where to go on; ``pieces[i]`` is the text that token ``i`` completes, ``said`` what the caller has.
+
+    Not in the middle of a character (a token without text may have begun one), nor where a stop string may have begun:
+    the next engine would not know what came before. Tokens behind the cut are made anew, and give the same text again
+    where nothing is sampled; sampled ones can be given up only while the caller has seen nothing of them.
+    """
+    whole = "".join(pieces)
+    most_held = max((len(stop) for stop in stops), default=0)
+    is_ahead = whole.startswith(said) and len(whole) - len(said) <= most_held
+    if not is_ahead and not (is_greedy and said.startswith(whole)):
+        return Obstacle.TEXT
+    end = len(whole)
+    kept = len(pieces)
+    while kept and (not pieces[kept - 1] or _may_begin(stops, whole, end)):
+        kept -= 1
+        end -= len(pieces[kept])
+    if end >= len(said):
+        return Cut(kept=kept, lead=whole[len(said) : end])
+    return Cut(kept=kept, replay=said[end:]) if is_greedy else Obstacle.HELD
+
+
+def _may_begin(stops: Sequence[str], text: str, end: int) -> bool:
+    """Tell whether ``text[:end]`` ends with the beginning of a stop string."""
+    return any(text.endswith(stop[:size], 0, end) for stop in stops for size in range(1, len(stop)))
+
+
+def body_of_rest(request: InferenceRequest, tokens: Sequence[int], kept: int, left: int) -> dict[str, object]:
+    """Return the completions request for the rest: ``tokens`` are prompt and answer, ``left`` how many may come."""
+    body = {name: value for name, value in request.body.items() if name in _SAMPLING and value is not None}
+    least = request.body.get("min_tokens")
+    if isinstance(least, int) and least > kept:
+        body["min_tokens"] = least - kept
+    return body | {
+        "prompt": list(tokens),
+        "max_tokens": left,
+        "stream": True,
+        "stream_options": {"include_usage": True},
+        "return_token_ids": True,
+    }

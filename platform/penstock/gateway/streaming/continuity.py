@@ -1,0 +1,146 @@
+"""One stream's chance to go on at another worker: keeps its transcript, and makes the request for the rest."""
+
+from collections.abc import Callable, Sequence
+from enum import StrEnum
+from typing import Protocol
+
+from penstock.domain.call import Call
+from penstock.domain.errors import ArtifactRefused, PenstockError, StoreUnavailable
+from penstock.domain.relay import Rest
+from penstock.domain.request import Api
+from penstock.domain.table import VersionEntry
+from penstock.gateway.streaming import continuation
+from penstock.gateway.streaming.continuation import MAX_CONTINUATIONS, Cut, Obstacle
+from penstock.gateway.streaming.splice import Splice, usage_event
+from penstock.gateway.streaming.transcript import Transcript
+
+Take = Callable[[bytes], tuple[int, bytes]]
+"""Whole events → how many tokens they carry, and the events as the caller is to see them."""
+
+
+_DONE = b"data: [DONE]\n\n"
+_NO_USAGE = b'{"usage":{}}'
+
+
+class TokenReader(Protocol):
+    """Tokens → text, as the engine streams it."""
+
+    async def pieces(
+        self, version: VersionEntry, prompt: Sequence[int], output: Sequence[int], *, skip_special: bool
+    ) -> list[str]:
+        """Return the text that each output token completes: empty where it ends in the middle of a character.
+
+        Raises ``StoreUnavailable`` or ``ArtifactRefused`` where the version's tokenizer can't be had.
+        """
+        ...
+
+
+class End(StrEnum):
+    """What became of a stream whose worker was lost: a metric label."""
+
+    CONTINUED = "continued"
+    REFUSED = "refused"
+    FAILED = "failed"
+
+
+Count = Callable[[End, str], None]
+
+
+class Continuity:
+    """One stream; without a reader, or with an obstacle, it keeps nothing and never goes on."""
+
+    __slots__ = ("_call", "_count", "_obstacle", "_reader", "_splice", "_transcript", "_tries", "kept")
+
+    def __init__(self, call: Call, reader: TokenReader | None, count: Count) -> None:
+        """Begin to keep book, where there is any use in it."""
+        self._call = call
+        self._reader = reader
+        self._count = count
+        self._obstacle = continuation.obstacle(call.request) if reader is not None else Obstacle.TOKENIZER
+        self._transcript = Transcript() if self._obstacle is None else None
+        self._splice: Splice | None = None
+        self._tries = 0
+        self.kept = 0
+        """Tokens of the answer before the present attempt."""
+
+    @property
+    def keeps(self) -> bool:
+        """True where the engine is to tell its token ids."""
+        return self._transcript is not None
+
+    def take_or(self, plain: Take) -> Take:
+        """Return what is to be done with the events of the present attempt; ``plain`` where nothing is kept."""
+        if self._splice is not None:
+            return self._splice.take
+        return plain if self._transcript is None else self._transcript.take
+
+    def ending(self, *, has_usage: bool) -> bytes:
+        """Return the events that an answer lacks which broke off after its last token; nothing for any other."""
+        transcript = self._transcript
+        if transcript is None or not transcript.has_finished or not transcript.is_faithful:
+            return b""
+        if has_usage:
+            return _DONE
+        return usage_event(transcript.head, _NO_USAGE, len(transcript.ids), len(transcript.prompt)) + _DONE
+
+    def continued(self) -> None:
+        """Another worker has begun to answer."""
+        self._count(End.CONTINUED, "")
+
+    def failed(self) -> None:
+        """Nobody took the rest."""
+        self._count(End.FAILED, "no_worker")
+
+    async def rest(self, error: PenstockError) -> Rest | None:
+        """Return what is left to ask for after ``error``; None where the answer must end with it."""
+        found = self._obstacle or await self._rest(error)
+        if isinstance(found, Rest):
+            return found
+        self._count(End.REFUSED, found)
+        return None
+
+    async def _rest(self, error: PenstockError) -> Rest | Obstacle:
+        transcript, version = self._transcript, self._call.version
+        if transcript is None or version is None or not transcript.is_faithful:
+            return Obstacle.TEXT
+        if self._tries >= MAX_CONTINUATIONS:
+            return Obstacle.SPENT
+        self._tries += 1
+        prompt, output = transcript.prompt, transcript.ids
+        cut = await self._cut(version, prompt, output)
+        if isinstance(cut, Obstacle):
+            return cut
+        request = self._call.request
+        context = version.max_model_len - len(prompt)
+        left = min(request.max_output_tokens or context, context) - cut.kept
+        if left < 1:
+            return Obstacle.LENGTH
+        transcript.cut(cut.kept)
+        self.kept = cut.kept
+        self._splice = Splice(request.api, transcript, cut, len(prompt))
+        tokens = prompt + output[: cut.kept]
+        return Rest(
+            api=Api.COMPLETIONS,
+            body=continuation.body_of_rest(request, tokens, cut.kept, left),
+            prompt_tokens=len(tokens),
+            output_tokens=left,
+            error=error,
+        )
+
+    async def _cut(self, version: VersionEntry, prompt: list[int], output: list[int]) -> Cut | Obstacle:
+        reader, request = self._reader, self._call.request
+        if reader is None or self._transcript is None:
+            return Obstacle.TOKENIZER
+        skips = request.body.get("skip_special_tokens") is not False
+        try:
+            pieces = await reader.pieces(version, prompt, output, skip_special=skips)
+        except (StoreUnavailable, ArtifactRefused):
+            return Obstacle.TOKENIZER
+        if len(pieces) != len(output):
+            return Obstacle.TEXT
+        return continuation.cut(
+            pieces,
+            self._transcript.said,
+            continuation.stops_of(request),
+            is_greedy=continuation.is_greedy(request),
+        )

@@ -1,0 +1,119 @@
+"""Joins what another worker went on with to a stream that broke off: the caller sees one.
+
+Each event is told again as the first worker would have told it: its id, time and model, its dialect, one choice. The
+usage at the end is that of the whole answer.
+"""
+
+import msgspec
+
+from penstock.domain.request import Api
+from penstock.gateway.streaming import sse
+from penstock.gateway.streaming.continuation import Cut
+from penstock.gateway.streaming.transcript import Transcript
+
+_CHOICE = b'"choices":[{'
+_EMPTY = b'"choices":[]'
+_SHAPES = {
+    Api.CHAT: (b'{"index":0,"delta":{"content":%b},"logprobs":null,"finish_reason":', b',"token_ids":null}]}'),
+    Api.COMPLETIONS: (
+        b'{"index":0,"text":%b,"logprobs":null,"finish_reason":',
+        b',"prompt_token_ids":null,"token_ids":null}]}',
+    ),
+}
+"""What stands before and after the reason for stopping, as vLLM 0.32 writes it."""
+
+
+class Diverged(ValueError):
+    """The other worker did not say again what the caller has already."""
+
+
+class _Choice(msgspec.Struct, gc=False):
+    text: str = ""
+    finish_reason: str | None = None
+    stop_reason: int | str | None = None
+    token_ids: list[int] | None = None
+
+
+class _Event(msgspec.Struct, gc=False):
+    choices: list[_Choice]
+
+
+_EVENTS = msgspec.json.Decoder(_Event)
+_encode = msgspec.json.Encoder().encode
+
+
+class Splice:
+    """The second worker's half of one stream."""
+
+    __slots__ = ("_after", "_before", "_cut", "_lead", "_prompt_tokens", "_replay", "_transcript")
+
+    def __init__(self, api: Api, transcript: Transcript, cut: Cut, prompt_tokens: int) -> None:
+        """Go on behind ``cut``; ``prompt_tokens`` are the original prompt's."""
+        self._transcript = transcript
+        self._cut = cut
+        self._lead, self._replay = cut.lead, cut.replay
+        self._prompt_tokens = prompt_tokens
+        self._before, self._after = _SHAPES[api]
+
+    def take(self, events: bytes) -> tuple[int, bytes]:
+        """Return how many tokens these events carry, and the events as the caller is to see them.
+
+        Raises ``ValueError`` where an event can't be read or does not fit.
+        """
+        tokens, out = 0, []
+        for event in sse.split(events):
+            if _CHOICE in event:
+                choice = _EVENTS.decode(sse.data_of(event)).choices[0]
+                tokens += len(choice.token_ids or ())
+                out.append(self._told(choice))
+            elif _EMPTY in event:
+                out.append(usage_event(self._transcript.head, sse.data_of(event), self._cut.kept, self._prompt_tokens))
+            else:
+                out.append(event)
+        return tokens, b"".join(out)
+
+    def _told(self, choice: _Choice) -> bytes:
+        text, reason = self._fitted(choice.text), choice.finish_reason
+        self._transcript.add(choice.token_ids or [], text, is_last=reason is not None)
+        if reason is not None and self._replay:
+            raise Diverged("the answer ended before it had said again what was said")
+        if not text and reason is None:
+            return b""
+        why = (
+            _encode(reason)
+            if reason is None
+            else b'%b,"stop_reason":%b' % (_encode(reason), _encode(choice.stop_reason))
+        )
+        return self._transcript.head + self._before % _encode(text) + why + self._after + sse.END
+
+    def _fitted(self, text: str) -> str:
+        """Return what of this text is new to the caller."""
+        if self._lead:
+            text, self._lead = self._lead + text, ""
+        if not self._replay:
+            return text
+        if text.startswith(self._replay):
+            text, self._replay = text[len(self._replay) :], ""
+            return text
+        if self._replay.startswith(text):
+            self._replay = self._replay[len(text) :]
+            return ""
+        raise Diverged("the answer went on in another way")
+
+
+def usage_event(head: bytes, said: bytes, kept: int, prompt_tokens: int) -> bytes:
+    """Return the event that ends a stream's account: the second half's usage, and the first half's tokens with it."""
+    body = {**msgspec.json.decode(said), **msgspec.json.decode(head.partition(b":")[2] + b"]}")}
+    body.pop("metrics", None)
+    usage = body.get("usage")
+    if isinstance(usage, dict):
+        output = kept + int(usage.get("completion_tokens") or 0)
+        usage |= {
+            "prompt_tokens": prompt_tokens,
+            "total_tokens": prompt_tokens + output,
+            "completion_tokens": output,
+        }
+        details = usage.get("prompt_tokens_details")
+        if isinstance(details, dict) and isinstance(details.get("cached_tokens"), int):
+            details["cached_tokens"] = min(prompt_tokens, details["cached_tokens"])
+    return b"data: " + _encode(body) + sse.END

@@ -1,0 +1,160 @@
+"""What a stream has said so far: its prompt and tokens as ids, its text, and how its events begin.
+
+The ids are taken out of each event, because no caller asked for them; the events are kept and read in lots, so that a
+token costs a few byte searches and a list entry.
+"""
+
+from array import array
+
+import msgspec
+
+from penstock.gateway.streaming import sse
+
+FOLD_BYTES = 32 << 10
+"""Events are kept unread up to this size: what a running stream may hold in memory beyond its ids and its text."""
+
+_CHOICES = b'"choices":['
+_CHOICE = b'"choices":[{'
+_ROLE = b'"delta":{"role"'
+_IDS = b'"token_ids":['
+_PROMPT = b'"prompt_token_ids":['
+_NO_IDS = b'"token_ids":null'
+_NO_PROMPT = b'"prompt_token_ids":null'
+
+
+class _Delta(msgspec.Struct, gc=False):
+    content: str | None = None
+
+
+class _Choice(msgspec.Struct, gc=False):
+    delta: _Delta | None = None
+    text: str | None = None
+    finish_reason: str | None = None
+    token_ids: list[int] | None = None
+
+
+class _Event(msgspec.Struct, gc=False):
+    choices: list[_Choice] = []
+
+
+_EVENTS = msgspec.json.Decoder(_Event)
+_TOKENS = msgspec.json.Decoder(list[int])
+
+
+class Transcript:
+    """One stream of one choice, in either of the OpenAI dialects."""
+
+    __slots__ = ("_has_finished", "_ids", "_is_faithful", "_prompt", "_said", "_unread", "_unread_bytes", "head")
+
+    def __init__(self) -> None:
+        """Begin with nothing said."""
+        self.head = b""
+        """How every event of this stream begins, up to its choices: id, object, time, model."""
+        self._prompt = b""
+        self._ids: array[int] = array("I")
+        self._said: list[str] = []
+        self._unread: list[bytes] = []
+        self._unread_bytes = 0
+        self._is_faithful = True
+        self._has_finished = False
+
+    def take(self, events: bytes) -> tuple[int, bytes]:
+        """Return how many tokens these events carry, and the events without the ids."""
+        if not self.head:
+            events = self._begin(events)
+        first, *parts = events.split(_IDS)
+        if not parts:
+            return self._without_ids(events)
+        self._unread.append(events)
+        self._unread_bytes += len(events)
+        if self._unread_bytes > FOLD_BYTES:
+            self._fold()
+        tokens = 0
+        out = [first]
+        for part in parts:
+            end = part.index(b"]")
+            if end:
+                tokens += part.count(b",", 0, end) + 1
+            out.append(_NO_IDS)
+            out.append(part[end + 1 :])
+        return tokens, b"".join(out)
+
+    def add(self, ids: list[int], text: str, *, is_last: bool) -> None:
+        """Take what another worker went on with."""
+        self._ids.extend(ids)
+        self._said.append(text)
+        self._has_finished = is_last
+
+    def cut(self, kept: int) -> None:
+        """Forget all tokens but the first ``kept``; what was said stays said."""
+        del self._ids[kept:]
+
+    @property
+    def is_faithful(self) -> bool:
+        """True where the engine told the ids of all that it said."""
+        self._fold()
+        return self._is_faithful and bool(self._prompt)
+
+    @property
+    def has_finished(self) -> bool:
+        """True where the answer has said why it stopped: only its account may still be missing."""
+        self._fold()
+        return self._has_finished
+
+    @property
+    def prompt(self) -> list[int]:
+        """The prompt's token ids, as the engine had them."""
+        return _TOKENS.decode(b"[%b]" % self._prompt)
+
+    @property
+    def ids(self) -> list[int]:
+        """The answer's token ids."""
+        self._fold()
+        return self._ids.tolist()
+
+    @property
+    def said(self) -> str:
+        """The text that the caller has."""
+        self._fold()
+        text = "".join(self._said)
+        self._said = [text]
+        return text
+
+    def _begin(self, events: bytes) -> bytes:
+        """Learn how events begin and what the prompt was; return the events without it."""
+        at = events.find(_CHOICES)
+        if at < 0:
+            return events
+        self.head = events[events.rfind(b"data:", 0, at) : at + len(_CHOICES)]
+        before, mark, after = events.partition(_PROMPT)
+        if not mark:
+            return events
+        self._prompt, _, after = after.partition(b"]")
+        return before + _NO_PROMPT + after
+
+    def _without_ids(self, events: bytes) -> tuple[int, bytes]:
+        """Count as well as can be where the engine tells no ids."""
+        tokens = events.count(_CHOICE) - events.count(_ROLE)
+        if tokens:
+            self._is_faithful = False
+        return tokens, events
+
+    def _fold(self) -> None:
+        """Read what was kept."""
+        kept, self._unread, self._unread_bytes = b"".join(self._unread), [], 0
+        said: list[str] = []
+        try:
+            said.extend(self._read(event) for event in sse.split(kept) if _CHOICE in event)
+        except (msgspec.MsgspecError, OverflowError):
+            self._is_faithful = False
+        self._said.append("".join(said))
+
+    def _read(self, event: bytes) -> str:
+        choice = _EVENTS.decode(sse.data_of(event)).choices[0]
+        self._has_finished = choice.finish_reason is not None
+        text = choice.delta.content if choice.delta is not None else choice.text
+        if choice.token_ids is not None:
+            self._ids.extend(choice.token_ids)
+        elif text:
+            self._is_faithful = False
+        return text or ""
