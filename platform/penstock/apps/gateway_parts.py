@@ -202,7 +202,7 @@ def _server(
         draining=lambda: config.draining,  # made below
     )
     edge = Edge(
-        corridor=Once(pipeline, _answers(ground), stall_s=settings.stream_stall_s),
+        corridor=_once(ground, pipeline),
         identity=pipeline.identity,
         clock=ground.clock,
         limits=limits,
@@ -213,6 +213,16 @@ def _server(
     )
     config = configure(edge, limits, refused=ledger.refused, ids=_new_id)
     return EdgeServer(config)
+
+
+def _once(ground: _Ground, pipeline: Pipeline) -> Once:
+    used = ground.metrics.counter(names.IDEMPOTENT_REQUESTS)
+    return Once(
+        pipeline,
+        _answers(ground),
+        stall_s=ground.settings.stream_stall_s,
+        count=lambda use: used.labels(use).inc(),
+    )
 
 
 def _answers(ground: _Ground) -> AnswerStore:

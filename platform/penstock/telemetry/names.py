@@ -205,7 +205,7 @@ LIMITS_ALONE = Metric(
 IDEMPOTENT_REQUESTS = Metric(
     name="penstock_idempotent_requests",
     kind=Kind.COUNTER,
-    help="Requests with an idempotency key: first, replayed, joined, conflicting, or broken (the first one broke off).",
+    help="Requests with an idempotency key: first, replayed, joined one in flight, or conflicting with another body.",
     labels=(Label.STATE,),
 )
 

@@ -12,8 +12,9 @@ loses the record, not the answer.
 
 import asyncio
 import hashlib
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from contextlib import suppress
+from enum import StrEnum
 from typing import Protocol
 
 import msgspec
@@ -45,6 +46,22 @@ FREED = frozenset({402, 408, 409, 429, 499})
 _ENCODER = msgspec.json.Encoder(order="deterministic")
 
 
+class Use(StrEnum):
+    """What became of a request with a key; also a metric's label."""
+
+    FIRST = "first"
+    REPLAYED = "replayed"
+    JOINED = "joined"
+    CONFLICTING = "conflicting"
+
+
+_FOLLOWS = {Claim.SAME: Use.REPLAYED, Claim.GROWING: Use.JOINED}
+
+
+def _uncounted(_: Use) -> None:
+    """Nobody counts."""
+
+
 class Corridor(Protocol):
     """What serves a request the first time."""
 
@@ -57,10 +74,17 @@ class Once:
     """The corridor as the edge sees it, with answers kept for requests that carry a key."""
 
     def __init__(
-        self, corridor: Corridor, answers: AnswerStore, *, stall_s: float = 30.0, max_bytes: int = MAX_ANSWER_BYTES
+        self,
+        corridor: Corridor,
+        answers: AnswerStore,
+        *,
+        stall_s: float = 30.0,
+        max_bytes: int = MAX_ANSWER_BYTES,
+        count: Callable[[Use], None] = _uncounted,
     ) -> None:
         """Take the shared store; a follower that reads nothing for ``stall_s`` is cut off."""
         self._corridor = corridor
+        self._count = count
         self._answers = answers
         self._stall_s = stall_s
         self._max_bytes = max_bytes
@@ -77,11 +101,14 @@ class Once:
         for _ in range(CLAIMS):
             claim = await self._answers.claim(key, print_of_body)
             if claim is Claim.OTHER:
+                self._count(Use.CONFLICTING)
                 raise IdempotencyMismatch(param="idempotency-key")
             if claim is Claim.MINE:
+                self._count(Use.FIRST)
                 await self._record(key, call, reply)
                 return
             if await self._repeat(key, call, reply):
+                self._count(_FOLLOWS[claim])
                 return
         raise Evicted("the requests before this one with its idempotency key broke off", retry_after_s=1.0)
 

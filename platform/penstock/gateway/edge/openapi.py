@@ -9,6 +9,7 @@ from functools import lru_cache
 from http import HTTPStatus
 
 from penstock import __version__
+from penstock.domain.idempotency import MAX_KEY_CHARS
 from penstock.domain.request import Api
 from penstock.gateway.edge import parse
 from penstock.gateway.edge.errors import TABLE
@@ -139,7 +140,7 @@ def _inference(api: Api) -> Json:
         "parameters": [_ref_parameter(name, schema) for name, schema in _HEADERS.items()],
         "requestBody": {"required": True, "content": {"application/json": {"schema": _body(api)}}},
         "responses": {
-            "200": _answer("The answer, or its events where stream is true.", content),
+            "200": _answer("The answer, or its events where stream is true.", content, {**_LIMITS, **_REPLAYED}),
             **_errors({row.status for row in TABLE.values()}, error),
         },
     }
@@ -148,7 +149,13 @@ def _inference(api: Api) -> Json:
 _HEADERS: Mapping[str, Json] = {
     "x-request-id": {"type": "string"},
     "x-penstock-deadline-ms": {"type": "integer", "minimum": 1, "maximum": int(parse.MAX_DEADLINE_S * 1000)},
-    "idempotency-key": {"type": "string", "minLength": 1, "maxLength": 255, "pattern": "^[!-~]+$"},
+    "idempotency-key": {
+        "type": "string",
+        "minLength": 1,
+        "maxLength": MAX_KEY_CHARS,
+        "pattern": "^[!-~]+$",
+        "description": "The same key and body get the same answer, once charged, for a day; another body is a 422.",
+    },
     "traceparent": {"type": "string"},
 }
 
@@ -171,9 +178,45 @@ def _body(api: Api) -> Json:
     return {"type": "object", "required": required, "properties": properties, "additionalProperties": True}
 
 
-def _answer(description: str, content: Json) -> Json:
-    header: Json = {"x-request-id": {"required": True, "schema": {"type": "string"}}}
-    return {"description": description, "headers": header, "content": content}
+def _answer(description: str, content: Json, headers: Mapping[str, Json] | None = None) -> Json:
+    told: Json = {"x-request-id": {"required": True, "schema": {"type": "string"}}, **(headers or {})}
+    return {"description": description, "headers": told, "content": content}
+
+
+def _told(description: str, schema: Json) -> Json:
+    return {"description": description, "required": False, "schema": schema}
+
+
+_LIMIT: Mapping[str, tuple[str, Json]] = {
+    "limit": ("The tightest limit of {} a minute, of key, tenant and organisation.", {"type": "integer"}),
+    "remaining": ("What is left of it: {} that may be asked for now.", {"type": "integer", "minimum": 0}),
+    "reset": ("Until all {} are there again, as 12ms, 8.64s or 6m0s.", {"type": "string"}),
+}
+_LIMITS: Mapping[str, Json] = {
+    f"x-ratelimit-{name}-{measure}": _told(text.format(measure), schema)
+    for measure in ("requests", "tokens")
+    for name, (text, schema) in _LIMIT.items()
+}
+_REPLAYED: Mapping[str, Json] = {
+    "idempotency-replayed": _told("The answer to an earlier request with this idempotency key.", {"const": "true"}),
+}
+_WAITS: Mapping[str, Json] = {
+    "retry-after": _told("Whole seconds, rounded up.", {"type": "integer", "minimum": 1}),
+    "retry-after-ms": _told("The same, exactly.", {"type": "integer", "minimum": 1}),
+    "x-should-retry": _told("Whether the same request may be sent again.", {"enum": ["true", "false"]}),
+}
+_REASON: Mapping[str, Json] = {
+    "x-penstock-reason": _told("The limit that refused: whose, and of what, as tenant_tokens.", {"type": "string"}),
+}
+_REFUSED_BY_LIMIT = frozenset({402, 429})
+_KEPT = frozenset({400, 403, 404, 413, 422})
+"""Refusals that are repeated under their idempotency key."""
+
+
+def _headers(status: int) -> Mapping[str, Json]:
+    """Return what a refusal with this status may tell in its head."""
+    limits = {**_LIMITS, **_REASON} if status in _REFUSED_BY_LIMIT else {}
+    return {**_WAITS, **limits, **(_REPLAYED if status in _KEPT else {})}
 
 
 def _errors(statuses: set[int], schema: str) -> Json:
@@ -187,7 +230,8 @@ def _error(status: int, schema: str) -> Json:
         phrase = "Client Closed Request"
     # What the connection itself refuses (headers, framing) comes before the API is known, in the one shape.
     shapes = [_ref(name) for name in dict.fromkeys((schema, "Error"))]
-    return _answer(phrase, {"application/json": {"schema": {"anyOf": shapes} if len(shapes) > 1 else shapes[0]}})
+    schema_of_all = {"anyOf": shapes} if len(shapes) > 1 else shapes[0]
+    return _answer(phrase, {"application/json": {"schema": schema_of_all}}, _headers(status))
 
 
 def _schemas() -> Json:
@@ -199,6 +243,7 @@ def _schemas() -> Json:
             "type": {"enum": sorted({t for row in TABLE.values() for t in (row.type, row.anthropic)})},
             "code": {"enum": sorted({kind.code for kind in TABLE})},
             "param": {"type": ["string", "null"]},
+            "reason": {"type": ["string", "null"], "description": "The limit that refused, as tenant_tokens."},
             "request_id": {"type": "string"},
             "retryable": {"type": "boolean"},
             "retry_after": {"type": ["integer", "null"], "minimum": 1, "description": "Seconds"},

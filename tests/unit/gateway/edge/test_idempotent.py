@@ -14,7 +14,7 @@ from penstock.domain.idempotency import AnswerStore, Claim, Piece, RecordKey
 from penstock.domain.outcome import Outcome
 from penstock.domain.relay import Reply
 from penstock.gateway.edge.asgi import Edge
-from penstock.gateway.edge.idempotent import Once
+from penstock.gateway.edge.idempotent import Once, Use
 from penstock.gateway.edge.limits import Limits
 from tests.support.calls import call as a_call
 from tests.support.toy_gateway import SECRET, Toy, edge
@@ -28,13 +28,14 @@ class Desk:
 
     def __init__(self, answers: AnswerStore | None = None, **options: int) -> None:
         self.asked = 0
+        self.uses: list[Use] = []
         self.fails: PenstockError | None = None
         self.breaks = False
         self.go_on = asyncio.Event()
         self.go_on.set()
         toy = Toy(self._serve)
         plain = edge(toy, Limits())
-        once = Once(toy, answers or MemoryAnswers(SystemClock()), **options)
+        once = Once(toy, answers or MemoryAnswers(SystemClock()), count=self.uses.append, **options)
         fields = {name: getattr(plain, name) for name in Edge.__dataclass_fields__}
         self.app = Edge(**{**fields, "corridor": once})
         transport = httpx.ASGITransport(app=self.app)
@@ -75,6 +76,18 @@ async def test_a_repeated_request_gets_the_same_bytes_and_says_so(desk: Desk) ->
         "content-type": "text/event-stream",
     }.items():
         assert second.headers[name] == value
+
+
+async def test_every_use_of_a_key_is_counted(desk: Desk) -> None:
+    """The first, who joins it, who repeats it, and who comes with another body."""
+    desk.go_on.clear()
+    asking = [asyncio.create_task(desk.ask()) for _ in range(3)]
+    await asyncio.sleep(0.05)
+    desk.go_on.set()
+    await asyncio.gather(*asking)
+    await desk.ask()
+    await desk.ask(seed=1)
+    assert desk.uses == [Use.FIRST, Use.JOINED, Use.JOINED, Use.REPLAYED, Use.CONFLICTING]
 
 
 async def test_requests_without_a_key_are_all_answered(desk: Desk) -> None:
