@@ -1,7 +1,10 @@
 """What every ledger promises, held against memory and a real Postgres."""
 
 import asyncio
+import math
+import random
 from dataclasses import replace
+from datetime import UTC, datetime
 from typing import Protocol
 
 import pytest
@@ -9,6 +12,7 @@ import pytest
 from penstock.adapters.memory.ledger import MemoryLedger
 from penstock.adapters.postgres.database import Database
 from penstock.adapters.postgres.ledger import PostgresLedger
+from penstock.domain import budget
 from penstock.domain.errors import Conflict
 from penstock.domain.ids import KeyId, RequestId, TenantId, VersionId
 from penstock.domain.ledger import Cursor, LedgerReader, LedgerRow, LedgerSink, Span
@@ -84,6 +88,35 @@ async def test_spend_counts_when_a_request_was_opened(ledger: Ledger) -> None:
     await ledger.append([replace(row(1), opened_at=86_399.0, closed_at=86_402.0)])
     assert [line.cost for line in await ledger.spent(Span(begin=0.0, end=86_400.0))] == [7]
     assert await ledger.spent(Span(begin=86_400.0, end=2 * 86_400.0)) == ()
+
+
+async def test_sums_of_a_period_equal_those_of_its_rows(ledger: Ledger) -> None:
+    """After deliveries at the same time that overlap and repeat, days and months hold exactly what their rows say."""
+    chance, begin = random.Random(5), datetime(2026, 1, 30, tzinfo=UTC).timestamp()
+    rows = [
+        replace(
+            row(i, tenant=chance.choice("ab"), key=chance.choice("xyz"), cost=chance.randrange(99)),
+            opened_at=begin + chance.random() * 4 * 86_400,
+        )
+        for i in range(400)
+    ]
+    batches = [chance.sample(rows, 60) for _ in range(20)]
+    await asyncio.gather(*(ledger.append(sorted(batch, key=lambda r: r.request)) for batch in [*batches, rows]))
+    for window in (budget.day, budget.month):
+        for offset in range(5):
+            asked = window(begin + offset * 86_400)
+            assert await ledger.spent_in(asked.name) == await ledger.spent(asked.span), asked.name
+    total = await ledger.spent_in("2026-01") + await ledger.spent_in("2026-02")
+    assert sum(line.cost for line in total) == sum(one.cost for one in rows)
+
+
+async def test_the_last_moment_of_a_day_is_that_days(ledger: Ledger) -> None:
+    """Sums and rows draw the line between days at the same place, to the last bit."""
+    last = math.nextafter(86_400.0, 0.0)
+    await ledger.append([replace(row(1), opened_at=last), replace(row(2), opened_at=86_400.0)])
+    assert [line.cost for line in await ledger.spent_in("1970-01-01")] == [7]
+    assert [line.cost for line in await ledger.spent_in("1970-01-02")] == [7]
+    assert [line.cost for line in await ledger.spent_in("1970-01")] == [14]
 
 
 async def test_usage_is_summed_by_version_and_outcome(ledger: Ledger) -> None:

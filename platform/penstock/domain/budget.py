@@ -115,7 +115,6 @@ async def read(reader: LedgerReader, ring: KeyRing, now: float) -> tuple[BudgetL
     wanted = budgets(ring.scopes(), now)
     orgs = {tenant.id: tenant.org for tenant in ring.tenants}
     by_window = {
-        window.name: sums(await reader.spent(window.span), orgs)
-        for window in {budget.window.name: budget.window for budget in wanted}.values()
+        period: sums(await reader.spent_in(period), orgs) for period in {budget.window.name for budget in wanted}
     }
     return tuple(BudgetLine(budget=one, spent=by_window[one.window.name].get(one.scope, MicroUsd(0))) for one in wanted)

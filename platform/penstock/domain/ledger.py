@@ -28,6 +28,8 @@ class Opening:
     prompt_tokens: int
     price: Price
     opened_at: float
+    degraded: str = ""
+    """What the answer will lack (``Degradation``, joined by commas), empty where nothing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,6 +55,7 @@ class LedgerRow:
     cost: MicroUsd
     opened_at: float
     closed_at: float
+    degraded: str = ""
 
 
 def close(opening: Opening, outcome: Outcome, usage: Usage, *, gpu_s: float, now: float) -> LedgerRow:
@@ -76,6 +79,7 @@ def close(opening: Opening, outcome: Outcome, usage: Usage, *, gpu_s: float, now
         cost=cost if started else MicroUsd(0),
         opened_at=opening.opened_at,
         closed_at=now,
+        degraded=opening.degraded,
     )
 
 
@@ -128,6 +132,10 @@ class LedgerReader(Protocol):
 
     async def spent(self, span: Span) -> tuple[Spent, ...]:
         """Return what each key spent on requests that were opened in the span: that is when a budget admits them."""
+        ...
+
+    async def spent_in(self, period: str) -> tuple[Spent, ...]:
+        """Return the same for a UTC day (``2026-11-21``) or month (``2026-11``), without reading the rows."""
         ...
 
     async def usage(self, tenant: TenantId, span: Span) -> tuple[UsageLine, ...]:

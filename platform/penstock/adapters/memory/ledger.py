@@ -1,8 +1,9 @@
 """The usage ledger in this process. Fits `domain.ledger.LedgerSink` and `domain.ledger.LedgerReader`."""
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
+from penstock.domain import budget
 from penstock.domain.ids import KeyId, RequestId, TenantId, VersionId
 from penstock.domain.ledger import Cursor, LedgerRow, Span, Spent, UsageLine
 from penstock.domain.money import MicroUsd
@@ -31,11 +32,15 @@ class MemoryLedger:
 
     async def spent(self, span: Span) -> tuple[Spent, ...]:
         """Return what each key spent on requests that were opened in the span."""
-        sums: dict[tuple[TenantId, KeyId], int] = defaultdict(int)
-        for row in self._rows.values():
-            if span.begin <= row.opened_at < span.end:
-                sums[row.tenant, row.key] += row.cost
-        return tuple(Spent(tenant=tenant, key=key, cost=MicroUsd(cost)) for (tenant, key), cost in sorted(sums.items()))
+        return _summed(row for row in self._rows.values() if span.begin <= row.opened_at < span.end)
+
+    async def spent_in(self, period: str) -> tuple[Spent, ...]:
+        """Return what each key spent in a day or month."""
+        return _summed(
+            row
+            for row in self._rows.values()
+            if period in {budget.day(row.opened_at).name, budget.month(row.opened_at).name}
+        )
 
     async def usage(self, tenant: TenantId, span: Span) -> tuple[UsageLine, ...]:
         """Return a tenant's sums by version and outcome."""
@@ -59,3 +64,10 @@ class MemoryLedger:
 
     def _in(self, span: Span) -> list[LedgerRow]:
         return [row for row in self._rows.values() if span.begin <= row.closed_at < span.end]
+
+
+def _summed(rows: Iterable[LedgerRow]) -> tuple[Spent, ...]:
+    sums: dict[tuple[TenantId, KeyId], int] = defaultdict(int)
+    for row in rows:
+        sums[row.tenant, row.key] += row.cost
+    return tuple(Spent(tenant=tenant, key=key, cost=MicroUsd(cost)) for (tenant, key), cost in sorted(sums.items()))

@@ -36,8 +36,15 @@ class PostgresLedger:
         return tuple(msgspec.convert(dict(row), LedgerRow) for row in rows)
 
     async def spent(self, span: Span) -> tuple[Spent, ...]:
-        """Return what each key spent on requests opened in the span: what counters are rebuilt from."""
-        rows = await self._database.rows(_SQL["spent"], span.begin, span.end)
+        """Return what each key spent on requests opened in the span, from the rows themselves."""
+        return await self._spent("spent", span.begin, span.end)
+
+    async def spent_in(self, period: str) -> tuple[Spent, ...]:
+        """Return what each key spent in a day or month, from the sums that the database keeps with the rows."""
+        return await self._spent("spent_in", period)
+
+    async def _spent(self, query: str, *arguments: object) -> tuple[Spent, ...]:
+        rows = await self._database.rows(_SQL[query], *arguments)
         return tuple(
             Spent(tenant=TenantId(row["tenant"]), key=KeyId(row["key"]), cost=MicroUsd(row["cost"])) for row in rows
         )

@@ -14,7 +14,7 @@ from penstock.control.budgets.watch import MOST_SHOWN, BudgetWatch
 from penstock.domain.budget import budgets
 from penstock.domain.errors import StoreUnavailable
 from penstock.domain.ids import TenantId
-from penstock.domain.ledger import Span, Spent
+from penstock.domain.ledger import Spent
 from penstock.domain.money import MicroUsd
 from penstock.domain.tenant import KeyRing, Plan, Tenant
 from penstock.telemetry import names
@@ -125,13 +125,13 @@ class Failing(MemoryLedger):
         super().__init__()
         self.asked = 0
 
-    async def spent(self, span: Span) -> tuple[Spent, ...]:
+    async def spent_in(self, period: str) -> tuple[Spent, ...]:
         self.asked += 1
         if self.asked == 1:
             raise StoreUnavailable
         if self.asked == 2:
             raise ZeroDivisionError
-        return await super().spent(span)
+        return await super().spent_in(period)
 
 
 async def test_it_watches_on_through_every_trouble_and_only_where_it_leads(ground: Ground) -> None:
