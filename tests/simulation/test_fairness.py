@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from penstock.domain.ids import RequestId, TenantId
-from penstock.domain.tenant import Priority
+from penstock.domain.standing import Standing
 from penstock.simulator import servegen
 from penstock.simulator.engine import SMOLLM2_CPU, EngineModel
 from penstock.simulator.worker import Arrival, Record, run
@@ -47,7 +47,7 @@ class Habit:
             work = Work(
                 request=RequestId(f"{self.tenant}/{number}"),
                 tenant=self.tenant,
-                priority=Priority.STANDARD,
+                standing=Standing.PAID,
                 weight=1.0,
                 prompt_tokens=chance.randrange(*self.prompts),
                 expected_output_tokens=self.output,

@@ -14,8 +14,8 @@ from penstock.domain.errors import ClientGone, NoCapacity, PenstockError
 from penstock.domain.ids import RequestId, WorkerId
 from penstock.domain.lease import Lease
 from penstock.domain.request import Api, InferenceRequest, Prepared
+from penstock.domain.standing import Standing
 from penstock.domain.table import WorkerEntry
-from penstock.domain.tenant import Priority
 from penstock.domain.ticket import Ticket
 from penstock.domain.worker import Load, WorkerState
 from penstock.gateway.dispatch import Breakers, DispatchSettings, RetryBudget, WorkerDispatcher
@@ -133,7 +133,7 @@ class Corridor:
         ticket = Ticket(
             request=request.id,
             tenant=who.tenant,
-            priority=Priority.STANDARD,
+            standing=Standing.PAID,
             weight=1,
             deadline_at=self.clock.now() + deadline_s,
             prompt_tokens=7,

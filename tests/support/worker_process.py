@@ -20,7 +20,7 @@ import psutil
 
 from penstock.domain.ids import RequestId, TenantId
 from penstock.domain.keys import Purpose, derive
-from penstock.domain.tenant import Priority
+from penstock.domain.standing import Standing
 from penstock.domain.ticket import HEADER, Ticket, seal
 
 READY_WITHIN_S = 60.0
@@ -184,7 +184,7 @@ class WorkerProcess:
         ticket = Ticket(
             request=RequestId("r1"),
             tenant=TenantId(tenant),
-            priority=Priority.STANDARD,
+            standing=Standing.PAID,
             weight=1,
             deadline_at=time.time() + seconds,
             prompt_tokens=8,

@@ -7,7 +7,7 @@ so nothing can leak apart from the rest.
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from penstock.domain.errors import PenstockError
+from penstock.domain.errors import OverLimit, PenstockError
 from penstock.domain.outcome import Outcome
 from penstock.domain.tokens import Usage
 
@@ -32,6 +32,7 @@ class Lease:
         "expected_output",
         "headers",
         "on_settle",
+        "over_quota",
         "settlement",
     )
 
@@ -50,6 +51,8 @@ class Lease:
         """Output tokens passed on so far; the relay counts."""
         self.end_early: Callable[[PenstockError], None] | None = None
         """Ends the running answer with this error; set by the relay while it runs."""
+        self.over_quota: OverLimit | None = None
+        """What a request that runs over its quota would have heard: it still does, where there is no spare capacity."""
         self.settlement: Settlement | None = None
 
     def settle(self, outcome: Outcome, usage: Usage, now: float) -> bool:

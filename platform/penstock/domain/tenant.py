@@ -18,6 +18,14 @@ class Priority(StrEnum):
     BATCH = "batch"
 
 
+class OverQuota(StrEnum):
+    """What becomes of a request beyond its tenant's requests or tokens a minute."""
+
+    REFUSE = "refuse"
+    YIELD = "yield"
+    """It runs on capacity that nobody else wants, or is refused as if it had never been let try."""
+
+
 class Role(StrEnum):
     """What a key may do."""
 
@@ -27,11 +35,15 @@ class Role(StrEnum):
     """Reads usage, ledger and audit log; changes nothing and asks no model."""
 
 
+MOST_RESERVED = 0.5
+"""The largest part of an engine that one tenant may reserve."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
     """A tenant's promises and bounds. Zero means: no bound of this kind.
 
-    Keys and organisations have bounds only: their priority and weight say nothing, the tenant's count.
+    Keys and organisations have bounds only: class, weight and the like are the tenant's.
     """
 
     priority: Priority = Priority.STANDARD
@@ -44,6 +56,11 @@ class Plan:
     spend_per_day: MicroUsd = FREE
     spend_per_month: MicroUsd = FREE
     deadline_s: float = 0.0
+    paid: bool = True
+    """False is the free tier: shed before everybody who pays."""
+    over_quota: OverQuota = OverQuota.REFUSE
+    reserved: float = 0.0
+    """The part of each engine, seats and KV cache, that is kept for a paying tenant: 0 to ``MOST_RESERVED``."""
 
     @property
     def draws(self) -> bool:

@@ -1,6 +1,6 @@
 """The signed pass that a request carries from gateway to worker.
 
-The worker trusts nothing else: identity, class and deadline are the gateway's word under the platform's key,
+The worker trusts nothing else: identity, standing and deadline are the gateway's word under the platform's key,
 so nothing gets round the edge (A4, B2). Compact on purpose: it is made and checked once per request.
 """
 
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from penstock.domain.errors import Unauthenticated
 from penstock.domain.ids import RequestId, TenantId
-from penstock.domain.tenant import Priority
+from penstock.domain.standing import Standing
 
 HEADER = "x-penstock-ticket"
 MAX_SKEW_S = 90.0
@@ -24,11 +24,13 @@ class Ticket:
 
     request: RequestId
     tenant: TenantId
-    priority: Priority
+    standing: Standing
     weight: int
     deadline_at: float
     prompt_tokens: int
     expected_output_tokens: int
+    reserved: float = 0.0
+    """The part of the engine that is kept for the tenant."""
 
 
 def seal(ticket: Ticket, key: bytes) -> str:
@@ -37,11 +39,12 @@ def seal(ticket: Ticket, key: bytes) -> str:
         (
             ticket.request,
             ticket.tenant,
-            ticket.priority,
+            str(ticket.standing.value),
             str(ticket.weight),
             f"{ticket.deadline_at:.3f}",
             str(ticket.prompt_tokens),
             str(ticket.expected_output_tokens),
+            str(ticket.reserved),
         )
     ).encode()
     return urlsafe_b64encode(hmac.digest(key, fields, hashlib.sha256) + fields).decode()
@@ -56,15 +59,16 @@ def unseal(value: str, key: bytes, now: float) -> Ticket:
         raise Unauthenticated("the internal ticket is damaged") from error
     if not hmac.compare_digest(mac, hmac.digest(key, fields, hashlib.sha256)):
         raise Unauthenticated("the internal ticket is not signed by this platform")
-    request, tenant, priority, weight, deadline_at, prompt, output = fields.decode().split("\x1f")
+    request, tenant, standing, weight, deadline_at, prompt, output, reserved = fields.decode().split("\x1f")
     ticket = Ticket(
         request=RequestId(request),
         tenant=TenantId(tenant),
-        priority=Priority(priority),
+        standing=Standing(int(standing)),
         weight=int(weight),
         deadline_at=float(deadline_at),
         prompt_tokens=int(prompt),
         expected_output_tokens=int(output),
+        reserved=float(reserved),
     )
     if now > ticket.deadline_at + MAX_SKEW_S:
         raise Unauthenticated("the internal ticket is past its deadline")

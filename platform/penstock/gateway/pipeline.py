@@ -19,6 +19,7 @@ from penstock.domain.lease import Lease
 from penstock.domain.outcome import Outcome, Stage
 from penstock.domain.relay import Relay, Reply, Rest
 from penstock.domain.request import InferenceRequest, Prepared
+from penstock.domain.standing import standing_of
 from penstock.domain.table import VersionEntry, WorkerEntry
 from penstock.domain.tenant import Principal
 from penstock.domain.ticket import Ticket
@@ -157,8 +158,9 @@ class Pipeline:
         return Ticket(
             request=call.request.id,
             tenant=call.principal.tenant,
-            priority=call.principal.plan.priority,
+            standing=standing_of(call.principal.plan, over_quota=lease.over_quota is not None),
             weight=call.principal.plan.weight,
+            reserved=call.principal.plan.reserved,
             deadline_at=self.clock.now() + lease.deadline_at - self.clock.monotonic(),
             prompt_tokens=max(0, prepared.prompt_tokens),
             expected_output_tokens=lease.expected_output,

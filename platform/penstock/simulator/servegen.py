@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from penstock.domain.ids import RequestId, TenantId
-from penstock.domain.tenant import Priority
+from penstock.domain.standing import Standing
 from penstock.simulator.worker import Arrival
 from penstock.worker.admission.cost import Work
 
@@ -100,7 +100,7 @@ def _work(client: Client, number: int, prompt: int, output: int) -> Work:
     return Work(
         request=RequestId(f"{client.name}/{number}"),
         tenant=TenantId(client.name),
-        priority=Priority.STANDARD,
+        standing=Standing.PAID,
         weight=1.0,
         prompt_tokens=prompt,
         expected_output_tokens=output,

@@ -13,7 +13,8 @@ from penstock.domain.errors import EngineError
 from penstock.domain.ids import RequestId, VersionId
 from penstock.domain.model import Task
 from penstock.domain.request import Api
-from penstock.domain.tenant import PLATFORM, Priority
+from penstock.domain.standing import Standing
+from penstock.domain.tenant import PLATFORM
 from penstock.domain.ticket import HEADER, Ticket, seal
 from penstock.domain.worker import Load
 from penstock.worker import wire
@@ -99,7 +100,7 @@ class GateClient:
         ticket = Ticket(
             request=RequestId("platform"),
             tenant=PLATFORM,
-            priority=Priority.INTERACTIVE,
+            standing=Standing.INTERACTIVE,
             weight=1,
             deadline_at=self.clock.now() + timeout_s,
             prompt_tokens=1,
@@ -116,6 +117,7 @@ def _state(raw: Mapping[str, object]) -> GateState:
             waiting=int(fields["waiting"]),
             queued_tokens=int(fields["queued_tokens"]),
             kv_used_ratio=float(fields["kv_used_ratio"]),
+            wait_s=float(fields["wait_s"]),
         ),
         in_flight=int(str(raw["in_flight"])),
         draining=bool(raw["draining"]),

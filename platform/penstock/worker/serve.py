@@ -159,11 +159,12 @@ class Gate:
         return Work(
             request=request,
             tenant=ticket.tenant,
-            priority=ticket.priority,
+            standing=ticket.standing,
             weight=max(1.0, ticket.weight),
             prompt_tokens=ticket.prompt_tokens,
             expected_output_tokens=ticket.expected_output_tokens,
             deadline_at=ticket.deadline_at - self.clock.now() + self.clock.monotonic(),
+            reserved=ticket.reserved,
         )
 
     async def _send_away(self, away: SentAway, send: Send) -> None:

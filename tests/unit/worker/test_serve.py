@@ -10,7 +10,8 @@ import pytest
 from starlette.types import Message, Receive, Send
 
 from penstock.domain.ids import RequestId, TenantId, VersionId, WorkerId
-from penstock.domain.tenant import PLATFORM, Priority
+from penstock.domain.standing import Standing
+from penstock.domain.tenant import PLATFORM
 from penstock.domain.ticket import HEADER, Ticket, seal
 from penstock.telemetry import names
 from penstock.worker.admission.load import Observed
@@ -22,7 +23,7 @@ CONFIG = GateConfig(worker=WorkerId("w1"), version=VersionId("m@1"), ticket_key=
 TICKET = Ticket(
     request=RequestId("r"),
     tenant=TenantId("acme"),
-    priority=Priority.STANDARD,
+    standing=Standing.PAID,
     weight=1,
     deadline_at=ManualClock().now() + 30,
     prompt_tokens=10,

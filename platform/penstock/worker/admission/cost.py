@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from penstock.domain.ids import RequestId, TenantId
-from penstock.domain.tenant import Priority
+from penstock.domain.standing import Standing
 
 PROMPT_WEIGHT = 1.0
 OUTPUT_WEIGHT = 2.0
@@ -25,11 +25,13 @@ class Work:
 
     request: RequestId
     tenant: TenantId
-    priority: Priority
+    standing: Standing
     weight: float
     prompt_tokens: int
     expected_output_tokens: int
     deadline_at: float = 0.0
+    reserved: float = 0.0
+    """The part of the engine that is kept for its tenant, as its plan says."""
 
     @property
     def cost(self) -> float:

@@ -12,8 +12,14 @@ from typing import Protocol
 
 from penstock.domain.ids import RequestId
 from penstock.worker.admission.cost import OUTPUT_WEIGHT, PROMPT_WEIGHT, Work
-from penstock.worker.admission.pace import Pace
+from penstock.worker.admission.pace import Pace, Stay
 from penstock.worker.admission.seats import Seats
+
+LEAST_RETRY_S = 1.0
+"""The least that a refused caller is told to wait: the header counts in seconds."""
+
+HEADROOM = 1.1
+"""How much longer than expected things may take: a request that is in time only if all goes as expected is refused."""
 
 
 class Away(StrEnum):
@@ -43,6 +49,10 @@ class Order(Protocol):
 
     def ahead_of(self, work: Work) -> float:
         """Return the tokens of service that the engine will probably do before this request may enter."""
+        ...
+
+    def until_room(self, work: Work) -> float:
+        """Return the tokens of service that must probably be done before a refused request would be let wait."""
         ...
 
     def push(self, work: Work) -> Sequence[Work] | None:
@@ -75,7 +85,8 @@ class _Guest:
     send_away: Callable[[Away, float], None]
     prompt_left: int
     output_tokens: int = 0
-    inside: bool = False
+    entered_at: float | None = None
+    """None while it waits."""
 
 
 @dataclass(slots=True)
@@ -85,6 +96,7 @@ class Door:
     order: Order
     seats: Seats
     pace: Pace
+    stay: Stay = field(default_factory=Stay)
     _guests: dict[RequestId, _Guest] = field(default_factory=dict)
 
     def arrive(
@@ -92,22 +104,23 @@ class Door:
     ) -> None:
         """Take a request: exactly one of the callbacks is called, now or later, unless it leaves before."""
         self.order.seen(work, now)
-        expected_s = self.expected_wait_s(work)
-        if work.deadline_at and now + expected_s > work.deadline_at:
-            send_away(Away.LATE, expected_s)
+        late_s = self._late_s(work, now)
+        if late_s > 0:
+            send_away(Away.LATE, max(LEAST_RETRY_S, late_s))
             return
         evicted = self.order.push(work)
         if evicted is None:
-            send_away(Away.FULL, max(1.0, expected_s))
+            send_away(Away.FULL, max(LEAST_RETRY_S, self.order.until_room(work) / self.pace.per_s))
             return
         for victim in evicted:
-            self._guests.pop(victim.request).send_away(Away.EVICTED, self.expected_wait_s(victim))
+            wait_s = max(LEAST_RETRY_S, self.expected_wait_s(victim))
+            self._guests.pop(victim.request).send_away(Away.EVICTED, wait_s)
         self._guests[work.request] = _Guest(work, let_in, send_away, work.prompt_tokens)
         self._open(now)
 
     def close(self) -> None:
         """Send everybody away who still waits: this worker is going, another one may serve them."""
-        for guest in [guest for guest in self._guests.values() if not guest.inside]:
+        for guest in [guest for guest in self._guests.values() if guest.entered_at is None]:
             self.order.remove(guest.work.request)
             del self._guests[guest.work.request]
             guest.send_away(Away.CLOSING, 0.0)
@@ -116,12 +129,24 @@ class Door:
         """Return how long the request would wait: the work before it at the measured pace."""
         return self.order.ahead_of(work) / self.pace.per_s
 
+    def _late_s(self, work: Work, now: float) -> float:
+        """Return by how much the request would miss its deadline; 0 where it may try.
+
+        Who can enter at once may always try. Who would have to wait must also have the time to run: else it would take
+        the place of another one that could still be in time.
+        """
+        wait_s = self.expected_wait_s(work)
+        if not work.deadline_at or not wait_s:
+            return 0.0
+        late_s = now + HEADROOM * (wait_s + self.stay.of(work.cost)) - work.deadline_at
+        return max(0.0, min(late_s / HEADROOM, wait_s))
+
     def progressed(self, request: RequestId, tokens: int, now: float) -> None:
         """Some output tokens came (the first ones also mean that the prompt is done)."""
         guest = self._guests[request]
         done = PROMPT_WEIGHT * guest.prompt_left + OUTPUT_WEIGHT * tokens
         guest.output_tokens += tokens
-        self.pace.did(done, now)
+        self.pace.did(done, now, full=len(self.order) > 0)
         over = guest.output_tokens - guest.work.expected_output_tokens
         if over > 0:
             self.order.correct(guest.work, OUTPUT_WEIGHT * min(over, tokens))
@@ -136,9 +161,10 @@ class Door:
         guest = self._guests.pop(request, None)
         if guest is None:
             return
-        if not guest.inside:
+        if guest.entered_at is None:
             self.order.remove(request)
             return
+        self.stay.learn(now - guest.entered_at, guest.work.cost)
         self.seats.leave(request)
         unused = guest.work.expected_output_tokens - guest.output_tokens
         if unused > 0:
@@ -152,7 +178,7 @@ class Door:
         """Let in whoever is next, as long as somebody may enter."""
         while (work := self.order.next(now)) is not None:
             guest = self._guests[work.request]
-            guest.inside = True
+            guest.entered_at = now
             self.seats.take(work)
             self.pace.busy(now)
             guest.let_in()

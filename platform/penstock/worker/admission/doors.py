@@ -55,9 +55,15 @@ class FifoOrder:
     def seen(self, work: Work, now: float) -> None:
         """Who comes makes no difference."""
 
-    def ahead_of(self, _: Work) -> float:
-        """Return everything that waits."""
-        return self.waiting_cost
+    def ahead_of(self, work: Work) -> float:
+        """Return everything that waits, and until a seat comes free; nothing where it could enter at once."""
+        if not len(self) and self._seats.room_for(work) is Fit.YES:
+            return 0.0
+        return self.waiting_cost + self._seats.mean_cost
+
+    def until_room(self, work: Work) -> float:
+        """Return by how much the queue is too long."""
+        return max(self.waiting_cost / max(1, len(self)), self.waiting_cost + work.cost - self._bounds.total_cost)
 
     def push(self, work: Work) -> Sequence[Work] | None:
         """Queue it behind all others; nobody gives way."""
@@ -107,6 +113,10 @@ class OpenOrder:
 
     def ahead_of(self, _: Work) -> float:
         """Return nothing: what the engine's own queue costs is not asked."""
+        return 0.0
+
+    def until_room(self, _: Work) -> float:
+        """Return nothing: there is always room."""
         return 0.0
 
     def push(self, work: Work) -> Sequence[Work] | None:

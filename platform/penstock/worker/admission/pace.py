@@ -1,10 +1,20 @@
-"""How fast the engine works, and so how long somebody will wait: measured, never configured."""
+"""How fast the engine works and how long it keeps a request: measured, never configured.
+
+Only what it does while somebody waits tells what it can do: with two requests inside it is slow by lack of work. Other
+times may show that it is faster than believed, never that it is slower.
+"""
 
 import math
 
+FOLD_S = 0.25
+"""Shortest span that makes a sample."""
+
+REMEMBERED = 0.98
+"""What a request's stay counts for after the next one: the last fifty make the average."""
+
 
 class Pace:
-    """Tokens of service per second while the engine is busy, as an average that forgets with a half-life."""
+    """Tokens of service per second of a full engine, as an average that forgets with a half-life."""
 
     def __init__(self, *, initial: float, half_life_s: float = 10.0) -> None:
         """Start from ``initial`` tokens of service per second (the warm-up's measurement)."""
@@ -12,6 +22,7 @@ class Pace:
         self._half_life_s = half_life_s
         self._done = 0.0
         self._since: float | None = None
+        self._is_full = True
 
     @property
     def per_s(self) -> float:
@@ -21,32 +32,42 @@ class Pace:
     def busy(self, now: float) -> None:
         """The engine has work from now on."""
         if self._since is None:
-            self._since = now
+            self._since, self._done, self._is_full = now, 0.0, True
 
     def idle(self, now: float) -> None:
         """The engine has nothing left: idle time must not count as slowness."""
         self._fold(now)
         self._since = None
 
-    def did(self, cost: float, now: float) -> None:
-        """The engine did so many tokens of service."""
+    def did(self, cost: float, now: float, *, full: bool) -> None:
+        """The engine did so many tokens of service; ``full`` while more work waits for it."""
         self._done += cost
+        self._is_full = self._is_full and full
         if self._since is not None and now - self._since >= FOLD_S:
             self._fold(now)
 
     def _fold(self, now: float) -> None:
         if self._since is None or now <= self._since or self._done == 0.0:
             return
-        span = now - self._since
+        span, sample = now - self._since, self._done / (now - self._since)
         keep = math.exp2(-span / self._half_life_s)
-        self._rate = keep * self._rate + (1 - keep) * self._done / span
-        self._done, self._since = 0.0, now
+        if self._is_full or sample > self._rate:
+            self._rate = keep * self._rate + (1 - keep) * sample
+        self._done, self._since, self._is_full = 0.0, now, True
 
 
-FOLD_S = 0.25
-"""Shortest span that makes a sample."""
+class Stay:
+    """Seconds that a request spends in the engine, by its expected cost; 0 until one has been seen."""
 
+    def __init__(self) -> None:
+        """Begin without experience."""
+        self._seconds = self._cost = 0.0
 
-def wait_s(ahead_cost: float, share: float, pace: Pace) -> float:
-    """Return the expected wait behind ``ahead_cost`` tokens of service when served at ``share`` of the pace."""
-    return ahead_cost / (pace.per_s * max(share, 1e-3))
+    def learn(self, seconds: float, cost: float) -> None:
+        """A request of this expected cost was so long in the engine."""
+        self._seconds = REMEMBERED * self._seconds + seconds
+        self._cost = REMEMBERED * self._cost + cost
+
+    def of(self, cost: float) -> float:
+        """Return how long a request of this expected cost will probably be in the engine."""
+        return cost * self._seconds / self._cost if self._cost else 0.0

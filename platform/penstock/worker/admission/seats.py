@@ -1,24 +1,19 @@
-"""Whether a request fits the engine now: batch slots and KV blocks, with a bound on each tenant's part.
+"""What the engine has and who holds how much of it: batch slots and KV blocks, by tenant and by standing.
 
-A request enters only when the blocks of its prompt and expected output are free, so the engine neither queues
-nor preempts. Expectations may be exceeded: what a request really holds is counted as its tokens come.
+A request enters only when the blocks of its prompt and expected output are free, so the engine neither queues nor
+preempts. Expectations may be exceeded: what a request really holds is counted as its tokens come. Who is entitled to
+what is not asked here.
 
-A tenant alone may fill the engine but for the seats kept for better classes; beside others it is held to its share
-even while they pause, so that they find a free seat when they come back.
-
-Trade-off: seats kept free are throughput given up for isolation. Booking the worst case (``max_tokens``) would never
-preempt but leaves most of the KV cache empty; booking the expectation fills it and may preempt when many answers run
-long at once. Preemptions are counted.
+Trade-off: booking the worst case (``max_tokens``) would never preempt but leaves most of the KV cache empty; booking
+the expectation fills it and may preempt when many answers run long at once. Preemptions are counted.
 """
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from penstock.domain.ids import RequestId, TenantId
-from penstock.domain.tenant import Priority
+from penstock.domain.standing import Standing
 from penstock.worker.admission.cost import Fit, Work
-
-CLASS_SHARE = {Priority.INTERACTIVE: 1.0, Priority.STANDARD: 0.9, Priority.BATCH: 0.7}
-"""The part of the engine that requests of a class (and worse ones) may fill: the rest waits for better ones."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,64 +33,122 @@ class EngineSize:
         """Return how many blocks hold so many tokens."""
         return -(-tokens // self.block_size)
 
+    @property
+    def usable(self) -> float:
+        """The blocks that may be booked."""
+        return self.kv_blocks * (1 - self.watermark)
+
+
+class Room(NamedTuple):
+    """Some of an engine: slots, and KV blocks. A tuple, because several are made for each request that is looked at."""
+
+    slots: float
+    blocks: float
+
+    def plus(self, other: "Room") -> "Room":
+        """Return both together."""
+        return Room(self.slots + other.slots, self.blocks + other.blocks)
+
+    def times(self, part: float) -> "Room":
+        """Return a part of it."""
+        return Room(self.slots * part, self.blocks * part)
+
+    def takes_one_more(self, held: "Room", need: "Room") -> bool:
+        """Tell whether, with so much of it held, there is a slot (or a part of one) and the blocks for one more."""
+        return held.slots < self.slots and held.blocks + need.blocks <= self.blocks
+
+
+NOTHING = Room(0, 0)
+_FROM = {one: tuple(other for other in Standing if other >= one) for one in Standing}
+
+
+@dataclass(slots=True)
+class _Seat:
+    work: Work
+    blocks: int
+
 
 class Seats:
-    """Who sits in the engine and how much of it each holds."""
+    """Who sits in the engine. ``changes`` moves whenever anything here does."""
 
     def __init__(self, size: EngineSize) -> None:
         """Begin empty."""
-        self.size = size
-        self._held: dict[RequestId, tuple[TenantId, int]] = {}
-        self._by_tenant: dict[TenantId, tuple[int, int]] = {}
+        self._size = size
+        self.changes = 0
+        self.held = NOTHING
+        self._seats: dict[RequestId, _Seat] = {}
+        self._by_tenant: dict[TenantId, Room] = {}
+        self._up_to = dict.fromkeys(Standing, NOTHING)
         self._prefilling: dict[RequestId, int] = {}
         self._prefill_tokens = 0
-        self._blocks = 0
+        self._cost = 0.0
 
     def __len__(self) -> int:
         """Requests in the engine."""
-        return len(self._held)
+        return len(self._seats)
+
+    @property
+    def size(self) -> EngineSize:
+        """What the engine has."""
+        return self._size
+
+    @size.setter
+    def size(self, size: EngineSize) -> None:
+        self._size = size
+        self.changes += 1
 
     @property
     def saturation(self) -> float:
         """How full the engine is, by the scarcer of slots and blocks; 1.0 means full."""
-        return max(len(self._held) / self.size.max_seqs, self._blocks / self._usable)
+        return max(self.held.slots / self.size.max_seqs, self.held.blocks / self.size.usable)
 
     @property
-    def _usable(self) -> float:
-        return self.size.kv_blocks * (1 - self.size.watermark)
+    def is_full(self) -> bool:
+        """True where nothing at all may enter now."""
+        no_prefill = bool(self._prefilling) and self._prefill_tokens >= self.size.prefill_tokens
+        return bool(self._seats) and (self.saturation >= 1.0 or no_prefill)
+
+    @property
+    def mean_cost(self) -> float:
+        """The expected tokens of service of those inside, on average: a seat comes free about once per so many."""
+        return self._cost / len(self._seats) if self._seats else 0.0
+
+    @property
+    def whole(self) -> Room:
+        """All of the engine that may be booked."""
+        return Room(self.size.max_seqs, self.size.usable)
+
+    def need(self, work: Work) -> Room:
+        """Return what the request will probably hold."""
+        return Room(1, self.size.blocks(work.prompt_tokens + work.expected_output_tokens))
+
+    def held_by(self, tenant: TenantId) -> Room:
+        """Return what a tenant holds."""
+        return self._by_tenant.get(tenant, NOTHING)
+
+    def held_up_to(self, standing: Standing) -> Room:
+        """Return what requests of this standing and lower ones hold."""
+        return self._up_to[standing]
 
     def room_for(self, work: Work) -> Fit:
         """Tell whether slots, blocks and prefill leave room for the request, whoever sends it.
 
         A request larger than every bound still fits into an empty engine: the context check made sure it can run.
         """
-        if not self._held:
+        if not self._seats:
             return Fit.YES
         if self._prefilling and self._prefill_tokens + work.prompt_tokens > self.size.prefill_tokens:
             return Fit.NO_ROOM
-        has_slot, has_blocks = len(self._held) < self.size.max_seqs, self._blocks + self._need(work) <= self._usable
-        return Fit.YES if has_slot and has_blocks else Fit.NO_ROOM
-
-    def fits(self, work: Work, share: float) -> Fit:
-        """Tell whether the request may enter now, its tenant being entitled to ``share`` (0..1] of the engine."""
-        room = self.room_for(work)
-        if room is not Fit.YES or not self._held:
-            return room
-        part = CLASS_SHARE[work.priority]
-        if len(self._held) >= self.size.max_seqs * part or self._blocks + self._need(work) > self._usable * part:
-            return Fit.OVER_SHARE
-        return Fit.YES if self._within(work, share) else Fit.OVER_SHARE
-
-    def _within(self, work: Work, share: float) -> bool:
-        """Tell whether the tenant stays within its share; one request at a time is always within it."""
-        seats, blocks = self._by_tenant.get(work.tenant, (0, 0))
-        return seats == 0 or (seats < self.size.max_seqs * share and blocks + self._need(work) <= self._usable * share)
+        return Fit.YES if self.whole.takes_one_more(self.held, self.need(work)) else Fit.NO_ROOM
 
     def take(self, work: Work) -> None:
         """Seat the request; its prompt is in prefill until ``prefilled``."""
         self._prefilling[work.request] = work.prompt_tokens
         self._prefill_tokens += work.prompt_tokens
-        self._hold(work.request, work.tenant, self._need(work))
+        need = self.need(work)
+        self._seats[work.request] = _Seat(work, int(need.blocks))
+        self._cost += work.cost
+        self._count(work, need)
 
     def prefilled(self, request: RequestId) -> None:
         """The request's first token has come."""
@@ -103,28 +156,26 @@ class Seats:
 
     def grow(self, work: Work, tokens: int) -> None:
         """Count what a seated request really holds once it has more tokens than it booked."""
-        tenant, blocks = self._held[work.request]
-        self._hold(work.request, tenant, max(blocks, self.size.blocks(tokens)))
+        seat, blocks = self._seats[work.request], self.size.blocks(tokens)
+        if blocks > seat.blocks:
+            self._count(work, Room(0, blocks - seat.blocks))
+            seat.blocks = blocks
 
     def leave(self, request: RequestId) -> None:
         """Free the request's seat; nothing happens where it has none."""
         self.prefilled(request)
-        if request in self._held:
-            tenant, blocks = self._held.pop(request)
-            self._count(tenant, -1, -blocks)
+        seat = self._seats.pop(request, None)
+        if seat is not None:
+            self._cost = self._cost - seat.work.cost if self._seats else 0.0
+            self._count(seat.work, Room(-1, -seat.blocks))
 
-    def _need(self, work: Work) -> int:
-        return self.size.blocks(work.prompt_tokens + work.expected_output_tokens)
-
-    def _hold(self, request: RequestId, tenant: TenantId, blocks: int) -> None:
-        had = self._held.get(request)
-        self._held[request] = (tenant, blocks)
-        self._count(tenant, int(had is None), blocks - (had[1] if had else 0))
-
-    def _count(self, tenant: TenantId, seats: int, blocks: int) -> None:
-        had_seats, had_blocks = self._by_tenant.get(tenant, (0, 0))
-        self._blocks += blocks
-        if had_seats + seats:
-            self._by_tenant[tenant] = (had_seats + seats, had_blocks + blocks)
+    def _count(self, work: Work, change: Room) -> None:
+        self.changes += 1
+        self.held = self.held.plus(change)
+        for standing in _FROM[work.standing]:
+            self._up_to[standing] = self._up_to[standing].plus(change)
+        left = self.held_by(work.tenant).plus(change)
+        if left.slots:
+            self._by_tenant[work.tenant] = left
         else:
-            self._by_tenant.pop(tenant, None)
+            self._by_tenant.pop(work.tenant, None)

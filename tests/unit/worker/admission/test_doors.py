@@ -5,7 +5,7 @@ from functools import partial
 import pytest
 
 from penstock.domain.ids import RequestId, TenantId
-from penstock.domain.tenant import Priority
+from penstock.domain.standing import Standing
 from penstock.worker.admission import doors
 from penstock.worker.admission.cost import Work
 from penstock.worker.admission.door import Away, Door
@@ -31,7 +31,7 @@ class House:
             work = Work(
                 request=RequestId(name),
                 tenant=TenantId(name[0]),
-                priority=Priority.INTERACTIVE if name[0] == "v" else Priority.BATCH,
+                standing=Standing.INTERACTIVE if name[0] == "v" else Standing.BATCH,
                 weight=1.0,
                 prompt_tokens=100,
                 expected_output_tokens=50,

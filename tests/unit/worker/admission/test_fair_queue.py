@@ -3,15 +3,17 @@
 import itertools
 import random
 import time
+from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.domain.ids import RequestId, TenantId
-from penstock.domain.tenant import Priority
+from penstock.domain.standing import Standing
 from penstock.worker.admission.cost import Fit, Work
-from penstock.worker.admission.fair_queue import CLASS_WEIGHT, MAX_BYPASSES, Bounds, FairQueue
+from penstock.worker.admission.fair_queue import LANE_WEIGHT, Bounds, FairQueue
+from penstock.worker.admission.lane import MAX_BYPASSES
 
 _ids = itertools.count()
 WIDE = Bounds(tenant_requests=10**6, tenant_cost=1e12, total_requests=10**6, total_cost=1e12)
@@ -23,12 +25,12 @@ def work(
     prompt: int = 100,
     output: int = 50,
     weight: float = 1.0,
-    priority: Priority = Priority.STANDARD,
+    standing: Standing = Standing.PAID,
 ) -> Work:
     return Work(
         request=RequestId(f"r{next(_ids)}"),
         tenant=TenantId(tenant),
-        priority=priority,
+        standing=standing,
         weight=weight,
         prompt_tokens=prompt,
         expected_output_tokens=output,
@@ -80,11 +82,11 @@ def test_service_of_backlogged_tenants_follows_their_weights(
             assert abs(served[i] / weights[i] - served[j] / weights[j]) <= bound + 1e-6
 
 
-@given(st.lists(st.tuples(st.sampled_from("abc"), sizes, st.sampled_from(list(Priority))), max_size=60))
-def test_it_is_work_conserving(jobs: list[tuple[str, int, Priority]]) -> None:
-    """As long as anything waits and fits, something starts; everything comes out exactly once."""
+@given(st.lists(st.tuples(st.sampled_from("abc"), sizes, st.sampled_from(list(Standing))), max_size=60))
+def test_it_is_work_conserving(jobs: list[tuple[str, int, Standing]]) -> None:
+    """As long as anything waits and fits, something starts, of whatever standing; everything comes out exactly once."""
     queue = FairQueue(WIDE)
-    pushed = [work(t, prompt=p, priority=c) for t, p, c in jobs]
+    pushed = [work(t, prompt=p, standing=c) for t, p, c in jobs]
     for item in pushed:
         queue.push(item)
     assert sorted(w.request for w in drain(queue)) == sorted(w.request for w in pushed)
@@ -108,15 +110,15 @@ def test_idling_earns_no_credit() -> None:
 
 
 def test_the_lowest_class_is_never_starved() -> None:
-    """With all classes backlogged each gets its weight's share of the service, the lowest too."""
+    """With all standings backlogged each lane gets its weight's share of the service, batch too; spare work none."""
     queue = FairQueue(WIDE)
-    for priority in Priority:
+    for standing in Standing:
         for _ in range(1000):
-            queue.push(work(priority.value, priority=priority))
-    first = [w.priority for w in take(queue, 420)]
-    for priority, weight in CLASS_WEIGHT.items():
-        expected = 420 * weight / sum(CLASS_WEIGHT.values())
-        assert abs(first.count(priority) - expected) <= 2
+            queue.push(work(standing.name, standing=standing))
+    first = [w.standing for w in take(queue, 460)]
+    for standing in Standing:
+        expected = 460 * LANE_WEIGHT.get(standing, 0.0) / sum(LANE_WEIGHT.values())
+        assert abs(first.count(standing) - expected) <= 2
 
 
 def test_requests_of_a_tenant_keep_their_order() -> None:
@@ -215,16 +217,16 @@ def test_bounds_hold_per_tenant_and_in_all() -> None:
     assert queue.make_room(work("fourth")) is None
 
 
-def test_eviction_takes_the_newest_of_the_longest_queue_of_the_lowest_class() -> None:
-    """For a higher class the lowest class gives way, and there whoever has most waiting."""
-    queue = FairQueue(WIDE)
-    queue.push(work("a", priority=Priority.BATCH))
-    last = [work("b", priority=Priority.BATCH) for _ in range(3)]
+def test_eviction_takes_the_newest_of_the_longest_queue_of_the_lowest_standing() -> None:
+    """For a higher standing the lowest one gives way, and there whoever has most waiting."""
+    queue = FairQueue(replace(WIDE, total_requests=5))
+    queue.push(work("a", standing=Standing.BATCH))
+    last = [work("b", standing=Standing.BATCH) for _ in range(3)]
     for item in last:
         queue.push(item)
     queue.push(work("c"))
-    assert queue.newest_below(Priority.INTERACTIVE) is last[-1]
-    assert queue.newest_below(Priority.BATCH) is None
+    assert queue.make_room(work("d", standing=Standing.BATCH)) is None
+    assert queue.make_room(work("d", standing=Standing.INTERACTIVE)) == [last[-1]]
 
 
 def test_memory_follows_the_busy_tenants() -> None:
@@ -237,7 +239,7 @@ def test_memory_follows_the_busy_tenants() -> None:
         queue.push(item)
         assert queue.pop(anything) is item
         queue.finish(item)
-    assert len(queue._classes[Priority.STANDARD].flows) <= 512
+    assert len(queue._lanes[Standing.PAID].flows) <= 512
 
 
 @settings(deadline=None)

@@ -1,10 +1,11 @@
 """Seats: the engine is never overbooked beyond what was stated."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.domain.ids import RequestId, TenantId
-from penstock.domain.tenant import Priority
+from penstock.domain.standing import Standing
 from penstock.worker.admission.cost import Fit, Work
 from penstock.worker.admission.seats import EngineSize, Seats
 
@@ -12,12 +13,12 @@ SIZE = EngineSize(max_seqs=8, kv_blocks=100, block_size=16, watermark=0.0)
 
 
 def work(
-    name: str, tenant: str = "a", *, prompt: int = 16, output: int = 16, priority: Priority = Priority.INTERACTIVE
+    name: str, tenant: str = "a", *, prompt: int = 16, output: int = 16, standing: Standing = Standing.INTERACTIVE
 ) -> Work:
     return Work(
         request=RequestId(name),
         tenant=TenantId(tenant),
-        priority=priority,
+        standing=standing,
         weight=1.0,
         prompt_tokens=prompt,
         expected_output_tokens=output,
@@ -30,7 +31,7 @@ def test_what_was_let_in_fits(jobs: list[tuple[str, int, bool]]) -> None:
     seats, inside = Seats(SIZE), []
     for i, (tenant, prompt, leaves) in enumerate(jobs):
         item = work(f"r{i}", tenant, prompt=prompt)
-        if seats.fits(item, (1.0, 0.5)[i % 2]) is Fit.YES:
+        if seats.room_for(item) is Fit.YES:
             seats.take(item)
             inside.append(item)
         if leaves and inside:
@@ -42,30 +43,20 @@ def test_what_was_let_in_fits(jobs: list[tuple[str, int, bool]]) -> None:
     assert seats.saturation == 0.0
 
 
-def test_a_tenant_is_held_to_its_share() -> None:
-    """With half the engine as its share a tenant gets half the seats, the other one the rest."""
-    seats = Seats(SIZE)
-    for i in range(4):
-        seats.take(work(f"r{i}"))
-    assert seats.fits(work("next"), 1.0) is Fit.YES
-    assert seats.fits(work("next"), 0.5) is not Fit.YES
-    assert seats.fits(work("other", "b"), 0.5) is Fit.YES
-
-
 def test_an_answer_longer_than_expected_is_counted() -> None:
     """What a running request really holds counts, so that others wait instead of being preempted."""
     seats = Seats(SIZE)
     long = work("long")
     seats.take(long)
     seats.grow(long, 16 * 99)
-    assert seats.fits(work("next"), 1.0) is not Fit.YES
+    assert seats.room_for(work("next")) is Fit.NO_ROOM
     seats.leave(long.request)
     assert seats.saturation == 0.0
 
 
 def test_a_giant_enters_an_empty_engine() -> None:
-    """A request that books more than the share still runs when nothing else does."""
-    assert Seats(SIZE).fits(work("giant", prompt=16 * 100, output=16), 0.5) is Fit.YES
+    """A request that books more than there is still runs when nothing else does."""
+    assert Seats(SIZE).room_for(work("giant", prompt=16 * 100, output=16)) is Fit.YES
 
 
 def test_leaving_twice_is_harmless() -> None:
@@ -77,21 +68,31 @@ def test_leaving_twice_is_harmless() -> None:
     assert len(seats) == 0
 
 
-def test_seats_are_kept_for_better_classes() -> None:
-    """Batch work never takes the last seats, so interactive work needn't wait for long answers to end."""
-    seats = Seats(SIZE)
-    for i in range(8):
-        item = work(f"b{i}", f"t{i}", priority=Priority.BATCH)
-        if seats.fits(item, 1.0) is Fit.YES:
-            seats.take(item)
-    assert len(seats) == 6
-    assert seats.fits(work("now", "vip", priority=Priority.INTERACTIVE), 1.0) is Fit.YES
-
-
 def test_prompts_enter_one_after_another() -> None:
     """So much foreign prefill at most stands before whoever comes next; a single prompt may be longer than that."""
     seats = Seats(EngineSize(max_seqs=8, kv_blocks=100, block_size=16, prefill_tokens=100))
     seats.take(work("long", "a", prompt=500))
-    assert seats.fits(work("next", "b"), 1.0) is Fit.NO_ROOM
+    assert seats.room_for(work("next", "b")) is Fit.NO_ROOM
     seats.prefilled(RequestId("long"))
-    assert seats.fits(work("next", "b"), 1.0) is Fit.YES
+    assert seats.room_for(work("next", "b")) is Fit.YES
+
+
+@given(st.lists(st.tuples(st.sampled_from("abc"), st.sampled_from(Standing), st.booleans()), max_size=60))
+def test_what_is_held_adds_up_by_tenant_and_by_standing(jobs: list[tuple[str, Standing, bool]]) -> None:
+    """The sums that the rules read are those of the requests inside, whatever came, grew and went."""
+    seats = Seats(EngineSize(max_seqs=100, kv_blocks=10_000, block_size=16))
+    inside: list[tuple[Work, int]] = []
+    for i, (tenant, standing, leaves) in enumerate(jobs):
+        item = work(f"r{i}", tenant, standing=standing, output=i)
+        seats.take(item)
+        seats.grow(item, 32 * i)
+        inside.append((item, max(seats.size.blocks(16 + i), 2 * i)))
+        if leaves:
+            seats.leave(inside.pop(0)[0].request)
+        for name in "abc":
+            mine = [blocks for one, blocks in inside if one.tenant == name]
+            assert seats.held_by(TenantId(name)) == (len(mine), sum(mine))
+        for rung in Standing:
+            lower = [blocks for one, blocks in inside if one.standing <= rung]
+            assert seats.held_up_to(rung) == (len(lower), sum(lower))
+    assert seats.mean_cost == pytest.approx(sum(w.cost for w, _ in inside) / max(1, len(inside)))
