@@ -106,6 +106,19 @@ async def test_a_tenant_belongs_to_an_organisation(store: TenancyStore) -> None:
     assert (await store.orgs())[1] == group
 
 
+async def test_a_tenant_moves(store: TenancyStore) -> None:
+    """It belongs to the new organisation with plan and keys; nobody moves to, or out of, nowhere."""
+    await store.add_org(Org(id=OrgId("group"), name="Group"), things.act())
+    await store.add_tenant(ACME, things.act())
+    moved = replace(ACME, org=OrgId("group"))
+    assert await store.move_tenant(ACME.id, OrgId("group"), things.act()) == moved
+    assert await store.tenants() == (moved,)
+    assert await store.move_tenant(TenantId("nobody"), OrgId("group"), things.act()) is None
+    with pytest.raises(Conflict):
+        await store.move_tenant(ACME.id, OrgId("nowhere"), things.act())
+    assert await store.tenants() == (moved,)
+
+
 @pytest.mark.parametrize("kind", ScopeKind)
 async def test_a_plan_is_changed_in_place(store: TenancyStore, kind: ScopeKind) -> None:
     """A change sees the plan that was, is stored and leaves other plans alone; one that raises changes nothing."""

@@ -42,6 +42,7 @@ async def _main(settings: Settings, fd: int | None) -> None:
     tasks.append(asyncio.create_task(gateway.table_source.run(lambda table: _take(gateway, table))))
     tasks.append(asyncio.create_task(_probe_lag(gateway)))
     tasks.append(asyncio.create_task(gateway.money.run()))
+    tasks.append(asyncio.create_task(gateway.lookout.run()))
     try:
         await _until(lambda: bool(gateway.table.number and len(gateway.keys)), TABLE_PATIENCE_S)
         _settle_memory()

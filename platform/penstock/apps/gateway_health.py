@@ -1,17 +1,24 @@
-"""What a gateway knows of its workers' health, put together: breakers, who hears of them, the look for stalls."""
+"""What a gateway knows of its workers, put together: breakers, who hears of them, stalls, versions under pressure."""
 
 import asyncio
 import random
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
+from penstock.apps import slos
+from penstock.domain.call import Call
 from penstock.domain.clock import Clock
+from penstock.domain.ids import WorkerId
+from penstock.domain.lease import Lease
+from penstock.domain.slo import Indicator
+from penstock.gateway.admission.relief import Crowd, Reliefs
 from penstock.gateway.dispatch import Breakers, Change, Progress, Stalls
 from penstock.gateway.routing import CurrentTable
 from penstock.telemetry import logs, names
 from penstock.telemetry.metrics import Metrics
 
 LOOK_EVERY_S = 0.5
+NOBODY = WorkerId("")
 
 
 def breakers(table: CurrentTable, chance: random.Random, metrics: Metrics) -> Breakers:
@@ -33,12 +40,30 @@ def _told(metrics: Metrics) -> Callable[[Change], None]:
     return tell
 
 
+def reliefs(crowd: Crowd, clock: Clock, metrics: Metrics) -> Reliefs:
+    """Return what decides on reliefs; a version is under pressure where waiting alone breaks its tier's promise."""
+    gauge = metrics.gauge(names.PRESSURE)
+    return Reliefs(
+        crowd=crowd,
+        clock=clock,
+        enter_s={tier: slo.within_s(Indicator.TTFT) for tier, slo in slos.load().items()},
+        tell=lambda version, is_on: gauge.labels(version=version).set(is_on),
+    )
+
+
+def _progress(of: tuple[Lease, Call]) -> Progress:
+    lease, call = of
+    return Progress(call.worker.id if call.worker else NOBODY, id(lease), lease.delivered)
+
+
 @dataclass(slots=True, kw_only=True)
 class Lookout:
-    """Looks twice a second whether engines stand still; ``streams`` says how far the running ones are."""
+    """Looks twice a second whether engines stand still, by open leases, and how busy versions are."""
 
     breakers: Breakers
-    streams: Callable[[], Iterable[Progress]]
+    running: Mapping[Lease, Call]
+    reliefs: Reliefs
+    table: CurrentTable
     clock: Clock
     _stalls: Stalls = field(default_factory=Stalls)
     _suspects: frozenset[str] = frozenset()
@@ -51,7 +76,8 @@ class Lookout:
 
     def look(self) -> None:
         """Look once, and say who is newly suspected."""
-        suspects = self._stalls.look(self.streams(), self.clock.monotonic())
+        self.reliefs.look(self.table.view.table.versions)
+        suspects = self._stalls.look(map(_progress, self.running.items()), self.clock.monotonic())
         self.breakers.suspect(suspects)
         for worker in suspects - self._suspects:
             logs.logger().warning("worker_suspected", worker=worker, reason="no token for long")

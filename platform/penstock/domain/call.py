@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from penstock.domain.ids import WorkerId
-from penstock.domain.outcome import FinishReason, Outcome, Stage
+from penstock.domain.outcome import Degradation, FinishReason, Outcome, Stage
 from penstock.domain.request import InferenceRequest, Prepared
 from penstock.domain.table import VersionEntry, WorkerEntry
 from penstock.domain.tenant import Principal
@@ -48,6 +48,7 @@ class Call:
     """Workers that broke off in the middle of this answer."""
     continued_at: list[float] = field(default_factory=list)
     """Monotonic seconds at which another worker went on with a stream whose worker was lost."""
+    degraded: tuple[Degradation, ...] = ()
     outcome: Outcome | None = None
     """How it ended; None while it runs."""
 

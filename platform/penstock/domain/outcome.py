@@ -42,6 +42,13 @@ _OURS = frozenset(
 )
 
 
+class Degradation(StrEnum):
+    """What an answer lacks because its tenant prefers that to a refusal (C6)."""
+
+    OUTPUT_CAPPED = "output-capped"
+    SMALLER_MODEL = "smaller-model"
+
+
 class Stage(StrEnum):
     """The stages of a request's life, in order; each has a latency histogram."""
 

@@ -26,6 +26,9 @@ class OverQuota(StrEnum):
     """It runs on capacity that nobody else wants, or is refused as if it had never been let try."""
 
 
+NO_MODEL = Alias("")
+
+
 class Role(StrEnum):
     """What a key may do."""
 
@@ -55,6 +58,10 @@ class Plan:
     tokens_per_min: int = 0
     spend_per_day: MicroUsd = FREE
     spend_per_month: MicroUsd = FREE
+    degrade_output_tokens: int = 0
+    """Under pressure each answer has at most so many tokens, instead of a refusal."""
+    degrade_model: Alias = NO_MODEL
+    """Under pressure this model answers, instead of a refusal; empty for none."""
     deadline_s: float = 0.0
     paid: bool = True
     """False is the free tier: shed before everybody who pays."""

@@ -46,6 +46,8 @@ class Load:
     waiting: int = 0
     queued_tokens: int = 0
     kv_used_ratio: float = 0.0
+    wait_s: float = 0.0
+    """Seconds that the work waiting at its door will take, at the measured pace."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

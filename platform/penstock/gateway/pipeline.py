@@ -2,6 +2,9 @@
 
 edge → identify → resolve (alias → version) → preprocess → admit (one lease) → route → dispatch → relay → settle
 
+A tenant that prefers it gets a lesser answer instead of a refusal: before admission where its version is known to be
+under pressure, and once more where nobody took the request.
+
 Everything before the first token may be undone or tried on another worker; after it there is no status code any more:
 another worker goes on with the stream where that is exact, else errors become in-band events and an ``Outcome``.
 """
@@ -13,10 +16,10 @@ from typing import Protocol
 
 from penstock.domain.call import Answer, Call
 from penstock.domain.clock import Clock
-from penstock.domain.errors import ClientGone, PenstockError
+from penstock.domain.errors import BadRequest, ClientGone, Evicted, PenstockError, Rejected
 from penstock.domain.ids import WorkerId
 from penstock.domain.lease import Lease
-from penstock.domain.outcome import Outcome, Stage
+from penstock.domain.outcome import Degradation, Outcome, Stage
 from penstock.domain.relay import Relay, Reply, Rest
 from penstock.domain.request import InferenceRequest, Prepared
 from penstock.domain.standing import standing_of
@@ -38,7 +41,7 @@ class Resolver(Protocol):
     """Alias or pinned ``name@digest`` → version, by the routing table."""
 
     def resolve(self, request: InferenceRequest, principal: Principal) -> VersionEntry:
-        """Return the version, or raise ``UnknownModel``, ``Forbidden`` or ``UnsupportedByModel``."""
+        """Return the version, or raise ``UnsupportedByModel`` or ``UnknownModel``, also where the key may not."""
         ...
 
 
@@ -55,6 +58,26 @@ class Admission(Protocol):
 
     async def admit(self, call: Call, prepared: Prepared) -> Lease:
         """Open a lease, or raise a ``Rejected``, or ``StoreUnavailable`` where a store that must be asked is away."""
+        ...
+
+    def move(self, call: Call, prepared: Prepared) -> None:
+        """Let the open lease be one for the call's present version: its price and its row. Nothing has run yet."""
+        ...
+
+
+class Relief(Protocol):
+    """What a tenant under pressure prefers to a refusal, by opting in (C6)."""
+
+    def capped(self, call: Call) -> InferenceRequest | None:
+        """Return the request with its output capped, None where that is not wanted or not allowed."""
+        ...
+
+    def smaller(self, call: Call, *, refused: bool) -> InferenceRequest | None:
+        """Return the request for a smaller model; ``refused`` tells that the wished one has sent it away."""
+        ...
+
+    def fits(self, call: Call, smaller: VersionEntry) -> bool:
+        """Tell whether this version may answer instead, and has room."""
         ...
 
 
@@ -106,6 +129,7 @@ class Pipeline:
     identity: Identity
     resolver: Resolver
     preprocessor: Preprocessor
+    relief: Relief
     admission: Admission
     router: Router
     dispatcher: Dispatcher
@@ -117,8 +141,8 @@ class Pipeline:
         prepared: Prepared | None = None
         try:
             call.version = self.resolver.resolve(call.request, call.principal)
-            prepared = await self.preprocessor.prepare(call.request, call.version, call.principal)
-            call.prepared = prepared
+            call.prepared = prepared = await self.preprocessor.prepare(call.request, call.version, call.principal)
+            prepared = call.prepared = await self._eased(call) or prepared
             call.timings.mark(Stage.PREPROCESS)
             lease = await self.admission.admit(call, prepared)
             call.timings.mark(Stage.ADMISSION)
@@ -128,7 +152,7 @@ class Pipeline:
             raise
         answer = Answer(outcome=Outcome.INTERNAL, usage=Usage())
         try:
-            answer = await self._run(call, prepared, lease, reply)
+            answer = await self._run_or_ease(call, prepared, lease, reply)
         except PenstockError as error:
             answer = Answer(outcome=error.outcome, usage=Usage())
             raise
@@ -136,6 +160,36 @@ class Pipeline:
             call.outcome = answer.outcome
             lease.settle(answer.outcome, answer.usage, self.clock.monotonic())
             self.ledger.record(call, prepared, answer)
+
+    async def _run_or_ease(self, call: Call, prepared: Prepared, lease: Lease, reply: Reply) -> Answer:
+        """Run; where nobody would, degrade and run once more under the same lease."""
+        try:
+            return await self._run(call, prepared, lease, reply)
+        except (Rejected, Evicted):
+            eased = None if reply.started else await self._eased(call, refused=True)
+            if eased is None:
+                raise
+        call.prepared = eased
+        self.admission.move(call, eased)
+        return await self._run(call, eased, lease, reply)
+
+    async def _eased(self, call: Call, *, refused: bool = False) -> Prepared | None:
+        """Degrade the request where its tenant prefers that and it helps; None where nothing was changed."""
+        if not refused and (capped := self.relief.capped(call)) is not None:
+            call.request, call.degraded = capped, (Degradation.OUTPUT_CAPPED,)
+            return call.prepared
+        asked = self.relief.smaller(call, refused=refused)
+        if asked is None:
+            return None
+        try:
+            version = self.resolver.resolve(asked, call.principal)
+            if not self.relief.fits(call, version):
+                return None
+            prepared = await self.preprocessor.prepare(call.request, version, call.principal)
+        except BadRequest:  # the wished version might have taken it: its own refusal is the better answer
+            return None
+        call.version, call.degraded = version, (*call.degraded, Degradation.SMALLER_MODEL)
+        return prepared
 
     async def _run(self, call: Call, prepared: Prepared, lease: Lease, reply: Reply) -> Answer:
         """Dispatch and relay under the lease; the relay turns late errors into in-band events."""

@@ -74,6 +74,7 @@ class RequestLedger:
             attempt=call.attempts,
             continued=len(call.continued_at),
             outcome=answer.outcome,
+            degraded=",".join(call.degraded),
             prompt_tokens=usage.prompt_tokens,
             cached_tokens=usage.cached_tokens,
             output_tokens=usage.output_tokens,
@@ -94,6 +95,7 @@ class _Children:
         self.prompt = metrics.counter(names.PROMPT_TOKENS).labels(model=model, tenant=tenant)
         self.cached = metrics.counter(names.CACHED_TOKENS).labels(model=model, tenant=tenant)
         self.output = metrics.counter(names.OUTPUT_TOKENS).labels(model=model, tenant=tenant)
+        self._degraded = partial(metrics.counter(names.DEGRADED).labels, model=model)
         requests = metrics.counter(names.REQUESTS)
         self._of_outcome = partial(requests.labels, api=api, model=model, tenant=tenant)
         self._outcomes: dict[Outcome, Counter] = {}
@@ -108,6 +110,8 @@ class _Children:
         if call.request.stream and answer.ttft_s is not None:
             self.ttft.observe(answer.ttft_s)
             observe_many(self.itl, answer.itl_s)
+        for lack in call.degraded:
+            self._degraded(reason=lack).inc()
         usage = answer.usage
         self.prompt.inc(usage.prompt_tokens)
         self.cached.inc(usage.cached_tokens)

@@ -179,12 +179,13 @@ class Gate:
             inside,
             waiting=inside.waiting + len(queue),
             queued_tokens=inside.queued_tokens + round(queue.waiting_cost),
+            wait_s=queue.waiting_cost / self.door.pace.per_s,
         )
 
     def headers(self) -> tuple[tuple[bytes, bytes], ...]:
         """Return what each answer's head says about this worker."""
         load = self.load
-        value = f"{load.running},{load.waiting},{load.queued_tokens},{load.kv_used_ratio:.4f}"
+        value = f"{load.running},{load.waiting},{load.queued_tokens},{load.kv_used_ratio:.4f},{load.wait_s:.3f}"
         return ((b"x-penstock-load", value.encode()), (b"x-penstock-worker", self._worker))
 
     def _check(self, scope: Scope) -> Ticket | Refusal:
@@ -263,6 +264,7 @@ class Gate:
             "waiting": load.waiting,
             "queued_tokens": load.queued_tokens,
             "kv_used_ratio": load.kv_used_ratio,
+            "wait_s": round(load.wait_s, 3),
         }
 
     def _state(self) -> dict[str, object]:

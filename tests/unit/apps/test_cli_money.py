@@ -66,6 +66,10 @@ def test_an_organisations_life(room: Room) -> None:
     screen = run("tenants", "show", "shop")
     assert "retail" in screen
     assert "weight" in screen
+    degrading = run("tenants", "plan", "shop", "degrade_output_tokens=64", "degrade_model=small")
+    assert "degrade_output_tokens=64 degrade_model=small" in degrading
+    assert "degrade" not in run("tenants", "plan", "shop", "degrade_output_tokens=0", "degrade_model=0")
+    assert "shop belongs to default" in run("tenants", "move", "shop", "default")
     made = run("keys", "create", "shop", "--plan", "max_streams=2")
     assert "max_streams=2" in run("keys", "list", "shop")
     key = made.split("_")[1]

@@ -158,7 +158,7 @@ async def test_the_load_follows_a_request_through_its_life(gate: Gate, engine: E
     client = Client(gate)
     task = await started(client, [])
     assert gate.tally.book.load.queued_tokens == 110
-    assert client.headers["x-penstock-load"] == "1,0,110,0.0000"
+    assert client.headers["x-penstock-load"] == "1,0,110,0.0000,0.000"
     assert client.headers["x-penstock-worker"] == "w1"
     engine.steps.release()
     await settle(lambda: len(client.sent) == 2)
@@ -309,7 +309,7 @@ async def test_the_gate_takes_the_agents_reading(gate: Gate) -> None:
     client.next = [{"type": "http.request", "body": b'{"waiting": 0, "kv_used_ratio": 0.25, "kv_blocks": 364}'}]
     await client.call("/penstock/observed", replace(TICKET, tenant=PLATFORM))
     assert client.body == {
-        "load": {"running": 0, "waiting": 0, "queued_tokens": 0, "kv_used_ratio": 0.25},
+        "load": {"running": 0, "waiting": 0, "queued_tokens": 0, "kv_used_ratio": 0.25, "wait_s": 0.0},
         "in_flight": 0,
         "draining": False,
     }

@@ -31,6 +31,16 @@ class MemoryTenancy:
         self._tenants[tenant.id] = tenant
         await self._audit.note(act)
 
+    async def move_tenant(self, tenant: TenantId, org: OrgId, act: Act) -> Tenant | None:
+        """Let a tenant belong to another organisation; None where there is no such tenant, ``Conflict`` no such org."""
+        if tenant not in self._tenants:
+            return None
+        if org not in self._orgs:
+            raise Conflict("there is no such organisation")
+        moved = self._tenants[tenant] = replace(self._tenants[tenant], org=org)
+        await self._audit.note(act)
+        return moved
+
     async def orgs(self) -> tuple[Org, ...]:
         """Return every organisation, by id."""
         return tuple(org for _, org in sorted(self._orgs.items()))

@@ -10,7 +10,7 @@ from penstock.adapters.postgres.database import Database, Session
 from penstock.adapters.postgres.queries import load
 from penstock.domain.audit import Act
 from penstock.domain.errors import Conflict
-from penstock.domain.ids import Alias, KeyId
+from penstock.domain.ids import Alias, KeyId, OrgId, TenantId
 from penstock.domain.tenant import ApiKey, Org, Plan, Role, ScopeId, ScopeKind, Tenant
 
 _SQL = load("tenancy")
@@ -31,13 +31,22 @@ class PostgresTenancy:
     async def tenants(self) -> tuple[Tenant, ...]:
         """Return every tenant, by id."""
         rows = await self._database.rows(_SQL["tenants"])
-        return tuple(Tenant(id=row["id"], name=row["name"], plan=_plan(row["plan"]), org=row["org"]) for row in rows)
+        return tuple(map(_tenant, rows))
 
     async def add_tenant(self, tenant: Tenant, act: Act) -> None:
         """Store a new tenant; ``Conflict`` where the id is taken, or where there is no such organisation."""
         async with self._database.transaction() as session:
             await session.run(_SQL["add_tenant"], tenant.id, tenant.name, _text(tenant.plan), act.at, tenant.org)
             await note(session, act)
+
+    async def move_tenant(self, tenant: TenantId, org: OrgId, act: Act) -> Tenant | None:
+        """Let a tenant belong to another organisation; None where there is no such tenant, ``Conflict`` no such org."""
+        async with self._database.transaction() as session:
+            row = await session.row(_SQL["move_tenant"], tenant, org)
+            if row is None:
+                return None
+            await note(session, act)
+        return _tenant(row)
 
     async def orgs(self) -> tuple[Org, ...]:
         """Return every organisation, by id."""
@@ -107,6 +116,10 @@ async def _insert(session: Session, key: ApiKey) -> None:
         key.revoked_at,
         _text(key.plan),
     )
+
+
+def _tenant(row: asyncpg.Record) -> Tenant:
+    return Tenant(id=row["id"], name=row["name"], plan=_plan(row["plan"]), org=row["org"])
 
 
 def _key(row: asyncpg.Record) -> ApiKey:

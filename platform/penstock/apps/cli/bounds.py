@@ -5,9 +5,17 @@ from decimal import Decimal, DecimalException
 
 from penstock.apps.trouble import Trouble
 
-NUMBERS = ("weight", "max_output_tokens", "max_concurrent", "max_streams", "requests_per_min", "tokens_per_min")
+NUMBERS = (
+    "weight",
+    "max_output_tokens",
+    "max_concurrent",
+    "max_streams",
+    "requests_per_min",
+    "tokens_per_min",
+    "degrade_output_tokens",
+)
 DOLLARS = ("spend_per_day", "spend_per_month")
-FIELDS = ("priority", *NUMBERS, *DOLLARS, "deadline_s")
+FIELDS = ("priority", *NUMBERS, *DOLLARS, "degrade_model", "deadline_s")
 HELP = f"FIELD=VALUE, 0 for no bound; fields: {', '.join(FIELDS)} (money in dollars)."
 MICRO = 1_000_000
 MOST = 2**53
@@ -52,6 +60,8 @@ def _pair(pair: str) -> tuple[str, object]:
         return name, micro_usd(value)
     if name == "priority":
         return name, value
+    if name == "degrade_model":
+        return name, "" if value == "0" else value
     try:
         return name, int(value) if name in NUMBERS else float(value)
     except ValueError as error:

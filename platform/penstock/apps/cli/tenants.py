@@ -82,6 +82,22 @@ def change_plan(tenant: Annotated[str, typer.Argument(help="Its id.")], changes:
         out.print(f"{tenant}: {bounds.said(plan) or 'no bounds'}", highlight=False)
 
 
+@app.command("move")
+def move_tenant(
+    tenant: Annotated[str, typer.Argument(help="Its id.")],
+    org: Annotated[str, typer.Argument(help="The organisation that it shall belong to.")],
+) -> None:
+    """Let a tenant belong to another organisation.
+
+    The new one's bounds hold within a second, and the tenant's spend of this day and month counts for its budgets.
+
+    For example: `penstock tenants move shop retail`
+    """
+    with explained():
+        moved = Operator(load()).put(f"/tenants/{tenant}/org", {"org": org})
+        out.print(f"{moved['id']} belongs to {moved['org']}.", highlight=False)
+
+
 @orgs.command("create")
 def create_org(
     org: Annotated[str, typer.Argument(help="Its id, for example retail.")],

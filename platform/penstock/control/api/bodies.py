@@ -45,6 +45,12 @@ class NewTenant(Strict, frozen=True):
     org: OrgId = DEFAULT_ORG
 
 
+class Membership(Strict, frozen=True):
+    """Which organisation a tenant shall belong to."""
+
+    org: OrgId
+
+
 class NewOrg(Strict, frozen=True):
     """An organisation to be; its plan's bounds hold for all of its tenants together."""
 
@@ -65,6 +71,8 @@ class PlanChange(Strict, frozen=True, omit_defaults=True):
     tokens_per_min: int | msgspec.UnsetType = msgspec.UNSET
     spend_per_day: int | msgspec.UnsetType = msgspec.UNSET
     spend_per_month: int | msgspec.UnsetType = msgspec.UNSET
+    degrade_output_tokens: int | msgspec.UnsetType = msgspec.UNSET
+    degrade_model: Alias | msgspec.UnsetType = msgspec.UNSET
     deadline_s: float | msgspec.UnsetType = msgspec.UNSET
 
 

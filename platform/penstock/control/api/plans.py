@@ -9,8 +9,9 @@ from penstock.control.api.bodies import Caps, PlanChange
 from penstock.control.api.ports import TenancyStore
 from penstock.domain.audit import Act
 from penstock.domain.errors import InvalidField
-from penstock.domain.tenant import Plan, Priority, ScopeId, ScopeKind
+from penstock.domain.tenant import Plan, ScopeId, ScopeKind
 
+_PLAIN = Plan()
 MOST = 2**53
 """The limits store counts in doubles, which are exact up to here."""
 _BOUNDS = (
@@ -21,8 +22,10 @@ _BOUNDS = (
     "tokens_per_min",
     "spend_per_day",
     "spend_per_month",
+    "degrade_output_tokens",
     "deadline_s",
 )
+_TENANTS_OWN = ("priority", "weight", "degrade_output_tokens", "degrade_model")
 
 
 def checked(plan: Plan, kind: ScopeKind, param: str = "plan.") -> Plan:
@@ -33,9 +36,9 @@ def checked(plan: Plan, kind: ScopeKind, param: str = "plan.") -> Plan:
         value = getattr(plan, name)
         if not (math.isfinite(value) and 0 <= value <= MOST):
             raise InvalidField("a bound is zero (none) or more", param=param + name)
-    if kind is not ScopeKind.TENANT and (plan.priority, plan.weight) != (Priority.STANDARD, 1):
-        field = "priority" if plan.priority is not Priority.STANDARD else "weight"
-        raise InvalidField(f"class and weight are a tenant's; a {kind} has bounds only", param=param + field)
+    own = next((name for name in _TENANTS_OWN if getattr(plan, name) != getattr(_PLAIN, name)), None)
+    if own and kind is not ScopeKind.TENANT:
+        raise InvalidField(f"{own} is a tenant's; a {kind} has bounds only", param=param + own)
     return plan
 
 

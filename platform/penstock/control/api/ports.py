@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from penstock.domain.audit import Act
-from penstock.domain.ids import KeyId
+from penstock.domain.ids import KeyId, OrgId, TenantId
 from penstock.domain.table import RoutingTable
 from penstock.domain.tenant import ApiKey, Org, Plan, ScopeId, Tenant
 
@@ -18,6 +18,10 @@ class TenancyStore(Protocol):
 
     async def add_tenant(self, tenant: Tenant, act: Act) -> None:
         """Store a new one; ``Conflict`` where the id is taken, or where there is no such organisation."""
+        ...
+
+    async def move_tenant(self, tenant: TenantId, org: OrgId, act: Act) -> Tenant | None:
+        """Let a tenant belong to another organisation; None where there is no such tenant, ``Conflict`` no such org."""
         ...
 
     async def orgs(self) -> tuple[Org, ...]:

@@ -5,7 +5,7 @@ from dataclasses import replace
 from fastapi import APIRouter, Request, Response
 
 from penstock.control.api import plans
-from penstock.control.api.bodies import NewTenant, PlanChange
+from penstock.control.api.bodies import Membership, NewTenant, PlanChange
 from penstock.control.api.deps import Control
 from penstock.control.api.orgs import checked_id
 from penstock.control.api.wire import answer, read
@@ -29,6 +29,7 @@ class Tenants:
         router.add_api_route("/tenants", self.tenants, methods=["GET"])
         router.add_api_route("/tenants/{tenant}", self.tenant, methods=["GET"])
         router.add_api_route("/tenants/{tenant}/plan", self.change, methods=["PATCH"])
+        router.add_api_route("/tenants/{tenant}/org", self.move, methods=["PUT"])
         return router
 
     async def create(self, request: Request) -> Response:
@@ -54,13 +55,30 @@ class Tenants:
     async def tenant(self, request: Request, tenant: TenantId) -> Response:
         """Show one tenant."""
         await self._control.operator(request)
-        found = next((one for one in await self._store.tenants() if one.id == tenant), None)
-        if found is None:
-            raise InvalidField(f"there is no tenant {tenant}", param="tenant")
-        return answer(found)
+        return answer(await self._known(tenant))
 
     async def change(self, request: Request, tenant: TenantId) -> Response:
         """Change a tenant's plan; what is not named stays. Gateways have it within a second."""
         act = await self._control.act(request, "tenant.plan")
         change = await read(request, PlanChange)
         return answer(await plans.change(self._store, ScopeId(kind=ScopeKind.TENANT, id=tenant), change, act))
+
+    async def move(self, request: Request, tenant: TenantId) -> Response:
+        """Let a tenant belong to another organisation.
+
+        From then on the new one's bounds hold, and what the tenant has spent in the present day and month counts for
+        the new one's budgets. What the old one's meters have counted stays counted until their windows end.
+        """
+        act = await self._control.act(request, "tenant.move")
+        org = (await read(request, Membership)).org
+        known = await self._known(tenant)
+        if org not in {one.id for one in await self._store.orgs()}:
+            raise InvalidField(f"there is no organisation {org}", param="org")
+        noted = replace(act, target=tenant, detail=f"from {known.org} to {org}")
+        return answer(await self._store.move_tenant(tenant, org, noted) or known)
+
+    async def _known(self, tenant: TenantId) -> Tenant:
+        found = next((one for one in await self._store.tenants() if one.id == tenant), None)
+        if found is None:
+            raise InvalidField(f"there is no tenant {tenant}", param="tenant")
+        return found

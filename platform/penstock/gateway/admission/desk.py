@@ -20,14 +20,7 @@ from penstock.domain.outcome import Stage
 from penstock.domain.request import Api, InferenceRequest, Prepared
 from penstock.domain.table import VersionEntry
 from penstock.gateway.admission.cashier import Cashier, Order, Receipt
-
-OUTPUT_FIELD: Mapping[Api, str] = {
-    Api.CHAT: "max_completion_tokens",
-    Api.COMPLETIONS: "max_tokens",
-    Api.RESPONSES: "max_output_tokens",
-    Api.MESSAGES: "max_tokens",
-}
-"""Where each API says how long one sequence may become."""
+from penstock.gateway.admission.degrade import OUTPUT_FIELD
 
 
 class Desk:
@@ -46,6 +39,7 @@ class Desk:
         self._default_deadline_s = default_deadline_s
         self._clock = clock
         self._in_flight = in_flight
+        self._running: dict[Lease, Call] = {}
 
     async def admit(self, call: Call, prepared: Prepared) -> Lease:
         """Open the request's lease.
@@ -63,15 +57,33 @@ class Desk:
         call.request = bounded(call.request, plan.max_output_tokens)
         lease = Lease(opened_at=now, deadline_at=deadline_at)
         receipt = await self._cashier.open(self._order(call, version, prepared), lease)
-        lease.on_settle = self._settling(call, version, receipt)
+        lease.on_settle = self._settling(call, lease, receipt)
         return lease
+
+    def move(self, call: Call, prepared: Prepared) -> None:
+        """Let the open lease be one for the call's present version, or raise ``StoreUnavailable``.
+
+        What is reserved stays reserved: it was for a version that costs no less.
+        """
+        assert call.version is not None  # noqa: S101  the pipeline resolves first
+        self._cashier.move(self._opening(call, call.version, prepared))
+
+    @property
+    def running(self) -> Mapping[Lease, Call]:
+        """The open leases and whose they are; for looking, not for changing."""
+        return self._running
 
     def _deadline_s(self, request: InferenceRequest, plan_s: float, tier: Tier) -> float:
         return min(s for s in (request.deadline_s, plan_s, self._default_deadline_s[tier]) if s > 0)
 
     def _order(self, call: Call, version: VersionEntry, prepared: Prepared) -> Order:
+        opening, request = self._opening(call, version, prepared), call.request
+        worst_case = worst_case_output(request, version, prepared)
+        return Order(opening=opening, scopes=call.principal.scopes, worst_case=worst_case, stream=request.stream)
+
+    def _opening(self, call: Call, version: VersionEntry, prepared: Prepared) -> Opening:
         request, who = call.request, call.principal
-        opening = Opening(
+        return Opening(
             request=request.id,
             tenant=who.tenant,
             key=who.key,
@@ -82,16 +94,17 @@ class Desk:
             prompt_tokens=max(0, prepared.prompt_tokens),
             price=version.price,
             opened_at=self._clock.now(),
+            degraded=",".join(call.degraded),
         )
-        worst_case = worst_case_output(request, version, prepared)
-        return Order(opening=opening, scopes=who.scopes, worst_case=worst_case, stream=request.stream)
 
-    def _settling(self, call: Call, version: VersionEntry, receipt: Receipt) -> Callable[[Settlement], None]:
-        model = version.id.partition("@")[0]
+    def _settling(self, call: Call, lease: Lease, receipt: Receipt) -> Callable[[Settlement], None]:
+        model = receipt.opening.version.partition("@")[0]
         self._in_flight(model, 1)
+        self._running[lease] = call
 
         def settle(end: Settlement) -> None:
             self._in_flight(model, -1)
+            del self._running[lease]
             self._cashier.close(receipt, end, gpu_s=gpu_s(call))
 
         return settle

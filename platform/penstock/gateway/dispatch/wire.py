@@ -55,8 +55,14 @@ def load_of(headers: list[tuple[bytes, bytes]]) -> Load | None:
     if not value:
         return None
     try:
-        running, waiting, queued, kv = value.split(b",")
-        return Load(running=int(running), waiting=int(waiting), queued_tokens=int(queued), kv_used_ratio=float(kv))
+        running, waiting, queued, kv, *wait = value.split(b",", 5)[:5]  # an older gate says no wait, a newer one more
+        return Load(
+            running=int(running),
+            waiting=int(waiting),
+            queued_tokens=int(queued),
+            kv_used_ratio=float(kv),
+            wait_s=float(wait[0]) if wait else 0.0,
+        )
     except ValueError:
         return None
 

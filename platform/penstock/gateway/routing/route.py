@@ -7,6 +7,7 @@ import random
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
+from math import inf
 from typing import NamedTuple, Protocol
 
 from penstock.domain.clock import Clock
@@ -114,6 +115,17 @@ class WorkerRouter:
             self._count(version, index, prepared, chosen.id)
             index.record(prepared.blocks, chosen.id)
         return chosen
+
+    def wait_s(self, version: VersionEntry) -> float:
+        """Return the seconds of work that wait at the least busy worker; infinite where nobody would take a request."""
+        now = self._clock.monotonic()
+        version = self._table.version(version.id) or version
+        serving = filters.ready(version.workers)
+        if self._health.shut_for_s(version.id, now):
+            return inf
+        serving = filters.healthy(serving, self._health.ejected([w.id for w in serving], now))
+        open_ = filters.with_room(serving, self._load, self._settings.max_waiting)
+        return min((self._load(w).wait_s for w in open_), default=inf)
 
     # -- dispatch's ``Loads`` ------------------------------------------------------------
 

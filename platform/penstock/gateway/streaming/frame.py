@@ -102,8 +102,13 @@ class Frame:
             (b"x-penstock-version", self.version.encode()),
             (b"server-timing", stages.server_timing(self.call.timings.seconds)),
             *self.lease.headers,
+            *self._lacks(),
             *more,
         ]
+
+    def _lacks(self) -> list[tuple[bytes, bytes]]:
+        """Return the header that says what the answer lacks, where it lacks something."""
+        return [(b"x-penstock-degraded", ",".join(self.call.degraded).encode())] if self.call.degraded else []
 
     def settle(self, outcome: Outcome) -> Answer:
         """Settle the answer (once) and return it."""

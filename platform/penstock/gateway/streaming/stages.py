@@ -1,11 +1,11 @@
 """Where the time of a request went, as the answer itself says it (J3): a body field, a comment, a header. Pure."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import msgspec
 
 from penstock.domain.ids import RequestId
-from penstock.domain.outcome import Stage
+from penstock.domain.outcome import Degradation, Stage
 
 _ENCODER = msgspec.json.Encoder()
 
@@ -14,9 +14,12 @@ def _ms(seconds: Mapping[Stage, float]) -> dict[Stage, float]:
     return {stage: round(value * 1e3, 3) for stage, value in seconds.items()}
 
 
-def field(request: RequestId, version: str, seconds: Mapping[Stage, float]) -> bytes:
-    """Return the JSON object that unary answers carry as ``penstock``."""
-    return _ENCODER.encode({"request_id": request, "version": version, "stages_ms": _ms(seconds)})
+def field(
+    request: RequestId, version: str, seconds: Mapping[Stage, float], degraded: Sequence[Degradation] = ()
+) -> bytes:
+    """Return the JSON object that unary answers carry as ``penstock``; ``degraded`` only where something lacks."""
+    said: dict[str, object] = {"request_id": request, "version": version, "stages_ms": _ms(seconds)}
+    return _ENCODER.encode({**said, "degraded": degraded} if degraded else said)
 
 
 def spliced(body: bytes, extra: bytes) -> bytes:
@@ -29,9 +32,11 @@ def spliced(body: bytes, extra: bytes) -> bytes:
     return b'%b%b"penstock":%b}' % (inside, comma, extra)
 
 
-def comment(request: RequestId, version: str, seconds: Mapping[Stage, float]) -> bytes:
+def comment(
+    request: RequestId, version: str, seconds: Mapping[Stage, float], degraded: Sequence[Degradation] = ()
+) -> bytes:
     """Return the same as a comment in a stream: clients skip lines that begin with a colon."""
-    return b": penstock %b\n\n" % field(request, version, seconds)
+    return b": penstock %b\n\n" % field(request, version, seconds, degraded)
 
 
 def server_timing(seconds: Mapping[Stage, float]) -> bytes:

@@ -237,7 +237,8 @@ class StreamRelay:
         frame.learn(reports.read(sse.data_of(terminal)))
         frame.close_stages()
         self._close()
-        note = stages.comment(frame.call.request.id, frame.version, frame.call.timings.seconds)
+        call = frame.call
+        note = stages.comment(call.request.id, frame.version, call.timings.seconds, call.degraded)
         self._write(before + note + terminal)
         frame.reply.finish()
         frame.settle(Outcome.OK)

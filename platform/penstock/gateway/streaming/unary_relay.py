@@ -76,7 +76,8 @@ class UnaryRelay:
         frame.first_at = None
         frame.close_stages()
         if self._content_type.startswith(b"application/json"):
-            extra = stages.field(frame.call.request.id, frame.version, frame.call.timings.seconds)
+            call = frame.call
+            extra = stages.field(call.request.id, frame.version, call.timings.seconds, call.degraded)
             body = stages.spliced(body, extra)
         self._delivered = True
         self._vigil.close()

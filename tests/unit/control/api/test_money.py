@@ -74,6 +74,8 @@ async def test_a_plan_changes_by_its_named_fields(operator: httpx.AsyncClient, r
         ("/tenants/nobody/plan", {"weight": 2}, "tenant"),
         ("/orgs/default/plan", {"weight": 2}, "weight"),
         ("/orgs/default/plan", {"priority": "batch"}, "priority"),
+        ("/orgs/default/plan", {"degrade_model": "small"}, "degrade_model"),
+        ("/tenants/acme/plan", {"degrade_output_tokens": -1}, "degrade_output_tokens"),
         ("/keys/nobody/plan", {"max_streams": 2}, "key"),
         ("/budgets/tenant/acme", {}, None),
         ("/budgets/tenant/acme", {"spend_per_day": -5}, "spend_per_day"),
@@ -88,6 +90,36 @@ async def test_what_is_no_plan_is_refused(
     """The answer names the field, and nothing was changed or noted."""
     before = await room.audit.newest(99)
     answer = await operator.patch(ADMIN + path, json=body)
+    assert (answer.status_code, answer.json()["error"]["param"]) == (400, param)
+    assert await room.audit.newest(99) == before
+
+
+async def test_a_moved_tenants_spend_counts_for_its_new_organisation(operator: httpx.AsyncClient, room: Room) -> None:
+    """From the move on the new organisation's budget holds what its tenants have spent, and the log says who moved."""
+    await operator.post(f"{ADMIN}/orgs", json={"id": "retail", "plan": {"spend_per_month": 100}})
+    await room.ledger.append([row("r1", at=room.clock.now(), cost=30)])
+
+    async def spent() -> list[int]:
+        return [one["spent"] for one in (await operator.get(f"{ADMIN}/budgets")).json()["budgets"]]
+
+    assert await spent() == [0]
+    moved = await operator.put(f"{ADMIN}/tenants/acme/org", json={"org": "retail"})
+    assert (moved.status_code, moved.json()["org"]) == (200, "retail")
+    assert await spent() == [30]
+    newest = (await room.audit.newest(1))[0]
+    assert (newest.what, newest.target, newest.detail) == ("tenant.move", "acme", "from default to retail")
+
+
+@pytest.mark.parametrize(
+    ("tenant", "body", "param"),
+    [("nobody", {"org": "default"}, "tenant"), ("acme", {"org": "nowhere"}, "org"), ("acme", {}, None)],
+)
+async def test_nobody_moves_to_nowhere(
+    operator: httpx.AsyncClient, room: Room, tenant: str, body: dict[str, str], param: str | None
+) -> None:
+    """Unknown tenants and organisations are named, and nothing is noted."""
+    before = await room.audit.newest(99)
+    answer = await operator.put(f"{ADMIN}/tenants/{tenant}/org", json=body)
     assert (answer.status_code, answer.json()["error"]["param"]) == (400, param)
     assert await room.audit.newest(99) == before
 

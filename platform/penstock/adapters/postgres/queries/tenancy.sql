@@ -4,6 +4,9 @@ select id, name, plan, org from tenant order by id
 -- name: add_tenant
 insert into tenant (id, name, plan, created_at, org) values ($1, $2, $3::jsonb, $4, $5)
 
+-- name: move_tenant
+update tenant set org = $2 where id = $1 returning id, name, plan, org
+
 -- name: orgs
 select id, name, plan from org order by id
 

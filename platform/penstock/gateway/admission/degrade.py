@@ -1,0 +1,99 @@
+"""Degrade before deny (C6): what becomes of a request whose version is under pressure, where its tenant opted in. Pure.
+
+* Cap its output: each answer gets at most the plan's ``degrade_output_tokens``.
+* Drop to a smaller model: the plan's ``degrade_model`` answers instead.
+
+An explicit contract is never broken. Capped is nothing that would be useless when cut (tools, structured output) or
+that asks for more tokens at least (``min_tokens``); ``n`` answers stay ``n``. Moved is nobody who named an exact
+version, wants the same answer again (``seed``), uses tools, or speaks in token ids that another tokenizer reads
+otherwise; and never to a model that costs more, in any of its prices. Embeddings are never degraded: vectors of
+another model can't be compared.
+
+Trade-off: an explicit ``max_tokens`` is a bound and not a contract, so it is lowered; whoever needs the length says
+``min_tokens``, or does not opt in.
+"""
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from penstock.domain.model import Task
+from penstock.domain.money import Price
+from penstock.domain.request import Api, InferenceRequest
+from penstock.domain.table import VersionEntry
+from penstock.domain.tenant import Plan
+
+OUTPUT_FIELD: Mapping[Api, str] = {
+    Api.CHAT: "max_completion_tokens",
+    Api.COMPLETIONS: "max_tokens",
+    Api.RESPONSES: "max_output_tokens",
+    Api.MESSAGES: "max_tokens",
+}
+"""Where each API says how long one sequence may become; it wins over an older field of the same meaning."""
+
+_STRUCTURE = ("structured_outputs", "guided_json", "guided_regex", "guided_choice", "guided_grammar")
+_TOKEN_FIELDS = ("logit_bias", "stop_token_ids", "allowed_token_ids", "bad_words", "prompt_embeds")
+
+
+def capped(request: InferenceRequest, plan: Plan) -> InferenceRequest | None:
+    """Return the request with its output capped as the plan says; None where that changes nothing or breaks it."""
+    most = plan.degrade_output_tokens
+    if not most or request.api is Api.EMBEDDINGS or uses_tools(request.body) or is_structured(request.body):
+        return None
+    asked, sequences = _output(request)
+    if plan.max_output_tokens:
+        most = min(most, plan.max_output_tokens // sequences)
+    least = request.body.get("min_tokens")
+    if most < max(1, least if isinstance(least, int) else 0) or 0 < asked <= most:
+        return None
+    body = {**request.body, OUTPUT_FIELD[request.api]: most}
+    return replace(request, body=body, max_output_tokens=most * sequences)
+
+
+def may_move(request: InferenceRequest, wished: VersionEntry, smaller: VersionEntry) -> bool:
+    """Tell whether ``smaller`` may answer in place of ``wished`` without breaking what the caller was promised."""
+    if wished.id in (request.model, smaller.id) or smaller.task is not wished.task:
+        return False
+    if wished.task is Task.EMBED or not _is_no_dearer(smaller.price, wished.price):
+        return False
+    body = request.body
+    if body.get("seed") is not None or uses_tools(body):
+        return False
+    return smaller.tokenizer_sha256 == wished.tokenizer_sha256 or not _speaks_in_tokens(body)
+
+
+def uses_tools(body: Mapping[str, object]) -> bool:
+    """Tell whether the answer may be a call of a tool, which is useless when cut."""
+    return bool(body.get("tools")) and body.get("tool_choice") != "none"
+
+
+def is_structured(body: Mapping[str, object]) -> bool:
+    """Tell whether the answer must have a form that a cut would break."""
+    text = body.get("text")
+    formats = (body.get("response_format"), text.get("format") if isinstance(text, dict) else None)
+    has_format = any(isinstance(one, dict) and one.get("type", "text") != "text" for one in formats)
+    return has_format or any(body.get(name) is not None for name in _STRUCTURE)
+
+
+def _output(request: InferenceRequest) -> tuple[int, int]:
+    """Return the tokens that one sequence may have (0 where the caller is silent), and how many sequences there are."""
+    given = (request.body.get(name) for name in (OUTPUT_FIELD[request.api], "max_tokens"))
+    asked = next((value for value in given if isinstance(value, int)), 0)
+    if request.max_output_tokens:
+        each = asked or request.max_output_tokens
+        return each, max(1, request.max_output_tokens // each)
+    n = request.body.get("n")
+    return 0, n if isinstance(n, int) and n > 0 else 1
+
+
+def _is_no_dearer(price: Price, than: Price) -> bool:
+    return (
+        price.prompt_per_mtok <= than.prompt_per_mtok
+        and price.cached_per_mtok <= than.cached_per_mtok
+        and price.output_per_mtok <= than.output_per_mtok
+    )
+
+
+def _speaks_in_tokens(body: Mapping[str, object]) -> bool:
+    prompt = body.get("prompt")
+    ids = isinstance(prompt, list) and any(not isinstance(one, str) for one in prompt)
+    return ids or any(body.get(name) is not None for name in _TOKEN_FIELDS)
