@@ -15,7 +15,6 @@ from penstock.adapters.redis.wire import Wire
 from penstock.apps import gateway_health, slos
 from penstock.apps.background import Background
 from penstock.apps.gateway_health import Lookout
-from penstock.apps.gateway_health import Lookout
 from penstock.apps.gateway_money import Money, money
 from penstock.apps.models.stores import open_store
 from penstock.apps.settings import Settings

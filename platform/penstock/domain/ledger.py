@@ -80,7 +80,6 @@ def close(opening: Opening, outcome: Outcome, usage: Usage, *, gpu_s: float, now
         opened_at=opening.opened_at,
         closed_at=now,
         degraded=opening.degraded,
-        degraded=opening.degraded,
     )
 
 

@@ -146,18 +146,6 @@ PRESSURE = Metric(
     help="1 while a gateway sees a version under pressure: opted-in tenants get degraded answers.",
     labels=(Label.VERSION,),
 )
-DEGRADED = Metric(
-    name="penstock_degraded",
-    kind=Kind.COUNTER,
-    help="Requests that were degraded instead of refused, by what their answer lacks and the model that served.",
-    labels=(Label.MODEL, Label.REASON),
-)
-PRESSURE = Metric(
-    name="penstock_version_pressure",
-    kind=Kind.GAUGE,
-    help="1 while a gateway sees a version under pressure: opted-in tenants get degraded answers.",
-    labels=(Label.VERSION,),
-)
 BREAKERS_OPEN = Metric(
     name="penstock_breakers_open",
     kind=Kind.GAUGE,

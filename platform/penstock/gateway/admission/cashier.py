@@ -132,13 +132,6 @@ class Cashier:
         self._journal.opened(moved)
         receipt.opening = moved
 
-    def move(self, opening: Opening) -> None:
-        """Let a running request be one of another version, or raise ``StoreUnavailable``; its reservation stays."""
-        receipt = self._living[opening.request]
-        moved = replace(opening, opened_at=receipt.opening.opened_at)
-        self._journal.opened(moved)
-        receipt.opening = moved
-
     def close(self, receipt: Receipt, end: Settlement, *, gpu_s: float = 0.0) -> LedgerRow:
         """Write the ledger row and learn; the store hears of it by ``flush``."""
         usage = billable(end.outcome, end.usage)
