@@ -19,6 +19,8 @@ READERS = 4
 BUFFER_BYTES = 128 << 10
 """Well below what is streamed, and above the loopback's segments: with less, windows open by slow probes alone."""
 MOST_GROWTH_BYTES = 24 << 20
+STALL_S = 10.0
+"""A gap that no busy machine explains: every token comes to a halt while the slow ones are waited for."""
 WORDY = {"logprobs": True, "top_logprobs": 20}
 """Some kilobytes an event: more in all than every socket buffer on the way takes."""
 
@@ -48,10 +50,10 @@ def test_a_reader_of_one_byte_a_second(pair: Fleet, faults: FaultTable) -> None:
             time.sleep(1)
         took_s = time.monotonic() - began
         assert quick.join().is_whole, quick.story
-        pair.until_idle(within_s=2)
+        pair.until_idle()
         assert all(wire.is_cut(within_s=10) for wire in slow)
-    assert quick.longest_gap_s < 3
-    assert peak - before < MOST_GROWTH_BYTES
+    assert quick.longest_gap_s < STALL_S, "a reader beside them waited as if it were one of them"
+    assert peak - before < MOST_GROWTH_BYTES, f"the gateway grew by {peak - before} bytes"
     faults.add(
         f"{READERS} readers at 1 byte/s",
         f"cut off as `slow_reader`; gateway grew by {(peak - before) / 2**20:.0f} MiB; a stream beside them whole",
