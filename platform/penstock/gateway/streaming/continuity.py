@@ -15,7 +15,7 @@ from penstock.gateway.streaming.splice import Splice, usage_event
 from penstock.gateway.streaming.transcript import Transcript
 
 Take = Callable[[bytes], tuple[int, bytes]]
-"""Whole events → how many tokens they carry, and the events as the caller is to see them."""
+"""Whole events → about how many tokens they carry, and the events as the caller is to see them."""
 
 
 _DONE = b"data: [DONE]\n\n"
@@ -81,7 +81,12 @@ class Continuity:
             return b""
         if has_usage:
             return _DONE
-        return usage_event(transcript.head, _NO_USAGE, len(transcript.ids), len(transcript.prompt)) + _DONE
+        return usage_event(transcript.head, _NO_USAGE, transcript.tokens, len(transcript.prompt)) + _DONE
+
+    def tokens(self, counted: int) -> int:
+        """Return the tokens of the answer so far, exactly where the engine tells ids; ``counted`` are its events."""
+        transcript = self._transcript
+        return transcript.tokens if transcript is not None and transcript.is_faithful else counted
 
     def continued(self) -> None:
         """Another worker has begun to answer."""

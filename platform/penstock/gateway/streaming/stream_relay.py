@@ -176,6 +176,7 @@ class StreamRelay:
         if not frame.is_over:
             self._failure = error
             self._close()
+            frame.tokens = self._continuity.tokens(frame.tokens)
             reply = frame.reply
             if isinstance(error, ReaderTooSlow):
                 reply.abort()

@@ -1,25 +1,25 @@
 """What a stream has said so far: its prompt and tokens as ids, its text, and how its events begin.
 
-The ids are taken out of each event, because no caller asked for them; the events are kept and read in lots, so that a
-token costs a few byte searches and a list entry.
+The ids are taken out of each event, because no caller asked for them; the events are kept and read in lots, most of
+them never, so that a token costs one byte search and a list entry.
 """
 
+import re
 from array import array
 
 import msgspec
 
-from penstock.gateway.streaming import sse
-
-FOLD_BYTES = 32 << 10
+FOLD_BYTES = 64 << 10
 """Events are kept unread up to this size: what a running stream may hold in memory beyond its ids and its text."""
 
 _CHOICES = b'"choices":['
 _CHOICE = b'"choices":[{'
 _ROLE = b'"delta":{"role"'
-_IDS = b'"token_ids":['
+_IDS = re.compile(rb'"token_ids":\[[\d,]*\]')
 _PROMPT = b'"prompt_token_ids":['
 _NO_IDS = b'"token_ids":null'
 _NO_PROMPT = b'"prompt_token_ids":null'
+_DATA = b"data: "
 
 
 class _Delta(msgspec.Struct, gc=False):
@@ -34,7 +34,7 @@ class _Choice(msgspec.Struct, gc=False):
 
 
 class _Event(msgspec.Struct, gc=False):
-    choices: list[_Choice] = []
+    choices: list[_Choice]
 
 
 _EVENTS = msgspec.json.Decoder(_Event)
@@ -59,25 +59,17 @@ class Transcript:
         self._has_finished = False
 
     def take(self, events: bytes) -> tuple[int, bytes]:
-        """Return how many tokens these events carry, and the events without the ids."""
+        """Return how many events with tokens these are, and the events without the ids."""
         if not self.head:
             events = self._begin(events)
-        first, *parts = events.split(_IDS)
-        if not parts:
+        bare, told = _IDS.subn(_NO_IDS, events)
+        if not told:
             return self._without_ids(events)
         self._unread.append(events)
         self._unread_bytes += len(events)
         if self._unread_bytes > FOLD_BYTES:
             self._fold()
-        tokens = 0
-        out = [first]
-        for part in parts:
-            end = part.index(b"]")
-            if end:
-                tokens += part.count(b",", 0, end) + 1
-            out.append(_NO_IDS)
-            out.append(part[end + 1 :])
-        return tokens, b"".join(out)
+        return told, bare
 
     def add(self, ids: list[int], text: str, *, is_last: bool) -> None:
         """Take what another worker went on with."""
@@ -105,6 +97,12 @@ class Transcript:
     def prompt(self) -> list[int]:
         """The prompt's token ids, as the engine had them."""
         return _TOKENS.decode(b"[%b]" % self._prompt)
+
+    @property
+    def tokens(self) -> int:
+        """How many tokens the answer has."""
+        self._fold()
+        return len(self._ids)
 
     @property
     def ids(self) -> list[int]:
@@ -141,16 +139,17 @@ class Transcript:
 
     def _fold(self) -> None:
         """Read what was kept."""
+        if not self._unread:
+            return
+        # Inside an event's JSON a line feed is escaped, so what is left without the marks is one event a line.
         kept, self._unread, self._unread_bytes = b"".join(self._unread), [], 0
-        said: list[str] = []
         try:
-            said.extend(self._read(event) for event in sse.split(kept) if _CHOICE in event)
+            events = _EVENTS.decode_lines(kept.removeprefix(_DATA).replace(b"\n\n" + _DATA, b"\n"))
+            self._said.append("".join([self._read(event.choices[0]) for event in events if event.choices]))
         except (msgspec.MsgspecError, OverflowError):
             self._is_faithful = False
-        self._said.append("".join(said))
 
-    def _read(self, event: bytes) -> str:
-        choice = _EVENTS.decode(sse.data_of(event)).choices[0]
+    def _read(self, choice: _Choice) -> str:
         self._has_finished = choice.finish_reason is not None
         text = choice.delta.content if choice.delta is not None else choice.text
         if choice.token_ids is not None:
