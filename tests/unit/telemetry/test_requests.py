@@ -145,6 +145,22 @@ def test_a_sampled_request_exports_a_span_per_stage(clock: ManualClock) -> None:
     assert request.end_time - request.start_time == pytest.approx(0.5e9, abs=1e3)
 
 
+def test_a_continued_stream_is_told_in_line_and_trace(log: io.StringIO, clock: ManualClock) -> None:
+    """The line says how often another worker went on, the trace says when."""
+    exporter = InMemorySpanExporter()
+    traces = RequestTraces(exporter, clock.now, clock.monotonic)
+    call = calls.call(traceparent="00-" + "a" * 32 + "-" + "b" * 16 + "-01", arrived_at=clock.monotonic())
+    call.continued_at.append(clock.monotonic() + 0.25)
+    clock.advance(0.5)
+    RequestLedger(Metrics(), clock.monotonic, traces.finished).record(call, None, OK)
+    traces.close()
+    assert json.loads(log.getvalue())["continued"] == 1
+    (request,) = exporter.get_finished_spans()
+    (event,) = request.events
+    assert request.start_time is not None
+    assert (event.name, event.timestamp - request.start_time) == ("continued", pytest.approx(0.25e9, abs=1e3))
+
+
 def test_a_value_that_json_does_not_know_still_gives_a_line(log: io.StringIO) -> None:
     """A log call must never fail for what it is given: such a value is shown as Python shows it."""
     logs.logger().error("trouble", reason=ValueError("odd"), seconds=float("inf"), outcome=Outcome.OK)
