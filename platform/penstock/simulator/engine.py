@@ -1,13 +1,15 @@
 """A continuous-batching engine in virtual time: what a step costs, and who gets what in it.
 
 The model has three numbers, fitted to measured speeds: a fixed cost per step, a cost per running sequence and a cost
-per prompt token of the chunk that shares the step (chunked prefill, as in vLLM and Sarathi-Serve).
+per prompt token of the chunk that shares the step (chunked prefill, as in vLLM and Sarathi-Serve). Requests beyond
+the batch wait in a queue of its own, first come first served, as in vLLM.
 Trade-off: attention's growth with context length is left out; fairness and queueing don't hang on it.
 """
 
 from collections import deque
 from dataclasses import dataclass, field
 
+from penstock.domain.ids import RequestId
 from penstock.worker.admission.cost import Work
 
 
@@ -44,20 +46,30 @@ class EngineModel:
     """What runs; ``step`` advances everything by one step and says what came out."""
 
     cost: StepCost
+    max_seqs: int = 10**9
+    waiting: deque[Sequence] = field(default_factory=deque)
     prefilling: deque[Sequence] = field(default_factory=deque)
     decoding: list[Sequence] = field(default_factory=list)
 
     def enter(self, work: Work, output_tokens: int) -> None:
         """Take a request in; it will really produce ``output_tokens``."""
-        self.prefilling.append(Sequence(work, output_tokens, work.prompt_tokens))
+        self.waiting.append(Sequence(work, output_tokens, work.prompt_tokens))
+
+    def abort(self, request: RequestId) -> None:
+        """Forget a request whose caller has left; nothing happens where it is not here."""
+        self.waiting = deque(s for s in self.waiting if s.work.request != request)
+        self.prefilling = deque(s for s in self.prefilling if s.work.request != request)
+        self.decoding = [s for s in self.decoding if s.work.request != request]
 
     @property
     def busy(self) -> bool:
         """True where a step would do anything."""
-        return bool(self.prefilling or self.decoding)
+        return bool(self.waiting or self.prefilling or self.decoding)
 
     def step(self) -> tuple[float, list[Sequence], list[Sequence]]:
         """Run one step: its seconds, the sequences that got a token, and those of them that are done."""
+        while self.waiting and len(self.prefilling) + len(self.decoding) < self.max_seqs:
+            self.prefilling.append(self.waiting.popleft())
         room = self.cost.chunk_tokens - len(self.decoding)
         used, ready = self._prefill(room)
         seconds = self.cost.of(len(self.decoding), used)

@@ -1,9 +1,13 @@
-"""One worker in virtual time: arrivals meet the real door, in whichever order, in front of an engine model."""
+"""One worker in virtual time: arrivals meet the real door, in whichever order, in front of an engine model.
+
+A caller whose deadline passes leaves, wherever its request is: what was done for it until then was done in vain.
+"""
 
 import heapq
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from functools import partial
 
 from penstock.domain.ids import RequestId, TenantId
 from penstock.simulator.engine import EngineModel, Sequence
@@ -19,14 +23,23 @@ class Arrival:
     work: Work
     output_tokens: int
 
+    @property
+    def cost(self) -> float:
+        """What it really costs, in tokens of service."""
+        return cost(self.work.prompt_tokens, self.output_tokens)
+
 
 @dataclass(slots=True)
 class Record:
-    """What one tenant experienced."""
+    """What one tenant experienced: ``service`` is all that was done for it, ``good`` what was complete in time."""
 
     ttft_s: list[float] = field(default_factory=list)
     service: float = 0.0
-    away: int = 0
+    good: float = 0.0
+    asked: int = 0
+    in_time: int = 0
+    too_late: int = 0
+    away: Counter[Away] = field(default_factory=Counter)
 
     def ttft_quantile(self, q: float) -> float:
         """Return a quantile of the time to first token; infinite where nothing was served."""
@@ -36,53 +49,73 @@ class Record:
 
 def run(arrivals: Iterable[Arrival], door: Door, engine: EngineModel, until: float) -> dict[TenantId, Record]:
     """Play the traffic until virtual second ``until``; return what each tenant experienced."""
-    worker = _Worker(door, engine)
+    worker = Worker(door, engine)
     pending = [(a.at, i, a) for i, a in enumerate(arrivals)]
     heapq.heapify(pending)
-    now = 0.0
-    while now < until and (pending or engine.busy):
-        while pending and pending[0][0] <= now:
-            worker.arrive(heapq.heappop(pending)[2], now)
-        if not engine.busy:
-            if not pending:
-                break
-            now = pending[0][0]
-            continue
-        now = worker.step(now)
+    while worker.now < until and (pending or engine.busy):
+        while pending and pending[0][0] <= worker.now:
+            worker.arrive(heapq.heappop(pending)[2])
+        if engine.busy:
+            worker.step()
+        elif pending:
+            worker.now = pending[0][0]
     return worker.records
 
 
-class _Worker:
-    """The state of one run."""
+class Worker:
+    """The state of one run; ``now`` is its virtual second."""
 
     def __init__(self, door: Door, engine: EngineModel) -> None:
-        self._door = door
-        self._engine = engine
-        self._arrived: dict[RequestId, float] = {}
+        """Begin at zero."""
+        self.now = 0.0
         self.records: dict[TenantId, Record] = defaultdict(Record)
+        self._door, self._engine = door, engine
+        self._here: dict[RequestId, Arrival] = {}
+        self._deadlines: list[tuple[float, RequestId]] = []
 
-    def arrive(self, arrival: Arrival, now: float) -> None:
+    def arrive(self, arrival: Arrival) -> None:
+        """Bring a request to the door."""
         work = arrival.work
-        self._arrived[work.request] = arrival.at
+        self.records[work.tenant].asked += 1
+        self._here[work.request] = arrival
+        if work.deadline_at:
+            heapq.heappush(self._deadlines, (work.deadline_at, work.request))
+        let_in = partial(self._engine.enter, work, arrival.output_tokens)
+        self._door.arrive(work, self.now, let_in, partial(self._sent_away, work))
 
-        def away(_: Away, __: float) -> None:
-            self.records[work.tenant].away += 1
-
-        self._door.arrive(work, now, lambda: self._engine.enter(work, arrival.output_tokens), away)
-
-    def step(self, now: float) -> float:
+    def step(self) -> None:
+        """Let the engine do one step, then those leave whose deadline has passed."""
         seconds, produced, done = self._engine.step()
-        now += seconds
+        self.now += seconds
         for sequence in produced:
-            self._token(sequence, now)
+            self._token(sequence)
         for sequence in done:
-            self._door.leave(sequence.work.request, now)
-        return now
+            self._complete(self._here.pop(sequence.work.request))
+        while self._deadlines and self._deadlines[0][0] <= self.now:
+            self._give_up(heapq.heappop(self._deadlines)[1])
 
-    def _token(self, sequence: Sequence, now: float) -> None:
+    def _sent_away(self, work: Work, why: Away, wait_s: float) -> None:
+        del wait_s
+        self.records[work.tenant].away[why] += 1
+        del self._here[work.request]
+
+    def _complete(self, arrival: Arrival) -> None:
+        record = self.records[arrival.work.tenant]
+        record.in_time += 1
+        record.good += arrival.cost
+        self._door.leave(arrival.work.request, self.now)
+
+    def _give_up(self, request: RequestId) -> None:
+        arrival = self._here.pop(request, None)
+        if arrival is not None:
+            self.records[arrival.work.tenant].too_late += 1
+            self._engine.abort(request)
+            self._door.leave(request, self.now)
+
+    def _token(self, sequence: Sequence) -> None:
         work, record = sequence.work, self.records[sequence.work.tenant]
         record.service += cost(0, 1)
         if sequence.made == 1:
-            record.ttft_s.append(now - self._arrived.pop(work.request))
+            record.ttft_s.append(self.now - self._here[work.request].at)
             record.service += cost(work.prompt_tokens, 0)
-        self._door.progressed(work.request, 1, now)
+        self._door.progressed(work.request, 1, self.now)

@@ -18,8 +18,11 @@ from penstock.worker.admission.seats import Seats
 LEAST_RETRY_S = 1.0
 """The least that a refused caller is told to wait: the header counts in seconds."""
 
-HEADROOM = 1.1
-"""How much longer than expected things may take: a request that is in time only if all goes as expected is refused."""
+WAIT_HEADROOM = 1.2
+"""How much longer than expected a wait may become: others may come who go before."""
+
+STAY_HEADROOM = 2.0
+"""How much longer than others of its expected cost a request may run: about one of ten does, and would be in vain."""
 
 
 class Away(StrEnum):
@@ -138,8 +141,9 @@ class Door:
         wait_s = self.expected_wait_s(work)
         if not work.deadline_at or not wait_s:
             return 0.0
-        late_s = now + HEADROOM * (wait_s + self.stay.of(work.cost)) - work.deadline_at
-        return max(0.0, min(late_s / HEADROOM, wait_s))
+        run_s = STAY_HEADROOM * self.stay.of(work.cost)
+        late_s = now + WAIT_HEADROOM * wait_s + run_s - work.deadline_at
+        return max(0.0, min(late_s / WAIT_HEADROOM, wait_s))
 
     def progressed(self, request: RequestId, tokens: int, now: float) -> None:
         """Some output tokens came (the first ones also mean that the prompt is done)."""
@@ -177,8 +181,23 @@ class Door:
     def _open(self, now: float) -> None:
         """Let in whoever is next, as long as somebody may enter."""
         while (work := self.order.next(now)) is not None:
+            if self._is_hopeless(work, now):
+                self._turn_away(work)
+                continue
             guest = self._guests[work.request]
             guest.entered_at = now
             self.seats.take(work)
             self.pace.busy(now)
             guest.let_in()
+
+    def _is_hopeless(self, work: Work, now: float) -> bool:
+        """Tell whether the request waited too long to be done in time, and would only keep others from it."""
+        if not work.deadline_at or not len(self.order):
+            return False
+        return now + STAY_HEADROOM * self.stay.of(work.cost) > work.deadline_at
+
+    def _turn_away(self, work: Work) -> None:
+        """Send away whose turn has come too late; it gets back what it was charged."""
+        self.order.correct(work, -work.cost)
+        self.order.finish(work)
+        self._guests.pop(work.request).send_away(Away.LATE, max(LEAST_RETRY_S, self.expected_wait_s(work)))

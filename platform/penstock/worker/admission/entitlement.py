@@ -41,7 +41,7 @@ class Entitlement:
 
     def seen(self, work: Work, now: float) -> None:
         """A request has come, whatever becomes of it."""
-        self.shares.seen(work.tenant, work.weight, now)
+        self.shares.seen(work, now)
         self.reserved.seen(work, now)
 
     def forget(self, now: float) -> None:
@@ -71,5 +71,5 @@ class Entitlement:
     def _within_share(self, work: Work, need: Room) -> bool:
         """Tell whether the tenant stays within its share; one request at a time is always within it."""
         held = self._seats.held_by(work.tenant)
-        share = max(self.shares.of(work.weight), self.reserved.part_of(work.tenant))
+        share = max(self.shares.of(work), self.reserved.part_of(work.tenant))
         return not held.slots or self._seats.whole.times(share).takes_one_more(held, need)

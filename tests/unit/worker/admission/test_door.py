@@ -11,7 +11,7 @@ from penstock.domain.ids import RequestId, TenantId
 from penstock.domain.standing import Standing
 from penstock.worker.admission import doors
 from penstock.worker.admission.cost import Work
-from penstock.worker.admission.door import HEADROOM, Away, Door
+from penstock.worker.admission.door import WAIT_HEADROOM, Away, Door
 from penstock.worker.admission.doors import DoorOrder
 from penstock.worker.admission.fair_order import FairOrder
 from penstock.worker.admission.fair_queue import Bounds
@@ -114,7 +114,7 @@ def test_a_hopeless_deadline_is_refused_at_once() -> None:
     ((name, why, wait_s),) = house.away
     assert (name, why) == ("late", Away.LATE)
     expected_s = 27 * 200 / 1000.0
-    assert wait_s == pytest.approx(expected_s - 1.0 / HEADROOM)
+    assert wait_s == pytest.approx(expected_s - 1.0 / WAIT_HEADROOM)
 
 
 def test_who_would_have_no_time_left_to_run_is_refused() -> None:
@@ -126,6 +126,22 @@ def test_who_would_have_no_time_left_to_run_is_refused() -> None:
         house.arrive(f"r{i}", now=10.0, deadline_at=12.0)
     assert house.inside == ["slow", "r0", "r1", "r2", "r3"]
     assert [(name, why) for name, why, _ in house.away] == [("r4", Away.LATE)]
+
+
+def test_whose_turn_comes_too_late_is_sent_away() -> None:
+    """What was let wait and can no longer be done in time gives its seat to the next, and is charged nothing."""
+    house = House()
+    house.arrive("slow")
+    house.leave("slow", now=1.0)
+    for i in range(4):
+        house.arrive(f"r{i}", now=1.0)
+    house.arrive("hasty", "h", now=1.0, deadline_at=5.0)
+    house.arrive("patient", "p", now=1.0, deadline_at=500.0)
+    assert house.away == []
+    house.leave("r0", now=4.5)
+    assert [(name, why) for name, why, _ in house.away] == [("hasty", Away.LATE)]
+    assert house.inside[-1] == "patient"
+    house.leave("hasty")
 
 
 def test_better_standing_evicts_waiting_work_of_a_worse_one() -> None:

@@ -1,0 +1,119 @@
+"""Goodput under overload in virtual time: what share of a worker's capacity is spent on answers that come in time.
+
+Many tenants of every standing ask at random, more than the worker can do; each caller leaves at its deadline. The same
+traffic meets each of the doors. Run as a program it prints the table: ``python -m penstock.simulator.overload``.
+"""
+
+import random
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from penstock.domain.ids import RequestId, TenantId
+from penstock.domain.standing import Standing
+from penstock.simulator.engine import SMOLLM2_CPU, EngineModel
+from penstock.simulator.worker import Arrival, Record, run
+from penstock.worker.admission import doors
+from penstock.worker.admission.cost import Work
+from penstock.worker.admission.doors import DoorOrder
+from penstock.worker.admission.fair_queue import Bounds
+from penstock.worker.admission.seats import EngineSize
+
+SEATS = 32
+PATIENCE_S = 30.0
+"""How long after it has asked a caller leaves: ten times what an answer takes in a full engine."""
+SPAN_S = 240.0
+
+TENANTS = (
+    (Standing.INTERACTIVE, 3),
+    (Standing.PAID, 8),
+    (Standing.FREE, 8),
+    (Standing.BATCH, 3),
+)
+"""Who asks: so many tenants of each standing, all alike otherwise."""
+MEAN_PROMPT, MEAN_OUTPUT = 120, 60
+EXPECTED_OUTPUT = 140
+"""What is expected of an answer: about nine of ten are shorter, as the gateways' learned quantile has it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Goodput:
+    """What one door made of one load, shares of capacity and of requests by standing."""
+
+    order: DoorOrder
+    load: float
+    good_ratio: float
+    wasted_ratio: float
+    in_time: dict[Standing, float]
+
+
+def traffic(per_s: float, chance: random.Random, *, patience_s: float, span_s: float) -> Iterator[Arrival]:
+    """Yield Poisson arrivals of all tenants together."""
+    who = [(TenantId(f"{standing.name.lower()}-{i}"), standing) for standing, many in TENANTS for i in range(many)]
+    at, number = 0.0, 0
+    while (at := at + chance.expovariate(per_s)) < span_s:
+        number += 1
+        tenant, standing = chance.choice(who)
+        work = Work(
+            request=RequestId(str(number)),
+            tenant=tenant,
+            standing=standing,
+            weight=1.0,
+            prompt_tokens=1 + int(chance.expovariate(1 / MEAN_PROMPT)),
+            expected_output_tokens=EXPECTED_OUTPUT,
+            deadline_at=at + patience_s if patience_s else 0.0,
+        )
+        yield Arrival(at=at, work=work, output_tokens=1 + min(511, int(chance.expovariate(1 / MEAN_OUTPUT))))
+
+
+def play(order: DoorOrder, arrivals: Iterable[Arrival], span_s: float = SPAN_S) -> dict[TenantId, Record]:
+    """Let the traffic meet this door in front of an engine of 32 seats."""
+    size = EngineSize(max_seqs=SEATS, kv_blocks=4000, block_size=32, prefill_tokens=512)
+    return run(arrivals, doors.make(order, size), EngineModel(SMOLLM2_CPU, max_seqs=SEATS), span_s)
+
+
+def capacity() -> float:
+    """Return the tokens of service per second of an engine whose seats are always full and whom nobody leaves."""
+    crowd = list(traffic(60.0, random.Random(0), patience_s=0.0, span_s=SPAN_S))
+    wide = Bounds(tenant_requests=10**6, tenant_cost=1e12, total_requests=10**6, total_cost=1e12)
+    size = EngineSize(max_seqs=SEATS, kv_blocks=4000, block_size=32, prefill_tokens=512)
+    door = doors.make(DoorOrder.FIFO, size, bounds=wide)
+    records = run(crowd, door, EngineModel(SMOLLM2_CPU, max_seqs=SEATS), SPAN_S)
+    return sum(record.service for record in records.values()) / SPAN_S
+
+
+def goodput(order: DoorOrder, load: float, capacity_per_s: float, seed: int = 1) -> Goodput:
+    """Offer ``load`` times the capacity to a door and return what came of it."""
+    mean_cost = MEAN_PROMPT + 2.0 * MEAN_OUTPUT
+    per_s = load * capacity_per_s / mean_cost
+    records = play(order, traffic(per_s, random.Random(seed), patience_s=PATIENCE_S, span_s=SPAN_S))
+    done, good = sum(r.service for r in records.values()), sum(r.good for r in records.values())
+    return Goodput(
+        order=order,
+        load=load,
+        good_ratio=good / SPAN_S / capacity_per_s,
+        wasted_ratio=(done - good) / SPAN_S / capacity_per_s,
+        in_time={standing: _in_time(records, standing) for standing, _ in TENANTS},
+    )
+
+
+def _in_time(records: dict[TenantId, Record], standing: Standing) -> float:
+    mine = [record for tenant, record in records.items() if tenant.startswith(standing.name.lower())]
+    return sum(record.in_time for record in mine) / max(1, sum(record.asked for record in mine))
+
+
+def main() -> None:
+    """Print the table."""
+    most = capacity()
+    standings = [standing for standing, _ in TENANTS]
+    print(f"capacity {most:.0f} tokens of service per second; callers leave after {PATIENCE_S:.0f} s")  # noqa: T201
+    heads = "".join(f"{one.name.lower():>13}" for one in standings)
+    print(f"{'load':>5} {'door':5} {'goodput':>8} {'in vain':>8} {heads}  (answers in time)")  # noqa: T201
+    for load in (1.0, 1.5, 2.5):
+        for order in DoorOrder:
+            found = goodput(order, load, most)
+            shares = "".join(f"{found.in_time[one]:>13.0%}" for one in standings)
+            print(f"{load:>5} {order:5} {found.good_ratio:>8.0%} {found.wasted_ratio:>8.0%} {shares}")  # noqa: T201
+
+
+if __name__ == "__main__":
+    main()
