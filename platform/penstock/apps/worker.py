@@ -23,6 +23,7 @@ from penstock.worker.agent import Agent, AgentConfig, Ports
 from penstock.worker.artifacts.cache import NodeCache
 from penstock.worker.artifacts.fetch import Fetcher
 from penstock.worker.artifacts.node import Copy, Node, Watch
+from penstock.worker.engines.log_files import LogBounds, prune
 from penstock.worker.engines.plan import LaunchPlan
 from penstock.worker.engines.process import Files, Forking, Launcher, Quickest, Spawning
 from penstock.worker.engines.vllm import Place, arguments, environment, threads_for
@@ -68,6 +69,7 @@ class Workplace:
             pid=self._engines / f"{worker}.pid",
         )
         self._key = self._platform_key()
+        prune(self._paths.logs, self._engines, LogBounds())
 
     def place(self, port: int) -> Place:
         """Return where the engine runs; with an open door nothing bounds its queue."""

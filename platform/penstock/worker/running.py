@@ -13,6 +13,7 @@ from penstock.domain.clock import Clock
 from penstock.domain.errors import EngineError, PenstockError
 from penstock.domain.model import Manifest
 from penstock.domain.worker import Load
+from penstock.worker.engines.log_files import LogBounds, rotate
 from penstock.worker.engines.process import EngineProcess
 from penstock.worker.gate_client import GateClient
 from penstock.worker.health import Cause, Watchdog, cause_of
@@ -134,6 +135,7 @@ class Running:
         short_s = pace.probe_timeout_s / 4
         next_probe = 0.0
         while True:
+            self._log.trim()
             marker, is_idle = await self._read(hooks, short_s)
             now = self._clock.monotonic()
             dog.look(marker, now)
@@ -164,11 +166,12 @@ class Running:
 
 
 class LogTail:
-    """Reads what a log gained since we began, and keeps its end."""
+    """Reads what a log gained since we began, keeps its end, and keeps the file within bounds."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, bounds: LogBounds | None = None) -> None:
         """Begin at the log's present end."""
         self._path = path
+        self._bounds = bounds or LogBounds()
         self._at = path.stat().st_size if path.exists() else 0
         self._end = b""
 
@@ -185,6 +188,12 @@ class LogTail:
             if "Error: " in lines[at] and "See root cause" not in lines[at]:
                 return " ".join(lines[at : at + 2])[:_DETAIL_CHARS]
         return (lines or ["it wrote nothing"])[-1][:_DETAIL_CHARS]
+
+    def trim(self) -> None:
+        """Cut the log where it has grown too large, after reading it."""
+        self._read()
+        if rotate(self._path, self._bounds):
+            self._at = 0
 
     def _read(self) -> bytes:
         with suppress(OSError), self._path.open("rb") as file:

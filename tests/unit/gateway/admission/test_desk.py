@@ -1,14 +1,16 @@
 import asyncio
 from collections.abc import Coroutine
+from dataclasses import replace
 
 import pytest
 
 from penstock.adapters.memory.limits import MemoryLimits
 from penstock.domain.errors import DeadlineUnreachable, InvalidField, OverLimit
-from penstock.domain.ids import RequestId
+from penstock.domain.ids import RequestId, VersionId
 from penstock.domain.ledger import LedgerRow, Opening
 from penstock.domain.model import Tier
-from penstock.domain.outcome import Outcome
+from penstock.domain.money import MicroUsd, Price
+from penstock.domain.outcome import Degradation, Outcome
 from penstock.domain.request import Api, Prepared
 from penstock.domain.tenant import Plan
 from penstock.domain.tokens import Usage
@@ -87,6 +89,33 @@ async def test_what_a_lease_holds_comes_back_once(clock: ManualClock) -> None:
     await asyncio.gather(*parts.tasks)
     assert (len(parts.rows), parts.in_flight) == (1, {"toy": 0})
     await parts.desk.admit(calls.call(plan=Plan(max_concurrent=1), id=RequestId("req-3")), PREPARED)
+
+
+async def test_a_moved_request_is_the_other_models_from_then_on(clock: ManualClock) -> None:
+    """Its row has the version, price and lack of the answer that was given; what was reserved is settled once."""
+    parts = Counted(clock)
+    call = calls.call(plan=Plan(max_concurrent=1))
+    lease = await parts.desk.admit(call, PREPARED)
+    dear = Price(prompt_per_mtok=MicroUsd(0), cached_per_mtok=MicroUsd(0), output_per_mtok=MicroUsd(5_000_000))
+    call.version = replace(calls.VERSION, id=VersionId("small@0123456789ab"), price=dear)
+    call.degraded = (Degradation.SMALLER_MODEL,)
+    parts.desk.move(call, PREPARED)
+    lease.settle(Outcome.OK, Usage(prompt_tokens=5, output_tokens=3), 1.0)
+    await asyncio.gather(*parts.tasks)
+    (row,) = parts.rows
+    assert (row.version, row.cost, row.degraded) == ("small@0123456789ab", 15, "smaller-model")
+    assert parts.in_flight == {"toy": 0}
+    await parts.desk.admit(calls.call(plan=Plan(max_concurrent=1), id=RequestId("req-2")), PREPARED)
+
+
+async def test_open_leases_can_be_looked_at(clock: ManualClock) -> None:
+    """A lease is there with its request from its opening to its end."""
+    desk = Counted(clock).desk
+    call = calls.call()
+    lease = await desk.admit(call, PREPARED)
+    assert desk.running == {lease: call}  # type: ignore[attr-defined]
+    lease.settle(Outcome.CANCELLED, Usage(), 1.0)
+    assert desk.running == {}  # type: ignore[attr-defined]
 
 
 async def test_more_output_than_the_plan_allows_is_refused(clock: ManualClock) -> None:

@@ -1,0 +1,67 @@
+"""Engine logs on disk, bounded: each in size with some older pieces, and in number once their engines are gone.
+
+An engine writes to a file that it was given when it began, in append mode. So a log that has grown is copied away and
+cut to nothing, and the engine goes on at its beginning.
+
+Trade-off: what is written between the copy and the cut is lost; a pipe through the agent would lose nothing, and an
+engine would block on an agent that is away.
+"""
+
+import os
+import shutil
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+PREFIX = "engine-"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogBounds:
+    """``pieces`` older parts of ``most_bytes`` each are kept of a log, and the logs of ``gone`` engines of the past."""
+
+    most_bytes: int = 16 << 20
+    pieces: int = 2
+    gone: int = 20
+
+
+def rotate(log: Path, bounds: LogBounds) -> bool:
+    """Cut a log that has grown beyond its bound, after a copy; True where that happened. Never raises ``OSError``."""
+    with suppress(OSError):
+        if log.stat().st_size <= bounds.most_bytes:
+            return False
+        try:
+            for number in range(bounds.pieces - 1, 0, -1):
+                with suppress(FileNotFoundError):
+                    _piece(log, number).replace(_piece(log, number + 1))
+            shutil.copyfile(log, _piece(log, 1))
+        finally:  # also where the disk is full: all the more
+            os.truncate(log, 0)
+        return True
+    return False
+
+
+def prune(logs: Path, engines: Path, bounds: LogBounds) -> None:
+    """Remove the logs of engines that are gone, but for the newest; ``engines`` holds the ids of living processes."""
+    found = [path for path in logs.glob(f"{PREFIX}*.log") if not _lives(engines / f"{_worker(path)}.pid")]
+    with suppress(FileNotFoundError):
+        found.sort(key=lambda path: path.stat().st_mtime, reverse=True)
+    for log in found[bounds.gone :]:
+        for path in (log, *(_piece(log, number) for number in range(1, bounds.pieces + 1))):
+            path.unlink(missing_ok=True)
+
+
+def _piece(log: Path, number: int) -> Path:
+    return log.with_name(f"{log.name}.{number}")
+
+
+def _worker(log: Path) -> str:
+    return log.stem.removeprefix(PREFIX)
+
+
+def _lives(pid_file: Path) -> bool:
+    try:
+        os.kill(int(pid_file.read_text()), 0)
+    except (OSError, ValueError):
+        return False
+    return True

@@ -1,0 +1,176 @@
+"""Degrade before deny: a rush on the real engine, a model that refuses or is gone, with and without opting in."""
+
+import asyncio
+import csv
+import io
+import re
+from collections.abc import AsyncIterator, Iterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from functools import partial
+
+import httpx
+import pytest
+
+from penstock.domain.ids import Alias
+from penstock.domain.tenant import Plan
+from penstock.telemetry import names
+from tests.support.asks import CHAT, chat, long_answer
+from tests.support.fleet import Fleet
+from tests.support.platform import Platform, until
+from tests.support.zones import Site, site
+
+pytestmark = pytest.mark.integration
+
+CROWD = 48
+"""Half as many again as the engine has seats."""
+CAP = 8
+OPTED_IN = f"degrade_output_tokens={CAP}"
+
+
+@pytest.fixture(scope="module")
+def keys(platform: Platform) -> dict[str, str]:
+    """Return keys of a tenant that floods, and of one that prefers short answers to refusals."""
+    platform.run("tenants", "create", "crowd")
+    platform.run("tenants", "create", "thrifty", "--priority", "interactive", "--plan", OPTED_IN)
+    made = {name: platform.run("keys", "create", name).stdout for name in ("crowd", "thrifty")}
+    secrets = {name: re.findall(r"psk_\w+", text)[0] for name, text in made.items()}
+    for secret in secrets.values():
+        until("the gateway knows the key", partial(is_known, platform, secret))
+    return secrets
+
+
+def is_known(platform: Platform, key: str) -> bool:
+    with platform.http(key) as http:
+        return http.get("/v1/models").status_code == httpx.codes.OK
+
+
+@asynccontextmanager
+async def rush(platform: Platform, key: str) -> AsyncIterator[None]:
+    """Hold so many streams open that the engine is full and more wait at its door; leave them all at the end."""
+    headers = {"authorization": f"Bearer {key}"}
+    limits = httpx.Limits(max_connections=CROWD)
+    async with AsyncExitStack() as open_:
+        http = httpx.AsyncClient(base_url=platform.url, headers=headers, timeout=120, limits=limits, trust_env=False)
+        await open_.enter_async_context(http)
+        body = long_answer(400, stream=True)
+        waiting = [
+            asyncio.create_task(http.send(http.build_request("POST", CHAT, json=body), stream=True))
+            for _ in range(CROWD)
+        ]
+        try:
+            yield
+        finally:
+            for one in waiting:
+                one.cancel()
+            for answer in await asyncio.gather(*waiting, return_exceptions=True):
+                if isinstance(answer, httpx.Response):
+                    await answer.aclose()
+
+
+HELLO = {"messages": [{"role": "user", "content": "hello"}], "max_tokens": 4}
+
+
+def ask(platform: Platform, key: str, deadline_ms: int, tokens: int) -> httpx.Response:
+    with platform.http(key) as http:
+        return http.post(
+            CHAT,
+            json=chat("Count.", max_tokens=tokens, ignore_eos=True),
+            headers={"x-penstock-deadline-ms": str(deadline_ms)},
+        )
+
+
+async def test_under_a_rush_who_opted_in_gets_a_short_answer_and_others_a_refusal(
+    platform: Platform, keys: dict[str, str]
+) -> None:
+    """The capped answer says what it is, in header, body and ledger; the other tenant hears 503; then it is over."""
+    fleet = Fleet(platform=platform)
+    async with rush(platform, keys["crowd"]):
+        await asyncio.to_thread(until, "there is pressure", lambda: fleet.counted(names.PRESSURE) == 1)
+        short, refused = await asyncio.gather(
+            asyncio.to_thread(ask, platform, keys["thrifty"], 60_000, 200),
+            asyncio.to_thread(ask, platform, keys["crowd"], 1_500, 200),
+        )
+    assert short.status_code == httpx.codes.OK, short.text
+    assert short.headers["x-penstock-degraded"] == "output-capped"
+    assert short.json()["penstock"]["degraded"] == ["output-capped"]
+    assert short.json()["choices"][0]["finish_reason"] == "length"
+    assert short.json()["usage"]["completion_tokens"] == CAP
+    assert refused.status_code in {httpx.codes.SERVICE_UNAVAILABLE, httpx.codes.TOO_MANY_REQUESTS}, refused.text
+    assert int(refused.headers["retry-after"]) >= 1
+    until("the row is delivered", lambda: lacks(platform) == ["output-capped"])
+    until("the pressure is over", lambda: fleet.counted(names.PRESSURE) == 0)
+    whole = ask(platform, keys["thrifty"], 60_000, 3 * CAP)
+    assert whole.json()["usage"]["completion_tokens"] == 3 * CAP
+    assert "x-penstock-degraded" not in whole.headers
+    fleet.until_idle()
+
+
+def lacks(platform: Platform) -> list[str]:
+    """Return what the ledger says of the opted-in tenant's answers."""
+    exported = platform.run("usage", "export", "--tenant", "thrifty", "--format", "csv").stdout
+    return [row["degraded"] for row in csv.DictReader(io.StringIO(exported))]
+
+
+@pytest.fixture(scope="module")
+def two_models(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    """Yield a gateway before one engine each of a big and a small model; its tenant takes the small one for the big."""
+    plan = Plan(degrade_model=Alias("small"))
+    models = {"big": {"a": 1}, "small": {"a": 1}}
+    with site(tmp_path_factory.mktemp("degrade"), models, plan=plan, start_s=20.0) as made:
+        yield made
+
+
+@pytest.fixture
+def models(two_models: Site) -> Site:
+    """Return them with both engines well."""
+    for engine in two_models.engines.values():
+        engine.behave(mode="ok")
+    return two_models
+
+
+def small_answered(answer: httpx.Response) -> bool:
+    assert answer.status_code == httpx.codes.OK, answer.text
+    degraded: bool = answer.headers.get("x-penstock-degraded") == "smaller-model"
+    assert degraded == answer.headers["x-penstock-version"].startswith("small@")
+    return degraded
+
+
+def test_a_refused_request_is_answered_by_the_smaller_model(models: Site) -> None:
+    """The wished model's engine sends it away: the small one answers, once, and the answer says who it is."""
+    assert not small_answered(models.ask("big"))
+    models.engines["big-a0"].behave(mode="refuse", reason="overloaded")
+    answer = models.ask("big")
+    assert small_answered(answer)
+    assert answer.json()["model"].startswith("small@")
+    with (
+        models.gateway.http() as http,
+        http.stream("POST", CHAT, json={**HELLO, "model": "big", "stream": True}) as told,
+    ):
+        assert told.headers["x-penstock-degraded"] == "smaller-model"
+        assert "data: [DONE]" in told.read().decode()
+    assert models.counted(names.DEGRADED, reason="smaller-model") == 2
+
+
+def test_a_contract_is_not_broken_for_it(models: Site) -> None:
+    """Who wants the same answer again, or an exact version, is refused as ever."""
+    models.engines["big-a0"].behave(mode="refuse", reason="overloaded")
+    for fields in ({"seed": 7}, {"tools": [{"type": "function", "function": {"name": "f"}}]}):
+        assert models.ask("big", **fields).status_code == httpx.codes.SERVICE_UNAVAILABLE
+    assert models.ask("big@0123456789ab").status_code == httpx.codes.SERVICE_UNAVAILABLE
+
+
+def test_where_both_refuse_the_refusal_is_told(models: Site) -> None:
+    """With the small model full too the answer is 503, and no engine was asked for ever."""
+    for engine in models.engines.values():
+        engine.behave(mode="refuse", reason="overloaded")
+    answer = models.ask("big")
+    assert answer.status_code == httpx.codes.SERVICE_UNAVAILABLE
+    assert int(answer.headers["retry-after"]) >= 1
+
+
+def test_a_model_that_is_gone_is_replaced_without_a_try(models: Site) -> None:
+    """The first request finds out; then the wished model isn't asked any more, and the small one answers at once."""
+    models.engines["big-a0"].close()
+    retries = models.counted(names.RETRIES)
+    assert all(small_answered(models.ask("big")) for _ in range(20))
+    assert models.counted(names.RETRIES) - retries <= 3

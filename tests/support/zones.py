@@ -1,0 +1,78 @@
+"""A real gateway process before stub engines that stand in named zones and versions; no database, no vLLM."""
+
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import httpx
+import msgspec
+
+from penstock.domain.ids import Alias, VersionId, WorkerId
+from penstock.domain.table import Route, RoutingTable, Share, VersionEntry, WorkerEntry
+from penstock.domain.tenant import Plan
+from penstock.domain.worker import WorkerState
+from penstock.telemetry.names import Metric
+from tests.support.calls import VERSION
+from tests.support.fleet import reading, sample_name
+from tests.support.gateway_process import GatewayProcess, prepare, started
+from tests.support.limits_fleet import Stub, stub
+
+CHAT = "/v1/chat/completions"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Site:
+    """One gateway, and its engines by name: the version's first letter, the zone, a number."""
+
+    gateway: GatewayProcess
+    engines: Mapping[str, Stub]
+
+    def ask(self, model: str, **fields: object) -> httpx.Response:
+        """Ask for a short answer."""
+        body = {"model": model, "messages": [{"role": "user", "content": "hello"}], "max_tokens": 4, **fields}
+        with self.gateway.http() as http:
+            return http.post(CHAT, json=body)
+
+    def counted(self, metric: Metric, **labels: str) -> float:
+        """Return one of the gateway's numbers, summed over the labels that are not named."""
+        return reading(f"{self.gateway.url}/metrics", sample_name(metric), labels)
+
+    def asked(self, prefix: str) -> int:
+        """Return how many requests these engines have seen."""
+        return sum(engine.stats["requests"] for name, engine in self.engines.items() if name.startswith(prefix))
+
+
+@contextmanager
+def site(root: Path, models: Mapping[str, Mapping[str, int]], *, plan: Plan, start_s: float) -> Iterator[Site]:
+    """Run a gateway before so many engines of each model (each an alias too) in each zone."""
+    with ExitStack() as running:
+        engines = {
+            f"{model}-{zone}{n}": running.enter_context(stub())
+            for model, zones in models.items()
+            for zone, count in zones.items()
+            for n in range(count)
+        }
+        home = prepare(root, next(iter(engines.values())).url, plan)
+        _write_table(root / "run/gateway/table.json", engines, start_s)
+        yield Site(gateway=running.enter_context(started(home)), engines=engines)
+
+
+def _write_table(file: Path, engines: Mapping[str, Stub], start_s: float) -> None:
+    """Replace the prepared table by one with these engines; tokenizer and template stay."""
+    plain = msgspec.json.decode(file.read_bytes(), type=RoutingTable).versions[0]
+    versions = tuple(_version(plain, model, engines, start_s) for model in sorted({n.split("-")[0] for n in engines}))
+    routes = tuple(
+        Route(alias=Alias(one.id.partition("@")[0]), shares=(Share(version=one.id, weight=10_000),)) for one in versions
+    )
+    file.write_bytes(msgspec.json.encode(RoutingTable(number=4, made_at=0.0, routes=routes, versions=versions)))
+
+
+def _version(plain: VersionEntry, model: str, engines: Mapping[str, Stub], start_s: float) -> VersionEntry:
+    workers = tuple(
+        WorkerEntry(id=WorkerId(name), url=engine.url, state=WorkerState.READY, zone=name.split("-")[1][0])
+        for name, engine in engines.items()
+        if name.split("-")[0] == model
+    )
+    name = VersionId(f"{model}@{VERSION.digest[:12]}")
+    return replace(plain, id=name, workers=workers, start_s=start_s)
