@@ -134,7 +134,7 @@ class History:
     counted: list[Counted] = field(default_factory=list)
     rows: list[LedgerRow] = field(default_factory=list)
     made: dict[str, int] = field(default_factory=dict)
-    """The most tokens that an engine made in one attempt at a request."""
+    """The tokens that engines made of a request, in all attempts together."""
     hurts: list[Hurt] = field(default_factory=list)
     rest: Rest = field(default_factory=Rest)
 

@@ -69,6 +69,11 @@ class Stub:
         """What it saw."""
         return dict(self._http.get("/stub/stats").json())
 
+    @property
+    def made(self) -> dict[str, int]:
+        """The tokens it made, in all attempts together, by request."""
+        return dict(self._http.get("/stub/made").json())
+
     def close(self) -> None:
         """End it."""
         self._http.close()

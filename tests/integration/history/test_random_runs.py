@@ -1,0 +1,147 @@
+"""Many clients, random faults, and then the books: what clients, store, engines and ledger say must agree.
+
+A seed decides who asks what and when, who leaves, who comes again, and which fault strikes when. A failure prints the
+seed and every finding; ``SEEDS`` takes more of them for a longer search.
+"""
+
+import asyncio
+import os
+import random
+import shutil
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Callable, Coroutine, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from penstock.domain.money import MicroUsd
+from penstock.domain.tenant import Plan
+from penstock.gateway.admission.cashier import HOLD_S
+from tests.support.history import Asked, Bounds, End, Fault, History, Hurt
+from tests.support.history_clients import play, wishes
+from tests.support.history_rules import check, name_of
+from tests.support.history_site import Customer, Site, comes_true, site
+
+pytestmark = [pytest.mark.integration, pytest.mark.slow]
+
+SEEDS = [int(seed) for seed in os.environ.get("HISTORY_SEEDS", "1 2").split()]
+GATEWAYS = 3
+SPAN_S = 9.0
+PER_S = 25.0
+STEP_MS = 8.0
+LATE_S = 2.5
+"""How late a round of a gateway may be on a busy machine."""
+REST_WITHIN_S = HOLD_S + 10.0
+AMPLE = MicroUsd(1_000_000)
+PLANS = {
+    "free": Plan(),
+    "rate": Plan(requests_per_min=20),
+    "slots": Plan(max_concurrent=2, max_streams=1),
+    "money": Plan(spend_per_day=MicroUsd(500)),
+    "all": Plan(max_concurrent=8, requests_per_min=600, tokens_per_min=60_000, spend_per_month=AMPLE),
+}
+ORGS = {"rich": Plan(spend_per_day=MicroUsd(4_000), max_concurrent=30), "plain": Plan(max_concurrent=30)}
+ORG_OF = {"money": "rich", "all": "rich"}
+
+
+def customers() -> tuple[Customer, ...]:
+    return tuple(
+        Customer(name=f"{kind}-{seed}", plan=plan, org=f"{org}-{seed}", org_plan=ORGS[org])
+        for seed in SEEDS
+        for kind, plan in PLANS.items()
+        for org in [ORG_OF.get(kind, "plain")]
+    )
+
+
+@pytest.fixture(scope="module")
+def town() -> Iterator[Site]:
+    """Yield a site with tenants of its own for each seed."""
+    # Not pytest's own folder: that is closed to the account of a Postgres that root starts.
+    root = Path(tempfile.mkdtemp(prefix="penstock-history-"))
+    with site(root, customers(), GATEWAYS) as running:
+        yield running
+    shutil.rmtree(root, ignore_errors=True)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_every_account_of_a_random_run_agrees(town: Site, seed: int) -> None:
+    """Whatever was killed, frozen, filled, left and repeated: each request is billed once, and nothing stays held."""
+    for engine in town.engines:
+        engine.forget()
+        engine.behave(step_ms=STEP_MS, delay_ms=40)
+    began = time.time()
+    asked, hurts = asyncio.run(storm(town, random.Random(seed), seed))
+    history = History(bounds=Bounds(round_s=LATE_S, tokens_per_s=1e3 / STEP_MS, gateways=GATEWAYS), asked=asked)
+    history.hurts, history.scopes = hurts, {name: town.scopes[name] for name in tenants(seed)}
+    at_rest = comes_true(lambda: is_at_rest(town, asked), REST_WITHIN_S)
+    take_stock(town, history, began)
+    findings = check(history)
+    assert findings == [], told(seed, history, findings)
+    assert at_rest, told(seed, history, ["it did not come to rest"])
+    assert {one.end for one in asked} >= {End.WHOLE, End.REPLAYED, End.REFUSED, End.LEFT, End.CUT}
+    assert {hurt.fault for hurt in hurts} == set(Fault)
+    assert min(len(history.opened), len(history.settled), len(history.rows)) > len(asked) / 4
+
+
+async def storm(town: Site, chance: random.Random, seed: int) -> tuple[list[Asked], list[Hurt]]:
+    """Let clients ask and faults strike; a killed gateway gets a successor when all is over."""
+    began = time.time() + 0.2
+    wished = list(wishes(chance, tenants(seed), SPAN_S, PER_S))
+    hurting = asyncio.create_task(faults(town, chance, began))
+    asked = await play(town, wished, began)
+    hurts = await hurting
+    await asyncio.to_thread(town.start)
+    return asked, hurts
+
+
+async def faults(town: Site, chance: random.Random, began: float) -> list[Hurt]:
+    """Strike one after another, in random order, at random times; the gateway dies early, so that its holds may end."""
+    strikes: list[Callable[[float], Coroutine[None, None, Hurt]]] = [
+        town.freeze_limits,
+        town.lose_limits,
+        town.lose_ledger,
+        town.fill_disk,
+    ]
+    chance.shuffle(strikes)
+    done: list[Hurt] = []
+    await asyncio.sleep(max(0.0, began + chance.uniform(0.8, 1.6) - time.time()))
+    done.append(town.kill_gateway(chance.choice(sorted(town.gateways))))
+    for strike in strikes:
+        engine = chance.choice(town.engines)
+        await asyncio.to_thread(engine.behave, mode="die_after_token", times=1, step_ms=STEP_MS, delay_ms=40)
+        await asyncio.sleep(chance.uniform(0.2, 0.8))
+        done.append(await strike(chance.uniform(0.5, 1.2)))
+    return done
+
+
+def tenants(seed: int) -> list[str]:
+    return [f"{kind}-{seed}" for kind in PLANS]
+
+
+def is_at_rest(town: Site, asked: list[Asked]) -> bool:
+    """Tell whether nobody runs, nothing is held, and everybody who must have a row has it."""
+    if town.running() or town.in_flight() or any(town.redis.rest().held.values()):
+        return False
+    rows = {name_of(row.request) for row in town.rows()}
+    return all(one.name in rows for one in asked if one.admitted)
+
+
+def take_stock(town: Site, history: History, began: float) -> None:
+    """Write down what is there when all is over."""
+    watch, ours = town.redis.watch, set(history.scopes)
+    history.rows = [row for row in town.rows() if row.tenant in ours]
+    history.made = town.made()
+    history.opened = [one for one in watch.opened if one.at >= began]
+    history.settled = [one for one in watch.settled if one.at >= began]
+    history.counted = [one for one in watch.counted if one.at >= began]
+    history.rest = replace(town.redis.rest(), running=town.running(), in_flight=town.in_flight())
+
+
+def told(seed: int, history: History, findings: list[str]) -> str:
+    """Say what happened, for whoever has to find out why."""
+    ends = Counter(one.end for one in history.asked)
+    hurts = [f"{hurt.fault} {hurt.at:.2f} to {hurt.until:.2f} {hurt.gateway}" for hurt in history.hurts]
+    return "\n".join((f"seed {seed}: HISTORY_SEEDS={seed}", str(dict(ends)), *hurts, *findings[:40]))

@@ -1,0 +1,242 @@
+"""A small site to be hurt while its history is recorded: gateways, a watched Redis, a real Postgres, stub engines."""
+
+import asyncio
+import hashlib
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import httpx
+
+from penstock.adapters.postgres.database import Database
+from penstock.adapters.postgres.embedded import EmbeddedPostgres
+from penstock.adapters.postgres.ledger import PostgresLedger
+from penstock.adapters.postgres.migrations import migrate
+from penstock.adapters.postgres.tables import PostgresTables
+from penstock.adapters.postgres.tenancy import PostgresTenancy
+from penstock.domain.audit import Act
+from penstock.domain.ids import Alias, OrgId, TenantId, WorkerId
+from penstock.domain.keys import Purpose, derive, mint
+from penstock.domain.ledger import LedgerRow, Span
+from penstock.domain.table import Route, RoutingTable, Share, WorkerEntry
+from penstock.domain.tenant import Org, Plan, Scope, ScopeKind, Tenant, scope
+from penstock.domain.worker import WorkerState
+from penstock.telemetry.names import IN_FLIGHT
+from tests.support import real_tokenizers
+from tests.support.calls import VERSION
+from tests.support.fleet import reading
+from tests.support.gateway_process import PLATFORM_KEY, TEMPLATE, GatewayProcess, Home, started
+from tests.support.history import Fault, Hurt
+from tests.support.limits_fleet import PRICE, Stub, stub
+from tests.support.watched_redis import WatchedRedis
+
+ENGINES = 2
+SPOOL_BYTES = "4m"
+SEEDER = "platform"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Customer:
+    """A tenant with its plan, and the organisation it shares with others."""
+
+    name: str
+    plan: Plan
+    org: str
+    org_plan: Plan
+
+
+@dataclass(kw_only=True)
+class Site:
+    """Everything that runs, and the ways to hurt it; each of these returns what was done and when."""
+
+    home: Home
+    redis: WatchedRedis
+    postgres: EmbeddedPostgres
+    engines: list[Stub]
+    secrets: Mapping[str, str]
+    scopes: Mapping[str, tuple[Scope, ...]]
+    stack: ExitStack
+    has_small_disk: bool
+    gateways: dict[str, GatewayProcess] = field(default_factory=dict)
+
+    def start(self) -> str:
+        """Start one more gateway and return its name."""
+        redis, postgres = self.redis.url, self.postgres.dsn
+        running = started(self.home, PENSTOCK_LIMITS_URL=redis, PENSTOCK_DATABASE_URL=postgres)
+        gateway = self.stack.enter_context(running)
+        name = f"g{gateway.process.pid}"
+        self.gateways[name] = gateway
+        return name
+
+    def kill_gateway(self, name: str) -> Hurt:
+        """Kill -9."""
+        gateway = self.gateways.pop(name)
+        gateway.process.kill()
+        gateway.process.wait()
+        return Hurt(fault=Fault.GATEWAY_KILLED, at=time.time(), until=time.time(), gateway=name)
+
+    async def freeze_limits(self, seconds: float) -> Hurt:
+        """Stop Redis for a while."""
+        at = time.time()
+        self.redis.freeze(frozen=True)
+        await asyncio.sleep(seconds)
+        self.redis.freeze(frozen=False)
+        return Hurt(fault=Fault.LIMITS_FROZEN, at=at, until=time.time())
+
+    async def lose_limits(self, seconds: float) -> Hurt:
+        """Kill Redis; it comes back empty."""
+        at = time.time()
+        self.redis.kill()
+        await asyncio.sleep(seconds)
+        until = time.time()
+        await asyncio.to_thread(self.redis.start)
+        return Hurt(fault=Fault.LIMITS_LOST, at=at, until=until)
+
+    async def lose_ledger(self, seconds: float) -> Hurt:
+        """Kill Postgres; it recovers."""
+        at = time.time()
+        os.kill(self.postgres.pid(), signal.SIGKILL)
+        await asyncio.sleep(seconds)
+        await asyncio.to_thread(self.postgres.start)
+        return Hurt(fault=Fault.LEDGER_LOST, at=at, until=time.time())
+
+    async def fill_disk(self, seconds: float) -> Hurt:
+        """Leave no byte free where the gateways' spools are; nothing happens where there is no small disk."""
+        at, ballast = time.time(), self.home.root / "spool" / "ballast"
+        if self.has_small_disk:
+            _fill(ballast)
+        await asyncio.sleep(seconds)
+        ballast.unlink(missing_ok=True)
+        return Hurt(fault=Fault.DISK_FULL, at=at, until=time.time())
+
+    # -- what it says -------------------------------------------------------------------------------
+
+    def rows(self) -> list[LedgerRow]:
+        """Return the whole ledger."""
+
+        async def read() -> list[LedgerRow]:
+            async with Database(self.postgres.dsn, max_connections=1) as database:
+                return list(await PostgresLedger(database).page(Span(begin=0, end=time.time() + 60), limit=100_000))
+
+        return asyncio.run(read())
+
+    def made(self) -> dict[str, int]:
+        """Return the tokens that all engines made in all attempts, by request."""
+        found: dict[str, int] = {}
+        for engine in self.engines:
+            for request, tokens in engine.made.items():
+                found[request] = found.get(request, 0) + tokens
+        return found
+
+    def running(self) -> int:
+        """Return how many requests the engines hold."""
+        return sum(int(engine.stats["running"]) for engine in self.engines)
+
+    def in_flight(self) -> int:
+        """Return how many requests the gateways count as running."""
+        return sum(int(reading(f"{one.url}/metrics", IN_FLIGHT.name, {})) for one in self.gateways.values())
+
+    def spooled(self) -> int:
+        """Return the bytes that wait for the ledger."""
+        return sum(path.stat().st_size for path in (self.home.root / "spool").glob("*.jsonl") if path.exists())
+
+
+@contextmanager
+def site(root: Path, customers: tuple[Customer, ...], gateways: int) -> Iterator[Site]:
+    """Run it all; every tenant has one key."""
+    with ExitStack() as stack:
+        has_small_disk = _mount(root / "spool", stack)
+        redis = stack.enter_context(WatchedRedis(root))
+        postgres = EmbeddedPostgres(root / "postgres", root / "logs" / "postgres.log")
+        postgres.start()
+        stack.callback(postgres.stop)
+        engines = [stack.enter_context(stub()) for _ in range(ENGINES)]
+        secrets, scopes = asyncio.run(_seed(postgres.dsn, root, engines, customers))
+        home = Home(root=root, key=next(iter(secrets.values())))
+        running = Site(
+            home=home,
+            redis=redis,
+            postgres=postgres,
+            engines=engines,
+            secrets=secrets,
+            scopes=scopes,
+            stack=stack,
+            has_small_disk=has_small_disk,
+        )
+        for _ in range(gateways):
+            running.start()
+        yield running
+
+
+def _mount(folder: Path, stack: ExitStack) -> bool:
+    """Give the spools a small disk of their own, where mounting is allowed."""
+    folder.mkdir(parents=True)
+    command = ["mount", "-t", "tmpfs", "-o", f"size={SPOOL_BYTES}", "tmpfs", str(folder)]
+    if subprocess.run(command, capture_output=True, check=False).returncode:
+        return False
+    stack.callback(lambda: subprocess.run(["umount", "-l", str(folder)], check=True))
+    return True
+
+
+async def _seed(
+    dsn: str, root: Path, engines: list[Stub], customers: tuple[Customer, ...]
+) -> tuple[dict[str, str], dict[str, tuple[Scope, ...]]]:
+    """Write keys, tenants, organisations and the routing table where gateways read them; return secrets and scopes."""
+    blob = real_tokenizers.small()
+    sha256 = hashlib.sha256(blob).hexdigest()
+    for name, data in {"platform.key": PLATFORM_KEY.hex().encode(), f"artifacts/blobs/{sha256}": blob}.items():
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_bytes(data)
+    secrets: dict[str, str] = {}
+    scopes: dict[str, tuple[Scope, ...]] = {}
+    async with Database(dsn, max_connections=1) as database:
+        await migrate(database)
+        tenancy, orgs = PostgresTenancy(database), set[str]()
+        for one in customers:
+            if one.org not in orgs:
+                await tenancy.add_org(Org(id=OrgId(one.org), name=one.org, plan=one.org_plan), _act(one.org))
+                orgs.add(one.org)
+            tenant = Tenant(id=TenantId(one.name), name=one.name, plan=one.plan, org=OrgId(one.org))
+            await tenancy.add_tenant(tenant, _act(one.name))
+            secret, key = mint(tenant.id, pepper=derive(PLATFORM_KEY, Purpose.PEPPER), now=0.0)
+            await tenancy.add_key(key, _act(one.name))
+            secrets[one.name] = secret
+            both = (scope(ScopeKind.TENANT, one.name, one.plan), scope(ScopeKind.ORG, one.org, one.org_plan))
+            scopes[one.name] = tuple(bounded for bounded in both if bounded.plan.draws)
+        await PostgresTables(database).publish(_table(sha256, engines))
+    return secrets, scopes
+
+
+def _table(sha256: str, engines: list[Stub]) -> RoutingTable:
+    workers = tuple(
+        WorkerEntry(id=WorkerId(f"w-{i}"), url=engine.url, state=WorkerState.READY) for i, engine in enumerate(engines)
+    )
+    version = replace(VERSION, tokenizer_sha256=sha256, chat_template=TEMPLATE, workers=workers, price=PRICE)
+    route = Route(alias=Alias("toy"), shares=(Share(version=version.id, weight=10_000),))
+    return RoutingTable(number=1, made_at=0.0, routes=(route,), versions=(version,))
+
+
+def _fill(ballast: Path) -> None:
+    with ballast.open("wb", buffering=0) as file, suppress(OSError):
+        while file.write(b"\0" * 4096):
+            pass
+
+
+def _act(target: str) -> Act:
+    return Act(who=SEEDER, what="test.seed", target=target, at=0.0)
+
+
+def comes_true(check: Callable[[], bool], within_s: float) -> bool:
+    """Wait until the check holds; False where it does not in time. Who does not answer yet says nothing."""
+    end = time.monotonic() + within_s
+    while time.monotonic() < end:
+        with suppress(httpx.HTTPError):
+            if check():
+                return True
+        time.sleep(0.1)
+    return False
