@@ -196,6 +196,11 @@ LIMITS_REACH = Metric(
     help="1 for who decides on limits: shared (the store), alone (this gateway's part), returning (both).",
     labels=(Label.STATE,),
 )
+LIMITS_GATEWAYS = Metric(
+    name="penstock_limits_gateways",
+    kind=Kind.GAUGE,
+    help="Gateways that share the limits, as this one knows: alone it gives one part of so many.",
+)
 LIMITS_ALONE = Metric(
     name="penstock_limits_alone",
     kind=Kind.COUNTER,

@@ -34,13 +34,19 @@ SLOW = 4
 CONNECT_WITHIN_S = 0.5
 REST_S = 0.25
 """How long nothing is tried after a failure."""
+RETRY_S = 1.0
+"""What a caller that needs the store is told to wait: it is tried again sooner."""
 
-_AWAY = ("LOADING", "READONLY", "MASTERDOWN", "CLUSTERDOWN", "TRYAGAIN", "NOAUTH", "WRONGPASS")
+_NOT_SERVING = ("LOADING", "READONLY", "MASTERDOWN", "CLUSTERDOWN", "TRYAGAIN", "NOAUTH", "WRONGPASS")
 """Answers of a server that is not, or no more, the one that decides: another connection may find that one."""
 
 
 class ReplyError(Exception):
     """The server understood a call and refused it; the text is the server's."""
+
+
+def _away(why: str) -> StoreUnavailable:
+    return StoreUnavailable(f"the store that gateways share {why}", retry_after_s=RETRY_S)
 
 
 class _Incomplete(Exception):
@@ -66,10 +72,10 @@ class Wire:
         try:
             return await link.ask(_encoded(parts))
         except ReplyError as error:
-            if str(error).startswith(_AWAY):
+            if str(error).startswith(_NOT_SERVING):
                 link.lose()
                 self._rest()
-                raise StoreUnavailable("the limits store does not serve now") from error
+                raise _away("does not serve now") from error
             raise
         except StoreUnavailable:
             self._rest()
@@ -87,7 +93,7 @@ class Wire:
         """Connect, once for all that ask at the same time."""
         loop = asyncio.get_running_loop()
         if loop.time() < self._rest_until:
-            raise StoreUnavailable("the limits store was away a moment ago")
+            raise _away("was away a moment ago")
         if self._connecting is None:
             self._connecting = loop.create_task(self._connect())
             self._connecting.add_done_callback(self._connect_ended)
@@ -110,7 +116,7 @@ class Wire:
             for command in _greeting(self._where):
                 await link.ask(_encoded(command))
         except (OSError, TimeoutError, ReplyError) as error:
-            raise StoreUnavailable("the limits store can't be reached") from error
+            raise _away("can't be reached") from error
         return link
 
     async def _opened(self) -> "_Link":
@@ -148,7 +154,7 @@ class _Link(asyncio.Protocol):
         """Send it with everything else of this turn, and return its answer to come."""
         answer: asyncio.Future[Value] = self._loop.create_future()
         if self.is_lost:
-            answer.set_exception(StoreUnavailable("the limits store does not answer"))
+            answer.set_exception(_away("does not answer"))
             return answer
         if not self._out:
             self._loop.call_soon(self._flush)
@@ -169,7 +175,7 @@ class _Link(asyncio.Protocol):
         while self._waiting:
             _, answer = self._waiting.popleft()
             if not answer.done():
-                answer.set_exception(StoreUnavailable("the limits store does not answer"))
+                answer.set_exception(_away("does not answer"))
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Keep the way out."""
@@ -253,11 +259,15 @@ def _greeting(where: dict[str, object]) -> list[tuple[Argument, ...]]:
 
 
 def _encoded(parts: Sequence[Argument]) -> bytes:
-    pieces = [b"*%d\r\n" % len(parts)]
-    for part in parts:
-        data = part if isinstance(part, bytes) else str(part).encode()
-        pieces.append(b"$%d\r\n%b\r\n" % (len(data), data))
-    return b"".join(pieces)
+    """Return a command's bytes; in one piece where all of it is ASCII, as every decision's is."""
+    try:
+        texts = [part if type(part) is str else str(part) for part in parts if type(part) is not bytes]
+        if len(texts) == len(parts):
+            return "".join([f"*{len(texts)}\r\n", *[f"${len(text)}\r\n{text}\r\n" for text in texts]]).encode("ascii")
+    except UnicodeEncodeError:
+        pass
+    raw = [part if isinstance(part, bytes) else str(part).encode() for part in parts]
+    return b"".join([b"*%d\r\n" % len(raw), *[b"$%d\r\n%b\r\n" % (len(data), data) for data in raw]])
 
 
 def _parsed(data: bytes, at: int) -> tuple["Value | ReplyError", int]:

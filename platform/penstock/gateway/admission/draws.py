@@ -6,6 +6,7 @@ refill. Budget windows are those of ``domain.budget``.
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 
 from penstock.domain.budget import Budget, budgets
 from penstock.domain.ids import VersionId
@@ -14,6 +15,9 @@ from penstock.domain.money import MicroUsd
 from penstock.domain.tenant import Scope
 
 __all__ = ["Need", "Scope", "draws"]
+
+MOST_REMEMBERED = 4096
+"""Draws that are the same for every request of a scope are made once."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,15 +42,21 @@ def _of(scope: Scope, need: Need, now: float) -> Iterator[Draw]:
     if plan.max_streams and need.stream:
         yield _slots(f"{scope.name}:streams", Measure.STREAMS, plan.max_streams)
     if plan.requests_per_min:
-        yield _bucket(f"{model}:rpm", Measure.REQUESTS, 1, plan.requests_per_min)
+        yield _requests(f"{model}:rpm", plan.requests_per_min)
     if plan.tokens_per_min:
         yield _bucket(f"{model}:tpm", Measure.TOKENS, need.tokens, plan.tokens_per_min)
     for budget in budgets((scope,), now):
         yield _budget(budget, need.cost, now)
 
 
+@lru_cache(maxsize=MOST_REMEMBERED)
 def _slots(key: str, measure: Measure, capacity: int) -> Draw:
     return Draw(key=key, kind=MeterKind.SLOTS, measure=measure, amount=1, capacity=capacity)
+
+
+@lru_cache(maxsize=MOST_REMEMBERED)
+def _requests(key: str, per_min: int) -> Draw:
+    return _bucket(key, Measure.REQUESTS, 1, per_min)
 
 
 def _bucket(key: str, measure: Measure, amount: int, per_min: int) -> Draw:

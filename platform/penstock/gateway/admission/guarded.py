@@ -56,6 +56,7 @@ class GuardedLimits:
         """Begin with the store in reach."""
         self._store, self._settings, self._clock = store, alone, clock
         self._reach = metrics.gauge(names.LIMITS_REACH)
+        self._shared_by = metrics.gauge(names.LIMITS_GATEWAYS)
         self._decided = metrics.counter(names.LIMITS_ALONE)
         self._breaker = Breaker()
         self._alone = alone.store()
@@ -247,6 +248,7 @@ class GuardedLimits:
         self._mark = found.mark
         if self._breaker.reach is Reach.SHARED:
             self._gateways = found.gateways
+            self._shared_by.set(found.gateways)
         elif not self._since_ms:
             self._since_ms = found.at_ms
         elif self._breaker.met(now, all_there=found.since >= self._gateways):

@@ -12,7 +12,10 @@ SECOND_MS, MINUTE_MS = 1000, 60_000
 ROUNDING_MS = 1e-6
 """What floating point may add to a whole millisecond."""
 
-_NAMES = {Measure.REQUESTS: b"requests", Measure.TOKENS: b"tokens"}
+_NAMES = {
+    measure: tuple(b"x-ratelimit-%b-%b" % (name, measure.encode()) for name in (b"limit", b"remaining", b"reset"))
+    for measure in (Measure.REQUESTS, Measure.TOKENS)
+}
 
 
 def headers(draws: Iterable[Draw], remaining: Iterable[int]) -> list[tuple[bytes, bytes]]:
@@ -24,14 +27,13 @@ def headers(draws: Iterable[Draw], remaining: Iterable[int]) -> list[tuple[bytes
         fullness = left / draw.capacity
         if draw.measure not in tightest or fullness < tightest[draw.measure][0]:
             tightest[draw.measure] = (fullness, draw, left)
-    return [header for _, draw, left in tightest.values() for header in _of(draw, left)]
-
-
-def _of(draw: Draw, left: int) -> Iterable[tuple[bytes, bytes]]:
-    name = _NAMES[draw.measure]
-    yield b"x-ratelimit-limit-" + name, str(draw.capacity).encode()
-    yield b"x-ratelimit-remaining-" + name, str(max(0, left)).encode()
-    yield b"x-ratelimit-reset-" + name, duration((draw.capacity - left) / draw.refill_per_s)
+    told: list[tuple[bytes, bytes]] = []
+    for _, draw, left in tightest.values():
+        limit, remaining_name, reset = _NAMES[draw.measure]
+        told.append((limit, b"%d" % draw.capacity))
+        told.append((remaining_name, b"%d" % max(0, left)))
+        told.append((reset, duration((draw.capacity - left) / draw.refill_per_s)))
+    return told
 
 
 def duration(seconds: float) -> bytes:
