@@ -53,6 +53,7 @@ def row(number: int, *, tenant: str = "t", key: str = "k", cost: int = 7, outcom
         cost=MicroUsd(cost),
         opened_at=float(number),
         closed_at=float(number) + 0.5,
+        continued=number % 3,
     )
 
 

@@ -37,6 +37,7 @@ class LedgerRow:
     """One finished, failed or cancelled request. Times are Unix seconds, money micro-dollars.
 
     ``exact`` is False where the engine's own token count never came; then the delivered tokens were counted.
+    ``continued`` is how often another worker went on with the stream.
     """
 
     request: RequestId
@@ -56,9 +57,12 @@ class LedgerRow:
     opened_at: float
     closed_at: float
     degraded: str = ""
+    continued: int = 0
 
 
-def close(opening: Opening, outcome: Outcome, usage: Usage, *, gpu_s: float, now: float) -> LedgerRow:
+def close(
+    opening: Opening, outcome: Outcome, usage: Usage, *, gpu_s: float, now: float, continued: int = 0
+) -> LedgerRow:
     """Return the row of a request that ended; one that never reached an engine costs nothing."""
     started = usage.prompt_tokens > 0 or usage.output_tokens > 0
     cost = opening.price.of(prompt=usage.prompt_tokens, cached=usage.cached_tokens, output=usage.output_tokens)
@@ -80,6 +84,7 @@ def close(opening: Opening, outcome: Outcome, usage: Usage, *, gpu_s: float, now
         opened_at=opening.opened_at,
         closed_at=now,
         degraded=opening.degraded,
+        continued=continued,
     )
 
 

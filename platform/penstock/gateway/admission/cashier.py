@@ -132,10 +132,10 @@ class Cashier:
         self._journal.opened(moved)
         receipt.opening = moved
 
-    def close(self, receipt: Receipt, end: Settlement, *, gpu_s: float = 0.0) -> LedgerRow:
+    def close(self, receipt: Receipt, end: Settlement, *, gpu_s: float = 0.0, continued: int = 0) -> LedgerRow:
         """Write the ledger row and learn; the store hears of it by ``flush``."""
         usage = billable(end.outcome, end.usage)
-        row = close(receipt.opening, end.outcome, usage, gpu_s=gpu_s, now=self._clock.now())
+        row = close(receipt.opening, end.outcome, usage, gpu_s=gpu_s, now=self._clock.now(), continued=continued)
         del self._living[receipt.opening.request]
         self._held.learn(row.tenant, end.held_s)
         self._journal.closed(row)

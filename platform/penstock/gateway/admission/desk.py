@@ -105,7 +105,7 @@ class Desk:
         def settle(end: Settlement) -> None:
             self._in_flight(model, -1)
             del self._running[lease]
-            self._cashier.close(receipt, end, gpu_s=gpu_s(call))
+            self._cashier.close(receipt, end, gpu_s=gpu_s(call), continued=len(call.continued_at))
 
         return settle
 

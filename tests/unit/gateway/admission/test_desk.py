@@ -91,6 +91,17 @@ async def test_what_a_lease_holds_comes_back_once(clock: ManualClock) -> None:
     await parts.desk.admit(calls.call(plan=Plan(max_concurrent=1), id=RequestId("req-3")), PREPARED)
 
 
+async def test_the_row_says_how_often_a_stream_was_continued(clock: ManualClock) -> None:
+    """However many workers a stream had, it is one row, and the row tells."""
+    parts = Counted(clock)
+    call = calls.call(plan=Plan())
+    lease = await parts.desk.admit(call, PREPARED)
+    call.continued_at += [1.0, 2.0]
+    lease.settle(Outcome.OK, Usage(prompt_tokens=5, output_tokens=3), 3.0)
+    await asyncio.gather(*parts.tasks)
+    assert [row.continued for row in parts.rows] == [2]
+
+
 async def test_a_moved_request_is_the_other_models_from_then_on(clock: ManualClock) -> None:
     """Its row has the version, price and lack of the answer that was given; what was reserved is settled once."""
     parts = Counted(clock)
