@@ -1,0 +1,32 @@
+"""Alerts read metrics that exist, with labels that they have, and say what it means."""
+
+import re
+import shutil
+import subprocess
+
+import pytest
+import yaml
+
+from penstock.telemetry.names import CATALOGUE, Kind
+from slo.spec import SPECS
+
+ALERTS = sorted((SPECS.parent / "alerts").glob("*.yaml"))
+RULES = [rule for path in ALERTS for group in yaml.safe_load(path.read_text())["groups"] for rule in group["rules"]]
+KNOWN = {f"{one.name}_total" if one.kind is Kind.COUNTER else one.name: one for one in CATALOGUE}
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: str(rule["alert"]))
+def test_an_alert_reads_what_there_is(rule: dict[str, str]) -> None:
+    """A renamed metric or label breaks this test and not the alarm."""
+    read = re.findall(r"(penstock_\w+)(?:\{(\w+)=)?", rule["expr"])
+    assert read
+    for name, label in read:
+        assert name in KNOWN
+        assert not label or label in KNOWN[name].labels
+    assert rule["annotations"]
+
+
+@pytest.mark.skipif(shutil.which("promtool") is None, reason="promtool is not installed")
+def test_prometheus_takes_the_alerts() -> None:
+    """The official checker finds no fault."""
+    subprocess.run(["promtool", "check", "rules", *ALERTS], check=True, capture_output=True)
