@@ -12,10 +12,24 @@ from penstock.domain.errors import Conflict, InvalidField
 from penstock.domain.ids import Alias, KeyId, OrgId, TenantId
 from penstock.domain.keys import mint
 from penstock.domain.money import MicroUsd
-from penstock.domain.tenant import DEFAULT_ORG, ApiKey, Org, Plan, Priority, Role, ScopeId, ScopeKind, Tenant
+from penstock.domain.tenant import (
+    DEFAULT_ORG,
+    ApiKey,
+    Org,
+    OverQuota,
+    Plan,
+    Priority,
+    Role,
+    ScopeId,
+    ScopeKind,
+    Tenant,
+)
 from tests.support import control_things as things
 
-ACME = Tenant(id=TenantId("acme"), name="Acme", plan=Plan(priority=Priority.INTERACTIVE, weight=3, deadline_s=2.5))
+PLAN = Plan(
+    priority=Priority.INTERACTIVE, weight=3, deadline_s=2.5, paid=True, over_quota=OverQuota.YIELD, reserved=0.25
+)
+ACME = Tenant(id=TenantId("acme"), name="Acme", plan=PLAN)
 
 
 @pytest.fixture(params=["memory", pytest.param("postgres", marks=pytest.mark.integration)])

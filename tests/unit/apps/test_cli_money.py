@@ -68,6 +68,10 @@ def test_an_organisations_life(room: Room) -> None:
     assert "weight" in screen
     degrading = run("tenants", "plan", "shop", "degrade_output_tokens=64", "degrade_model=small")
     assert "degrade_output_tokens=64 degrade_model=small" in degrading
+    standing = run("tenants", "plan", "shop", "over_quota=yield", "reserved=0.25")
+    assert "over_quota=yield reserved=0.25" in standing
+    assert "paid=no" in run("tenants", "plan", "shop", "paid=no", "reserved=0")
+    assert "paid" not in run("tenants", "plan", "shop", "paid=yes")
     assert "degrade" not in run("tenants", "plan", "shop", "degrade_output_tokens=0", "degrade_model=0")
     assert "shop belongs to default" in run("tenants", "move", "shop", "default")
     made = run("keys", "create", "shop", "--plan", "max_streams=2")
@@ -128,7 +132,7 @@ def test_what_is_no_money_is_refused(text: str) -> None:
         micro_usd(text)
 
 
-@pytest.mark.parametrize("pair", ["speed=1", "weight", "weight=", "weight=two", "requests_per_min=1.5"])
+@pytest.mark.parametrize("pair", ["speed=1", "weight", "weight=", "weight=two", "requests_per_min=1.5", "paid=maybe"])
 def test_what_is_no_bound_is_refused(pair: str) -> None:
     """The words say which pair, and what may stand there."""
     with pytest.raises(Trouble):
@@ -138,6 +142,7 @@ def test_what_is_no_bound_is_refused(pair: str) -> None:
 def test_plans_are_said_in_the_words_they_are_given_in() -> None:
     """What is said of a plan can be given again; what bounds nothing is not said."""
     words = ["priority=batch", "weight=2", "max_streams=3", "spend_per_day=2.50", "deadline_s=1.5"]
+    words += ["paid=no", "over_quota=yield", "reserved=0.25"]
     assert said(parsed(words)) == " ".join(words)
-    assert said({"priority": "standard", "weight": 1, "spend_per_day": 0}) == ""
+    assert said({"priority": "standard", "weight": 1, "spend_per_day": 0, "paid": True, "over_quota": "refuse"}) == ""
     assert [dollars(n) for n in (0, 1, 2_500_000, -10)] == ["0.00", "0.000001", "2.50", "-0.00001"]

@@ -15,8 +15,14 @@ NUMBERS = (
     "degrade_output_tokens",
 )
 DOLLARS = ("spend_per_day", "spend_per_month")
-FIELDS = ("priority", *NUMBERS, *DOLLARS, "degrade_model", "deadline_s")
-HELP = f"FIELD=VALUE, 0 for no bound; fields: {', '.join(FIELDS)} (money in dollars)."
+WORDS = ("priority", "over_quota")
+PLAIN = {"priority": "standard", "weight": 1, "over_quota": "refuse", "paid": True}
+"""What is not said of a plan, beside bounds of zero."""
+FIELDS = ("priority", *NUMBERS, *DOLLARS, "degrade_model", "deadline_s", "paid", "over_quota", "reserved")
+HELP = (
+    f"FIELD=VALUE, 0 for no bound; fields: {', '.join(FIELDS)} (money in dollars, paid=yes or no, "
+    "over_quota=refuse or yield, reserved as a part of each engine)."
+)
 MICRO = 1_000_000
 MOST = 2**53
 """More micro-dollars than meters count exactly."""
@@ -40,10 +46,14 @@ def micro_usd(dollars: str) -> int:
 
 def said(plan: Mapping[str, object]) -> str:
     """Say a plan's bounds, those that are any."""
-    bounds = {name: plan[name] for name in FIELDS if plan.get(name) and plan[name] != "standard"}
-    if bounds.get("weight") == 1:
-        del bounds["weight"]
-    return " ".join(f"{name}={dollars(value) if name in DOLLARS else value}" for name, value in bounds.items())
+    bounds = {name: plan[name] for name in FIELDS if name in plan and plan[name] != PLAIN.get(name)}
+    return " ".join(f"{name}={_word(name, value)}" for name, value in bounds.items() if value or name == "paid")
+
+
+def _word(name: str, value: object) -> object:
+    if name == "paid":
+        return "yes" if value else "no"
+    return dollars(value) if name in DOLLARS else value
 
 
 def dollars(micro: object) -> str:
@@ -58,8 +68,10 @@ def _pair(pair: str) -> tuple[str, object]:
         raise Trouble(f"{pair!r} is no bound.", do=f"Give FIELD=VALUE with one of: {', '.join(FIELDS)}.")
     if name in DOLLARS:
         return name, micro_usd(value)
-    if name == "priority":
+    if name in WORDS:
         return name, value
+    if name == "paid" and value in ("yes", "no"):
+        return name, value == "yes"
     if name == "degrade_model":
         return name, "" if value == "0" else value
     try:

@@ -9,7 +9,7 @@ from penstock.domain.ledger import LedgerRow, UsageLine
 from penstock.domain.model import Manifest, Task, Tier
 from penstock.domain.money import MicroUsd, Price
 from penstock.domain.table import Route, Share
-from penstock.domain.tenant import DEFAULT_ORG, ApiKey, Plan, Priority, Role
+from penstock.domain.tenant import DEFAULT_ORG, ApiKey, OverQuota, Plan, Priority, Role
 from penstock.domain.worker import Load, PhaseTiming, WorkerState
 
 
@@ -74,6 +74,9 @@ class PlanChange(Strict, frozen=True, omit_defaults=True):
     degrade_output_tokens: int | msgspec.UnsetType = msgspec.UNSET
     degrade_model: Alias | msgspec.UnsetType = msgspec.UNSET
     deadline_s: float | msgspec.UnsetType = msgspec.UNSET
+    paid: bool | msgspec.UnsetType = msgspec.UNSET
+    over_quota: OverQuota | msgspec.UnsetType = msgspec.UNSET
+    reserved: float | msgspec.UnsetType = msgspec.UNSET
 
 
 class Caps(Strict, frozen=True, omit_defaults=True):

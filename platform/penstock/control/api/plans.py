@@ -9,7 +9,7 @@ from penstock.control.api.bodies import Caps, PlanChange
 from penstock.control.api.ports import TenancyStore
 from penstock.domain.audit import Act
 from penstock.domain.errors import InvalidField
-from penstock.domain.tenant import Plan, ScopeId, ScopeKind
+from penstock.domain.tenant import MOST_RESERVED, Plan, ScopeId, ScopeKind
 
 _PLAIN = Plan()
 MOST = 2**53
@@ -25,7 +25,7 @@ _BOUNDS = (
     "degrade_output_tokens",
     "deadline_s",
 )
-_TENANTS_OWN = ("priority", "weight", "degrade_output_tokens", "degrade_model")
+_TENANTS_OWN = ("priority", "weight", "degrade_output_tokens", "degrade_model", "paid", "over_quota", "reserved")
 
 
 def checked(plan: Plan, kind: ScopeKind, param: str = "plan.") -> Plan:
@@ -36,6 +36,10 @@ def checked(plan: Plan, kind: ScopeKind, param: str = "plan.") -> Plan:
         value = getattr(plan, name)
         if not (math.isfinite(value) and 0 <= value <= MOST):
             raise InvalidField("a bound is zero (none) or more", param=param + name)
+    if not 0 <= plan.reserved <= MOST_RESERVED:
+        raise InvalidField(f"at most {MOST_RESERVED} of an engine can be reserved", param=f"{param}reserved")
+    if plan.reserved and not plan.paid:
+        raise InvalidField("capacity is reserved for paying tenants", param=f"{param}reserved")
     own = next((name for name in _TENANTS_OWN if getattr(plan, name) != getattr(_PLAIN, name)), None)
     if own and kind is not ScopeKind.TENANT:
         raise InvalidField(f"{own} is a tenant's; a {kind} has bounds only", param=param + own)
