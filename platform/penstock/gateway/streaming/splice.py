@@ -9,7 +9,7 @@ import msgspec
 from penstock.domain.request import Api
 from penstock.gateway.streaming import sse
 from penstock.gateway.streaming.continuation import Cut
-from penstock.gateway.streaming.transcript import Transcript
+from penstock.gateway.streaming.transcript import ABORTED, Transcript
 
 _CHOICE = b'"choices":[{'
 _EMPTY = b'"choices":[]'
@@ -73,18 +73,22 @@ class Splice:
         return tokens, b"".join(out)
 
     def _told(self, choice: _Choice) -> bytes:
-        text, reason = self._fitted(choice.text), choice.finish_reason
-        self._transcript.add(choice.token_ids or [], text, is_last=reason is not None)
-        if reason is not None and self._replay:
-            raise Diverged("the answer ended before it had said again what was said")
+        reason = choice.finish_reason
+        text = self._new_of(choice) if reason != ABORTED else ""
         if not text and reason is None:
             return b""
-        why = (
-            _encode(reason)
-            if reason is None
-            else b'%b,"stop_reason":%b' % (_encode(reason), _encode(choice.stop_reason))
-        )
+        why = _encode(reason)
+        if reason is not None:
+            why += b',"stop_reason":%b' % _encode(choice.stop_reason)
         return self._transcript.head + self._before % _encode(text) + why + self._after + sse.END
+
+    def _new_of(self, choice: _Choice) -> str:
+        """Return what the choice says that the caller does not know, and keep it."""
+        text, is_last = self._fitted(choice.text), choice.finish_reason is not None
+        if is_last and self._replay:
+            raise Diverged("the answer ended before it had said again what was said")
+        self._transcript.add(choice.token_ids or [], text, is_last=is_last)
+        return text
 
     def _fitted(self, text: str) -> str:
         """Return what of this text is new to the caller."""

@@ -9,6 +9,10 @@ from array import array
 
 import msgspec
 
+from penstock.gateway.streaming import sse
+
+ABORTED = "abort"
+"""The finish reason of an answer that the engine gave up by itself: not an end."""
 FOLD_BYTES = 64 << 10
 """Events are kept unread up to this size: what a running stream may hold in memory beyond its ids and its text."""
 
@@ -141,15 +145,16 @@ class Transcript:
         """Read what was kept."""
         if not self._unread:
             return
-        # Inside an event's JSON a line feed is escaped, so what is left without the marks is one event a line.
-        kept, self._unread, self._unread_bytes = b"".join(self._unread), [], 0
+        kept, self._unread, self._unread_bytes = b"".join(self._unread).split(sse.END), [], 0
         try:
-            events = _EVENTS.decode_lines(kept.removeprefix(_DATA).replace(b"\n\n" + _DATA, b"\n"))
-            self._said.append("".join([self._read(event.choices[0]) for event in events if event.choices]))
+            events = _EVENTS.decode_lines(b"\n".join([one.removeprefix(_DATA) for one in kept if _CHOICE in one]))
+            self._said.append("".join([self._read(event.choices[0]) for event in events]))
         except (msgspec.MsgspecError, OverflowError):
             self._is_faithful = False
 
     def _read(self, choice: _Choice) -> str:
+        if choice.finish_reason == ABORTED:
+            return ""  # no caller sees it
         self._has_finished = choice.finish_reason is not None
         text = choice.delta.content if choice.delta is not None else choice.text
         if choice.token_ids is not None:

@@ -353,6 +353,26 @@ async def test_without_its_tokenizer_a_stream_is_not_continued() -> None:
     assert counted == [(End.REFUSED, Obstacle.TOKENIZER)]
 
 
+@pytest.mark.parametrize(
+    "broken",
+    [
+        b'data: {"error":{"message":"secret","code":500}}\n\ndata: [DONE]\n\n',
+        b'data: {"id":"a","choices":[{"index":0,"delta":{"content":"c"},"finish_reason":"abort","token_ids":[9]}]}\n\n',
+    ],
+    ids=["error", "abort"],
+)
+async def test_how_an_engine_gives_up_is_no_part_of_the_answer(broken: bytes) -> None:
+    """An error or an aborted request, also in one read with tokens, adds nothing to what is known of the answer."""
+    engine = WordEngine(tokens=(b"a", b"b", b"c"))
+    kept = continuity(request(), engine)
+    events = list(engine.stream(Api.CHAT, PROMPT, 50))[:3]
+    kept.take_or(DIALECTS[Api.CHAT].counted)(b"".join(events) + broken)
+    assert not kept.ending(has_usage=False)
+    rest = await kept.rest(LOST)
+    assert rest is not None
+    assert rest.body["prompt"] == [*PROMPT, FIRST_ID, FIRST_ID + 1]
+
+
 async def test_another_answer_than_before_is_found_out() -> None:
     """Text that has to come again and does not is an error, not a seam in the middle of a word."""
     engine = WordEngine(tokens=(b"ab<", b"<", b"c"), stops=("<>>",))

@@ -97,6 +97,18 @@ async def test_engine_error_in_the_middle_becomes_ours(api: Api) -> None:
     assert reply.finished == 1
 
 
+async def test_a_request_that_its_engine_gave_up_is_no_end() -> None:
+    """A dying engine says ``abort`` as if the answer had ended: the caller hears an error instead."""
+    events = [
+        b'data: {"choices":[{"index":0,"delta":{"content":"a"},"finish_reason":null}]}\n\n',
+        b'data: {"choices":[{"index":0,"delta":{"content":""},"finish_reason":"abort"}]}\n\n',
+    ]
+    reply, answer = await relayed(Api.CHAT, [*events, b"data: [DONE]\n\n"])
+    assert answer.outcome is Outcome.ENGINE_ERROR
+    assert b"abort" not in reply.body
+    assert b"[DONE]" not in reply.body
+
+
 async def test_text_that_looks_like_structure_is_text() -> None:
     """A model that writes the marks of our protocol ends, hides and counts nothing."""
     evil = 'data: [DONE]\n\n "usage":{"prompt_tokens":1} "finish_reason":"stop" data: {"error": 1} "choices":[{'
