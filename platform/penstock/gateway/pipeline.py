@@ -201,11 +201,12 @@ class Pipeline:
             await self.dispatcher.run(call, ticket, relay, pick)
             while (rest := await relay.rest()) is not None:
                 await self.dispatcher.carry_on(call, _of_rest(ticket, rest), rest, relay, pick)
-        except PenstockError as error:
+        except PenstockError as cause:
+            error = _as_heard(cause, lease)
             answer = relay.fail(error)
             if reply.started or isinstance(error, ClientGone):
                 return answer
-            raise
+            raise error from cause.__cause__
         return await relay.answer()
 
     def _ticket(self, call: Call, prepared: Prepared, lease: Lease) -> Ticket:
@@ -219,6 +220,11 @@ class Pipeline:
             prompt_tokens=max(0, prepared.prompt_tokens),
             expected_output_tokens=lease.expected_output,
         )
+
+
+def _as_heard(error: PenstockError, lease: Lease) -> PenstockError:
+    """Return what the caller hears: over its quota, where there was no spare capacity, that it is over its quota."""
+    return lease.over_quota if lease.over_quota is not None and isinstance(error, Rejected | Evicted) else error
 
 
 def _of_rest(ticket: Ticket, rest: Rest) -> Ticket:

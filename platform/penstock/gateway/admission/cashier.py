@@ -21,13 +21,16 @@ from penstock.domain.limits import Decision, Draw, LimitStore, Measure, MeterKin
 from penstock.domain.outcome import Outcome
 from penstock.domain.tokens import Usage
 from penstock.gateway.admission import ratelimits
-from penstock.gateway.admission.draws import Need, Scope, draws
+from penstock.gateway.admission.draws import Need, Scope, beyond_quota, draws
 from penstock.gateway.admission.expectation import OutputExpectation
 from penstock.gateway.admission.held import MeanHeld
 from penstock.gateway.admission.refusals import Headers, refusal
 
 HOLD_S = 10.0
 """How long slots and budget holds outlive the last renewal."""
+
+OVER_QUOTA = (b"x-penstock-standing", b"over-quota")
+"""The header that tells a caller its request ran over its rates."""
 
 MIN_TOP_UP = 64
 """The least that a top-up reserves, in tokens."""
@@ -56,12 +59,16 @@ class Journal(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Order:
-    """What a request asks the cashier for; ``worst_case`` is the most output tokens it may produce."""
+    """What a request asks the cashier for; ``worst_case`` is the most output tokens it may produce.
+
+    With ``yields`` it would rather run on capacity that nobody else wants than be refused for its rates.
+    """
 
     opening: Opening
     scopes: tuple[Scope, ...]
     worst_case: int
     stream: bool
+    yields: bool = False
 
 
 @dataclass(slots=True, kw_only=True)
@@ -74,6 +81,7 @@ class Receipt:
     reserved_output: int
     lease: Lease
     leases: list[RequestId]
+    yields: bool = False
 
 
 class Cashier:
@@ -103,11 +111,7 @@ class Cashier:
         """Reserve and write the ledger's opening, or raise ``OverLimit``, ``OverBudget`` or ``StoreUnavailable``."""
         opening = order.opening
         expected = self._expectation.tokens(opening.tenant, opening.version, order.worst_case)
-        wanted = draws(order.scopes, _need(order, expected), self._clock.now())
-        decision = await self._store.reserve(opening.request, wanted, HOLD_S) if wanted else FREE
-        lease.headers = ratelimits.headers(wanted, decision.remaining)
-        if decision.refused_by is not None:
-            raise self._refusal(opening.tenant, decision, lease.headers)
+        wanted = await self._reserve(order, draws(order.scopes, _need(order, expected), self._clock.now()), lease)
         try:
             self._journal.opened(opening)
         except StoreUnavailable:
@@ -121,9 +125,31 @@ class Cashier:
             reserved_output=expected,
             lease=lease,
             leases=[opening.request],
+            yields=order.yields,
         )
         lease.expected_output = expected
         return receipt
+
+    async def _reserve(self, order: Order, wanted: tuple[Draw, ...], lease: Lease) -> tuple[Draw, ...]:
+        """Take what the request draws and return it; over its rates only what nobody may exceed, where it yields."""
+        request, tenant = order.opening.request, order.opening.tenant
+        decision = await self._take(request, wanted)
+        lease.headers = ratelimits.headers(wanted, decision.remaining)
+        if decision.refused_by is None:
+            return wanted
+        refused = self._refusal(tenant, decision, lease.headers)
+        if not (order.yields and _is_rate(decision) and isinstance(refused, OverLimit)):
+            raise refused
+        rest = beyond_quota(wanted)
+        second = await self._take(request, rest)
+        if second.refused_by is not None:
+            raise self._refusal(tenant, second, lease.headers)
+        lease.over_quota = refused
+        lease.headers = [*lease.headers, OVER_QUOTA]
+        return rest
+
+    async def _take(self, lease: RequestId, wanted: tuple[Draw, ...]) -> Decision:
+        return await self._store.reserve(lease, wanted, HOLD_S) if wanted else FREE
 
     def move(self, opening: Opening) -> None:
         """Let a running request be one of another version, or raise ``StoreUnavailable``; its reservation stays."""
@@ -187,7 +213,9 @@ class Cashier:
         wanted = tuple(replace(d, amount=amounts[d.measure]) for d in receipt.draws if d.measure in amounts)
         lease = RequestId(f"{receipt.opening.request}#{len(receipt.leases)}")
         try:
-            decision = await self._store.reserve(lease, wanted, HOLD_S) if wanted else FREE
+            decision = await self._take(lease, wanted)
+            if receipt.yields and _is_rate(decision):
+                decision = await self._take(lease, beyond_quota(wanted))
         except StoreUnavailable:  # what runs, runs on: the next round asks again
             return
         if decision.granted:
@@ -211,6 +239,11 @@ class Cashier:
         if draw.kind is MeterKind.SLOTS:
             wait_s = self._held.next_free_s(tenant, draw.capacity)
         return refusal(draw, wait_s, headers, self._clock.now())
+
+
+def _is_rate(decision: Decision) -> bool:
+    """Tell whether requests or tokens a minute refused."""
+    return decision.refused_by is not None and decision.refused_by.kind is MeterKind.BUCKET
 
 
 def _need(order: Order, expected: int) -> Need:

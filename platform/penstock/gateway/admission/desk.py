@@ -19,6 +19,7 @@ from penstock.domain.model import Tier
 from penstock.domain.outcome import Stage
 from penstock.domain.request import Api, InferenceRequest, Prepared
 from penstock.domain.table import VersionEntry
+from penstock.domain.tenant import OverQuota
 from penstock.gateway.admission.cashier import Cashier, Order, Receipt
 from penstock.gateway.admission.degrade import OUTPUT_FIELD
 
@@ -79,7 +80,14 @@ class Desk:
     def _order(self, call: Call, version: VersionEntry, prepared: Prepared) -> Order:
         opening, request = self._opening(call, version, prepared), call.request
         worst_case = worst_case_output(request, version, prepared)
-        return Order(opening=opening, scopes=call.principal.scopes, worst_case=worst_case, stream=request.stream)
+        who = call.principal
+        return Order(
+            opening=opening,
+            scopes=who.scopes,
+            worst_case=worst_case,
+            stream=request.stream,
+            yields=who.plan.over_quota is OverQuota.YIELD,
+        )
 
     def _opening(self, call: Call, version: VersionEntry, prepared: Prepared) -> Opening:
         request, who = call.request, call.principal

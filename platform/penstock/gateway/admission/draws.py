@@ -4,7 +4,7 @@ A bucket holds one minute's worth, as OpenAI's limits do: a caller may use a min
 refill. Budget windows are those of ``domain.budget``.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -14,7 +14,7 @@ from penstock.domain.limits import Draw, Measure, MeterKind
 from penstock.domain.money import MicroUsd
 from penstock.domain.tenant import Scope
 
-__all__ = ["Need", "Scope", "draws"]
+__all__ = ["Need", "Scope", "beyond_quota", "draws"]
 
 MOST_REMEMBERED = 4096
 """Draws that are the same for every request of a scope are made once."""
@@ -33,6 +33,11 @@ class Need:
 def draws(scopes: tuple[Scope, ...], need: Need, now: float) -> tuple[Draw, ...]:
     """Return all draws, cheapest to explain first; bounds of zero draw nothing. ``now`` is Unix seconds."""
     return tuple(draw for scope in scopes for draw in _of(scope, need, now))
+
+
+def beyond_quota(wanted: Iterable[Draw]) -> tuple[Draw, ...]:
+    """Return what a request draws that runs over its rates: slots and budgets, which nobody may exceed."""
+    return tuple(draw for draw in wanted if draw.kind is not MeterKind.BUCKET)
 
 
 def _of(scope: Scope, need: Need, now: float) -> Iterator[Draw]:

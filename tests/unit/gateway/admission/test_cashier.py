@@ -16,9 +16,9 @@ from penstock.domain.ledger import LedgerRow, Opening
 from penstock.domain.limits import Decision, Draw, LimitStore, Measure
 from penstock.domain.money import MicroUsd, Price
 from penstock.domain.outcome import Outcome
-from penstock.domain.tenant import Plan, Priority
+from penstock.domain.tenant import OverQuota, Plan, Priority
 from penstock.domain.tokens import Usage
-from penstock.gateway.admission.cashier import Cashier, Order, Receipt
+from penstock.gateway.admission.cashier import OVER_QUOTA, Cashier, Order, Receipt
 from penstock.gateway.admission.draws import Need, Scope, draws
 from penstock.gateway.admission.expectation import OutputExpectation
 from tests.support.clock import ManualClock
@@ -122,7 +122,9 @@ class Till:
         )
         scopes = (Scope(name="tenant:t", plan=self.plan),)
         lease = Lease(opened_at=0.0, deadline_at=99.0, on_settle=lambda _: None)
-        return await self.cashier.open(Order(opening=opening, scopes=scopes, worst_case=worst_case, stream=True), lease)
+        yields = self.plan.over_quota is OverQuota.YIELD
+        order = Order(opening=opening, scopes=scopes, worst_case=worst_case, stream=True, yields=yields)
+        return await self.cashier.open(order, lease)
 
     async def close(self, receipt: Receipt, output: int, outcome: Outcome = Outcome.OK) -> LedgerRow:
         """Close one request and let the store hear of it."""
@@ -288,3 +290,47 @@ async def test_a_request_that_can_never_fit_is_not_told_to_come_back(clock: Manu
     with pytest.raises(ExceedsLimit, match="alone exceeds the tenant's limit of 15 tokens") as refused:
         await till.open(prompt=10, worst_case=100)
     assert refused.value.retry_after_s is None
+
+
+async def test_who_yields_runs_over_its_rates_and_draws_nothing_of_them(clock: ManualClock) -> None:
+    """Beyond its requests and tokens a minute the request is let in as over quota, and the answer says so."""
+    till = Till(clock, Plan(requests_per_min=1, tokens_per_min=10_000, over_quota=OverQuota.YIELD))
+    first, second = await till.open(), await till.open()
+    assert first.lease.over_quota is None
+    assert OVER_QUOTA in second.lease.headers
+    assert second.draws == ()
+    assert second.lease.over_quota is not None
+    assert second.lease.over_quota.retry_after_s == pytest.approx(60.0)
+    await till.close(second, 500)
+    clock.advance(60.0)
+    assert (await till.open()).lease.over_quota is None
+
+
+async def test_who_yields_still_has_its_slots_and_its_budget(clock: ManualClock) -> None:
+    """Requests at a time and money are never exceeded, whatever becomes of the rates."""
+    slots = Till(clock, Plan(requests_per_min=1, max_concurrent=2, over_quota=OverQuota.YIELD))
+    for _ in range(2):
+        await slots.open()
+    with pytest.raises(OverLimit, match="requests at a time"):
+        await slots.open()
+    money = Till(clock, Plan(requests_per_min=1, spend_per_day=MicroUsd(60), over_quota=OverQuota.YIELD))
+    for _ in range(2):
+        await money.open()
+    with pytest.raises(OverBudget):
+        await money.open()
+
+
+async def test_a_running_answer_of_who_yields_goes_on_over_its_tokens(clock: ManualClock) -> None:
+    """A stream that outgrows its tokens a minute is not cut off; its budget would."""
+    till = Till(clock, Plan(tokens_per_min=40, spend_per_day=MicroUsd(200), over_quota=OverQuota.YIELD))
+    heard: list[PenstockError] = []
+    receipt = await till.open(worst_case=1000)
+    receipt.lease.end_early = heard.append
+    receipt.lease.delivered = 20
+    await till.cashier.keep()
+    assert (heard, receipt.reserved_output > 20) == ([], True)
+    receipt.lease.delivered = 100
+    for _ in range(3):
+        await till.cashier.keep()
+        receipt.lease.delivered += 100
+    assert [type(error) for error in heard[:1]] == [OverBudget]
