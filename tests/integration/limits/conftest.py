@@ -12,7 +12,8 @@ REQUESTS_PER_MIN = 20
 SLOTS = 7
 BUDGET_FOR = 23
 TOKENS_PER_MIN = 1200
-SHORT_OUTAGE_RPM = 5
+SDK_RPM = 3
+OUTAGE_RPM = 40
 
 PLANS = {
     "free": Plan(),
@@ -21,7 +22,12 @@ PLANS = {
     "budget": Plan(spend_per_day=MicroUsd(BUDGET_FOR * OUTPUT_TOKENS * MICRO_USD_PER_TOKEN)),
     "tokens": Plan(tokens_per_min=TOKENS_PER_MIN),
     "killed": Plan(max_concurrent=2),
-    "outage-rate": Plan(requests_per_min=SHORT_OUTAGE_RPM),
+    "sdk": Plan(requests_per_min=SDK_RPM, tokens_per_min=9000),
+    "sdk-money": Plan(requests_per_min=9000, spend_per_day=MicroUsd(OUTPUT_TOKENS * MICRO_USD_PER_TOKEN)),
+    "sdk-small": Plan(tokens_per_min=100),
+    "frozen-rate": Plan(requests_per_min=OUTAGE_RPM),
+    "killed-rate": Plan(requests_per_min=OUTAGE_RPM),
+    "outage-steady": Plan(requests_per_min=1_000_000, max_concurrent=1000),
     "outage-budget": Plan(spend_per_day=MicroUsd(1_000_000)),
     "once": Plan(requests_per_min=1000, tokens_per_min=1_000_000),
 }

@@ -3,13 +3,16 @@
 import asyncio
 import json
 import math
+import re
 import time
+from datetime import UTC, datetime
 
+import openai
 import pytest
 
 from penstock.gateway.admission.cashier import HOLD_S
-from tests.integration.limits.conftest import BUDGET_FOR, REQUESTS_PER_MIN, SHORT_OUTAGE_RPM, SLOTS, TOKENS_PER_MIN
-from tests.support.limits_fleet import GATEWAYS, Fleet, statuses, until
+from tests.integration.limits.conftest import BUDGET_FOR, REQUESTS_PER_MIN, SDK_RPM, SLOTS, TOKENS_PER_MIN
+from tests.support.limits_fleet import GATEWAYS, OUTPUT_TOKENS, Fleet, statuses, until
 
 pytestmark = pytest.mark.integration
 
@@ -37,7 +40,57 @@ async def test_answers_tell_what_is_left_and_refusals_how_long_to_wait(gateways:
     assert refused
     for answer in refused:
         assert 1 <= int(answer.headers["retry-after"]) <= math.ceil(60 / REQUESTS_PER_MIN)
-        assert json.loads(answer.text)["error"]["code"] == "rate_limit_exceeded"
+        error = json.loads(answer.text)["error"]
+        assert (error["code"], error["reason"]) == ("rate_limit_exceeded", "tenant_requests")
+
+
+def refused_by_sdk(gateways: Fleet, tenant: str, max_tokens: int) -> openai.APIStatusError:
+    """Return the official SDK's exception."""
+    with openai.OpenAI(
+        api_key=gateways.secrets[tenant], base_url=f"{gateways.gateways[0].url}/v1", max_retries=0
+    ) as sdk:
+        for _ in range(100):
+            try:
+                sdk.chat.completions.create(
+                    model="toy", messages=[{"role": "user", "content": "hello"}], max_tokens=max_tokens
+                )
+            except openai.APIStatusError as error:
+                return error
+    raise AssertionError("nothing was refused")
+
+
+def test_the_official_sdk_reads_limits_waits_and_reasons(gateways: Fleet) -> None:
+    """A 429 is its RateLimitError, with OpenAI's headers, the exact wait and the limit that refused."""
+    error = refused_by_sdk(gateways, "sdk", max_tokens=5)
+    told = error.response.headers
+    assert isinstance(error, openai.RateLimitError)
+    assert (told["x-ratelimit-limit-requests"], told["x-ratelimit-remaining-requests"]) == (str(SDK_RPM), "0")
+    assert (told["x-ratelimit-limit-tokens"], told["x-should-retry"]) == ("9000", "true")
+    assert 0 < int(told["x-ratelimit-remaining-tokens"]) < 9000
+    for measure in ("requests", "tokens"):
+        assert re.fullmatch(r"\d+ms|\d+(\.\d+)?s|\d+m\d+s", told[f"x-ratelimit-reset-{measure}"])
+    assert 0 < int(told["retry-after-ms"]) <= 60_000 / SDK_RPM
+    assert int(told["retry-after"]) == math.ceil(int(told["retry-after-ms"]) / 1000)
+    assert (error.code, told["x-penstock-reason"]) == ("rate_limit_exceeded", "tenant_requests")
+
+
+def test_the_official_sdk_is_told_of_a_budgets_end(gateways: Fleet) -> None:
+    """A 402 says which budget of what window, until when, and that trying again is of no use now."""
+    error = refused_by_sdk(gateways, "sdk-money", max_tokens=OUTPUT_TOKENS)
+    told = error.response.headers
+    now = datetime.now(UTC)
+    assert (error.status_code, error.code, told["x-penstock-reason"]) == (402, "budget_exceeded", "tenant_spend")
+    assert (told["x-should-retry"], told["x-ratelimit-limit-requests"]) == ("false", "9000")
+    assert f"for {now:%Y-%m-%d} is used up; the day ends at " in error.message
+    assert 0 < int(told["retry-after"]) <= 86_400
+
+
+def test_a_request_larger_than_its_limit_is_not_tried_again(gateways: Fleet) -> None:
+    """The SDK hears that no waiting helps."""
+    error = refused_by_sdk(gateways, "sdk-small", max_tokens=500)
+    assert (error.status_code, error.code) == (429, "request_exceeds_limit")
+    assert error.response.headers["x-should-retry"] == "false"
+    assert "retry-after" not in error.response.headers
 
 
 async def test_slots_are_never_exceeded_at_the_engine(gateways: Fleet) -> None:
@@ -89,22 +142,3 @@ async def test_slots_of_a_killed_gateway_free_themselves(gateways: Fleet) -> Non
         return (await gateways.ask("killed", 1)).status == 200
 
     await until(served, HOLD_S + 1.0)
-
-
-async def test_with_redis_gone_rates_hold_locally_and_budgets_close(gateways: Fleet) -> None:
-    """Each gateway gives the full rate once; tenants with a budget get 503; those without bounds notice nothing."""
-    assert (await gateways.ask("outage-budget")).status == 200
-    gateways.redis.kill()
-    try:
-        rated = await gateways.burst("outage-rate", 80)
-        budget, free = await gateways.burst("outage-budget", 8), await gateways.burst("free", 40)
-        keyed = await gateways.ask("free", headers={"idempotency-key": "k"})
-    finally:
-        gateways.redis.start()
-    by_gateway = [sum(a.status == 200 for a in rated if a.gateway == i) for i in range(GATEWAYS)]
-    assert by_gateway == [SHORT_OUTAGE_RPM] * GATEWAYS
-    assert statuses(rated)[429] == 80 - SHORT_OUTAGE_RPM * GATEWAYS
-    assert statuses(budget) == {503: 8}
-    assert statuses(free) == {200: 40}
-    assert (keyed.status, json.loads(keyed.text)["error"]["code"]) == (503, "store_unavailable")
-    assert (await gateways.ask("outage-budget")).status == 200

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from itertools import pairwise
 from typing import TYPE_CHECKING, cast
 
-from penstock.adapters.redis.wire import Argument, ReplyError, Script, Value, Wire
+from penstock.adapters.redis.wire import RETRY_S, Argument, ReplyError, Script, Value, Wire
 from penstock.domain.errors import Conflict, StoreUnavailable
 from penstock.domain.idempotency import ALIVE_S, KEEP_S, Claim, Piece, RecordKey
 
@@ -116,7 +116,7 @@ def _store() -> "Iterator[None]":
     try:
         yield
     except ReplyError as error:
-        raise StoreUnavailable("the store of idempotent answers does not answer") from error
+        raise StoreUnavailable("the store of idempotent answers refuses to work", retry_after_s=RETRY_S) from error
 
 
 def _entries(read: Value) -> list[tuple[bytes, dict[bytes, bytes]]]:

@@ -7,7 +7,7 @@ import secrets
 from collections.abc import Mapping, Sequence
 from importlib.resources import files
 
-from penstock.adapters.redis.wire import Argument, ReplyError, Script, Value, Wire
+from penstock.adapters.redis.wire import RETRY_S, Argument, ReplyError, Script, Value, Wire
 from penstock.domain.errors import Conflict, StoreUnavailable
 from penstock.domain.ids import RequestId
 from penstock.domain.limits import SLOTS_RETRY_S, Decision, Draw, Measure, MeterKind, Presence
@@ -108,7 +108,7 @@ async def _answered(script: Script, keys: Sequence[str], argv: Sequence[Argument
     except ReplyError as error:
         if "LEASE exists" in str(error):
             raise Conflict("this lease is open already") from error
-        raise StoreUnavailable("the limits store refuses to work") from error
+        raise StoreUnavailable("the store that gateways share refuses to work", retry_after_s=RETRY_S) from error
 
 
 def _ints(values: Value) -> list[int]:

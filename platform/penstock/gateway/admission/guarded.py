@@ -186,6 +186,7 @@ class GuardedLimits:
         try:
             if self._breaker.reach is Reach.ALONE:
                 await self._return()
+            await self._take_back()
             await self._present(now)
         except StoreUnavailable:
             await self._failed()
@@ -202,10 +203,7 @@ class GuardedLimits:
 
     async def _bring(self) -> None:
         """Make known to the store what was given without it: first what it should forget, then leases, then debts."""
-        for lease in list(self._doubtful):
-            if lease not in self._living:
-                await self._store.settle(lease, NOTHING)
-            self._doubtful.discard(lease)
+        await self._take_back()
         await self._adopt(list(self._unknown))
         self._forget_old()
         while self._used:
@@ -215,6 +213,12 @@ class GuardedLimits:
             except StoreUnavailable:
                 self._used.extendleft(reversed(debts))
                 raise
+
+    async def _take_back(self) -> None:
+        for lease in list(self._doubtful):
+            if lease not in self._living:
+                await self._store.settle(lease, NOTHING)
+            self._doubtful.discard(lease)
 
     async def _adopt(self, leases: Iterable[RequestId]) -> None:
         for lease in leases:
