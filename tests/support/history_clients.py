@@ -17,7 +17,7 @@ CHAT = "/v1/chat/completions"
 TOKEN = '"content":" the"'
 LEAVING = 0.25
 """The share of clients that leave."""
-LONG = 0.08
+LONG = 0.15
 """The share of streams that outgrow what is reserved for them."""
 WITH_KEY = 0.15
 """The share of requests that come two or three times under one idempotency key."""

@@ -64,18 +64,17 @@ class WatchedRedis(RedisServer):
         """Take the folder for its socket."""
         super().__init__(folder)
         self.watch = Watch()
-        self._threads: list[threading.Thread] = []
 
     def before_others(self, url: str) -> None:
         """Begin to watch."""
-        monitor = redis.Redis.from_url(url).monitor()  # type: ignore[no-untyped-call]  # the client's
+        patient = redis.Redis.from_url(url, socket_timeout=None)
+        monitor = patient.monitor()  # type: ignore[no-untyped-call]  # the client's
         monitor.__enter__()
-        thread = threading.Thread(target=self._follow, args=(monitor,), daemon=True)
-        thread.start()
-        self._threads.append(thread)
+        threading.Thread(target=self._follow, args=(patient, monitor), daemon=True).start()
 
-    def _follow(self, monitor: Any) -> None:  # noqa: ANN401  the client leaves it untyped
-        with suppress(redis.ConnectionError):
+    def _follow(self, client: Any, monitor: Any) -> None:  # noqa: ANN401  the client leaves it untyped
+        """Read until the server is gone; a client that nobody holds would close the connection."""
+        with client, suppress(redis.ConnectionError):
             while True:
                 said = monitor.next_command()
                 if said["client_type"] == "lua":

@@ -1,7 +1,8 @@
 """Many clients, random faults, and then the books: what clients, store, engines and ledger say must agree.
 
 A seed decides who asks what and when, who leaves, who comes again, and which fault strikes when. A failure prints the
-seed and every finding; ``SEEDS`` takes more of them for a longer search.
+seed and every finding; ``HISTORY_SEEDS`` names others, or more of them for a longer search. Under odd seeds Redis is
+never lost: then its meters and the ledger must agree to the last micro-dollar.
 """
 
 import asyncio
@@ -35,6 +36,7 @@ STEP_MS = 8.0
 LATE_S = 2.5
 """How late a round of a gateway may be on a busy machine."""
 REST_WITHIN_S = HOLD_S + 10.0
+NEVER_LOST = {Fault.LIMITS_LOST}
 AMPLE = MicroUsd(1_000_000)
 PLANS = {
     "free": Plan(),
@@ -82,7 +84,7 @@ def test_every_account_of_a_random_run_agrees(town: Site, seed: int) -> None:
     assert findings == [], told(seed, history, findings)
     assert at_rest, told(seed, history, ["it did not come to rest"])
     assert {one.end for one in asked} >= {End.WHOLE, End.REPLAYED, End.REFUSED, End.LEFT, End.CUT}
-    assert {hurt.fault for hurt in hurts} == set(Fault)
+    assert {hurt.fault for hurt in hurts} == set(Fault) - (NEVER_LOST if seed % 2 else set())
     assert min(len(history.opened), len(history.settled), len(history.rows)) > len(asked) / 4
 
 
@@ -90,24 +92,24 @@ async def storm(town: Site, chance: random.Random, seed: int) -> tuple[list[Aske
     """Let clients ask and faults strike; a killed gateway gets a successor when all is over."""
     began = time.time() + 0.2
     wished = list(wishes(chance, tenants(seed), SPAN_S, PER_S))
-    hurting = asyncio.create_task(faults(town, chance, began))
+    hurting = asyncio.create_task(faults(town, chance, began, exact=bool(seed % 2)))
     asked = await play(town, wished, began)
     hurts = await hurting
     await asyncio.to_thread(town.start)
     return asked, hurts
 
 
-async def faults(town: Site, chance: random.Random, began: float) -> list[Hurt]:
+async def faults(town: Site, chance: random.Random, began: float, *, exact: bool) -> list[Hurt]:
     """Strike one after another, in random order, at random times; the gateway dies early, so that its holds may end."""
     strikes: list[Callable[[float], Coroutine[None, None, Hurt]]] = [
         town.freeze_limits,
-        town.lose_limits,
         town.lose_ledger,
         town.fill_disk,
     ]
+    strikes += [] if exact else [town.lose_limits]
     chance.shuffle(strikes)
     done: list[Hurt] = []
-    await asyncio.sleep(max(0.0, began + chance.uniform(0.8, 1.6) - time.time()))
+    await asyncio.sleep(max(0.0, began + chance.uniform(1.5, 2.5) - time.time()))
     done.append(town.kill_gateway(chance.choice(sorted(town.gateways))))
     for strike in strikes:
         engine = chance.choice(town.engines)
