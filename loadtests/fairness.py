@@ -1,135 +1,115 @@
-"""What a flood does to its neighbour, on real vLLM: alone, through Penstock, and against plain vLLM, in one run.
+"""What a flood does to its neighbour, on real vLLM: behind a fair door, first come first served, and plain vLLM.
 
-A document reader asks now and then with long prompts; a chat tenant floods with ten times its requests. Printed are
-the reader's p50 and p99 time to first token in each phase, and the ratio to its own alone. Speaks HTTP only.
+A reader sends documents one after another; then the same while another tenant of the same class and weight floods
+with ten times the reader's requests. Printed are the reader's times to first token and their ratio to its own alone.
+Rounds alternate between the sides, so that a busy machine hits all alike. It starts everything it needs.
 
-    python loadtests/fairness.py --url http://127.0.0.1:8080 --reader KEY --flood KEY [--plain http://127.0.0.1:8000]
+    python -m loadtests.fairness [--seconds 30] [--rounds 2] [--doors fair fifo] [--no-plain]
 """
 
 import argparse
 import asyncio
-import json
 import random
 import time
-from dataclasses import dataclass, field
+from contextlib import suppress
 
 import httpx
 from rich.console import Console
 from rich.table import Table
 
-WORDS = "river stone lantern harbour quiet engine copper meadow signal winter paper orchard".split()
-LIMITS = httpx.Limits(max_connections=400, max_keepalive_connections=400)
+from loadtests.asking import Habit, Seen, ask, client, quantile
+from loadtests.sides import Side, running
+
+READER = Habit(tenant="reader", words=(200, 450), tokens=16)
+FLOOD = Habit(tenant="flood", words=(20, 100), tokens=60, deadline_s=20.0)
+FLOOD_TIMES = 10
+THINKS_S = 0.3
+"""How long the reader looks at an answer before it sends the next document, on average."""
+SEED = 7
 
 
-@dataclass(frozen=True)
-class Caller:
-    """One tenant's habit: where, as whom, how often, prompt words, answer tokens."""
-
-    url: str
-    key: str
-    model: str
-    per_s: float
-    words: tuple[int, int]
-    tokens: int
+async def read(http: httpx.AsyncClient, side: Side, seconds: float, seen: Seen) -> None:
+    """Send documents one after another."""
+    chance, end = random.Random(SEED), time.perf_counter() + seconds
+    while time.perf_counter() < end:
+        await ask(http, side, READER, chance, seen)
+        await asyncio.sleep(chance.expovariate(1 / THINKS_S))
 
 
-@dataclass
-class Seen:
-    """What came of it: seconds to first token, and requests that were refused or failed, by status."""
-
-    ttft_s: list[float] = field(default_factory=list)
-    refused: dict[int, int] = field(default_factory=dict)
-
-    def quantile(self, q: float) -> float:
-        """Return a quantile of the times to first token."""
-        ordered = sorted(self.ttft_s)
-        return ordered[min(len(ordered) - 1, int(q * len(ordered)))] if ordered else float("nan")
+async def flood(http: httpx.AsyncClient, side: Side, per_s: float, seen: Seen) -> None:
+    """Ask with Poisson arrivals, whatever comes back, until cancelled; who still waits then hangs up."""
+    chance = random.Random(SEED + 1)
+    async with asyncio.TaskGroup() as asking:
+        while True:
+            asking.create_task(ask(http, side, FLOOD, chance, seen))
+            await asyncio.sleep(chance.expovariate(per_s))
 
 
-async def ask(client: httpx.AsyncClient, caller: Caller, chance: random.Random, seen: Seen) -> None:
-    """Send one streamed request and time its first token."""
-    words = " ".join(chance.choices(WORDS, k=chance.randint(*caller.words)))
-    body = {
-        "model": caller.model,
-        "messages": [{"role": "user", "content": f"{chance.random()} {words}"}],
-        "max_tokens": caller.tokens,
-        "stream": True,
-        "ignore_eos": True,
-    }
-    began = time.perf_counter()
-    headers = {"authorization": f"Bearer {caller.key}"}
-    async with client.stream("POST", f"{caller.url}/v1/chat/completions", json=body, headers=headers) as answer:
-        if answer.status_code != httpx.codes.OK:
-            seen.refused[answer.status_code] = seen.refused.get(answer.status_code, 0) + 1
-            return
-        is_first = True
-        async for line in answer.aiter_lines():
-            if is_first and _has_text(line):
-                is_first = False
-                seen.ttft_s.append(time.perf_counter() - began)
+async def alone(side: Side, seconds: float) -> Seen:
+    """Return what the reader sees while nobody else asks."""
+    seen = Seen()
+    async with client() as http:
+        await read(http, side, seconds, seen)
+    return seen
 
 
-def _has_text(line: str) -> bool:
-    if not line.startswith("data: {"):
-        return False
-    choices = json.loads(line[6:]).get("choices") or [{}]
-    return bool(choices[0].get("delta", {}).get("content"))
+async def beside(side: Side, seconds: float, per_s: float) -> tuple[Seen, Seen]:
+    """Return what reader and flood see together; the flood begins first."""
+    reader, flooder = Seen(), Seen()
+    async with client() as http:
+        flooding = asyncio.create_task(flood(http, side, per_s, flooder))
+        await asyncio.sleep(min(8.0, seconds / 4))
+        await read(http, side, seconds, reader)
+        flooding.cancel()
+        with suppress(asyncio.CancelledError):
+            await flooding
+    await asyncio.sleep(2.0)  # what was hung up on leaves the engines
+    return reader, flooder
 
 
-async def play(callers: list[Caller], seconds: float, seed: int) -> list[Seen]:
-    """Run the callers side by side, open loop with Poisson arrivals, and wait for what has begun."""
-    results = [Seen() for _ in callers]
-    async with httpx.AsyncClient(timeout=120, limits=LIMITS) as client, asyncio.TaskGroup() as tasks:
-
-        async def habit(caller: Caller, seen: Seen, chance: random.Random) -> None:
-            end = time.perf_counter() + seconds
-            while time.perf_counter() < end:
-                tasks.create_task(ask(client, caller, chance, seen))
-                await asyncio.sleep(chance.expovariate(caller.per_s))
-
-        for number, (caller, seen) in enumerate(zip(callers, results, strict=True)):
-            tasks.create_task(habit(caller, seen, random.Random(seed + number)))
-    return results
-
-
-def phases(options: argparse.Namespace) -> dict[str, list[Caller]]:
-    """Return the phases by name: who calls what."""
-    found: dict[str, list[Caller]] = {}
-    targets = {"Penstock": (options.url, options.reader, options.flood, options.model)}
-    if options.plain:
-        targets["plain vLLM"] = (options.plain, "none", "none", options.plain_model or options.model)
-    for name, (url, reader_key, flood_key, model) in targets.items():
-        reader = Caller(url, reader_key, model, options.per_s, (200, 450), 20)
-        flood = Caller(url, flood_key, model, 10 * options.per_s, (20, 100), 60)
-        found[f"{name}, alone"] = [reader]
-        found[f"{name}, beside the flood"] = [reader, flood]
+def rounds(sides: list[Side], options: argparse.Namespace, console: Console) -> dict[str, tuple[Seen, Seen, Seen]]:
+    """Return, by side, what the reader saw alone and beside the flood, and what the flood saw."""
+    found = {side.name: (Seen(), Seen(), Seen()) for side in sides}
+    for number in range(options.rounds):
+        for side in sides:
+            console.print(f"round {number + 1} of {options.rounds}: {side.name}, {2 * options.seconds:.0f} s ...")
+            by_itself = asyncio.run(alone(side, options.seconds))
+            per_s = FLOOD_TIMES * len(by_itself.first_s) / options.seconds
+            both = asyncio.run(beside(side, options.seconds, per_s))
+            for sums, seen in zip(found[side.name], (by_itself, *both), strict=True):
+                sums.add(seen)
     return found
+
+
+def table(found: dict[str, tuple[Seen, Seen, Seen]]) -> Table:
+    """Return the reader's p50 and p99 per side."""
+    heads = ("side", "documents alone / beside", "TTFT p50 s", "TTFT p99 s", "p99 / alone", "flood: whole, refused")
+    drawn = Table(*heads, title=f"a reader beside {FLOOD_TIMES} times its requests")
+    for name, (by_itself, reader, flooder) in found.items():
+        p50, p99 = ([quantile(seen.first_s, q) for seen in (by_itself, reader)] for q in (0.5, 0.99))
+        drawn.add_row(
+            name,
+            f"{len(by_itself.first_s)} / {len(reader.first_s)}",
+            f"{p50[0]:.3f} -> {p50[1]:.3f}",
+            f"{p99[0]:.3f} -> {p99[1]:.3f}",
+            f"{p99[1] / p99[0]:.2f}",
+            f"{len(flooder.whole_s)}, {flooder.refused}",
+        )
+    return drawn
 
 
 def main() -> None:
     """Run every phase and print the table."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--url", default="http://127.0.0.1:8080")
-    parser.add_argument("--reader", required=True, help="the reader's API key")
-    parser.add_argument("--flood", required=True, help="the flooding tenant's API key")
-    parser.add_argument("--model", default="smollm2")
-    parser.add_argument("--plain", default="", help="a plain vLLM of the same model, for comparison")
-    parser.add_argument("--plain-model", default="")
-    parser.add_argument(
-        "--per-s", type=float, default=0.7, help="the reader's requests a second; the flood's are ten times"
-    )
-    parser.add_argument("--seconds", type=float, default=60.0)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seconds", type=float, default=30.0, help="of each phase")
+    parser.add_argument("--rounds", type=int, default=2)
+    parser.add_argument("--doors", nargs="*", default=["fair", "fifo"], help="fair, fifo, open")
+    parser.add_argument("--plain", action=argparse.BooleanOptionalAction, default=True, help="plain vLLM too")
     options = parser.parse_args()
-    console, alone = Console(), float("nan")
-    table = Table("phase", "reader's requests", "TTFT p50 s", "TTFT p99 s", "p99 / alone", "flood's refusals")
-    for name, callers in phases(options).items():
-        console.print(f"{name}: {options.seconds:.0f} s ...")
-        seen = asyncio.run(play(callers, options.seconds, seed=7))
-        p50, p99 = seen[0].quantile(0.5), seen[0].quantile(0.99)
-        alone = p99 if len(callers) == 1 else alone
-        refused = str(seen[1].refused) if len(seen) > 1 else ""
-        table.add_row(name, str(len(seen[0].ttft_s)), f"{p50:.3f}", f"{p99:.3f}", f"{p99 / alone:.2f}", refused)
-    console.print(table)
+    console = Console()
+    console.print("starting what is compared ...")
+    with running(options.doors, {"reader": (), "flood": ()}, plain=options.plain) as sides:
+        console.print(table(rounds(sides, options, console)))
 
 
 if __name__ == "__main__":
