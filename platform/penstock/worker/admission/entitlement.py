@@ -23,6 +23,11 @@ STANDING_PART = {
 """The part of the engine that requests of a standing and of lower ones together may hold: the rest waits for better
 ones. For spare standings whatever anybody holds counts: they leave room for all others to come."""
 
+PREFILL_PART_BESIDE_OTHERS = 0.25
+"""The part of a step that prompts may fill while several tenants are about. Whoever comes waits for the step that runs:
+with a whole step of foreign prompts in it, that alone can double the time to a first token. Alone, a tenant may fill
+its steps."""
+
 _BOUND_FROM = {
     one: tuple((rung, part) for rung, part in STANDING_PART.items() if rung >= one and part < 1.0 and not rung.is_spare)
     for one in Standing
@@ -51,7 +56,8 @@ class Entitlement:
 
     def fits(self, work: Work) -> Fit:
         """Tell whether the request may enter now."""
-        room = self._seats.room_for(work)
+        part = PREFILL_PART_BESIDE_OTHERS if self.shares.of(work) < 1.0 else 1.0
+        room = self._seats.room_for(work, prefill_part=part)
         if room is not Fit.YES or not len(self._seats) or self.reserved.covers(work):
             return room
         need = self._seats.need(work)

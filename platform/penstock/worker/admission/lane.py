@@ -98,7 +98,8 @@ class Lane:
     def choose(self, fits: Callable[[Work], Fit]) -> Flow | None:
         """Return the least served flow whose head fits.
 
-        Heads for which there is no room are overtaken a bounded number of times; heads beyond their share freely.
+        Heads for which there is no room are overtaken a bounded number of times, heads beyond their share freely, and
+        nobody overtakes one that fits in a step or two: small prompts, one after another, would keep out a large one.
         """
         passed: list[Flow] = []
         crowded: list[Flow] = []
@@ -113,6 +114,7 @@ class Lane:
             if fit is Fit.NO_ROOM:
                 crowded.append(flow)
                 self.held = flow.bypassed >= MAX_BYPASSES
+            self.held = self.held or fit is Fit.SOON
             if self.held or len(passed) >= LOOK_AHEAD:
                 break
         for flow in passed:

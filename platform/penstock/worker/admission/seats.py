@@ -26,8 +26,8 @@ class EngineSize:
     watermark: float = 0.02
     """The part of the blocks that is left free for running requests to grow into."""
     prefill_tokens: int = 256
-    """How many prompt tokens may be on their way through prefill before the next request waits here instead:
-    whoever comes next then waits for that much foreign prefill at most, and not for all that was queued before."""
+    """How many prompt tokens one step of the engine takes: as many may be on their way through prefill before the
+    next request waits here instead, and not behind all of them in the engine."""
 
     def blocks(self, tokens: int) -> int:
         """Return how many blocks hold so many tokens."""
@@ -130,16 +130,17 @@ class Seats:
         """Return what requests of this standing and lower ones hold."""
         return self._up_to[standing]
 
-    def room_for(self, work: Work) -> Fit:
-        """Tell whether slots, blocks and prefill leave room for the request, whoever sends it.
+    def room_for(self, work: Work, *, prefill_part: float = 1.0) -> Fit:
+        """Tell whether slots, blocks and that part of a step's prefill leave room for the request, whoever sends it.
 
         A request larger than every bound still fits into an empty engine: the context check made sure it can run.
         """
         if not self._seats:
             return Fit.YES
-        if self._prefilling and self._prefill_tokens + work.prompt_tokens > self.size.prefill_tokens:
+        if not self.whole.takes_one_more(self.held, self.need(work)):
             return Fit.NO_ROOM
-        return Fit.YES if self.whole.takes_one_more(self.held, self.need(work)) else Fit.NO_ROOM
+        crowded = self._prefill_tokens + work.prompt_tokens > self.size.prefill_tokens * prefill_part
+        return Fit.SOON if self._prefilling and crowded else Fit.YES
 
     def take(self, work: Work) -> None:
         """Seat the request; its prompt is in prefill until ``prefilled``."""

@@ -50,6 +50,15 @@ def test_a_tenant_is_held_to_its_share_beside_another() -> None:
     assert rules.seat(*(work(f"b{i}", "b") for i in range(1, 8))) == 3
 
 
+def test_prompts_fill_a_step_only_where_nobody_else_is_about() -> None:
+    """Alone a tenant's prompts enter together; beside another one they leave most of each step to whoever comes."""
+    alone = Rules(replace(SIZE, prefill_tokens=64))
+    assert alone.seat(*(work(f"a{i}") for i in range(8))) == 4
+    beside = Rules(replace(SIZE, prefill_tokens=64))
+    beside.entitled.seen(work("b", "b"), 0.0)
+    assert beside.seat(*(work(f"a{i}") for i in range(8))) == 1
+
+
 def test_seats_are_kept_for_better_standings() -> None:
     """Batch work never takes the last seats, so interactive work needn't wait for long answers to end."""
     rules = Rules()

@@ -178,6 +178,16 @@ def test_a_big_head_is_overtaken_only_so_often() -> None:
     assert queue.pop(anything) is big
 
 
+def test_a_head_that_fits_soon_is_never_overtaken() -> None:
+    """What waits a step or two for other prompts goes next: a row of small prompts can't keep out a large one."""
+    queue = FairQueue(WIDE)
+    big = work("reader", prompt=400)
+    queue.push(big)
+    queue.push(work("flood", prompt=1, output=1))
+    assert queue.pop(lambda w: Fit.SOON if w is big else Fit.YES) is None
+    assert queue.pop(anything) is big
+
+
 def test_a_tenant_beyond_its_share_never_holds_others_up() -> None:
     """Who may not enter because of its own share is passed by others as often as they come."""
     queue = FairQueue(WIDE)

@@ -72,7 +72,7 @@ def test_prompts_enter_one_after_another() -> None:
     """So much foreign prefill at most stands before whoever comes next; a single prompt may be longer than that."""
     seats = Seats(EngineSize(max_seqs=8, kv_blocks=100, block_size=16, prefill_tokens=100))
     seats.take(work("long", "a", prompt=500))
-    assert seats.room_for(work("next", "b")) is Fit.NO_ROOM
+    assert seats.room_for(work("next", "b")) is Fit.SOON
     seats.prefilled(RequestId("long"))
     assert seats.room_for(work("next", "b")) is Fit.YES
 
