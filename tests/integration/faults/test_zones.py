@@ -9,7 +9,7 @@ from penstock.domain.tenant import Plan
 from penstock.telemetry import names
 from tests.support.faults import FaultTable
 from tests.support.platform import until
-from tests.support.zones import Site, site
+from tests.support.zones import CHAT, Site, site
 
 pytestmark = pytest.mark.integration
 
@@ -24,6 +24,29 @@ def zones(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     """Yield a gateway before three engines in each of two zones."""
     with site(tmp_path_factory.mktemp("zones"), {"toy": {"a": EACH, "b": EACH}}, plan=Plan(), start_s=START_S) as made:
         yield made
+
+
+def test_an_engine_that_stands_still_gets_nothing_new(zones: Site, faults: FaultTable) -> None:
+    """A stream stops in the middle: new requests go to others within seconds, long before anybody has judged."""
+    for engine in zones.engines.values():
+        engine.behave(mode="freeze_after_token", after_tokens=3)
+    body = {"model": "toy", "messages": [{"role": "user", "content": "hello"}], "max_tokens": 50, "stream": True}
+    with zones.gateway.http() as http, http.stream("POST", CHAT, json=body) as stream:
+        lines = stream.iter_lines()
+        assert next(lines).startswith("data: "), stream.status_code
+        began = time.monotonic()
+        for engine in zones.engines.values():
+            engine.behave(mode="ok")
+        (still,) = (engine for engine in zones.engines.values() if engine.stats["running"])
+        until("it is suspected", lambda: "worker_suspected" in zones.gateway.log, within_s=10)
+        faults.add(
+            "an engine stands still under a stream (stub): passed over",
+            "new requests go elsewhere",
+            time.monotonic() - began,
+        )
+        before = still.stats["requests"]
+        assert all(zones.ask("toy").status_code == 200 for _ in range(30))
+        assert still.stats["requests"] == before
 
 
 def test_a_lost_zone_costs_callers_nothing(zones: Site, faults: FaultTable) -> None:
