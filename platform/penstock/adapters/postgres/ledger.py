@@ -37,14 +37,14 @@ class PostgresLedger:
 
     async def spent(self, span: Span) -> tuple[Spent, ...]:
         """Return what each key spent on requests opened in the span, from the rows themselves."""
-        return await self._spent("spent", span.begin, span.end)
+        return await self._spent(_SQL["spent"], span.begin, span.end)
 
     async def spent_in(self, period: str) -> tuple[Spent, ...]:
         """Return what each key spent in a day or month, from the sums that the database keeps with the rows."""
-        return await self._spent("spent_in", period)
+        return await self._spent(_SQL["spent_in"], period)
 
-    async def _spent(self, query: str, *arguments: object) -> tuple[Spent, ...]:
-        rows = await self._database.rows(_SQL[query], *arguments)
+    async def _spent(self, sql: str, *arguments: object) -> tuple[Spent, ...]:
+        rows = await self._database.rows(sql, *arguments)
         return tuple(
             Spent(tenant=TenantId(row["tenant"]), key=KeyId(row["key"]), cost=MicroUsd(row["cost"])) for row in rows
         )
