@@ -14,7 +14,8 @@ def leaves(kind: type[PenstockError]) -> Iterator[type[PenstockError]]:
         yield from leaves(child)
 
 
-KINDS = tuple(dict.fromkeys(leaves(PenstockError)))
+# Rooms may have errors of their own that never get here.
+KINDS = tuple(kind for kind in dict.fromkeys(leaves(PenstockError)) if kind.__module__ == PenstockError.__module__)
 
 
 @pytest.mark.parametrize("kind", KINDS)
