@@ -9,6 +9,7 @@ import httpx
 import msgspec
 
 from penstock.domain.ids import Alias, VersionId, WorkerId
+from penstock.domain.money import MicroUsd, Price
 from penstock.domain.table import Route, RoutingTable, Share, VersionEntry, WorkerEntry
 from penstock.domain.tenant import Plan
 from penstock.domain.worker import WorkerState
@@ -19,6 +20,8 @@ from tests.support.gateway_process import GatewayProcess, prepare, started
 from tests.support.limits_fleet import Stub, stub
 
 CHAT = "/v1/chat/completions"
+FREE = Price(prompt_per_mtok=MicroUsd(0), cached_per_mtok=MicroUsd(0), output_per_mtok=MicroUsd(0))
+DEAR = replace(FREE, output_per_mtok=MicroUsd(10**12))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,8 +47,13 @@ class Site:
 
 
 @contextmanager
-def site(root: Path, models: Mapping[str, Mapping[str, int]], *, plan: Plan, start_s: float) -> Iterator[Site]:
-    """Run a gateway before so many engines of each model (each an alias too) in each zone."""
+def site(
+    root: Path, models: Mapping[str, Mapping[str, int]], *, plan: Plan, start_s: float, dear: str = ""
+) -> Iterator[Site]:
+    """Run a gateway before so many engines of each model (each an alias too) in each zone.
+
+    Nothing costs anything but the output of the model named ``dear``, at a dollar a token.
+    """
     with ExitStack() as running:
         engines = {
             f"{model}-{zone}{n}": running.enter_context(stub())
@@ -54,14 +62,17 @@ def site(root: Path, models: Mapping[str, Mapping[str, int]], *, plan: Plan, sta
             for n in range(count)
         }
         home = prepare(root, next(iter(engines.values())).url, plan)
-        _write_table(root / "run/gateway/table.json", engines, start_s)
+        _write_table(root / "run/gateway/table.json", engines, start_s, dear)
         yield Site(gateway=running.enter_context(started(home)), engines=engines)
 
 
-def _write_table(file: Path, engines: Mapping[str, Stub], start_s: float) -> None:
+def _write_table(file: Path, engines: Mapping[str, Stub], start_s: float, dear: str) -> None:
     """Replace the prepared table by one with these engines; tokenizer and template stay."""
     plain = msgspec.json.decode(file.read_bytes(), type=RoutingTable).versions[0]
-    versions = tuple(_version(plain, model, engines, start_s) for model in sorted({n.split("-")[0] for n in engines}))
+    models = sorted({name.split("-")[0] for name in engines})
+    versions = tuple(
+        replace(_version(plain, model, engines, start_s), price=DEAR if model == dear else FREE) for model in models
+    )
     routes = tuple(
         Route(alias=Alias(one.id.partition("@")[0]), shares=(Share(version=one.id, weight=10_000),)) for one in versions
     )

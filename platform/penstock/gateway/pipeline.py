@@ -16,7 +16,7 @@ from typing import Protocol
 
 from penstock.domain.call import Answer, Call
 from penstock.domain.clock import Clock
-from penstock.domain.errors import BadRequest, ClientGone, Evicted, PenstockError, Rejected
+from penstock.domain.errors import ClientGone, Evicted, OverBudget, PenstockError, Rejected
 from penstock.domain.ids import WorkerId
 from penstock.domain.lease import Lease
 from penstock.domain.outcome import Degradation, Outcome, Stage
@@ -144,7 +144,7 @@ class Pipeline:
             call.prepared = prepared = await self.preprocessor.prepare(call.request, call.version, call.principal)
             prepared = call.prepared = await self._eased(call) or prepared
             call.timings.mark(Stage.PREPROCESS)
-            lease = await self.admission.admit(call, prepared)
+            lease = await self._admitted(call, prepared)
             call.timings.mark(Stage.ADMISSION)
         except PenstockError as error:
             call.outcome = error.outcome
@@ -152,7 +152,7 @@ class Pipeline:
             raise
         answer = Answer(outcome=Outcome.INTERNAL, usage=Usage())
         try:
-            answer = await self._run_or_ease(call, prepared, lease, reply)
+            answer = await self._run_or_ease(call, lease, reply)
         except PenstockError as error:
             answer = Answer(outcome=error.outcome, usage=Usage())
             raise
@@ -161,8 +161,21 @@ class Pipeline:
             lease.settle(answer.outcome, answer.usage, self.clock.monotonic())
             self.ledger.record(call, prepared, answer)
 
-    async def _run_or_ease(self, call: Call, prepared: Prepared, lease: Lease, reply: Reply) -> Answer:
+    async def _admitted(self, call: Call, prepared: Prepared) -> Lease:
+        """Open the lease; where the budget does not reach, for the smaller model."""
+        try:
+            return await self.admission.admit(call, prepared)
+        except OverBudget:
+            eased = await self._eased(call, refused=True)
+            if eased is None:
+                raise
+        call.prepared = eased
+        return await self.admission.admit(call, eased)
+
+    async def _run_or_ease(self, call: Call, lease: Lease, reply: Reply) -> Answer:
         """Run; where nobody would, degrade and run once more under the same lease."""
+        prepared = call.prepared
+        assert prepared is not None  # noqa: S101  set before admission; tells mypy
         try:
             return await self._run(call, prepared, lease, reply)
         except (Rejected, Evicted):
@@ -186,7 +199,7 @@ class Pipeline:
             if not self.relief.fits(call, version):
                 return None
             prepared = await self.preprocessor.prepare(call.request, version, call.principal)
-        except BadRequest:  # the wished version might have taken it: its own refusal is the better answer
+        except PenstockError:  # whatever hinders the smaller model: the wished one's refusal is the better answer
             return None
         call.version, call.degraded = version, (*call.degraded, Degradation.SMALLER_MODEL)
         return prepared

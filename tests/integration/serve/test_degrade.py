@@ -12,6 +12,7 @@ import httpx
 import pytest
 
 from penstock.domain.ids import Alias
+from penstock.domain.money import MicroUsd
 from penstock.domain.tenant import Plan
 from penstock.telemetry import names
 from tests.support.asks import CHAT, chat, long_answer
@@ -24,6 +25,8 @@ pytestmark = pytest.mark.integration
 CROWD = 48
 """Half as many again as the engine has seats."""
 CAP = 8
+DOLLARS = 100
+"""The big model costs one a token."""
 OPTED_IN = f"degrade_output_tokens={CAP}"
 
 
@@ -114,9 +117,9 @@ def lacks(platform: Platform) -> list[str]:
 @pytest.fixture(scope="module")
 def two_models(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     """Yield a gateway before one engine each of a big and a small model; its tenant takes the small one for the big."""
-    plan = Plan(degrade_model=Alias("small"))
+    plan = Plan(degrade_model=Alias("small"), spend_per_day=MicroUsd(DOLLARS * 1_000_000))
     models = {"big": {"a": 1}, "small": {"a": 1}}
-    with site(tmp_path_factory.mktemp("degrade"), models, plan=plan, start_s=20.0) as made:
+    with site(tmp_path_factory.mktemp("degrade"), models, plan=plan, start_s=20.0, dear="big") as made:
         yield made
 
 
@@ -149,6 +152,13 @@ def test_a_refused_request_is_answered_by_the_smaller_model(models: Site) -> Non
         assert told.headers["x-penstock-degraded"] == "smaller-model"
         assert "data: [DONE]" in told.read().decode()
     assert models.counted(names.DEGRADED, reason="smaller-model") == 2
+
+
+def test_what_the_budget_does_not_reach_the_smaller_model_answers(models: Site) -> None:
+    """A long answer of the big model costs more than is left: the small one gives it, and a seed hears 402."""
+    assert not small_answered(models.ask("big"))
+    assert small_answered(models.ask("big", max_tokens=DOLLARS + 1))
+    assert models.ask("big", max_tokens=DOLLARS + 1, seed=7).status_code == httpx.codes.PAYMENT_REQUIRED
 
 
 def test_a_contract_is_not_broken_for_it(models: Site) -> None:

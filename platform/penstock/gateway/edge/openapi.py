@@ -10,6 +10,7 @@ from http import HTTPStatus
 
 from penstock import __version__
 from penstock.domain.idempotency import MAX_KEY_CHARS
+from penstock.domain.outcome import Degradation
 from penstock.domain.request import Api
 from penstock.gateway.edge import parse
 from penstock.gateway.edge.errors import TABLE
@@ -140,7 +141,7 @@ def _inference(api: Api) -> Json:
         "parameters": [_ref_parameter(name, schema) for name, schema in _HEADERS.items()],
         "requestBody": {"required": True, "content": {"application/json": {"schema": _body(api)}}},
         "responses": {
-            "200": _answer("The answer, or its events where stream is true.", content, {**_LIMITS, **_REPLAYED}),
+            "200": _answer("The answer, or its events where stream is true.", content, {**_LIMITS, **_REPLAYED, **_DEGRADED}),
             **_errors({row.status for row in TABLE.values()}, error),
         },
     }
@@ -199,6 +200,12 @@ _LIMITS: Mapping[str, Json] = {
 }
 _REPLAYED: Mapping[str, Json] = {
     "idempotency-replayed": _told("The answer to an earlier request with this idempotency key.", {"const": "true"}),
+}
+_DEGRADED: Mapping[str, Json] = {
+    "x-penstock-degraded": _told(
+        "What the answer lacks because its tenant prefers that to a refusal, joined by commas.",
+        {"type": "string", "examples": [str(lack) for lack in Degradation]},
+    ),
 }
 _WAITS: Mapping[str, Json] = {
     "retry-after": _told("Whole seconds, rounded up.", {"type": "integer", "minimum": 1}),
