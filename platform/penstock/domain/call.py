@@ -28,6 +28,11 @@ class Timings:
         self.seconds[stage] = self.seconds.get(stage, 0.0) + now - self._last
         self._last = now
 
+    def spent(self, stage: Stage, seconds: float) -> None:
+        """Count so much of the time since the last mark to ``stage``: the next mark leaves it out."""
+        self.seconds[stage] = self.seconds.get(stage, 0.0) + seconds
+        self._last += seconds
+
     def put(self, stage: Stage, seconds: float) -> None:
         """Set a stage that somebody else measured (queue, prefill, decode)."""
         self.seconds[stage] = seconds

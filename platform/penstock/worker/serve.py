@@ -139,6 +139,7 @@ class Gate:
     async def _serve(self, ticket: Ticket, scope: Scope, receive: Receive, send: Send) -> None:
         """Let a valid request wait its turn, and through. The platform's own probes don't wait."""
         request = RequestId(f"{ticket.request}/{next(self._numbers)}")
+        waited_s = 0.0
         if ticket.tenant != PLATFORM:
             turn = Turn(self.door, self._work(ticket, request), receive, self.clock.monotonic)
             arrived_at = self.clock.monotonic()
@@ -146,9 +147,10 @@ class Gate:
             if away is not None:
                 await self._send_away(away, send)
                 return
-            self.tally.queue_s.observe(self.clock.monotonic() - arrived_at)
+            waited_s = self.clock.monotonic() - arrived_at
+            self.tally.queue_s.observe(waited_s)
             receive = turn.receive
-        wires = Wires(receive, send, self.clock.monotonic, self.headers)
+        wires = Wires(receive, send, self.clock.monotonic, lambda: (*self.headers(), _waited(waited_s)))
         passage = Passage(ticket, request, wires, self.tally)
         try:
             await self._app(scope, passage.receive, passage.send)
@@ -273,6 +275,11 @@ class Gate:
             "in_flight": self.tally.book.in_flight,
             "draining": self.draining,
         }
+
+
+def _waited(seconds: float) -> tuple[bytes, bytes]:
+    """Return the header that tells the gateway how long a request waited here, for the caller's own account."""
+    return (b"x-penstock-waited-ms", b"%.3f" % (seconds * 1e3))
 
 
 def _header(scope: Scope, name: bytes) -> bytes:

@@ -171,7 +171,9 @@ async def test_the_load_follows_a_request_through_its_life(gate: Gate, engine: E
     assert sample(gate, names.GATE_SECONDS, stage="prefill") == 1
 
 
-async def test_what_the_engine_has_no_place_for_waits_at_the_door(gate: Gate, engine: Engine) -> None:
+async def test_what_the_engine_has_no_place_for_waits_at_the_door(
+    gate: Gate, engine: Engine, clock: ManualClock
+) -> None:
     """Beyond the batch's places requests wait outside, and enter as others leave; the load says so."""
     calls: list[Awaitable[None]] = []
     clients = [Client(gate) for _ in range(3)]
@@ -181,10 +183,12 @@ async def test_what_the_engine_has_no_place_for_waits_at_the_door(gate: Gate, en
     assert (len(engine.paths), gate.load.running, gate.load.waiting) == (2, 2, 1)
     gate.tally.book.observed = Observed(waiting=1, kv_used_ratio=0.99)
     assert (gate.load.running, gate.load.waiting) == (1, 2)
+    clock.advance(2.5)
     for _ in range(9):
         engine.steps.release()
     await asyncio.gather(*calls)
     assert [client.status for client in clients] == [200, 200, 200]
+    assert [client.headers["x-penstock-waited-ms"] for client in clients] == ["0.000", "0.000", "2500.000"]
     assert (gate.load.running, gate.load.waiting, gate.load.queued_tokens) == (0, 0, 0)
 
 

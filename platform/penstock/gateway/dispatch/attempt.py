@@ -5,8 +5,10 @@ Until then everything can still be undone, so errors come to the dispatcher; aft
 
 import asyncio
 
+from penstock.domain.call import Timings
 from penstock.domain.errors import PenstockError
 from penstock.domain.ids import WorkerId
+from penstock.domain.outcome import Stage
 from penstock.domain.relay import Relay
 from penstock.gateway.dispatch import verdict, wire
 from penstock.gateway.dispatch.ports import Exchange, Loads
@@ -20,16 +22,30 @@ _ERROR_EVENTS = (b'data: {"error"', b"event: error")
 class Attempt:
     """Receiver of one exchange, and the relay's source."""
 
-    __slots__ = ("_aborted", "_body", "_done", "_exchange", "_loads", "_refused", "_relay", "_status", "_worker")
+    __slots__ = (
+        "_aborted",
+        "_body",
+        "_done",
+        "_exchange",
+        "_loads",
+        "_paused",
+        "_refused",
+        "_relay",
+        "_status",
+        "_timings",
+        "_worker",
+    )
 
-    def __init__(self, relay: Relay, worker: WorkerId, loads: Loads) -> None:
+    def __init__(self, relay: Relay, worker: WorkerId, loads: Loads, timings: Timings) -> None:
         """Begin; the relay learns of it at once, so that a client that leaves ends it."""
+        self._timings = timings
         self._relay = relay
         self._worker = worker
         self._loads = loads
         self._done: asyncio.Future[Verdict | None] = asyncio.get_running_loop().create_future()
         self._exchange: Exchange | None = None
         self._aborted = False
+        self._paused = False
         self._status = 0
         self._refused = b""
         self._body = b""
@@ -40,6 +56,8 @@ class Attempt:
         self._exchange = exchange
         if self._aborted:
             exchange.abort()
+        elif self._paused:
+            exchange.pause()
 
     def unreachable(self) -> None:
         """No connection could be had."""
@@ -60,11 +78,13 @@ class Attempt:
 
     def pause(self) -> None:
         """Stop reading."""
+        self._paused = True
         if self._exchange is not None:
             self._exchange.pause()
 
     def resume(self) -> None:
         """Read again."""
+        self._paused = False
         if self._exchange is not None:
             self._exchange.resume()
 
@@ -83,6 +103,7 @@ class Attempt:
             self._loads.heard(self._worker, load)
         self._status = status
         if status == _OK:
+            self._timings.spent(Stage.QUEUE, wire.waited_s_of(headers))
             self._relay.on_head(status, headers)
         else:
             self._refused = wire.header(headers, wire.REFUSED_HEADER)

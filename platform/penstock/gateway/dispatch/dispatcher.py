@@ -145,7 +145,7 @@ class WorkerDispatcher:
         return SOON_S
 
     async def _try(self, call: Call, relay: Relay, worker: WorkerEntry, parcel: _Parcel) -> Verdict | None:
-        attempt = Attempt(relay, worker.id, self.loads)
+        attempt = Attempt(relay, worker.id, self.loads, call.timings)
         self.breakers.sent(worker.id, self.clock.monotonic())
         self.loads.dispatched(worker.id, parcel.tokens)
         call.timings.mark(Stage.ROUTE)

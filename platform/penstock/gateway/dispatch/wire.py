@@ -12,6 +12,7 @@ from penstock.domain.request import Api, InferenceRequest
 from penstock.domain.worker import Load
 
 LOAD_HEADER = b"x-penstock-load"
+WAITED_HEADER = b"x-penstock-waited-ms"
 REFUSED_HEADER = b"x-penstock-refused"
 
 _STREAM_USAGE = frozenset({Api.CHAT, Api.COMPLETIONS})
@@ -65,6 +66,14 @@ def load_of(headers: list[tuple[bytes, bytes]]) -> Load | None:
         )
     except ValueError:
         return None
+
+
+def waited_s_of(headers: list[tuple[bytes, bytes]]) -> float:
+    """Return the seconds that a request waited at the gate; 0 where it says nothing, or nonsense."""
+    try:
+        return max(0.0, float(header(headers, WAITED_HEADER) or 0.0)) / 1e3
+    except ValueError:
+        return 0.0
 
 
 def header(headers: list[tuple[bytes, bytes]], name: bytes) -> bytes:

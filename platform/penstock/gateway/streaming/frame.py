@@ -92,8 +92,10 @@ class Frame:
         timings = self.call.timings
         timings.mark(Stage.DECODE)
         if self.metrics is not None and not self.call.continued_at:
-            for stage, seconds in reports.engine_stages(self.metrics, self.clock() - self._sent_at).items():
-                timings.put(stage, seconds)
+            at_gate_s = timings.seconds.get(Stage.QUEUE, 0.0)
+            in_engine_s = self.clock() - self._sent_at - at_gate_s
+            for stage, seconds in reports.engine_stages(self.metrics, in_engine_s).items():
+                timings.put(stage, seconds + (at_gate_s if stage is Stage.QUEUE else 0.0))
 
     def head(self, content_type: bytes, *more: tuple[bytes, bytes]) -> list[tuple[bytes, bytes]]:
         """Return the reply's headers: the resolved version, and where the time went so far."""
