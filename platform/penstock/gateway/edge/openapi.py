@@ -141,7 +141,9 @@ def _inference(api: Api) -> Json:
         "parameters": [_ref_parameter(name, schema) for name, schema in _HEADERS.items()],
         "requestBody": {"required": True, "content": {"application/json": {"schema": _body(api)}}},
         "responses": {
-            "200": _answer("The answer, or its events where stream is true.", content, {**_LIMITS, **_REPLAYED, **_DEGRADED}),
+            "200": _answer(
+                "The answer, or its events where stream is true.", content, {**_LIMITS, **_REPLAYED, **_DEGRADED}
+            ),
             **_errors({row.status for row in TABLE.values()}, error),
         },
     }
