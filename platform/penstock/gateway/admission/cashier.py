@@ -200,9 +200,9 @@ class Cashier:
         leases = [lease for receipt in self._living.values() for lease in receipt.leases]
         with suppress(StoreUnavailable):
             await self._store.renew(leases, HOLD_S)
-        for receipt in list(self._living.values()):
-            self._journal.delivered(receipt.opening.request, receipt.lease.delivered)
-            if receipt.lease.delivered >= receipt.reserved_output:
+        for request, receipt in list(self._living.items()):
+            self._journal.delivered(request, receipt.lease.delivered)
+            if receipt.lease.delivered >= receipt.reserved_output and request in self._living:
                 await self._top_up(receipt)
 
     async def _top_up(self, receipt: Receipt) -> None:
@@ -218,7 +218,10 @@ class Cashier:
                 decision = await self._take(lease, beyond_quota(wanted))
         except StoreUnavailable:  # what runs, runs on: the next round asks again
             return
-        if decision.granted:
+        if decision.granted and receipt.opening.request not in self._living:  # it ended while the store was asked
+            self._unsettled[lease] = dict.fromkeys(Measure, 0)
+            self._flush_soon()
+        elif decision.granted:
             receipt.leases.append(lease)
             receipt.reserved_output += extra
         elif receipt.lease.end_early is not None:

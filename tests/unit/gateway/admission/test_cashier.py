@@ -2,7 +2,7 @@
 
 import asyncio
 import random
-from collections.abc import Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -12,7 +12,7 @@ from penstock.domain.budget import month
 from penstock.domain.errors import ExceedsLimit, OverBudget, OverLimit, PenstockError, StoreUnavailable
 from penstock.domain.ids import KeyId, RequestId, TenantId, VersionId
 from penstock.domain.lease import Lease, Settlement
-from penstock.domain.ledger import LedgerRow, Opening
+from penstock.domain.ledger import LedgerRow, Opening, close
 from penstock.domain.limits import Decision, Draw, LimitStore, Measure
 from penstock.domain.money import MicroUsd, Price
 from penstock.domain.outcome import Outcome
@@ -57,11 +57,15 @@ class Breakable:
         """Begin in reach."""
         self.inner = inner
         self.is_down = False
+        self.meanwhile: Callable[[], object] = lambda: None
+        """What happens while a reservation is under way."""
 
     async def reserve(self, lease: RequestId, draws: Sequence[Draw], hold_s: float) -> Decision:
         """Reserve, if in reach."""
         self._check()
-        return await self.inner.reserve(lease, draws, hold_s)
+        decision = await self.inner.reserve(lease, draws, hold_s)
+        self.meanwhile()
+        return decision
 
     async def adopt(self, lease: RequestId, draws: Sequence[Draw], hold_s: float) -> None:
         """Adopt, if in reach."""
@@ -205,6 +209,19 @@ async def test_an_answer_that_outgrows_its_reservation_is_topped_up(clock: Manua
     assert not await till.has_budget(1000 - 180 + 1)
 
 
+async def test_a_top_up_for_an_answer_that_has_just_ended_is_given_back(clock: ManualClock) -> None:
+    """An answer that ends while the store is asked for more holds nothing afterwards."""
+    till = Till(clock, BUDGET)
+    receipt = await till.open(worst_case=1000)
+    receipt.lease.delivered = 20
+    end = Settlement(outcome=Outcome.OK, usage=Usage(prompt_tokens=10, output_tokens=20), held_s=1.0)
+    till.store.meanwhile = lambda: till.cashier.close(receipt, end)
+    await till.cashier.keep()
+    till.store.meanwhile = lambda: None
+    await asyncio.gather(*till.tasks)
+    assert await till.has_budget(1000 - 30)
+
+
 async def test_where_the_budget_ends_the_answer_ends(clock: ManualClock) -> None:
     """A stream that can't be topped up is ended with the budget's error."""
     till = Till(clock, Plan(spend_per_day=MicroUsd(40)))
@@ -334,3 +351,17 @@ async def test_a_running_answer_of_who_yields_goes_on_over_its_tokens(clock: Man
         await till.cashier.keep()
         receipt.lease.delivered += 100
     assert [type(error) for error in heard[:1]] == [OverBudget]
+
+
+async def test_what_a_dead_gateway_left_is_settled_by_its_heir(clock: ManualClock) -> None:
+    """Rows of a killed gateway free its holds and count their cost, once, however often they are inherited."""
+    dead, heir = Till(clock, BUDGET), Till(clock, BUDGET)
+    heir.store.inner = dead.store.inner
+    receipt = await dead.open()
+    usage = Usage(prompt_tokens=10, output_tokens=7, exact=False)
+    row = close(receipt.opening, Outcome.INTERNAL, usage, gpu_s=0.0, now=clock.now())
+    for _ in range(2):
+        await heir.cashier.inherit([row])
+    heir.number = 100
+    assert await heir.has_budget(1000 - 17)
+    assert not await heir.has_budget(1000 - 17 + 1)
