@@ -22,12 +22,19 @@ TOKENS = 20
 
 
 class StubReader:
-    """Reads the stub engine's only token."""
+    """Reads the stub engine's only token, when it may."""
+
+    def __init__(self) -> None:
+        self.is_asked = False
+        self.may_read = asyncio.Event()
+        self.may_read.set()
 
     async def pieces(
         self, version: VersionEntry, prompt: Sequence[int], output: Sequence[int], *, skip_special: bool
     ) -> list[str]:
         del version, skip_special
+        self.is_asked = True
+        await self.may_read.wait()
         assert list(prompt) == [1, 2, 3]
         return [" the"] * len(output)
 
@@ -223,6 +230,26 @@ async def test_heartbeats_fill_the_gap() -> None:
         reply = FakeReply()
         assert (await way.ask(ask(), reply)).outcome is Outcome.OK
     assert b": waiting\n\n" in reply.writes
+
+
+async def test_a_reader_that_pauses_in_the_gap_holds_the_next_worker_back() -> None:
+    """Back-pressure outlives a worker: nothing is read for a reader that has no room, and all of it afterwards."""
+    async with corridor(2) as way:
+        dying(way, 4)
+        way.reader = reader = StubReader()
+        reader.may_read.clear()
+        reply = FakeReply()
+        task = asyncio.create_task(way.ask(ask(), reply))
+        await until(lambda: reader.is_asked)
+        reply.on_pause()
+        reader.may_read.set()
+        before = len(reply.writes)
+        await until(lambda: way.stubs[1].stats.finished == 1)
+        await asyncio.sleep(0.05)
+        assert len(reply.writes) == before
+        reply.on_resume()
+        assert (await task).outcome is Outcome.OK
+    assert text(reply) == " the" * TOKENS
 
 
 async def test_limits_end_a_stream_between_two_workers() -> None:
