@@ -9,15 +9,14 @@ Trade-off: while gateways come back, for one or two seconds, both counts must ag
 either alone would have taken.
 """
 
-from collections import deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from penstock.domain.clock import Clock
-from penstock.domain.errors import Conflict, StoreUnavailable
+from penstock.domain.errors import StoreUnavailable
 from penstock.domain.ids import RequestId
 from penstock.domain.limits import Decision, Draw, LimitStore, Measure, MeterKind, SharedLimits
+from penstock.gateway.admission.arrears import NOTHING, Arrears
 from penstock.gateway.admission.outage import POLICY, Breaker, Reach, WhenAway, closes, held_alone
 from penstock.telemetry import names
 from penstock.telemetry.logs import logger
@@ -25,11 +24,7 @@ from penstock.telemetry.metrics import Metrics
 
 ALIVE_S = 3.0
 """A gateway that says nothing for so long isn't counted."""
-MINUTE_S = 60.0
-"""What was used longer ago than a bucket takes to fill is no debt any more."""
-DEBTS_AT_ONCE = 50
 RETRY_S = 1.0
-NOTHING = dict.fromkeys(Measure, 0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,12 +38,6 @@ class Alone:
     gateways: int = 1
 
 
-@dataclass(frozen=True, slots=True)
-class _Used:
-    at: float
-    draw: Draw
-
-
 class GuardedLimits:
     """Implements ``LimitStore``; ``meet`` is called once a second."""
 
@@ -59,17 +48,11 @@ class GuardedLimits:
         self._shared_by = metrics.gauge(names.LIMITS_GATEWAYS)
         self._decided = metrics.counter(names.LIMITS_ALONE)
         self._breaker = Breaker()
+        self._arrears = Arrears(alone.me, clock, hold_s=ALIVE_S)
         self._alone = alone.store()
         self._gateways = alone.gateways
         self._mark = ""
         self._since_ms = 0
-        self._debts = 0
-        self._living: dict[RequestId, Sequence[Draw]] = {}
-        self._unknown: set[RequestId] = set()
-        """Living leases that the store has not heard of."""
-        self._doubtful: set[RequestId] = set()
-        """Leases that the store may have heard of and should forget."""
-        self._used: deque[_Used] = deque()
         self._forgot = False
         self.wants_count = False
         """True where budgets should be counted from the ledger; until ``counted``."""
@@ -114,12 +97,9 @@ class GuardedLimits:
 
     async def settle(self, lease: RequestId, actual: dict[Measure, int]) -> bool:
         """Replace what was reserved by what was used; ``StoreUnavailable`` where only the store can, and is away."""
-        draws = self._living.pop(lease, ())
         if self._breaker.reach is not Reach.SHARED:
             await self._alone.settle(lease, actual)
-        if lease in self._unknown:
-            self._unknown.discard(lease)
-            self._note(draws, actual)
+        if self._arrears.ended(lease, actual):
             return True
         if self._breaker.reach is Reach.ALONE:
             raise StoreUnavailable("the limits store is away")
@@ -138,10 +118,10 @@ class GuardedLimits:
         try:
             decision = await self._store.reserve(lease, draws, hold_s)
         except BaseException:  # also where the caller gave up: the store may have taken it
-            self._doubtful.add(lease)
+            self._arrears.doubt(lease)
             raise
         if decision.granted:
-            self._living[lease] = draws
+            self._arrears.given(lease, draws, heard=True)
         return decision
 
     async def _by_myself(self, lease: RequestId, draws: Sequence[Draw], hold_s: float) -> Decision:
@@ -159,8 +139,7 @@ class GuardedLimits:
                     await self._alone.settle(lease, NOTHING)
                 return shared
         if decision.granted:
-            self._living[lease] = draws
-            self._unknown.add(lease)
+            self._arrears.given(lease, draws, heard=False)
         return decision
 
     async def _failed(self) -> None:
@@ -169,7 +148,7 @@ class GuardedLimits:
             return
         if was is Reach.SHARED:
             self._alone = self._settings.store()
-            for lease, draws in self._living.items():
+            for lease, draws in self._arrears.living.items():
                 slots = [draw for draw in draws if draw.kind is MeterKind.SLOTS]
                 mine = held_alone(slots, self._settings.policy, self._gateways)
                 await self._alone.adopt(lease, mine, ALIVE_S)
@@ -186,69 +165,27 @@ class GuardedLimits:
         try:
             if self._breaker.reach is Reach.ALONE:
                 await self._return()
-            await self._take_back()
+            await self._arrears.take_back(self._store)
             await self._present(now)
         except StoreUnavailable:
             await self._failed()
 
     async def _return(self) -> None:
         await self._store.ping()
-        await self._store.renew(list(self._living), ALIVE_S)
-        await self._bring()
+        await self._store.renew(list(self._arrears.living), ALIVE_S)
+        await self._arrears.bring(self._store)
         self._breaker.answered(self._clock.monotonic())
         self._show()
-        logger().warning("limits_store_returning", state=self.reach, count=len(self._living))
-        await self._bring()
+        logger().warning("limits_store_returning", state=self.reach, count=len(self._arrears.living))
+        await self._arrears.bring(self._store)
         self._since_ms = 0
-
-    async def _bring(self) -> None:
-        """Make known to the store what was given without it: first what it should forget, then leases, then debts."""
-        await self._take_back()
-        await self._adopt(list(self._unknown))
-        self._forget_old()
-        while self._used:
-            debts = [self._used.popleft() for _ in range(min(DEBTS_AT_ONCE, len(self._used)))]
-            try:
-                await self._owe(debts)
-            except StoreUnavailable:
-                self._used.extendleft(reversed(debts))
-                raise
-
-    async def _take_back(self) -> None:
-        for lease in list(self._doubtful):
-            if lease not in self._living:
-                await self._store.settle(lease, NOTHING)
-            self._doubtful.discard(lease)
-
-    async def _adopt(self, leases: Iterable[RequestId]) -> None:
-        for lease in leases:
-            draws = self._living.get(lease)
-            if draws is None:
-                continue
-            with suppress(Conflict):  # it took the lease before it fell silent
-                await self._store.adopt(lease, draws, ALIVE_S)
-            self._unknown.discard(lease)
-            if lease not in self._living:  # it ended meanwhile
-                await self._store.settle(lease, NOTHING)
-
-    async def _owe(self, debts: Sequence[_Used]) -> None:
-        """Count what ended leases used; a pseudo-lease carries it, so that asking twice counts once."""
-        lease = RequestId(f"{self._settings.me}:debt:{self._debts}")
-        sums: dict[str, Draw] = {}
-        for debt in debts:
-            known = sums.get(debt.draw.key)
-            sums[debt.draw.key] = replace(debt.draw, amount=debt.draw.amount + (known.amount if known else 0))
-        with suppress(Conflict):
-            await self._store.adopt(lease, tuple(sums.values()), ALIVE_S)
-        await self._store.settle(lease, {})
-        self._debts += 1
 
     async def _present(self, now: float) -> None:
         found = await self._store.present(self._settings.me, ALIVE_S, self._since_ms)
         if self._mark not in {"", found.mark}:
             self.wants_count = self._forgot = True
-            logger().error("limits_store_forgot", state=self.reach, count=len(self._living))
-            await self._adopt(list(self._living))
+            logger().error("limits_store_forgot", state=self.reach, count=len(self._arrears.living))
+            await self._arrears.tell(self._store, list(self._arrears.living))
         self._mark = found.mark
         if self._breaker.reach is Reach.SHARED:
             self._gateways = found.gateways
@@ -260,19 +197,6 @@ class GuardedLimits:
             self.wants_count = True
             self._show()
             logger().warning("limits_store_back", state=self.reach, count=found.since)
-
-    def _note(self, draws: Iterable[Draw], actual: Mapping[Measure, int]) -> None:
-        """Remember what a lease used that the store never heard of. Spend is counted from the ledger."""
-        now = self._clock.monotonic()
-        for draw in draws:
-            if draw.kind is MeterKind.BUCKET:
-                self._used.append(_Used(now, replace(draw, amount=actual.get(draw.measure, draw.amount))))
-        self._forget_old()
-
-    def _forget_old(self) -> None:
-        now = self._clock.monotonic()
-        while self._used and now - self._used[0].at > MINUTE_S:
-            self._used.popleft()
 
     def _show(self) -> None:
         for reach in Reach:

@@ -9,7 +9,8 @@ from penstock.adapters.memory.limits import MemoryLimits
 from penstock.domain.errors import StoreUnavailable
 from penstock.domain.ids import RequestId
 from penstock.domain.limits import Decision, Draw, Measure, MeterKind, Presence
-from penstock.gateway.admission.guarded import NOTHING, Alone, GuardedLimits
+from penstock.gateway.admission.arrears import NOTHING
+from penstock.gateway.admission.guarded import Alone, GuardedLimits
 from penstock.gateway.admission.outage import POLICY, Reach, WhenAway
 from penstock.telemetry import names
 from penstock.telemetry.metrics import Metrics
@@ -97,7 +98,7 @@ class Room:
         self.clock.advance(seconds)
         for gateway in self.gateways:
             await gateway.meet()
-            await gateway.renew(list(gateway._living), HOLD_S)
+            await gateway.renew(list(gateway._arrears.living), HOLD_S)
 
     async def ask(self, gateway: int, *draws: Draw) -> tuple[RequestId, Decision]:
         self.number += 1
@@ -190,7 +191,7 @@ async def test_what_was_given_alone_counts_when_the_store_is_back(clock: ManualC
     room.store.is_down = True
     assert await room.given(60, rate) == 40
     for gateway in room.gateways:
-        for lease in list(gateway._living):
+        for lease in list(gateway._arrears.living):
             await gateway.settle(lease, {})
     room.store.is_down = False
     given, seconds = 0, 0
@@ -223,7 +224,7 @@ async def test_slots_held_before_and_during_an_outage_are_held_after_it(clock: M
             assert await room.given(8, slot) == 0
         assert room.reaches() == {Reach.SHARED}
         for gateway in room.gateways:
-            for lease in list(gateway._living):
+            for lease in list(gateway._arrears.living):
                 await gateway.settle(lease, {})
         assert room.store.held() == 0
 

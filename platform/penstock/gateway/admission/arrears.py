@@ -1,0 +1,115 @@
+"""What a gateway has given, and how a store that was away is told of it: each lease once, and no debt twice.
+
+Leases live here while their requests run. Some the store has never heard of, some it may have heard of and should
+forget, and of those that ended unheard only what they used in the last minute is left: a bucket has refilled the rest.
+Who decides meanwhile, and when the store is told, isn't known here.
+"""
+
+from collections import deque
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+
+from penstock.domain.clock import Clock
+from penstock.domain.errors import Conflict
+from penstock.domain.ids import RequestId
+from penstock.domain.limits import Draw, LimitStore, Measure, MeterKind
+
+MINUTE_S = 60.0
+"""What was used longer ago than a bucket takes to fill is no debt any more."""
+DEBTS_AT_ONCE = 50
+NOTHING = dict.fromkeys(Measure, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class _Debt:
+    """What an ended lease used of one bucket, and when."""
+
+    at: float
+    draw: Draw
+
+
+class Arrears:
+    """One gateway's leases; ``hold_s`` is how long those last that the store is told of, until they are renewed."""
+
+    def __init__(self, me: str, clock: Clock, *, hold_s: float) -> None:
+        """Take the gateway's name, which its debts carry."""
+        self._me, self._clock, self._hold_s = me, clock, hold_s
+        self._paid = 0
+        self._unheard: set[RequestId] = set()
+        self._doubtful: set[RequestId] = set()
+        self._debts: deque[_Debt] = deque()
+        self._batch: list[_Debt] = []
+        self.living: dict[RequestId, Sequence[Draw]] = {}
+        """What runs, and what it drew."""
+
+    def given(self, lease: RequestId, draws: Sequence[Draw], *, heard: bool) -> None:
+        """A request begins; ``heard`` tells whether the store gave it."""
+        self.living[lease] = draws
+        if not heard:
+            self._unheard.add(lease)
+
+    def doubt(self, lease: RequestId) -> None:
+        """The store may have taken this lease: it gave no answer."""
+        self._doubtful.add(lease)
+
+    def ended(self, lease: RequestId, actual: Mapping[Measure, int]) -> bool:
+        """A request is over; True where the store never heard of it. Spend is counted from the ledger, not here."""
+        draws = self.living.pop(lease, ())
+        if lease not in self._unheard:
+            return False
+        self._unheard.discard(lease)
+        now = self._clock.monotonic()
+        for draw in draws:
+            if draw.kind is MeterKind.BUCKET:
+                self._debts.append(_Debt(now, replace(draw, amount=actual.get(draw.measure, draw.amount))))
+        self._forget_old()
+        return True
+
+    async def bring(self, store: LimitStore) -> None:
+        """Tell the store everything; what it could not be told stays. Raises ``StoreUnavailable``."""
+        await self.take_back(store)
+        await self.tell(store, list(self._unheard))
+        self._forget_old()
+        while self._batch or self._debts:
+            # A batch stays as it is until the store has said yes: it may have taken it without saying so.
+            self._batch = self._batch or [self._debts.popleft() for _ in range(min(DEBTS_AT_ONCE, len(self._debts)))]
+            carrier = await self._owe(store, self._batch)
+            self._batch = []
+            await store.settle(carrier, {})
+
+    async def take_back(self, store: LimitStore) -> None:
+        """Have the store forget what it may have taken and nobody was given."""
+        for lease in list(self._doubtful):
+            if lease not in self.living:
+                await store.settle(lease, NOTHING)
+            self._doubtful.discard(lease)
+
+    async def tell(self, store: LimitStore, leases: Iterable[RequestId]) -> None:
+        """Have the store know these, if they still run."""
+        for lease in leases:
+            draws = self.living.get(lease)
+            if draws is None:
+                continue
+            with suppress(Conflict):  # it took the lease before it fell silent
+                await store.adopt(lease, draws, self._hold_s)
+            self._unheard.discard(lease)
+            if lease not in self.living:  # it ended meanwhile
+                await store.settle(lease, NOTHING)
+
+    async def _owe(self, store: LimitStore, debts: Sequence[_Debt]) -> RequestId:
+        """Count what ended leases used, and return the lease that carries it: so telling it twice counts once."""
+        lease = RequestId(f"{self._me}:debt:{self._paid}")
+        sums: dict[str, Draw] = {}
+        for debt in debts:
+            known = sums.get(debt.draw.key)
+            sums[debt.draw.key] = replace(debt.draw, amount=debt.draw.amount + (known.amount if known else 0))
+        with suppress(Conflict):
+            await store.adopt(lease, tuple(sums.values()), self._hold_s)
+        self._paid += 1
+        return lease
+
+    def _forget_old(self) -> None:
+        now = self._clock.monotonic()
+        while self._debts and now - self._debts[0].at > MINUTE_S:
+            self._debts.popleft()
