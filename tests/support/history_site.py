@@ -141,9 +141,14 @@ class Site:
         """Return how many requests the gateways count as running."""
         return sum(int(reading(f"{one.url}/metrics", IN_FLIGHT.name, {})) for one in self.gateways.values())
 
-    def spooled(self) -> int:
-        """Return the bytes that wait for the ledger."""
-        return sum(path.stat().st_size for path in (self.home.root / "spool").glob("*.jsonl") if path.exists())
+    def troubles(self) -> list[str]:
+        """Return what the gateways warned of, and what waits in their spools."""
+        logs = [(path, line) for path in self.home.root.glob("gateway-*.log") for line in path.read_text().splitlines()]
+        said = [
+            f"{path.stem}: {line}" for path, line in logs if '"level":"warning"' in line or '"level":"error"' in line
+        ]
+        spool = [f"{path.name}: {path.stat().st_size} bytes" for path in (self.home.root / "spool").iterdir()]
+        return [*said, *sorted(spool)]
 
 
 @contextmanager
