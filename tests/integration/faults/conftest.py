@@ -3,15 +3,18 @@
 from collections.abc import Iterator
 from pathlib import Path
 
+import httpx
 import pytest
 
+from tests.support.books import Books
 from tests.support.faults import CANARY, FaultTable, leaks, log_folders
 from tests.support.fleet import Fleet
 from tests.support.platform import Platform
+from tests.support.watched_redis import WatchedRedis
 
 HERE = Path(__file__).parent
 REPORT = HERE.parents[2] / "build/faults.md"
-LAST = "test_privacy.py"
+LAST = ("test_privacy.py", "test_reckoning.py")
 QUICK = {
     "header_timeout_s": "2",
     "body_timeout_s": "3",
@@ -23,13 +26,16 @@ QUICK = {
 }
 """Settings that let a fault be noticed in seconds, also on two slow cores."""
 
+BOUNDS = {"max_concurrent": 1000, "requests_per_min": 1_000_000, "spend_per_month": 1_000_000_000}
+"""Bounds that refuse nobody here: with them every request of the demo tenant reserves and settles."""
+
 _table = FaultTable()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Let what reads all logs come last among the tests here."""
+    """Let what reads all logs and all books come last among the tests here."""
     ours = [i for i, item in enumerate(items) if HERE in item.path.parents]
-    ordered = sorted((items[i] for i in ours), key=lambda item: item.path.name == LAST)
+    ordered = sorted((items[i] for i in ours), key=lambda item: item.path.name in LAST)
     for i, item in zip(ours, ordered, strict=True):
         items[i] = item
 
@@ -67,8 +73,23 @@ def _look_for_leaks(request: pytest.FixtureRequest, leaked: list[str]) -> Iterat
     leaked.extend(leaks(log_folders(request.getfixturevalue("homes")), CANARY))
 
 
+@pytest.fixture(scope="session")
+def reckoning() -> list[Books]:
+    """Return the books of every test and module whose books agreed."""
+    return []
+
+
+@pytest.fixture(scope="module")
+def _solo_books(platform: Platform, reckoning: list[Books]) -> Iterator[Books]:
+    """Yield the books of the session's platform, and look at the end of each module whether they agree."""
+    books = Books(platform)
+    yield books
+    books.balance()
+    reckoning.append(books)
+
+
 @pytest.fixture
-def solo(platform: Platform) -> Iterator[Fleet]:
+def solo(platform: Platform, _solo_books: Books) -> Iterator[Fleet]:
     """Yield the session's platform with idle engines; it has one worker per model."""
     fleet = Fleet(platform=platform)
     fleet.until_idle()
@@ -77,15 +98,39 @@ def solo(platform: Platform) -> Iterator[Fleet]:
 
 
 @pytest.fixture(scope="session")
-def _pair(homes: Path, shared_settings: dict[str, str]) -> Iterator[Platform]:
-    settings = {**shared_settings, **QUICK}
-    with Platform(home=homes / "pair", models="smollm2", workers=2, settings=settings) as running:
+def _pair_redis(tmp_path_factory: pytest.TempPathFactory) -> Iterator[WatchedRedis]:
+    """Yield the store that the pair's limits are shared in: what is held there can be seen."""
+    with WatchedRedis(tmp_path_factory.mktemp("pair")) as running:
         yield running
 
 
+@pytest.fixture(scope="session")
+def _pair(homes: Path, shared_settings: dict[str, str], _pair_redis: WatchedRedis) -> Iterator[Platform]:
+    settings = {**shared_settings, **QUICK, "limits_url": _pair_redis.url}
+    with Platform(home=homes / "pair", models="smollm2", workers=2, settings=settings) as running:
+        bound(running)
+        yield running
+
+
+def bound(platform: Platform) -> None:
+    """Give the demo tenant bounds, so that its requests hold something."""
+    head = {"authorization": f"Bearer {platform.admin_key}"}
+    url = f"{platform.controller_url}/admin/v1/tenants/demo/plan"
+    httpx.patch(url, headers=head, json=BOUNDS, trust_env=False).raise_for_status()
+
+
 @pytest.fixture
-def pair(_pair: Platform) -> Fleet:
-    """Return a platform with two idle SmolLM2 workers, mended where the test before left it broken."""
+def books(_pair: Platform, _pair_redis: WatchedRedis) -> Books:
+    """Return the pair's books since the test began."""
+    return Books(_pair, _pair_redis)
+
+
+@pytest.fixture
+def pair(_pair: Platform, books: Books, reckoning: list[Books]) -> Iterator[Fleet]:
+    """Yield a platform with two idle SmolLM2 workers, mended where the test before left it broken.
+
+    Afterwards its books must agree: one row for each request, nothing held, engines idle by their own account.
+    """
     fleet = Fleet(platform=_pair)
     try:
         fleet.until_ready(2)
@@ -94,4 +139,6 @@ def pair(_pair: Platform) -> Fleet:
         _pair.kill_all()
         _pair.start()
         fleet.until_ready(2)
-    return fleet
+    yield fleet
+    books.balance()
+    reckoning.append(books)

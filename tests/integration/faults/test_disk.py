@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.asks import CHAT, chat
+from tests.support.books import Books
 from tests.support.faults import FaultTable
 from tests.support.platform import Platform, until
 
@@ -88,7 +89,8 @@ def test_a_full_disk_under_a_running_platform(
 
 
 def outlives_a_full_disk(platform: Platform, faults: FaultTable) -> None:
-    """Fill the disk, see every answer be whole or a refusal in words, make room again."""
+    """Fill the disk, see every answer be whole or a refusal in words, make room again; each answer has its row."""
+    books = Books(platform)
     ballast = fill(platform.home)
     answers: list[int] = []
     with platform.http() as http:
@@ -105,6 +107,8 @@ def outlives_a_full_disk(platform: Platform, faults: FaultTable) -> None:
         began = time.monotonic()
         until("requests are served", lambda: http.post(CHAT, json=chat("Hi")).is_success, within_s=30, every_s=0.2)
     served_s = time.monotonic() - began
+    books.balance(log_is_whole=False)
+    assert len(books.rows) == answers.count(HTTPStatus.OK) + 1
     until(
         "operators can write", lambda: platform.run("keys", "create", "demo", check=False).returncode == 0, within_s=60
     )

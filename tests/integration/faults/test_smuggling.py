@@ -3,6 +3,7 @@
 import re
 import uuid
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 import httpx
 import pytest
@@ -18,6 +19,10 @@ pytestmark = [pytest.mark.integration, pytest.mark.timeout(240)]
 CHAT = "/v1/chat/completions"
 PREAMBLE_TOKENS = 64
 """What a tenant's own earlier requests may have left of the chat template's preamble."""
+PROBES_TOKENS = 64
+"""What the worker's own probes may find meanwhile."""
+LONG_TOKENS = 100
+PREFIX_CACHE = ("vllm:prefix_cache_hits_total", "vllm:prefix_cache_queries_total")
 
 
 def chat(text: str, **fields: object) -> dict[str, object]:
@@ -41,23 +46,45 @@ def other_key(platform: Platform) -> str:
     return new_key(platform, "rival")
 
 
-def cached_tokens(platform: Platform, key: str, text: str, **fields: object) -> int:
-    with platform.http(key) as http:
+@dataclass(frozen=True, kw_only=True)
+class Found:
+    """What one request found in the prefix cache: told to its caller, and counted by the engine (hits, of so many)."""
+
+    told: int
+    hits: float
+    queries: float
+
+
+def asked(fleet: Fleet, key: str, text: str, **fields: object) -> Found:
+    gate = next(gate for gate in fleet.gates() if gate.serves("smollm2"))
+    before = [gate.engine(name) for name in PREFIX_CACHE]
+    with fleet.platform.http(key) as http:
         answer = http.post(CHAT, json=chat(text, **fields))
     assert answer.status_code == 200, answer.text
-    return int((answer.json()["usage"].get("prompt_tokens_details") or {}).get("cached_tokens") or 0)
+    hits, queries = (gate.engine(name) - old for name, old in zip(PREFIX_CACHE, before, strict=True))
+    details = answer.json()["usage"].get("prompt_tokens_details") or {}
+    return Found(told=int(details.get("cached_tokens") or 0), hits=hits, queries=queries)
 
 
 def test_prefix_caches_of_tenants_stay_apart(solo: Fleet, other_key: str, faults: FaultTable) -> None:
-    """A tenant finds its own prefix whatever ``cache_salt`` it sends, and never another tenant's."""
-    platform = solo.platform
-    text = f"{uuid.uuid4()} " + "the same long beginning " * 40
-    assert cached_tokens(platform, platform.demo_key, text, cache_salt="shared") <= PREAMBLE_TOKENS
-    assert cached_tokens(platform, platform.demo_key, text, cache_salt="shared") > 100
-    assert cached_tokens(platform, platform.demo_key, text, cache_salt="another") > 100
-    assert cached_tokens(platform, other_key, text, cache_salt="shared") <= PREAMBLE_TOKENS
-    assert cached_tokens(platform, other_key, text) > 100
-    faults.add("two tenants send one prompt with one `cache_salt`", "no token found in the other's prefix cache")
+    """By the engine's own counters a tenant finds its own prefix whatever ``cache_salt`` it sends, and no other's."""
+    own, text = solo.platform.demo_key, f"{uuid.uuid4()} " + "the same long beginning " * 40
+    first = asked(solo, own, text, cache_salt="shared")
+    again = [asked(solo, own, text, cache_salt=salt) for salt in ("shared", "another")]
+    strange = asked(solo, other_key, text, cache_salt="shared")
+    back = asked(solo, other_key, text)
+    for miss in (first, strange):
+        assert miss.told <= PREAMBLE_TOKENS
+        assert miss.hits <= PREAMBLE_TOKENS + PROBES_TOKENS
+        assert miss.queries > LONG_TOKENS
+    for hit in (*again, back):
+        assert hit.told > LONG_TOKENS
+        assert hit.hits > LONG_TOKENS
+    faults.add(
+        "two tenants send one prompt with one `cache_salt`",
+        f"the engine's prefix cache: own prefix {again[0].hits:.0f} of {again[0].queries:.0f} tokens, "
+        f"the other's {strange.hits:.0f} of {strange.queries:.0f}",
+    )
 
 
 @pytest.mark.parametrize(
