@@ -8,7 +8,7 @@ either all of them give or none does (B2, B3, B5).
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from penstock.domain.ids import RequestId
 
@@ -82,6 +82,15 @@ class LimitStore(Protocol):
 
     async def settle(self, lease: RequestId, actual: dict[Measure, int]) -> bool:
         """Replace what was reserved by what was used; True the first time, False (and no change) after that."""
+        ...
+
+
+@runtime_checkable
+class ImmediateLimits(Protocol):
+    """Meters in this process: a settlement needs no waiting, so nobody finds a slot taken that is free already."""
+
+    def settle_now(self, lease: RequestId, actual: dict[Measure, int]) -> bool:
+        """Do what ``settle`` does."""
         ...
 
 

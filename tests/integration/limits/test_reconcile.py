@@ -60,16 +60,17 @@ def environment(town: Site) -> dict[str, str]:
 @contextmanager
 def controller(town: Site) -> Iterator[None]:
     """Run a controller, which operators' commands speak to."""
-    address = town.home.root / "run/controller.addr"
-    with (town.home.root / "controller.log").open("wb") as log:
+    address, log_file = town.home.root / "run/controller.addr", town.home.root / "controller.log"
+    with log_file.open("wb") as log:
         command = [sys.executable, "-m", "penstock.apps.cli", "controller"]
         process = subprocess.Popen(command, env=environment(town), stdout=log, stderr=log)
         try:
-            until("the controller leads", address.exists)
+            until("the controller leads", lambda: address.exists() or process.poll() is not None)
             yield
         finally:
             process.kill()
             process.wait()
+            sys.stdout.write(log_file.read_text())
 
 
 def reconcile(town: Site, *arguments: str) -> tuple[int, str]:

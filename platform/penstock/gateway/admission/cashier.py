@@ -17,7 +17,7 @@ from penstock.domain.errors import OverBudget, OverLimit, StoreUnavailable
 from penstock.domain.ids import RequestId, TenantId
 from penstock.domain.lease import Lease, Settlement
 from penstock.domain.ledger import LedgerRow, Opening, close
-from penstock.domain.limits import Decision, Draw, LimitStore, Measure, MeterKind
+from penstock.domain.limits import Decision, Draw, ImmediateLimits, LimitStore, Measure, MeterKind
 from penstock.domain.outcome import Outcome
 from penstock.domain.tokens import Usage
 from penstock.gateway.admission import ratelimits
@@ -98,6 +98,7 @@ class Cashier:
     ) -> None:
         """Take the meters, the spool, and a way to start a background task."""
         self._store = store
+        self._at_once = store.settle_now if isinstance(store, ImmediateLimits) else None
         self._spawn = spawn
         self._flushing = False
         self._held = MeanHeld()
@@ -115,8 +116,7 @@ class Cashier:
         try:
             self._journal.opened(opening)
         except StoreUnavailable:
-            self._unsettled[opening.request] = dict.fromkeys(Measure, 0)
-            self._flush_soon()
+            self._settle(opening.request, dict.fromkeys(Measure, 0))
             raise
         receipt = self._living[opening.request] = Receipt(
             opening=opening,
@@ -169,9 +169,9 @@ class Cashier:
             self._expectation.learn(row.tenant, row.version, row.output_tokens)
         if receipt.draws:
             first, *top_ups = receipt.leases
-            self._unsettled[first] = {Measure.TOKENS: usage.total_tokens, Measure.SPEND: int(row.cost)}
-            self._unsettled |= {lease: dict.fromkeys(Measure, 0) for lease in top_ups}
-            self._flush_soon()
+            self._settle(first, {Measure.TOKENS: usage.total_tokens, Measure.SPEND: int(row.cost)})
+            for lease in top_ups:
+                self._settle(lease, dict.fromkeys(Measure, 0))
         return row
 
     async def flush(self) -> None:
@@ -189,7 +189,12 @@ class Cashier:
             self._unsettled.setdefault(row.request, used)
         await self.flush()
 
-    def _flush_soon(self) -> None:
+    def _settle(self, lease: RequestId, actual: dict[Measure, int]) -> None:
+        """Settle now, or as soon as the loop turns where the store is elsewhere."""
+        if self._at_once is not None:
+            self._at_once(lease, actual)
+            return
+        self._unsettled[lease] = actual
         if not self._flushing:
             self._flushing = True
             self._spawn(self.flush())
@@ -219,8 +224,7 @@ class Cashier:
         except StoreUnavailable:  # what runs, runs on: the next round asks again
             return
         if decision.granted and receipt.opening.request not in self._living:  # it ended while the store was asked
-            self._unsettled[lease] = dict.fromkeys(Measure, 0)
-            self._flush_soon()
+            self._settle(lease, dict.fromkeys(Measure, 0))
         elif decision.granted:
             receipt.leases.append(lease)
             receipt.reserved_output += extra
