@@ -7,13 +7,14 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 
-from penstock.domain.ids import WorkerId
+from penstock.domain.ids import TenantId, WorkerId
 from penstock.domain.table import WorkerEntry
 from penstock.domain.worker import WorkerState
 from penstock.gateway.dispatch import Breakers, Change, Level
 from tests.support.calls import VERSION
 
 PER_S = 50.0
+TENANTS = (TenantId("acme"), TenantId("shop"), TenantId("forum"))
 FAULT_AT_S, WELL_AT_S = 10.0, 40.0
 MOST_ATTEMPTS = 4
 Fails = Callable[[WorkerId, float, random.Random], str]
@@ -63,7 +64,7 @@ def _ask(
         if not fault:
             breakers.succeeded(worker, now)
             return
-        breakers.failed(worker, now, at_once=fault == "refused")
+        breakers.failed(worker, now, at_once=fault == "refused", who=chance.choice(TENANTS))
         tried.add(worker)
     run.failed += 1
 
@@ -92,7 +93,7 @@ def test_a_lost_zone_costs_a_dozen_retries(seed: int, record_property: Callable[
     def fails(worker: WorkerId, now: float, _: random.Random) -> str:
         return "refused" if worker[0] == "b" and FAULT_AT_S <= now < WELL_AT_S else ""
 
-    back_at_s = 0.0
+    back_at_s, retries = 0.0, 0
     for now, run in play("abc", 4, fails, span_s=70.0, seed=seed):
         sent = run.sent
         if now < WELL_AT_S:

@@ -103,6 +103,7 @@ class Corridor:
     settings: RelaySettings = field(default_factory=RelaySettings)
     budget: RetryBudget = field(default_factory=lambda: RetryBudget(ratio=0.1))
     max_attempts: int = 4
+    silence_s: float = 2.0
     book: Book = field(default_factory=Book)
     metrics: Metrics = field(default_factory=Metrics)
     clock: SystemClock = field(default_factory=SystemClock)
@@ -164,7 +165,7 @@ class Corridor:
             loads=self.book,
             breakers=self.breakers,
             budget=self.budget,
-            settings=DispatchSettings(ticket_key=b"k" * 32, max_attempts=self.max_attempts),
+            settings=DispatchSettings(ticket_key=b"k" * 32, max_attempts=self.max_attempts, silence_s=self.silence_s),
             clock=self.clock,
             chance=random.Random(2),
             metrics=self.metrics,

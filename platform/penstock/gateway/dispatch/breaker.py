@@ -6,18 +6,20 @@ anything. What that says of zones and versions is the surroundings' business (``
 
 Trade-off: errors of bad requests look like errors of bad workers. So single failures open nothing, and a worker is
 compared with its peers. Nobody's word is needed: each gateway learns for itself, which costs each of them some
-retries, and no gateway can be misled by another.
+retries, and no gateway can be misled by another. One tenant's failures never shut a version to the others.
 """
 
 import random
 from collections.abc import Callable, Iterable, Sequence
 
-from penstock.domain.ids import VersionId, WorkerId
+from penstock.domain.ids import TenantId, VersionId, WorkerId
 from penstock.domain.table import VersionEntry
 from penstock.gateway.dispatch.outliers import Tally, is_outlier, most_ejected
 from penstock.gateway.dispatch.places import places
 from penstock.gateway.dispatch.records import BreakerSettings, Change, Level, Record, Switches
 from penstock.gateway.dispatch.surroundings import Surroundings
+
+NOBODY = TenantId("")
 
 
 def _nobody(_: Change) -> None:
@@ -93,8 +95,11 @@ class Breakers:
             self._note_success(worker, record, now)
         self._around.succeeded(worker, now)
 
-    def failed(self, worker: WorkerId, now: float, *, at_once: bool = False) -> bool:
-        """This worker failed; ``at_once``: it can't be reached. True where it is left alone from now on."""
+    def failed(self, worker: WorkerId, now: float, *, at_once: bool = False, who: TenantId = NOBODY) -> bool:
+        """This worker failed a request of this tenant; ``at_once``: it can't be reached.
+
+        True where it is left alone from now on.
+        """
         record = self._workers.get(worker)
         if record is None:
             record = self._workers[worker] = self._switches.record(Level.WORKER, now)
@@ -106,7 +111,7 @@ class Breakers:
         if at_once or is_gray or record.circuit.is_open or record.in_a_row >= self._settings.failures:
             probes = self._settings.gray_probes if is_gray else 1
             opened = self._switches.trip(Level.WORKER, worker, record.circuit, now, probes=probes)
-        self._around.failed(worker, now)
+        self._around.failed(worker, now, who)
         return opened
 
     def _note_success(self, worker: WorkerId, record: Record, now: float) -> None:

@@ -39,6 +39,8 @@ class DispatchSettings:
 
     ticket_key: bytes
     max_attempts: int = 4
+    silence_s: float = 2.0
+    """A deadline that passes says something of a worker only where it had so long."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -146,7 +148,8 @@ class WorkerDispatcher:
 
     async def _try(self, call: Call, relay: Relay, worker: WorkerEntry, parcel: _Parcel) -> Verdict | None:
         attempt = Attempt(relay, worker.id, self.loads, call.timings)
-        self.breakers.sent(worker.id, self.clock.monotonic())
+        sent_at = self.clock.monotonic()
+        self.breakers.sent(worker.id, sent_at)
         self.loads.dispatched(worker.id, parcel.tokens)
         call.timings.mark(Stage.ROUTE)
         try:
@@ -156,14 +159,17 @@ class WorkerDispatcher:
         try:
             return await attempt.begun()
         except DeadlineExceeded:
-            # Nothing came until the deadline: a frozen worker looks like this, and only like this.
-            self.breakers.failed(worker.id, self.clock.monotonic())
+            # Nothing came until the deadline: a frozen worker looks like this, and so does a caller in a great hurry.
+            now = self.clock.monotonic()
+            if now - sent_at >= self.settings.silence_s:
+                self.breakers.failed(worker.id, now, who=call.principal.tenant)
             raise
 
     def _blame(self, call: Call, worker: WorkerId, failure: Verdict) -> None:
+        now, who = self.clock.monotonic(), call.principal.tenant
         if not failure.blame:
-            self.breakers.succeeded(worker, self.clock.monotonic())
-        elif self.breakers.failed(worker, self.clock.monotonic(), at_once=failure.at_once):
+            self.breakers.succeeded(worker, now)
+        elif self.breakers.failed(worker, now, at_once=failure.at_once, who=who):
             self.metrics.counter(names.EJECTIONS).labels(version=call.version.id if call.version else "").inc()
 
     def _may_retry(self, call: Call, ticket: Ticket, failure: Verdict) -> None:

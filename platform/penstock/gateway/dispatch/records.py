@@ -5,6 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
+from penstock.domain.ids import TenantId
 from penstock.gateway.dispatch.circuit import Circuit, CircuitSettings
 from penstock.gateway.dispatch.outliers import OutlierSettings, Tally
 
@@ -34,6 +35,8 @@ class BreakerSettings:
     version_bad_ratio: float = 0.9
     version_least: float = 5.0
     """Failures before a version that still takes connections counts as failing everywhere."""
+    version_tenants: int = 2
+    """And so many tenants must have met them: what one of them sends may be what fails."""
     version_probe_s: float = 2.0
     """A version's probe is forgotten soon: while it is under way everybody else is refused."""
     circuit: CircuitSettings = field(default_factory=CircuitSettings)
@@ -57,6 +60,8 @@ class Record:
     tally: Tally
     in_a_row: int = 0
     is_hard: bool = False
+    tenants: set[TenantId] = field(default_factory=set)
+    """Some of those whose requests failed since the last success."""
 
     def is_clean(self, now: float) -> bool:
         """Tell whether nothing is held against it any more."""

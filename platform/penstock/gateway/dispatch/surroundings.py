@@ -2,8 +2,8 @@
 
 * Zone: more than half of its workers are open. The others in it are left alone too, while another zone can serve;
   a success of any of them after the open time brings the zone back.
-* Version: every worker is open, and nothing but failures comes. Requests are refused early, without work; any
-  success brings the version back.
+* Version: every worker is open, and nobody can be reached, or nothing but failures comes, of several tenants. Requests
+  are refused early, without work; any success brings the version back.
 
 Trade-off: a zone is found lost by the failures of whichever versions live there, so that one model's requests pay
 for the knowledge and all models have it. A model that fails everywhere must not look like a lost zone: its workers
@@ -12,7 +12,7 @@ say nothing about their zones. So the loss of a zone is learned from models that
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from penstock.domain.ids import VersionId, WorkerId
+from penstock.domain.ids import TenantId, VersionId, WorkerId
 from penstock.gateway.dispatch.circuit import Circuit
 from penstock.gateway.dispatch.outliers import most_ejected
 from penstock.gateway.dispatch.places import Place, Places
@@ -85,6 +85,7 @@ class Surroundings:
         version = self._versions.get(place.version)
         if version is not None:
             version.tally.count(now, bad=False)
+            version.tenants.clear()
             self._switches.close(Level.VERSION, place.version, version.circuit, now)
             if version.is_clean(now):
                 del self._versions[place.version]
@@ -92,11 +93,11 @@ class Surroundings:
         if zone is not None:
             self._switches.passed(Level.ZONE, place.zone, zone, now)
 
-    def failed(self, worker: WorkerId, now: float) -> None:
-        """This worker failed, and its own record knows it already."""
+    def failed(self, worker: WorkerId, now: float, who: TenantId) -> None:
+        """This worker failed this tenant, and its own record knows it already."""
         place = self.places.of.get(worker)
         if place is not None:
-            self._failed_version(place.version, now)
+            self._failed_version(place.version, now, who)
             self._failed_zone(place.zone, now)
 
     def began_anew(self, place: Place | None, now: float) -> None:
@@ -107,19 +108,25 @@ class Surroundings:
 
     # -- judging ---------------------------------------------------------------------------
 
-    def _failed_version(self, name: VersionId, now: float) -> None:
+    def _failed_version(self, name: VersionId, now: float, who: TenantId) -> None:
         record = self._versions.get(name)
         if record is None:
             record = self._versions[name] = self._switches.record(Level.VERSION, now)
         record.tally.count(now, bad=True)
+        if len(record.tenants) < self._settings.version_tenants:
+            record.tenants.add(who)
         members = self.places.in_version.get(name, ())
         if not members or not self._all(members, lambda one: one.circuit.is_open):
             return
         record.is_hard = self._all(members, lambda one: one.is_hard)
-        ours, tally = self._settings, record.tally
-        if record.is_hard or (tally.bad >= ours.version_least and tally.ratio >= ours.version_bad_ratio):
+        if record.is_hard or self._is_failing(record):
             self._switches.trip(Level.VERSION, name, record.circuit, now)
             self._acquit_zones(now)
+
+    def _is_failing(self, record: Record) -> bool:
+        ours, tally = self._settings, record.tally
+        is_much = tally.bad >= ours.version_least and tally.ratio >= ours.version_bad_ratio
+        return is_much and len(record.tenants) >= ours.version_tenants
 
     def _acquit_zones(self, now: float) -> None:
         """It was the model: zones that were blamed for its failures alone are well."""

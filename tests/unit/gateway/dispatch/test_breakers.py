@@ -6,7 +6,7 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.domain.ids import VersionId, WorkerId
+from penstock.domain.ids import TenantId, VersionId, WorkerId
 from penstock.domain.table import VersionEntry, WorkerEntry
 from penstock.domain.worker import WorkerState
 from penstock.gateway.dispatch import Breakers, BreakerSettings, Change, CircuitSettings, Level
@@ -14,6 +14,7 @@ from tests.support.calls import VERSION
 
 STEADY = BreakerSettings(circuit=CircuitSettings(open_s=1.0, most_open_s=8.0, jitter_ratio=0.0, probe_s=5.0))
 OTHER = VersionId("other@0123456789ab")
+TENANTS = (TenantId("acme"), TenantId("shop"))
 
 
 def version(
@@ -155,9 +156,9 @@ def test_one_models_loss_of_a_zone_is_every_models_knowledge() -> None:
 def test_a_model_that_fails_everywhere_says_nothing_about_zones() -> None:
     """A broken model in two zones shuts its version; other models' workers beside it are asked as ever."""
     room = Room(version({"a": 2, "b": 2}), version({"a": 1, "b": 1}, OTHER))
-    for _ in range(3):
+    for who in TENANTS * 3:
         for worker in room.of("t-"):
-            room.breakers.failed(worker, 0.0)
+            room.breakers.failed(worker, 0.0, who=who)
     assert room.opened(Level.VERSION) == [VERSION.id]
     assert room.out(0.5, "o-") == set()
 
@@ -173,6 +174,17 @@ def test_a_version_nobody_can_reach_is_refused_early_until_a_probe() -> None:
     assert room.breakers.shut_for_s(VERSION.id, 1.1) > 0.0
     room.breakers.succeeded(room.ids[0], 1.2)
     assert room.breakers.shut_for_s(VERSION.id, 1.2) == 0.0
+    assert not room.breakers.is_unreachable(VERSION.id)
+
+
+def test_one_tenants_failures_shut_no_version() -> None:
+    """Whatever one tenant sends, the others may try; once two tenants hear nothing but errors it is the model."""
+    room = Room(version({"a": 1}))
+    for _ in range(50):
+        room.breakers.failed(room.ids[0], 0.0, who=TENANTS[0])
+    assert room.breakers.shut_for_s(VERSION.id, 0.5) == 0.0
+    room.breakers.failed(room.ids[0], 0.0, who=TENANTS[1])
+    assert room.breakers.shut_for_s(VERSION.id, 0.5) > 0.0
     assert not room.breakers.is_unreachable(VERSION.id)
 
 

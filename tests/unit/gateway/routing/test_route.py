@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.domain.errors import NoCapacity, Overloaded
-from penstock.domain.ids import WorkerId
+from penstock.domain.ids import TenantId, WorkerId
 from penstock.domain.request import Prepared
 from penstock.domain.table import RoutingTable, VersionEntry, WorkerEntry
 from penstock.domain.worker import Load, WorkerState
@@ -121,8 +121,8 @@ def test_a_version_nobody_reaches_is_refused_early_with_its_start_time() -> None
 def test_a_version_that_fails_everywhere_says_when_it_is_tried_again() -> None:
     """Where connections are taken and everything fails, the wait is the time to the next probe."""
     house = House(worker(W0))
-    for _ in range(5):
-        house.breakers.failed(W0, 0.0)
+    for who in ("acme", "shop") * 3:
+        house.breakers.failed(W0, 0.0, who=TenantId(who))
     with pytest.raises(NoCapacity, match="every worker of this model fails") as caught:
         house.pick()
     assert caught.value.retry_after_s == 1.0
