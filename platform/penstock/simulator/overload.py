@@ -19,6 +19,7 @@ from penstock.worker.admission.fair_queue import Bounds
 from penstock.worker.admission.seats import EngineSize
 
 SEATS = 32
+SIZE = EngineSize(max_seqs=SEATS, kv_blocks=4000, block_size=32, prefill_tokens=512)
 PATIENCE_S = 30.0
 """How long after it has asked a caller leaves: ten times what an answer takes in a full engine."""
 SPAN_S = 240.0
@@ -67,16 +68,14 @@ def traffic(per_s: float, chance: random.Random, *, patience_s: float, span_s: f
 
 def play(order: DoorOrder, arrivals: Iterable[Arrival], span_s: float = SPAN_S) -> dict[TenantId, Record]:
     """Let the traffic meet this door in front of an engine of 32 seats."""
-    size = EngineSize(max_seqs=SEATS, kv_blocks=4000, block_size=32, prefill_tokens=512)
-    return run(arrivals, doors.make(order, size), EngineModel(SMOLLM2_CPU, max_seqs=SEATS), span_s)
+    return run(arrivals, doors.make(order, SIZE), EngineModel(SMOLLM2_CPU, max_seqs=SEATS), span_s)
 
 
 def capacity() -> float:
     """Return the tokens of service per second of an engine whose seats are always full and whom nobody leaves."""
     crowd = list(traffic(60.0, random.Random(0), patience_s=0.0, span_s=SPAN_S))
     wide = Bounds(tenant_requests=10**6, tenant_cost=1e12, total_requests=10**6, total_cost=1e12)
-    size = EngineSize(max_seqs=SEATS, kv_blocks=4000, block_size=32, prefill_tokens=512)
-    door = doors.make(DoorOrder.FIFO, size, bounds=wide)
+    door = doors.make(DoorOrder.FIFO, SIZE, bounds=wide)
     records = run(crowd, door, EngineModel(SMOLLM2_CPU, max_seqs=SEATS), SPAN_S)
     return sum(record.service for record in records.values()) / SPAN_S
 

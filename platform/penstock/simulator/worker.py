@@ -47,6 +47,16 @@ class Record:
         return ordered[min(len(ordered) - 1, int(q * len(ordered)))] if ordered else float("inf")
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Refused:
+    """A request that was sent away, and how long its caller was told to wait."""
+
+    at: float
+    work: Work
+    why: Away
+    told_s: float
+
+
 def run(arrivals: Iterable[Arrival], door: Door, engine: EngineModel, until: float) -> dict[TenantId, Record]:
     """Play the traffic until virtual second ``until``; return what each tenant experienced."""
     worker = Worker(door, engine)
@@ -69,6 +79,7 @@ class Worker:
         """Begin at zero."""
         self.now = 0.0
         self.records: dict[TenantId, Record] = defaultdict(Record)
+        self.refused: list[Refused] = []
         self._door, self._engine = door, engine
         self._here: dict[RequestId, Arrival] = {}
         self._deadlines: list[tuple[float, RequestId]] = []
@@ -95,8 +106,8 @@ class Worker:
             self._give_up(heapq.heappop(self._deadlines)[1])
 
     def _sent_away(self, work: Work, why: Away, wait_s: float) -> None:
-        del wait_s
         self.records[work.tenant].away[why] += 1
+        self.refused.append(Refused(at=self.now, work=work, why=why, told_s=wait_s))
         del self._here[work.request]
 
     def _complete(self, arrival: Arrival) -> None:

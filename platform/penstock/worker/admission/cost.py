@@ -44,8 +44,10 @@ class Fit(StrEnum):
 
     YES = "yes"
     OVER_SHARE = "over_share"
-    """There is room, but not for this tenant or class: others may pass it freely."""
+    """There is room, but not for this tenant or so large a request: others may pass it freely."""
     SOON = "soon"
     """The prompts on their way through prefill are in its way, for a step or two: everybody waits for it."""
+    CLOSED = "closed"
+    """There is no slot for its standing at all now: its neighbours in the lane needn't be asked."""
     NO_ROOM = "no_room"
     """It needs more than is free: smaller work may pass it, a bounded number of times."""

@@ -12,11 +12,14 @@ from typing import Protocol
 
 from penstock.domain.ids import RequestId
 from penstock.worker.admission.cost import OUTPUT_WEIGHT, PROMPT_WEIGHT, Work
-from penstock.worker.admission.pace import Pace, Stay
+from penstock.worker.admission.pace import Pace, Rush, Stay
 from penstock.worker.admission.seats import Seats
 
 LEAST_RETRY_S = 1.0
 """The least that a refused caller is told to wait: the header counts in seconds."""
+
+MOST_RETRY_S = 60.0
+"""And the most: what is to come in a minute nobody knows."""
 
 WAIT_HEADROOM = 1.2
 """How much longer than expected a wait may become: others may come who go before."""
@@ -100,6 +103,7 @@ class Door:
     seats: Seats
     pace: Pace
     stay: Stay = field(default_factory=Stay)
+    rush: Rush = field(default_factory=Rush)
     _guests: dict[RequestId, _Guest] = field(default_factory=dict)
 
     def arrive(
@@ -107,16 +111,15 @@ class Door:
     ) -> None:
         """Take a request: exactly one of the callbacks is called, now or later, unless it leaves before."""
         self.order.seen(work, now)
-        late_s = self._late_s(work, now)
-        if late_s > 0:
-            send_away(Away.LATE, max(LEAST_RETRY_S, late_s))
-            return
-        evicted = self.order.push(work)
+        late_s = self.late_s(work, now)
+        evicted = self.order.push(work) if not late_s else None
+        self.rush.saw(work.standing, taken=evicted is not None)
         if evicted is None:
-            send_away(Away.FULL, max(LEAST_RETRY_S, self.order.until_room(work) / self.pace.per_s))
+            wait_s = late_s or self.order.until_room(work) / self.pace.per_s
+            send_away(Away.LATE if late_s else Away.FULL, self._retry_s(work, wait_s))
             return
         for victim in evicted:
-            wait_s = max(LEAST_RETRY_S, self.expected_wait_s(victim))
+            wait_s = self._retry_s(victim, self.expected_wait_s(victim))
             self._guests.pop(victim.request).send_away(Away.EVICTED, wait_s)
         self._guests[work.request] = _Guest(work, let_in, send_away, work.prompt_tokens)
         self._open(now)
@@ -132,7 +135,7 @@ class Door:
         """Return how long the request would wait: the work before it at the measured pace."""
         return self.order.ahead_of(work) / self.pace.per_s
 
-    def _late_s(self, work: Work, now: float) -> float:
+    def late_s(self, work: Work, now: float) -> float:
         """Return by how much the request would miss its deadline; 0 where it may try.
 
         Who can enter at once may always try. Who would have to wait must also have the time to run: else it would take
@@ -200,4 +203,9 @@ class Door:
         """Send away whose turn has come too late; it gets back what it was charged."""
         self.order.correct(work, -work.cost)
         self.order.finish(work)
-        self._guests.pop(work.request).send_away(Away.LATE, max(LEAST_RETRY_S, self.expected_wait_s(work)))
+        wait_s = self._retry_s(work, self.expected_wait_s(work))
+        self._guests.pop(work.request).send_away(Away.LATE, wait_s)
+
+    def _retry_s(self, work: Work, wait_s: float) -> float:
+        """Return when to come back: what is in the way is worked off by then, also for those who come meanwhile."""
+        return min(MOST_RETRY_S, max(LEAST_RETRY_S, wait_s * self.rush.factor(work.standing)))

@@ -29,10 +29,14 @@ with a whole step of foreign prompts in it, that alone can double the time to a 
 its steps."""
 
 _BOUND_FROM = {
-    one: tuple((rung, part) for rung, part in STANDING_PART.items() if rung >= one and part < 1.0 and not rung.is_spare)
+    one: tuple(
+        (rung, part)
+        for rung, part in STANDING_PART.items()
+        if part < 1.0 and (rung is one or (rung > one and not rung.is_spare))
+    )
     for one in Standing
 }
-"""For each standing the parts that a request of it takes from, with what they are of."""
+"""For each standing the parts that a request of it takes from: they lie inside each other, but for the spare ones."""
 
 
 class Entitlement:
@@ -60,19 +64,21 @@ class Entitlement:
         room = self._seats.room_for(work, prefill_part=part)
         if room is not Fit.YES or not len(self._seats) or self.reserved.covers(work):
             return room
-        need = self._seats.need(work)
-        if not self._seats.whole.takes_one_more(self._seats.held.plus(self.reserved.kept), need):
-            return Fit.OVER_SHARE
-        return Fit.YES if self._within_parts(work, need) and self._within_share(work, need) else Fit.OVER_SHARE
+        need, left = self._seats.need(work), self._left(work.standing)
+        if left.slots <= 0:
+            return Fit.CLOSED
+        return Fit.YES if need.blocks <= left.blocks and self._within_share(work, need) else Fit.OVER_SHARE
 
-    def _within_parts(self, work: Work, need: Room) -> bool:
-        """Tell whether the parts of its own and all better standings take one more: the parts lie inside each other."""
-        whole = self._seats.whole
-        spare = work.standing.is_spare
-        if spare and not whole.times(STANDING_PART[work.standing]).takes_one_more(self._seats.held, need):
-            return False
-        rungs = _BOUND_FROM[work.standing]
-        return all(whole.times(part).takes_one_more(self._seats.held_up_to(rung), need) for rung, part in rungs)
+    def _left(self, standing: Standing) -> Room:
+        """Return what a standing may still take: of all that isn't kept, of its own part, and of those around it."""
+        seats, whole, kept = self._seats, self._seats.whole, self.reserved.kept
+        slots = whole.slots - seats.held.slots - kept.slots
+        blocks = whole.blocks - seats.held.blocks - kept.blocks
+        for rung, part in _BOUND_FROM[standing]:
+            held = seats.held if rung.is_spare else seats.held_up_to(rung)
+            slots = min(slots, whole.slots * part - held.slots)
+            blocks = min(blocks, whole.blocks * part - held.blocks)
+        return Room(slots, blocks)
 
     def _within_share(self, work: Work, need: Room) -> bool:
         """Tell whether the tenant stays within its share; one request at a time is always within it."""

@@ -16,7 +16,7 @@ from penstock.worker.admission.cost import Fit, Work
 MAX_BYPASSES = 8
 """How often smaller work may overtake a head that does not fit yet, before everybody waits for it."""
 
-LOOK_AHEAD = 64
+LOOK_AHEAD = 32
 """How many flows are asked whether their head fits, before it is left at that until something changes."""
 
 SWEEP_AT = 256
@@ -115,7 +115,7 @@ class Lane:
                 crowded.append(flow)
                 self.held = flow.bypassed >= MAX_BYPASSES
             self.held = self.held or fit is Fit.SOON
-            if self.held or len(passed) >= LOOK_AHEAD:
+            if self.held or fit is Fit.CLOSED or len(passed) >= LOOK_AHEAD:
                 break
         for flow in passed:
             heapq.heappush(self._next, (flow.virtual, flow.turn, flow.tenant))

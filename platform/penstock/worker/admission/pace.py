@@ -1,4 +1,4 @@
-"""How fast the engine works and how long it keeps a request: measured, never configured.
+"""How fast the engine works, how long it keeps a request, how many find room: measured, never configured.
 
 Only what it does while somebody waits tells what it can do: with two requests inside it is slow by lack of work. Other
 times may show that it is faster than believed, never that it is slower.
@@ -6,11 +6,16 @@ times may show that it is faster than believed, never that it is slower.
 
 import math
 
+from penstock.domain.standing import Standing
+
 FOLD_S = 0.25
 """Shortest span that makes a sample."""
 
 REMEMBERED = 0.98
 """What a request's stay counts for after the next one: the last fifty make the average."""
+
+RUSH_SHARE = 0.05
+"""Weight of the newest arrival among those of its standing."""
 
 
 class Pace:
@@ -71,3 +76,20 @@ class Stay:
     def of(self, cost: float) -> float:
         """Return how long a request of this expected cost will probably be in the engine."""
         return cost * self._seconds / self._cost if self._cost else 0.0
+
+
+class Rush:
+    """How many come for each one that is let wait, by standing: whoever comes back finds others who came meanwhile."""
+
+    def __init__(self) -> None:
+        """Begin with room for all."""
+        self._taken: dict[Standing, float] = {}
+
+    def saw(self, standing: Standing, *, taken: bool) -> None:
+        """A request of this standing came."""
+        had = self._taken.get(standing, 1.0)
+        self._taken[standing] = had + RUSH_SHARE * (taken - had)
+
+    def factor(self, standing: Standing) -> float:
+        """Return how often one has to come to be let wait, as it was lately."""
+        return 1.0 / max(self._taken.get(standing, 1.0), RUSH_SHARE)

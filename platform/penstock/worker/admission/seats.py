@@ -74,6 +74,8 @@ class Seats:
     def __init__(self, size: EngineSize) -> None:
         """Begin empty."""
         self._size = size
+        self.whole = Room(size.max_seqs, size.usable)
+        """All of the engine that may be booked."""
         self.changes = 0
         self.held = NOTHING
         self._seats: dict[RequestId, _Seat] = {}
@@ -94,7 +96,7 @@ class Seats:
 
     @size.setter
     def size(self, size: EngineSize) -> None:
-        self._size = size
+        self._size, self.whole = size, Room(size.max_seqs, size.usable)
         self.changes += 1
 
     @property
@@ -112,11 +114,6 @@ class Seats:
     def mean_cost(self) -> float:
         """The expected tokens of service of those inside, on average: a seat comes free about once per so many."""
         return self._cost / len(self._seats) if self._seats else 0.0
-
-    @property
-    def whole(self) -> Room:
-        """All of the engine that may be booked."""
-        return Room(self.size.max_seqs, self.size.usable)
 
     def need(self, work: Work) -> Room:
         """Return what the request will probably hold."""

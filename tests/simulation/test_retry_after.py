@@ -1,0 +1,104 @@
+"""What refused callers are told to wait, beside when they would really have been let wait."""
+
+import random
+import statistics
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from penstock.domain.ids import RequestId
+from penstock.simulator import overload
+from penstock.simulator.engine import SMOLLM2_CPU, EngineModel
+from penstock.simulator.worker import Refused, Worker
+from penstock.worker.admission import doors
+from penstock.worker.admission.door import Away, Door
+from penstock.worker.admission.doors import DoorOrder
+
+LOAD, WATCHED_FROM_S, WATCHED_TO_S, SPAN_S = 2.5, 30.0, 60.0, 120.0
+LOOK_EVERY_S = 0.1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Met:
+    """A refused caller: when it was, what it was told, when it would have been taken, whether it would when told."""
+
+    at: float
+    told_s: float
+    really_s: float
+    right: bool
+
+
+class Watch:
+    """Asks the door on behalf of refused callers, again and again, whether they would be taken by now."""
+
+    def __init__(self, door: Door) -> None:
+        """Begin with nobody."""
+        self._door = door
+        self._waiting: list[Refused] = []
+        self._unasked: list[Refused] = []
+        self._right: dict[RequestId, bool] = {}
+        self._first: dict[RequestId, tuple[Refused, float]] = {}
+
+    def add(self, one: Refused) -> None:
+        """Follow this one."""
+        self._waiting.append(one)
+        self._unasked.append(one)
+
+    def look(self, now: float) -> None:
+        """Ask for everybody who was not taken yet, and for those whose told time has come."""
+        for one in self._waiting:
+            if self._is_taken(one, now):
+                self._first[one.work.request] = (one, now - one.at)
+        self._waiting = [one for one in self._waiting if one.work.request not in self._first]
+        for one in [one for one in self._unasked if one.at + one.told_s <= now]:
+            self._right[one.work.request] = self._is_taken(one, now)
+            self._unasked.remove(one)
+
+    def met(self) -> list[Met]:
+        """Return those who would have been taken by now."""
+        return [
+            Met(at=one.at, told_s=one.told_s, really_s=really, right=self._right.get(name, False))
+            for name, (one, really) in self._first.items()
+        ]
+
+    def _is_taken(self, one: Refused, now: float) -> bool:
+        return self._door.late_s(replace(one.work, deadline_at=now + overload.PATIENCE_S), now) == 0.0
+
+
+def refused(until_s: float) -> list[Met]:
+    """Play 2.5 times the capacity until then, go on to the end, and follow whoever was refused on arrival meanwhile."""
+    door = doors.make(DoorOrder.FAIR, overload.SIZE)
+    worker, watch = Worker(door, EngineModel(SMOLLM2_CPU, max_seqs=overload.SEATS)), Watch(door)
+    per_s = LOAD * overload.capacity() / (overload.MEAN_PROMPT + 2.0 * overload.MEAN_OUTPUT)
+    chance = random.Random(3)
+    coming = deque(overload.traffic(per_s, chance, patience_s=overload.PATIENCE_S, span_s=until_s))
+    known, looked_at = 0, 0.0
+    while worker.now < SPAN_S:
+        while coming and coming[0].at <= worker.now:
+            worker.arrive(coming.popleft())
+        worker.step()
+        for one in worker.refused[known:]:
+            on_arrival = one.work.deadline_at - one.at > overload.PATIENCE_S - 0.5
+            if one.why is Away.LATE and on_arrival and WATCHED_FROM_S < one.at < WATCHED_TO_S:
+                watch.add(one)
+        known = len(worker.refused)
+        if worker.now >= looked_at + LOOK_EVERY_S:
+            looked_at = worker.now
+            watch.look(looked_at)
+    return watch.met()
+
+
+def test_what_refused_callers_are_told_is_about_what_it_takes(record_property: Callable[[str, object], None]) -> None:
+    """In the midst of an overload the mean of what is told is the mean of what it takes, within a factor of 1.5."""
+    met = refused(SPAN_S)
+    told, really = statistics.mean(one.told_s for one in met), statistics.mean(one.really_s for one in met)
+    record_property("mean_s", {"told": told, "really": really})
+    assert len(met) > 100
+    assert really / 1.5 <= told <= really * 1.5
+
+
+def test_who_comes_back_after_the_overload_is_taken() -> None:
+    """Where nobody else comes any more, nine of ten find room at the time they were told."""
+    after = [one for one in refused(WATCHED_TO_S) if one.at + one.told_s > WATCHED_TO_S]
+    assert len(after) > 50
+    assert statistics.mean(one.right for one in after) >= 0.9
