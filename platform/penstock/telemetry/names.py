@@ -28,6 +28,7 @@ class Label(StrEnum):
     REASON = "reason"
     SCOPE = "scope"
     STAGE = "stage"
+    STANDING = "standing"
     STATE = "state"
     TENANT = "tenant"
     TIER = "tier"
@@ -306,6 +307,12 @@ DOOR_WAITING = Metric(
     kind=Kind.GAUGE,
     help="Requests waiting at the worker's door for a place in the engine.",
     labels=(Label.VERSION,),
+)
+DOOR_SHED = Metric(
+    name="penstock_door_shed",
+    kind=Kind.COUNTER,
+    help="Requests that the door sent away, by standing and why: late, overloaded, evicted, draining.",
+    labels=(Label.VERSION, Label.STANDING, Label.REASON),
 )
 DOOR_SATURATION = Metric(
     name="penstock_door_saturation",

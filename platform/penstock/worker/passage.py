@@ -37,6 +37,7 @@ CATALOGUE = (
     names.QUEUED_TOKENS,
     names.DOOR_WAITING,
     names.DOOR_SATURATION,
+    names.DOOR_SHED,
 )
 
 
@@ -53,6 +54,7 @@ class Tally:
         self.decode_s = self.metrics.histogram(names.GATE_SECONDS).labels(version, Stage.DECODE)
         self.aborts = self.metrics.counter(names.ABORTS).labels(version)
         self.late_tokens = self.metrics.counter(names.TOKENS_AFTER_DISCONNECT).labels(version)
+        self.shed = self.metrics.counter(names.DOOR_SHED)
         self.metrics.gauge(names.QUEUED_TOKENS).labels(version).set_function(lambda: book.queued_tokens)
         self.metrics.gauge(names.DOOR_WAITING).labels(version).set_function(lambda: len(door.order))
         self.metrics.gauge(names.DOOR_SATURATION).labels(version).set_function(lambda: door.seats.saturation)

@@ -145,7 +145,7 @@ class Gate:
             arrived_at = self.clock.monotonic()
             away = await turn.wait()
             if away is not None:
-                await self._send_away(away, send)
+                await self._send_away(away, ticket, send)
                 return
             waited_s = self.clock.monotonic() - arrived_at
             self.tally.queue_s.observe(waited_s)
@@ -169,9 +169,11 @@ class Gate:
             reserved=ticket.reserved,
         )
 
-    async def _send_away(self, away: SentAway, send: Send) -> None:
+    async def _send_away(self, away: SentAway, ticket: Ticket, send: Send) -> None:
         if away.why is not None:
-            await self._refuse(_REFUSED[away.why], send, away.wait_s)
+            refusal = _REFUSED[away.why]
+            self.tally.shed.labels(self.config.version, ticket.standing.name.lower(), refusal).inc()
+            await self._refuse(refusal, send, away.wait_s)
 
     @property
     def load(self) -> Load:

@@ -215,6 +215,7 @@ async def test_who_waits_past_its_deadline_hears_so(gate: Gate) -> None:
     soon = replace(TICKET, tenant=TenantId("other"), deadline_at=ManualClock().now() + 0.05)
     await late.call(ticket=soon)
     assert (late.status, late.headers["x-penstock-refused"]) == (503, "late")
+    assert sample(gate, names.DOOR_SHED, standing="paid", reason="late") == 1
     await cancelled(calls)
 
 
