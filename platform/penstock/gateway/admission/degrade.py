@@ -39,7 +39,8 @@ def capped(request: InferenceRequest, plan: Plan) -> InferenceRequest | None:
     most = plan.degrade_output_tokens
     if not most or request.api is Api.EMBEDDINGS or uses_tools(request.body) or is_structured(request.body):
         return None
-    asked, sequences = _output(request)
+    sequences = _sequences(request.body)
+    asked = request.max_output_tokens // sequences
     if plan.max_output_tokens:
         most = min(most, plan.max_output_tokens // sequences)
     least = request.body.get("min_tokens")
@@ -74,15 +75,12 @@ def is_structured(body: Mapping[str, object]) -> bool:
     return has_format or any(body.get(name) is not None for name in _STRUCTURE)
 
 
-def _output(request: InferenceRequest) -> tuple[int, int]:
-    """Return the tokens that one sequence may have (0 where the caller is silent), and how many sequences there are."""
-    given = (request.body.get(name) for name in (OUTPUT_FIELD[request.api], "max_tokens"))
-    asked = next((value for value in given if isinstance(value, int)), 0)
-    if request.max_output_tokens:
-        each = asked or request.max_output_tokens
-        return each, max(1, request.max_output_tokens // each)
-    n = request.body.get("n")
-    return 0, n if isinstance(n, int) and n > 0 else 1
+def _sequences(body: Mapping[str, object]) -> int:
+    """Return how many answers there will be: choices, for each prompt of a list."""
+    choices = (body.get(name) for name in ("n", "best_of"))
+    prompt = body.get("prompt")
+    prompts = len(prompt) if isinstance(prompt, list) and prompt and not isinstance(prompt[0], int) else 1
+    return max([1, *(n for n in choices if isinstance(n, int))]) * prompts
 
 
 def _is_no_dearer(price: Price, than: Price) -> bool:
