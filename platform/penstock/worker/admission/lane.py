@@ -28,7 +28,10 @@ _SLACK = 64
 
 @dataclass(slots=True)
 class Flow:
-    """One tenant: its queue and its virtual time. ``fresh`` is its first request's cost until it is served again."""
+    """One tenant: its queue and its virtual time.
+
+    ``fresh`` is its first request's cost until it is served again, ``noted`` its load as the lane's crowd knows it.
+    """
 
     tenant: TenantId
     weight: float
@@ -38,6 +41,7 @@ class Flow:
     fresh: float = 0.0
     running: int = 0
     bypassed: int = 0
+    noted: float = 0.0
     queue: OrderedDict[RequestId, Work] = field(default_factory=OrderedDict)
 
     @property
@@ -150,14 +154,16 @@ class Lane:
     def newest_of_the_longest(self) -> Work:
         """Return the newest request of the tenant with the most waiting by weight; something must wait."""
         while True:
-            load, turn, tenant = self._crowd[0]
+            noted, turn, tenant = self._crowd[0]
             flow = self.flows.get(tenant)
-            now = -flow.cost / flow.weight if flow is not None and flow.queue else 0.0
-            if flow is not None and now == load:
+            if flow is None or not flow.queue or flow.noted != noted:
+                heapq.heappop(self._crowd)
+                continue
+            load = -flow.cost / flow.weight
+            if load == noted:
                 return flow.queue[next(reversed(flow.queue))]
-            heapq.heappop(self._crowd)
-            if now:
-                heapq.heappush(self._crowd, (now, turn, tenant))
+            flow.noted = load
+            heapq.heapreplace(self._crowd, (load, turn, tenant))
 
     def ahead_of(self, work: Work) -> float:
         """Return the tokens of service that this lane will probably do before the request's turn.
@@ -215,12 +221,13 @@ class Lane:
             yield flow
 
     def _note_crowd(self, flow: Flow) -> None:
-        """Note how much of the flow waits; entries overtaken by service are put right when they are looked at."""
+        """Note how much of the flow waits now; it is put right when it is looked at, should it be less by then."""
+        flow.noted = -flow.cost / flow.weight
         if len(self._crowd) > 2 * self._busy + _SLACK:
-            self._crowd = [(-f.cost / f.weight, -f.turn, f.tenant) for f in self.flows.values() if f.queue]
+            self._crowd = [(f.noted, -f.turn, f.tenant) for f in self.flows.values() if f.queue]
             heapq.heapify(self._crowd)
         else:
-            heapq.heappush(self._crowd, (-flow.cost / flow.weight, -flow.turn, flow.tenant))
+            heapq.heappush(self._crowd, (flow.noted, -flow.turn, flow.tenant))
 
     def _sweep(self) -> None:
         """Forget idle tenants that owe nothing, now and then, so that memory follows the busy ones."""

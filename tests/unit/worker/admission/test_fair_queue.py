@@ -267,3 +267,26 @@ def test_an_operation_stays_cheap_with_ten_thousand_waiting(seed: int) -> None:
         queue.finish(item)
         queue.push(item)
     assert (time.process_time() - started) / 1000 < 500e-6
+
+
+@given(st.lists(st.tuples(st.sampled_from("abcd"), sizes, st.integers(0, 3)), min_size=5, max_size=60))
+def test_eviction_finds_the_longest_queue_whatever_happened_before(steps: list[tuple[str, int, int]]) -> None:
+    """After any comings and goings the victim is the newest of whoever has most waiting."""
+    queue = FairQueue(WIDE)
+    waiting: list[Work] = []
+    for tenant, prompt, what in steps:
+        if what or not waiting:
+            waiting.append(work(tenant, prompt=prompt, standing=Standing.BATCH))
+            queue.push(waiting[-1])
+        else:
+            queue.remove(waiting.pop(prompt % len(waiting)).request)
+        if what == 3 and (item := queue.pop(anything)) is not None:
+            waiting.remove(item)
+    queue.bounds = replace(WIDE, total_requests=max(1, len(waiting)))
+    while waiting:
+        costs = {w.tenant: sum(o.cost for o in waiting if o.tenant == w.tenant) for w in waiting}
+        (victim,) = queue.make_room(work("vip", standing=Standing.INTERACTIVE)) or []
+        assert costs[victim.tenant] == pytest.approx(max(costs.values()))
+        assert victim is [w for w in waiting if w.tenant == victim.tenant][-1]
+        waiting.remove(victim)
+        queue.bounds = replace(WIDE, total_requests=max(1, len(waiting)))

@@ -1,0 +1,64 @@
+"""Reserved capacity in virtual time: a tenant that slept finds its part of the engine in the middle of a flood."""
+
+import random
+from collections.abc import Callable, Iterator
+
+from penstock.domain.ids import RequestId, TenantId
+from penstock.domain.standing import Standing
+from penstock.simulator import overload
+from penstock.simulator.engine import SMOLLM2_CPU, EngineModel
+from penstock.simulator.worker import Arrival, Record, run
+from penstock.worker.admission import doors
+from penstock.worker.admission.cost import Work
+from penstock.worker.admission.doors import DoorOrder
+
+PART, SLOTS = 0.25, 8
+"""A quarter of the engine's 32 seats."""
+BURST_EVERY_S, SPAN_S = 45.0, 240.0
+"""Longer than a silent tenant counts as active: only the reservation keeps anything for it."""
+SLEEPER = TenantId("sleeper")
+
+
+def arrivals(reserved: float) -> Iterator[Arrival]:
+    """Yield a flood of long answers of five tenants, and the sleeper's bursts of as many requests as it has seats."""
+    chance = random.Random(4)
+    for number in range(int(SPAN_S * 15)):
+        yield arrival(f"flood{number % 5}", number, number / 15.0, 1 + int(chance.expovariate(1 / 150)))
+    for burst in range(1, int(SPAN_S // BURST_EVERY_S) + 1):
+        for number in range(SLOTS):
+            yield arrival(SLEEPER, 1000 * burst + number, burst * BURST_EVERY_S, 60, reserved)
+    yield arrival(SLEEPER, 0, 0.0, 10, reserved)
+
+
+def arrival(tenant: str, number: int, at: float, output: int, reserved: float = 0.0) -> Arrival:
+    work = Work(
+        request=RequestId(f"{tenant}/{number}"),
+        tenant=TenantId(tenant),
+        standing=Standing.PAID,
+        weight=1.0,
+        prompt_tokens=60,
+        expected_output_tokens=output,
+        reserved=reserved,
+    )
+    return Arrival(at=at, work=work, output_tokens=output)
+
+
+def sleeper(reserved: float) -> tuple[Record, float]:
+    """Return what the sleeper experienced, and the tokens of service per second that the engine did for all."""
+    door = doors.make(DoorOrder.FAIR, overload.SIZE)
+    records = run(arrivals(reserved), door, EngineModel(SMOLLM2_CPU, max_seqs=overload.SEATS), SPAN_S)
+    return records[SLEEPER], sum(record.service for record in records.values()) / SPAN_S
+
+
+def test_a_reserving_tenant_gets_its_seats_within_a_bound(record_property: Callable[[str, object], None]) -> None:
+    """Each of a burst of as many requests as it has seats starts within two seconds, beside floods of long answers.
+
+    What is kept free for that costs less than a tenth of the engine's work.
+    """
+    (with_part, service), (without, whole) = sleeper(PART), sleeper(0.0)
+    record_property("worst_ttft_s", {"reserved": max(with_part.ttft_s), "not": max(without.ttft_s)})
+    record_property("service_per_s", {"reserved": service, "not": whole})
+    assert len(with_part.ttft_s) == 1 + SLOTS * 5
+    assert max(with_part.ttft_s) < 2.0
+    assert max(without.ttft_s) > 2 * max(with_part.ttft_s)
+    assert service > 0.9 * whole
