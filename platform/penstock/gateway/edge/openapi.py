@@ -201,7 +201,9 @@ _LIMITS: Mapping[str, Json] = {
     for name, (text, schema) in _LIMIT.items()
 }
 _REPLAYED: Mapping[str, Json] = {
-    "idempotency-replayed": _told("The answer to an earlier request with this idempotency key.", {"const": "true"}),
+    "idempotency-replayed": _told(
+        "The answer to an earlier request with this idempotency key.", {"type": "string", "const": "true"}
+    ),
 }
 _DEGRADED: Mapping[str, Json] = {
     "x-penstock-degraded": _told(
@@ -212,7 +214,9 @@ _DEGRADED: Mapping[str, Json] = {
 _WAITS: Mapping[str, Json] = {
     "retry-after": _told("Whole seconds, rounded up.", {"type": "integer", "minimum": 1}),
     "retry-after-ms": _told("The same, exactly.", {"type": "integer", "minimum": 1}),
-    "x-should-retry": _told("Whether the same request may be sent again.", {"enum": ["true", "false"]}),
+    "x-should-retry": _told(
+        "Whether the same request may be sent again.", {"type": "string", "enum": ["true", "false"]}
+    ),
 }
 _REASON: Mapping[str, Json] = {
     "x-penstock-reason": _told("The limit that refused: whose, and of what, as tenant_tokens.", {"type": "string"}),
