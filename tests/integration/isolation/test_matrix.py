@@ -72,6 +72,7 @@ CONTROLLER: Mapping[Route, For] = {
             ("POST", f"{ADMIN}/tenants"),
             ("GET", f"{ADMIN}/tenants/{{tenant}}"),
             ("PATCH", f"{ADMIN}/tenants/{{tenant}}/plan"),
+            ("PUT", f"{ADMIN}/tenants/{{tenant}}/org"),
             ("GET", f"{ADMIN}/keys"),
             ("POST", f"{ADMIN}/keys"),
             ("PATCH", f"{ADMIN}/keys/{{key}}/plan"),
@@ -94,6 +95,7 @@ CONTROLLER: Mapping[Route, For] = {
 BODIES: Mapping[Route, dict[str, Any]] = {
     ("POST", f"{ADMIN}/orgs"): {"id": "mine"},
     ("POST", f"{ADMIN}/tenants"): {"id": "mine"},
+    ("PUT", f"{ADMIN}/tenants/{{tenant}}/org"): {"org": "default"},
     ("POST", f"{ADMIN}/keys"): {"tenant": "operators", "role": "admin"},
     ("PUT", f"{ADMIN}/deployments/{{version}}"): {"replicas": 0},
     ("POST", f"{ADMIN}/table/rollback"): {"number": 1},
