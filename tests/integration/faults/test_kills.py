@@ -1,45 +1,30 @@
-"""Two workers of one model, and one of them dies: what a caller sees, and how soon the worker is back."""
+"""Two workers of one model, and one of them dies: what a caller sees, and how soon the worker is back.
 
-import os
-import signal
+Here nothing was delivered before; ``test_continuation.py`` has the streams that had begun.
+"""
+
 import time
-from collections.abc import Callable
 
-import psutil
 import pytest
 
 from penstock.telemetry import names
-from tests.support.asks import CHAT, chat, long_answer, long_prompt
+from tests.support.asks import CHAT, chat, long_prompt
+from tests.support.deaths import (
+    BACK_WITHIN_S,
+    Kill,
+    agent_dies,
+    core_dies,
+    engine_dies,
+    engine_freezes,
+    the_busy_one,
+    until_whole_again,
+)
 from tests.support.faults import FaultTable
-from tests.support.fleet import Fleet, Gate
+from tests.support.fleet import Fleet
 from tests.support.platform import until
-from tests.support.wire import Stream, Wire
+from tests.support.wire import Wire
 
 pytestmark = [pytest.mark.integration, pytest.mark.slow, pytest.mark.timeout(300)]
-
-Kill = Callable[[Gate], None]
-BACK_WITHIN_S = 60.0
-BROKEN = {"stream_broken", "engine_error"}
-"""The connection broke, or the engine could still say that its core is dead."""
-
-
-def engine_dies(gate: Gate) -> None:
-    os.kill(gate.engine_pid, signal.SIGKILL)
-
-
-def core_dies(gate: Gate) -> None:
-    """Kill what the kernel would kill for want of memory: the largest process of the engine."""
-    family = [psutil.Process(gate.engine_pid), *psutil.Process(gate.engine_pid).children(recursive=True)]
-    max(family, key=lambda process: process.memory_info().rss).kill()
-
-
-def agent_dies(gate: Gate) -> None:
-    os.kill(gate.agent_pid, signal.SIGKILL)
-
-
-def engine_freezes(gate: Gate) -> None:
-    os.killpg(os.getpgid(gate.engine_pid), signal.SIGSTOP)
-
 
 DEATHS = [
     pytest.param(engine_dies, "`kill -9` of the engine", id="engine"),
@@ -47,26 +32,6 @@ DEATHS = [
     pytest.param(agent_dies, "`kill -9` of the worker's agent", id="agent"),
 ]
 FREEZE = pytest.param(engine_freezes, "engine frozen with SIGSTOP", id="sigstop")
-
-
-def failed_streams(fleet: Fleet) -> float:
-    return sum(fleet.counted(names.REQUESTS, outcome=outcome) for outcome in ("broken_stream", "engine_error"))
-
-
-def the_busy_one(fleet: Fleet) -> Gate:
-    until("a worker has the request", lambda: len(fleet.busy()) == 1, within_s=10, every_s=0.005)
-    return fleet.busy()[0]
-
-
-def until_whole_again(fleet: Fleet, lost: Gate) -> None:
-    """Wait until two workers serve, and the lost engine's process is another one or gone."""
-    until(
-        "another engine has taken the place",
-        lambda: len(fleet.ready()) == 2 and all(gate.engine_pid != lost.engine_pid for gate in fleet.gates()),
-        within_s=BACK_WITHIN_S,
-        every_s=0.1,
-    )
-    fleet.until_ready(2, within_s=BACK_WITHIN_S)
 
 
 @pytest.mark.parametrize(("kill", "what"), [*DEATHS, FREEZE])
@@ -99,49 +64,6 @@ def test_before_the_first_token_another_worker_answers(
     faults.add(f"{what}, before the first token", "200 from the other worker", answered_s)
     until_whole_again(pair, lost)
     faults.add(f"{what}: two workers ready again", "restarted by itself", time.monotonic() - began)
-
-
-@pytest.mark.parametrize(("kill", "what"), DEATHS)
-def test_after_the_first_token_the_error_is_in_band(pair: Fleet, faults: FaultTable, kill: Kill, what: str) -> None:
-    """A stream that has begun ends with one error event of its own code and never with a false end; others go on."""
-    platform = pair.platform
-    broken = failed_streams(pair)
-    stream = Stream(url=platform.url, key=platform.demo_key, body=long_answer(600)).start()
-    until("tokens come", lambda: stream.tokens >= 3, within_s=20)
-    lost = the_busy_one(pair)
-    kill(lost)
-    began = time.monotonic()
-    stream.join(20)
-    took_s = time.monotonic() - began
-    assert stream.error is not None, stream.story
-    assert stream.error["code"] in BROKEN
-    assert stream.error["request_id"] == stream.headers["x-request-id"]
-    assert not stream.done
-    assert not stream.cut
-    with platform.http() as http:
-        assert http.post(CHAT, json=chat("Hi")).status_code == 200
-    until("it is counted", lambda: failed_streams(pair) == broken + 1, within_s=5)
-    faults.add(f"{what}, after the first token", f"in-band `{stream.error['code']}`, no `[DONE]`", took_s)
-    until_whole_again(pair, lost)
-
-
-def test_a_frozen_engine_after_the_first_token(pair: Fleet, faults: FaultTable) -> None:
-    """A stream from an engine that freezes ends in band when the freeze is found; the engine is replaced."""
-    platform = pair.platform
-    stream = Stream(url=platform.url, key=platform.demo_key, body=long_answer(600)).start()
-    until("tokens come", lambda: stream.tokens >= 3, within_s=20)
-    lost = the_busy_one(pair)
-    engine_freezes(lost)
-    began = time.monotonic()
-    stream.join(40)
-    took_s = time.monotonic() - began
-    assert stream.error is not None, stream.story
-    assert not stream.done
-    until_whole_again(pair, lost)
-    faults.add("engine frozen with SIGSTOP, after the first token", f"in-band `{stream.error['code']}`", took_s)
-    faults.add(
-        "engine frozen with SIGSTOP: two workers ready again", "hang found and restarted", time.monotonic() - began
-    )
 
 
 def test_while_one_engine_is_frozen_the_other_serves(pair: Fleet, faults: FaultTable) -> None:
