@@ -79,7 +79,7 @@ class Money:
             await self._count_the_past(ledger)
         except StoreUnavailable:
             return False
-        except OSError as error:
+        except Exception as error:  # noqa: BLE001  a row that can't be delivered must not end the others, or the holds
             logs.logger().error("spool_failed", error_type=type(error).__name__, reason=str(error))
             return False
         return True

@@ -1,10 +1,21 @@
-"""The operator's word on what holds while the limits store is away."""
+"""The operator's word on what holds while the limits store is away, and the loops that keep money."""
+
+import asyncio
+from contextlib import suppress
+from pathlib import Path
 
 import pytest
 
-from penstock.apps.gateway_money import when_away
+from penstock.adapters.memory.limits import MemoryLimits
+from penstock.adapters.spool.spool import Spool
+from penstock.apps import gateway_money
+from penstock.apps.gateway_money import Money, when_away
 from penstock.apps.trouble import Trouble
+from penstock.domain.clock import SystemClock
+from penstock.domain.ledger import LedgerSink
 from penstock.domain.limits import Measure
+from penstock.gateway.admission.cashier import Cashier
+from penstock.gateway.admission.expectation import OutputExpectation
 from penstock.gateway.admission.outage import POLICY, WhenAway
 
 
@@ -24,3 +35,47 @@ def test_a_word_that_means_nothing_stops_the_start(text: str) -> None:
     """A typing error must not be found out during an outage."""
     with pytest.raises(Trouble, match="PENSTOCK_LIMITS_WHEN_AWAY"):
         when_away(text)
+
+
+class Stuck(Spool):
+    """A spool whose ledger does not answer until it is let go."""
+
+    def __init__(self, folder: Path, clock: SystemClock) -> None:
+        super().__init__(folder, clock)
+        self.let_go = asyncio.Event()
+
+    async def deliver(self, sink: LedgerSink, heir: object = None) -> int:
+        await self.let_go.wait()
+        return 0
+
+
+class Counting(Cashier):
+    """A cashier that counts its rounds, the first of which fails."""
+
+    rounds = 0
+
+    async def keep(self) -> None:
+        self.rounds += 1
+        if self.rounds == 1:
+            raise ZeroDivisionError
+        await super().keep()
+
+
+async def test_a_database_that_hangs_lets_no_hold_lapse(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Holds are renewed at their own pace, whatever becomes of the ledger or of one round."""
+    monkeypatch.setattr(gateway_money, "ROUND_S", 0.001)
+    clock = SystemClock()
+    store, spool = MemoryLimits(clock), Stuck(tmp_path, clock)
+    cashier = Counting(
+        store=store, journal=spool, expectation=OutputExpectation(), clock=clock, spawn=asyncio.ensure_future
+    )
+    dsn = "postgresql://nobody@/none?host=/nonexistent"
+    money = Money(cashier=cashier, spool=spool, meters=store, shared=None, clock=clock, dsn=dsn)
+    running = asyncio.create_task(money.run())
+    async with asyncio.timeout(5):
+        while cashier.rounds < 5:  # noqa: ASYNC110  it has no events
+            await asyncio.sleep(0.001)
+    spool.let_go.set()
+    running.cancel()
+    with suppress(asyncio.CancelledError):
+        await running
