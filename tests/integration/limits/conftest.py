@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from penstock.domain.money import MicroUsd
-from penstock.domain.tenant import Plan
+from penstock.domain.tenant import OverQuota, Plan
 from tests.support.limits_fleet import MICRO_USD_PER_TOKEN, OUTPUT_TOKENS, Fleet, fleet
 
 REQUESTS_PER_MIN = 20
@@ -14,6 +14,7 @@ BUDGET_FOR = 23
 TOKENS_PER_MIN = 1200
 SDK_RPM = 3
 OUTAGE_RPM = 40
+YIELDS_RPM, YIELDS_SLOTS = 5, 12
 
 PLANS = {
     "free": Plan(),
@@ -29,6 +30,7 @@ PLANS = {
     "killed-rate": Plan(requests_per_min=OUTAGE_RPM),
     "outage-steady": Plan(requests_per_min=1_000_000, max_concurrent=1000),
     "outage-budget": Plan(spend_per_day=MicroUsd(1_000_000)),
+    "yields": Plan(requests_per_min=YIELDS_RPM, max_concurrent=YIELDS_SLOTS, over_quota=OverQuota.YIELD),
     "once": Plan(requests_per_min=1000, tokens_per_min=1_000_000),
 }
 
