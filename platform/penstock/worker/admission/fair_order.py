@@ -32,9 +32,14 @@ class FairOrder:
         self._entitled.seen(work, now)
 
     def ahead_of(self, work: Work) -> float:
-        """Return what is before its turn, and until a seat comes free; nothing where it could enter at once."""
+        """Return what is before its turn, and until a seat comes free; nothing where it could enter at once.
+
+        Where its tenant has reserved the seat, only its own work is before it.
+        """
         if not len(self.queue) and self._entitled.fits(work) is Fit.YES:
             return 0.0
+        if self._entitled.reserved.covers(work):
+            return self.queue.waiting_of(work) + self._seats.mean_cost
         return self.queue.ahead_of(work) + self._seats.mean_cost
 
     def until_room(self, work: Work) -> float:

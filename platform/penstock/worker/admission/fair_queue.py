@@ -156,6 +156,11 @@ class FairQueue:
         others = [one for one in self._shared if one is not lane]
         return ahead + sum(min(one.cost, ahead * one.weight / lane.weight) for one in others)
 
+    def waiting_of(self, work: Work) -> float:
+        """Return the waiting cost of the request's own tenant and standing."""
+        flow = self._lanes[work.standing].flows.get(work.tenant)
+        return flow.cost if flow is not None else 0.0
+
     def until_room(self, work: Work) -> float:
         """Return the tokens of service that will probably be done before a request that found no room finds some."""
         flow, bounds = self._lanes[work.standing].flows.get(work.tenant), self.bounds

@@ -115,6 +115,19 @@ def test_below_its_part_it_never_waits_while_others_are_let_in(part: float, step
         assert asked == 0 or house.of("r-")
 
 
+def test_its_deadline_is_judged_by_its_own_seats() -> None:
+    """A reserving tenant in a flood is not refused for a wait that it will not have; the same request of another is."""
+    house = House()
+    house.leave(house.arrive("r-", reserved=0.5))
+    flooded(house)
+    for _ in range(3):
+        house.arrive("r-", reserved=0.5, now=61.0)
+    mine = replace(work("mine", "r-", reserved=0.5), deadline_at=64.0)
+    theirs = replace(work("theirs", "flood0-"), deadline_at=64.0)
+    assert house.door.late_s(mine, 61.0) == 0.0
+    assert house.door.late_s(theirs, 61.0) > 0.0
+
+
 def test_its_neighbours_in_the_lane_lose_nothing() -> None:
     """What runs on reserved seats is not charged to the lane: the rest is shared as if it were not there."""
     house = House()
