@@ -12,7 +12,7 @@ PYTHON ?= $(firstword $(foreach p,python3.11 python3 python,$(shell \
 	$(p) -c 'import sys; sys.version_info[:2] == (3, 11) and print("$(p)")' 2>/dev/null)))
 PYTEST_ARGS ?=
 
-.PHONY: help setup models serve test unit lint format types imports check bench-gateway bench-admission lock clean
+.PHONY: help setup models serve test unit lint format types imports check bench-gateway bench-admission bench-queue lock clean
 
 help: ## Print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  \033[1m%-14s\033[0m %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -60,6 +60,9 @@ bench-gateway: setup ## The gateway's CPU per request and per token, against a s
 
 bench-admission: setup ## What limits and ledger add to a request, in process and with Redis
 	@$(BIN)/python -m loadtests.bench_admission
+
+bench-queue: setup ## What waiting in fair order costs, by how many wait
+	@$(BIN)/python -m loadtests.bench_queue
 
 lock: setup ## Rebuild the locks from requirements/*.in (UPGRADE=--upgrade moves everything)
 	@requirements/lock $(UPGRADE) && $(MAKE) setup && $(BIN)/python requirements/licenses.py

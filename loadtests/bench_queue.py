@@ -1,6 +1,6 @@
 """What waiting in fair order costs: microseconds of CPU per operation of the queue and of the door, by how many wait.
 
-Run: ``python -m loadtests.bench_queue``. Everything runs in this process and is timed by its own CPU clock, best of
+Run: ``make bench-queue``. Everything runs in this process and is timed by its own CPU clock, best of
 three, so a busy machine hardly changes the figures. Ends with 1 where ten thousand waiting requests make an operation
 dearer than its bound.
 """

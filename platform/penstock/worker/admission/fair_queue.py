@@ -16,7 +16,8 @@ from dataclasses import dataclass
 from penstock.domain.ids import RequestId, TenantId
 from penstock.domain.standing import Standing
 from penstock.worker.admission.cost import Fit, Work
-from penstock.worker.admission.lane import Flow, Lane
+from penstock.worker.admission.flow import Flow
+from penstock.worker.admission.lane import Lane
 
 LANE_WEIGHT = {Standing.INTERACTIVE: 16.0, Standing.PAID: 4.0, Standing.FREE: 2.0, Standing.BATCH: 1.0}
 """Shares of the engine between lanes that are all backlogged: 70 %, 17 %, 9 %, 4 %. Spare standings have none."""

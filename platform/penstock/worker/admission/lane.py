@@ -6,12 +6,11 @@ is O(log tenants), amortised. It must not know other lanes.
 """
 
 import heapq
-from collections import OrderedDict
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
 
-from penstock.domain.ids import RequestId, TenantId
+from penstock.domain.ids import TenantId
 from penstock.worker.admission.cost import Fit, Work
+from penstock.worker.admission.flow import SLACK, Crowd, Flow
 
 MAX_BYPASSES = 8
 """How often smaller work may overtake a head that does not fit yet, before everybody waits for it."""
@@ -21,33 +20,6 @@ LOOK_AHEAD = 32
 
 SWEEP_AT = 256
 """Every so many known tenants, idle ones are forgotten. A power of two."""
-
-_SLACK = 64
-"""How many outdated entries a heap may hold beyond twice what is valid, before it is made anew."""
-
-
-@dataclass(slots=True)
-class Flow:
-    """One tenant: its queue and its virtual time.
-
-    ``fresh`` is its first request's cost until it is served again, ``noted`` its load as the lane's crowd knows it.
-    """
-
-    tenant: TenantId
-    weight: float
-    virtual: float = 0.0
-    turn: int = 0
-    cost: float = 0.0
-    fresh: float = 0.0
-    running: int = 0
-    bypassed: int = 0
-    noted: float = 0.0
-    queue: OrderedDict[RequestId, Work] = field(default_factory=OrderedDict)
-
-    @property
-    def head(self) -> Work:
-        """The oldest request that waits."""
-        return next(iter(self.queue.values()))
 
 
 class Lane:
@@ -64,7 +36,7 @@ class Lane:
         self._busy, self._busy_weight, self._fresh = 0, 0.0, 0.0
         self._turns = 0
         self._next: list[tuple[float, int, TenantId]] = []
-        self._crowd: list[tuple[float, int, TenantId]] = []
+        self._crowd = Crowd()
 
     def push(self, work: Work) -> None:
         """Let a request wait. A flow that was idle resumes at the present: idling earns nothing."""
@@ -83,7 +55,7 @@ class Lane:
         flow.cost += work.cost
         self.waiting += 1
         self.cost += work.cost
-        self._note_crowd(flow)
+        self._crowd.note(flow, self.flows, self._busy)
 
     def take_out(self, work: Work) -> Flow:
         """Take a waiting request out of its queue and of the sums; exact zeros stop float drift."""
@@ -153,17 +125,7 @@ class Lane:
 
     def newest_of_the_longest(self) -> Work:
         """Return the newest request of the tenant with the most waiting by weight; something must wait."""
-        while True:
-            noted, turn, tenant = self._crowd[0]
-            flow = self.flows.get(tenant)
-            if flow is None or not flow.queue or flow.noted != noted:
-                heapq.heappop(self._crowd)
-                continue
-            load = -flow.cost / flow.weight
-            if load == noted:
-                return flow.queue[next(reversed(flow.queue))]
-            flow.noted = load
-            heapq.heapreplace(self._crowd, (load, turn, tenant))
+        return self._crowd.longest(self.flows).newest
 
     def ahead_of(self, work: Work) -> float:
         """Return the tokens of service that this lane will probably do before the request's turn.
@@ -204,7 +166,7 @@ class Lane:
         """Put a waiting flow to its place; the old entry is known to be outdated by its virtual time."""
         if not flow.queue:
             return
-        if len(self._next) > 2 * self._busy + _SLACK:
+        if len(self._next) > 2 * self._busy + SLACK:
             self._next = [(f.virtual, f.turn, f.tenant) for f in self.flows.values() if f.queue and f is not flow]
             heapq.heapify(self._next)
         heapq.heappush(self._next, (flow.virtual, flow.turn, flow.tenant))
@@ -219,15 +181,6 @@ class Lane:
                 continue
             last = flow
             yield flow
-
-    def _note_crowd(self, flow: Flow) -> None:
-        """Note how much of the flow waits now; it is put right when it is looked at, should it be less by then."""
-        flow.noted = -flow.cost / flow.weight
-        if len(self._crowd) > 2 * self._busy + _SLACK:
-            self._crowd = [(f.noted, -f.turn, f.tenant) for f in self.flows.values() if f.queue]
-            heapq.heapify(self._crowd)
-        else:
-            heapq.heappush(self._crowd, (flow.noted, -flow.turn, flow.tenant))
 
     def _sweep(self) -> None:
         """Forget idle tenants that owe nothing, now and then, so that memory follows the busy ones."""

@@ -290,3 +290,31 @@ def test_eviction_finds_the_longest_queue_whatever_happened_before(steps: list[t
         assert victim is [w for w in waiting if w.tenant == victim.tenant][-1]
         waiting.remove(victim)
         queue.bounds = replace(WIDE, total_requests=max(1, len(waiting)))
+
+
+def test_tenants_with_one_request_each_are_served_as_they_came() -> None:
+    """Among equals nobody is served by name: a crowd of one-time callers is first come, first served."""
+    queue, order = FairQueue(WIDE), [f"t{i}" for i in range(60)]
+    random.Random(3).shuffle(order)
+    served: list[str] = []
+    for tenant in order:
+        queue.push(work(tenant))
+        if len(queue) > 20 and (item := queue.pop(anything)) is not None:
+            served.append(item.tenant)
+    served += [item.tenant for item in drain(queue)]
+    assert served == order
+
+
+def test_what_is_ahead_counts_everybody_who_goes_before() -> None:
+    """Own work, what others get meanwhile by weight, newcomers before it, other lanes; spare work waits for all."""
+    queue = FairQueue(WIDE)
+    for _ in range(10):
+        queue.push(work("a"))
+    assert queue.ahead_of(work("a")) == 10 * 200
+    assert queue.ahead_of(work("b")) == 200
+    for _ in range(10):
+        queue.push(work("b", weight=2.0))
+    assert queue.ahead_of(work("a")) == min(20 * 200, 10 * 200 + 200 + 10 * 200 * 2)
+    queue.push(work("i", standing=Standing.INTERACTIVE))
+    assert queue.ahead_of(work("a")) == 20 * 200 + 200
+    assert queue.ahead_of(work("s", standing=Standing.OVER_QUOTA)) == 21 * 200
