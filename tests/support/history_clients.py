@@ -17,7 +17,7 @@ CHAT = "/v1/chat/completions"
 TOKEN = '"content":" the"'
 LEAVING = 0.25
 """The share of clients that leave."""
-LONG = 0.15
+LONG = 0.3
 """The share of streams that outgrow what is reserved for them."""
 WITH_KEY = 0.15
 """The share of requests that come two or three times under one idempotency key."""
@@ -49,7 +49,7 @@ def wishes(chance: random.Random, tenants: list[str], span_s: float, per_s: floa
             at_s=at_s,
             tenant=chance.choice(tenants),
             stream=stream,
-            tokens=chance.randrange(300, 500) if is_long else chance.randrange(1, 50),
+            tokens=chance.randrange(300, 600) if is_long else chance.randrange(1, 50),
             lucky=chance.random(),
             patience_s=chance.uniform(0.0, 0.5) if chance.random() < LEAVING else 30.0,
         )

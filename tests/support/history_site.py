@@ -152,8 +152,8 @@ class Site:
 
 
 @contextmanager
-def site(root: Path, customers: tuple[Customer, ...], gateways: int) -> Iterator[Site]:
-    """Run it all; every tenant has one key."""
+def site(root: Path, customers: tuple[Customer, ...]) -> Iterator[Site]:
+    """Run everything but gateways; every tenant has one key."""
     with ExitStack() as stack:
         has_small_disk = _mount(root / "spool", stack)
         redis = stack.enter_context(WatchedRedis(root))
@@ -173,8 +173,6 @@ def site(root: Path, customers: tuple[Customer, ...], gateways: int) -> Iterator
             stack=stack,
             has_small_disk=has_small_disk,
         )
-        for _ in range(gateways):
-            running.start()
         yield running
 
 
