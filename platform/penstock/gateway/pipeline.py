@@ -215,7 +215,7 @@ class Pipeline:
             while (rest := await relay.rest()) is not None:
                 await self.dispatcher.carry_on(call, _of_rest(ticket, rest), rest, relay, pick)
         except PenstockError as cause:
-            error = _as_heard(cause, lease)
+            error = cause if reply.started else _as_heard(cause, lease)
             answer = relay.fail(error)
             if reply.started or isinstance(error, ClientGone):
                 return answer
