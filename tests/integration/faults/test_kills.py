@@ -26,16 +26,19 @@ from tests.support.wire import Wire
 
 pytestmark = [pytest.mark.integration, pytest.mark.slow, pytest.mark.timeout(300)]
 
+KILLED, FROZEN = "`kill -9` of the engine", "engine frozen with SIGSTOP"
 DEATHS = [
-    pytest.param(engine_dies, "`kill -9` of the engine", id="engine"),
-    pytest.param(core_dies, "the engine's core killed as for want of memory", id="oom"),
-    pytest.param(agent_dies, "`kill -9` of the worker's agent", id="agent"),
+    pytest.param(engine_dies, KILLED, False, id="engine"),
+    pytest.param(core_dies, "the engine's core killed as for want of memory", False, id="oom"),
+    pytest.param(agent_dies, "`kill -9` of the worker's agent", False, id="agent"),
+    pytest.param(engine_freezes, FROZEN, False, id="sigstop"),
+    pytest.param(engine_dies, KILLED, True, id="stream-engine"),
+    pytest.param(engine_freezes, FROZEN, True, id="stream-sigstop"),
 ]
-FREEZE = pytest.param(engine_freezes, "engine frozen with SIGSTOP", id="sigstop")
+"""A stream loses its worker like any other request: the connection breaks, or nothing comes."""
 
 
-@pytest.mark.parametrize(("kill", "what"), [*DEATHS, FREEZE])
-@pytest.mark.parametrize("stream", [False, True], ids=["unary", "stream"])
+@pytest.mark.parametrize(("kill", "what", "stream"), DEATHS)
 def test_before_the_first_token_another_worker_answers(
     pair: Fleet, faults: FaultTable, kill: Kill, what: str, stream: bool
 ) -> None:
