@@ -60,7 +60,7 @@ class Entitlement:
 
     def fits(self, work: Work) -> Fit:
         """Tell whether the request may enter now."""
-        part = PREFILL_PART_BESIDE_OTHERS if self.shares.of(work) < 1.0 else 1.0
+        part = 1.0 if self.shares.is_alone else PREFILL_PART_BESIDE_OTHERS
         room = self._seats.room_for(work, prefill_part=part)
         if room is not Fit.YES or not len(self._seats) or self.reserved.covers(work):
             return room

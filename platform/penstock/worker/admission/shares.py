@@ -59,6 +59,11 @@ class Shares:
         """A request of this tenant is gone."""
         self._tenants[tenant].guests -= 1
 
+    @property
+    def is_alone(self) -> bool:
+        """True where one tenant at most is active."""
+        return len(self._tenants) <= 1
+
     def of(self, work: Work) -> float:
         """Return the part (0..1] that this request's tenant, active or just come, may fill."""
         flat = work.weight / max(self._weight, work.weight)
