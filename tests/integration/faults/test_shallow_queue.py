@@ -19,7 +19,7 @@ pytestmark = [pytest.mark.integration, pytest.mark.timeout(240)]
 
 TENANTS = 4
 EACH = 16
-TOKENS = 32
+TOKENS = 16
 HANDFUL = 4
 """The most requests that may wait inside the engine: those that came in while it computed a step."""
 WAITING = "vllm:num_requests_waiting"
