@@ -7,6 +7,7 @@ from penstock.domain.standing import Standing
 from penstock.worker.admission.cost import Fit, Work
 from penstock.worker.admission.entitlement import Entitlement
 from penstock.worker.admission.seats import EngineSize, Seats
+from penstock.worker.admission.shares import ACTIVE_S
 
 SIZE = EngineSize(max_seqs=8, kv_blocks=100, block_size=16, watermark=0.0, prefill_tokens=10_000)
 
@@ -92,3 +93,28 @@ def test_a_reservation_is_no_bound() -> None:
     """Beyond what it reserved a tenant competes like everybody."""
     rules = Rules()
     assert rules.seat(*(work(f"r{i}", "r", reserved=0.25) for i in range(8))) == 8
+
+
+def test_in_a_crowd_a_tenants_part_follows_its_lane() -> None:
+    """Beside many free tenants an interactive one may fill its lane's share, and not one of twenty equal parts."""
+    rules = Rules(replace(SIZE, max_seqs=40, kv_blocks=1000))
+    assert rules.seat(*(work(f"f{i}", f"free{i}", standing=Standing.FREE) for i in range(19))) == 19
+    assert rules.seat(*(work(f"i{i}", "vip") for i in range(40))) == 21
+    assert rules.entitled.shares.of(work("i", "vip")) == 16 / 18
+    assert rules.entitled.shares.of(work("f", "free0", standing=Standing.FREE)) == 1 / 20
+
+
+def test_who_has_been_silent_is_forgotten() -> None:
+    """Half a minute after it was last seen a tenant's part is free, unless something of it is still here."""
+    rules = Rules()
+    shares = rules.entitled.shares
+    for tenant in ("gone", "here"):
+        shares.seen(work("r", tenant), 0.0)
+    shares.enter(TenantId("here"))
+    shares.forget(ACTIVE_S)
+    assert shares.of(work("r", "gone")) == 0.5
+    shares.forget(ACTIVE_S + 1)
+    assert shares.is_alone
+    shares.leave(TenantId("here"))
+    shares.forget(2 * ACTIVE_S + 2)
+    assert shares.of(work("r", "new")) == 1.0

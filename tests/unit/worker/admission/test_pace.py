@@ -2,7 +2,8 @@
 
 import pytest
 
-from penstock.worker.admission.pace import Pace, Stay
+from penstock.domain.standing import Standing
+from penstock.worker.admission.pace import RUSH_SHARE, Pace, Rush, Stay
 
 
 def test_it_converges_to_the_measured_rate() -> None:
@@ -47,3 +48,18 @@ def test_a_stay_is_learned_by_cost() -> None:
         stay.learn(1.0, 100.0)
         stay.learn(3.0, 100.0)
     assert stay.of(200.0) == pytest.approx(4.0, rel=0.05)
+
+
+def test_a_rush_is_learned_by_standing_and_forgotten() -> None:
+    """Where one of three is let wait one has to come three times; others are not told of it, nor is it for ever."""
+    rush = Rush()
+    for i in range(300):
+        rush.saw(Standing.FREE, taken=i % 3 == 0)
+    assert rush.factor(Standing.FREE) == pytest.approx(3.0, rel=0.15)
+    assert rush.factor(Standing.PAID) == 1.0
+    for _ in range(300):
+        rush.saw(Standing.FREE, taken=False)
+    assert rush.factor(Standing.FREE) == pytest.approx(1 / RUSH_SHARE)
+    for _ in range(100):
+        rush.saw(Standing.FREE, taken=True)
+    assert rush.factor(Standing.FREE) == pytest.approx(1.0, rel=0.02)
