@@ -38,8 +38,10 @@ def town() -> Iterator[Site]:
     # Not pytest's own folder: that is closed to the account of a Postgres that root starts.
     with tempfile.TemporaryDirectory(prefix="penstock-reconcile-", ignore_cleanup_errors=True) as folder:
         customers = tuple(Customer(name=name, plan=AMPLE, org="group", org_plan=AMPLE) for name in ("shop", "once"))
-        with site(Path(folder), customers, 2) as running:
+        with site(Path(folder), customers) as running:
             asyncio.run(add_operator(running))
+            running.start()
+            running.start()
             yield running
 
 
