@@ -58,6 +58,7 @@ class Money:
         if self.shared is not None:
             await self.shared.meet()
         await self.cashier.keep()
+        self.spool.flush()  # here, so that a slow database does not delay what is known of running streams
 
     async def _deliver(self, ledger: PostgresLedger) -> None:
         """Deliver rows; a database that is away is tried again by the next round."""
@@ -74,7 +75,6 @@ class Money:
 
     async def _round(self, ledger: PostgresLedger) -> bool:
         try:
-            self.spool.flush()
             await self.spool.deliver(ledger, self.cashier.inherit)
             await self._count_the_past(ledger)
         except StoreUnavailable:

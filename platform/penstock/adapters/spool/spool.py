@@ -77,7 +77,7 @@ class Spool:
             self._backlog.append(line)
 
     def flush(self) -> None:
-        """Write progress and retry what the disk refused; call it about once a second, before ``deliver``."""
+        """Write progress and retry what the disk refused; call it about once a second."""
         self._retry()
         if self._is_behind:
             self._note_progress()
