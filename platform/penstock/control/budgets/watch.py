@@ -1,8 +1,9 @@
 """Looks at all budgets now and then: tells thresholds once, shows how full they are, keeps shared counters up to date.
 
 Its pace is its own, not the corridor's: a quarter of a minute is soon enough, and a slow ledger must not hold up a
-tick. What it reads are sums that the ledger keeps, so that a look costs by keys and not by rows. The audit row is the alarm that lasts; the log event follows it, so a process that dies in
-between has told the row alone. Counters are only raised: that heals what a killed gateway never settled.
+tick. What it reads are sums that the ledger keeps, so that a look costs by keys and not by rows. The audit row is the
+alarm that lasts; the log event follows it, so a process that dies in between has told the row alone. Counters are only
+raised: that heals what a killed gateway never settled.
 """
 
 import asyncio
