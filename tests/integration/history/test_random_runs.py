@@ -8,7 +8,6 @@ never lost: then its meters and the ledger must agree to the last micro-dollar.
 import asyncio
 import os
 import random
-import shutil
 import tempfile
 import time
 from collections import Counter
@@ -62,10 +61,11 @@ def customers() -> tuple[Customer, ...]:
 def town() -> Iterator[Site]:
     """Yield a site with tenants of its own for each seed."""
     # Not pytest's own folder: that is closed to the account of a Postgres that root starts.
-    root = Path(tempfile.mkdtemp(prefix="penstock-history-"))
-    with site(root, customers()) as running:
+    with (
+        tempfile.TemporaryDirectory(prefix="penstock-history-", ignore_cleanup_errors=True) as folder,
+        site(Path(folder), customers()) as running,
+    ):
         yield running
-    shutil.rmtree(root, ignore_errors=True)
 
 
 @pytest.mark.parametrize("seed", SEEDS)
