@@ -7,6 +7,7 @@ tells it with each answer, and sees clients leave. It must import neither vLLM n
 Trade-off: it shares the engine's event loop, so its work per request and per chunk must be next to nothing.
 """
 
+import asyncio
 import itertools
 import json
 from collections.abc import Awaitable, Callable
@@ -139,9 +140,10 @@ class Gate:
     async def _serve(self, ticket: Ticket, scope: Scope, receive: Receive, send: Send) -> None:
         """Let a valid request wait its turn, and through. The platform's own probes don't wait."""
         request = RequestId(f"{ticket.request}/{next(self._numbers)}")
-        waited_s = 0.0
+        waited_s, prefill = 0.0, None
         if ticket.tenant != PLATFORM:
-            turn = Turn(self.door, self._work(ticket, request), receive, self.clock.monotonic)
+            work = self._work(ticket, request)
+            turn = Turn(self.door, work, receive, self.clock.monotonic)
             arrived_at = self.clock.monotonic()
             away = await turn.wait()
             if away is not None:
@@ -150,12 +152,22 @@ class Gate:
             waited_s = self.clock.monotonic() - arrived_at
             self.tally.queue_s.observe(waited_s)
             receive = turn.receive
+            prefill = self._prefilling(work)
         wires = Wires(receive, send, self.clock.monotonic, lambda: (*self.headers(), _waited(waited_s)))
         passage = Passage(ticket, request, wires, self.tally)
         try:
             await self._app(scope, passage.receive, passage.send)
         finally:
             passage.close()
+            if prefill is not None:
+                prefill.cancel()
+
+    def _prefilling(self, work: Work) -> asyncio.TimerHandle:
+        """Let the door go on after a while even where no first token shows that the prompt is through."""
+        door, clock = self.door, self.clock
+        return asyncio.get_running_loop().call_later(
+            door.prefill.of(work.prompt_tokens), lambda: door.presume_prefilled(work.request, clock.monotonic())
+        )
 
     def _work(self, ticket: Ticket, request: RequestId) -> Work:
         return Work(

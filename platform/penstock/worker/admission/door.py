@@ -12,7 +12,7 @@ from typing import Protocol
 
 from penstock.domain.ids import RequestId
 from penstock.worker.admission.cost import OUTPUT_WEIGHT, PROMPT_WEIGHT, Work
-from penstock.worker.admission.pace import Pace, Rush, Stay
+from penstock.worker.admission.pace import Pace, Prefill, Rush, Stay
 from penstock.worker.admission.seats import Seats
 
 LEAST_RETRY_S = 1.0
@@ -26,6 +26,10 @@ WAIT_HEADROOM = 1.2
 
 STAY_HEADROOM = 2.0
 """How much longer than others of its expected cost a request may run: about one of ten does, and would be in vain."""
+
+
+FIRST_TOKENS = 2
+"""With so many tokens or less, a first report tells when the prompt was done; with more it is a whole answer."""
 
 
 class Away(StrEnum):
@@ -103,6 +107,7 @@ class Door:
     seats: Seats
     pace: Pace
     stay: Stay = field(default_factory=Stay)
+    prefill: Prefill = field(default_factory=Prefill)
     rush: Rush = field(default_factory=Rush)
     _guests: dict[RequestId, _Guest] = field(default_factory=dict)
 
@@ -158,8 +163,16 @@ class Door:
         if over > 0:
             self.order.correct(guest.work, OUTPUT_WEIGHT * min(over, tokens))
             self.seats.grow(guest.work, guest.work.prompt_tokens + guest.output_tokens)
-        if guest.prompt_left:
+        if guest.prompt_left and guest.entered_at is not None:
+            exact = tokens <= FIRST_TOKENS
+            self.prefill.learn(guest.prompt_left, now - guest.entered_at, exact=exact)
             guest.prompt_left = 0
+            self.presume_prefilled(request, now)
+
+    def presume_prefilled(self, request: RequestId, now: float) -> None:
+        """The request's prompt is through, or probably is: an answer that comes as a whole shows no first token."""
+        guest = self._guests.get(request)
+        if guest is not None and guest.entered_at is not None:
             self.seats.prefilled(request)
             self._open(now)
 

@@ -14,6 +14,12 @@ FOLD_S = 0.25
 REMEMBERED = 0.98
 """What a request's stay counts for after the next one: the last fifty make the average."""
 
+FIRST_PREFILL_PER_S = 500.0
+"""Prompt tokens a second that an engine is believed to take before it has been seen at work."""
+
+MOST_PREFILL_S = 2.0
+"""A prompt whose first token nobody sees is in others' way no longer than this."""
+
 RUSH_SHARE = 0.05
 """Weight of the newest arrival among those of its standing."""
 
@@ -76,6 +82,28 @@ class Stay:
     def of(self, cost: float) -> float:
         """Return how long a request of this expected cost will probably be in the engine."""
         return cost * self._seconds / self._cost if self._cost else 0.0
+
+
+class Prefill:
+    """Seconds until an engine that took a prompt has been through it: what tells, where no first token does.
+
+    Streams show it exactly. An answer that comes as a whole shows only that its prompt took no longer than all of it.
+    """
+
+    def __init__(self) -> None:
+        """Begin with a cautious guess."""
+        self._tokens, self._seconds = FIRST_PREFILL_PER_S, 1.0
+
+    def learn(self, tokens: int, seconds: float, *, exact: bool) -> None:
+        """A prompt of so many tokens was through after so long; ``exact`` where its first token said so."""
+        if seconds <= 0.0 or not (exact or tokens / seconds > self._tokens / self._seconds):
+            return
+        self._tokens = REMEMBERED * self._tokens + tokens
+        self._seconds = REMEMBERED * self._seconds + seconds
+
+    def of(self, tokens: int) -> float:
+        """Return after how many seconds so many prompt tokens are through, probably."""
+        return min(MOST_PREFILL_S, tokens * self._seconds / max(1.0, self._tokens))
 
 
 class Rush:

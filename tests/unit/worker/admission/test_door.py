@@ -1,7 +1,7 @@
 """The door as a whole: everybody hears exactly once, nothing leaks, floods stay their own problem."""
 
 import random
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pytest
 from hypothesis import given
@@ -254,3 +254,16 @@ def test_everybody_hears_exactly_once_and_nothing_leaks(steps: list[tuple[str, S
     assert house.door.order.waiting_cost == 0.0
     assert house.door.seats.saturation == 0.0
     assert not house.door._guests
+
+
+def test_prompts_whose_first_token_nobody_sees_are_not_in_the_way_for_long() -> None:
+    """An answer that comes as a whole holds up the prompts behind it until its own is presumably through."""
+    house = House(doors.make(DoorOrder.FAIR, replace(SIZE, prefill_tokens=100), pace=1000.0))
+    house.arrive("unary")
+    house.arrive("next")
+    assert house.inside == ["unary"]
+    house.door.presume_prefilled(RequestId("unary"), 1.0)
+    assert house.inside == ["unary", "next"]
+    house.door.progressed(RequestId("unary"), 50, 2.0)
+    house.door.presume_prefilled(RequestId("gone"), 2.0)
+    assert house.inside == ["unary", "next"]
