@@ -4,6 +4,7 @@ Three traps of the SDK's own mock are closed here: URNs keep the whole chain of 
 stack references answer from what the producer really exported, and an unknown function call is an error.
 """
 
+import threading
 from collections.abc import Iterator, Mapping
 
 from google.protobuf import empty_pb2
@@ -34,6 +35,8 @@ class Monitor(mocks.MockMonitor):
         super().__init__(_Silent())
         self.nodes: dict[str, Node] = {}
         self.exports: Mapping[str, Json] = {}
+        self._names: set[str] = set()
+        self._naming = threading.Lock()
         self._stack, self._project, self._account = stack, project, account
         self._producers = producers
 
@@ -42,8 +45,10 @@ class Monitor(mocks.MockMonitor):
         chain = parent.split("::")[2] if parent else ""
         qualified = type_ if chain in ("", _STACK) else f"{chain}${type_}"
         urn = f"urn:pulumi:{self._stack}::{self._project}::{qualified}::{name}"
-        if urn in self.nodes:
-            raise DuplicateUrnError(urn)
+        with self._naming:  # registrations come from several threads at once
+            if urn in self._names:
+                raise DuplicateUrnError(urn)
+            self._names.add(urn)
         return urn
 
     def Invoke(  # noqa: N802 - the protocol's name
