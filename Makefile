@@ -12,7 +12,7 @@ PYTHON ?= $(firstword $(foreach p,python3.11 python3 python,$(shell \
 	$(p) -c 'import sys; sys.version_info[:2] == (3, 11) and print("$(p)")' 2>/dev/null)))
 PYTEST_ARGS ?=
 
-.PHONY: help setup models serve test unit lint format types imports check bench-gateway bench-admission bench-queue lock clean
+.PHONY: help setup models serve test drills coverage unit lint format types imports check bench-gateway bench-admission bench-queue lock clean
 
 help: ## Print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  \033[1m%-14s\033[0m %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -31,8 +31,14 @@ models: setup ## Fetch, convert and sign the demo models (once)
 serve: setup ## Start the whole platform here and ask it a first question
 	@$(BIN)/penstock up
 
-test: models ## Every test that needs no GPU, real engines included, with coverage (ends within 30 minutes)
-	@$(BIN)/pytest -m "not gpu" --session-timeout=1740 --durations=10 --cov --cov-report=term $(PYTEST_ARGS)
+test: models ## Every kind of test that needs no GPU, real engines included (ends within 30 minutes)
+	@$(BIN)/pytest -m "not gpu and not drill" --session-timeout=1740 --durations=25 $(PYTEST_ARGS)
+
+drills: models ## Further variants of the fault tests: other processes, other signals, other seeds
+	@HISTORY_SEEDS="$${HISTORY_SEEDS:-1 2 3 4}" $(BIN)/pytest -m "drill" --durations=10 $(PYTEST_ARGS)
+
+coverage: models ## Line and branch coverage of the tests that run in one process
+	@$(BIN)/pytest -m "not gpu and not integration" --cov --cov-report=term $(PYTEST_ARGS)
 
 unit: setup ## The quick tests: nothing slow, no real processes
 	@$(BIN)/pytest -m "not gpu and not integration and not slow" $(PYTEST_ARGS)

@@ -33,7 +33,12 @@ def zygote(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Zygote]:
 @pytest.fixture(scope="session")
 def shared_settings(zygote: Zygote) -> dict[str, str]:
     """Return settings that let a platform start in seconds."""
-    return {"demo_cache": str(DEMO_CACHE), "zygote_socket": str(zygote.socket), "engine_zygote": "on"}
+    return {
+        "demo_cache": str(DEMO_CACHE),
+        "zygote_socket": str(zygote.socket),
+        "engine_zygote": "on",
+        "probe_every_s": "6",  # a step of a real engine each: those of all idle platforms together fill two slow cores
+    }
 
 
 @pytest.fixture(scope="session")

@@ -20,7 +20,7 @@ QUICK = {
     "body_timeout_s": "3",
     "stream_stall_s": "4",
     "stream_buffer_bytes": "32768",
-    "probe_every_s": "1",
+    "probe_every_s": "3",
     "probe_timeout_s": "6",
     "lease_s": "3",
 }

@@ -33,9 +33,9 @@ ENOUGH = 12
 """Events with text before the worker dies."""
 DEATHS = [
     pytest.param(engine_dies, "`kill -9` of the engine", id="engine"),
-    pytest.param(core_dies, "the engine's core killed as for want of memory", id="oom"),
-    pytest.param(agent_dies, "`kill -9` of the worker's agent", id="agent"),
-    pytest.param(engine_freezes, "engine frozen with SIGSTOP", id="sigstop"),
+    pytest.param(core_dies, "the engine's core killed as for want of memory", id="oom", marks=pytest.mark.drill),
+    pytest.param(agent_dies, "`kill -9` of the worker's agent", id="agent", marks=pytest.mark.drill),
+    pytest.param(engine_freezes, "engine frozen with SIGSTOP", id="sigstop", marks=pytest.mark.drill),
 ]
 NUMBERS = "List the numbers from 1 to 60, one on each line."
 """The model is sure of each token of its answer: what an engine prefills and what it decodes differs by rounding, and
@@ -128,6 +128,7 @@ def test_a_chat_reads_like_an_unbroken_one(pair: Fleet, faults: FaultTable, kill
     until_whole_again(pair, lost)
 
 
+@pytest.mark.drill
 def test_a_completion_of_many_byte_characters_reads_like_an_unbroken_one(pair: Fleet) -> None:
     """Characters that take several tokens are whole, wherever between them the worker died; stop strings are heeded."""
     body = {
@@ -171,6 +172,7 @@ def test_what_another_worker_could_not_know_ends_in_band(pair: Fleet) -> None:
     until_whole_again(pair, lost)
 
 
+@pytest.mark.drill
 def test_with_nobody_left_a_stream_ends_in_band(pair: Fleet) -> None:
     """Both workers die: the error is in band, and the bill is of what was delivered."""
     stream = asked(pair, long_answer(1500))

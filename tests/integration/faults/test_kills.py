@@ -29,11 +29,11 @@ pytestmark = [pytest.mark.integration, pytest.mark.slow, pytest.mark.timeout(300
 KILLED, FROZEN = "`kill -9` of the engine", "engine frozen with SIGSTOP"
 DEATHS = [
     pytest.param(engine_dies, KILLED, False, id="engine"),
-    pytest.param(core_dies, "the engine's core killed as for want of memory", False, id="oom"),
-    pytest.param(agent_dies, "`kill -9` of the worker's agent", False, id="agent"),
+    pytest.param(core_dies, "the engine's core killed as for want of memory", False, id="oom", marks=pytest.mark.drill),
+    pytest.param(agent_dies, "`kill -9` of the worker's agent", False, id="agent", marks=pytest.mark.drill),
     pytest.param(engine_freezes, FROZEN, False, id="sigstop"),
-    pytest.param(engine_dies, KILLED, True, id="stream-engine"),
-    pytest.param(engine_freezes, FROZEN, True, id="stream-sigstop"),
+    pytest.param(engine_dies, KILLED, True, id="stream-engine", marks=pytest.mark.drill),
+    pytest.param(engine_freezes, FROZEN, True, id="stream-sigstop", marks=pytest.mark.drill),
 ]
 """A stream loses its worker like any other request: the connection breaks, or nothing comes."""
 

@@ -14,6 +14,7 @@ from tests.support.wire import Stream
 pytestmark = [pytest.mark.integration, pytest.mark.slow, pytest.mark.timeout(300)]
 
 
+@pytest.mark.drill
 def test_everything_killed_at_once(pair: Fleet, books: Books, faults: FaultTable) -> None:
     """After `kill -9` of every process under load `penstock up` serves again, with the same keys, tenants and books."""
     platform = pair.platform

@@ -58,7 +58,7 @@ def start_worker(worker_settings: Settings, shared_settings: dict[str, str]) -> 
     with ExitStack() as running:
 
         def start(version: str, **settings: str) -> WorkerProcess:
-            merged = {**QUICK, **shared_settings, **settings}
+            merged = {**shared_settings, **QUICK, **settings}
             name = f"w{secrets.token_hex(3)}"
             return running.enter_context(
                 WorkerProcess(home=worker_settings.home, version=version, id=name, settings=merged)
@@ -72,7 +72,7 @@ def worker(
     worker_settings: Settings, versions: dict[str, str], shared_settings: dict[str, str]
 ) -> Iterator[WorkerProcess]:
     """Yield a ready worker of SmolLM2 that several tests use; each leaves it ready."""
-    settings = {**QUICK, **shared_settings}
+    settings = {**shared_settings, **QUICK}
     with WorkerProcess(
         home=worker_settings.home, version=versions["smollm2"], id="shared", settings=settings
     ) as running:

@@ -82,6 +82,7 @@ def ready_page(worker: WorkerProcess) -> bool:
 
 
 @pytest.mark.slow
+@pytest.mark.drill
 def test_an_engine_started_from_scratch_serves_the_same(start_worker: WorkerMaker, versions: dict[str, str]) -> None:
     """Without a pre-imported parent vLLM is started as it comes, and its golden prompts hold as well."""
     worker = start_worker(versions["smollm2"], engine_zygote="off").ready(within_s=120)

@@ -32,6 +32,7 @@ def test_a_killed_engine_is_replaced(worker: WorkerProcess) -> None:
     recovers(worker, "crash", hurt=worker.engine_pid, number=signal.SIGKILL)
 
 
+@pytest.mark.drill
 def test_a_killed_engine_core_is_replaced(worker: WorkerProcess) -> None:
     """The engine's inner process dying alone is noticed, too, and its outer one does not stay behind."""
     core = psutil.Process(worker.engine_pid).children(recursive=True)[0].pid
@@ -43,6 +44,7 @@ def test_a_frozen_engine_is_replaced(worker: WorkerProcess) -> None:
     recovers(worker, "hang", hurt=worker.engine_pid, number=signal.SIGSTOP)
 
 
+@pytest.mark.drill
 def test_a_frozen_engine_core_is_replaced(worker: WorkerProcess) -> None:
     """An engine whose HTTP server still answers while its core is frozen is found as well."""
     core = psutil.Process(worker.engine_pid).children(recursive=True)[0].pid
