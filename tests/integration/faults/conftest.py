@@ -21,7 +21,7 @@ QUICK = {
     "stream_stall_s": "4",
     "stream_buffer_bytes": "32768",
     "probe_every_s": "3",
-    "probe_timeout_s": "6",
+    "probe_timeout_s": "12",
     "lease_s": "3",
 }
 """Settings that let a fault be noticed in seconds, also on two slow cores."""

@@ -54,7 +54,7 @@ def fill(folder: Path) -> Path:
     return ballast
 
 
-@pytest.mark.parametrize("size", ["64k", "4m", "60m"])
+@pytest.mark.parametrize("size", ["4m", *(pytest.param(size, marks=pytest.mark.drill) for size in ("64k", "60m"))])
 def test_a_start_without_room_says_so(
     homes: Path, shared_settings: dict[str, str], small_disk: Mount, size: str, faults: FaultTable
 ) -> None:

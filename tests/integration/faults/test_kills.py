@@ -31,7 +31,7 @@ DEATHS = [
     pytest.param(engine_dies, KILLED, False, id="engine"),
     pytest.param(core_dies, "the engine's core killed as for want of memory", False, id="oom", marks=pytest.mark.drill),
     pytest.param(agent_dies, "`kill -9` of the worker's agent", False, id="agent", marks=pytest.mark.drill),
-    pytest.param(engine_freezes, FROZEN, False, id="sigstop"),
+    pytest.param(engine_freezes, FROZEN, False, id="sigstop", marks=pytest.mark.drill),
     pytest.param(engine_dies, KILLED, True, id="stream-engine", marks=pytest.mark.drill),
     pytest.param(engine_freezes, FROZEN, True, id="stream-sigstop", marks=pytest.mark.drill),
 ]
@@ -69,6 +69,7 @@ def test_before_the_first_token_another_worker_answers(
     faults.add(f"{what}: two workers ready again", "restarted by itself", time.monotonic() - began)
 
 
+@pytest.mark.drill
 def test_while_one_engine_is_frozen_the_other_serves(pair: Fleet, faults: FaultTable) -> None:
     """Nobody waits for long behind a frozen engine: every request sent meanwhile is answered."""
     platform = pair.platform
