@@ -90,9 +90,11 @@ class Money:
         if not (self._wants_count or forgot):
             return
         self._wants_count, ring = False, self._ring
+        if self.shared is not None:
+            self.shared.counting()
         try:
             await rebuild(ledger, self.meters, ring, self.clock.now())
-        except StoreUnavailable:
+        except BaseException:
             self._wants_count = True
             raise
         if self.shared is not None:

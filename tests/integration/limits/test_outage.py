@@ -77,7 +77,6 @@ async def load(gateways: Fleet, http: httpx.AsyncClient, per_s: float, seconds: 
     return [(at, await asked) for at, asked in asking]
 
 
-@pytest.mark.drill
 async def test_budgets_are_closed_while_nobody_counts_them(gateways: Fleet) -> None:
     """503 with a wait for who has a budget, and for an idempotency key; everybody else notices nothing."""
     await until_met(gateways)

@@ -29,7 +29,6 @@ class RedisLimits:
         """Take a connection that fails soon: an admission decision must not hang on a dead store."""
         self._wire = wire
         self._prefix = f"{prefix}:{{{shard}}}:"
-        self._mark = secrets.token_hex(8)
         self._reserve = Script(wire, _script("reserve.lua"))
         self._settle = Script(wire, _script("settle.lua"))
         self._renew = Script(wire, _script("renew.lua"))
@@ -68,12 +67,14 @@ class RedisLimits:
     async def present(self, gateway: str, alive_s: float, since_ms: int = 0) -> Presence:
         """Say that this gateway is there, and tell who else is."""
         keys = [f"{self._prefix}gateways", f"{self._prefix}mark"]
-        found = await _answered(self._present, keys, [gateway, int(alive_s * 1000), since_ms, self._mark])
+        # A new one each time: with one of its own, who marked the store before would mark it alike after a loss.
+        mark = secrets.token_hex(8)
+        found = await _answered(self._present, keys, [gateway, int(alive_s * 1000), since_ms, mark])
         assert isinstance(found, list)  # noqa: S101  as the script says
-        *counts, mark = found
+        *counts, marked = found
         at_ms, gateways, since = _ints(counts)
-        assert isinstance(mark, bytes)  # noqa: S101
-        return Presence(at_ms=at_ms, gateways=gateways, since=since, mark=mark.decode())
+        assert isinstance(marked, bytes)  # noqa: S101
+        return Presence(at_ms=at_ms, gateways=gateways, since=since, mark=marked.decode())
 
     async def spent(self, meters: Sequence[str]) -> Mapping[str, int]:
         """Return what each of these meters has counted."""

@@ -55,7 +55,7 @@ class GuardedLimits:
         self._since_ms = 0
         self._forgot = False
         self.wants_count = False
-        """True where budgets should be counted from the ledger; until ``counted``."""
+        """True where budgets should be counted from the ledger; until ``counting`` says that it begins."""
         self._show()
 
     @property
@@ -63,9 +63,13 @@ class GuardedLimits:
         """Who decides now."""
         return self._breaker.reach
 
+    def counting(self) -> None:
+        """Budgets are counted from the ledger from now on: what the store loses later must be counted once more."""
+        self.wants_count = False
+
     def counted(self) -> None:
-        """Budgets were counted from the ledger again."""
-        self.wants_count = self._forgot = False
+        """All were; they open, unless the store forgot again meanwhile."""
+        self._forgot = self._forgot and self.wants_count
 
     # -- LimitStore --------------------------------------------------------------------
 

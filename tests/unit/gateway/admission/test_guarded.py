@@ -240,6 +240,14 @@ async def test_a_store_that_forgot_opens_no_budget_before_it_is_counted_again(cl
     with pytest.raises(StoreUnavailable):
         await room.ask(0, money())
     assert (await room.ask(0, rate()))[1].granted
+    gateway.counting()
+    room.store.forget()
+    await room.round()
+    gateway.counted()
+    assert gateway.wants_count, "it forgot again while it was counted"
+    with pytest.raises(StoreUnavailable):
+        await room.ask(0, money())
+    gateway.counting()
     gateway.counted()
     assert (await room.ask(0, money()))[1].granted
 
