@@ -12,7 +12,7 @@ PYTHON ?= $(firstword $(foreach p,python3.11 python3 python,$(shell \
 	$(p) -c 'import sys; sys.version_info[:2] == (3, 11) and print("$(p)")' 2>/dev/null)))
 PYTEST_ARGS ?=
 
-.PHONY: help setup models serve test drills coverage unit lint format types imports check bench-gateway bench-admission bench-queue lock clean
+.PHONY: help setup models promtool serve test drills coverage unit lint format types imports check bench-gateway bench-admission bench-queue lock clean
 
 help: ## Print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  \033[1m%-14s\033[0m %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -31,7 +31,10 @@ models: setup ## Fetch, convert and sign the demo models (once)
 serve: setup ## Start the whole platform here and ask it a first question
 	@$(BIN)/penstock up
 
-test: models ## Every kind of test that needs no GPU, real engines included (ends within 30 minutes)
+promtool: setup ## Fetch Prometheus's rule checker where the machine has none (once)
+	@requirements/promtool
+
+test: models promtool ## Every kind of test that needs no GPU, real engines included (ends within 30 minutes)
 	@$(BIN)/pytest -m "not gpu and not drill" --session-timeout=1740 --durations=25 $(PYTEST_ARGS)
 
 drills: models ## Further variants of the fault tests: other processes, other signals, other seeds

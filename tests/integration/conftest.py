@@ -74,5 +74,6 @@ def _logs_of_a_failure(request: pytest.FixtureRequest) -> Iterator[None]:
     """Print the platform's logs where a test that uses it fails."""
     failed_before = request.session.testsfailed
     yield
-    if request.session.testsfailed > failed_before and "platform" in request.fixturenames:
-        sys.stdout.write(request.getfixturevalue("platform").logs())
+    if request.session.testsfailed > failed_before:
+        for name in {"platform", "_pair"} & set(request.fixturenames):
+            sys.stdout.write(request.getfixturevalue(name).logs())

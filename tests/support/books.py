@@ -59,7 +59,8 @@ class Books:
             wrong = self.findings(log_is_whole=log_is_whole)
             if wrong:
                 time.sleep(0.1)
-        assert wrong == []
+        if wrong:
+            raise AssertionError("\n".join(["the books do not agree:", *wrong]))
 
     def findings(self, *, log_is_whole: bool = True) -> list[str]:
         """Look once and return what does not agree, or not yet."""
