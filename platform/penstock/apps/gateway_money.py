@@ -52,11 +52,11 @@ class Money:
         """Keep holds, and deliver rows; each at its own pace, so that a slow database lets no hold lapse."""
         async with Database(self.dsn, max_connections=1) as database, asyncio.TaskGroup() as group:
             group.create_task(_forever(self._keep))
+            if self.shared is not None:
+                group.create_task(_forever(self.shared.meet, self.shared.pause))
             group.create_task(self._deliver(PostgresLedger(database)))
 
     async def _keep(self) -> None:
-        if self.shared is not None:
-            await self.shared.meet()
         await self.cashier.keep()
         self.spool.flush()  # here, so that a slow database does not delay what is known of running streams
 
@@ -107,14 +107,18 @@ class Money:
             await self.spool.deliver(ledger)
 
 
-async def _forever(step: Callable[[], Awaitable[None]]) -> None:
+async def _round_over() -> None:
+    await asyncio.sleep(ROUND_S)
+
+
+async def _forever(step: Callable[[], Awaitable[None]], pause: Callable[[], Awaitable[None]] = _round_over) -> None:
     """Take a step each round; a bug in one must not end the keeping of holds."""
     while True:
         try:
             await step()
         except Exception as error:  # noqa: BLE001  see above
             logs.logger().error("money_round_failed", error_type=type(error).__name__, reason=str(error))
-        await asyncio.sleep(ROUND_S)
+        await pause()
 
 
 def money(settings: Settings, dsn: str, clock: Clock, spawn: Spawn, metrics: Metrics) -> Money:

@@ -77,6 +77,18 @@ async def load(gateways: Fleet, http: httpx.AsyncClient, per_s: float, seconds: 
     return [(at, await asked) for at, asked in asking]
 
 
+async def test_a_hiccup_of_the_store_refuses_nobody(gateways: Fleet) -> None:
+    """Frozen for longer than it may be silent: who has a budget waits until it is back."""
+    await until_met(gateways)
+    gateways.redis.freeze(frozen=True)
+    asked = asyncio.create_task(gateways.burst("outage-budget", 3 * GATEWAYS))
+    try:
+        await until_all(gateways, "alone")
+    finally:
+        gateways.redis.freeze(frozen=False)
+    assert statuses(await asked) == {200: 3 * GATEWAYS}
+
+
 async def test_budgets_are_closed_while_nobody_counts_them(gateways: Fleet) -> None:
     """503 with a wait for who has a budget, and for an idempotency key; everybody else notices nothing."""
     await until_met(gateways)

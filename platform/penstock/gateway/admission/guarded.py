@@ -3,13 +3,16 @@
 A request waits for the store at most once, when it falls silent; from then on ``outage`` says what holds, and a round
 in the background looks whether it is back. Then everything that was given alone is made known to it, before other
 gateways are told: so no limit is exceeded by a return. A store that came back empty has its budgets closed until they
-are counted from the ledger again.
+are counted from the ledger again. A closed limit lets its requests wait where the silence may be a hiccup: no longer
+than ``grace_s`` after it began, all together.
 
-Trade-off: while gateways come back, for one or two seconds, both counts must agree, which may refuse a request that
-either alone would have taken.
+Trade-off: while gateways come back, for about a second, both counts must agree, which may refuse a request that either
+alone would have taken.
 """
 
+import asyncio
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
 from penstock.domain.clock import Clock
@@ -25,6 +28,12 @@ from penstock.telemetry.metrics import Metrics
 ALIVE_S = 3.0
 """A gateway that says nothing for so long isn't counted."""
 RETRY_S = 1.0
+ROUND_S = 1.0
+"""How often a gateway says that it is there."""
+HURRY_S = 0.1
+"""How often it looks, while the store is away, whether it may try again."""
+GRACE_S = 2.0
+"""A return takes no longer where the store was silent for a moment only."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,10 +45,11 @@ class Alone:
     """Makes an empty store in this process."""
     policy: Mapping[Measure, WhenAway] = field(default_factory=lambda: POLICY)
     gateways: int = 1
+    grace_s: float = GRACE_S
 
 
 class GuardedLimits:
-    """Implements ``LimitStore``; ``meet`` is called once a second."""
+    """Implements ``LimitStore``; ``meet`` is called after each ``pause``."""
 
     def __init__(self, store: SharedLimits, alone: Alone, clock: Clock, metrics: Metrics) -> None:
         """Begin with the store in reach."""
@@ -53,6 +63,8 @@ class GuardedLimits:
         self._gateways = alone.gateways
         self._mark = ""
         self._since_ms = 0
+        self._away_at = -alone.grace_s
+        self._went, self._back = asyncio.Event(), asyncio.Event()
         self._forgot = False
         self.wants_count = False
         """True where budgets should be counted from the ledger; until ``counting`` says that it begins."""
@@ -75,12 +87,11 @@ class GuardedLimits:
 
     async def reserve(self, lease: RequestId, draws: Sequence[Draw], hold_s: float) -> Decision:
         """Take all draws or none; ``StoreUnavailable`` where a limit among them is closed now."""
-        if self._breaker.reach is Reach.SHARED and not (self._forgot and self._closes(draws)):
-            try:
-                return await self._ask(lease, draws, hold_s)
-            except StoreUnavailable:
-                await self._failed()
+        if (decision := await self._shared(lease, draws, hold_s)) is not None:
+            return decision
         if self._closes(draws):
+            if await self._hiccup() and (decision := await self._shared(lease, draws, hold_s)) is not None:
+                return decision
             self._decided.labels(WhenAway.CLOSED).inc()
             raise StoreUnavailable("budgets can't be counted now, so nothing is spent", retry_after_s=RETRY_S)
         return await self._by_myself(lease, draws, hold_s)
@@ -118,6 +129,25 @@ class GuardedLimits:
     def _closes(self, draws: Sequence[Draw]) -> bool:
         return closes(draws, self._settings.policy)
 
+    async def _shared(self, lease: RequestId, draws: Sequence[Draw], hold_s: float) -> Decision | None:
+        """Ask the store; None where it does not decide this now."""
+        if self._breaker.reach is Reach.SHARED and not (self._forgot and self._closes(draws)):
+            try:
+                return await self._ask(lease, draws, hold_s)
+            except StoreUnavailable:
+                await self._failed()
+        return None
+
+    async def _hiccup(self) -> bool:
+        """Wait for a store that fell silent a moment ago; True where it decides again."""
+        left_s = self._away_at + self._settings.grace_s - self._clock.monotonic()
+        if self._breaker.reach is Reach.SHARED or left_s <= 0:
+            return False
+        with suppress(TimeoutError):
+            async with asyncio.timeout(left_s):
+                await self._back.wait()
+        return self.reach is Reach.SHARED
+
     async def _ask(self, lease: RequestId, draws: Sequence[Draw], hold_s: float) -> Decision:
         try:
             decision = await self._store.reserve(lease, draws, hold_s)
@@ -150,7 +180,10 @@ class GuardedLimits:
         was = self._breaker.reach
         if not self._breaker.failed(self._clock.monotonic()):
             return
+        self._went.set()
         if was is Reach.SHARED:
+            self._away_at = self._clock.monotonic()
+            self._back.clear()
             self._alone = self._settings.store()
             for lease, draws in self._arrears.living.items():
                 slots = [draw for draw in draws if draw.kind is MeterKind.SLOTS]
@@ -160,6 +193,13 @@ class GuardedLimits:
         logger().error("limits_store_away", state=self.reach, count=self._gateways)
 
     # -- coming back -----------------------------------------------------------------------
+
+    async def pause(self) -> None:
+        """Wait until it is time to look again: at once where the store fell silent, and often until it is back."""
+        self._went.clear()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(ROUND_S if self._breaker.reach is Reach.SHARED else HURRY_S):
+                await self._went.wait()
 
     async def meet(self) -> None:
         """Say that this gateway is there; where the store was away, see whether it is back and bring it up to date."""
@@ -199,6 +239,7 @@ class GuardedLimits:
         elif self._breaker.met(now, all_there=found.since >= self._gateways):
             self._since_ms = 0
             self.wants_count = True
+            self._back.set()
             self._show()
             logger().warning("limits_store_back", state=self.reach, count=found.since)
 

@@ -43,7 +43,7 @@ POLICY: Mapping[Measure, WhenAway] = {
 class Times:
     """Seconds between tries, and how long those that are back wait for the others."""
 
-    rest_s: float = 0.5
+    rest_s: float = 0.3
     patience_s: float = 4.0
 
 

@@ -1,6 +1,8 @@
 """Many gateways and one store that goes away, comes back, and may have forgotten: no limit is exceeded by that."""
 
+import asyncio
 import random
+import time
 from collections.abc import Callable, Mapping, Sequence
 
 import pytest
@@ -79,13 +81,15 @@ class Store(MemoryLimits):
 class Room:
     """Some gateways, one store, virtual time."""
 
-    def __init__(self, clock: ManualClock, gateways: int = GATEWAYS, **policy: WhenAway) -> None:
+    def __init__(
+        self, clock: ManualClock, gateways: int = GATEWAYS, *, grace_s: float = 0.0, **policy: WhenAway
+    ) -> None:
         self.clock, self.store, self.metrics = clock, Store(clock), Metrics()
         chosen: Mapping[Measure, WhenAway] = {**POLICY, **{Measure(name): what for name, what in policy.items()}}
         self.gateways = [
             GuardedLimits(
                 self.store,
-                Alone(me=f"g{i}", store=lambda: MemoryLimits(clock), policy=chosen),
+                Alone(me=f"g{i}", store=lambda: MemoryLimits(clock), policy=chosen, grace_s=grace_s),
                 clock,
                 self.metrics,
             )
@@ -169,6 +173,46 @@ async def test_money_is_never_spent_unseen_and_rates_are_not_held_up_by_it(clock
     await room.round()
     assert (await room.ask(0, money()))[1].granted
     assert room.metrics.counter(names.LIMITS_ALONE).labels("closed")._value.get() == 4
+
+
+async def test_a_hiccup_is_waited_out(clock: ManualClock) -> None:
+    """Who has a budget waits for a store that was silent for a moment; for one that stays away nobody waits twice."""
+    room = Room(clock, 1, grace_s=0.2)
+    await room.round()
+    room.store.is_down = True
+    waiting = asyncio.create_task(room.ask(0, money()))
+    await asyncio.sleep(0.01)
+    assert not waiting.done()
+    room.store.is_down = False
+    await room.round(0.1)
+    assert not waiting.done()
+    await room.round(0.3)
+    await room.round(0.1)
+    assert (await waiting)[1].granted
+
+    room.store.is_down = True
+    began = time.monotonic()
+    with pytest.raises(StoreUnavailable, match="nothing is spent"):
+        await room.ask(0, money())
+    assert time.monotonic() - began > 0.15
+    clock.advance(0.2)
+    began = time.monotonic()
+    with pytest.raises(StoreUnavailable, match="nothing is spent"):
+        await room.ask(0, money())
+    assert time.monotonic() - began < 0.1
+
+
+async def test_silence_wakes_who_looks_for_the_store(clock: ManualClock) -> None:
+    """The look after the next comes as soon as a request has found the store away."""
+    room = Room(clock, 1)
+    await room.round()
+    looking = asyncio.create_task(room.gateways[0].pause())
+    await asyncio.sleep(0.01)
+    assert not looking.done()
+    room.store.is_down = True
+    await room.ask(0, rate())
+    async with asyncio.timeout(0.5):
+        await looking
 
 
 async def test_an_operator_may_prefer_service_to_certainty(clock: ManualClock) -> None:
