@@ -128,15 +128,18 @@ class Seats:
         return self._up_to[standing]
 
     def room_for(self, work: Work, *, prefill_part: float = 1.0) -> Fit:
-        """Tell whether slots, blocks and that part of a step's prefill leave room for the request, whoever sends it.
+        """Tell whether slots, blocks and that part of a step's prefill leave room for the request.
 
-        A request larger than every bound still fits into an empty engine: the context check made sure it can run.
+        A tenant with nothing inside waits for the prompts before its own, not for its own to fit behind them: those
+        are through in the step that runs, and it would miss the next one. A request larger than every bound still fits
+        into an empty engine: the context check made sure it can run.
         """
         if not self._seats:
             return Fit.YES
         if not self.whole.takes_one_more(self.held, self.need(work)):
             return Fit.NO_ROOM
-        crowded = self._prefill_tokens + work.prompt_tokens > self.size.prefill_tokens * prefill_part
+        own = work.prompt_tokens if self.held_by(work.tenant).slots else 0
+        crowded = self._prefill_tokens + own > self.size.prefill_tokens * prefill_part
         return Fit.SOON if self._prefilling and crowded else Fit.YES
 
     def take(self, work: Work) -> None:

@@ -77,6 +77,16 @@ def test_prompts_enter_one_after_another() -> None:
     assert seats.room_for(work("next", "b")) is Fit.YES
 
 
+def test_a_first_prompt_joins_a_step_that_ends_soon() -> None:
+    """Whoever has nothing inside waits for what is before its prompt, not for room behind it; others wait for both."""
+    seats = Seats(EngineSize(max_seqs=8, kv_blocks=100, block_size=16, prefill_tokens=100))
+    seats.take(work("small", "a", prompt=20))
+    assert seats.room_for(work("next", "a", prompt=90)) is Fit.SOON
+    assert seats.room_for(work("next", "b", prompt=90), prefill_part=0.25) is Fit.YES
+    seats.take(work("first", "b", prompt=90))
+    assert seats.room_for(work("next", "c", prompt=1)) is Fit.SOON
+
+
 @given(st.lists(st.tuples(st.sampled_from("abc"), st.sampled_from(Standing), st.booleans()), max_size=60))
 def test_what_is_held_adds_up_by_tenant_and_by_standing(jobs: list[tuple[str, Standing, bool]]) -> None:
     """The sums that the rules read are those of the requests inside, whatever came, grew and went."""
