@@ -25,10 +25,14 @@ class Habit:
 
 @dataclass
 class Seen:
-    """What came of it: seconds to the first token and to the last, and what was refused or broke, by its status."""
+    """What came of it: seconds to the first token and to the last, and what was refused or broke, by its status.
+
+    ``whole_at`` are the moments, of ``time.perf_counter``, at which whole answers ended.
+    """
 
     first_s: list[float] = field(default_factory=list)
     whole_s: list[float] = field(default_factory=list)
+    whole_at: list[float] = field(default_factory=list)
     refused: dict[str, int] = field(default_factory=dict)
 
     def refuse(self, why: str) -> None:
@@ -39,6 +43,7 @@ class Seen:
         """Take another round's observations in."""
         self.first_s += other.first_s
         self.whole_s += other.whole_s
+        self.whole_at += other.whole_at
         for why, times in other.refused.items():
             self.refused[why] = self.refused.get(why, 0) + times
 
@@ -91,6 +96,7 @@ async def _ask(http: httpx.AsyncClient, side: Side, habit: Habit, chance: random
     took_s = time.perf_counter() - began
     if is_whole and took_s <= habit.deadline_s:
         seen.whole_s.append(took_s)
+        seen.whole_at.append(began + took_s)
     else:
         seen.refuse("late" if is_whole else "broken")
 

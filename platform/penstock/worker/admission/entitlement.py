@@ -27,6 +27,8 @@ PREFILL_PART_BESIDE_OTHERS = 0.25
 """The part of a step that prompts may fill while several tenants are about. Whoever comes waits for the step that runs:
 with a whole step of foreign prompts in it, that alone can double the time to a first token. Alone, a tenant may fill
 its steps."""
+FIRST_PREFILL_PART = 0.5
+"""The same for a tenant that has nothing inside: its prompt may join those of half a step, and is next in turn."""
 
 _BOUND_FROM = {
     one: tuple(
@@ -60,14 +62,18 @@ class Entitlement:
 
     def fits(self, work: Work) -> Fit:
         """Tell whether the request may enter now."""
-        part = 1.0 if self.shares.is_alone else PREFILL_PART_BESIDE_OTHERS
-        room = self._seats.room_for(work, prefill_part=part)
+        room = self._seats.room_for(work, prefill_part=self._prefill_part(work))
         if room is not Fit.YES or not len(self._seats) or self.reserved.covers(work):
             return room
         need, left = self._seats.need(work), self._left(work.standing)
         if left.slots <= 0:
             return Fit.CLOSED
         return Fit.YES if need.blocks <= left.blocks and self._within_share(work, need) else Fit.OVER_SHARE
+
+    def _prefill_part(self, work: Work) -> float:
+        if self.shares.is_alone:
+            return 1.0
+        return PREFILL_PART_BESIDE_OTHERS if self._seats.held_by(work.tenant).slots else FIRST_PREFILL_PART
 
     def _left(self, standing: Standing) -> Room:
         """Return what a standing may still take: of all that isn't kept, of its own part, and of those around it."""

@@ -58,6 +58,7 @@ def test_prompts_fill_a_step_only_where_nobody_else_is_about() -> None:
     beside = Rules(replace(SIZE, prefill_tokens=64))
     beside.entitled.seen(work("b", "b"), 0.0)
     assert beside.seat(*(work(f"a{i}") for i in range(8))) == 1
+    assert beside.seat(*(work(f"{name}0", name) for name in "bcd")) == 2, "who has nothing inside joins half a step"
 
 
 def test_seats_are_kept_for_better_standings() -> None:
