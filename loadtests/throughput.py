@@ -1,9 +1,9 @@
 """What Penstock costs a real engine: throughput at concurrency 16 and time to first token, beside plain vLLM.
 
 Both serve the same model with the same engine settings; rounds alternate, so that a busy machine hits both alike.
-Speaks HTTP only.
+It starts both, and speaks HTTP with them.
 
-    python loadtests/throughput.py --url http://127.0.0.1:8080 --key KEY --plain http://127.0.0.1:8000
+    python -m loadtests.throughput [--rounds 4] [--callers 16] [--tokens 64]
 """
 
 import argparse
@@ -18,25 +18,35 @@ import httpx
 from rich.console import Console
 from rich.table import Table
 
+from loadtests.sides import Side, running
+
+TENANT = "caller"
 PROMPT = "Write about rivers, engines and lanterns, number {}."
 
 
 @dataclass
-class Side:
-    """One of the two: where, as whom, and what was measured, per round."""
+class Measured:
+    """One of the two, and what was measured, per round."""
 
-    name: str
-    url: str
-    key: str
-    model: str
+    side: Side
     tokens_per_s: list[float] = field(default_factory=list)
     ttft_s: list[float] = field(default_factory=list)
+
+    @property
+    def url(self) -> str:
+        """Where completions are asked for."""
+        return f"{self.side.url}/v1/completions"
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """Who asks."""
+        return {"authorization": f"Bearer {self.side.keys[TENANT]}"}
 
     def body(self, number: int, tokens: int, *, stream: bool) -> dict[str, object]:
         """Return a request that runs for exactly so many tokens."""
         text = PROMPT.format(number)
         sampling: dict[str, object] = {"max_tokens": tokens, "temperature": 0, "ignore_eos": True}
-        return {"model": self.model, "prompt": text, "stream": stream, **sampling}
+        return {"model": self.side.model, "prompt": text, "stream": stream, **sampling}
 
 
 @contextmanager
@@ -47,29 +57,27 @@ def timed(out: list[float]) -> Iterator[None]:
     out.append(time.perf_counter() - began)
 
 
-async def throughput(client: httpx.AsyncClient, side: Side, callers: int, requests: int, tokens: int) -> None:
+async def throughput(client: httpx.AsyncClient, side: Measured, callers: int, requests: int, tokens: int) -> None:
     """Run ``requests`` by ``callers`` at a time; note output tokens per second."""
     numbers = iter(range(requests))
 
     async def caller() -> None:
         for number in numbers:
-            answer = await client.post(f"{side.url}/v1/completions", json=side.body(number, tokens, stream=False))
+            answer = await client.post(side.url, json=side.body(number, tokens, stream=False), headers=side.headers)
             answer.raise_for_status()
 
     spans: list[float] = []
-    client.headers["authorization"] = f"Bearer {side.key}"
     with timed(spans):
         await asyncio.gather(*(caller() for _ in range(callers)))
     side.tokens_per_s.append(requests * tokens / spans[0])
 
 
-async def first_tokens(client: httpx.AsyncClient, side: Side, requests: int) -> None:
+async def first_tokens(client: httpx.AsyncClient, side: Measured, requests: int) -> None:
     """Time the first bytes of streams, one after another."""
-    client.headers["authorization"] = f"Bearer {side.key}"
     for number in range(requests):
         began = time.perf_counter()
         body = side.body(number, 4, stream=True)
-        async with client.stream("POST", f"{side.url}/v1/completions", json=body) as answer:
+        async with client.stream("POST", side.url, json=body, headers=side.headers) as answer:
             answer.raise_for_status()
             is_first = True
             async for _ in answer.aiter_raw():
@@ -78,7 +86,7 @@ async def first_tokens(client: httpx.AsyncClient, side: Side, requests: int) -> 
                     is_first = False
 
 
-async def measure(sides: list[Side], options: argparse.Namespace) -> None:
+async def measure(sides: list[Measured], options: argparse.Namespace) -> None:
     """Alternate the sides for some rounds; the first is a warm-up."""
     async with httpx.AsyncClient(timeout=120) as client:
         for number in range(options.rounds + 1):
@@ -93,24 +101,19 @@ async def measure(sides: list[Side], options: argparse.Namespace) -> None:
 
 def main() -> None:
     """Measure and print the table."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--url", default="http://127.0.0.1:8080")
-    parser.add_argument("--key", required=True)
-    parser.add_argument("--model", default="smollm2")
-    parser.add_argument("--plain", required=True, help="a plain vLLM of the same model with the same settings")
-    parser.add_argument("--plain-model", default="plain")
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=4)
     parser.add_argument("--callers", type=int, default=16)
     parser.add_argument("--tokens", type=int, default=64)
     options = parser.parse_args()
-    ours = Side("Penstock", options.url, options.key, options.model)
-    plain = Side("plain vLLM", options.plain, "none", options.plain_model)
-    asyncio.run(measure([ours, plain], options))
+    with running(["fair"], {TENANT: ()}, plain=True) as sides:
+        ours, plain = measured = [Measured(side) for side in sides]
+        asyncio.run(measure(measured, options))
     table = Table("", "tokens/s, median", "per round", "TTFT p50 ms")
     for side in (plain, ours):
         rounds = " ".join(f"{x:.0f}" for x in side.tokens_per_s)
         ttft_ms = statistics.median(side.ttft_s) * 1e3
-        table.add_row(side.name, f"{statistics.median(side.tokens_per_s):.0f}", rounds, f"{ttft_ms:.1f}")
+        table.add_row(side.side.name, f"{statistics.median(side.tokens_per_s):.0f}", rounds, f"{ttft_ms:.1f}")
     ratio = statistics.median(ours.tokens_per_s) / statistics.median(plain.tokens_per_s)
     added_ms = (statistics.median(ours.ttft_s) - statistics.median(plain.ttft_s)) * 1e3
     table.add_row("Penstock / plain", f"{ratio:.3f}", "", f"{added_ms:+.1f}")
