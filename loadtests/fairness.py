@@ -1,17 +1,19 @@
 """What a flood does to its neighbour, on real vLLM: behind a fair door, first come first served, and plain vLLM.
 
 A reader sends documents one after another; then the same while another tenant of the same class and weight floods
-with ten times the reader's requests. Printed are the reader's times to first token and their ratio to its own alone.
-Rounds alternate between the sides, so that a busy machine hits all alike. It starts everything it needs.
+with ten times the reader's requests, from a process of its own: what sends it must not hold up the reader's clock.
+Printed are the reader's times to first token and their ratio to its own alone. Rounds alternate between the sides, so
+that a busy machine hits all alike. It starts everything it needs.
 
     python -m loadtests.fairness [--seconds 30] [--rounds 2] [--doors fair fifo] [--no-plain]
 """
 
 import argparse
 import asyncio
+import multiprocessing
 import random
 import time
-from contextlib import suppress
+from concurrent.futures import ProcessPoolExecutor
 
 import httpx
 from rich.console import Console
@@ -36,13 +38,23 @@ async def read(http: httpx.AsyncClient, side: Side, seconds: float, seen: Seen) 
         await asyncio.sleep(chance.expovariate(1 / THINKS_S))
 
 
-async def flood(http: httpx.AsyncClient, side: Side, per_s: float, seen: Seen) -> None:
-    """Ask with Poisson arrivals, whatever comes back, until cancelled; who still waits then hangs up."""
-    chance = random.Random(SEED + 1)
-    async with asyncio.TaskGroup() as asking:
-        while True:
-            asking.create_task(ask(http, side, FLOOD, chance, seen))
+async def flood(side: Side, per_s: float, seconds: float) -> Seen:
+    """Ask with Poisson arrivals, whatever comes back, for so long; who still waits then hangs up."""
+    chance, seen, end = random.Random(SEED + 1), Seen(), time.perf_counter() + seconds
+    async with client() as http:
+        asking: set[asyncio.Task[None]] = set()
+        while time.perf_counter() < end:
+            asking.add(asyncio.create_task(ask(http, side, FLOOD, chance, seen)))
             await asyncio.sleep(chance.expovariate(per_s))
+        for one in asking:
+            one.cancel()
+        await asyncio.gather(*asking, return_exceptions=True)
+    return seen
+
+
+def flooding(side: Side, per_s: float, seconds: float) -> Seen:
+    """Do so in this process."""
+    return asyncio.run(flood(side, per_s, seconds))
 
 
 async def alone(side: Side, seconds: float) -> Seen:
@@ -55,16 +67,15 @@ async def alone(side: Side, seconds: float) -> Seen:
 
 async def beside(side: Side, seconds: float, per_s: float) -> tuple[Seen, Seen]:
     """Return what reader and flood see together; the flood begins first."""
-    reader, flooder = Seen(), Seen()
-    async with client() as http:
-        flooding = asyncio.create_task(flood(http, side, per_s, flooder))
-        await asyncio.sleep(min(8.0, seconds / 4))
-        await read(http, side, seconds, reader)
-        flooding.cancel()
-        with suppress(asyncio.CancelledError):
-            await flooding
+    reader, before_s = Seen(), min(8.0, seconds / 4)
+    with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as apart:
+        flooder = apart.submit(flooding, side, per_s, before_s + seconds)
+        await asyncio.sleep(before_s)
+        async with client() as http:
+            await read(http, side, seconds, reader)
+        seen = await asyncio.wrap_future(flooder)
     await asyncio.sleep(2.0)  # what was hung up on leaves the engines
-    return reader, flooder
+    return reader, seen
 
 
 def rounds(sides: list[Side], options: argparse.Namespace, console: Console) -> dict[str, tuple[Seen, Seen, Seen]]:

@@ -109,7 +109,7 @@ def until_steerable(platform: Platform) -> None:
     )
 
 
-@pytest.mark.parametrize("name", ["controller", pytest.param("postgres", marks=pytest.mark.drill)])
+@pytest.mark.parametrize("name", ["controller", "postgres"])
 def test_serving_goes_on_without_what_is_behind_it(pair: Fleet, faults: FaultTable, name: str) -> None:
     """Streams that run, and requests that come, are answered while the process is dead; and it comes back."""
     platform = pair.platform
@@ -139,7 +139,6 @@ def test_serving_goes_on_with_all_of_the_control_plane_frozen(pair: Fleet, fault
     faults.add(f"controller and Postgres frozen for {FROZEN_S:g} s under load", running.story)
 
 
-@pytest.mark.drill
 @pytest.mark.parametrize("what", ["gateway", "workers"])
 def test_a_rolling_restart_breaks_no_stream(pair: Fleet, faults: FaultTable, what: str) -> None:
     """Under load every gateway, or every worker, is replaced by another process and no answer is cut."""

@@ -30,7 +30,6 @@ def memory(fleet: Fleet) -> int:
     return sum(psutil.Process(pid).memory_info().rss for pid in fleet.platform.pids("gateway"))
 
 
-@pytest.mark.drill
 def test_a_reader_of_one_byte_a_second(pair: Fleet, faults: FaultTable) -> None:
     """It is cut off when it has taken nothing for the stall time; the engine is free then and the memory was flat."""
     platform = pair.platform
