@@ -6,8 +6,8 @@ Who decides meanwhile, and when the store is told, isn't known here.
 """
 
 from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 
 from penstock.domain.clock import Clock
@@ -38,6 +38,7 @@ class Arrears:
         self._paid = 0
         self._unheard: set[RequestId] = set()
         self._doubtful: set[RequestId] = set()
+        self._undecided: set[RequestId] = set()
         self._debts: deque[_Debt] = deque()
         self._batch: list[_Debt] = []
         self.living: dict[RequestId, Sequence[Draw]] = {}
@@ -52,6 +53,19 @@ class Arrears:
     def doubt(self, lease: RequestId) -> None:
         """The store may have taken this lease: it gave no answer."""
         self._doubtful.add(lease)
+
+    @contextmanager
+    def undecided(self, lease: RequestId) -> Iterator[None]:
+        """Nothing is taken back of a lease within: its request still waits for the store, and will ask again."""
+        self._undecided.add(lease)
+        try:
+            yield
+        finally:
+            self._undecided.discard(lease)
+
+    def has_taken(self, lease: RequestId) -> bool:
+        """Tell, of a lease that the store says it knows, whether that is what was in doubt."""
+        return lease in self._doubtful
 
     def ended(self, lease: RequestId, actual: Mapping[Measure, int]) -> bool:
         """A request is over; True where the store never heard of it. Spend is counted from the ledger, not here."""
@@ -80,7 +94,7 @@ class Arrears:
 
     async def take_back(self, store: LimitStore) -> None:
         """Have the store forget what it may have taken and nobody was given."""
-        for lease in list(self._doubtful):
+        for lease in self._doubtful - self._undecided:
             if lease not in self.living:
                 await store.settle(lease, NOTHING)
             self._doubtful.discard(lease)

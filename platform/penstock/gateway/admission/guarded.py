@@ -16,7 +16,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
 from penstock.domain.clock import Clock
-from penstock.domain.errors import StoreUnavailable
+from penstock.domain.errors import Conflict, StoreUnavailable
 from penstock.domain.ids import RequestId
 from penstock.domain.limits import Decision, Draw, LimitStore, Measure, MeterKind, SharedLimits
 from penstock.gateway.admission.arrears import NOTHING, Arrears
@@ -90,8 +90,9 @@ class GuardedLimits:
         if (decision := await self._shared(lease, draws, hold_s)) is not None:
             return decision
         if self._closes(draws):
-            if await self._hiccup() and (decision := await self._shared(lease, draws, hold_s)) is not None:
-                return decision
+            with self._arrears.undecided(lease):
+                if await self._hiccup() and (decision := await self._shared(lease, draws, hold_s)) is not None:
+                    return decision
             self._decided.labels(WhenAway.CLOSED).inc()
             raise StoreUnavailable("budgets can't be counted now, so nothing is spent", retry_after_s=RETRY_S)
         return await self._by_myself(lease, draws, hold_s)
@@ -151,6 +152,11 @@ class GuardedLimits:
     async def _ask(self, lease: RequestId, draws: Sequence[Draw], hold_s: float) -> Decision:
         try:
             decision = await self._store.reserve(lease, draws, hold_s)
+        except Conflict:
+            if not self._arrears.has_taken(lease):
+                raise
+            # Asked before it fell silent, it took the lease then; what is left since it would tell only who asks anew.
+            decision = Decision(granted=True, remaining=tuple(draw.capacity - draw.amount for draw in draws))
         except BaseException:  # also where the caller gave up: the store may have taken it
             self._arrears.doubt(lease)
             raise

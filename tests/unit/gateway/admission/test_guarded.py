@@ -33,6 +33,7 @@ class Store(MemoryLimits):
         self.mark = "first"
         self.seen: dict[str, float] = {}
         self.asked = 0
+        self.settled: list[RequestId] = []
 
     async def reserve(self, lease: RequestId, draws: Sequence[Draw], hold_s: float) -> Decision:
         self.asked += 1
@@ -51,7 +52,9 @@ class Store(MemoryLimits):
 
     async def settle(self, lease: RequestId, actual: dict[Measure, int]) -> bool:
         self._check()
-        return await super().settle(lease, actual)
+        first = await super().settle(lease, actual)
+        self.settled += [lease] if first else []
+        return first
 
     async def ping(self) -> None:
         self._check()
@@ -175,11 +178,12 @@ async def test_money_is_never_spent_unseen_and_rates_are_not_held_up_by_it(clock
     assert room.metrics.counter(names.LIMITS_ALONE).labels("closed")._value.get() == 4
 
 
-async def test_a_hiccup_is_waited_out(clock: ManualClock) -> None:
+@pytest.mark.parametrize("takes_first", [False, True])
+async def test_a_hiccup_is_waited_out(clock: ManualClock, *, takes_first: bool) -> None:
     """Who has a budget waits for a store that was silent for a moment; for one that stays away nobody waits twice."""
     room = Room(clock, 1, grace_s=0.2)
     await room.round()
-    room.store.is_down = True
+    room.store.is_down, room.store.takes_first = True, takes_first
     waiting = asyncio.create_task(room.ask(0, money()))
     await asyncio.sleep(0.01)
     assert not waiting.done()
@@ -188,7 +192,12 @@ async def test_a_hiccup_is_waited_out(clock: ManualClock) -> None:
     assert not waiting.done()
     await room.round(0.3)
     await room.round(0.1)
-    assert (await waiting)[1].granted
+    lease, decision = await waiting
+    assert (decision.granted, decision.remaining, room.store.held()) == (True, (90,), 10)
+    assert room.store.settled == []
+    await room.gateways[0].settle(lease, {})
+    await room.round()
+    assert (room.store.settled, room.store.held()) == ([lease], 0)
 
     room.store.is_down = True
     began = time.monotonic()
