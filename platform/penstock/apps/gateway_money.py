@@ -51,12 +51,12 @@ class Money:
     async def run(self) -> None:
         """Keep holds, and deliver rows; each at its own pace, so that a slow database lets no hold lapse."""
         async with Database(self.dsn, max_connections=1) as database, asyncio.TaskGroup() as group:
-            group.create_task(_forever(self._keep))
-            if self.shared is not None:
-                group.create_task(_forever(self.shared.meet, self.shared.pause))
+            group.create_task(_forever(self._keep, _round_over if self.shared is None else self.shared.pause))
             group.create_task(self._deliver(PostgresLedger(database)))
 
     async def _keep(self) -> None:
+        if self.shared is not None:
+            await self.shared.meet()
         await self.cashier.keep()
         self.spool.flush()  # here, so that a slow database does not delay what is known of running streams
 
@@ -92,6 +92,7 @@ class Money:
         self._wants_count, ring = False, self._ring
         if self.shared is not None:
             self.shared.counting()
+        await self.cashier.flush()  # what is settled after the ledger was read would be counted twice
         try:
             await rebuild(ledger, self.meters, ring, self.clock.now())
         except BaseException:
@@ -111,7 +112,7 @@ async def _round_over() -> None:
     await asyncio.sleep(ROUND_S)
 
 
-async def _forever(step: Callable[[], Awaitable[None]], pause: Callable[[], Awaitable[None]] = _round_over) -> None:
+async def _forever(step: Callable[[], Awaitable[None]], pause: Callable[[], Awaitable[None]]) -> None:
     """Take a step each round; a bug in one must not end the keeping of holds."""
     while True:
         try:

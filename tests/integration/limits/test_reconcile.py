@@ -8,7 +8,9 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 import httpx
@@ -27,9 +29,10 @@ from tests.support.platform import until
 
 pytestmark = pytest.mark.integration
 
-AMPLE = Plan(spend_per_day=MicroUsd(1_000_000), spend_per_month=MicroUsd(9_000_000), max_concurrent=9)
+AMPLE = Plan(spend_per_day=MicroUsd(1_000_000), spend_per_month=MicroUsd(9_000_000), max_concurrent=50)
 TOKENS = 20
 ASKED = 12
+HICCUPS, HICCUP_S = 4, 0.6
 
 
 @pytest.fixture(scope="module")
@@ -37,7 +40,9 @@ def town() -> Iterator[Site]:
     """Yield two gateways with a real Redis and Postgres."""
     # Not pytest's own folder: that is closed to the account of a Postgres that root starts.
     with tempfile.TemporaryDirectory(prefix="penstock-reconcile-", ignore_cleanup_errors=True) as folder:
-        customers = tuple(Customer(name=name, plan=AMPLE, org="group", org_plan=AMPLE) for name in ("shop", "once"))
+        customers = tuple(
+            Customer(name=name, plan=AMPLE, org="group", org_plan=AMPLE) for name in ("shop", "once", "hiccup")
+        )
         with site(Path(folder), customers) as running:
             asyncio.run(add_operator(running))
             running.start()
@@ -94,6 +99,10 @@ def rows_of(town: Site, tenant: str) -> list[int]:
     return [row.cost for row in town.rows() if row.tenant == tenant]
 
 
+def has_rows(town: Site, tenant: str, count: int) -> bool:
+    return len(rows_of(town, tenant)) == count
+
+
 def counted(town: Site) -> dict[str, int]:
     return dict(town.redis.rest().spent)
 
@@ -112,6 +121,27 @@ def test_a_repeated_request_is_charged_once(town: Site) -> None:
     assert used == [[("first", "1.0"), ("replayed", "1.0")], [("replayed", "1.0")]]
 
 
+def test_a_hiccup_of_the_store_counts_nothing_twice(town: Site) -> None:
+    """Answers that end while it is silent are settled before budgets are counted from the ledger, which has them."""
+    for engine in town.engines:
+        engine.behave(step_ms=HICCUP_S * 1e3 / TOKENS)
+    for _ in range(HICCUPS):
+        meant = len(rows_of(town, "hiccup")) + ASKED
+        with ThreadPoolExecutor(ASKED) as callers:
+            asked = [callers.submit(ask, town, "hiccup", i % 2) for i in range(ASKED)]
+            time.sleep(HICCUP_S / 2)
+            town.redis.freeze(frozen=True)
+            time.sleep(HICCUP_S)
+            town.redis.freeze(frozen=False)
+        assert [one.result().status_code for one in asked] == [200] * ASKED
+        assert comes_true(partial(has_rows, town, "hiccup", meant), 15.0)
+    for engine in town.engines:
+        engine.behave()
+    until("nothing is held", lambda: not any(town.redis.rest().held.values()))
+    meters = {meter: spent for meter, spent in counted(town).items() if meter.startswith("tenant:hiccup:spend")}
+    assert list(meters.values()) == [HICCUPS * ASKED * TOKENS] * 2
+
+
 def test_counters_are_found_wrong_and_put_right(town: Site) -> None:
     """At rest nothing differs or is held; emptied counters heal by themselves, skewed ones are found and rebuilt."""
     # It comes last: the controller knows no models, and takes them away.
@@ -119,7 +149,7 @@ def test_counters_are_found_wrong_and_put_right(town: Site) -> None:
     until("the rows are delivered", lambda: len(rows_of(town, "shop")) == ASKED)
     spent = sum(rows_of(town, "shop"))
     meters = {meter for meter in counted(town) if meter.startswith(("tenant:shop:spend", "org:group:spend"))}
-    group = spent + sum(rows_of(town, "once"))
+    group = spent + sum(rows_of(town, "once")) + sum(rows_of(town, "hiccup"))
     meant = {meter: spent if meter.startswith("tenant:") else group for meter in meters}
     assert spent == ASKED * TOKENS
     assert len(meters) == 4

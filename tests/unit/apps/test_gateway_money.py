@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 
 from penstock.adapters.memory.limits import MemoryLimits
+from penstock.adapters.postgres.database import Database
+from penstock.adapters.postgres.ledger import PostgresLedger
 from penstock.adapters.spool.spool import Spool
 from penstock.apps import gateway_money
 from penstock.apps.gateway_money import Money, when_away
@@ -14,6 +16,7 @@ from penstock.apps.trouble import Trouble
 from penstock.domain.clock import SystemClock
 from penstock.domain.ledger import LedgerSink
 from penstock.domain.limits import Measure
+from penstock.domain.tenant import KeyRing
 from penstock.gateway.admission.cashier import Cashier
 from penstock.gateway.admission.expectation import OutputExpectation
 from penstock.gateway.admission.outage import POLICY, WhenAway
@@ -59,6 +62,34 @@ class Counting(Cashier):
         if self.rounds == 1:
             raise ZeroDivisionError
         await super().keep()
+
+
+async def test_what_ended_is_settled_before_the_past_is_counted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The ledger has its row already: settled afterwards, it would count twice."""
+    clock, done = SystemClock(), list[str]()
+    store, spool = MemoryLimits(clock), Spool(tmp_path, clock)
+
+    class Noting(Cashier):
+        async def flush(self) -> None:
+            done.append("settled")
+
+    async def rebuild(*_: object) -> None:
+        done.append("counted")
+
+    monkeypatch.setattr(gateway_money, "rebuild", rebuild)
+    cashier = Noting(
+        store=store, journal=spool, expectation=OutputExpectation(), clock=clock, spawn=asyncio.ensure_future
+    )
+    money = Money(cashier=cashier, spool=spool, meters=store, shared=None, clock=clock, dsn="")
+    ledger = PostgresLedger(Database("postgresql://nobody@/none", max_connections=1))
+    await money._round(ledger)
+    assert done == []
+    money.keys_changed(KeyRing())
+    await money._round(ledger)
+    await money._round(ledger)
+    assert done == ["settled", "counted"]
 
 
 async def test_a_database_that_hangs_lets_no_hold_lapse(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -30,10 +30,10 @@ ALIVE_S = 3.0
 RETRY_S = 1.0
 ROUND_S = 1.0
 """How often a gateway says that it is there."""
-HURRY_S = 0.1
-"""How often it looks, while the store is away, whether it may try again."""
-GRACE_S = 2.0
-"""A return takes no longer where the store was silent for a moment only."""
+HURRY_S = 0.15
+"""How often it looks whether the store is back."""
+GRACE_S = 3.0
+"""A return takes no longer where the store was silent for a moment only: the others are heard of once a second."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
