@@ -92,8 +92,8 @@ class Money:
         self._wants_count, ring = False, self._ring
         if self.shared is not None:
             self.shared.counting()
-        await self.cashier.flush()  # what is settled after the ledger was read would be counted twice
         try:
+            await self.cashier.flush()  # what is settled after the ledger was read would be counted twice
             await rebuild(ledger, self.meters, ring, self.clock.now())
         except BaseException:
             self._wants_count = True
