@@ -2,7 +2,8 @@
 
 Trade-off: a report is exact when it comes and ages at once. What was sent since is added, and the whole fades by
 half every ``HALF_LIFE_S``: a worker nobody asks any more must not look busy for ever, and a busy one says so with
-its next answer.
+its next answer. So too for how many wait at it: a rush that begins and ends between two heartbeats changes no table,
+and would leave its last word in force. A queue that lasts changes from second to second, and the table with it.
 """
 
 import math
@@ -13,8 +14,11 @@ from penstock.domain.ids import WorkerId
 from penstock.domain.worker import Load
 
 HALF_LIFE_S = 1.0
+BELIEVED_S = 4.0
+"""Longer than a change takes to come by the table: a heartbeat, the table after it, the way here."""
 DRAIN_SMOOTHING = 0.2
 DEFAULT_DRAIN_TOKENS_PER_S = 500.0
+_NOTHING = Load()
 
 
 @dataclass(slots=True)
@@ -51,10 +55,14 @@ class LoadBoard:
             entry = self._entries[worker] = _Entry(Load(), now)
         entry.sent_tokens += tokens
 
-    def load(self, worker: WorkerId, table_load: Load, table_at: float) -> Load:
-        """Return the newest load known: said to this gateway, or in the table put in force at ``table_at``."""
+    def load(self, worker: WorkerId, table_load: Load, table_at: float, now: float) -> Load:
+        """Return the newest load known: said to this gateway, or in the table put in force at ``table_at``.
+
+        None at all where that is older than ``BELIEVED_S``: a table is made when something in it changes.
+        """
         entry = self._entries.get(worker)
-        return table_load if entry is None or entry.at < table_at else entry.load
+        newest, at = (table_load, table_at) if entry is None or entry.at < table_at else (entry.load, entry.at)
+        return newest if now - at <= BELIEVED_S else _NOTHING
 
     def work_tokens(self, worker: WorkerId, table_load: Load, table_at: float, now: float) -> float:
         """Return the tokens of work this worker probably has before it."""

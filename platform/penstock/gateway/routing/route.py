@@ -156,7 +156,7 @@ class WorkerRouter:
         return workers[pickers.best(scorers.totals(candidates, self._settings.weights), self._chance)]
 
     def _load(self, worker: WorkerEntry) -> Load:
-        return self._board.load(worker.id, worker.load, self._table.view.at)
+        return self._board.load(worker.id, worker.load, self._table.view.at, self._clock.monotonic())
 
     def _count(self, version: VersionEntry, index: PrefixIndex, prepared: Prepared, worker: WorkerId) -> None:
         held = index.matches(prepared.blocks, (worker,)).get(worker, 0)

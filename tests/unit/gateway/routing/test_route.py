@@ -13,6 +13,7 @@ from penstock.domain.table import RoutingTable, VersionEntry, WorkerEntry
 from penstock.domain.worker import Load, WorkerState
 from penstock.gateway.dispatch import Breakers, BreakerSettings, CircuitSettings
 from penstock.gateway.routing import CurrentTable, LoadBoard, RouterSettings, WorkerRouter, scorers
+from penstock.gateway.routing.load_board import BELIEVED_S
 from penstock.gateway.routing.scorers import Candidate, Weights
 from penstock.telemetry.metrics import Metrics
 from tests.support.calls import VERSION
@@ -184,6 +185,29 @@ def test_old_reports_fade() -> None:
     assert {house.pick() for _ in range(50)} == {W0, W1}
 
 
+def test_a_rush_between_two_tables_shuts_nobody_out_for_ever() -> None:
+    """Its last word was a full queue, and no table came since: the worker is asked again, and nobody waits there."""
+    house = House(worker(W0), max_waiting=4)
+    house.router.heard(W0, Load(waiting=9, wait_s=30.0))
+    with pytest.raises(Overloaded):
+        house.pick()
+    house.clock.advance(BELIEVED_S + 0.1)
+    assert house.pick() == W0
+    assert house.router.wait_s(house.version) == 0.0
+
+
+def test_what_a_table_said_long_ago_shuts_nobody_out() -> None:
+    """The controller is away since; a table that is new is believed."""
+    busy = Load(waiting=9, wait_s=30.0)
+    house = House(replace(worker(W0), load=busy), max_waiting=4)
+    with pytest.raises(Overloaded):
+        house.pick()
+    house.clock.advance(BELIEVED_S + 0.1)
+    assert house.pick() == W0
+    house.publish(version(replace(worker(W0), load=replace(busy, waiting=3))))
+    assert house.router.wait_s(house.version) == 30.0
+
+
 def test_prefix_goes_where_it_is_cached() -> None:
     """A prompt that shares its beginning with an earlier one goes to the same worker."""
     house = House(*(worker(WorkerId(f"w{n}")) for n in range(8)))
@@ -222,7 +246,7 @@ def test_nothing_is_kept_of_what_left() -> None:
     house.router.heard(W0, Load(queued_tokens=9))
     house.table.swap(RoutingTable(number=99, made_at=0.0), 1.0)
     assert not house.router._indexes
-    assert house.router._board.load(W0, Load(), 0.0) == Load()
+    assert house.router._board.load(W0, Load(), 0.0, 0.0) == Load()
 
 
 _CANDIDATES = st.lists(
