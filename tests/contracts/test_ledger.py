@@ -13,7 +13,7 @@ from penstock.adapters.memory.ledger import MemoryLedger
 from penstock.adapters.postgres.database import Database
 from penstock.adapters.postgres.ledger import PostgresLedger
 from penstock.domain import budget
-from penstock.domain.errors import Conflict
+from penstock.domain.errors import BadRequest, Conflict
 from penstock.domain.ids import KeyId, RequestId, TenantId, VersionId
 from penstock.domain.ledger import Cursor, LedgerReader, LedgerRow, LedgerSink, Span
 from penstock.domain.money import MicroUsd
@@ -63,6 +63,16 @@ async def test_a_request_has_one_row_however_often_it_is_delivered(ledger: Ledge
     await asyncio.gather(*(ledger.append(rows[i % 5 :]) for i in range(10)))
     await ledger.append([replace(row(3), cost=MicroUsd(999))])
     assert list(await ledger.page(EVER)) == rows
+
+
+@pytest.mark.parametrize("wrong", [{"cached_tokens": 11}, {"output_tokens": -1}, {"gpu_s": -1.0}, {"cost": -1}])
+async def test_a_row_that_cannot_be_is_refused_with_its_whole_call(ledger: Ledger, wrong: dict[str, float]) -> None:
+    """So whoever delivers knows that none of them is stored, and finds the one by trying fewer."""
+    with pytest.raises(BadRequest):
+        await ledger.append([row(1), replace(row(2), **wrong), row(3)])  # type: ignore[arg-type]  # numbers all
+    assert await ledger.page(EVER) == ()
+    await ledger.append([row(1)])
+    assert await ledger.page(EVER) == (row(1),)
 
 
 async def test_pages_follow_one_another_without_gap_or_overlap(ledger: Ledger) -> None:

@@ -1,5 +1,7 @@
 """A whole real platform for integration tests: ``penstock up`` in a folder of its own, on a free port."""
 
+import csv
+import io
 import json
 import os
 import signal
@@ -188,6 +190,11 @@ class Platform:
         if check and done.returncode != 0:
             raise AssertionError(f"penstock {' '.join(arguments)}: code {done.returncode}\n{done.stdout}{done.stderr}")
         return done
+
+    def usage(self, tenant: str) -> list[dict[str, str]]:
+        """Return what the ledger holds of a tenant by now, as its export says it."""
+        exported = self.run("usage", "export", "--tenant", tenant, "--format", "csv").stdout
+        return list(csv.DictReader(io.StringIO(exported)))
 
     # -- its processes -----------------------------------------------------------------------------------
 

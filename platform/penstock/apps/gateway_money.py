@@ -11,11 +11,12 @@ from penstock.adapters.postgres.database import Database
 from penstock.adapters.postgres.ledger import PostgresLedger
 from penstock.adapters.redis.limits import RedisLimits
 from penstock.adapters.redis.wire import Wire
-from penstock.adapters.spool.spool import Spool
+from penstock.adapters.spool.spool import OnRefused, Spool
 from penstock.apps.settings import Settings
 from penstock.apps.trouble import Trouble
 from penstock.domain.clock import Clock
 from penstock.domain.errors import StoreUnavailable
+from penstock.domain.ledger import LedgerRow
 from penstock.domain.limits import LimitStore, Measure, SpentStore
 from penstock.domain.tenant import KeyRing
 from penstock.gateway.admission.cashier import Cashier, Spawn
@@ -23,7 +24,7 @@ from penstock.gateway.admission.expectation import OutputExpectation
 from penstock.gateway.admission.guarded import Alone, GuardedLimits
 from penstock.gateway.admission.outage import POLICY, WhenAway
 from penstock.gateway.admission.rebuild import rebuild
-from penstock.telemetry import logs
+from penstock.telemetry import logs, names
 from penstock.telemetry.metrics import Metrics
 
 ROUND_S = 1.0
@@ -40,6 +41,7 @@ class Money:
     meters: SpentStore
     shared: GuardedLimits | None
     clock: Clock
+    metrics: Metrics
     dsn: str
     _ring: KeyRing = field(default_factory=KeyRing)
     _wants_count: bool = False
@@ -62,10 +64,13 @@ class Money:
 
     async def _deliver(self, ledger: PostgresLedger) -> None:
         """Deliver rows; a database that is away is tried again by the next round."""
-        was_away = False
+        was_away, delivered_at = False, self.metrics.gauge(names.LEDGER_DELIVERED_AT)
+        delivered_at.set(self.clock.now())
         try:
             while True:
                 is_away = not await self._round(ledger)
+                if not is_away:
+                    delivered_at.set(self.clock.now())
                 if is_away != was_away:
                     logs.logger().warning("ledger_away" if is_away else "ledger_back")
                 was_away = is_away
@@ -124,7 +129,7 @@ async def _forever(step: Callable[[], Awaitable[None]], pause: Callable[[], Awai
 
 def money(settings: Settings, dsn: str, clock: Clock, spawn: Spawn, metrics: Metrics) -> Money:
     """Put it together; nothing connects yet."""
-    spool = Spool(settings.paths.spool, clock)
+    spool = Spool(settings.paths.spool, clock, _refused(metrics))
     meters: RedisLimits | MemoryLimits = MemoryLimits(clock)
     shared: GuardedLimits | None = None
     if settings.limits_url:
@@ -138,7 +143,18 @@ def money(settings: Settings, dsn: str, clock: Clock, spawn: Spawn, metrics: Met
         shared = GuardedLimits(redis, alone, clock, metrics)
     store: LimitStore = shared or meters
     cashier = Cashier(store=store, journal=spool, expectation=OutputExpectation(), clock=clock, spawn=spawn)
-    return Money(cashier=cashier, spool=spool, meters=meters, shared=shared, clock=clock, dsn=dsn)
+    return Money(cashier=cashier, spool=spool, meters=meters, shared=shared, clock=clock, metrics=metrics, dsn=dsn)
+
+
+def _refused(metrics: Metrics) -> OnRefused:
+    """Return what tells the operator of a row that the ledger does not take: the bill of its tenant lacks it."""
+    counted, log = metrics.counter(names.LEDGER_ROWS_REFUSED), logs.logger()
+
+    def tell(row: LedgerRow, why: str) -> None:
+        counted.inc()
+        log.error("ledger_row_refused", request_id=row.request, tenant=row.tenant, reason=why)
+
+    return tell
 
 
 def when_away(text: str) -> Mapping[Measure, WhenAway]:

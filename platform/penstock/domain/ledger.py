@@ -152,5 +152,8 @@ class LedgerSink(Protocol):
     """Where rows end up."""
 
     async def append(self, rows: Sequence[LedgerRow]) -> None:
-        """Store each row once (a request that has a row already keeps it), or raise ``StoreUnavailable``."""
+        """Store each row once (a request that has a row already keeps it), or raise ``StoreUnavailable``.
+
+        A row that can't be stored for what it says (``InvalidField``, ``Conflict``) keeps all of the call from it.
+        """
         ...

@@ -208,6 +208,16 @@ LIMITS_ALONE = Metric(
     help="Decisions without the shared store, by what became of the limit: closed, share, open.",
     labels=(Label.REASON,),
 )
+LEDGER_DELIVERED_AT = Metric(
+    name="penstock_ledger_delivered_timestamp_seconds",
+    kind=Kind.GAUGE,
+    help="When this gateway last brought all rows of ended requests to the ledger, in Unix seconds.",
+)
+LEDGER_ROWS_REFUSED = Metric(
+    name="penstock_ledger_rows_refused",
+    kind=Kind.COUNTER,
+    help="Rows that the ledger refused for what they say; they are set aside in the spool folder.",
+)
 IDEMPOTENT_REQUESTS = Metric(
     name="penstock_idempotent_requests",
     kind=Kind.COUNTER,

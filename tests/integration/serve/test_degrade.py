@@ -1,8 +1,6 @@
 """Degrade before deny: a rush on the real engine, a model that refuses or is gone, with and without opting in."""
 
 import asyncio
-import csv
-import io
 import re
 from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -110,8 +108,7 @@ async def test_under_a_rush_who_opted_in_gets_a_short_answer_and_others_a_refusa
 
 def lacks(platform: Platform) -> list[str]:
     """Return what the ledger says of the opted-in tenant's answers."""
-    exported = platform.run("usage", "export", "--tenant", "thrifty", "--format", "csv").stdout
-    return [row["degraded"] for row in csv.DictReader(io.StringIO(exported))]
+    return [row["degraded"] for row in platform.usage("thrifty")]
 
 
 @pytest.fixture(scope="module")

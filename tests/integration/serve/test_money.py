@@ -1,7 +1,5 @@
 """Money on the running platform: budgets end where they should, each request has one row, a restart forgets nothing."""
 
-import csv
-import io
 import re
 
 import httpx
@@ -38,8 +36,7 @@ def ask(platform: Platform, key: str, max_tokens: int) -> httpx.Response:
 
 
 def rows(platform: Platform) -> list[dict[str, str]]:
-    exported = platform.run("usage", "export", "--tenant", TENANT, "--format", "csv").stdout
-    return list(csv.DictReader(io.StringIO(exported)))
+    return platform.usage(TENANT)
 
 
 def test_a_budget_ends_and_the_ledger_says_what_it_bought(platform: Platform, key: str) -> None:

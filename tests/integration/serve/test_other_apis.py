@@ -5,7 +5,7 @@ import math
 import pytest
 from openai import OpenAI
 
-from tests.support.platform import Platform
+from tests.support.platform import Platform, until
 
 pytestmark = pytest.mark.integration
 
@@ -74,16 +74,24 @@ def test_responses(client: OpenAI) -> None:
 
 
 def test_messages(platform: Platform) -> None:
-    """The messages API of the engine is reachable through the gateway."""
+    """The messages API of the engine is reachable through the gateway; what the cache spared is in the bill too."""
+    body = {
+        "model": "smollm2",
+        "max_tokens": 16,
+        "temperature": 0,
+        "messages": [{"role": "user", "content": "What is the capital of Japan, and of which islands is it made up?"}],
+    }
     with platform.http() as http:
-        answer = http.post(
-            "/v1/messages",
-            json={
-                "model": "smollm2",
-                "max_tokens": 16,
-                "temperature": 0,
-                "messages": [{"role": "user", "content": "What is the capital of Japan?"}],
-            },
-        )
-    assert answer.status_code == 200, answer.text
-    assert "Tokyo" in answer.json()["content"][0]["text"]
+        answers = [http.post("/v1/messages", json=body) for _ in range(2)]
+        streamed = http.post("/v1/messages", json={**body, "stream": True})
+    assert "Tokyo" in answers[0].json()["content"][0]["text"]
+    assert "message_stop" in streamed.text
+    ids = [answer.headers["x-request-id"] for answer in (*answers, streamed)]
+
+    def rows() -> dict[str, dict[str, str]]:
+        return {row["request"]: row for row in platform.usage("demo") if row["request"] in ids}
+
+    until("all three are in the ledger", lambda: rows().keys() == set(ids), every_s=0.5)
+    prompts = {int(row["prompt_tokens"]) for row in rows().values()}
+    assert len(prompts) == 1, "one prompt has one length, cached or not"
+    assert all(0 < int(rows()[again]["cached_tokens"]) < min(prompts) for again in ids[1:])

@@ -20,6 +20,7 @@ from penstock.domain.tenant import KeyRing
 from penstock.gateway.admission.cashier import Cashier
 from penstock.gateway.admission.expectation import OutputExpectation
 from penstock.gateway.admission.outage import POLICY, WhenAway
+from penstock.telemetry.metrics import Metrics
 
 
 def test_what_is_not_said_stays() -> None:
@@ -82,7 +83,7 @@ async def test_what_ended_is_settled_before_the_past_is_counted(
     cashier = Noting(
         store=store, journal=spool, expectation=OutputExpectation(), clock=clock, spawn=asyncio.ensure_future
     )
-    money = Money(cashier=cashier, spool=spool, meters=store, shared=None, clock=clock, dsn="")
+    money = Money(cashier=cashier, spool=spool, meters=store, shared=None, clock=clock, metrics=Metrics(), dsn="")
     ledger = PostgresLedger(Database("postgresql://nobody@/none", max_connections=1))
     await money._round(ledger)
     assert done == []
@@ -101,7 +102,7 @@ async def test_a_database_that_hangs_lets_no_hold_lapse(tmp_path: Path, monkeypa
         store=store, journal=spool, expectation=OutputExpectation(), clock=clock, spawn=asyncio.ensure_future
     )
     dsn = "postgresql://nobody@/none?host=/nonexistent"
-    money = Money(cashier=cashier, spool=spool, meters=store, shared=None, clock=clock, dsn=dsn)
+    money = Money(cashier=cashier, spool=spool, meters=store, shared=None, clock=clock, metrics=Metrics(), dsn=dsn)
     running = asyncio.create_task(money.run())
     async with asyncio.timeout(5):
         while cashier.rounds < 5:  # noqa: ASYNC110  it has no events

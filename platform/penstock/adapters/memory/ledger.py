@@ -4,6 +4,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 
 from penstock.domain import budget
+from penstock.domain.errors import Conflict
 from penstock.domain.ids import KeyId, RequestId, TenantId, VersionId
 from penstock.domain.ledger import Cursor, LedgerRow, Span, Spent, UsageLine
 from penstock.domain.money import MicroUsd
@@ -18,7 +19,9 @@ class MemoryLedger:
         self._rows: dict[RequestId, LedgerRow] = {}
 
     async def append(self, rows: Sequence[LedgerRow]) -> None:
-        """Store each row once; a request that has a row keeps it."""
+        """Store each row once; a request that has a row keeps it. All or nothing, as a database does."""
+        if not all(map(_is_sound, rows)):
+            raise Conflict("a row counts what can't be")
         for row in rows:
             self._rows.setdefault(row.request, row)
 
@@ -71,3 +74,7 @@ def _summed(rows: Iterable[LedgerRow]) -> tuple[Spent, ...]:
     for row in rows:
         sums[row.tenant, row.key] += row.cost
     return tuple(Spent(tenant=tenant, key=key, cost=MicroUsd(cost)) for (tenant, key), cost in sorted(sums.items()))
+
+
+def _is_sound(row: LedgerRow) -> bool:
+    return 0 <= row.cached_tokens <= row.prompt_tokens and min(row.output_tokens, row.gpu_s, row.cost) >= 0

@@ -4,6 +4,8 @@ Delivery is at least once and the ledger keeps one row per request, so together 
 died leaves its segments behind; whoever starts next in the same home finishes them, open requests included.
 Plain ``write`` survives the death of the process; ``fsync`` once a second bounds what a lost node can take along. It
 takes a disk's milliseconds, so it runs in a thread: nobody's token waits for it.
+A row that the ledger refuses for what it says is set aside in a file of its own, so that it does not hold up the rows
+of everybody else; the next process to start offers it again, which after a mended release is what it waits for.
 """
 
 import asyncio
@@ -11,12 +13,13 @@ import errno
 import fcntl
 import os
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from itertools import chain
 from pathlib import Path
 
 from penstock.adapters.spool.segment import Closed, History, Line, Opened, Progress, encode, lines
 from penstock.domain.clock import Clock
-from penstock.domain.errors import StoreUnavailable
+from penstock.domain.errors import BadRequest, StoreUnavailable
 from penstock.domain.ids import RequestId
 from penstock.domain.ledger import LedgerRow, LedgerSink, Opening
 
@@ -24,7 +27,10 @@ SEGMENT_BYTES = 1 << 20
 BATCH_ROWS = 500
 LINES_AT_ONCE = 64
 """Read so many lines, a quarter of a millisecond, before the event loop has its turn."""
+REFUSED = ".refused"
+"""What the files are called that hold rows which the ledger does not take."""
 Heir = Callable[[Sequence[LedgerRow]], Awaitable[None]]
+OnRefused = Callable[[LedgerRow, str], None]
 
 SHORTEST_WAIT_S, LONGEST_WAIT_S = 1.0, 60.0
 """What a caller that was refused for a full disk is told to wait."""
@@ -33,11 +39,15 @@ SHORTEST_WAIT_S, LONGEST_WAIT_S = 1.0, 60.0
 class Spool:
     """One process's spool in a folder that all gateways of a home share."""
 
-    def __init__(self, folder: Path, clock: Clock) -> None:
-        """Create the folder and the first segment; hold its lock for as long as this process lives."""
+    def __init__(self, folder: Path, clock: Clock, on_refused: OnRefused = lambda *_: None) -> None:
+        """Create the folder and the first segment; hold its lock for as long as this process lives.
+
+        ``on_refused`` hears of each row that the ledger does not take, and why.
+        """
         folder.mkdir(parents=True, exist_ok=True)
         self._folder = folder
         self._clock = clock
+        self._on_refused = on_refused
         self._name = f"{int(clock.now() * 1e6):020d}-{os.getpid()}"
         self._lock = _lock(folder / f"{self._name}.lock")
         self._open: dict[RequestId, Opening] = {}
@@ -49,6 +59,7 @@ class Spool:
         self._size = 0
         self._backlog: list[Line] = []
         self._full_since: float | None = None
+        self._take_back()
 
     @property
     def is_full(self) -> bool:
@@ -92,7 +103,7 @@ class Spool:
         await self._sync()
         rows = 0
         for segment in sorted(self._folder.glob(f"{self._name}.*.jsonl"))[:-1]:
-            rows += await _carry((await _read([segment])).rows, [segment], sink)
+            rows += await self._carry((await _read([segment])).rows, [segment], sink)
         for name in sorted({p.name.split(".")[0] for p in self._folder.glob("*.lock")} - {self._name}):
             rows += await self._finish(name, sink, heir)
         return rows
@@ -115,11 +126,49 @@ class Spool:
             rows = history.rows + history.lost()
             if heir is not None:
                 await heir(rows)
-            await _carry(rows, segments, sink)
+            await self._carry(rows, segments, sink)
             lock.unlink(missing_ok=True)
         finally:
             os.close(fd)
         return len(rows)
+
+    async def _carry(self, rows: Sequence[LedgerRow], segments: list[Path], sink: LedgerSink) -> int:
+        for start in range(0, len(rows), BATCH_ROWS):
+            await self._append(rows[start : start + BATCH_ROWS], sink)
+        for segment in segments:
+            segment.unlink()
+        return len(rows)
+
+    async def _append(self, rows: Sequence[LedgerRow], sink: LedgerSink) -> None:
+        """Append all; where they are refused, find by halves which row it is, and set that one aside."""
+        try:
+            await sink.append(rows)
+        except BadRequest as refused:
+            if len(rows) == 1:
+                await asyncio.to_thread(self._set_aside, rows[0])
+                self._on_refused(rows[0], str(refused))
+                return
+            half = len(rows) // 2
+            await self._append(rows[:half], sink)
+            await self._append(rows[half:], sink)
+
+    def _set_aside(self, row: LedgerRow) -> None:
+        with (self._folder / f"{self._name}{REFUSED}").open("ab") as aside:
+            aside.write(encode(Closed(row)) + b"\n")
+            aside.flush()
+            os.fsync(aside.fileno())
+
+    def _take_back(self) -> None:
+        """Offer again what the ledger refused processes that are gone; two that do so at once do no harm."""
+        for aside in sorted(self._folder.glob(f"*{REFUSED}")):
+            if _is_held(aside.with_suffix(".lock")):
+                continue
+            with suppress(FileNotFoundError):
+                for line in lines(aside):
+                    if isinstance(line, Closed):
+                        self.closed(line.row)
+                if not self.is_full:
+                    aside.unlink()
 
     def _write(self, line: Line) -> bool:
         data = encode(line) + b"\n"
@@ -189,14 +238,6 @@ async def _read(segments: list[Path]) -> History:
     return history
 
 
-async def _carry(rows: Sequence[LedgerRow], segments: list[Path], sink: LedgerSink) -> int:
-    for start in range(0, len(rows), BATCH_ROWS):
-        await sink.append(rows[start : start + BATCH_ROWS])
-    for segment in segments:
-        segment.unlink()
-    return len(rows)
-
-
 def _lock(path: Path) -> int:
     """Take the lock file, or raise ``OSError`` where a living process holds it; it frees itself with the process."""
     fd = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
@@ -206,3 +247,14 @@ def _lock(path: Path) -> int:
         os.close(fd)
         raise
     return fd
+
+
+def _is_held(path: Path) -> bool:
+    """Tell whether a living process holds this lock file; one that is not there is held by nobody."""
+    if not path.exists():
+        return False
+    try:
+        os.close(_lock(path))
+    except OSError:
+        return True
+    return False

@@ -21,6 +21,7 @@ class _Usage(msgspec.Struct, gc=False):
     output_tokens: int = 0
     input_tokens_details: _Details | None = None
     cache_read_input_tokens: int | None = 0
+    cache_creation_input_tokens: int | None = 0
 
 
 class Metrics(msgspec.Struct, gc=False):
@@ -96,12 +97,14 @@ def read(body: bytes) -> Report:
 
 
 def _usage(said: _Usage) -> Usage:
+    """Return the counts as we have them: the prompt is all of it. Messages tell what was not in the cache."""
     details = said.prompt_tokens_details or said.input_tokens_details
-    cached = (details.cached_tokens if details else 0) or said.cache_read_input_tokens or 0
+    read, made = said.cache_read_input_tokens or 0, said.cache_creation_input_tokens or 0
+    prompt = max(0, said.prompt_tokens or said.input_tokens + read + made)
     return Usage(
-        prompt_tokens=said.prompt_tokens or said.input_tokens,
-        output_tokens=said.completion_tokens or said.output_tokens,
-        cached_tokens=cached,
+        prompt_tokens=prompt,
+        output_tokens=max(0, said.completion_tokens or said.output_tokens),
+        cached_tokens=min(prompt, max(0, (details.cached_tokens if details else 0) or read)),
     )
 
 
@@ -125,7 +128,7 @@ def merged(before: Usage | None, said: Usage) -> Usage:
     return Usage(
         prompt_tokens=said.prompt_tokens or before.prompt_tokens,
         output_tokens=said.output_tokens or before.output_tokens,
-        cached_tokens=said.cached_tokens or before.cached_tokens,
+        cached_tokens=min(said.prompt_tokens or before.prompt_tokens, said.cached_tokens or before.cached_tokens),
     )
 
 

@@ -12,9 +12,10 @@ from pathlib import Path
 
 import pytest
 
+from penstock.adapters.spool.segment import Closed, lines
 from penstock.adapters.spool.spool import LONGEST_WAIT_S, SHORTEST_WAIT_S, Spool
 from penstock.domain.clock import SystemClock
-from penstock.domain.errors import StoreUnavailable
+from penstock.domain.errors import Conflict, StoreUnavailable
 from penstock.domain.ids import KeyId, RequestId, TenantId, VersionId
 from penstock.domain.ledger import LedgerRow, Opening, close
 from penstock.domain.money import MicroUsd, Price
@@ -33,9 +34,12 @@ class Sink:
         """Begin empty."""
         self.rows: dict[RequestId, LedgerRow] = {}
         self.is_down = False
+        self.refuses: frozenset[str] = frozenset()
 
     async def append(self, rows: Sequence[LedgerRow]) -> None:
-        """Store rows, or fail after having stored a part, as a lost connection may."""
+        """Store rows, or fail after having stored a part, as a lost connection may; refuse all for one."""
+        if not self.refuses.isdisjoint(row.request for row in rows):
+            raise Conflict("the database refused this: ledger_check")
         for i, row in enumerate(rows):
             if self.is_down and i >= len(rows) // 2:
                 raise StoreUnavailable
@@ -150,6 +154,54 @@ def test_a_killed_process_leaves_true_rows_behind(tmp_path: Path) -> None:
     unheard = sink.rows[RequestId("unheard")]
     assert (unheard.outcome, unheard.cost) == (Outcome.INTERNAL, 0)
     assert [p for p in tmp_path.iterdir() if str(child.pid) in p.name] == []
+
+
+def filled(folder: Path, told: list[str]) -> Spool:
+    """Return a spool with thirty ended requests; what the ledger refuses is told."""
+    spool = Spool(folder, SystemClock(), lambda row, why: told.append(f"{row.request}: {why}"))
+    for i in range(30):
+        spool.opened(opening(f"r{i}"))
+        spool.closed(row(opening(f"r{i}")))
+    return spool
+
+
+def asides(folder: Path) -> list[str]:
+    """Return the rows that are set aside."""
+    return [one.row.request for path in folder.glob("*.refused") for one in lines(path) if isinstance(one, Closed)]
+
+
+def test_a_row_that_the_ledger_refuses_holds_nobody_up(tmp_path: Path) -> None:
+    """The rows before and behind it are delivered, it is told and set aside, and the next rounds are as ever."""
+    sink, told = Sink(), list[str]()
+    spool = filled(tmp_path, told)
+    sink.refuses = frozenset({"r7", "r23"})
+    asyncio.run(spool.deliver(sink))
+    assert set(sink.rows) == {f"r{i}" for i in range(30)} - sink.refuses
+    assert told == ["r7: the database refused this: ledger_check", "r23: the database refused this: ledger_check"]
+    assert asides(tmp_path) == ["r7", "r23"]
+    asyncio.run(spool.deliver(sink))
+    assert len(told) == 2
+    assert list(tmp_path.glob("*.jsonl")) == [max(tmp_path.glob("*.jsonl"))]
+
+
+def test_what_was_refused_is_offered_again_by_the_next_process(tmp_path: Path) -> None:
+    """A release that mends the fault delivers the rows; one that does not keeps them; who lives keeps its own."""
+    sink, told = Sink(), list[str]()
+    sink.refuses = frozenset({"r7"})
+    first = filled(tmp_path, told)
+    asyncio.run(first.deliver(sink))
+    beside = Spool(tmp_path, SystemClock())
+    assert asides(tmp_path) == ["r7"], "its owner lives and may be writing"
+    for living in (first, beside):
+        os.close(living._lock)
+    second = Spool(tmp_path, SystemClock())
+    asyncio.run(second.deliver(sink))
+    assert asides(tmp_path) == ["r7"]
+    os.close(second._lock)
+    sink.refuses = frozenset()
+    asyncio.run(Spool(tmp_path, SystemClock()).deliver(sink))
+    assert len(sink.rows) == 30
+    assert asides(tmp_path) == []
 
 
 @pytest.fixture
