@@ -81,14 +81,16 @@ class GatewayProcess:
 
 
 @contextmanager
-def started(home: Home, listener: socket.socket | None = None, **settings: str) -> Iterator[GatewayProcess]:
+def started(
+    home: Home, listener: socket.socket | None = None, *, program: str = "penstock.apps.cli", **settings: str
+) -> Iterator[GatewayProcess]:
     """Start a gateway, wait until it says that it serves, and end it."""
     fds = () if listener is None else (listener.fileno(),)
     arguments = [] if listener is None else ["--fd", str(listener.fileno())]
     log = home.root / "gateway.log"
     with log.open("wb") as out:
         process = subprocess.Popen(
-            [sys.executable, "-m", "penstock.apps.cli", "gateway", *arguments],
+            [sys.executable, "-m", program, "gateway", *arguments],
             env={**home.environment, **settings},
             stdout=out,
             stderr=out,

@@ -60,7 +60,7 @@ class Lease:
         if self.settlement is not None:
             return False
         self.settlement = Settlement(outcome=outcome, usage=usage, held_s=now - self._opened_at)
-        self.end_early = None
-        if self.on_settle is not None:
-            self.on_settle(self.settlement)
+        on_settle, self.on_settle, self.end_early = self.on_settle, None, None  # they know us: no cycle is to stay
+        if on_settle is not None:
+            on_settle(self.settlement)
         return True

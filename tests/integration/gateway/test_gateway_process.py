@@ -1,18 +1,21 @@
 """The real gateway process with everything else away: it serves from its copies, drains, and hands over."""
 
 import json
+import signal
 import socket
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import httpx
 import pytest
 
 from tests.support.gateway_process import GatewayProcess, prepare, started
+from tests.support.platform import until
 
 pytestmark = pytest.mark.integration
 
@@ -67,6 +70,51 @@ def test_requests_are_counted_and_logged_without_their_text(gateway: GatewayProc
     lines = [json.loads(line) for line in gateway.log.splitlines()]
     assert [line["outcome"] for line in lines if line["event"] == "request"] == ["ok", "bad_request"]
     assert "secret" not in gateway.log
+
+
+def litter(gateway: GatewayProcess) -> dict[str, int]:
+    """Return what the gateway has left to its garbage collector since it was asked last."""
+    file = gateway.home.root / "litter.json"
+    file.unlink(missing_ok=True)
+    gateway.process.send_signal(signal.SIGUSR1)
+    until("the gateway tells", file.exists, within_s=5)
+    found: dict[str, int] = json.loads(file.read_text())
+    return found
+
+
+def leave(http: httpx.Client) -> None:
+    """Go away after the first token."""
+    with http.stream("POST", "/v1/chat/completions", json={**CHAT, "stream": True}) as answer:
+        next(answer.iter_lines())
+
+
+def leave_early(http: httpx.Client) -> None:
+    """Go away while the engine is at it."""
+    with suppress(httpx.ReadTimeout):
+        http.post("/v1/chat/completions", json=CHAT, timeout=0.1)
+
+
+ENDS: dict[str, Callable[[httpx.Client], object]] = {
+    "stream": stream,
+    "unary": lambda http: http.post("/v1/chat/completions", json=CHAT).raise_for_status(),
+    "refused": lambda http: http.post("/v1/chat/completions", json={**CHAT, "model": "none"}),
+    "malformed": lambda http: http.post("/v1/chat/completions", content=b"{"),
+    "left": leave,
+    "left early": leave_early,
+    "other route": lambda http: http.get("/v1/models").raise_for_status(),
+}
+
+
+@pytest.mark.parametrize("end", ENDS)
+def test_a_request_leaves_nothing_to_the_garbage_collector(tmp_path: Path, engine: str, end: str) -> None:
+    """A collection holds up every stream of the process for milliseconds: what ended must go without one."""
+    with started(prepare(tmp_path, engine), program="tests.support.tidy_gateway") as gateway, gateway.http() as http:
+        ENDS[end](http)  # what is made once is not meant
+        litter(gateway)
+        for _ in range(5):
+            ENDS[end](http)
+        time.sleep(0.1)
+        assert litter(gateway) == {}
 
 
 def test_the_signal_lets_a_stream_end_and_the_process_ends_well(gateway: GatewayProcess) -> None:

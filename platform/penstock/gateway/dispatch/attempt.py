@@ -126,6 +126,7 @@ class Attempt:
 
     def on_end(self, error: BaseException | None) -> None:
         """The answer is complete, or broke off before the first token."""
+        self._exchange = None  # it knows us: no cycle is to stay
         if error is not None:
             self._settle(verdict.lost())
         elif self._status != _OK:
@@ -142,3 +143,4 @@ class Attempt:
         self._aborted = True
         if self._exchange is not None:
             self._exchange.abort()
+            self._exchange = None

@@ -77,6 +77,7 @@ class Connection(HttpToolsProtocol):
         """Tell every request of this connection, not only the newest."""
         for lane in list(self._lanes):
             lane.lost()
+        self._lanes.clear()
         super().connection_lost(exc)
 
     def pause_writing(self) -> None:
@@ -189,7 +190,8 @@ class Connection(HttpToolsProtocol):
 
     def on_response_complete(self) -> None:
         """A response is out: go on with the next request, or wait for one."""
-        self._lanes.popleft()
+        if self._lanes:  # a lost connection has let go of them
+            self._lanes.popleft().forget()
         self.server_state.total_requests += 1
         if self.transport.is_closing() or self._awaits is Awaits.CLOSE:
             return

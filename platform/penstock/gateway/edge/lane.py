@@ -142,10 +142,11 @@ class Lane:
         self, *, on_gone: Callable[[], None], on_pause: Callable[[], None], on_resume: Callable[[], None]
     ) -> None:
         """Be told when the client leaves, when its buffer is full, and when it has room again."""
-        self._on_gone, self._on_pause, self._on_resume = on_gone, on_pause, on_resume
         if self._cycle.disconnected:
             self._way.loop.call_soon(on_gone)
-        elif self._cycle.flow.write_paused:
+            return
+        self._on_gone, self._on_pause, self._on_resume = on_gone, on_pause, on_resume
+        if self._cycle.flow.write_paused:
             self._way.loop.call_soon(on_pause)
 
     def _compose(self, *, ends: bool) -> bytes:
@@ -170,6 +171,16 @@ class Lane:
         parts.append(b"\r\n")
         return b"".join(parts)
 
+    def forget(self) -> None:
+        """Let go of who watched and who asked: the reply is out, or nobody is there to take it.
+
+        They know us. What knows one another in a ring is found by the garbage collector alone, and that holds up every
+        stream of the process while it looks.
+        """
+        self._on_gone = self._on_pause = self._on_resume = _nothing
+        self.decor = _no_headers
+        self._cycle.scope.pop("extensions", None)
+
     # -- what happens to the connection ----------------------------------------------------
 
     def lost(self) -> None:
@@ -178,6 +189,7 @@ class Lane:
             self._cycle.disconnected = True
             self._cycle.message_event.set()
             self._on_gone()
+            self.forget()
 
     def last(self) -> None:
         """No further request is taken on this connection after this one."""
