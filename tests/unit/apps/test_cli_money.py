@@ -20,7 +20,9 @@ from penstock.apps.trouble import Trouble
 from penstock.control.api.app import make_app
 from penstock.domain.budget import day
 from penstock.domain.clock import SystemClock
+from penstock.domain.ids import Alias, VersionId
 from penstock.domain.tenant import Role
+from tests.support import control_things as things
 from tests.support.control_room import Room
 from tests.support.ledger_rows import row
 
@@ -32,6 +34,8 @@ def room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Room]:
     """Run a controller's API on a free port, with this home's admin key of tenant acme."""
     made = Room(SystemClock())
     key = asyncio.run(made.key(Role.ADMIN))
+    small = (Alias("small"), things.route("small", VersionId("small@0123456789ab")))
+    asyncio.run(made.registry.put_routes((small,), things.act()))
     listener = socket.create_server(("127.0.0.1", 0))
     server = uvicorn.Server(uvicorn.Config(make_app(made.control), log_config=None, lifespan="off"))
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
@@ -66,6 +70,8 @@ def test_an_organisations_life(room: Room) -> None:
     screen = run("tenants", "show", "shop")
     assert "retail" in screen
     assert "weight" in screen
+    refused = run("tenants", "plan", "shop", "degrade_model=smal", code=1)
+    assert "there is no alias smal; there are: small" in refused
     degrading = run("tenants", "plan", "shop", "degrade_output_tokens=64", "degrade_model=small")
     assert "degrade_output_tokens=64 degrade_model=small" in degrading
     standing = run("tenants", "plan", "shop", "over_quota=yield", "reserved=0.25")

@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 from fastapi import APIRouter, Request, Response
+from msgspec import UNSET
 
 from penstock.control.api import plans
 from penstock.control.api.bodies import Membership, NewTenant, PlanChange
@@ -10,7 +11,7 @@ from penstock.control.api.deps import Control
 from penstock.control.api.orgs import checked_id
 from penstock.control.api.wire import answer, read
 from penstock.domain.errors import InvalidField
-from penstock.domain.ids import TenantId
+from penstock.domain.ids import Alias, TenantId
 from penstock.domain.tenant import ScopeId, ScopeKind, Tenant
 
 
@@ -42,6 +43,7 @@ class Tenants:
             plan=plans.checked(body.plan, ScopeKind.TENANT),
             org=body.org,
         )
+        await self._check_smaller(tenant.plan.degrade_model, "plan.degrade_model")
         if tenant.org not in {org.id for org in await self._store.orgs()}:
             raise InvalidField(f"there is no organisation {tenant.org}", param="org")
         await self._store.add_tenant(tenant, replace(act, target=tenant.id, detail=f"of {tenant.org}"))
@@ -61,6 +63,8 @@ class Tenants:
         """Change a tenant's plan; what is not named stays. Gateways have it within a second."""
         act = await self._control.act(request, "tenant.plan")
         change = await read(request, PlanChange)
+        if change.degrade_model is not UNSET:
+            await self._check_smaller(change.degrade_model, "degrade_model")
         return answer(await plans.change(self._store, ScopeId(kind=ScopeKind.TENANT, id=tenant), change, act))
 
     async def move(self, request: Request, tenant: TenantId) -> Response:
@@ -76,6 +80,12 @@ class Tenants:
             raise InvalidField(f"there is no organisation {org}", param="org")
         noted = replace(act, target=tenant, detail=f"from {known.org} to {org}")
         return answer(await self._store.move_tenant(tenant, org, noted) or known)
+
+    async def _check_smaller(self, alias: Alias, param: str) -> None:
+        """Raise ``InvalidField`` where there is no such alias: it would be found out under pressure only."""
+        aliases = sorted(route.alias for route in await self._control.registry.routes())
+        if alias and alias not in aliases:
+            raise InvalidField(f"there is no alias {alias}; there are: {', '.join(aliases) or 'none'}", param=param)
 
     async def _known(self, tenant: TenantId) -> Tenant:
         found = next((one for one in await self._store.tenants() if one.id == tenant), None)

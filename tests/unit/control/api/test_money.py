@@ -10,7 +10,9 @@ import pytest
 
 from penstock.adapters.memory.limits import MemoryLimits
 from penstock.domain.budget import day
+from penstock.domain.ids import Alias, VersionId
 from penstock.domain.tenant import Role
+from tests.support import control_things as things
 from tests.support.clock import ManualClock
 from tests.support.control_room import Room
 from tests.support.ledger_rows import row
@@ -44,6 +46,20 @@ async def test_organisations_hold_tenants(operator: httpx.AsyncClient) -> None:
     lost = await operator.post(f"{ADMIN}/tenants", json={"id": "lost", "org": "nowhere"})
     assert (lost.status_code, lost.json()["error"]["param"]) == (400, "org")
     assert (await operator.get(f"{ADMIN}/tenants/nobody")).status_code == 400
+
+
+async def test_a_plan_names_a_smaller_model_that_there_is(operator: httpx.AsyncClient, room: Room) -> None:
+    """A typing error is told at once, with what there is, and not found out under pressure."""
+    await room.registry.put_routes(((Alias("small"), things.route("small", VersionId("s@1"))),), things.act())
+    for call in (
+        operator.patch(f"{ADMIN}/tenants/acme/plan", json={"degrade_model": "smal"}),
+        operator.post(f"{ADMIN}/tenants", json={"id": "shop", "plan": {"degrade_model": "smal"}}),
+    ):
+        error = (await call).json()["error"]
+        assert error["param"].endswith("degrade_model")
+        assert "there are: small" in error["message"]
+    assert (await operator.patch(f"{ADMIN}/tenants/acme/plan", json={"degrade_model": "small"})).status_code == 200
+    assert (await operator.patch(f"{ADMIN}/tenants/acme/plan", json={"degrade_model": ""})).status_code == 200
 
 
 async def test_a_plan_changes_by_its_named_fields(operator: httpx.AsyncClient, room: Room) -> None:
