@@ -153,10 +153,11 @@ class Spool:
             await self._append(rows[half:], sink)
 
     def _set_aside(self, row: LedgerRow) -> None:
-        with (self._folder / f"{self._name}{REFUSED}").open("ab") as aside:
+        fd = os.open(self._folder / f"{self._name}{REFUSED}", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        with os.fdopen(fd, "ab") as aside:
             aside.write(encode(Closed(row)) + b"\n")
             aside.flush()
-            os.fsync(aside.fileno())
+            os.fsync(fd)
 
     def _take_back(self) -> None:
         """Offer again what the ledger refused processes that are gone; two that do so at once do no harm."""

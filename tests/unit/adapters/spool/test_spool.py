@@ -179,6 +179,7 @@ def test_a_row_that_the_ledger_refuses_holds_nobody_up(tmp_path: Path) -> None:
     assert set(sink.rows) == {f"r{i}" for i in range(30)} - sink.refuses
     assert told == ["r7: the database refused this: ledger_check", "r23: the database refused this: ledger_check"]
     assert asides(tmp_path) == ["r7", "r23"]
+    assert {path.stat().st_mode & 0o777 for path in tmp_path.glob("*.refused")} == {0o600}
     asyncio.run(spool.deliver(sink))
     assert len(told) == 2
     assert list(tmp_path.glob("*.jsonl")) == [max(tmp_path.glob("*.jsonl"))]
