@@ -1,11 +1,14 @@
 """The pre-imported parent of engines, started once for many platforms."""
 
+import os
 import subprocess
 import sys
 import time
 from pathlib import Path
 from types import TracebackType
 from typing import Self
+
+from penstock.worker.engines.vllm import at_exec
 
 READY_WITHIN_S = 240.0
 
@@ -27,6 +30,7 @@ class Zygote:
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
+                env=at_exec(os.environ),
                 start_new_session=True,
             )
         end = time.monotonic() + READY_WITHIN_S

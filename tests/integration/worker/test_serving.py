@@ -1,12 +1,16 @@
 """A worker that serves: how it came to be ready, who its gate lets in, what it counts."""
 
+import re
 import time
+from pathlib import Path
 
 import httpx
 import pytest
 
 from penstock.domain.keys import Purpose, derive
 from tests.support.worker_process import WorkerProcess, until
+
+HUGE_PAGES = Path("/sys/kernel/mm/transparent_hugepage/enabled")
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(180)]
 
@@ -29,6 +33,14 @@ def test_its_pages_say_that_it_is_ready_and_show_all_metrics(worker: WorkerProce
     until("a probe was answered", lambda: worker.metric("penstock_engine_probe_seconds_count") > 0)
     assert worker.metric("penstock_prefix_queried_tokens_total") > 0
     assert worker.metric("penstock_gate_refusals_total") >= 0
+
+
+@pytest.mark.skipif("[never]" in HUGE_PAGES.read_text(), reason="this kernel gives no huge pages")
+def test_the_weights_lie_in_huge_pages(worker: WorkerProcess) -> None:
+    """The engine has asked for them, forked or not: most of what it holds for itself alone, the KV cache too."""
+    rollup = Path(f"/proc/{worker.engine_pid}/smaps_rollup").read_text()
+    huge_kb, own_kb = (int(re.findall(rf"{name}:\s+(\d+)", rollup)[0]) for name in ("AnonHugePages", "Private_Dirty"))
+    assert huge_kb > own_kb / 2
 
 
 def test_a_request_with_a_ticket_is_answered_with_the_load(worker: WorkerProcess) -> None:

@@ -8,6 +8,7 @@ import httpx
 
 from penstock.apps.settings import Settings, environment
 from penstock.apps.up.child import Child, Command
+from penstock.worker.engines.vllm import at_exec
 
 PROBE_TIMEOUT_S = 2.0
 NVIDIA_DEVICE = Path("/dev/nvidia0")
@@ -37,7 +38,7 @@ def engines_parent(settings: Settings, end: int) -> Command:
         name="engines' parent",
         argv=(sys.executable, "-m", "penstock.worker.engines.zygote", socket, "--lifeline", str(end)),
         log=settings.paths.logs / "engines-parent.log",
-        environment=environment(settings),
+        environment=at_exec(environment(settings)),
         fds=(end,),
         leads=False,
     )

@@ -22,6 +22,7 @@ from penstock.domain.errors import PenstockError
 from penstock.worker.engines import lifeline, plan
 from penstock.worker.engines.address import short
 from penstock.worker.engines.plan import LaunchPlan
+from penstock.worker.engines.vllm import at_exec
 
 _POLL_S = 0.05
 _GONE_WITHIN_S = 1.0
@@ -141,6 +142,7 @@ class Spawning:
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
+                env=at_exec(os.environ),  # noqa: TID251 - handed on; nothing is read here
                 pass_fds=[end],
                 start_new_session=True,
             )
@@ -171,6 +173,7 @@ class Forking:
                 stdin=subprocess.DEVNULL,
                 stdout=file,
                 stderr=file,
+                env=at_exec(os.environ),  # noqa: TID251 - handed on; nothing is read here
                 pass_fds=[end],
             )
         os.close(end)

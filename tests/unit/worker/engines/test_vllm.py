@@ -10,7 +10,7 @@ from penstock.domain.ids import ModelName, VersionId, WorkerId
 from penstock.domain.model import EngineSettings, Manifest, Provenance, SamplingDefaults, Task, Tier
 from penstock.domain.money import MicroUsd, Price
 from penstock.worker.engines import plan
-from penstock.worker.engines.vllm import Place, arguments, environment, threads_for
+from penstock.worker.engines.vllm import Place, arguments, at_exec, environment, threads_for
 from penstock.worker.serve import GateConfig
 
 VERSION = VersionId("m@0123456789ab")
@@ -91,6 +91,12 @@ def test_an_engine_never_asks_the_network() -> None:
         names = dict(environment(replace(PLACE, device=device)))
         assert (names["HF_HUB_OFFLINE"], names["VLLM_NO_USAGE_STATS"]) == ("1", "1")
     assert dict(environment(PLACE))["OMP_NUM_THREADS"] == "3"
+
+
+def test_an_engine_asks_for_huge_pages_unless_the_operator_says_otherwise() -> None:
+    """What the C library is told counts from the start of the process only."""
+    assert at_exec({"HOME": "/"}) == {"HOME": "/", "GLIBC_TUNABLES": "glibc.malloc.hugetlb=1"}
+    assert at_exec({"GLIBC_TUNABLES": "glibc.malloc.arena_max=2"}) == {"GLIBC_TUNABLES": "glibc.malloc.arena_max=2"}
 
 
 def test_an_engine_leaves_half_of_the_cores_to_others() -> None:
