@@ -88,10 +88,13 @@ def test_messages(platform: Platform) -> None:
     assert "message_stop" in streamed.text
     ids = [answer.headers["x-request-id"] for answer in (*answers, streamed)]
 
-    def rows() -> dict[str, dict[str, str]]:
-        return {row["request"]: row for row in platform.usage("demo") if row["request"] in ids}
+    rows: dict[str, dict[str, str]] = {}
 
-    until("all three are in the ledger", lambda: rows().keys() == set(ids), every_s=0.5)
-    prompts = {int(row["prompt_tokens"]) for row in rows().values()}
+    def are_there() -> bool:
+        rows.update({row["request"]: row for row in platform.usage("demo") if row["request"] in ids})
+        return rows.keys() == set(ids)
+
+    until("all three are in the ledger", are_there, every_s=0.5)
+    prompts = {int(row["prompt_tokens"]) for row in rows.values()}
     assert len(prompts) == 1, "one prompt has one length, cached or not"
-    assert all(0 < int(rows()[again]["cached_tokens"]) < min(prompts) for again in ids[1:])
+    assert all(0 < int(rows[again]["cached_tokens"]) < min(prompts) for again in ids[1:])

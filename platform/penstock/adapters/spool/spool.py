@@ -5,7 +5,7 @@ died leaves its segments behind; whoever starts next in the same home finishes t
 Plain ``write`` survives the death of the process; ``fsync`` once a second bounds what a lost node can take along. It
 takes a disk's milliseconds, so it runs in a thread: nobody's token waits for it.
 A row that the ledger refuses for what it says is set aside in a file of its own, so that it does not hold up the rows
-of everybody else; the next process to start offers it again, which after a mended release is what it waits for.
+of everybody else; once its process has ended it is finished like the rest, and after a mended release it is taken.
 """
 
 import asyncio
@@ -13,7 +13,6 @@ import errno
 import fcntl
 import os
 from collections.abc import Awaitable, Callable, Sequence
-from contextlib import suppress
 from itertools import chain
 from pathlib import Path
 
@@ -59,7 +58,6 @@ class Spool:
         self._size = 0
         self._backlog: list[Line] = []
         self._full_since: float | None = None
-        self._take_back()
 
     @property
     def is_full(self) -> bool:
@@ -121,7 +119,7 @@ class Spool:
         except OSError:
             return 0
         try:
-            segments = sorted(self._folder.glob(f"{name}.*.jsonl"))
+            segments = [*sorted(self._folder.glob(f"{name}.*.jsonl")), *self._folder.glob(f"{name}{REFUSED}")]
             history = await _read(segments)
             rows = history.rows + history.lost()
             if heir is not None:
@@ -158,18 +156,6 @@ class Spool:
             aside.write(encode(Closed(row)) + b"\n")
             aside.flush()
             os.fsync(fd)
-
-    def _take_back(self) -> None:
-        """Offer again what the ledger refused processes that are gone; two that do so at once do no harm."""
-        for aside in sorted(self._folder.glob(f"*{REFUSED}")):
-            if _is_held(aside.with_suffix(".lock")):
-                continue
-            with suppress(FileNotFoundError):
-                for line in lines(aside):
-                    if isinstance(line, Closed):
-                        self.closed(line.row)
-                if not self.is_full:
-                    aside.unlink()
 
     def _write(self, line: Line) -> bool:
         data = encode(line) + b"\n"
@@ -248,14 +234,3 @@ def _lock(path: Path) -> int:
         os.close(fd)
         raise
     return fd
-
-
-def _is_held(path: Path) -> bool:
-    """Tell whether a living process holds this lock file; one that is not there is held by nobody."""
-    if not path.exists():
-        return False
-    try:
-        os.close(_lock(path))
-    except OSError:
-        return True
-    return False

@@ -83,8 +83,10 @@ class Tenants:
 
     async def _check_smaller(self, alias: Alias, param: str) -> None:
         """Raise ``InvalidField`` where there is no such alias: it would be found out under pressure only."""
+        if not alias:
+            return
         aliases = sorted(route.alias for route in await self._control.registry.routes())
-        if alias and alias not in aliases:
+        if alias not in aliases:
             raise InvalidField(f"there is no alias {alias}; there are: {', '.join(aliases) or 'none'}", param=param)
 
     async def _known(self, tenant: TenantId) -> Tenant:

@@ -134,7 +134,7 @@ class Lane:
 
     def abort(self) -> None:
         """Drop the connection without a word; nobody is told, because the caller knows."""
-        self._on_gone = self._on_pause = self._on_resume = _nothing
+        self.forget()
         self._cycle.disconnected = True
         self._way.transport.abort()
 

@@ -60,20 +60,15 @@ class LoadBoard:
 
         None at all where that is older than ``BELIEVED_S``: a table is made when something in it changes.
         """
-        entry = self._entries.get(worker)
-        newest, at = (table_load, table_at) if entry is None or entry.at < table_at else (entry.load, entry.at)
+        newest, at = _newest(self._entries.get(worker), table_load, table_at)
         return newest if now - at <= BELIEVED_S else _NOTHING
 
     def work_tokens(self, worker: WorkerId, table_load: Load, table_at: float, now: float) -> float:
         """Return the tokens of work this worker probably has before it."""
         entry = self._entries.get(worker)
-        if entry is None:
-            said, at, sent = table_load.queued_tokens, table_at, 0
-        elif entry.at < table_at:
-            said, at, sent = table_load.queued_tokens, table_at, entry.sent_tokens
-        else:
-            said, at, sent = entry.load.queued_tokens, entry.at, entry.sent_tokens
-        return (said + sent) * math.exp2(-max(0.0, now - at) / HALF_LIFE_S)
+        newest, at = _newest(entry, table_load, table_at)
+        sent = 0 if entry is None else entry.sent_tokens
+        return (newest.queued_tokens + sent) * math.exp2(-max(0.0, now - at) / HALF_LIFE_S)
 
     def drain_per_s(self, worker: WorkerId) -> float:
         """Return how many tokens of work this worker does in a second, smoothed."""
@@ -84,3 +79,8 @@ class LoadBoard:
         """These workers are no more."""
         for worker in gone:
             self._entries.pop(worker, None)
+
+
+def _newest(entry: _Entry | None, table_load: Load, table_at: float) -> tuple[Load, float]:
+    """Return the newest report of a worker, and when it came."""
+    return (table_load, table_at) if entry is None or entry.at < table_at else (entry.load, entry.at)

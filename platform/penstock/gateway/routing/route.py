@@ -104,7 +104,7 @@ class WorkerRouter:
         if shut_s := self._health.shut_for_s(version.id, now):
             raise self._failing(version, shut_s)
         serving = filters.healthy(serving, self._health.ejected([w.id for w in serving], now))
-        open_ = filters.with_room(serving, self._load, self._settings.max_waiting)
+        open_ = filters.with_room(serving, lambda w: self._load(w, now), self._settings.max_waiting)
         if not open_:
             raise self._full(serving, now)
         index = self._indexes.get(version.id)
@@ -124,8 +124,8 @@ class WorkerRouter:
         if self._health.shut_for_s(version.id, now):
             return inf
         serving = filters.healthy(serving, self._health.ejected([w.id for w in serving], now))
-        open_ = filters.with_room(serving, self._load, self._settings.max_waiting)
-        return min((self._load(w).wait_s for w in open_), default=inf)
+        open_ = filters.with_room(serving, lambda w: self._load(w, now), self._settings.max_waiting)
+        return min((self._load(w, now).wait_s for w in open_), default=inf)
 
     # -- dispatch's ``Loads`` ------------------------------------------------------------
 
@@ -148,15 +148,15 @@ class WorkerRouter:
             Candidate(
                 entry=w,
                 work_tokens=self._board.work_tokens(w.id, w.load, at, now),
-                kv_used_ratio=self._load(w).kv_used_ratio,
+                kv_used_ratio=self._load(w, now).kv_used_ratio,
                 cached_tokens=held.get(w.id, 0) * version.block_size,
             )
             for w in workers
         ]
         return workers[pickers.best(scorers.totals(candidates, self._settings.weights), self._chance)]
 
-    def _load(self, worker: WorkerEntry) -> Load:
-        return self._board.load(worker.id, worker.load, self._table.view.at, self._clock.monotonic())
+    def _load(self, worker: WorkerEntry, now: float) -> Load:
+        return self._board.load(worker.id, worker.load, self._table.view.at, now)
 
     def _count(self, version: VersionEntry, index: PrefixIndex, prepared: Prepared, worker: WorkerId) -> None:
         held = index.matches(prepared.blocks, (worker,)).get(worker, 0)

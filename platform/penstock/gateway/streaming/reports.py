@@ -125,10 +125,11 @@ def merged(before: Usage | None, said: Usage) -> Usage:
     """Return both together: Messages streams say the prompt at the start and the output at the end."""
     if before is None:
         return said
+    prompt = said.prompt_tokens or before.prompt_tokens
     return Usage(
-        prompt_tokens=said.prompt_tokens or before.prompt_tokens,
+        prompt_tokens=prompt,
         output_tokens=said.output_tokens or before.output_tokens,
-        cached_tokens=min(said.prompt_tokens or before.prompt_tokens, said.cached_tokens or before.cached_tokens),
+        cached_tokens=min(prompt, said.cached_tokens or before.cached_tokens),
     )
 
 
