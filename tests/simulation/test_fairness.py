@@ -1,9 +1,11 @@
 """Fairness in virtual time: the real door against first come, first served, on made and on recorded traffic."""
 
+import math
 import os
 import random
+from collections import deque
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
@@ -11,9 +13,9 @@ import pytest
 from penstock.domain.ids import RequestId, TenantId
 from penstock.domain.standing import Standing
 from penstock.simulator import servegen
-from penstock.simulator.engine import SMOLLM2_CPU, EngineModel
-from penstock.simulator.worker import Arrival, Record, run
-from penstock.worker.admission import doors
+from penstock.simulator.engine import SMOLLM2_CPU, SMOLLM2_ONE_CORE, EngineModel
+from penstock.simulator.worker import Arrival, Record, Worker, run
+from penstock.worker.admission import doors, fair_order
 from penstock.worker.admission.cost import Work
 from penstock.worker.admission.door import Door
 from penstock.worker.admission.doors import DoorOrder
@@ -38,21 +40,27 @@ class Habit:
     per_s: float
     prompts: tuple[int, int]
     output: int
+    patience_s: float = 0.0
 
     def arrivals(self, seed: int) -> Iterator[Arrival]:
         """Yield Poisson arrivals over the whole span."""
         chance, at, number = random.Random(seed), 0.0, 0
         while (at := at + chance.expovariate(self.per_s)) < SPAN_S:
             number += 1
-            work = Work(
-                request=RequestId(f"{self.tenant}/{number}"),
-                tenant=self.tenant,
-                standing=Standing.PAID,
-                weight=1.0,
-                prompt_tokens=chance.randrange(*self.prompts),
-                expected_output_tokens=self.output,
-            )
-            yield Arrival(at=at, work=work, output_tokens=chance.randrange(1, 2 * self.output))
+            yield self.arrival(number, at, chance)
+
+    def arrival(self, number: int, at: float, chance: random.Random) -> Arrival:
+        """Return one request."""
+        work = Work(
+            request=RequestId(f"{self.tenant}/{number}"),
+            tenant=self.tenant,
+            standing=Standing.PAID,
+            weight=1.0,
+            prompt_tokens=chance.randrange(*self.prompts),
+            expected_output_tokens=self.output,
+            deadline_at=at + self.patience_s if self.patience_s else 0.0,
+        )
+        return Arrival(at=at, work=work, output_tokens=chance.randrange(1, 2 * self.output))
 
 
 def play(door: Door, *habits: Habit) -> dict[TenantId, Record]:
@@ -70,6 +78,53 @@ def test_a_flood_hardly_touches_its_neighbour(record_property: Callable[[str, ob
     record_property("p99_ttft_s", {"alone": alone, "fair": fair, "fifo": fifo})
     assert fair <= 1.25 * alone
     assert fifo > 5 * alone
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Beside:
+    """What a reader of documents, one after another, and a flood beside it experienced."""
+
+    reader: Record
+    flood: Record
+
+
+def read_beside(flood: Habit | None) -> Beside:
+    """Let a reader ask, look at the answer for 0.3 s on average and ask again, in front of an engine of 32 seats."""
+    door = doors.make(DoorOrder.FAIR, EngineSize(max_seqs=32, kv_blocks=4000, block_size=32, prefill_tokens=512))
+    engine, chance = EngineModel(SMOLLM2_ONE_CORE, max_seqs=32), random.Random(1)
+    worker, coming = Worker(door, engine), deque(flood.arrivals(2) if flood else ())
+    reads = Habit(tenant=VICTIM, per_s=1.0, prompts=(220, 490), output=16)
+    next_s, documents = 8.0, 0
+    while worker.now < SPAN_S:
+        while coming and coming[0].at <= worker.now:
+            worker.arrive(coming.popleft())
+        if next_s <= worker.now:
+            documents += 1
+            worker.arrive(replace(reads.arrival(documents, next_s, chance), output_tokens=reads.output))
+            next_s = math.inf
+        if engine.busy:
+            worker.step()
+        else:
+            worker.now = min(next_s, coming[0].at if coming else math.inf)
+        if next_s == math.inf and worker.records[VICTIM].in_time == documents:
+            next_s = worker.now + chance.expovariate(1 / 0.3)
+    return Beside(reader=worker.records[VICTIM], flood=worker.records[FLOOD])
+
+
+def test_a_flood_waits_for_a_neighbour_that_is_expected_back(
+    monkeypatch: pytest.MonkeyPatch, record_property: Callable[[str, object], None]
+) -> None:
+    """With all 32 seats a reader's p99 TTFT stays within 1.25 of its own alone; the flood pays a twentieth at most."""
+    flood = Habit(tenant=FLOOD, per_s=9.0, prompts=(33, 166), output=60, patience_s=20.0)
+    alone = read_beside(None).reader.ttft_quantile(0.99)
+    fair = read_beside(flood)
+    monkeypatch.setattr(fair_order, "WAIT_PART", 0.0)
+    hasty = read_beside(flood)
+    p99 = {"alone": alone, "fair": fair.reader.ttft_quantile(0.99), "hasty": hasty.reader.ttft_quantile(0.99)}
+    record_property("p99_ttft_s", p99)
+    record_property("flood_answers", {"fair": fair.flood.in_time, "hasty": hasty.flood.in_time})
+    assert p99["fair"] <= 1.25 * alone < p99["hasty"]
+    assert fair.flood.in_time >= 0.95 * hasty.flood.in_time
 
 
 @pytest.mark.skipif(not TRACES.exists(), reason="public traces are not at hand (TRACES_DIR)")

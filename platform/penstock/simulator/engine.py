@@ -31,6 +31,11 @@ SMOLLM2_CPU = StepCost(base_s=0.016, per_sequence_s=0.0007, per_prompt_token_s=0
 """Fitted to SmolLM2-135M, bfloat16, two cores: 65 and 854 tokens/s at concurrency 1 and 32, 512-token TTFT 188 ms."""
 
 
+SMOLLM2_ONE_CORE = StepCost(base_s=0.038, per_sequence_s=0.001, per_prompt_token_s=0.00055)
+"""The same engine with one thread, as ``penstock up`` starts it on two cores: 25 and 297 tokens/s at concurrency 1
+and 16, 355-token TTFT 245 ms."""
+
+
 @dataclass(slots=True)
 class Sequence:
     """A request inside the engine."""

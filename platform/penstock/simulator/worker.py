@@ -4,6 +4,7 @@ A caller whose deadline passes leaves, wherever its request is: what was done fo
 """
 
 import heapq
+import math
 from collections import Counter, defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -81,6 +82,8 @@ class Worker:
         self.records: dict[TenantId, Record] = defaultdict(Record)
         self.refused: list[Refused] = []
         self._door, self._engine = door, engine
+        self._look_at = math.inf
+        door.look_later = self._look_later
         self._here: dict[RequestId, Arrival] = {}
         self._deadlines: list[tuple[float, RequestId]] = []
 
@@ -102,8 +105,14 @@ class Worker:
             self._token(sequence)
         for sequence in done:
             self._complete(self._here.pop(sequence.work.request))
+        if self._look_at <= self.now:
+            self._look_at = math.inf
+            self._door.look(self.now)
         while self._deadlines and self._deadlines[0][0] <= self.now:
             self._give_up(heapq.heappop(self._deadlines)[1])
+
+    def _look_later(self, seconds: float) -> None:
+        self._look_at = self.now + seconds
 
     def _sent_away(self, work: Work, why: Away, wait_s: float) -> None:
         self.records[work.tenant].away[why] += 1

@@ -330,6 +330,12 @@ DOOR_SATURATION = Metric(
     help="How full the engine is by the door's count, slots or KV blocks; 1 means full.",
     labels=(Label.VERSION,),
 )
+DOOR_STANDING_BACK = Metric(
+    name="penstock_door_standing_back",
+    kind=Kind.GAUGE,
+    help="1 while a flood's next prompt waits for a tenant that is expected any moment; on average the share of time.",
+    labels=(Label.VERSION,),
+)
 GATE_SECONDS = Metric(
     name="penstock_gate_seconds",
     kind=Kind.HISTOGRAM,

@@ -37,6 +37,7 @@ CATALOGUE = (
     names.QUEUED_TOKENS,
     names.DOOR_WAITING,
     names.DOOR_SATURATION,
+    names.DOOR_STANDING_BACK,
     names.DOOR_SHED,
 )
 
@@ -58,6 +59,8 @@ class Tally:
         self.metrics.gauge(names.QUEUED_TOKENS).labels(version).set_function(lambda: book.queued_tokens)
         self.metrics.gauge(names.DOOR_WAITING).labels(version).set_function(lambda: len(door.order))
         self.metrics.gauge(names.DOOR_SATURATION).labels(version).set_function(lambda: door.seats.saturation)
+        standing_back = self.metrics.gauge(names.DOOR_STANDING_BACK).labels(version)
+        standing_back.set_function(lambda: door.order.look_at is not None)
 
 
 @dataclass(frozen=True, slots=True)

@@ -104,6 +104,7 @@ class Gate:
         self.config = config or _installed[0]
         self.clock = clock or SystemClock()
         self.door = _door(self.config)
+        self.door.look_later = self._look_later
         self.tally = Tally(self.config.version, LoadBook(self.config.max_num_seqs), self.door)
         self._numbers = itertools.count()
         self.draining = False
@@ -168,6 +169,9 @@ class Gate:
         return asyncio.get_running_loop().call_later(
             door.prefill.of(work.prompt_tokens), lambda: door.presume_prefilled(work.request, clock.monotonic())
         )
+
+    def _look_later(self, seconds: float) -> None:
+        asyncio.get_running_loop().call_later(seconds, lambda: self.door.look(self.clock.monotonic()))
 
     def _work(self, ticket: Ticket, request: RequestId) -> Work:
         return Work(

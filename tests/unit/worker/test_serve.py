@@ -14,6 +14,8 @@ from penstock.domain.standing import Standing
 from penstock.domain.tenant import PLATFORM
 from penstock.domain.ticket import HEADER, Ticket, seal
 from penstock.telemetry import names
+from penstock.worker.admission.door import Door
+from penstock.worker.admission.doors import OpenOrder
 from penstock.worker.admission.load import Observed
 from penstock.worker.serve import Gate, GateConfig, install
 from tests.support.clock import ManualClock
@@ -190,6 +192,35 @@ async def test_what_the_engine_has_no_place_for_waits_at_the_door(
     assert [client.status for client in clients] == [200, 200, 200]
     assert [client.headers["x-penstock-waited-ms"] for client in clients] == ["0.000", "0.000", "2500.000"]
     assert (gate.load.running, gate.load.waiting, gate.load.queued_tokens) == (0, 0, 0)
+
+
+async def test_a_door_that_asks_to_be_looked_at_again_is(
+    gate: Gate, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody waits for an event that may not come: the gate has a timer for its door."""
+    rang: asyncio.Future[float] = asyncio.get_running_loop().create_future()
+    monkeypatch.setattr(Door, "look", lambda _, now: rang.set_result(now))
+    clock.advance(5.0)
+    gate.door.look_later(0.01)
+    assert await asyncio.wait_for(rang, 5.0) == clock.monotonic()
+
+
+class StandsBack(OpenOrder):
+    """An order whose next prompt waits for somebody."""
+
+    look_at = 1.0
+
+
+def sample_of(gate: Gate, gauge: names.Metric) -> float | None:
+    return gate.tally.metrics.registry.get_sample_value(gauge.name, {"version": "m@1"})
+
+
+def test_it_shows_when_a_prompt_stands_back(gate: Gate) -> None:
+    """What free seats are kept for is to be seen."""
+    shown = [sample_of(gate, names.DOOR_STANDING_BACK)]
+    gate.door.order = StandsBack()
+    shown.append(sample_of(gate, names.DOOR_STANDING_BACK))
+    assert shown == [0.0, 1.0]
 
 
 async def test_a_client_that_leaves_the_queue_leaves_nothing(gate: Gate, engine: Engine) -> None:

@@ -45,6 +45,8 @@ class Fit(StrEnum):
     YES = "yes"
     OVER_SHARE = "over_share"
     """There is room, but not for this tenant or so large a request: others may pass it freely."""
+    AFTER_YOU = "after_you"
+    """There is room, but somebody who goes first is expected any moment: others may pass it freely."""
     SOON = "soon"
     """The prompts on their way through prefill are in its way, for a step or two: everybody waits for it."""
     CLOSED = "closed"

@@ -5,6 +5,7 @@ here, where order and bounds are ours. It never blocks; whoever waits is told by
 must not know how its order chooses.
 """
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -23,6 +24,9 @@ MOST_RETRY_S = 60.0
 
 WAIT_HEADROOM = 1.2
 """How much longer than expected a wait may become: others may come who go before."""
+
+RETRY_HEADROOM = 1.3
+"""How much longer than expected a refused caller is told to wait: whoever comes in vain has to come once more."""
 
 STAY_HEADROOM = 2.0
 """How much longer than others of its expected cost a request may run: about one of ten does, and would be in vain."""
@@ -53,6 +57,11 @@ class Order(Protocol):
         """Tokens of service waiting."""
         ...
 
+    @property
+    def look_at(self) -> float | None:
+        """The second at which ``next`` may say something else though nothing has happened; None where it won't."""
+        ...
+
     def seen(self, work: Work, now: float) -> None:
         """A request has come to the door, whatever becomes of it."""
         ...
@@ -81,7 +90,7 @@ class Order(Protocol):
         """Charge (or give back, if negative) what a request in the engine really cost beyond its expectation."""
         ...
 
-    def finish(self, work: Work) -> None:
+    def finish(self, work: Work, now: float) -> None:
         """A request has left the engine, after its last correction and its seat."""
         ...
 
@@ -99,6 +108,10 @@ class _Guest:
     """None while it waits."""
 
 
+def _without_a_timer(_: float) -> None:
+    """Nobody asks again."""
+
+
 @dataclass(slots=True)
 class Door:
     """Single-threaded: every call runs to its end before the next."""
@@ -109,6 +122,9 @@ class Door:
     stay: Stay = field(default_factory=Stay)
     prefill: Prefill = field(default_factory=Prefill)
     rush: Rush = field(default_factory=Rush)
+    look_later: Callable[[float], None] = _without_a_timer
+    """Have ``look`` called after so many seconds: its owner's timer. Without one it goes on at the next event."""
+    _look_at: float = math.inf
     _guests: dict[RequestId, _Guest] = field(default_factory=dict)
 
     def arrive(
@@ -176,6 +192,11 @@ class Door:
             self.seats.prefilled(request)
             self._open(now)
 
+    def look(self, now: float) -> None:
+        """Nothing has happened, but the time has come to ask again who may enter."""
+        self._look_at = math.inf
+        self._open(now)
+
     def leave(self, request: RequestId, now: float) -> None:
         """The request ended, however; what it had booked and not used is given back. Twice is harmless."""
         guest = self._guests.pop(request, None)
@@ -189,7 +210,7 @@ class Door:
         unused = guest.work.expected_output_tokens - guest.output_tokens
         if unused > 0:
             self.order.correct(guest.work, -OUTPUT_WEIGHT * unused)
-        self.order.finish(guest.work)
+        self.order.finish(guest.work, now)
         if not len(self.seats):
             self.pace.idle(now)
         self._open(now)
@@ -198,13 +219,17 @@ class Door:
         """Let in whoever is next, as long as somebody may enter."""
         while (work := self.order.next(now)) is not None:
             if self._is_hopeless(work, now):
-                self._turn_away(work)
+                self._turn_away(work, now)
                 continue
             guest = self._guests[work.request]
             guest.entered_at = now
             self.seats.take(work)
             self.pace.busy(now)
             guest.let_in()
+        look_at = self.order.look_at
+        if look_at is not None and look_at < self._look_at:
+            self._look_at = look_at
+            self.look_later(look_at - now)
 
     def _is_hopeless(self, work: Work, now: float) -> bool:
         """Tell whether the request waited too long to be done in time, and would only keep others from it."""
@@ -212,13 +237,13 @@ class Door:
             return False
         return now + STAY_HEADROOM * self.stay.of(work.cost) > work.deadline_at
 
-    def _turn_away(self, work: Work) -> None:
+    def _turn_away(self, work: Work, now: float) -> None:
         """Send away whose turn has come too late; it gets back what it was charged."""
         self.order.correct(work, -work.cost)
-        self.order.finish(work)
+        self.order.finish(work, now)
         wait_s = self._retry_s(work, self.expected_wait_s(work))
         self._guests.pop(work.request).send_away(Away.LATE, wait_s)
 
     def _retry_s(self, work: Work, wait_s: float) -> float:
         """Return when to come back: what is in the way is worked off by then, also for those who come meanwhile."""
-        return min(MOST_RETRY_S, max(LEAST_RETRY_S, wait_s * self.rush.factor(work.standing)))
+        return min(MOST_RETRY_S, max(LEAST_RETRY_S, RETRY_HEADROOM * wait_s * self.rush.factor(work.standing)))

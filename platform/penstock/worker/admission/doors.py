@@ -13,7 +13,7 @@ from penstock.worker.admission.cost import Fit, Work
 from penstock.worker.admission.door import Door, Order
 from penstock.worker.admission.fair_order import FairOrder
 from penstock.worker.admission.fair_queue import Bounds, FairQueue
-from penstock.worker.admission.pace import Pace
+from penstock.worker.admission.pace import Pace, Stay
 from penstock.worker.admission.seats import EngineSize, Seats
 
 FIRST_PACE = 500.0
@@ -30,13 +30,13 @@ class DoorOrder(StrEnum):
 
 def make(order: DoorOrder, size: EngineSize, *, bounds: Bounds | None = None, pace: float = FIRST_PACE) -> Door:
     """Return a door for an engine of this size; ``pace`` is the first guess in tokens of service per second."""
-    seats, bounds = Seats(size), bounds or Bounds()
+    seats, bounds, stay = Seats(size), bounds or Bounds(), Stay()
     orders: dict[DoorOrder, Order] = {
-        DoorOrder.FAIR: FairOrder(FairQueue(bounds), seats),
+        DoorOrder.FAIR: FairOrder(FairQueue(bounds), seats, stay),
         DoorOrder.FIFO: FifoOrder(seats, bounds),
         DoorOrder.OPEN: OpenOrder(),
     }
-    return Door(orders[order], seats, Pace(initial=pace))
+    return Door(orders[order], seats, Pace(initial=pace), stay)
 
 
 class FifoOrder:
@@ -46,7 +46,7 @@ class FifoOrder:
         """Begin empty."""
         self._seats, self._bounds = seats, bounds
         self._waiting: OrderedDict[RequestId, Work] = OrderedDict()
-        self.waiting_cost = 0.0
+        self.waiting_cost, self.look_at = 0.0, None
 
     def __len__(self) -> int:
         """Requests waiting."""
@@ -91,7 +91,7 @@ class FifoOrder:
     def correct(self, work: Work, delta_cost: float) -> None:
         """Nobody is charged."""
 
-    def finish(self, work: Work) -> None:
+    def finish(self, work: Work, now: float) -> None:
         """Nobody has an account."""
 
 
@@ -99,6 +99,7 @@ class OpenOrder:
     """No order at all: whoever comes is in the engine at once."""
 
     waiting_cost = 0.0
+    look_at: float | None = None
 
     def __init__(self) -> None:
         """Begin empty."""
@@ -134,5 +135,5 @@ class OpenOrder:
     def correct(self, work: Work, delta_cost: float) -> None:
         """Nobody is charged."""
 
-    def finish(self, work: Work) -> None:
+    def finish(self, work: Work, now: float) -> None:
         """Nobody has an account."""

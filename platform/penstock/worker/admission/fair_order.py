@@ -1,22 +1,33 @@
-"""The fair order: the fair queue decides who is next, each tenant's entitlement who may enter now."""
+"""The fair order: the fair queue decides who is next, each tenant's entitlement who may enter now, and a flood's
+next prompt waits a moment for whoever is expected back.
+"""
 
 from collections.abc import Sequence
 
 from penstock.domain.ids import RequestId
 from penstock.worker.admission.cost import Fit, Work
 from penstock.worker.admission.entitlement import Entitlement
+from penstock.worker.admission.expected import MOST_WAIT_S, Expected, Patience
 from penstock.worker.admission.fair_queue import FairQueue
+from penstock.worker.admission.pace import Stay
 from penstock.worker.admission.seats import Seats
+
+WAIT_PART = 0.5
+"""The part of the time its answer takes that a flood's next prompt waits for somebody else at most: by then about half
+of what runs has ended, and the engine would begin to run dry."""
 
 
 class FairOrder:
     """Implements the door's ``Order``."""
 
-    def __init__(self, queue: FairQueue, seats: Seats) -> None:
-        """Take an empty queue and the engine's seats."""
+    def __init__(self, queue: FairQueue, seats: Seats, stay: Stay) -> None:
+        """Take an empty queue, the engine's seats and how long it keeps requests."""
         self.queue = queue
-        self._seats = seats
+        self.look_at: float | None = None
+        self._seats, self._stay = seats, stay
         self._entitled = Entitlement(seats)
+        self._expected, self._patience = Expected(), Patience()
+        self._now = 0.0
 
     def __len__(self) -> int:
         """Requests waiting."""
@@ -28,8 +39,9 @@ class FairOrder:
         return self.queue.waiting_cost
 
     def seen(self, work: Work, now: float) -> None:
-        """Count the tenant as active."""
+        """Count the tenant as active, and as here."""
         self._entitled.seen(work, now)
+        self._expected.came(work.tenant, now)
 
     def ahead_of(self, work: Work) -> float:
         """Return what is before its turn, and until a seat comes free; nothing where it could enter at once.
@@ -58,14 +70,11 @@ class FairOrder:
 
     def next(self, now: float) -> Work | None:
         """Take who has reserved what is free, then the least served request that fits."""
-        if not len(self.queue) or self._seats.is_full:
-            return None
-        self._entitled.forget(now)
-        for tenant in self._entitled.reserved.owed():
-            head = self.queue.head_of(tenant)
-            if head is not None and self._entitled.reserved.covers(head):
-                return self.queue.pop_apart(head) if self._seats.room_for(head) is Fit.YES else None
-        return self.queue.pop(self._entitled.fits)
+        self.look_at, self._now = None, now
+        work = self._next()
+        if self.look_at is None:
+            self._patience.rest(now)
+        return work
 
     def remove(self, request: RequestId) -> None:
         """Take a waiting request out."""
@@ -77,7 +86,37 @@ class FairOrder:
         """Charge the difference to the tenant and its lane."""
         self.queue.correct(work, delta_cost)
 
-    def finish(self, work: Work) -> None:
-        """Close the request's account."""
-        self._entitled.shares.leave(work.tenant)
+    def finish(self, work: Work, now: float) -> None:
+        """Close the request's account; with its tenant's last one here, expect the tenant back."""
+        shares = self._entitled.shares
+        shares.leave(work.tenant)
         self.queue.finish(work)
+        if not shares.guests_of(work.tenant):
+            self._expected.left(work.tenant, work.standing, now)
+
+    def _next(self) -> Work | None:
+        if not len(self.queue) or self._seats.is_full:
+            return None
+        self._entitled.forget(self._now)
+        for tenant in self._entitled.reserved.owed():
+            head = self.queue.head_of(tenant)
+            if head is not None and self._entitled.reserved.covers(head):
+                return self.queue.pop_apart(head) if self._seats.room_for(head) is Fit.YES else None
+        return self.queue.pop(self._fits)
+
+    def _fits(self, work: Work) -> Fit:
+        fit = self._entitled.fits(work)
+        return Fit.AFTER_YOU if fit is Fit.YES and self._waits_for_somebody(work) else fit
+
+    def _waits_for_somebody(self, head: Work) -> bool:
+        """Tell whether this prompt, of a flood, stands back for a moment; ``look_at`` is when to ask again."""
+        if self._entitled.shares.is_alone or not self.queue.is_flood(head):
+            return False
+        most_s = min(MOST_WAIT_S, WAIT_PART * self._stay.of(head.cost))
+        for one in self._expected.soon(most_s, self._now):
+            if self.queue.would_go_first(one.tenant, one.standing, head):
+                lasts_until = self._patience.lasts_until(most_s, self._now)
+                if lasts_until is not None:
+                    self.look_at = min(one.left_at + most_s, lasts_until)
+                return lasts_until is not None
+        return False

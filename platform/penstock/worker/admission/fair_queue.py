@@ -136,6 +136,17 @@ class FairQueue:
         self._apart.add(work.request)
         return self._dispatch(lane, lane.flows[work.tenant])
 
+    def is_flood(self, head: Work) -> bool:
+        """Tell whether as much of the head's tenant waits here as runs."""
+        flow = self._lanes[head.standing].flows[head.tenant]
+        return len(flow.queue) >= flow.running > 0
+
+    def would_go_first(self, tenant: TenantId, standing: Standing, head: Work) -> bool:
+        """Tell whether a tenant that has nothing here would go before a waiting head, were it to come now."""
+        if standing is not head.standing:
+            return standing > head.standing
+        return self._lanes[standing].would_go_first(tenant, head)
+
     def correct(self, work: Work, delta_cost: float) -> None:
         """Charge (or give back, if negative) what a dispatched request really cost beyond its expectation."""
         lane = self._lanes[work.standing]

@@ -20,12 +20,14 @@ SLACK = 64
 class Flow:
     """One tenant: its queue and its virtual time.
 
-    ``fresh`` is its first request's cost until it is served again, ``noted`` its load as the lane's crowd knows it.
+    ``last`` is what its last request added to the virtual time, ``fresh`` its first request's cost until it is served
+    again, ``noted`` its load as the lane's crowd knows it.
     """
 
     tenant: TenantId
     weight: float
     virtual: float = 0.0
+    last: float = 0.0
     turn: int = 0
     cost: float = 0.0
     fresh: float = 0.0
@@ -33,6 +35,15 @@ class Flow:
     bypassed: int = 0
     noted: float = 0.0
     queue: OrderedDict[RequestId, Work] = field(default_factory=OrderedDict)
+
+    @property
+    def rank(self) -> float:
+        """Its place in the order, least first: one with nothing in the engine may be ahead by its last request.
+
+        It waits for a whole answer before it asks again. Were it to wait for its turn after that, others who always
+        have something inside would go first by what it had got long ago.
+        """
+        return self.virtual if self.running else self.virtual - self.last
 
     @property
     def head(self) -> Work:

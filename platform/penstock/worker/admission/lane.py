@@ -1,8 +1,9 @@
 """One lane of the fair queue: the tenants of one standing, served by start-time fair queueing (Goyal et al., 1996).
 
-Each tenant is a flow with a virtual time: the service it got over its weight. The flow with the least is next, ties by
-arrival, so that a thousand tenants with one request each are served in the order in which they came. Every operation
-is O(log tenants), amortised. It must not know other lanes.
+Each tenant is a flow with a virtual time: the service it got over its weight. The flow with the least is next, where
+one with nothing in the engine may be ahead by a request; ties by arrival, so that a thousand tenants with one request
+each are served in the order in which they came. Every operation is O(log tenants), amortised. It must not know other
+lanes.
 """
 
 import heapq
@@ -94,7 +95,7 @@ class Lane:
             if self.held or fit is Fit.CLOSED or len(passed) >= LOOK_AHEAD:
                 break
         for flow in passed:
-            heapq.heappush(self._next, (flow.virtual, flow.turn, flow.tenant))
+            heapq.heappush(self._next, (flow.rank, flow.turn, flow.tenant))
         for flow in crowded if chosen else ():
             flow.bypassed += 1
         return chosen
@@ -106,7 +107,8 @@ class Lane:
         flow.bypassed = 0
         flow.running += 1
         self.running += 1
-        flow.virtual += work.cost / flow.weight
+        flow.last = work.cost / flow.weight
+        flow.virtual += flow.last
         self._last = max(self._last, flow.virtual)
         self.take_out(work)
         self._queue_up(flow)
@@ -120,8 +122,16 @@ class Lane:
 
     def finish(self, work: Work) -> None:
         """A running request has ended."""
-        self.flows[work.tenant].running -= 1
+        flow = self.flows[work.tenant]
+        flow.running -= 1
         self.running -= 1
+        if not flow.running:
+            self._queue_up(flow)
+
+    def would_go_first(self, tenant: TenantId, work: Work) -> bool:
+        """Tell whether a tenant that has nothing here would go before a waiting head, were it to come now."""
+        flow = self.flows.get(tenant)
+        return flow is None or max(flow.virtual, self._now) - flow.last <= self.flows[work.tenant].rank
 
     def newest_of_the_longest(self) -> Work:
         """Return the newest request of the tenant with the most waiting by weight; something must wait."""
@@ -153,7 +163,7 @@ class Lane:
         self._fresh += work.cost
         self._busy += 1
         self._busy_weight += work.weight
-        heapq.heappush(self._next, (flow.virtual, flow.turn, flow.tenant))
+        heapq.heappush(self._next, (flow.rank, flow.turn, flow.tenant))
 
     def _age(self, flow: Flow) -> None:
         """The flow's first request since it was idle is gone, one way or the other."""
@@ -163,21 +173,21 @@ class Lane:
             self._fresh = 0.0
 
     def _queue_up(self, flow: Flow) -> None:
-        """Put a waiting flow to its place; the old entry is known to be outdated by its virtual time."""
+        """Put a waiting flow to its place; the old entry is known to be outdated by its rank."""
         if not flow.queue:
             return
         if len(self._next) > 2 * self._busy + SLACK:
-            self._next = [(f.virtual, f.turn, f.tenant) for f in self.flows.values() if f.queue and f is not flow]
+            self._next = [(f.rank, f.turn, f.tenant) for f in self.flows.values() if f.queue and f is not flow]
             heapq.heapify(self._next)
-        heapq.heappush(self._next, (flow.virtual, flow.turn, flow.tenant))
+        heapq.heappush(self._next, (flow.rank, flow.turn, flow.tenant))
 
     def _least_served_first(self) -> Iterator[Flow]:
         """Take waiting flows off the heap, each once; entries that corrections have outdated are dropped."""
         last: Flow | None = None
         while self._next:
-            virtual, turn, tenant = heapq.heappop(self._next)
+            rank, turn, tenant = heapq.heappop(self._next)
             flow = self.flows.get(tenant)
-            if flow is None or flow is last or not flow.queue or (virtual, turn) != (flow.virtual, flow.turn):
+            if flow is None or flow is last or not flow.queue or (rank, turn) != (flow.rank, flow.turn):
                 continue
             last = flow
             yield flow

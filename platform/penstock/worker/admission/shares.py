@@ -59,6 +59,11 @@ class Shares:
         """A request of this tenant is gone."""
         self._tenants[tenant].guests -= 1
 
+    def guests_of(self, tenant: TenantId) -> int:
+        """Return how many requests of a tenant wait or run."""
+        known = self._tenants.get(tenant)
+        return known.guests if known is not None else 0
+
     @property
     def is_alone(self) -> bool:
         """True where one tenant at most is active."""

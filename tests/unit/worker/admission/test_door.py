@@ -11,7 +11,7 @@ from penstock.domain.ids import RequestId, TenantId
 from penstock.domain.standing import Standing
 from penstock.worker.admission import doors
 from penstock.worker.admission.cost import Work
-from penstock.worker.admission.door import WAIT_HEADROOM, Away, Door
+from penstock.worker.admission.door import RETRY_HEADROOM, WAIT_HEADROOM, Away, Door
 from penstock.worker.admission.doors import DoorOrder
 from penstock.worker.admission.fair_order import FairOrder
 from penstock.worker.admission.fair_queue import Bounds
@@ -115,7 +115,8 @@ def test_a_hopeless_deadline_is_refused_at_once() -> None:
     assert (name, why) == ("late", Away.LATE)
     expected_s = 27 * 200 / 1000.0
     too_long_s = expected_s - 1.0 / WAIT_HEADROOM
-    assert wait_s == pytest.approx(too_long_s * house.door.rush.factor(Standing.INTERACTIVE))
+    told_s = RETRY_HEADROOM * too_long_s * house.door.rush.factor(Standing.INTERACTIVE)
+    assert wait_s == pytest.approx(told_s)
 
 
 def test_who_would_have_no_time_left_to_run_is_refused() -> None:

@@ -82,6 +82,51 @@ def test_service_of_backlogged_tenants_follows_their_weights(
             assert abs(served[i] / weights[i] - served[j] / weights[j]) <= bound + 1e-6
 
 
+@given(
+    weights=st.lists(st.sampled_from([1.0, 2.0, 5.0]), min_size=2, max_size=4),
+    jobs=st.lists(st.tuples(sizes, sizes), min_size=30, max_size=60),
+    seed=st.integers(0, 2**16),
+)
+def test_who_asks_one_at_a_time_may_be_ahead_by_one_request_more(
+    weights: list[float], jobs: list[tuple[int, int]], seed: int
+) -> None:
+    """Requests end at random: who has nothing inside goes first, and still nobody gets more than two ahead."""
+    queue, rng = FairQueue(WIDE), random.Random(seed)
+    longest = [0.0] * len(weights)
+    for i, weight in enumerate(weights):
+        for prompt, output in rng.sample(jobs, len(jobs)):
+            item = work(str(i), prompt=prompt, output=output, weight=weight)
+            longest[i] = max(longest[i], item.cost / weight)
+            queue.push(item)
+    served, left, inside = [0.0] * len(weights), [len(jobs)] * len(weights), list[Work]()
+    while all(left):
+        (item,) = take(queue, 1)
+        inside.append(item)
+        served[int(item.tenant)] += item.cost / item.weight
+        left[int(item.tenant)] -= 1
+        while inside and rng.random() < 0.7:
+            queue.finish(inside.pop(rng.randrange(len(inside))))
+        for i, j in itertools.permutations(range(len(weights)), 2):
+            assert served[i] - served[j] <= 2 * longest[i] + longest[j] + 1e-6
+
+
+def test_who_has_nothing_inside_goes_before_who_always_has() -> None:
+    """A reader of one document at a time is not sent behind a flood for what it read last."""
+    queue = FairQueue(WIDE)
+    first = work("reader", prompt=500)
+    queue.push(first)
+    assert queue.pop(anything) is first
+    for _ in range(10):
+        queue.push(work("flood", prompt=50))
+    take(queue, 2)
+    queue.finish(first)
+    again = work("reader", prompt=500)
+    queue.push(again)
+    assert queue.pop(anything) is again
+    queue.push(work("reader", prompt=500))
+    assert [item.tenant for item in take(queue, 4)] == ["flood"] * 4
+
+
 @given(st.lists(st.tuples(st.sampled_from("abc"), sizes, st.sampled_from(list(Standing))), max_size=60))
 def test_it_is_work_conserving(jobs: list[tuple[str, int, Standing]]) -> None:
     """As long as anything waits and fits, something starts, of whatever standing; everything comes out exactly once."""
