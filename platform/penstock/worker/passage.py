@@ -26,6 +26,8 @@ Message = MutableMapping[str, Any]
 
 _EVENT = b"data: {"
 _COMPLETION = re.compile(rb'"(?:completion_tokens|output_tokens)":\s*(\d+)')
+_DECODED_MS = re.compile(rb'"generation_time_ms":\s*(\d+(?:\.\d+)?)')
+"""What an answer that comes as a whole says of itself: the rest of its time was before its first token."""
 _REPORT_EVERY = 16
 """The door hears of a stream's tokens in lots: often enough for fairness, too seldom to cost anything."""
 
@@ -151,24 +153,26 @@ class Passage:
         elif not message.get("more_body"):
             self._is_complete = True
         if body and not self._has_first:
-            self._unreported = body.count(_EVENT) or _completion_tokens(body)
-            self._see_first()
+            self._unreported = events = body.count(_EVENT)
+            if not events:
+                self._unreported = int(_said(_COMPLETION, body))
+            self._see_first(0.0 if events else _said(_DECODED_MS, body) / 1e3)
 
-    def _see_first(self) -> None:
+    def _see_first(self, decoded_s: float) -> None:
         self._has_first, self._is_watched = True, self._is_gone
         self._first_at = self._wires.clock()
         if self._is_counted:
             self._tally.book.prefilled(self._prompt)
             self._tally.prefill_s.observe(self._first_at - self._entered_at)
-            self._report()
+            self._report(decoded_s)
 
-    def _report(self) -> None:
+    def _report(self, decoded_s: float = 0.0) -> None:
         """Tell the door what came since the last report; each chunk of a stream counts as one token."""
         if self._is_counted:
-            self._tally.door.progressed(self._request, self._unreported, self._wires.clock())
+            self._tally.door.progressed(self._request, self._unreported, self._wires.clock(), decoded_s)
         self._unreported = 0
 
 
-def _completion_tokens(body: bytes) -> int:
-    found = _COMPLETION.search(body)
-    return int(found[1]) if found else 0
+def _said(what: re.Pattern[bytes], body: bytes) -> float:
+    found = what.search(body)
+    return float(found[1]) if found else 0.0

@@ -17,6 +17,7 @@ from penstock.telemetry import names
 from penstock.worker.admission.door import Door
 from penstock.worker.admission.doors import OpenOrder
 from penstock.worker.admission.load import Observed
+from penstock.worker.admission.pace import Prefill
 from penstock.worker.serve import Gate, GateConfig, install
 from tests.support.clock import ManualClock
 
@@ -194,6 +195,22 @@ async def test_what_the_engine_has_no_place_for_waits_at_the_door(
     assert (gate.load.running, gate.load.waiting, gate.load.queued_tokens) == (0, 0, 0)
 
 
+@pytest.mark.parametrize(("metrics", "took_s"), [(b'{"generation_time_ms": 2900.0}', 0.1), (b"null", 3.0)])
+async def test_a_whole_answer_says_how_long_its_prompt_took(
+    gate: Gate, engine: Engine, clock: ManualClock, metrics: bytes, took_s: float
+) -> None:
+    """What an engine says it decoded is no prefill; with nothing said, only that it was no longer than all of it."""
+    engine.chunks = [b'{"usage": {"completion_tokens": 60}, "metrics": %s}' % metrics]
+    client, calls = Client(gate), list[Awaitable[None]]()
+    await started(client, calls)
+    clock.advance(3.0)
+    engine.steps.release()
+    await asyncio.gather(*calls)
+    meant = Prefill()
+    meant.learn(10, took_s, exact=took_s < 1.0)
+    assert gate.door.prefill.of(10) == pytest.approx(meant.of(10))
+
+
 async def test_a_door_that_asks_to_be_looked_at_again_is(
     gate: Gate, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -205,22 +222,13 @@ async def test_a_door_that_asks_to_be_looked_at_again_is(
     assert await asyncio.wait_for(rang, 5.0) == clock.monotonic()
 
 
-class StandsBack(OpenOrder):
-    """An order whose next prompt waits for somebody."""
-
-    look_at = 1.0
-
-
-def sample_of(gate: Gate, gauge: names.Metric) -> float | None:
-    return gate.tally.metrics.registry.get_sample_value(gauge.name, {"version": "m@1"})
-
-
 def test_it_shows_when_a_prompt_stands_back(gate: Gate) -> None:
     """What free seats are kept for is to be seen."""
-    shown = [sample_of(gate, names.DOOR_STANDING_BACK)]
-    gate.door.order = StandsBack()
-    shown.append(sample_of(gate, names.DOOR_STANDING_BACK))
-    assert shown == [0.0, 1.0]
+    for look_at in (None, 1.0):
+        gate.door.order = OpenOrder()
+        gate.door.order.look_at = look_at
+        shown = gate.tally.metrics.registry.get_sample_value(names.DOOR_STANDING_BACK.name, {"version": "m@1"})
+        assert shown == (look_at is not None)
 
 
 async def test_a_client_that_leaves_the_queue_leaves_nothing(gate: Gate, engine: Engine) -> None:

@@ -169,8 +169,11 @@ class Door:
         late_s = now + WAIT_HEADROOM * wait_s + run_s - work.deadline_at
         return max(0.0, min(late_s / WAIT_HEADROOM, wait_s))
 
-    def progressed(self, request: RequestId, tokens: int, now: float) -> None:
-        """Some output tokens came (the first ones also mean that the prompt is done)."""
+    def progressed(self, request: RequestId, tokens: int, now: float, decoded_s: float = 0.0) -> None:
+        """Some output tokens came (the first ones also mean that the prompt is done).
+
+        An answer that comes as a whole may say how long of its time came after its first token.
+        """
         guest = self._guests[request]
         done = PROMPT_WEIGHT * guest.prompt_left + OUTPUT_WEIGHT * tokens
         guest.output_tokens += tokens
@@ -180,8 +183,8 @@ class Door:
             self.order.correct(guest.work, OUTPUT_WEIGHT * min(over, tokens))
             self.seats.grow(guest.work, guest.work.prompt_tokens + guest.output_tokens)
         if guest.prompt_left and guest.entered_at is not None:
-            exact = tokens <= FIRST_TOKENS
-            self.prefill.learn(guest.prompt_left, now - guest.entered_at, exact=exact)
+            exact = tokens <= FIRST_TOKENS or decoded_s > 0.0
+            self.prefill.learn(guest.prompt_left, now - guest.entered_at - decoded_s, exact=exact)
             guest.prompt_left = 0
             self.presume_prefilled(request, now)
 

@@ -87,7 +87,8 @@ class Stay:
 class Prefill:
     """Seconds until an engine that took a prompt has been through it: what tells, where no first token does.
 
-    Streams show it exactly. An answer that comes as a whole shows only that its prompt took no longer than all of it.
+    Streams show it exactly, and so does an answer that comes as a whole and says how long it was decoded. One that says
+    nothing shows only that its prompt took no longer than all of it.
     """
 
     def __init__(self) -> None:

@@ -257,6 +257,18 @@ def test_everybody_hears_exactly_once_and_nothing_leaks(steps: list[tuple[str, S
     assert not house.door._guests
 
 
+def test_whole_answers_teach_how_long_prompts_take() -> None:
+    """Where they say how long they were decoded, prompts are presumed through as soon as they really are."""
+    house = House()
+    slow_s = house.door.prefill.of(100)
+    for i in range(300):
+        house.arrive(f"r{i}", now=10.0 * i)
+        house.door.progressed(RequestId(f"r{i}"), 50, 10.0 * i + 3.0, 2.95)
+        house.leave(f"r{i}", 10.0 * i + 3.0)
+    assert house.door.prefill.of(100) == pytest.approx(0.05, rel=0.1)
+    assert slow_s == pytest.approx(0.2)
+
+
 def test_prompts_whose_first_token_nobody_sees_are_not_in_the_way_for_long() -> None:
     """An answer that comes as a whole holds up the prompts behind it until its own is presumably through."""
     house = House(doors.make(DoorOrder.FAIR, replace(SIZE, prefill_tokens=100), pace=1000.0))
