@@ -113,10 +113,12 @@ class FairOrder:
         if self._entitled.shares.is_alone or not self.queue.is_flood(head):
             return False
         most_s = min(MOST_WAIT_S, WAIT_PART * self._stay.of(head.cost))
-        for one in self._expected.soon(most_s, self._now):
-            if self.queue.would_go_first(one.tenant, one.standing, head):
-                lasts_until = self._patience.lasts_until(most_s, self._now)
-                if lasts_until is not None:
-                    self.look_at = min(one.left_at + most_s, lasts_until)
-                return lasts_until is not None
-        return False
+        soon = self._expected.soon(most_s, self._now)
+        first = next((one for one in soon if self.queue.would_go_first(one.tenant, one.standing, head)), None)
+        if first is None:
+            return False
+        lasts_until = self._patience.lasts_until(most_s, self._now)
+        if lasts_until is None:
+            return False
+        self.look_at = min(first.left_at + most_s, lasts_until)
+        return True

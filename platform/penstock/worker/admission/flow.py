@@ -46,6 +46,11 @@ class Flow:
         return self.virtual if self.running else self.virtual - self.last
 
     @property
+    def place(self) -> tuple[float, int, TenantId]:
+        """Its entry in its lane's order; another one of it is outdated."""
+        return self.rank, self.turn, self.tenant
+
+    @property
     def head(self) -> Work:
         """The oldest request that waits."""
         return next(iter(self.queue.values()))

@@ -95,7 +95,7 @@ class Lane:
             if self.held or fit is Fit.CLOSED or len(passed) >= LOOK_AHEAD:
                 break
         for flow in passed:
-            heapq.heappush(self._next, (flow.rank, flow.turn, flow.tenant))
+            heapq.heappush(self._next, flow.place)
         for flow in crowded if chosen else ():
             flow.bypassed += 1
         return chosen
@@ -163,7 +163,7 @@ class Lane:
         self._fresh += work.cost
         self._busy += 1
         self._busy_weight += work.weight
-        heapq.heappush(self._next, (flow.rank, flow.turn, flow.tenant))
+        heapq.heappush(self._next, flow.place)
 
     def _age(self, flow: Flow) -> None:
         """The flow's first request since it was idle is gone, one way or the other."""
@@ -177,17 +177,17 @@ class Lane:
         if not flow.queue:
             return
         if len(self._next) > 2 * self._busy + SLACK:
-            self._next = [(f.rank, f.turn, f.tenant) for f in self.flows.values() if f.queue and f is not flow]
+            self._next = [f.place for f in self.flows.values() if f.queue and f is not flow]
             heapq.heapify(self._next)
-        heapq.heappush(self._next, (flow.rank, flow.turn, flow.tenant))
+        heapq.heappush(self._next, flow.place)
 
     def _least_served_first(self) -> Iterator[Flow]:
         """Take waiting flows off the heap, each once; entries that corrections have outdated are dropped."""
         last: Flow | None = None
         while self._next:
-            rank, turn, tenant = heapq.heappop(self._next)
-            flow = self.flows.get(tenant)
-            if flow is None or flow is last or not flow.queue or (rank, turn) != (flow.rank, flow.turn):
+            place = heapq.heappop(self._next)
+            flow = self.flows.get(place[-1])
+            if flow is None or flow is last or not flow.queue or place != flow.place:
                 continue
             last = flow
             yield flow

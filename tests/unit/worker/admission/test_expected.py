@@ -135,21 +135,34 @@ class House:
         self.door.progressed(RequestId(name), 49, self.now)
         self.door.leave(RequestId(name), self.now)
 
+    def let_the_reader_pause(self) -> None:
+        """The reader's answer ends, and a moment later a seat of the flood's share comes free."""
+        self.now = 1.3
+        self.leave("r1")
+        self.now = 1.4
+        self.leave("f0")
+
     def look(self) -> None:
         """Let the next timer ring."""
         self.now = self.timers.pop(0)
         self.door.look(self.now)
 
 
-def with_a_flood(standing: Standing = Standing.PAID) -> House:
-    """Return a house whose reader paused 0.3 s and asked again, while a flood fills its share of the seats."""
+def with_a_reader(standing: Standing, beside: int) -> House:
+    """Return a house whose reader paused 0.3 s and asked again, while a flood of so many came."""
     house = House()
     house.arrive("r0", READER, standing)
     house.leave("r0")
     house.now = 0.3
     house.arrive("r1", READER, standing)
-    for i in range(12):
+    for i in range(beside):
         house.arrive(f"f{i}", FLOOD)
+    return house
+
+
+def with_a_flood(standing: Standing = Standing.PAID) -> House:
+    """Return a house with a reader and a flood that fills its share of the seats."""
+    house = with_a_reader(standing, 12)
     assert house.inside == ["r0", "r1", "f0", "f1", "f2", "f3"]
     return house
 
@@ -157,10 +170,7 @@ def with_a_flood(standing: Standing = Standing.PAID) -> House:
 def test_a_floods_next_prompt_lets_the_expected_one_go_first() -> None:
     """A seat of the flood's share comes free in the reader's pause: the reader goes first, then the flood."""
     house = with_a_flood()
-    house.now = 1.3
-    house.leave("r1")
-    house.now = 1.4
-    house.leave("f0")
+    house.let_the_reader_pause()
     assert house.inside[-1] == "f3"
     house.now = 1.6
     house.arrive("r2", READER)
@@ -170,10 +180,7 @@ def test_a_floods_next_prompt_lets_the_expected_one_go_first() -> None:
 def test_a_flood_goes_on_by_itself_when_nobody_comes() -> None:
     """The door asks to be looked at again: no other event is needed, and the wait is a part of an answer's time."""
     house = with_a_flood()
-    house.now = 1.3
-    house.leave("r1")
-    house.now = 1.4
-    house.leave("f0")
+    house.let_the_reader_pause()
     assert house.timers == [pytest.approx(1.3 + WAIT_PART * house.door.stay.of(200))]
     house.look()
     assert house.inside[-1] == "f4"
@@ -206,10 +213,7 @@ def test_readers_that_take_turns_do_not_hold_a_flood_for_ever() -> None:
 def test_refusals_do_not_make_a_wait_longer() -> None:
     """Who is sent away on arrival changes nothing inside: the time that a prompt stands back goes on being counted."""
     house = with_a_flood()
-    house.now = 1.3
-    house.leave("r1")
-    house.now = 1.4
-    house.leave("f0")
+    house.let_the_reader_pause()
     for _ in range(18):
         house.now += 0.1
         late = replace(house.a_work("late", FLOOD), deadline_at=house.now + 0.001)
@@ -224,10 +228,7 @@ def test_nobody_is_waited_for_longer_than_a_few_seconds() -> None:
     house = with_a_flood()
     for _ in range(50):
         house.door.stay.learn(60.0, 200.0)
-    house.now = 1.3
-    house.leave("r1")
-    house.now = 1.4
-    house.leave("f0")
+    house.let_the_reader_pause()
     assert house.timers == [pytest.approx(1.3 + MOST_WAIT_S)]
     house.look()
     assert house.inside[-1] == "f4"
@@ -238,34 +239,22 @@ def test_who_has_more_inside_than_waiting_is_no_flood() -> None:
     house = with_a_flood()
     for i in range(6, 12):
         house.door.leave(RequestId(f"f{i}"), house.now)
-    house.now = 1.3
-    house.leave("r1")
-    house.now = 1.4
-    house.leave("f0")
+    house.let_the_reader_pause()
     assert house.inside[-1] == "f4"
 
 
 def test_a_lower_standing_waits_for_a_better_one() -> None:
     """A paid flood makes way for an interactive reader too."""
     house = with_a_flood(Standing.INTERACTIVE)
-    house.now = 1.3
-    house.leave("r1")
-    house.now = 1.4
-    house.leave("f0")
+    house.let_the_reader_pause()
     assert house.inside[-1] == "f3"
 
 
 def test_a_better_standing_waits_for_no_lower_one() -> None:
     """A paid flood does not make way for a batch job's next request."""
-    house = House()
-    house.arrive("b0", READER, Standing.BATCH)
-    house.leave("b0")
-    house.now = 0.3
-    house.arrive("b1", READER, Standing.BATCH)
-    for i in range(20):
-        house.arrive(f"f{i}", FLOOD)
+    house = with_a_reader(Standing.BATCH, 20)
     house.now = 1.3
-    house.leave("b1")
+    house.leave("r1")
     house.now, many = 1.4, len(house.inside)
     house.leave("f0")
     assert len(house.inside) == many + 1
@@ -275,10 +264,7 @@ def test_who_had_more_than_others_is_not_waited_for() -> None:
     """Asking again at once is no way to more than one's share: a reader ahead of the flood waits like anybody."""
     house = with_a_flood()
     house.door.order.correct(house.a_work("r1", READER), 5000.0)
-    house.now = 1.3
-    house.leave("r1")
-    house.now = 1.4
-    house.leave("f0")
+    house.let_the_reader_pause()
     assert house.inside[-1] == "f4"
 
 
