@@ -1,7 +1,7 @@
 """What admission adds to a request: CPU and time of opening and settling its lease, by store and number of limits.
 
-Run: ``make bench-admission``. The real cashier, spool and stores in this process; Redis is a real server on loopback,
-whose own CPU is not counted: it is shared by all gateways. CPU is this process's own account, for opening, journal,
+Run: ``make bench-admission``. The real reservations, spool and stores in this process; Redis is a real server on
+loopback, whose own CPU is not counted: it is shared by all gateways. CPU is this process's own account, for opening, journal,
 settlement and ledger line together; the first column of rows, without limits, is what journal and ledger cost alone.
 """
 
@@ -36,9 +36,9 @@ from penstock.domain.money import MicroUsd, Price
 from penstock.domain.outcome import Outcome
 from penstock.domain.tenant import Plan, Priority, Scope
 from penstock.domain.tokens import Usage
-from penstock.gateway.admission.cashier import Cashier, Order
 from penstock.gateway.admission.expectation import OutputExpectation
 from penstock.gateway.admission.guarded import Alone, GuardedLimits
+from penstock.gateway.admission.reservations import Claim, Reservations
 from penstock.telemetry.metrics import Metrics
 
 PLENTY = 10**9
@@ -104,14 +104,14 @@ def redis_server(folder: Path) -> Iterator[str]:
 
 
 class Bench:
-    """A cashier on one store, and the requests that pass it."""
+    """Reservations on one store, and the requests that pass it."""
 
     def __init__(self, store: LimitStore, folder: Path) -> None:
         """Put the real parts together."""
         self.clock = SystemClock()
         self.background = Background()
         self.spool = Spool(folder, self.clock)
-        self.cashier = Cashier(
+        self.reservations = Reservations(
             store=store,
             journal=self.spool,
             expectation=OutputExpectation(),
@@ -137,10 +137,12 @@ class Bench:
         )
         lease = Lease(opened_at=0.0, deadline_at=60.0)
         began = time.perf_counter()
-        receipt = await self.cashier.open(Order(opening=opening, scopes=scopes, worst_case=1000, stream=True), lease)
+        reservation = await self.reservations.open(
+            Claim(opening=opening, scopes=scopes, worst_case=1000, stream=True), lease
+        )
         took_s = time.perf_counter() - began
         usage = Usage(prompt_tokens=300, output_tokens=120)
-        self.cashier.close(receipt, Settlement(outcome=Outcome.OK, usage=usage, held_s=1.0))
+        self.reservations.close(reservation, Settlement(outcome=Outcome.OK, usage=usage, held_s=1.0))
         return took_s
 
     async def run(self, scopes: tuple[Scope, ...], requests: int, at_once: int) -> tuple[float, list[float]]:

@@ -98,7 +98,7 @@ class Room:
         self.clock.advance(seconds)
         for gateway in self.gateways:
             await gateway.meet()
-            await gateway.renew(list(gateway._arrears.living), HOLD_S)
+            await gateway.renew(list(gateway._unsynced.living), HOLD_S)
 
     async def ask(self, gateway: int, *draws: Draw) -> tuple[RequestId, Decision]:
         self.number += 1

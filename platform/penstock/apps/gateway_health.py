@@ -11,7 +11,7 @@ from penstock.domain.clock import Clock
 from penstock.domain.ids import WorkerId
 from penstock.domain.lease import Lease
 from penstock.domain.slo import Indicator
-from penstock.gateway.admission.relief import Crowd, Reliefs
+from penstock.gateway.admission.degrader import Crowd, PressureDegrader
 from penstock.gateway.dispatch import Breakers, Change, Progress, Stalls
 from penstock.gateway.routing import CurrentTable
 from penstock.telemetry import logs, names
@@ -40,14 +40,14 @@ def _told(metrics: Metrics) -> Callable[[Change], None]:
     return tell
 
 
-def reliefs(crowd: Crowd, clock: Clock, metrics: Metrics) -> Reliefs:
-    """Return what decides on reliefs; a version is under pressure where waiting alone breaks its tier's promise."""
+def degrader(crowd: Crowd, clock: Clock, metrics: Metrics) -> PressureDegrader:
+    """Return what degrades requests; a version is under pressure where waiting alone breaks its tier's promise."""
     gauge = metrics.gauge(names.PRESSURE)
-    return Reliefs(
+    return PressureDegrader(
         crowd=crowd,
         clock=clock,
         enter_s={tier: slo.within_s(Indicator.TTFT) for tier, slo in slos.load().items()},
-        tell=lambda version, is_on: gauge.labels(version=version).set(is_on),
+        report=lambda version, is_on: gauge.labels(version=version).set(is_on),
     )
 
 
@@ -62,7 +62,7 @@ class Lookout:
 
     breakers: Breakers
     running: Mapping[Lease, Call]
-    reliefs: Reliefs
+    degrader: PressureDegrader
     table: CurrentTable
     clock: Clock
     _stalls: Stalls = field(default_factory=Stalls)
@@ -76,7 +76,7 @@ class Lookout:
 
     def look(self) -> None:
         """Look once, and say who is newly suspected."""
-        self.reliefs.look(self.table.view.table.versions)
+        self.degrader.look(self.table.view.table.versions)
         suspects = self._stalls.look(map(_progress, self.running.items()), self.clock.monotonic())
         self.breakers.suspect(suspects)
         for worker in suspects - self._suspects:

@@ -19,11 +19,11 @@ from penstock.domain.errors import StoreUnavailable
 from penstock.domain.ledger import LedgerRow
 from penstock.domain.limits import LimitStore, Measure, SpentStore
 from penstock.domain.tenant import KeyRing
-from penstock.gateway.admission.cashier import Cashier, Spawn
 from penstock.gateway.admission.expectation import OutputExpectation
 from penstock.gateway.admission.guarded import Alone, GuardedLimits
 from penstock.gateway.admission.outage import POLICY, WhenAway
 from penstock.gateway.admission.rebuild import rebuild
+from penstock.gateway.admission.reservations import Reservations, Spawn
 from penstock.telemetry import logs, names
 from penstock.telemetry.metrics import Metrics
 
@@ -36,7 +36,7 @@ NAME_BYTES = 6
 class Money:
     """What the process looks after; ``shared`` where gateways share their limits."""
 
-    cashier: Cashier
+    reservations: Reservations
     spool: Spool
     meters: SpentStore
     shared: GuardedLimits | None
@@ -59,7 +59,7 @@ class Money:
     async def _keep(self) -> None:
         if self.shared is not None:
             await self.shared.meet()
-        await self.cashier.keep()
+        await self.reservations.keep()
         self.spool.flush()  # here, so that a slow database does not delay what is known of running streams
 
     async def _deliver(self, ledger: PostgresLedger) -> None:
@@ -80,7 +80,7 @@ class Money:
 
     async def _round(self, ledger: PostgresLedger) -> bool:
         try:
-            await self.spool.deliver(ledger, self.cashier.inherit)
+            await self.spool.deliver(ledger, self.reservations.inherit)
             await self._count_the_past(ledger)
         except StoreUnavailable:
             return False
@@ -98,7 +98,7 @@ class Money:
         if self.shared is not None:
             self.shared.counting()
         try:
-            await self.cashier.flush()  # what is settled after the ledger was read would be counted twice
+            await self.reservations.flush()  # what is settled after the ledger was read would be counted twice
             await rebuild(ledger, self.meters, ring, self.clock.now())
         except BaseException:
             self._wants_count = True
@@ -109,7 +109,7 @@ class Money:
     async def _last(self, ledger: PostgresLedger) -> None:
         """Deliver what the end of the process leaves; what stays on disk is the next one's."""
         with suppress(StoreUnavailable, OSError, asyncio.CancelledError):
-            await self.cashier.flush()
+            await self.reservations.flush()
             await self.spool.deliver(ledger)
 
 
@@ -142,8 +142,10 @@ def money(settings: Settings, dsn: str, clock: Clock, spawn: Spawn, metrics: Met
         )
         shared = GuardedLimits(redis, alone, clock, metrics)
     store: LimitStore = shared or meters
-    cashier = Cashier(store=store, journal=spool, expectation=OutputExpectation(), clock=clock, spawn=spawn)
-    return Money(cashier=cashier, spool=spool, meters=meters, shared=shared, clock=clock, metrics=metrics, dsn=dsn)
+    reservations = Reservations(store=store, journal=spool, expectation=OutputExpectation(), clock=clock, spawn=spawn)
+    return Money(
+        reservations=reservations, spool=spool, meters=meters, shared=shared, clock=clock, metrics=metrics, dsn=dsn
+    )
 
 
 def _refused(metrics: Metrics) -> OnRefused:

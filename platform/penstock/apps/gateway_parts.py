@@ -21,8 +21,8 @@ from penstock.apps.settings import Settings
 from penstock.domain.clock import SystemClock
 from penstock.domain.idempotency import AnswerStore
 from penstock.domain.keys import Purpose, derive
-from penstock.gateway.admission.cashier import Spawn
-from penstock.gateway.admission.desk import Desk
+from penstock.gateway.admission.controller import AdmissionController
+from penstock.gateway.admission.reservations import Spawn
 from penstock.gateway.dispatch import Breakers, DispatchSettings, RetryBudget, WorkerDispatcher
 from penstock.gateway.edge.asgi import Edge
 from penstock.gateway.edge.errors import render
@@ -143,28 +143,28 @@ def _pipeline(
         settings=RouterSettings(max_waiting=MOST_WAITING),
         metrics=ground.metrics,
     )
-    desk, reliefs = _desk(ground), gateway_health.reliefs(router, ground.clock, ground.metrics)
+    admission, degrader = _admission(ground), gateway_health.degrader(router, ground.clock, ground.metrics)
     pipeline = Pipeline(
         clock=ground.clock,
         identity=keys,
         resolver=TableResolver(ground.table),
         preprocessor=preprocessor,
-        relief=reliefs,
-        admission=desk,
+        degrader=degrader,
+        admission=admission,
         router=router,
         dispatcher=_dispatcher(ground, router, breakers),
         relays=_relays(ground, reader),
         ledger=ledger,
     )
     return pipeline, Lookout(
-        breakers=breakers, running=desk.running, reliefs=reliefs, table=ground.table, clock=ground.clock
+        breakers=breakers, running=admission.running, degrader=degrader, table=ground.table, clock=ground.clock
     )
 
 
-def _desk(ground: _Ground) -> Desk:
+def _admission(ground: _Ground) -> AdmissionController:
     in_flight = lru_cache(MOST_MODELS)(ground.metrics.gauge(names.IN_FLIGHT).labels)
-    return Desk(
-        cashier=ground.money.cashier,
+    return AdmissionController(
+        reservations=ground.money.reservations,
         default_deadline_s={tier: slo.deadline_s for tier, slo in slos.load().items()},
         clock=ground.clock,
         in_flight=lambda model, change: in_flight(model).inc(change),

@@ -65,7 +65,7 @@ class Admission(Protocol):
         ...
 
 
-class Relief(Protocol):
+class Degrader(Protocol):
     """What a tenant under pressure prefers to a refusal, by opting in (C6)."""
 
     def capped(self, call: Call) -> InferenceRequest | None:
@@ -129,7 +129,7 @@ class Pipeline:
     identity: Identity
     resolver: Resolver
     preprocessor: Preprocessor
-    relief: Relief
+    degrader: Degrader
     admission: Admission
     router: Router
     dispatcher: Dispatcher
@@ -142,7 +142,7 @@ class Pipeline:
         try:
             call.version = self.resolver.resolve(call.request, call.principal)
             call.prepared = prepared = await self.preprocessor.prepare(call.request, call.version, call.principal)
-            prepared = call.prepared = await self._eased(call) or prepared
+            prepared = call.prepared = await self._degraded(call) or prepared
             call.timings.mark(Stage.PREPROCESS)
             lease = await self._admitted(call, prepared)
             call.timings.mark(Stage.ADMISSION)
@@ -152,7 +152,7 @@ class Pipeline:
             raise
         answer = Answer(outcome=Outcome.INTERNAL, usage=Usage())
         try:
-            answer = await self._run_or_ease(call, lease, reply)
+            answer = await self._run_or_degrade(call, lease, reply)
         except PenstockError as error:
             answer = Answer(outcome=error.outcome, usage=Usage())
             raise
@@ -166,37 +166,37 @@ class Pipeline:
         try:
             return await self.admission.admit(call, prepared)
         except OverBudget:
-            eased = await self._eased(call, refused=True)
-            if eased is None:
+            degraded = await self._degraded(call, refused=True)
+            if degraded is None:
                 raise
-        call.prepared = eased
-        return await self.admission.admit(call, eased)
+        call.prepared = degraded
+        return await self.admission.admit(call, degraded)
 
-    async def _run_or_ease(self, call: Call, lease: Lease, reply: Reply) -> Answer:
+    async def _run_or_degrade(self, call: Call, lease: Lease, reply: Reply) -> Answer:
         """Run; where nobody would, degrade and run once more under the same lease."""
         prepared = call.prepared
         assert prepared is not None  # noqa: S101  set before admission; tells mypy
         try:
             return await self._run(call, prepared, lease, reply)
         except (Rejected, Evicted):
-            eased = None if reply.started else await self._eased(call, refused=True)
-            if eased is None:
+            degraded = None if reply.started else await self._degraded(call, refused=True)
+            if degraded is None:
                 raise
-        call.prepared = eased
-        self.admission.move(call, eased)
-        return await self._run(call, eased, lease, reply)
+        call.prepared = degraded
+        self.admission.move(call, degraded)
+        return await self._run(call, degraded, lease, reply)
 
-    async def _eased(self, call: Call, *, refused: bool = False) -> Prepared | None:
+    async def _degraded(self, call: Call, *, refused: bool = False) -> Prepared | None:
         """Degrade the request where its tenant prefers that and it helps; None where nothing was changed."""
-        if not refused and (capped := self.relief.capped(call)) is not None:
+        if not refused and (capped := self.degrader.capped(call)) is not None:
             call.request, call.degraded = capped, (Degradation.OUTPUT_CAPPED,)
             return call.prepared
-        asked = self.relief.smaller(call, refused=refused)
+        asked = self.degrader.smaller(call, refused=refused)
         if asked is None:
             return None
         try:
             version = self.resolver.resolve(asked, call.principal)
-            if not self.relief.fits(call, version):
+            if not self.degrader.fits(call, version):
                 return None
             prepared = await self.preprocessor.prepare(call.request, version, call.principal)
         except PenstockError:  # whatever hinders the smaller model: the wished one's refusal is the better answer
@@ -215,7 +215,7 @@ class Pipeline:
             while (rest := await relay.rest()) is not None:
                 await self.dispatcher.carry_on(call, _of_rest(ticket, rest), rest, relay, pick)
         except PenstockError as cause:
-            error = cause if reply.started else _as_heard(cause, lease)
+            error = cause if reply.started else _as_told(cause, lease)
             answer = relay.fail(error)
             if reply.started or isinstance(error, ClientGone):
                 return answer
@@ -235,8 +235,8 @@ class Pipeline:
         )
 
 
-def _as_heard(error: PenstockError, lease: Lease) -> PenstockError:
-    """Return what the caller hears: over its quota, where there was no spare capacity, that it is over its quota."""
+def _as_told(error: PenstockError, lease: Lease) -> PenstockError:
+    """Return what the caller is told: over its quota, where there was no spare capacity, that it is over its quota."""
     return lease.over_quota if lease.over_quota is not None and isinstance(error, Rejected | Evicted) else error
 
 

@@ -19,7 +19,7 @@ import pytest
 
 from penstock.domain.money import MicroUsd
 from penstock.domain.tenant import Plan
-from penstock.gateway.admission.cashier import HOLD_S
+from penstock.gateway.admission.reservations import HOLD_S
 from tests.support.history import Asked, Bounds, End, Fault, History, Hurt
 from tests.support.history_clients import play, wishes
 from tests.support.history_rules import check, name_of

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 import openai
 import pytest
 
-from penstock.gateway.admission.cashier import HOLD_S
+from penstock.gateway.admission.reservations import HOLD_S
 from tests.integration.limits.conftest import BUDGET_FOR, REQUESTS_PER_MIN, SDK_RPM, SLOTS, TOKENS_PER_MIN
 from tests.support.limits_fleet import GATEWAYS, OUTPUT_TOKENS, Fleet, statuses, until
 

@@ -17,9 +17,9 @@ from penstock.domain.clock import SystemClock
 from penstock.domain.ledger import LedgerSink
 from penstock.domain.limits import Measure
 from penstock.domain.tenant import KeyRing
-from penstock.gateway.admission.cashier import Cashier
 from penstock.gateway.admission.expectation import OutputExpectation
 from penstock.gateway.admission.outage import POLICY, WhenAway
+from penstock.gateway.admission.reservations import Reservations
 from penstock.telemetry.metrics import Metrics
 
 
@@ -53,8 +53,8 @@ class Stuck(Spool):
         return 0
 
 
-class Counting(Cashier):
-    """A cashier that counts its rounds, the first of which fails."""
+class Counting(Reservations):
+    """Reservations that count their rounds, the first of which fails."""
 
     rounds = 0
 
@@ -72,7 +72,7 @@ async def test_what_ended_is_settled_before_the_past_is_counted(
     clock, done = SystemClock(), list[str]()
     store, spool = MemoryLimits(clock), Spool(tmp_path, clock)
 
-    class Noting(Cashier):
+    class Noting(Reservations):
         async def flush(self) -> None:
             done.append("settled")
 
@@ -80,10 +80,12 @@ async def test_what_ended_is_settled_before_the_past_is_counted(
         done.append("counted")
 
     monkeypatch.setattr(gateway_money, "rebuild", rebuild)
-    cashier = Noting(
+    reservations = Noting(
         store=store, journal=spool, expectation=OutputExpectation(), clock=clock, spawn=asyncio.ensure_future
     )
-    money = Money(cashier=cashier, spool=spool, meters=store, shared=None, clock=clock, metrics=Metrics(), dsn="")
+    money = Money(
+        reservations=reservations, spool=spool, meters=store, shared=None, clock=clock, metrics=Metrics(), dsn=""
+    )
     ledger = PostgresLedger(Database("postgresql://nobody@/none", max_connections=1))
     await money._round(ledger)
     assert done == []
@@ -98,14 +100,16 @@ async def test_a_database_that_hangs_lets_no_hold_lapse(tmp_path: Path, monkeypa
     monkeypatch.setattr(gateway_money, "ROUND_S", 0.001)
     clock = SystemClock()
     store, spool = MemoryLimits(clock), Stuck(tmp_path, clock)
-    cashier = Counting(
+    reservations = Counting(
         store=store, journal=spool, expectation=OutputExpectation(), clock=clock, spawn=asyncio.ensure_future
     )
     dsn = "postgresql://nobody@/none?host=/nonexistent"
-    money = Money(cashier=cashier, spool=spool, meters=store, shared=None, clock=clock, metrics=Metrics(), dsn=dsn)
+    money = Money(
+        reservations=reservations, spool=spool, meters=store, shared=None, clock=clock, metrics=Metrics(), dsn=dsn
+    )
     running = asyncio.create_task(money.run())
     async with asyncio.timeout(5):
-        while cashier.rounds < 5:  # noqa: ASYNC110  it has no events
+        while reservations.rounds < 5:  # noqa: ASYNC110  it has no events
             await asyncio.sleep(0.001)
     spool.let_go.set()
     running.cancel()

@@ -1,4 +1,4 @@
-"""The limits as the cashier asks them: one store for all gateways, or this gateway's part of them while it is away.
+"""The limits as reservations ask them: one store for all gateways, or this gateway's part of them while it is away.
 
 A request waits for the store at most once, when it falls silent; from then on ``outage`` says what holds, and a round
 in the background looks whether it is back. Then everything that was given alone is made known to it, before other
@@ -19,8 +19,8 @@ from penstock.domain.clock import Clock
 from penstock.domain.errors import Conflict, StoreUnavailable
 from penstock.domain.ids import RequestId
 from penstock.domain.limits import Decision, Draw, LimitStore, Measure, MeterKind, SharedLimits
-from penstock.gateway.admission.arrears import NOTHING, Arrears
 from penstock.gateway.admission.outage import POLICY, Breaker, Reach, WhenAway, closes, held_alone
+from penstock.gateway.admission.unsynced import NOTHING, UnsyncedLeases
 from penstock.telemetry import names
 from penstock.telemetry.logs import logger
 from penstock.telemetry.metrics import Metrics
@@ -33,7 +33,7 @@ ROUND_S = 1.0
 HURRY_S = 0.15
 """How often it looks whether the store is back."""
 GRACE_S = 3.0
-"""A return takes no longer where the store was silent for a moment only: the others are heard of once a second."""
+"""A return takes no longer where the store was silent for a moment only: the others report once a second."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,7 +58,7 @@ class GuardedLimits:
         self._shared_by = metrics.gauge(names.LIMITS_GATEWAYS)
         self._decided = metrics.counter(names.LIMITS_ALONE)
         self._breaker = Breaker()
-        self._arrears = Arrears(alone.me, clock, hold_s=ALIVE_S)
+        self._unsynced = UnsyncedLeases(alone.me, clock, hold_s=ALIVE_S)
         self._alone = alone.store()
         self._gateways = alone.gateways
         self._mark = ""
@@ -90,7 +90,7 @@ class GuardedLimits:
         if (decision := await self._shared(lease, draws, hold_s)) is not None:
             return decision
         if self._closes(draws):
-            with self._arrears.undecided(lease):
+            with self._unsynced.undecided(lease):
                 if await self._hiccup() and (decision := await self._shared(lease, draws, hold_s)) is not None:
                     return decision
             self._decided.labels(WhenAway.CLOSED).inc()
@@ -115,7 +115,7 @@ class GuardedLimits:
         """Replace what was reserved by what was used; ``StoreUnavailable`` where only the store can, and is away."""
         if self._breaker.reach is not Reach.SHARED:
             await self._alone.settle(lease, actual)
-        if self._arrears.ended(lease, actual):
+        if self._unsynced.ended(lease, actual):
             return True
         if self._breaker.reach is Reach.ALONE:
             raise StoreUnavailable("the limits store is away")
@@ -153,15 +153,15 @@ class GuardedLimits:
         try:
             decision = await self._store.reserve(lease, draws, hold_s)
         except Conflict:
-            if not self._arrears.has_taken(lease):
+            if not self._unsynced.has_taken(lease):
                 raise
             # Asked before it fell silent, it took the lease then; what is left since it would tell only who asks anew.
             decision = Decision(granted=True, remaining=tuple(draw.capacity - draw.amount for draw in draws))
         except BaseException:  # also where the caller gave up: the store may have taken it
-            self._arrears.doubt(lease)
+            self._unsynced.doubt(lease)
             raise
         if decision.granted:
-            self._arrears.given(lease, draws, heard=True)
+            self._unsynced.given(lease, draws, synced=True)
         return decision
 
     async def _by_myself(self, lease: RequestId, draws: Sequence[Draw], hold_s: float) -> Decision:
@@ -179,7 +179,7 @@ class GuardedLimits:
                     await self._alone.settle(lease, NOTHING)
                 return shared
         if decision.granted:
-            self._arrears.given(lease, draws, heard=False)
+            self._unsynced.given(lease, draws, synced=False)
         return decision
 
     async def _failed(self) -> None:
@@ -191,7 +191,7 @@ class GuardedLimits:
             self._away_at = self._clock.monotonic()
             self._back.clear()
             self._alone = self._settings.store()
-            for lease, draws in self._arrears.living.items():
+            for lease, draws in self._unsynced.living.items():
                 slots = [draw for draw in draws if draw.kind is MeterKind.SLOTS]
                 mine = held_alone(slots, self._settings.policy, self._gateways)
                 await self._alone.adopt(lease, mine, ALIVE_S)
@@ -215,27 +215,27 @@ class GuardedLimits:
         try:
             if self._breaker.reach is Reach.ALONE:
                 await self._return()
-            await self._arrears.take_back(self._store)
+            await self._unsynced.take_back(self._store)
             await self._present(now)
         except StoreUnavailable:
             await self._failed()
 
     async def _return(self) -> None:
         await self._store.ping()
-        await self._store.renew(list(self._arrears.living), ALIVE_S)
-        await self._arrears.bring(self._store)
+        await self._store.renew(list(self._unsynced.living), ALIVE_S)
+        await self._unsynced.sync(self._store)
         self._breaker.answered(self._clock.monotonic())
         self._show()
-        logger().warning("limits_store_returning", state=self.reach, count=len(self._arrears.living))
-        await self._arrears.bring(self._store)
+        logger().warning("limits_store_returning", state=self.reach, count=len(self._unsynced.living))
+        await self._unsynced.sync(self._store)
         self._since_ms = 0
 
     async def _present(self, now: float) -> None:
         found = await self._store.present(self._settings.me, ALIVE_S, self._since_ms)
         if self._mark not in {"", found.mark}:
             self.wants_count = self._forgot = True
-            logger().error("limits_store_forgot", state=self.reach, count=len(self._arrears.living))
-            await self._arrears.tell(self._store, list(self._arrears.living))
+            logger().error("limits_store_forgot", state=self.reach, count=len(self._unsynced.living))
+            await self._unsynced.sync_running(self._store, list(self._unsynced.living))
         self._mark = found.mark
         if self._breaker.reach is Reach.SHARED:
             self._gateways = found.gateways

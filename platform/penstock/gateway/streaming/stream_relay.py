@@ -19,7 +19,7 @@ from penstock.gateway.streaming.continuity import Continuity
 from penstock.gateway.streaming.dialects import DIALECTS
 from penstock.gateway.streaming.frame import Frame
 from penstock.gateway.streaming.sse import EventScanner
-from penstock.gateway.streaming.vigil import Vigil
+from penstock.gateway.streaming.watch import Watch
 
 HEARTBEAT = b": waiting\n\n"
 _HEAD = ((b"cache-control", b"no-cache"), (b"x-accel-buffering", b"no"))
@@ -44,7 +44,7 @@ class StreamRelay:
         "_scanner",
         "_shows_usage",
         "_take",
-        "_vigil",
+        "_watch",
         "_write",
     )
 
@@ -74,7 +74,7 @@ class StreamRelay:
         self._beat_s = heartbeat_s
         self._on_beat = on_beat
         self._beat: asyncio.TimerHandle | None = asyncio.get_running_loop().call_later(heartbeat_s, self._silence)
-        self._vigil = Vigil(
+        self._watch = Watch(
             frame.reply, deadline_in_s=frame.deadline_in_s, stall_s=frame.stall_s, on_stop=self._stopped
         )
 
@@ -97,7 +97,7 @@ class StreamRelay:
         self._begun = False
         self._is_deaf = self._frame.is_over
         self._frame.sent()
-        self._vigil.attach(source)
+        self._watch.attach(source)
         if self._failure is not None:
             source.abort(self._failure)
 
@@ -246,7 +246,7 @@ class StreamRelay:
 
     def _lose(self, error: PenstockError) -> None:
         """The worker's side has ended before the answer: the pipeline asks what is left (``rest``)."""
-        self._vigil.drop_source(error)
+        self._watch.drop_source(error)
         ending = self._continuity.ending(has_usage=self._frame.usage is not None)
         if ending:
             self._look_into(b"", ending)
@@ -262,7 +262,7 @@ class StreamRelay:
             self._end_with(error)
 
     def _end_with(self, error: PenstockError) -> None:
-        self._vigil.drop_source(error)
+        self._watch.drop_source(error)
         self._frame.call.timings.mark(Stage.DECODE)
         self._fail(error)
 
@@ -288,7 +288,7 @@ class StreamRelay:
 
     def _close(self) -> None:
         self._is_deaf = True
-        self._vigil.close()
+        self._watch.close()
         if self._beat is not None:
             self._beat.cancel()
             self._beat = None

@@ -9,13 +9,13 @@ from penstock.domain.outcome import Outcome
 from penstock.domain.relay import Rest, Source
 from penstock.gateway.streaming import reports, stages
 from penstock.gateway.streaming.frame import Frame
-from penstock.gateway.streaming.vigil import Vigil
+from penstock.gateway.streaming.watch import Watch
 
 
 class UnaryRelay:
     """The pipeline's ``Relay`` for answers in one piece."""
 
-    __slots__ = ("_content_type", "_delivered", "_frame", "_max_bytes", "_pieces", "_size", "_vigil")
+    __slots__ = ("_content_type", "_delivered", "_frame", "_max_bytes", "_pieces", "_size", "_watch")
 
     def __init__(self, frame: Frame, max_bytes: int) -> None:
         """Begin to watch the client and the deadline."""
@@ -25,7 +25,7 @@ class UnaryRelay:
         self._size = 0
         self._content_type = b"application/json"
         self._delivered = False
-        self._vigil = Vigil(
+        self._watch = Watch(
             frame.reply, deadline_in_s=frame.deadline_in_s, stall_s=frame.stall_s, on_stop=self._stopped
         )
 
@@ -48,7 +48,7 @@ class UnaryRelay:
         """An attempt begins: what an earlier one left is forgotten."""
         self._pieces, self._size = [], 0
         self._frame.sent()
-        self._vigil.attach(source)
+        self._watch.attach(source)
 
     def on_head(self, status: int, headers: list[tuple[bytes, bytes]]) -> None:
         """Keep the content type: embeddings may come as something else than JSON."""
@@ -61,7 +61,7 @@ class UnaryRelay:
         """Collect, within bounds."""
         self._size += len(data)
         if self._size > self._max_bytes:
-            self._vigil.drop_source(EngineError("the answer is larger than the gateway passes on"))
+            self._watch.drop_source(EngineError("the answer is larger than the gateway passes on"))
             return
         self._pieces.append(data)
 
@@ -80,7 +80,7 @@ class UnaryRelay:
             extra = stages.field(call.request.id, frame.version, call.timings.seconds, call.degraded)
             body = stages.spliced(body, extra)
         self._delivered = True
-        self._vigil.close()
+        self._watch.close()
         reply.start(200, frame.head(self._content_type, (b"content-length", b"%d" % len(body))))
         reply.write(body)
         reply.finish()
@@ -89,7 +89,7 @@ class UnaryRelay:
     def fail(self, error: PenstockError) -> Answer:
         """Leave the status to the edge; a reply that has started can only be cut."""
         if not self._frame.is_over:
-            self._vigil.close()
+            self._watch.close()
             if self._frame.reply.started or isinstance(error, ReaderTooSlow):
                 self._frame.reply.abort()
         return self._frame.settle_with(error)

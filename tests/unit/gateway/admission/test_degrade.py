@@ -16,10 +16,10 @@ from penstock.domain.outcome import Degradation
 from penstock.domain.request import Api, InferenceRequest
 from penstock.domain.table import VersionEntry
 from penstock.domain.tenant import Plan
+from penstock.gateway.admission.controller import bounded
 from penstock.gateway.admission.degrade import OUTPUT_FIELD, capped, may_move
-from penstock.gateway.admission.desk import bounded
+from penstock.gateway.admission.degrader import PressureDegrader
 from penstock.gateway.admission.pressure import Pressure, PressureSettings
-from penstock.gateway.admission.relief import Reliefs
 from tests.support import calls
 from tests.support.clock import ManualClock
 
@@ -160,14 +160,14 @@ def test_pressure_has_two_lines() -> None:
 
 
 class Room:
-    """Reliefs over versions whose waits the test sets."""
+    """A degrader over versions whose waits the test sets."""
 
     def __init__(self) -> None:
         self.clock = ManualClock()
         self.waits = {BIG.id: 0.0, SMALL.id: 0.0}
         self.told: dict[VersionId, bool] = {}
-        self.reliefs = Reliefs(
-            crowd=self, clock=self.clock, enter_s={Tier.CHAT: 1.0}, tell=lambda name, on: self.told.update({name: on})
+        self.degrader = PressureDegrader(
+            crowd=self, clock=self.clock, enter_s={Tier.CHAT: 1.0}, report=lambda name, on: self.told.update({name: on})
         )
 
     def wait_s(self, version: VersionEntry) -> float:
@@ -175,7 +175,7 @@ class Room:
 
     def set(self, version: VersionEntry, wait_s: float) -> None:
         self.waits[version.id] = wait_s
-        self.reliefs.look([BIG, SMALL])
+        self.degrader.look([BIG, SMALL])
 
 
 BOTH = Plan(degrade_output_tokens=20, degrade_model=Alias("small"))
@@ -189,8 +189,8 @@ def test_without_pressure_nobody_is_degraded() -> None:
     """An opted-in request passes untouched while there is room."""
     room = Room()
     room.set(BIG, 0.5)
-    assert room.reliefs.capped(call()) is None
-    assert room.reliefs.smaller(call(), refused=False) is None
+    assert room.degrader.capped(call()) is None
+    assert room.degrader.smaller(call(), refused=False) is None
     assert not room.told[BIG.id]
 
 
@@ -199,45 +199,45 @@ def test_under_pressure_only_who_opted_in_is() -> None:
     room = Room()
     room.set(BIG, 1.5)
     assert room.told[BIG.id]
-    assert room.reliefs.capped(call()) is not None
-    assert room.reliefs.capped(call(Plan(degrade_model=Alias("small")))) is None
-    smaller = room.reliefs.smaller(call(), refused=False)
+    assert room.degrader.capped(call()) is not None
+    assert room.degrader.capped(call(Plan(degrade_model=Alias("small")))) is None
+    smaller = room.degrader.smaller(call(), refused=False)
     assert smaller is not None
     assert smaller.model == "small"
-    assert room.reliefs.capped(call(Plan())) is None
-    assert room.reliefs.smaller(call(Plan()), refused=True) is None
+    assert room.degrader.capped(call(Plan())) is None
+    assert room.degrader.smaller(call(Plan()), refused=True) is None
 
 
 def test_where_nobody_serves_the_smaller_model_does_at_once() -> None:
     """No look is waited for where the wished version can't take a request at all, or has refused this one."""
     room = Room()
-    assert room.reliefs.smaller(call(), refused=True) is not None
+    assert room.degrader.smaller(call(), refused=True) is not None
     room.waits[BIG.id] = inf
-    assert room.reliefs.smaller(call(), refused=False) is not None
+    assert room.degrader.smaller(call(), refused=False) is not None
 
 
 def test_the_smaller_model_must_have_room() -> None:
     """A rush is not passed on to a model that is under pressure itself, or gone."""
     room = Room()
     room.set(BIG, 2.0)
-    assert room.reliefs.fits(call(), SMALL)
+    assert room.degrader.fits(call(), SMALL)
     room.waits[SMALL.id] = inf
-    assert not room.reliefs.fits(call(), SMALL)
+    assert not room.degrader.fits(call(), SMALL)
     room.set(SMALL, 1.5)
-    assert not room.reliefs.fits(call(), SMALL)
+    assert not room.degrader.fits(call(), SMALL)
 
 
 def test_nobody_is_moved_twice() -> None:
     """A refusal by the smaller model is the last word."""
     moved = call()
     moved.degraded = (Degradation.SMALLER_MODEL,)
-    assert Room().reliefs.smaller(moved, refused=True) is None
+    assert Room().degrader.smaller(moved, refused=True) is None
 
 
 def test_versions_that_left_are_under_no_pressure() -> None:
     """What was told of them ends with them."""
     room = Room()
     room.set(BIG, 2.0)
-    room.reliefs.look([SMALL])
+    room.degrader.look([SMALL])
     assert not room.told[BIG.id]
-    assert room.reliefs.capped(call()) is None
+    assert room.degrader.capped(call()) is None

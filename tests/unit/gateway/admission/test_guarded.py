@@ -8,8 +8,8 @@ import pytest
 
 from penstock.domain.errors import StoreUnavailable
 from penstock.domain.ids import RequestId
-from penstock.gateway.admission.arrears import NOTHING
 from penstock.gateway.admission.outage import Reach, WhenAway
+from penstock.gateway.admission.unsynced import NOTHING
 from penstock.telemetry import names
 from tests.support.clock import ManualClock
 from tests.support.limits_room import GATEWAYS, Room, money, rate, slot
@@ -113,7 +113,7 @@ async def test_what_was_given_alone_counts_when_the_store_is_back(clock: ManualC
     room.store.is_down = True
     assert await room.given(60, rate) == 40
     for gateway in room.gateways:
-        for lease in list(gateway._arrears.living):
+        for lease in list(gateway._unsynced.living):
             await gateway.settle(lease, {})
     room.store.is_down = False
     given, seconds = 0, 0
@@ -146,7 +146,7 @@ async def test_slots_held_before_and_during_an_outage_are_held_after_it(clock: M
             assert await room.given(8, slot) == 0
         assert room.reaches() == {Reach.SHARED}
         for gateway in room.gateways:
-            for lease in list(gateway._arrears.living):
+            for lease in list(gateway._unsynced.living):
                 await gateway.settle(lease, {})
         assert room.store.held() == 0
 
@@ -212,7 +212,7 @@ async def test_a_gateway_that_never_returns_holds_nobody_up(clock: ManualClock) 
 
 
 class Players:
-    """Callers of all gateways, who ask and end at random and settle as the cashier does: again where it failed."""
+    """Callers of all gateways, who ask and end at random and settle as reservations do: again where it failed."""
 
     def __init__(self, room: Room, chance: random.Random, limit: int) -> None:
         self.room, self.chance, self.limit = room, chance, limit

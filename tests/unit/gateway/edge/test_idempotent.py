@@ -23,7 +23,7 @@ BODY = {"model": "m", "messages": [{"role": "user", "content": "hi"}]}
 HEADERS = {"authorization": f"Bearer {SECRET}", "idempotency-key": "order-17"}
 
 
-class Desk:
+class Gateway:
     """A gateway around a toy corridor that counts, with a real store in memory."""
 
     def __init__(self, answers: AnswerStore | None = None, **options: int) -> None:
@@ -57,17 +57,17 @@ class Desk:
 
 
 @pytest.fixture
-async def desk() -> AsyncIterator[Desk]:
-    """Return a desk."""
-    one = Desk()
+async def gateway() -> AsyncIterator[Gateway]:
+    """Return a gateway."""
+    one = Gateway()
     yield one
     await one.http.aclose()
 
 
-async def test_a_repeated_request_gets_the_same_bytes_and_says_so(desk: Desk) -> None:
+async def test_a_repeated_request_gets_the_same_bytes_and_says_so(gateway: Gateway) -> None:
     """The corridor is asked once; the replay has status, type, version and body of the answer."""
-    first, second = await desk.ask(), await desk.ask()
-    assert desk.asked == 1
+    first, second = await gateway.ask(), await gateway.ask()
+    assert gateway.asked == 1
     assert second.content == first.content
     assert "idempotency-replayed" not in first.headers
     for name, value in {
@@ -78,75 +78,75 @@ async def test_a_repeated_request_gets_the_same_bytes_and_says_so(desk: Desk) ->
         assert second.headers[name] == value
 
 
-async def test_every_use_of_a_key_is_counted(desk: Desk) -> None:
+async def test_every_use_of_a_key_is_counted(gateway: Gateway) -> None:
     """The first, who joins it, who repeats it, and who comes with another body."""
-    desk.go_on.clear()
-    asking = [asyncio.create_task(desk.ask()) for _ in range(3)]
+    gateway.go_on.clear()
+    asking = [asyncio.create_task(gateway.ask()) for _ in range(3)]
     await asyncio.sleep(0.05)
-    desk.go_on.set()
+    gateway.go_on.set()
     await asyncio.gather(*asking)
-    await desk.ask()
-    await desk.ask(seed=1)
-    assert desk.uses == [Use.FIRST, Use.JOINED, Use.JOINED, Use.REPLAYED, Use.CONFLICTING]
+    await gateway.ask()
+    await gateway.ask(seed=1)
+    assert gateway.uses == [Use.FIRST, Use.JOINED, Use.JOINED, Use.REPLAYED, Use.CONFLICTING]
 
 
-async def test_requests_without_a_key_are_all_answered(desk: Desk) -> None:
+async def test_requests_without_a_key_are_all_answered(gateway: Gateway) -> None:
     """Nothing is kept that nobody asked to keep."""
     for _ in range(2):
-        await desk.http.post("/v1/chat/completions", json=BODY, headers={"authorization": HEADERS["authorization"]})
-    assert desk.asked == 2
+        await gateway.http.post("/v1/chat/completions", json=BODY, headers={"authorization": HEADERS["authorization"]})
+    assert gateway.asked == 2
 
 
-async def test_another_body_under_the_same_key_is_refused(desk: Desk) -> None:
+async def test_another_body_under_the_same_key_is_refused(gateway: Gateway) -> None:
     """422, and the corridor is not asked; the order of a body's fields is no difference."""
-    await desk.ask(seed=1, top_p=1)
-    refused = await desk.ask(seed=2, top_p=1)
+    await gateway.ask(seed=1, top_p=1)
+    refused = await gateway.ask(seed=2, top_p=1)
     assert (refused.status_code, refused.json()["error"]["code"]) == (422, "idempotency_mismatch")
-    assert (await desk.ask(top_p=1, seed=1)).status_code == 200
-    assert desk.asked == 1
+    assert (await gateway.ask(top_p=1, seed=1)).status_code == 200
+    assert gateway.asked == 1
 
 
-async def test_a_request_joins_the_answer_in_flight(desk: Desk) -> None:
+async def test_a_request_joins_the_answer_in_flight(gateway: Gateway) -> None:
     """Two at the same time are one request of the corridor."""
-    desk.go_on.clear()
-    asking = [asyncio.create_task(desk.ask()) for _ in range(5)]
+    gateway.go_on.clear()
+    asking = [asyncio.create_task(gateway.ask()) for _ in range(5)]
     await asyncio.sleep(0.05)
-    desk.go_on.set()
+    gateway.go_on.set()
     answers = await asyncio.gather(*asking)
-    assert desk.asked == 1
+    assert gateway.asked == 1
     assert len({answer.content for answer in answers}) == 1
     assert sorted(answer.headers.get("idempotency-replayed", "") for answer in answers) == [""] + ["true"] * 4
 
 
 @pytest.mark.parametrize("error", [OverLimit(retry_after_s=1.0), Overloaded(), PenstockError()])
-async def test_what_never_started_or_failed_frees_its_key(desk: Desk, error: PenstockError) -> None:
+async def test_what_never_started_or_failed_frees_its_key(gateway: Gateway, error: PenstockError) -> None:
     """A refusal of the moment is not kept: the retry is answered."""
-    desk.fails = error
-    assert (await desk.ask()).status_code in {429, 500, 503}
-    desk.fails = None
-    assert (await desk.ask()).status_code == 200
-    assert desk.asked == 2
+    gateway.fails = error
+    assert (await gateway.ask()).status_code in {429, 500, 503}
+    gateway.fails = None
+    assert (await gateway.ask()).status_code == 200
+    assert gateway.asked == 2
 
 
-async def test_a_refusal_that_would_come_again_is_kept(desk: Desk) -> None:
+async def test_a_refusal_that_would_come_again_is_kept(gateway: Gateway) -> None:
     """The same 400 with the same words, without asking the corridor."""
-    desk.fails = InvalidField("no", param="seed")
-    first, second = await desk.ask(), await desk.ask()
-    assert (first.status_code, second.status_code, desk.asked) == (400, 400, 1)
+    gateway.fails = InvalidField("no", param="seed")
+    first, second = await gateway.ask(), await gateway.ask()
+    assert (first.status_code, second.status_code, gateway.asked) == (400, 400, 1)
     assert second.content == first.content
     assert second.headers["idempotency-replayed"] == "true"
 
 
-async def test_a_broken_stream_is_not_kept(desk: Desk) -> None:
+async def test_a_broken_stream_is_not_kept(gateway: Gateway) -> None:
     """An answer with an error in band frees its key."""
-    desk.breaks = True
-    await desk.ask()
-    desk.breaks = False
-    assert "idempotency-replayed" not in (await desk.ask()).headers
-    assert desk.asked == 2
+    gateway.breaks = True
+    await gateway.ask()
+    gateway.breaks = False
+    assert "idempotency-replayed" not in (await gateway.ask()).headers
+    assert gateway.asked == 2
 
 
-async def test_who_waited_for_a_refused_request_takes_its_place(desk: Desk) -> None:
+async def test_who_waited_for_a_refused_request_takes_its_place(gateway: Gateway) -> None:
     """The follower of a request that never started runs by itself."""
     started = asyncio.Event()
 
@@ -154,25 +154,25 @@ async def test_who_waited_for_a_refused_request_takes_its_place(desk: Desk) -> N
         async def release(self, key: RecordKey) -> None:
             started.set()
             await asyncio.sleep(0.05)
-            desk.fails = None
+            gateway.fails = None
             await super().release(key)
 
-    desk = Desk(Slow(SystemClock()))
-    desk.fails = OverLimit()
-    first = asyncio.create_task(desk.ask())
+    gateway = Gateway(Slow(SystemClock()))
+    gateway.fails = OverLimit()
+    first = asyncio.create_task(gateway.ask())
     await started.wait()
-    assert (await desk.ask()).status_code == 200
+    assert (await gateway.ask()).status_code == 200
     assert (await first).status_code == 429
-    await desk.http.aclose()
+    await gateway.http.aclose()
 
 
 async def test_an_answer_beyond_the_bound_is_passed_on_and_not_kept() -> None:
     """The caller gets all of it; the next one asks again."""
-    desk = Desk(max_bytes=10)
-    assert (await desk.ask()).text.endswith("data: [DONE]\n\n")
-    assert "idempotency-replayed" not in (await desk.ask()).headers
-    assert desk.asked == 2
-    await desk.http.aclose()
+    gateway = Gateway(max_bytes=10)
+    assert (await gateway.ask()).text.endswith("data: [DONE]\n\n")
+    assert "idempotency-replayed" not in (await gateway.ask()).headers
+    assert gateway.asked == 2
+    await gateway.http.aclose()
 
 
 class Away(MemoryAnswers):
@@ -193,19 +193,19 @@ class Away(MemoryAnswers):
 
 async def test_with_the_store_away_a_promise_is_not_made() -> None:
     """503 before anything ran; retryable."""
-    desk = Desk(Away(claims=False))
-    answer = await desk.ask()
-    assert (answer.status_code, answer.headers["x-should-retry"], desk.asked) == (503, "true", 0)
-    await desk.http.aclose()
+    gateway = Gateway(Away(claims=False))
+    answer = await gateway.ask()
+    assert (answer.status_code, answer.headers["x-should-retry"], gateway.asked) == (503, "true", 0)
+    await gateway.http.aclose()
 
 
 async def test_a_store_lost_on_the_way_does_not_harm_the_answer() -> None:
     """What has begun is answered in full; it is not kept."""
-    desk = Desk(Away(claims=True))
-    assert (await desk.ask()).text.endswith("data: [DONE]\n\n")
-    assert (await desk.ask()).status_code == 200
-    assert desk.asked == 2
-    await desk.http.aclose()
+    gateway = Gateway(Away(claims=True))
+    assert (await gateway.ask()).text.endswith("data: [DONE]\n\n")
+    assert (await gateway.ask()).status_code == 200
+    assert gateway.asked == 2
+    await gateway.http.aclose()
 
 
 class Full:
@@ -233,11 +233,11 @@ class Full:
         on_pause()
 
 
-async def test_a_follower_that_does_not_read_is_cut_off(desk: Desk) -> None:
+async def test_a_follower_that_does_not_read_is_cut_off(gateway: Gateway) -> None:
     """A replay obeys its reader's pace, and ends where the reader takes nothing for too long."""
     answers = MemoryAnswers(SystemClock())
-    once, reply = Once(Toy(desk._serve), answers, stall_s=0.05), Full()
+    once, reply = Once(Toy(gateway._serve), answers, stall_s=0.05), Full()
     await once.serve(a_call(idempotency_key="k"), Full())
     with pytest.raises(ReaderTooSlow):
         await once.serve(a_call(idempotency_key="k"), reply)
-    assert (reply.gone, reply.sent, desk.asked) == (True, b"", 1)
+    assert (reply.gone, reply.sent, gateway.asked) == (True, b"", 1)

@@ -48,7 +48,7 @@ PARTS_TEMPLATE = (
 
 
 @dataclass
-class Desk:
+class Counter:
     """A preprocessor, and transformers beside it."""
 
     preprocessor: PromptPreprocessor
@@ -68,8 +68,8 @@ class Desk:
         return len(self.reference.encode(text, add_special_tokens=False))
 
 
-def desk_of(blob: bytes) -> Desk:
-    """Return a desk with this tokenizer."""
+def counter_of(blob: bytes) -> Counter:
+    """Return a counter with this tokenizer."""
     from tokenizers import Tokenizer
 
     backend = Tokenizer.from_str(blob.decode())
@@ -83,16 +83,16 @@ def desk_of(blob: bytes) -> Desk:
         special_tokens=tuple(special.items()),
     )
     preprocessor = PromptPreprocessor(TokenizerCache(real_tokenizers.MemoryBlobs(blob)), SystemClock())
-    return Desk(preprocessor, version, PreTrainedTokenizerFast(tokenizer_object=backend, **special))
+    return Counter(preprocessor, version, PreTrainedTokenizerFast(tokenizer_object=backend, **special))
 
 
 @pytest.fixture(scope="module", params=["small", "smollm2"])
-def desk(request: pytest.FixtureRequest) -> Iterator[Desk]:
-    """Yield a desk with a small tokenizer, and one with SmolLM2's."""
+def counter(request: pytest.FixtureRequest) -> Iterator[Counter]:
+    """Yield a counter with a small tokenizer, and one with SmolLM2's."""
     blob = real_tokenizers.small() if request.param == "small" else real_tokenizers.demo("<|im_start|>")
     if blob is None:
         pytest.skip("SmolLM2 is not prepared here (make models)")
-    made = desk_of(blob)
+    made = counter_of(blob)
     yield made
     made.preprocessor.close()
 
@@ -111,43 +111,45 @@ CONVERSATIONS: list[list[dict[str, Any]]] = [
 
 
 @pytest.mark.parametrize("messages", CONVERSATIONS)
-async def test_chat_is_counted_as_transformers_does(desk: Desk, messages: list[dict[str, Any]]) -> None:
+async def test_chat_is_counted_as_transformers_does(counter: Counter, messages: list[dict[str, Any]]) -> None:
     """Rendering and tokenising give the same count, whatever the conversation."""
-    prepared = await desk.count({"messages": messages}, max_model_len=1 << 20)
-    assert prepared.prompt_tokens == desk.expected(messages, add_generation_prompt=True)
+    prepared = await counter.count({"messages": messages}, max_model_len=1 << 20)
+    assert prepared.prompt_tokens == counter.expected(messages, add_generation_prompt=True)
 
 
-async def test_list_content_is_joined_by_line_feeds(desk: Desk) -> None:
+async def test_list_content_is_joined_by_line_feeds(counter: Counter) -> None:
     """Text parts become one string where the template knows strings only."""
     parts = [{"type": "text", "text": "one"}, {"type": "text", "text": "two"}, "three"]
-    prepared = await desk.count({"messages": [{"role": "user", "content": parts}]})
+    prepared = await counter.count({"messages": [{"role": "user", "content": parts}]})
     flat = [{"role": "user", "content": "one\ntwo\nthree"}]
-    assert prepared.prompt_tokens == desk.expected(flat, add_generation_prompt=True)
+    assert prepared.prompt_tokens == counter.expected(flat, add_generation_prompt=True)
 
 
-async def test_missing_content_is_empty(desk: Desk) -> None:
+async def test_missing_content_is_empty(counter: Counter) -> None:
     """A message without content counts as an empty one."""
     messages = [USER, {"role": "assistant", "content": None}, {"role": "user", "content": "go on"}]
     flat = [USER, {"role": "assistant", "content": ""}, {"role": "user", "content": "go on"}]
-    assert (await desk.count({"messages": messages})).prompt_tokens == desk.expected(flat, add_generation_prompt=True)
+    assert (await counter.count({"messages": messages})).prompt_tokens == counter.expected(
+        flat, add_generation_prompt=True
+    )
 
 
 @pytest.mark.parametrize("last", ["Paris is ", "Paris is", "  "])
-async def test_final_message_is_continued(desk: Desk, last: str) -> None:
+async def test_final_message_is_continued(counter: Counter, last: str) -> None:
     """The last message stays open, its trailing blanks as the template keeps them."""
     messages = [USER, {"role": "assistant", "content": last}]
     body = {"messages": messages, "continue_final_message": True, "add_generation_prompt": False}
-    prepared = await desk.count(body)
-    assert prepared.prompt_tokens == desk.expected(messages, continue_final_message=True)
+    prepared = await counter.count(body)
+    assert prepared.prompt_tokens == counter.expected(messages, continue_final_message=True)
 
 
-async def test_no_generation_prompt(desk: Desk) -> None:
+async def test_no_generation_prompt(counter: Counter) -> None:
     """The assistant's turn is opened only where that is asked."""
-    prepared = await desk.count({"messages": [USER], "add_generation_prompt": False})
-    assert prepared.prompt_tokens == desk.expected([USER])
+    prepared = await counter.count({"messages": [USER], "add_generation_prompt": False})
+    assert prepared.prompt_tokens == counter.expected([USER])
 
 
-async def test_tools_documents_and_template_variables(desk: Desk) -> None:
+async def test_tools_documents_and_template_variables(counter: Counter) -> None:
     """A template that uses everything renders as in transformers."""
     messages = [USER, {"role": "assistant", "content": "", "tool_calls": [CALL]}]
     shown: list[dict[str, Any]] = [USER, {"role": "assistant", "content": "", "tool_calls": [_with_object(CALL)]}]
@@ -157,8 +159,8 @@ async def test_tools_documents_and_template_variables(desk: Desk) -> None:
         "documents": [{"title": "T", "text": "x"}],
         "chat_template_kwargs": {"thinking": True},
     }
-    prepared = await desk.count(body, chat_template=TOOL_TEMPLATE)
-    expected = desk.expected(
+    prepared = await counter.count(body, chat_template=TOOL_TEMPLATE)
+    expected = counter.expected(
         shown,
         TOOL_TEMPLATE,
         tools=[TOOL],
@@ -173,36 +175,36 @@ def _with_object(call: dict[str, Any]) -> dict[str, Any]:
     return {**call, "function": {"name": "look", "arguments": {"for": "Paris"}}}
 
 
-async def test_template_that_walks_parts_gets_parts(desk: Desk) -> None:
+async def test_template_that_walks_parts_gets_parts(counter: Counter) -> None:
     """Where the template loops over content, strings become one part."""
     messages = [{"role": "user", "content": [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]}]
-    prepared = await desk.count({"messages": messages}, chat_template=PARTS_TEMPLATE)
-    assert prepared.prompt_tokens == desk.expected(messages, PARTS_TEMPLATE, add_generation_prompt=True)
+    prepared = await counter.count({"messages": messages}, chat_template=PARTS_TEMPLATE)
+    assert prepared.prompt_tokens == counter.expected(messages, PARTS_TEMPLATE, add_generation_prompt=True)
 
 
-async def test_template_refusal_is_the_callers(desk: Desk) -> None:
+async def test_template_refusal_is_the_callers(counter: Counter) -> None:
     """What the template raises is told to the caller in its own words."""
     messages = [USER, USER, USER]
     with pytest.raises(InvalidField, match="no such turn"):
-        await desk.count({"messages": messages}, chat_template=TOOL_TEMPLATE)
+        await counter.count({"messages": messages}, chat_template=TOOL_TEMPLATE)
 
 
-async def test_template_is_caged(desk: Desk) -> None:
+async def test_template_is_caged(counter: Counter) -> None:
     """A template can't reach Python's insides; what it trips on is a refusal, not a crash."""
     for evil in ("{{ messages.__class__.__mro__ }}", "{{ ''.__class__.__bases__[0].__subclasses__() }}"):
         with pytest.raises(InvalidField):
-            await desk.count({"messages": [USER]}, chat_template=evil)
+            await counter.count({"messages": [USER]}, chat_template=evil)
     with pytest.raises(InvalidField):
-        await desk.count({"messages": [USER]}, chat_template="{{ messages.append(1) }}")
+        await counter.count({"messages": [USER]}, chat_template="{{ messages.append(1) }}")
 
 
 @pytest.mark.parametrize(
     "content",
     [[{"type": "image_url", "image_url": {"url": "data:"}}], [{"type": "input_audio", "input_audio": {}}]],
 )
-async def test_what_only_the_engine_renders(desk: Desk, content: list[object]) -> None:
+async def test_what_only_the_engine_renders(counter: Counter, content: list[object]) -> None:
     """Images and sounds are counted by the engine alone."""
-    assert (await desk.count({"messages": [{"role": "user", "content": content}]})).prompt_tokens == -1
+    assert (await counter.count({"messages": [{"role": "user", "content": content}]})).prompt_tokens == -1
 
 
 @pytest.mark.parametrize(
@@ -211,87 +213,89 @@ async def test_what_only_the_engine_renders(desk: Desk, content: list[object]) -
      [{"role": "user", "content": [5]}], [{"role": "user", "content": [{"type": "text", "text": 5}]}],
      [{"role": "assistant", "tool_calls": [5]}]],
 )  # fmt: skip
-async def test_no_conversation_is_refused(desk: Desk, messages: object) -> None:
+async def test_no_conversation_is_refused(counter: Counter, messages: object) -> None:
     """What is no conversation is refused by name."""
     with pytest.raises(InvalidField) as caught:
-        await desk.count({"messages": messages})
+        await counter.count({"messages": messages})
     assert caught.value.param == "messages"
 
 
-async def test_model_without_template_does_not_chat(desk: Desk) -> None:
+async def test_model_without_template_does_not_chat(counter: Counter) -> None:
     """A version without a chat template says so."""
     with pytest.raises(UnsupportedByModel):
-        await desk.count({"messages": [USER]}, chat_template="")
+        await counter.count({"messages": [USER]}, chat_template="")
 
 
 @pytest.mark.parametrize("prompt", ["Hello there", "", "東京 🗼", "x" * 9_000])
-async def test_completion_text(desk: Desk, prompt: str) -> None:
+async def test_completion_text(counter: Counter, prompt: str) -> None:
     """A text is counted with its special tokens, as the engine adds them; without where the caller says so."""
-    prepared = await desk.count({"prompt": prompt}, Api.COMPLETIONS, max_model_len=1 << 20)
-    assert prepared.prompt_tokens == len(desk.reference.encode(prompt))
-    bare = await desk.count({"prompt": prompt, "add_special_tokens": False}, Api.COMPLETIONS, max_model_len=1 << 20)
-    assert bare.prompt_tokens == len(desk.reference.encode(prompt, add_special_tokens=False))
+    prepared = await counter.count({"prompt": prompt}, Api.COMPLETIONS, max_model_len=1 << 20)
+    assert prepared.prompt_tokens == len(counter.reference.encode(prompt))
+    bare = await counter.count({"prompt": prompt, "add_special_tokens": False}, Api.COMPLETIONS, max_model_len=1 << 20)
+    assert bare.prompt_tokens == len(counter.reference.encode(prompt, add_special_tokens=False))
 
 
-async def test_completion_lists(desk: Desk) -> None:
+async def test_completion_lists(counter: Counter) -> None:
     """Several prompts are counted together; token ids are counted as they are."""
     texts = ["one", "two three"]
-    both = sum(len(desk.reference.encode(text)) for text in texts)
-    assert (await desk.count({"prompt": texts}, Api.COMPLETIONS)).prompt_tokens == both
-    assert (await desk.count({"prompt": [5, 6, 7]}, Api.COMPLETIONS)).prompt_tokens == 3
-    assert (await desk.count({"prompt": [[5, 6], [7]]}, Api.COMPLETIONS)).prompt_tokens == 3
+    both = sum(len(counter.reference.encode(text)) for text in texts)
+    assert (await counter.count({"prompt": texts}, Api.COMPLETIONS)).prompt_tokens == both
+    assert (await counter.count({"prompt": [5, 6, 7]}, Api.COMPLETIONS)).prompt_tokens == 3
+    assert (await counter.count({"prompt": [[5, 6], [7]]}, Api.COMPLETIONS)).prompt_tokens == 3
 
 
 @pytest.mark.parametrize("prompt", [5, [], [[]], [1.5], ["a", 1], [-1], [2**40], [True], {"a": 1}, [["a"]]])
-async def test_no_prompt_is_refused(desk: Desk, prompt: object) -> None:
+async def test_no_prompt_is_refused(counter: Counter, prompt: object) -> None:
     """What is no prompt is refused by name."""
     with pytest.raises(InvalidField) as caught:
-        await desk.count({"prompt": prompt}, Api.COMPLETIONS)
+        await counter.count({"prompt": prompt}, Api.COMPLETIONS)
     assert caught.value.param == "prompt"
 
 
-async def test_context_names_both_numbers(desk: Desk) -> None:
+async def test_context_names_both_numbers(counter: Counter) -> None:
     """Too much is refused before any GPU work, with the numbers; just enough passes."""
     ids = list(range(50))
     body = {"prompt": ids, "max_tokens": 14}
-    assert (await desk.count(body, Api.COMPLETIONS, max_model_len=64)).prompt_tokens == 50
+    assert (await counter.count(body, Api.COMPLETIONS, max_model_len=64)).prompt_tokens == 50
     with pytest.raises(ContextTooLong, match=r"50 tokens .*15 more.* 64 tokens"):
-        await desk.count({**body, "max_tokens": 15}, Api.COMPLETIONS, max_model_len=64)
+        await counter.count({**body, "max_tokens": 15}, Api.COMPLETIONS, max_model_len=64)
     with pytest.raises(ContextTooLong, match="50 tokens"):
-        await desk.count({"prompt": ids}, Api.COMPLETIONS, max_model_len=50)
+        await counter.count({"prompt": ids}, Api.COMPLETIONS, max_model_len=50)
 
 
-async def test_longest_of_several_prompts_decides(desk: Desk) -> None:
+async def test_longest_of_several_prompts_decides(counter: Counter) -> None:
     """Each prompt has the context for itself."""
     body = {"prompt": [[1] * 30, [1] * 40], "max_tokens": 10}
-    assert (await desk.count(body, Api.COMPLETIONS, max_model_len=50)).prompt_tokens == 70
+    assert (await counter.count(body, Api.COMPLETIONS, max_model_len=50)).prompt_tokens == 70
     with pytest.raises(ContextTooLong):
-        await desk.count({**body, "max_tokens": 11}, Api.COMPLETIONS, max_model_len=50)
+        await counter.count({**body, "max_tokens": 11}, Api.COMPLETIONS, max_model_len=50)
 
 
-async def test_hopeless_prompt_is_not_even_tokenised(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_hopeless_prompt_is_not_even_tokenised(counter: Counter, monkeypatch: pytest.MonkeyPatch) -> None:
     """A prompt that can't fit however it is tokenised is refused by its length alone."""
-    await desk.count({"prompt": "warm"}, Api.COMPLETIONS)
+    await counter.count({"prompt": "warm"}, Api.COMPLETIONS)
     from penstock.gateway.preprocess.tokenizer_cache import LoadedTokenizer
 
     monkeypatch.setattr(LoadedTokenizer, "encode", lambda *_a, **_k: pytest.fail("tokenised"))
     with pytest.raises(ContextTooLong, match="characters"):
-        await desk.count({"prompt": "word " * 200_000}, Api.COMPLETIONS)
+        await counter.count({"prompt": "word " * 200_000}, Api.COMPLETIONS)
 
 
-async def test_truncation_is_counted(desk: Desk) -> None:
+async def test_truncation_is_counted(counter: Counter) -> None:
     """A prompt the engine will cut counts as what is left."""
     body = {"prompt": list(range(100)), "truncate_prompt_tokens": 40, "max_tokens": 8}
-    prepared = await desk.count(body, Api.COMPLETIONS, max_model_len=64)
+    prepared = await counter.count(body, Api.COMPLETIONS, max_model_len=64)
     assert (prepared.prompt_tokens, prepared.blocks) == (40, ())
-    left = await desk.count({**body, "truncate_prompt_tokens": -1, "max_tokens": 1}, Api.COMPLETIONS, max_model_len=64)
+    left = await counter.count(
+        {**body, "truncate_prompt_tokens": -1, "max_tokens": 1}, Api.COMPLETIONS, max_model_len=64
+    )
     assert left.prompt_tokens == 63
 
 
-async def test_blocks_follow_the_tokens(desk: Desk) -> None:
+async def test_blocks_follow_the_tokens(counter: Counter) -> None:
     """Full blocks are hashed; equal beginnings give equal hashes."""
-    one = await desk.count({"prompt": list(range(70))}, Api.COMPLETIONS)
-    two = await desk.count({"prompt": [*range(40), *range(100, 130)]}, Api.COMPLETIONS)
+    one = await counter.count({"prompt": list(range(70))}, Api.COMPLETIONS)
+    two = await counter.count({"prompt": [*range(40), *range(100, 130)]}, Api.COMPLETIONS)
     assert len(one.blocks) == 70 // VERSION.block_size
     assert [a == b for a, b in zip(one.blocks, two.blocks, strict=True)] == [True, True, False, False]
 
@@ -319,10 +323,10 @@ async def test_blocks_follow_the_tokens(desk: Desk) -> None:
     ],
 )
 async def test_other_apis_that_are_plain_text(
-    desk: Desk, api: Api, body: dict[str, Any], flat: list[dict[str, Any]]
+    counter: Counter, api: Api, body: dict[str, Any], flat: list[dict[str, Any]]
 ) -> None:
     """Messages and responses of plain texts are counted like the chat they become."""
-    assert (await desk.count(body, api)).prompt_tokens == desk.expected(flat, add_generation_prompt=True)
+    assert (await counter.count(body, api)).prompt_tokens == counter.expected(flat, add_generation_prompt=True)
 
 
 @pytest.mark.parametrize(
@@ -336,30 +340,32 @@ async def test_other_apis_that_are_plain_text(
         (Api.CHAT, {"messages": [{"role": "developer", "content": "x"}, USER]}),
     ],
 )
-async def test_other_apis_that_only_the_engine_knows(desk: Desk, api: Api, body: dict[str, Any]) -> None:
+async def test_other_apis_that_only_the_engine_knows(counter: Counter, api: Api, body: dict[str, Any]) -> None:
     """What depends on the engine's own rendering is left to it."""
-    assert (await desk.count(body, api)).prompt_tokens == -1
+    assert (await counter.count(body, api)).prompt_tokens == -1
 
 
-async def test_embeddings(desk: Desk) -> None:
+async def test_embeddings(counter: Counter) -> None:
     """Inputs are counted with special tokens, without blocks, and may fill the whole context."""
     version: dict[str, Any] = {"task": Task.EMBED}
     texts = ["one", "two three"]
-    both = sum(len(desk.reference.encode(text)) for text in texts)
-    assert await desk.count({"input": texts}, Api.EMBEDDINGS, **version) == Prepared(prompt_tokens=both)
+    both = sum(len(counter.reference.encode(text)) for text in texts)
+    assert await counter.count({"input": texts}, Api.EMBEDDINGS, **version) == Prepared(prompt_tokens=both)
     full = {"input": list(range(64))}
-    assert (await desk.count(full, Api.EMBEDDINGS, max_model_len=64, **version)).prompt_tokens == 64
+    assert (await counter.count(full, Api.EMBEDDINGS, max_model_len=64, **version)).prompt_tokens == 64
     with pytest.raises(ContextTooLong):
-        await desk.count(full, Api.EMBEDDINGS, max_model_len=63, **version)
+        await counter.count(full, Api.EMBEDDINGS, max_model_len=63, **version)
 
 
-async def test_long_prompts_leave_the_loop_free(desk: Desk) -> None:
+async def test_long_prompts_leave_the_loop_free(counter: Counter) -> None:
     """Where a prompt is tokenised makes no difference to its count."""
     body = {"prompt": "the quick brown fox " * 400}
-    inline = PromptPreprocessor(desk.preprocessor._tokenizers, SystemClock(), PreprocessSettings(inline_chars=1 << 30))
+    inline = PromptPreprocessor(
+        counter.preprocessor._tokenizers, SystemClock(), PreprocessSettings(inline_chars=1 << 30)
+    )
     asked = request(api=Api.COMPLETIONS, body=body)
-    version = replace(desk.version, max_model_len=1 << 20)
-    assert await inline.prepare(asked, version, principal()) == await desk.preprocessor.prepare(
+    version = replace(counter.version, max_model_len=1 << 20)
+    assert await inline.prepare(asked, version, principal()) == await counter.preprocessor.prepare(
         asked, version, principal()
     )
     inline.close()
@@ -370,11 +376,11 @@ async def test_encoder_counts_its_special_tokens() -> None:
     blob = real_tokenizers.demo("[CLS]")
     if blob is None:
         pytest.skip("MiniLM is not prepared here (make models)")
-    desk = desk_of(blob)
+    counter = counter_of(blob)
     version: dict[str, Any] = {"task": Task.EMBED, "max_model_len": 512}
     for text in ("hello", "Grüße aus 東京", "word " * 300, ""):
-        prepared = await desk.count({"input": text}, Api.EMBEDDINGS, **version)
-        assert prepared.prompt_tokens == len(desk.reference.encode(text))
+        prepared = await counter.count({"input": text}, Api.EMBEDDINGS, **version)
+        assert prepared.prompt_tokens == len(counter.reference.encode(text))
     with pytest.raises(ContextTooLong, match="602 tokens"):
-        await desk.count({"input": "word " * 600}, Api.EMBEDDINGS, **version)
-    desk.preprocessor.close()
+        await counter.count({"input": "word " * 600}, Api.EMBEDDINGS, **version)
+    counter.preprocessor.close()

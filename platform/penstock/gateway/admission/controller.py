@@ -1,4 +1,4 @@
-"""Opens the one lease of a request: deadline, the plan's bounds, the cashier's receipt (A7, B2, B3).
+"""Opens the one lease of a request: deadline, the plan's bounds, the reservation (A7, B2, B3).
 
 deadline = min(what the client asked for, what the plan allows, what the version's SLO tier gives)
 
@@ -20,23 +20,23 @@ from penstock.domain.outcome import Stage
 from penstock.domain.request import Api, InferenceRequest, Prepared
 from penstock.domain.table import VersionEntry
 from penstock.domain.tenant import OverQuota
-from penstock.gateway.admission.cashier import Cashier, Order, Receipt
 from penstock.gateway.admission.degrade import OUTPUT_FIELD
+from penstock.gateway.admission.reservations import Claim, Reservation, Reservations
 
 
-class Desk:
+class AdmissionController:
     """Implements the pipeline's ``Admission``."""
 
     def __init__(
         self,
         *,
-        cashier: Cashier,
+        reservations: Reservations,
         default_deadline_s: Mapping[Tier, float],
         clock: Clock,
         in_flight: Callable[[str, int], None],
     ) -> None:
         """Take each tier's deadline in seconds, and a counter called with a model's name and ±1."""
-        self._cashier = cashier
+        self._reservations = reservations
         self._default_deadline_s = default_deadline_s
         self._clock = clock
         self._in_flight = in_flight
@@ -57,8 +57,8 @@ class Desk:
             raise DeadlineUnreachable("the deadline passed before the request could start", retry_after_s=1.0)
         call.request = bounded(call.request, plan.max_output_tokens)
         lease = Lease(opened_at=now, deadline_at=deadline_at)
-        receipt = await self._cashier.open(self._order(call, version, prepared), lease)
-        lease.on_settle = self._settling(call, lease, receipt)
+        reservation = await self._reservations.open(self._claim(call, version, prepared), lease)
+        lease.on_settle = self._settling(call, lease, reservation)
         return lease
 
     def move(self, call: Call, prepared: Prepared) -> None:
@@ -67,7 +67,7 @@ class Desk:
         What is reserved stays reserved: it was for a version that costs no less.
         """
         assert call.version is not None  # noqa: S101  the pipeline resolves first
-        self._cashier.move(self._opening(call, call.version, prepared))
+        self._reservations.move(self._opening(call, call.version, prepared))
 
     @property
     def running(self) -> Mapping[Lease, Call]:
@@ -77,11 +77,11 @@ class Desk:
     def _deadline_s(self, request: InferenceRequest, plan_s: float, tier: Tier) -> float:
         return min(s for s in (request.deadline_s, plan_s, self._default_deadline_s[tier]) if s > 0)
 
-    def _order(self, call: Call, version: VersionEntry, prepared: Prepared) -> Order:
+    def _claim(self, call: Call, version: VersionEntry, prepared: Prepared) -> Claim:
         opening, request = self._opening(call, version, prepared), call.request
         worst_case = worst_case_output(request, version, prepared)
         who = call.principal
-        return Order(
+        return Claim(
             opening=opening,
             scopes=who.scopes,
             worst_case=worst_case,
@@ -105,15 +105,15 @@ class Desk:
             degraded=",".join(call.degraded),
         )
 
-    def _settling(self, call: Call, lease: Lease, receipt: Receipt) -> Callable[[Settlement], None]:
-        model = receipt.opening.version.partition("@")[0]
+    def _settling(self, call: Call, lease: Lease, reservation: Reservation) -> Callable[[Settlement], None]:
+        model = reservation.opening.version.partition("@")[0]
         self._in_flight(model, 1)
         self._running[lease] = call
 
         def settle(end: Settlement) -> None:
             self._in_flight(model, -1)
             del self._running[lease]
-            self._cashier.close(receipt, end, gpu_s=gpu_s(call), continued=len(call.continued_at))
+            self._reservations.close(reservation, end, gpu_s=gpu_s(call), continued=len(call.continued_at))
 
         return settle
 

@@ -1,7 +1,7 @@
 """Money and limits of one request: reserved before dispatch, settled once with what was really used (B3, B5, B6).
 
-Reserved is min(worst case, learned quantile). The reservation, the ledger's opening and the settlement hang on one
-receipt, and the keeper below renews what lives, so that a dead gateway's holds free themselves within ``HOLD_S``.
+Reserved is min(worst case, learned quantile). What was drawn, the ledger's opening and the settlement hang on one
+``Reservation``. The keeper below renews what lives, so that a dead gateway's holds free themselves in ``HOLD_S``.
 
 Trade-off: reserving the expectation admits more than worst cases would, and may overshoot a limit by what running
 answers exceed theirs until the next round of top-ups: at most one second's tokens of the streams that outgrew it.
@@ -58,8 +58,8 @@ class Journal(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Order:
-    """What a request asks the cashier for; ``worst_case`` is the most output tokens it may produce.
+class Claim:
+    """What a request wants to reserve; ``worst_case`` is the most output tokens it may produce.
 
     With ``yields`` it would rather run on capacity that nobody else wants than be refused for its rates.
     """
@@ -72,7 +72,7 @@ class Order:
 
 
 @dataclass(slots=True, kw_only=True)
-class Receipt:
+class Reservation:
     """What one running request holds: the leases in the store (the first, and one per top-up)."""
 
     opening: Opening
@@ -84,8 +84,8 @@ class Receipt:
     yields: bool = False
 
 
-class Cashier:
-    """Opens and settles receipts."""
+class Reservations:
+    """Opens and settles reservations."""
 
     def __init__(
         self,
@@ -105,40 +105,40 @@ class Cashier:
         self._journal = journal
         self._expectation = expectation
         self._clock = clock
-        self._living: dict[RequestId, Receipt] = {}
+        self._living: dict[RequestId, Reservation] = {}
         self._unsettled: dict[RequestId, dict[Measure, int]] = {}
 
-    async def open(self, order: Order, lease: Lease) -> Receipt:
+    async def open(self, claim: Claim, lease: Lease) -> Reservation:
         """Reserve and write the ledger's opening, or raise ``OverLimit``, ``OverBudget`` or ``StoreUnavailable``."""
-        opening = order.opening
-        expected = self._expectation.tokens(opening.tenant, opening.version, order.worst_case)
-        wanted = await self._reserve(order, draws(order.scopes, _need(order, expected), self._clock.now()), lease)
+        opening = claim.opening
+        expected = self._expectation.tokens(opening.tenant, opening.version, claim.worst_case)
+        wanted = await self._reserve(claim, draws(claim.scopes, _need(claim, expected), self._clock.now()), lease)
         try:
             self._journal.opened(opening)
         except StoreUnavailable:
             self._settle(opening.request, dict.fromkeys(Measure, 0))
             raise
-        receipt = self._living[opening.request] = Receipt(
+        reservation = self._living[opening.request] = Reservation(
             opening=opening,
             draws=wanted,
             expected_output=expected,
             reserved_output=expected,
             lease=lease,
             leases=[opening.request],
-            yields=order.yields,
+            yields=claim.yields,
         )
         lease.expected_output = expected
-        return receipt
+        return reservation
 
-    async def _reserve(self, order: Order, wanted: tuple[Draw, ...], lease: Lease) -> tuple[Draw, ...]:
+    async def _reserve(self, claim: Claim, wanted: tuple[Draw, ...], lease: Lease) -> tuple[Draw, ...]:
         """Take what the request draws and return it; over its rates only what nobody may exceed, where it yields."""
-        request, tenant = order.opening.request, order.opening.tenant
+        request, tenant = claim.opening.request, claim.opening.tenant
         decision = await self._take(request, wanted)
         lease.headers = ratelimits.headers(wanted, decision.remaining)
         if decision.refused_by is None:
             return wanted
         refused = self._refusal(tenant, decision, lease.headers)
-        if not (order.yields and _is_rate(decision) and isinstance(refused, OverLimit)):
+        if not (claim.yields and _is_rate(decision) and isinstance(refused, OverLimit)):
             raise refused
         rest = beyond_quota(wanted)
         second = await self._take(request, rest)
@@ -153,22 +153,22 @@ class Cashier:
 
     def move(self, opening: Opening) -> None:
         """Let a running request be one of another version, or raise ``StoreUnavailable``; its reservation stays."""
-        receipt = self._living[opening.request]
-        moved = replace(opening, opened_at=receipt.opening.opened_at)
+        reservation = self._living[opening.request]
+        moved = replace(opening, opened_at=reservation.opening.opened_at)
         self._journal.opened(moved)
-        receipt.opening = moved
+        reservation.opening = moved
 
-    def close(self, receipt: Receipt, end: Settlement, *, gpu_s: float = 0.0, continued: int = 0) -> LedgerRow:
-        """Write the ledger row and learn; the store hears of it by ``flush``."""
+    def close(self, reservation: Reservation, end: Settlement, *, gpu_s: float = 0.0, continued: int = 0) -> LedgerRow:
+        """Write the ledger row and learn; ``flush`` settles it with the store."""
         usage = billable(end.outcome, end.usage)
-        row = close(receipt.opening, end.outcome, usage, gpu_s=gpu_s, now=self._clock.now(), continued=continued)
-        del self._living[receipt.opening.request]
+        row = close(reservation.opening, end.outcome, usage, gpu_s=gpu_s, now=self._clock.now(), continued=continued)
+        del self._living[reservation.opening.request]
         self._held.learn(row.tenant, end.held_s)
         self._journal.closed(row)
         if end.outcome is Outcome.OK:
             self._expectation.learn(row.tenant, row.version, row.output_tokens)
-        if receipt.draws:
-            first, *top_ups = receipt.leases
+        if reservation.draws:
+            first, *top_ups = reservation.leases
             self._settle(first, {Measure.TOKENS: usage.total_tokens, Measure.SPEND: int(row.cost)})
             for lease in top_ups:
                 self._settle(lease, dict.fromkeys(Measure, 0))
@@ -202,34 +202,34 @@ class Cashier:
     async def keep(self) -> None:
         """Renew living holds and top up what outgrew its reservation; end early what can't be topped up."""
         await self.flush()
-        leases = [lease for receipt in self._living.values() for lease in receipt.leases]
+        leases = [lease for reservation in self._living.values() for lease in reservation.leases]
         with suppress(StoreUnavailable):
             await self._store.renew(leases, HOLD_S)
-        for request, receipt in list(self._living.items()):
-            self._journal.delivered(request, receipt.lease.delivered)
-            if receipt.lease.delivered >= receipt.reserved_output and request in self._living:
-                await self._top_up(receipt)
+        for request, reservation in list(self._living.items()):
+            self._journal.delivered(request, reservation.lease.delivered)
+            if reservation.lease.delivered >= reservation.reserved_output and request in self._living:
+                await self._top_up(reservation)
 
-    async def _top_up(self, receipt: Receipt) -> None:
+    async def _top_up(self, reservation: Reservation) -> None:
         """Reserve as much again; where the limits refuse it, the answer ends here and says why."""
-        extra = max(MIN_TOP_UP, receipt.expected_output)
-        cost = receipt.opening.price.of(prompt=0, cached=0, output=extra)
+        extra = max(MIN_TOP_UP, reservation.expected_output)
+        cost = reservation.opening.price.of(prompt=0, cached=0, output=extra)
         amounts = {Measure.TOKENS: extra, Measure.SPEND: int(cost)}
-        wanted = tuple(replace(d, amount=amounts[d.measure]) for d in receipt.draws if d.measure in amounts)
-        lease = RequestId(f"{receipt.opening.request}#{len(receipt.leases)}")
+        wanted = tuple(replace(d, amount=amounts[d.measure]) for d in reservation.draws if d.measure in amounts)
+        lease = RequestId(f"{reservation.opening.request}#{len(reservation.leases)}")
         try:
             decision = await self._take(lease, wanted)
-            if receipt.yields and _is_rate(decision):
+            if reservation.yields and _is_rate(decision):
                 decision = await self._take(lease, beyond_quota(wanted))
         except StoreUnavailable:  # what runs, runs on: the next round asks again
             return
-        if decision.granted and receipt.opening.request not in self._living:  # it ended while the store was asked
+        if decision.granted and reservation.opening.request not in self._living:  # it ended while the store was asked
             self._settle(lease, dict.fromkeys(Measure, 0))
         elif decision.granted:
-            receipt.leases.append(lease)
-            receipt.reserved_output += extra
-        elif receipt.lease.end_early is not None:
-            receipt.lease.end_early(self._refusal(receipt.opening.tenant, decision, []))
+            reservation.leases.append(lease)
+            reservation.reserved_output += extra
+        elif reservation.lease.end_early is not None:
+            reservation.lease.end_early(self._refusal(reservation.opening.tenant, decision, []))
 
     async def _settled(self, lease: RequestId, actual: dict[Measure, int]) -> bool:
         """Settle; False where the store can't be reached now."""
@@ -253,13 +253,13 @@ def _is_rate(decision: Decision) -> bool:
     return decision.refused_by is not None and decision.refused_by.kind is MeterKind.BUCKET
 
 
-def _need(order: Order, expected: int) -> Need:
-    prompt = max(0, order.opening.prompt_tokens)
+def _need(claim: Claim, expected: int) -> Need:
+    prompt = max(0, claim.opening.prompt_tokens)
     return Need(
-        version=order.opening.version,
+        version=claim.opening.version,
         tokens=prompt + expected,
-        cost=order.opening.price.of(prompt=prompt, cached=0, output=expected),
-        stream=order.stream,
+        cost=claim.opening.price.of(prompt=prompt, cached=0, output=expected),
+        stream=claim.stream,
     )
 
 

@@ -18,9 +18,9 @@ from penstock.domain.money import MicroUsd, Price
 from penstock.domain.outcome import Outcome
 from penstock.domain.tenant import OverQuota, Plan, Priority
 from penstock.domain.tokens import Usage
-from penstock.gateway.admission.cashier import OVER_QUOTA, Cashier, Order, Receipt
 from penstock.gateway.admission.draws import Need, Scope, draws
 from penstock.gateway.admission.expectation import OutputExpectation
+from penstock.gateway.admission.reservations import OVER_QUOTA, Claim, Reservation, Reservations
 from tests.support.clock import ManualClock
 
 DOLLAR_A_TOKEN = Price(
@@ -88,7 +88,7 @@ class Breakable:
 
 
 class Till:
-    """A cashier with everything it needs, and what it did."""
+    """Reservations with everything it needs, and what it did."""
 
     def __init__(self, clock: ManualClock, plan: Plan) -> None:
         """Serve one tenant under this plan."""
@@ -97,7 +97,7 @@ class Till:
         self.store = Breakable(MemoryLimits(clock))
         self.expectation = OutputExpectation(prior_tokens=16)
         self.tasks: list[asyncio.Task[None]] = []
-        self.cashier = Cashier(
+        self.reservations = Reservations(
             store=self.store,
             journal=self.journal,
             expectation=self.expectation,
@@ -109,7 +109,7 @@ class Till:
     def _spawn(self, work: Coroutine[None, None, None]) -> None:
         self.tasks.append(asyncio.get_running_loop().create_task(work))
 
-    async def open(self, *, prompt: int = 10, worst_case: int = 100) -> Receipt:
+    async def open(self, *, prompt: int = 10, worst_case: int = 100) -> Reservation:
         """Open one request."""
         self.number += 1
         opening = Opening(
@@ -127,13 +127,13 @@ class Till:
         scopes = (Scope(name="tenant:t", plan=self.plan),)
         lease = Lease(opened_at=0.0, deadline_at=99.0, on_settle=lambda _: None)
         yields = self.plan.over_quota is OverQuota.YIELD
-        order = Order(opening=opening, scopes=scopes, worst_case=worst_case, stream=True, yields=yields)
-        return await self.cashier.open(order, lease)
+        claim = Claim(opening=opening, scopes=scopes, worst_case=worst_case, stream=True, yields=yields)
+        return await self.reservations.open(claim, lease)
 
-    async def close(self, receipt: Receipt, output: int, outcome: Outcome = Outcome.OK) -> LedgerRow:
+    async def close(self, reservation: Reservation, output: int, outcome: Outcome = Outcome.OK) -> LedgerRow:
         """Close one request and let the store hear of it."""
         usage = Usage(prompt_tokens=10, output_tokens=output, exact=outcome is Outcome.OK)
-        row = self.cashier.close(receipt, Settlement(outcome=outcome, usage=usage, held_s=1.0))
+        row = self.reservations.close(reservation, Settlement(outcome=outcome, usage=usage, held_s=1.0))
         await asyncio.gather(*self.tasks)
         self.tasks.clear()
         return row
@@ -159,7 +159,7 @@ BUDGET = Plan(spend_per_day=MicroUsd(1000), max_concurrent=4)
 async def test_spend_is_the_sum_of_the_rows_and_nothing_stays_reserved(clock: ManualClock) -> None:
     """After any history at rest the budget holds exactly what the ledger says was spent."""
     till, chance = Till(clock, Plan(spend_per_day=MicroUsd(3000), max_concurrent=8)), random.Random(11)
-    living: list[Receipt] = []
+    living: list[Reservation] = []
     for _ in range(300):
         try:
             living.append(await till.open())
@@ -169,8 +169,8 @@ async def test_spend_is_the_sum_of_the_rows_and_nothing_stays_reserved(clock: Ma
         if living and chance.random() < 0.6:
             outcome = chance.choice([Outcome.OK, Outcome.CANCELLED, Outcome.BROKEN_STREAM])
             await till.close(living.pop(), chance.randrange(0, 60), outcome)
-    for receipt in living:
-        await till.close(receipt, 1)
+    for reservation in living:
+        await till.close(reservation, 1)
     spent = sum(row.cost for row in till.journal.rows)
     assert await till.has_budget(3000 - spent)
     assert not await till.has_budget(3000 - spent + 1)
@@ -199,12 +199,12 @@ async def test_a_large_max_tokens_does_not_fill_the_budget(clock: ManualClock) -
 async def test_an_answer_that_outgrows_its_reservation_is_topped_up(clock: ManualClock) -> None:
     """A long answer keeps reserving while it runs, and ends at its true cost."""
     till = Till(clock, BUDGET)
-    receipt = await till.open(worst_case=1000)
+    reservation = await till.open(worst_case=1000)
     for delivered in (20, 90, 160):
-        receipt.lease.delivered = delivered
-        await till.cashier.keep()
-        assert receipt.reserved_output > delivered
-    assert (await till.close(receipt, 170)).cost == 180
+        reservation.lease.delivered = delivered
+        await till.reservations.keep()
+        assert reservation.reserved_output > delivered
+    assert (await till.close(reservation, 170)).cost == 180
     assert await till.has_budget(1000 - 180)
     assert not await till.has_budget(1000 - 180 + 1)
 
@@ -212,11 +212,11 @@ async def test_an_answer_that_outgrows_its_reservation_is_topped_up(clock: Manua
 async def test_a_top_up_for_an_answer_that_has_just_ended_is_given_back(clock: ManualClock) -> None:
     """An answer that ends while the store is asked for more holds nothing afterwards."""
     till = Till(clock, BUDGET)
-    receipt = await till.open(worst_case=1000)
-    receipt.lease.delivered = 20
+    reservation = await till.open(worst_case=1000)
+    reservation.lease.delivered = 20
     end = Settlement(outcome=Outcome.OK, usage=Usage(prompt_tokens=10, output_tokens=20), held_s=1.0)
-    till.store.meanwhile = lambda: till.cashier.close(receipt, end)
-    await till.cashier.keep()
+    till.store.meanwhile = lambda: till.reservations.close(reservation, end)
+    await till.reservations.keep()
     till.store.meanwhile = lambda: None
     await asyncio.gather(*till.tasks)
     assert await till.has_budget(1000 - 30)
@@ -226,22 +226,22 @@ async def test_where_the_budget_ends_the_answer_ends(clock: ManualClock) -> None
     """A stream that can't be topped up is ended with the budget's error."""
     till = Till(clock, Plan(spend_per_day=MicroUsd(40)))
     heard: list[PenstockError] = []
-    receipt = await till.open(worst_case=1000)
-    receipt.lease.end_early = heard.append
-    receipt.lease.delivered = 20
-    await till.cashier.keep()
+    reservation = await till.open(worst_case=1000)
+    reservation.lease.end_early = heard.append
+    reservation.lease.delivered = 20
+    await till.reservations.keep()
     assert [type(error) for error in heard] == [OverBudget]
 
 
 async def test_what_the_store_missed_it_hears_later(clock: ManualClock) -> None:
     """A settlement during an outage is kept and sent when the store is back."""
     till = Till(clock, BUDGET)
-    receipts = [await till.open() for _ in range(4)]
+    reservations = [await till.open() for _ in range(4)]
     till.store.is_down = True
-    for receipt in receipts:
-        await till.close(receipt, 5)
+    for reservation in reservations:
+        await till.close(reservation, 5)
     till.store.is_down = False
-    await till.cashier.keep()
+    await till.reservations.keep()
     for _ in range(4):
         await till.open()
 
@@ -250,15 +250,15 @@ async def test_what_runs_runs_on_while_the_store_is_away(clock: ManualClock) -> 
     """A stream that outgrew its reservation isn't ended by an outage; the next round reserves what it needs."""
     till = Till(clock, BUDGET)
     heard: list[PenstockError] = []
-    receipt = await till.open(worst_case=1000)
-    receipt.lease.end_early = heard.append
-    receipt.lease.delivered = 20
+    reservation = await till.open(worst_case=1000)
+    reservation.lease.end_early = heard.append
+    reservation.lease.delivered = 20
     till.store.is_down = True
-    await till.cashier.keep()
-    assert (heard, receipt.reserved_output) == ([], 16)
+    await till.reservations.keep()
+    assert (heard, reservation.reserved_output) == ([], 16)
     till.store.is_down = False
-    await till.cashier.keep()
-    assert receipt.reserved_output > 20
+    await till.reservations.keep()
+    assert reservation.reserved_output > 20
 
 
 async def test_a_full_spool_gives_the_reservation_back(clock: ManualClock) -> None:
@@ -341,15 +341,15 @@ async def test_a_running_answer_of_who_yields_goes_on_over_its_tokens(clock: Man
     """A stream that outgrows its tokens a minute is not cut off; its budget would."""
     till = Till(clock, Plan(tokens_per_min=40, spend_per_day=MicroUsd(200), over_quota=OverQuota.YIELD))
     heard: list[PenstockError] = []
-    receipt = await till.open(worst_case=1000)
-    receipt.lease.end_early = heard.append
-    receipt.lease.delivered = 20
-    await till.cashier.keep()
-    assert (heard, receipt.reserved_output > 20) == ([], True)
-    receipt.lease.delivered = 100
+    reservation = await till.open(worst_case=1000)
+    reservation.lease.end_early = heard.append
+    reservation.lease.delivered = 20
+    await till.reservations.keep()
+    assert (heard, reservation.reserved_output > 20) == ([], True)
+    reservation.lease.delivered = 100
     for _ in range(3):
-        await till.cashier.keep()
-        receipt.lease.delivered += 100
+        await till.reservations.keep()
+        reservation.lease.delivered += 100
     assert [type(error) for error in heard[:1]] == [OverBudget]
 
 
@@ -357,11 +357,11 @@ async def test_what_a_dead_gateway_left_is_settled_by_its_heir(clock: ManualCloc
     """Rows of a killed gateway free its holds and count their cost, once, however often they are inherited."""
     dead, heir = Till(clock, BUDGET), Till(clock, BUDGET)
     heir.store.inner = dead.store.inner
-    receipt = await dead.open()
+    reservation = await dead.open()
     usage = Usage(prompt_tokens=10, output_tokens=7, exact=False)
-    row = close(receipt.opening, Outcome.INTERNAL, usage, gpu_s=0.0, now=clock.now())
+    row = close(reservation.opening, Outcome.INTERNAL, usage, gpu_s=0.0, now=clock.now())
     for _ in range(2):
-        await heir.cashier.inherit([row])
+        await heir.reservations.inherit([row])
     heir.number = 100
     assert await heir.has_budget(1000 - 17)
     assert not await heir.has_budget(1000 - 17 + 1)

@@ -14,9 +14,9 @@ from penstock.domain.outcome import Degradation, Outcome
 from penstock.domain.request import Api, Prepared
 from penstock.domain.tenant import Plan
 from penstock.domain.tokens import Usage
-from penstock.gateway.admission.cashier import Cashier
-from penstock.gateway.admission.desk import Desk, bounded, worst_case_output
+from penstock.gateway.admission.controller import AdmissionController, bounded, worst_case_output
 from penstock.gateway.admission.expectation import OutputExpectation
+from penstock.gateway.admission.reservations import Reservations
 from penstock.gateway.pipeline import Admission
 from tests.support import calls
 from tests.support.clock import ManualClock
@@ -29,11 +29,11 @@ class Counted:
         self.in_flight: dict[str, int] = {}
         self.rows: list[LedgerRow] = []
         store = MemoryLimits(clock)
-        self.cashier = Cashier(
+        self.reservations = Reservations(
             store=store, journal=self, expectation=OutputExpectation(), clock=clock, spawn=self.spawn
         )
-        self.desk: Admission = Desk(
-            cashier=self.cashier,
+        self.controller: Admission = AdmissionController(
+            reservations=self.reservations,
             default_deadline_s={Tier.CHAT: 60.0, Tier.EMBEDDING: 5.0},
             clock=clock,
             in_flight=self.count,
@@ -63,7 +63,9 @@ async def test_the_nearest_deadline_counts(
     clock: ManualClock, client_s: float, plan_s: float, deadline_at: float
 ) -> None:
     """Client, plan and tier each may shorten the deadline, and none may lengthen it."""
-    lease = await Counted(clock).desk.admit(calls.call(deadline_s=client_s, plan=Plan(deadline_s=plan_s)), PREPARED)
+    lease = await Counted(clock).controller.admit(
+        calls.call(deadline_s=client_s, plan=Plan(deadline_s=plan_s)), PREPARED
+    )
     assert lease.deadline_at == deadline_at
 
 
@@ -72,7 +74,7 @@ async def test_a_deadline_counts_from_arrival(clock: ManualClock) -> None:
     parts = Counted(clock)
     clock.advance(2.0)
     with pytest.raises(DeadlineUnreachable) as caught:
-        await parts.desk.admit(calls.call(deadline_s=1.5), PREPARED)
+        await parts.controller.admit(calls.call(deadline_s=1.5), PREPARED)
     assert caught.value.retry_after_s
     assert (parts.rows, parts.in_flight) == ([], {})
 
@@ -80,22 +82,22 @@ async def test_a_deadline_counts_from_arrival(clock: ManualClock) -> None:
 async def test_what_a_lease_holds_comes_back_once(clock: ManualClock) -> None:
     """Settling frees slot and gauge and writes one row; settling again changes nothing."""
     parts = Counted(clock)
-    lease = await parts.desk.admit(calls.call(plan=Plan(max_concurrent=1)), PREPARED)
+    lease = await parts.controller.admit(calls.call(plan=Plan(max_concurrent=1)), PREPARED)
     assert parts.in_flight == {"toy": 1}
     with pytest.raises(OverLimit):
-        await parts.desk.admit(calls.call(plan=Plan(max_concurrent=1), id=RequestId("req-2")), PREPARED)
+        await parts.controller.admit(calls.call(plan=Plan(max_concurrent=1), id=RequestId("req-2")), PREPARED)
     assert lease.settle(Outcome.OK, Usage(), 3.0)
     assert not lease.settle(Outcome.OK, Usage(), 4.0)
     await asyncio.gather(*parts.tasks)
     assert (len(parts.rows), parts.in_flight) == (1, {"toy": 0})
-    await parts.desk.admit(calls.call(plan=Plan(max_concurrent=1), id=RequestId("req-3")), PREPARED)
+    await parts.controller.admit(calls.call(plan=Plan(max_concurrent=1), id=RequestId("req-3")), PREPARED)
 
 
 async def test_the_row_says_how_often_a_stream_was_continued(clock: ManualClock) -> None:
     """However many workers a stream had, it is one row, and the row tells."""
     parts = Counted(clock)
     call = calls.call(plan=Plan())
-    lease = await parts.desk.admit(call, PREPARED)
+    lease = await parts.controller.admit(call, PREPARED)
     call.continued_at += [1.0, 2.0]
     lease.settle(Outcome.OK, Usage(prompt_tokens=5, output_tokens=3), 3.0)
     await asyncio.gather(*parts.tasks)
@@ -106,34 +108,34 @@ async def test_a_moved_request_is_the_other_models_from_then_on(clock: ManualClo
     """Its row has the version, price and lack of the answer that was given; what was reserved is settled once."""
     parts = Counted(clock)
     call = calls.call(plan=Plan(max_concurrent=1))
-    lease = await parts.desk.admit(call, PREPARED)
+    lease = await parts.controller.admit(call, PREPARED)
     dear = Price(prompt_per_mtok=MicroUsd(0), cached_per_mtok=MicroUsd(0), output_per_mtok=MicroUsd(5_000_000))
     call.version = replace(calls.VERSION, id=VersionId("small@0123456789ab"), price=dear)
     call.degraded = (Degradation.SMALLER_MODEL,)
-    parts.desk.move(call, PREPARED)
+    parts.controller.move(call, PREPARED)
     lease.settle(Outcome.OK, Usage(prompt_tokens=5, output_tokens=3), 1.0)
     await asyncio.gather(*parts.tasks)
     (row,) = parts.rows
     assert (row.version, row.cost, row.degraded) == ("small@0123456789ab", 15, "smaller-model")
     assert parts.in_flight == {"toy": 0}
-    await parts.desk.admit(calls.call(plan=Plan(max_concurrent=1), id=RequestId("req-2")), PREPARED)
+    await parts.controller.admit(calls.call(plan=Plan(max_concurrent=1), id=RequestId("req-2")), PREPARED)
 
 
 async def test_open_leases_can_be_looked_at(clock: ManualClock) -> None:
     """A lease is there with its request from its opening to its end."""
-    desk = Counted(clock).desk
+    controller = Counted(clock).controller
     call = calls.call()
-    lease = await desk.admit(call, PREPARED)
-    assert desk.running == {lease: call}  # type: ignore[attr-defined]
+    lease = await controller.admit(call, PREPARED)
+    assert controller.running == {lease: call}  # type: ignore[attr-defined]
     lease.settle(Outcome.CANCELLED, Usage(), 1.0)
-    assert desk.running == {}  # type: ignore[attr-defined]
+    assert controller.running == {}  # type: ignore[attr-defined]
 
 
 async def test_more_output_than_the_plan_allows_is_refused(clock: ManualClock) -> None:
     """An explicit wish beyond the plan is told, not quietly shortened, and holds nothing."""
     parts = Counted(clock)
     with pytest.raises(InvalidField) as caught:
-        await parts.desk.admit(calls.call(max_output_tokens=101, plan=Plan(max_output_tokens=100)), PREPARED)
+        await parts.controller.admit(calls.call(max_output_tokens=101, plan=Plan(max_output_tokens=100)), PREPARED)
     assert caught.value.param == "max_completion_tokens"
     assert parts.in_flight == {}
 
@@ -143,7 +145,7 @@ async def test_a_silent_request_is_bounded_by_the_plan(clock: ManualClock, n: in
     """The plan's bound is shared by all choices and reaches the engine; the caller's own object stays as it was."""
     body = {"model": "toy", "n": n}
     call = calls.call(body=body, plan=Plan(max_output_tokens=100))
-    await Counted(clock).desk.admit(call, PREPARED)
+    await Counted(clock).controller.admit(call, PREPARED)
     assert call.request.body["max_completion_tokens"] == each
     assert call.request.max_output_tokens == each * (n or 1)
     assert body == {"model": "toy", "n": n}
@@ -160,7 +162,7 @@ def test_requests_within_the_bound_and_embeddings_pass_untouched() -> None:
 @pytest.mark.parametrize(("asked", "expected"), [(0, 256), (100, 100), (5000, 256)])
 async def test_the_worker_is_told_what_to_expect(clock: ManualClock, asked: int, expected: int) -> None:
     """The ticket carries what is reserved: the wish, or what such answers usually have."""
-    lease = await Counted(clock).desk.admit(calls.call(max_output_tokens=asked), PREPARED)
+    lease = await Counted(clock).controller.admit(calls.call(max_output_tokens=asked), PREPARED)
     assert lease.expected_output == expected
 
 

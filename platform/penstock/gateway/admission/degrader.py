@@ -1,4 +1,4 @@
-"""Which relief a request gets: whose tenant opted in, whose version is under pressure, what may be done about it.
+"""How a request is degraded: whose tenant opted in, whose version is under pressure, what may be done about it.
 
 It joins the policies (``pressure``, ``degrade``) and changes nothing itself: the pipeline does. Nobody who has not
 opted in is touched, or costs more than one look at a plan.
@@ -29,16 +29,16 @@ class Crowd(Protocol):
 
 
 @dataclass(slots=True, kw_only=True)
-class Reliefs:
-    """Implements the pipeline's ``Relief``; ``enter_s`` is each tier's promise of a first token, 0 for none.
+class PressureDegrader:
+    """Implements the pipeline's ``Degrader``; ``enter_s`` is each tier's promise of a first token, 0 for none.
 
-    ``tell`` hears of each version whether it is under pressure.
+    ``report`` is called for each version with whether it is under pressure.
     """
 
     crowd: Crowd
     clock: Clock
     enter_s: Mapping[Tier, float]
-    tell: Callable[[VersionId, bool], None]
+    report: Callable[[VersionId, bool], None]
     _pressures: dict[VersionId, Pressure] = field(default_factory=dict)
 
     def look(self, versions: Iterable[VersionEntry]) -> None:
@@ -49,10 +49,10 @@ class Reliefs:
             enter_s = self.enter_s.get(version.tier, 0.0)
             if enter_s:
                 pressure = before.get(version.id) or Pressure(PressureSettings(enter_s=enter_s))
-                self.tell(version.id, pressure.look(self.crowd.wait_s(version), now))
+                self.report(version.id, pressure.look(self.crowd.wait_s(version), now))
                 self._pressures[version.id] = pressure
         for gone in before.keys() - self._pressures.keys():
-            self.tell(gone, False)  # noqa: FBT003  the port's own second word
+            self.report(gone, False)  # noqa: FBT003  the port's own second word
 
     def capped(self, call: Call) -> InferenceRequest | None:
         """Return the request with its output capped, where its tenant opted in and its version is under pressure."""

@@ -11,7 +11,7 @@ from penstock.domain.errors import ClientGone, DeadlineExceeded, PenstockError, 
 from penstock.domain.relay import Reply, Source
 
 
-class Vigil:
+class Watch:
     """Begun with the relay, ended with the answer; stops at most once."""
 
     __slots__ = ("_deadline", "_loop", "_on_stop", "_paused", "_reply", "_source", "_stall", "_stall_s", "stopped")

@@ -1,7 +1,7 @@
-"""What a gateway has given, and how a store that was away is told of it: each lease once, and no debt twice.
+"""What a gateway has given, and how a store that was away comes to know of it: each lease once, no debt twice.
 
-Leases live here while their requests run. Some the store has never heard of, some it may have heard of and should
-forget, and of those that ended unheard only what they used in the last minute is left: a bucket has refilled the rest.
+Leases live here while their requests run. Some the store does not know, some it may know and should forget,
+and of those that ended unsynced only what they used in the last minute is left: a bucket has refilled the rest.
 Who decides meanwhile, and when the store is told, isn't known here.
 """
 
@@ -29,14 +29,14 @@ class _Debt:
     draw: Draw
 
 
-class Arrears:
+class UnsyncedLeases:
     """One gateway's leases; ``hold_s`` is how long those last that the store is told of, until they are renewed."""
 
     def __init__(self, me: str, clock: Clock, *, hold_s: float) -> None:
         """Take the gateway's name, which its debts carry."""
         self._me, self._clock, self._hold_s = me, clock, hold_s
         self._paid = 0
-        self._unheard: set[RequestId] = set()
+        self._unsynced: set[RequestId] = set()
         self._doubtful: set[RequestId] = set()
         self._undecided: set[RequestId] = set()
         self._debts: deque[_Debt] = deque()
@@ -44,11 +44,11 @@ class Arrears:
         self.living: dict[RequestId, Sequence[Draw]] = {}
         """What runs, and what it drew."""
 
-    def given(self, lease: RequestId, draws: Sequence[Draw], *, heard: bool) -> None:
-        """A request begins; ``heard`` tells whether the store gave it."""
+    def given(self, lease: RequestId, draws: Sequence[Draw], *, synced: bool) -> None:
+        """A request begins; ``synced`` tells whether the store gave it."""
         self.living[lease] = draws
-        if not heard:
-            self._unheard.add(lease)
+        if not synced:
+            self._unsynced.add(lease)
 
     def doubt(self, lease: RequestId) -> None:
         """The store may have taken this lease: it gave no answer."""
@@ -68,11 +68,11 @@ class Arrears:
         return lease in self._doubtful
 
     def ended(self, lease: RequestId, actual: Mapping[Measure, int]) -> bool:
-        """A request is over; True where the store never heard of it. Spend is counted from the ledger, not here."""
+        """A request is over; True where the store did not know of it. Spend is counted from the ledger, not here."""
         draws = self.living.pop(lease, ())
-        if lease not in self._unheard:
+        if lease not in self._unsynced:
             return False
-        self._unheard.discard(lease)
+        self._unsynced.discard(lease)
         now = self._clock.monotonic()
         for draw in draws:
             if draw.kind is MeterKind.BUCKET:
@@ -80,10 +80,10 @@ class Arrears:
         self._forget_old()
         return True
 
-    async def bring(self, store: LimitStore) -> None:
-        """Tell the store everything; what it could not be told stays. Raises ``StoreUnavailable``."""
+    async def sync(self, store: LimitStore) -> None:
+        """Bring the store up to date; what it could not take stays. Raises ``StoreUnavailable``."""
         await self.take_back(store)
-        await self.tell(store, list(self._unheard))
+        await self.sync_running(store, list(self._unsynced))
         self._forget_old()
         while self._batch or self._debts:
             # A batch stays as it is until the store has said yes: it may have taken it without saying so.
@@ -99,7 +99,7 @@ class Arrears:
                 await store.settle(lease, NOTHING)
             self._doubtful.discard(lease)
 
-    async def tell(self, store: LimitStore, leases: Iterable[RequestId]) -> None:
+    async def sync_running(self, store: LimitStore, leases: Iterable[RequestId]) -> None:
         """Have the store know these, if they still run."""
         for lease in leases:
             draws = self.living.get(lease)
@@ -107,7 +107,7 @@ class Arrears:
                 continue
             with suppress(Conflict):  # it took the lease before it fell silent
                 await store.adopt(lease, draws, self._hold_s)
-            self._unheard.discard(lease)
+            self._unsynced.discard(lease)
             if lease not in self.living:  # it ended meanwhile
                 await store.settle(lease, NOTHING)
 
