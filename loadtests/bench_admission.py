@@ -1,8 +1,8 @@
 """What admission adds to a request: CPU and time of opening and settling its lease, by store and number of limits.
 
 Run: ``make bench-admission``. The real reservations, spool and stores in this process; Redis is a real server on
-loopback, whose own CPU is not counted: it is shared by all gateways. CPU is this process's own account, for opening, journal,
-settlement and ledger line together; the first column of rows, without limits, is what journal and ledger cost alone.
+loopback, whose own CPU is not counted: it is shared by all gateways. CPU is this process's own account, for opening,
+journal, settlement and ledger line together; the first column of rows, without limits, is journal and ledger alone.
 """
 
 import argparse
