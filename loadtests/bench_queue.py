@@ -16,12 +16,12 @@ from itertools import count
 
 from penstock.domain.ids import RequestId, TenantId
 from penstock.domain.standing import Standing
-from penstock.worker.admission import doors
-from penstock.worker.admission.cost import Fit, Work
-from penstock.worker.admission.door import Door
-from penstock.worker.admission.doors import DoorOrder
-from penstock.worker.admission.fair_queue import Bounds, FairQueue
-from penstock.worker.admission.seats import EngineSize
+from penstock.worker.gate.admission import doors
+from penstock.worker.gate.admission.cost import Fit, Work
+from penstock.worker.gate.admission.door import Door
+from penstock.worker.gate.admission.fair_queue import Bounds, FairQueue
+from penstock.worker.gate.admission.seats import EngineSize
+from penstock.worker.gate_config import DoorOrder
 
 QUEUED = (10, 1_000, 10_000)
 TENANTS = (1, 100, 1_000)

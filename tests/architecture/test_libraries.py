@@ -22,7 +22,7 @@ ALLOWED: dict[str, set[str]] = {
     "penstock.worker": {"msgspec"},
     "penstock.gateway.edge": {"fastapi", "httptools", "msgspec", "pydantic", "starlette", "uvicorn"},
     "penstock.gateway.preprocess": {"jinja2", "msgspec", "tokenizers"},
-    "penstock.worker.serve": {"fastapi", "msgspec", "starlette", "uvicorn"},
+    "penstock.worker.gate.serve": {"fastapi", "msgspec", "starlette", "uvicorn"},
     "penstock.worker.engines": {"accelerate", "gguf", "numpy", "safetensors", "torch", "transformers", "vllm"},
     "penstock.control.api": {"fastapi", "msgspec", "pydantic", "starlette"},
     "penstock.control.registry": {"msgspec", "yaml"},
@@ -89,7 +89,7 @@ def test_each_room_imports_only_its_own_libraries() -> None:
         ("penstock.domain.errors", "pydantic"),
         ("penstock.gateway.routing.pick", "aiohttp"),
         ("penstock.gateway.pipeline", "fastapi"),
-        ("penstock.worker.lifecycle", "torch"),
+        ("penstock.worker.agent.lifecycle", "torch"),
     ],
 )
 def test_a_strange_library_is_found(module: str, library: str) -> None:

@@ -44,6 +44,8 @@ VIOLATIONS = {
     "a domain that knows telemetry": ("domain/errors.py", "import penstock.telemetry.names"),
     "a pipeline that speaks HTTP": ("gateway/pipeline.py", "import starlette"),
     "a loop that speaks HTTP": ("control/loop.py", "import fastapi"),
+    "a gate that knows the agent": ("worker/gate/serve.py", "import penstock.worker.agent.health"),
+    "an agent that knows the gate": ("worker/agent/running.py", "import penstock.worker.gate.admission.door"),
     "torch outside the engines": ("domain/errors.py", "import torch"),
     "a room that nobody placed": ("helpers/__init__.py", ""),
     "siblings in a cycle": ("telemetry/names.py", "import penstock.telemetry.metrics"),

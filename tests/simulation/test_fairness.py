@@ -15,11 +15,11 @@ from penstock.domain.standing import Standing
 from penstock.simulator import servegen
 from penstock.simulator.engine import SMOLLM2_CPU, SMOLLM2_ONE_CORE, EngineModel
 from penstock.simulator.worker import Arrival, Record, Worker, run
-from penstock.worker.admission import doors, fair_order
-from penstock.worker.admission.cost import Work
-from penstock.worker.admission.door import Door
-from penstock.worker.admission.doors import DoorOrder
-from penstock.worker.admission.seats import EngineSize
+from penstock.worker.gate.admission import doors, fair_order
+from penstock.worker.gate.admission.cost import Work
+from penstock.worker.gate.admission.door import Door
+from penstock.worker.gate.admission.seats import EngineSize
+from penstock.worker.gate_config import DoorOrder
 
 SEATS = 16
 SPAN_S = 600.0

@@ -6,7 +6,7 @@ import pytest
 
 from penstock.domain.standing import Standing
 from penstock.simulator import overload
-from penstock.worker.admission.doors import DoorOrder
+from penstock.worker.gate_config import DoorOrder
 
 
 @pytest.fixture(scope="module")

@@ -8,9 +8,9 @@ from penstock.domain.standing import Standing
 from penstock.simulator import overload
 from penstock.simulator.engine import SMOLLM2_CPU, EngineModel
 from penstock.simulator.worker import Arrival, Record, run
-from penstock.worker.admission import doors
-from penstock.worker.admission.cost import Work
-from penstock.worker.admission.doors import DoorOrder
+from penstock.worker.gate.admission import doors
+from penstock.worker.gate.admission.cost import Work
+from penstock.worker.gate_config import DoorOrder
 
 PART, SLOTS = 0.25, 8
 """A quarter of the engine's 32 seats."""

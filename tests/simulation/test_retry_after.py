@@ -10,9 +10,9 @@ from penstock.domain.ids import RequestId
 from penstock.simulator import overload
 from penstock.simulator.engine import SMOLLM2_CPU, EngineModel
 from penstock.simulator.worker import Refused, Worker
-from penstock.worker.admission import doors
-from penstock.worker.admission.door import Away, Door
-from penstock.worker.admission.doors import DoorOrder
+from penstock.worker.gate.admission import doors
+from penstock.worker.gate.admission.door import Away, Door
+from penstock.worker.gate_config import DoorOrder
 
 LOAD, WATCHED_FROM_S, WATCHED_TO_S, SPAN_S = 2.5, 30.0, 60.0, 120.0
 LOOK_EVERY_S = 0.1

@@ -39,7 +39,7 @@ from penstock.telemetry import names
 from penstock.telemetry.metrics import CONTENT_TYPE, Metrics
 from penstock.telemetry.requests import RequestLedger
 from penstock.telemetry.traces import RequestTraces, otlp, traceparent
-from penstock.worker.admission.fair_queue import Bounds
+from penstock.worker.gate.admission.fair_queue import Bounds
 
 ID_BYTES = 8
 MOST_MODELS = 1024

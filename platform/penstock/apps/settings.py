@@ -12,7 +12,7 @@ import yaml
 from pydantic import Field
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict, YamlConfigSettingsSource
 
-from penstock.worker.admission.doors import DoorOrder
+from penstock.worker.gate_config import DoorOrder
 
 
 class Home:

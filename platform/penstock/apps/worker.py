@@ -17,9 +17,11 @@ from penstock.domain.ids import VersionId, WorkerId
 from penstock.domain.keys import Purpose, derive
 from penstock.domain.model import is_sha256
 from penstock.telemetry import logs
-from penstock.worker import wire
-from penstock.worker.admission.doors import DoorOrder
-from penstock.worker.agent import Agent, AgentConfig, Ports
+from penstock.worker.agent import wire
+from penstock.worker.agent.agent import Agent, AgentConfig, Ports
+from penstock.worker.agent.gate_client import GateClient
+from penstock.worker.agent.phases import PhaseMemory
+from penstock.worker.agent.running import Pace
 from penstock.worker.artifacts.cache import NodeCache
 from penstock.worker.artifacts.fetch import Fetcher
 from penstock.worker.artifacts.node import Copy, Node, Watch
@@ -27,10 +29,7 @@ from penstock.worker.engines.log_files import LogBounds, prune
 from penstock.worker.engines.plan import LaunchPlan
 from penstock.worker.engines.process import Files, Forking, Launcher, Quickest, Spawning
 from penstock.worker.engines.vllm import Place, arguments, environment, threads_for
-from penstock.worker.gate_client import GateClient
-from penstock.worker.phases import PhaseMemory
-from penstock.worker.running import Pace
-from penstock.worker.serve import GateConfig
+from penstock.worker.gate_config import DoorOrder, GateConfig
 
 NVIDIA_DEVICE = Path("/dev/nvidia0")
 

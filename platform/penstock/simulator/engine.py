@@ -10,7 +10,7 @@ from collections import deque
 from dataclasses import dataclass, field
 
 from penstock.domain.ids import RequestId
-from penstock.worker.admission.cost import Work
+from penstock.worker.gate.admission.cost import Work
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

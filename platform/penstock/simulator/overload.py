@@ -12,11 +12,11 @@ from penstock.domain.ids import RequestId, TenantId
 from penstock.domain.standing import Standing
 from penstock.simulator.engine import SMOLLM2_CPU, EngineModel
 from penstock.simulator.worker import Arrival, Record, run
-from penstock.worker.admission import doors
-from penstock.worker.admission.cost import Work
-from penstock.worker.admission.doors import DoorOrder
-from penstock.worker.admission.fair_queue import Bounds
-from penstock.worker.admission.seats import EngineSize
+from penstock.worker.gate.admission import doors
+from penstock.worker.gate.admission.cost import Work
+from penstock.worker.gate.admission.fair_queue import Bounds
+from penstock.worker.gate.admission.seats import EngineSize
+from penstock.worker.gate_config import DoorOrder
 
 SEATS = 32
 SIZE = EngineSize(max_seqs=SEATS, kv_blocks=4000, block_size=32, prefill_tokens=512)

@@ -16,7 +16,7 @@ from pathlib import Path
 from penstock.domain.ids import RequestId, TenantId
 from penstock.domain.standing import Standing
 from penstock.simulator.worker import Arrival
-from penstock.worker.admission.cost import Work
+from penstock.worker.gate.admission.cost import Work
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,8 +12,8 @@ from functools import partial
 
 from penstock.domain.ids import RequestId, TenantId
 from penstock.simulator.engine import EngineModel, Sequence
-from penstock.worker.admission.cost import Work, cost
-from penstock.worker.admission.door import Away, Door
+from penstock.worker.gate.admission.cost import Work, cost
+from penstock.worker.gate.admission.door import Away, Door
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,13 +9,13 @@ from penstock.apps.worker import Workplace
 from penstock.domain.ids import ModelName, VersionId, WorkerId
 from penstock.domain.model import Manifest, Provenance, Task, Tier
 from penstock.domain.money import MicroUsd, Price
-from penstock.worker.admission import doors
-from penstock.worker.admission.doors import DoorOrder
-from penstock.worker.admission.seats import EngineSize
 from penstock.worker.artifacts.cache import Hold
 from penstock.worker.artifacts.node import Copy
 from penstock.worker.engines import plan
-from penstock.worker.serve import Gate
+from penstock.worker.gate.admission import doors
+from penstock.worker.gate.admission.seats import EngineSize
+from penstock.worker.gate.serve import Gate
+from penstock.worker.gate_config import DoorOrder
 
 VERSION = VersionId("m@0123456789ab")
 FREE = MicroUsd(0)

@@ -1,6 +1,6 @@
 """Fetches files by digest: ranges of all files in parallel, written and hashed in order.
 
-Trade-off: ranges are fetched ahead and wait in memory (``streams + 1`` segments at most) until their turn comes.
+Trade-off: ranges are fetched ahead and wait in memory (``streams + 1`` segments at most) until they are next.
 In return an unfinished file is always a prefix, which makes resuming trivial and the digest a by-product of writing.
 """
 
@@ -57,7 +57,7 @@ class Fetcher:
         self._source, self._clock = source, clock
         self._streams, self._segment_bytes = streams, segment_bytes
 
-    def fetch(self, files: Sequence[Artifact], folder: Path, tell: OnProgress = silent) -> None:
+    def fetch(self, files: Sequence[Artifact], folder: Path, on_progress: OnProgress = silent) -> None:
         """Bring all files, or raise.
 
         A file whose digest is wrong is fetched once more from its beginning: what a former run left, or what came
@@ -67,7 +67,7 @@ class Fetcher:
         missing = [file for file in files if not (folder / file.path).is_file()]
         total = sum(file.size_bytes for file in files)
         already = sum(bytes_there(folder, file) for file in files)
-        meter = Meter(total=total, already=already, clock=self._clock, tell=tell)
+        meter = Meter(total=total, already=already, clock=self._clock, on_progress=on_progress)
         damaged = self._bring(missing, folder, meter)
         for file in damaged:
             meter.add(-file.size_bytes)

@@ -28,7 +28,7 @@ class Copy:
 
 
 def no_phase(_: WorkerState) -> None:
-    """Tell nobody which phase begins."""
+    """Report to nobody which phase begins."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,7 +96,7 @@ class Node:
         self.cache.publish(digest)
         return manifest
 
-    def _fetch(self, digest: str, tell: OnProgress) -> Path:
+    def _fetch(self, digest: str, on_progress: OnProgress) -> Path:
         """Bring the files into the staging folder, which has only this version's files in it."""
         raw = self.source.read_small(digest)
         manifest = read_manifest(raw, digest)
@@ -104,7 +104,7 @@ class Node:
         staging.mkdir(exist_ok=True)
         there = sum(bytes_there(staging, file) for file in manifest.files)
         self.cache.make_room(manifest.size_bytes - there)
-        self.fetcher.fetch(manifest.files, staging, tell)
+        self.fetcher.fetch(manifest.files, staging, on_progress)
         (staging / MANIFEST).write_bytes(raw)
         return staging
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from penstock.domain.clock import Clock
 
-TELL_EVERY_S = 0.25
+REPORT_EVERY_S = 0.25
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,26 +29,26 @@ OnProgress = Callable[[Progress], None]
 
 
 def silent(_: Progress) -> None:
-    """Tell nobody."""
+    """Report to nobody."""
 
 
 class Meter:
-    """Counts bytes and tells at most every ``TELL_EVERY_S``. Bytes that a former run fetched don't count as speed."""
+    """Counts bytes, reports at most every ``REPORT_EVERY_S``. Bytes that a former run fetched don't count as speed."""
 
-    def __init__(self, *, total: int, already: int, clock: Clock, tell: OnProgress) -> None:
+    def __init__(self, *, total: int, already: int, clock: Clock, on_progress: OnProgress) -> None:
         """Start with ``already`` of ``total`` bytes on disk."""
-        self._total, self._already, self._clock, self._tell = total, already, clock, tell
+        self._total, self._already, self._clock, self._on_progress = total, already, clock, on_progress
         self._fetched = 0
         self._began = clock.monotonic()
-        self._told = float("-inf")
+        self._reported_at = float("-inf")
 
     def add(self, count: int) -> None:
         """Count bytes that just came; a negative count takes back what turned out to be damaged."""
         self._fetched += count
         now = self._clock.monotonic()
-        if now - self._told >= TELL_EVERY_S or self._already + self._fetched >= self._total:
-            self._told = now
-            self._tell(self.progress(now))
+        if now - self._reported_at >= REPORT_EVERY_S or self._already + self._fetched >= self._total:
+            self._reported_at = now
+            self._on_progress(self.progress(now))
 
     def progress(self, now: float) -> Progress:
         """Return where it stands at monotonic second ``now``."""

@@ -8,7 +8,7 @@ import os
 import sys
 from pathlib import Path
 
-from penstock.worker import serve
+from penstock.worker import gate_config
 from penstock.worker.engines import lifeline, plan
 from penstock.worker.engines.plan import LaunchPlan
 
@@ -17,7 +17,7 @@ def run(launch: LaunchPlan, lifeline_fd: int) -> None:
     """Become the engine; returns when it has shut down. The caller leads its process group."""
     lifeline.die_with(lifeline_fd)
     os.environ.update(launch.environment)  # noqa: TID251 - it is how vLLM is configured; nothing is read here
-    serve.install(launch.gate)
+    gate_config.install(launch.gate)
     sys.argv = ["penstock-engine", *launch.argv]
 
     from vllm.entrypoints.launchers.api_server.entry import main

@@ -8,8 +8,7 @@ import os
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from penstock.worker.admission.doors import DoorOrder
-from penstock.worker.serve import GateConfig
+from penstock.worker.gate_config import DoorOrder, GateConfig
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -113,7 +113,7 @@ class EngineProcess:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Files:
-    """Where an engine's plan is put, where its output goes, where its process id is told."""
+    """Where an engine's plan is put, where its output goes, where its process id is written."""
 
     plan: Path
     log: Path
@@ -253,7 +253,7 @@ class _Verdict:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Quickest:
-    """Forks where that works, else starts from scratch; ``on_fallback`` hears why."""
+    """Forks where that works, else starts from scratch; ``on_fallback`` is called with the reason."""
 
     forking: Forking
     spawning: Spawning

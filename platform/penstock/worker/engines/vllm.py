@@ -20,7 +20,9 @@ QUEUE_PER_SEQUENCE = 8
 CPU_KV_BYTES = 64 << 20
 """KV cache on a CPU where the version names none (encoders need none)."""
 
-GATE = "penstock.worker.serve.Gate"
+GATE_MODULE = "penstock.worker.gate.serve"
+GATE = f"{GATE_MODULE}.Gate"
+"""Loaded by vLLM itself, by name: no room below the gate imports it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

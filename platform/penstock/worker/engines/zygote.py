@@ -27,7 +27,7 @@ from pathlib import Path
 
 from penstock.worker.engines import launch, lifeline, plan
 from penstock.worker.engines.address import short
-from penstock.worker.engines.vllm import Place, environment, threads_for
+from penstock.worker.engines.vllm import GATE_MODULE, Place, environment, threads_for
 
 PREIMPORTED = (
     "vllm.entrypoints.launchers.api_server.entry",
@@ -38,6 +38,7 @@ PREIMPORTED = (
     "vllm.v1.worker.cpu_worker",
     "vllm.model_executor.models.llama",
     "vllm.model_executor.models.bert",
+    GATE_MODULE,
 )
 MAX_REQUEST_BYTES = 4096
 
@@ -73,14 +74,14 @@ class Parent:
 
     def _handle(self, fd: int) -> Child | None:
         if fd == self.listener.fileno():
-            self._greet()
+            self._accept()
         elif fd in self.children:
-            self._bury(fd)
+            self._reap(fd)
         elif fd in self.agents:
             return self._serve_agent(self.agents[fd])
         return None
 
-    def _greet(self) -> None:
+    def _accept(self) -> None:
         agent, _ = self.listener.accept()
         agent.settimeout(0)
         self.agents[agent.fileno()] = agent
@@ -94,7 +95,7 @@ class Parent:
         except OSError:
             request, fds = b"", []
         if not request or len(fds) != 2:  # noqa: PLR2004 - log and lifeline
-            self._dismiss(agent, fds)
+            self._disconnect(agent, fds)
             return None
         try:
             return self._fork(agent, Child(plan=Path(request.decode()), log_fd=fds[0], lifeline_fd=fds[1]))
@@ -105,7 +106,7 @@ class Parent:
     def _fork(self, agent: socket.socket, child: Child) -> Child | None:
         threads = len(list(Path("/proc/self/task").iterdir()))
         if threads != 1:
-            _tell(agent, {"refused": f"the pre-imported parent has {threads} threads"})
+            _send(agent, {"refused": f"the pre-imported parent has {threads} threads"})
             return None
         pid = os.fork()
         if pid == 0:
@@ -114,7 +115,7 @@ class Parent:
         pidfd = os.pidfd_open(pid)
         self.children[pidfd] = (pid, agent)
         self.poller.register(pidfd, select.POLLIN)
-        _tell(agent, {"pid": pid})
+        _send(agent, {"pid": pid})
         return None
 
     def _become_child(self) -> None:
@@ -124,14 +125,14 @@ class Parent:
             agent.close()
         _close(self.children)
 
-    def _bury(self, pidfd: int) -> None:
+    def _reap(self, pidfd: int) -> None:
         pid, agent = self.children.pop(pidfd)
         self.poller.unregister(pidfd)
         os.close(pidfd)
         _, status = os.waitpid(pid, 0)
-        _tell(agent, {"exit_code": os.waitstatus_to_exitcode(status)})
+        _send(agent, {"exit_code": os.waitstatus_to_exitcode(status)})
 
-    def _dismiss(self, agent: socket.socket, fds: list[int]) -> None:
+    def _disconnect(self, agent: socket.socket, fds: list[int]) -> None:
         _close(fds)
         self.poller.unregister(agent)
         del self.agents[agent.fileno()]
@@ -153,7 +154,7 @@ def listen(path: Path) -> socket.socket:
     return listener
 
 
-def _tell(agent: socket.socket, message: dict[str, object]) -> None:
+def _send(agent: socket.socket, message: dict[str, object]) -> None:
     with suppress(OSError):  # the agent is gone, and its engine with it
         agent.send(json.dumps(message).encode())
 

@@ -147,7 +147,7 @@ def test_a_failing_store_leaves_a_prefix(tmp_path: Path) -> None:
 def test_progress_tells_bytes_rate_and_time_left(clock: ManualClock) -> None:
     """Rate counts what this run fetched; the rest at that rate is the time left."""
     seen: list[Progress] = []
-    meter = Meter(total=1000, already=400, clock=clock, tell=seen.append)
+    meter = Meter(total=1000, already=400, clock=clock, on_progress=seen.append)
     meter.add(0)
     clock.advance(2.0)
     meter.add(200)

@@ -5,8 +5,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from penstock.worker.agent.running import LogTail
 from penstock.worker.engines.log_files import LogBounds, prune, rotate
-from penstock.worker.running import LogTail
 
 SMALL = LogBounds(most_bytes=100, pieces=2, gone=3)
 

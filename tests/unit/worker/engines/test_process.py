@@ -15,7 +15,7 @@ from penstock.worker.engines import lifeline
 from penstock.worker.engines.address import short
 from penstock.worker.engines.plan import LaunchPlan
 from penstock.worker.engines.process import CannotFork, EngineProcess, Files, Forking
-from penstock.worker.serve import GateConfig
+from penstock.worker.gate_config import GateConfig
 
 pytestmark = pytest.mark.integration
 

@@ -11,7 +11,7 @@ from penstock.domain.model import EngineSettings, Manifest, Provenance, Sampling
 from penstock.domain.money import MicroUsd, Price
 from penstock.worker.engines import plan
 from penstock.worker.engines.vllm import Place, arguments, at_exec, environment, threads_for
-from penstock.worker.serve import GateConfig
+from penstock.worker.gate_config import GateConfig
 
 VERSION = VersionId("m@0123456789ab")
 FREE = MicroUsd(0)
@@ -40,7 +40,7 @@ def test_the_engine_serves_the_version_under_its_id_behind_the_gate() -> None:
     argv = line()
     assert value(argv, "--served-model-name") == VERSION
     assert value(argv, "--port") == "4711"
-    assert value(argv, "--middleware") == "penstock.worker.serve.Gate"
+    assert value(argv, "--middleware") == "penstock.worker.gate.serve.Gate"
 
 
 def test_the_manifests_engine_settings_are_what_it_runs_with() -> None:

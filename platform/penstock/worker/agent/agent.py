@@ -1,0 +1,329 @@
+"""The agent: one process that owns one engine's life, from its files to its end.
+
+fetch → verify → start → warm up and question → ready → watched; lost engines are started again with backoff, a crash
+loop ends it. The first signal drains, the second forces. Gateways do not pass here: with the agent's help they find
+the engine's gate, and with the controller away all of this goes on.
+"""
+
+import asyncio
+import os
+import random
+import signal
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from penstock.domain.clock import Clock
+from penstock.domain.errors import ArtifactRefused, EngineError, PenstockError, StoreUnavailable
+from penstock.domain.ids import VersionId, WorkerId
+from penstock.domain.worker import Load, WorkerReport, WorkerState
+from penstock.telemetry.logs import logger
+from penstock.worker.agent import wire
+from penstock.worker.agent.gate_client import GateClient
+from penstock.worker.agent.health import Restarts
+from penstock.worker.agent.heartbeat import Heart
+from penstock.worker.agent.lifecycle import Life
+from penstock.worker.agent.phases import PhaseMemory
+from penstock.worker.agent.running import EngineLost, Hooks, Pace, Running
+from penstock.worker.agent.status import WorkerMetrics, pages
+from penstock.worker.artifacts.node import Copy, Watch
+from penstock.worker.artifacts.progress import Progress
+from penstock.worker.engines.plan import LaunchPlan
+from penstock.worker.engines.process import EngineProcess, Files, Launcher
+
+EXIT_DRAINED = 0
+EXIT_FAILED = 1
+EXIT_FORCED = 2
+_LOOK_S = 0.1
+_ENGINE_GRACE_S = 5.0
+_LAST_WORD_S = 2.0
+
+
+class GaveUp(PenstockError):
+    """Starting failed too often."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentConfig:
+    """Who this worker is and how patient."""
+
+    worker: WorkerId
+    version: VersionId
+    url: str
+    zone: str
+    status_host: str
+    files: Files
+    status_port: int = 0
+    heartbeat_s: float = 1.0
+    drain_grace_s: float = 30.0
+    linger_s: float = 1.0
+    """How long after it reported to be draining the gate stays open: until no gateway's table has us any more."""
+    pace: Pace = field(default_factory=Pace)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ports:
+    """What the agent works with. ``obtain`` blocks; ``plan`` says how to run a version's copy."""
+
+    obtain: Callable[[VersionId, Watch], Copy]
+    plan: Callable[[Copy], LaunchPlan]
+    launcher: Launcher
+    client: GateClient
+    controller: Callable[[], str]
+    bearer: str
+    memory: PhaseMemory
+    clock: Clock
+    chance: random.Random
+
+
+class Agent:
+    """One worker."""
+
+    def __init__(self, config: AgentConfig, ports: Ports) -> None:
+        """Take everything it needs; ``run`` does the work."""
+        self._config, self._ports = config, ports
+        self._life = Life(ports.clock.monotonic(), ports.memory.recall(config.version))
+        self._metrics = WorkerMetrics(config.version)
+        self._restarts = Restarts()
+        self._load = Load()
+        self._running: Running | None = None
+        self._drain_asked, self._force_asked = asyncio.Event(), asyncio.Event()
+        self._heart = Heart(
+            report=self.report,
+            controller=ports.controller,
+            bearer=ports.bearer,
+            on_drain=self._drain_asked.set,
+            every_s=config.heartbeat_s,
+        )
+        self._hooks = Hooks(
+            compiling=self._compiling, load=self._loaded, probed=self._metrics.probed, oom_kills=oom_kills
+        )
+
+    async def run(self) -> int:
+        """Live; return the exit code."""
+        self._listen_to_signals()
+        self._metrics.state(self._life.state)
+        page = pages(self.report, self._metrics, self._ports.client)
+        server = await wire.serve(self._config.status_host, self._config.status_port, page)
+        port = server.sockets[0].getsockname()[1]
+        logger().info("worker_started", worker=self._config.worker, version=self._config.version, port=port)
+        beating = asyncio.create_task(self._heart.run())
+        try:
+            return await self._live()
+        finally:
+            beating.cancel()
+            with suppress(asyncio.CancelledError, TimeoutError):
+                async with asyncio.timeout(_LAST_WORD_S):
+                    await self._heart.beat()
+            server.close()
+
+    def report(self) -> WorkerReport:
+        """How it is, for the controller."""
+        return WorkerReport(
+            worker=self._config.worker,
+            version=self._config.version,
+            state=self._life.state,
+            url=self._config.url,
+            zone=self._config.zone,
+            pid=os.getpid(),
+            load=self._load,
+            phases=self._life.phases,
+            detail=self._life.detail,
+            ready_in_s=self._life.ready_in_s(self._ports.clock.monotonic()),
+            restarts=self._life.restarts,
+        )
+
+    # -- its life ----------------------------------------------------------------------
+
+    async def _live(self) -> int:
+        working = asyncio.create_task(self._work())
+        if await self._first(working, self._drain_asked):
+            return await self._fail(working)
+        draining = asyncio.create_task(self._drain(working))
+        if await self._first(draining, self._force_asked):
+            draining.result()
+            self._enter(WorkerState.STOPPED)
+            return EXIT_DRAINED
+        draining.cancel()
+        await self._end_engine()
+        self._enter(WorkerState.STOPPED, "forced")
+        return EXIT_FORCED
+
+    async def _first(self, work: asyncio.Task[None], event: asyncio.Event) -> bool:
+        """Wait for either; tell whether the work ended first."""
+        asked = asyncio.create_task(event.wait())
+        await asyncio.wait({work, asked}, return_when=asyncio.FIRST_COMPLETED)
+        asked.cancel()
+        return work.done()
+
+    async def _fail(self, working: asyncio.Task[None]) -> int:
+        """End because going on is pointless; anything but our own errors is a bug and ends with its traceback."""
+        await self._end_engine()
+        error = working.exception()
+        detail = error.message if isinstance(error, PenstockError) else repr(error)
+        self._enter(WorkerState.FAILED, detail)
+        logger().error("worker_failed", worker=self._config.worker, detail=detail)
+        if error is not None and not isinstance(error, PenstockError):
+            raise error
+        return EXIT_FAILED
+
+    async def _work(self) -> None:
+        """Serve for as long as that makes sense; raises why it does not any more."""
+        copy = await self._obtain()
+        launch = self._ports.plan(copy)
+        self._enter(WorkerState.LOADING)
+        while True:
+            try:
+                await self._start(copy, launch)
+                assert self._running is not None  # noqa: S101 - for the type checker: `_start` has set it
+                lost = await self._running.watch(copy.manifest, self._hooks)
+            except EngineLost as error:
+                lost = error
+            await self._recover(lost)
+
+    async def _obtain(self) -> Copy:
+        loop = asyncio.get_running_loop()
+
+        def phase(state: WorkerState) -> None:
+            loop.call_soon_threadsafe(self._phase_of_obtaining, state)
+
+        def progress(progress: Progress) -> None:
+            loop.call_soon_threadsafe(self._show, progress)
+
+        while True:
+            try:
+                return await _in_thread(
+                    lambda: self._ports.obtain(self._config.version, Watch(phase=phase, progress=progress))
+                )
+            except StoreUnavailable as error:
+                await self._wait_or_give_up(error)
+
+    async def _start(self, copy: Copy, launch: LaunchPlan) -> None:
+        engine = await self._ports.launcher.start(launch, self._config.files)
+        self._config.files.pid.write_text(str(engine.pid))
+        logger().info("engine_started", worker=self._config.worker, pid=engine.pid)
+        self._running = Running(
+            engine, self._ports.client, self._config.files.log, clock=self._ports.clock, pace=self._config.pace
+        )
+        await self._running.warm(copy.manifest, self._hooks, lambda: self._enter(WorkerState.WARMING))
+        self._enter(WorkerState.READY)
+        self._ports.memory.keep(self._config.version, self._life.took_s)
+
+    async def _recover(self, lost: EngineLost) -> None:
+        self._life.restarts += 1
+        self._metrics.restart(lost.cause)
+        self._enter(WorkerState.LOADING, f"{lost.cause}: {lost.message}")
+        await self._end_engine()
+        await self._wait_or_give_up(lost)
+
+    async def _wait_or_give_up(self, error: PenstockError) -> None:
+        backoff_s = self._restarts.failed(self._ports.clock.monotonic(), self._ports.chance)
+        if backoff_s is None:
+            raise GaveUp(f"gave up after repeated failures; the last one: {error.message}") from error
+        logger().warning("worker_tries_again", worker=self._config.worker, reason=error.message, backoff_s=backoff_s)
+        await asyncio.sleep(backoff_s)
+
+    # -- its end -----------------------------------------------------------------------
+
+    async def _drain(self, working: asyncio.Task[None]) -> None:
+        """Leave the table, let running requests end, stop the engine."""
+        served = self._life.state.serves
+        working.cancel()
+        with suppress(asyncio.CancelledError, PenstockError):
+            await working
+        self._enter(WorkerState.DRAINING)
+        if self._running is None:
+            return
+        engine = self._running.engine
+        if served:
+            await asyncio.sleep(self._config.linger_s)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(self._config.drain_grace_s):
+                    await self._until_done(engine)
+        await engine.stop(_ENGINE_GRACE_S)
+        await self._end_engine()
+
+    async def _until_done(self, engine: EngineProcess) -> None:
+        """Close the gate, and wait until nothing runs behind it."""
+        while not engine.has_ended:
+            with suppress(OSError, EngineError):
+                if not (await self._ports.client.drain()).in_flight:
+                    return
+            await asyncio.sleep(_LOOK_S)
+
+    async def _end_engine(self) -> None:
+        if self._running is not None:
+            running, self._running = self._running, None
+            self._config.files.pid.unlink(missing_ok=True)
+            self._config.files.plan.unlink(missing_ok=True)
+            await running.engine.end()
+
+    def _listen_to_signals(self) -> None:
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, self._on_signal)
+
+    def _on_signal(self) -> None:
+        (self._force_asked if self._drain_asked.is_set() else self._drain_asked).set()
+
+    # -- what it says ------------------------------------------------------------------
+
+    def _enter(self, state: WorkerState, detail: str = "") -> None:
+        timing = self._life.enter(state, self._ports.clock.monotonic(), detail)
+        seconds = round(timing.seconds, 3) if timing else None
+        if timing:
+            self._metrics.phase(timing)
+        self._metrics.state(state)
+        logger().info("worker_state", worker=self._config.worker, state=state, seconds=seconds, detail=detail)
+        self._heart.beat_now()
+
+    def _phase_of_obtaining(self, state: WorkerState) -> None:
+        if state is not self._life.state and self._life.state in (WorkerState.FETCHING, WorkerState.VERIFYING):
+            self._enter(state)
+
+    def _show(self, progress: Progress) -> None:
+        self._life.say(f"{progress.bytes_done / 1e6:.0f} of {progress.bytes_total / 1e6:.0f} MB")
+
+    def _compiling(self) -> None:
+        if self._life.state is WorkerState.LOADING:
+            self._enter(WorkerState.COMPILING)
+
+    def _loaded(self, load: Load) -> None:
+        self._load = load
+
+
+async def _in_thread(work: Callable[[], Copy]) -> Copy:
+    """Run blocking work in a thread that nobody waits for at exit: a fetch may take minutes."""
+    loop = asyncio.get_running_loop()
+    result: asyncio.Future[Copy] = loop.create_future()
+
+    def settle(copy: Copy | None, error: Exception | None) -> None:
+        if result.done():
+            return
+        if copy is not None:
+            result.set_result(copy)
+        else:
+            result.set_exception(error or ArtifactRefused())
+
+    def run() -> None:
+        try:
+            copy, error = work(), None
+        except Exception as caught:  # noqa: BLE001 - it is raised again where the work is awaited
+            copy, error = None, caught
+        with suppress(RuntimeError):  # the loop is closed: nobody waits any more
+            loop.call_soon_threadsafe(settle, copy, error)
+
+    threading.Thread(target=run, daemon=True, name="obtain").start()
+    return await result
+
+
+def oom_kills() -> int | None:
+    """Return how many processes this kernel has killed for want of memory, None where it does not say."""
+    with suppress(OSError, ValueError):
+        for line in Path("/proc/vmstat").read_text().splitlines():
+            name, _, value = line.partition(" ")
+            if name == "oom_kill":
+                return int(value)
+    return None

@@ -1,0 +1,124 @@
+"""The agent's way to its own engine: through the gate, with tickets of the platform's own tenant.
+
+So a probe takes the same way as a request, and finds what a request would find.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import cast
+
+from penstock.domain.clock import Clock
+from penstock.domain.errors import EngineError
+from penstock.domain.ids import RequestId, VersionId
+from penstock.domain.model import Task
+from penstock.domain.request import Api
+from penstock.domain.standing import Standing
+from penstock.domain.tenant import PLATFORM
+from penstock.domain.ticket import HEADER, Ticket, seal
+from penstock.domain.worker import Load
+from penstock.worker.agent import wire
+from penstock.worker.engines.translate import EngineNumbers, parse
+
+_OK = 200
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GateState:
+    """What the gate says about itself."""
+
+    load: Load
+    in_flight: int
+    draining: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GateClient:
+    """One engine's gate at ``url``."""
+
+    url: str
+    version: VersionId
+    ticket_key: bytes
+    clock: Clock
+
+    async def is_healthy(self, timeout_s: float = 2.0) -> bool:
+        """Tell whether the engine says it is up. Raises ``OSError`` where nobody answers."""
+        answer = await wire.send(wire.Call(url=f"{self.url}/health", headers={}, timeout_s=timeout_s))
+        return answer.status == _OK
+
+    async def numbers(self, timeout_s: float = 5.0) -> EngineNumbers:
+        """Read the engine's own metrics. Raises ``OSError``."""
+        return parse((await self._page("/metrics", timeout_s)).decode())
+
+    async def exposition(self, timeout_s: float = 2.0) -> bytes:
+        """Read the gate's metrics, in the platform's names. Raises ``OSError``."""
+        return await self._page("/penstock/metrics", timeout_s)
+
+    async def observe(self, numbers: EngineNumbers, timeout_s: float = 5.0) -> GateState:
+        """Give the gate the engine's figures and return the gate's state. Raises ``OSError`` or ``EngineError``."""
+        body = {
+            "waiting": numbers.waiting,
+            "kv_used_ratio": numbers.kv_used_ratio,
+            "kv_blocks": numbers.kv_blocks,
+        }
+        return _state(await self.ask("/penstock/observed", body, timeout_s))
+
+    async def drain(self, timeout_s: float = 5.0) -> GateState:
+        """Close the gate for new work. Raises ``OSError`` or ``EngineError``."""
+        return _state(await self.ask("/penstock/drain", {}, timeout_s))
+
+    async def probe(self, task: Task, timeout_s: float) -> None:
+        """Have the engine do the least work that it can do. Raises ``OSError`` or ``EngineError``."""
+        if task is Task.EMBED:
+            await self.ask(Api.EMBEDDINGS, {"input": [[1]]}, timeout_s)
+        else:
+            await self.ask(Api.COMPLETIONS, {"prompt": [1], "max_tokens": 1, "cache_salt": PLATFORM}, timeout_s)
+
+    async def ask(self, path: str, body: Mapping[str, object], timeout_s: float) -> Mapping[str, object]:
+        """Send a JSON request and return the JSON answer. Raises ``OSError``, or ``EngineError`` with its status."""
+        call = wire.Call(
+            url=f"{self.url}{path}",
+            method="POST",
+            headers={HEADER: self._ticket(timeout_s), "accept": "application/json"},
+            body=json.dumps({"model": self.version, **body}).encode(),
+            timeout_s=timeout_s,
+        )
+        answer = await wire.send(call)
+        if answer.status != _OK:
+            raise EngineError(
+                f"the engine answered {answer.status} to {path}: {answer.body[:200].decode(errors='replace')}"
+            )
+        return cast("Mapping[str, object]", json.loads(answer.body))
+
+    async def _page(self, path: str, timeout_s: float) -> bytes:
+        answer = await wire.send(wire.Call(url=self.url + path, headers={}, timeout_s=timeout_s))
+        if answer.status != _OK:
+            raise ConnectionError(f"the engine answered {answer.status} to {path}")
+        return answer.body
+
+    def _ticket(self, timeout_s: float) -> str:
+        ticket = Ticket(
+            request=RequestId("platform"),
+            tenant=PLATFORM,
+            standing=Standing.INTERACTIVE,
+            weight=1,
+            deadline_at=self.clock.now() + timeout_s,
+            prompt_tokens=1,
+            expected_output_tokens=1,
+        )
+        return seal(ticket, self.ticket_key)
+
+
+def _state(raw: Mapping[str, object]) -> GateState:
+    fields = cast("dict[str, float]", raw["load"])
+    return GateState(
+        load=Load(
+            running=int(fields["running"]),
+            waiting=int(fields["waiting"]),
+            queued_tokens=int(fields["queued_tokens"]),
+            kv_used_ratio=float(fields["kv_used_ratio"]),
+            wait_s=float(fields["wait_s"]),
+        ),
+        in_flight=int(str(raw["in_flight"])),
+        draining=bool(raw["draining"]),
+    )

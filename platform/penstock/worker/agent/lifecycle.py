@@ -1,0 +1,95 @@
+"""A worker's life as a pure state machine: which state may follow which, how long each phase took, when it is ready.
+
+It must not know processes or HTTP; time is an argument. The agent (``agent.py``) drives it.
+"""
+
+from collections.abc import Mapping
+
+from penstock.domain.worker import PhaseTiming, WorkerState
+
+_START = (
+    WorkerState.FETCHING,
+    WorkerState.VERIFYING,
+    WorkerState.LOADING,
+    WorkerState.COMPILING,
+    WorkerState.WARMING,
+)
+"""The phases of a start, in order. Compiling is left out where the engine runs eagerly."""
+
+_ENDINGS = frozenset({WorkerState.DRAINING, WorkerState.STOPPED, WorkerState.FAILED})
+_AFTER: dict[WorkerState, frozenset[WorkerState]] = {
+    WorkerState.FETCHING: frozenset({WorkerState.VERIFYING}) | _ENDINGS,
+    WorkerState.VERIFYING: frozenset({WorkerState.FETCHING, WorkerState.LOADING}) | _ENDINGS,
+    WorkerState.LOADING: frozenset({WorkerState.LOADING, WorkerState.COMPILING, WorkerState.WARMING}) | _ENDINGS,
+    WorkerState.COMPILING: frozenset({WorkerState.LOADING, WorkerState.WARMING}) | _ENDINGS,
+    WorkerState.WARMING: frozenset({WorkerState.LOADING, WorkerState.READY}) | _ENDINGS,
+    WorkerState.READY: frozenset({WorkerState.LOADING}) | _ENDINGS,
+    WorkerState.DRAINING: frozenset({WorkerState.STOPPED, WorkerState.FAILED}),
+    WorkerState.STOPPED: frozenset(),
+    WorkerState.FAILED: frozenset(),
+}
+"""A damaged copy is fetched again; a restarted engine goes back to loading only, its files are still verified."""
+
+LEAST_WAIT_S = 0.5
+"""The least that is promised."""
+LATE_SHARE = 0.25
+"""A phase that takes longer than last time is expected to take this share of what it has taken, again: whoever is late
+is not about to be ready, and callers that relied on it would all come too early."""
+
+
+class Life:
+    """One worker's life so far. Times are monotonic seconds."""
+
+    def __init__(self, now: float, expected_s: Mapping[WorkerState, float] | None = None) -> None:
+        """Begin by fetching; ``expected_s`` is how long the phases took last time."""
+        self.state = WorkerState.FETCHING
+        self.detail = ""
+        self.restarts = 0
+        self._since = now
+        self._expected_s = dict(expected_s or {})
+        self._took_s: dict[WorkerState, float] = {}
+
+    def enter(self, state: WorkerState, now: float, detail: str = "") -> PhaseTiming | None:
+        """Go on to ``state``; return how long the phase took that this ends, None where a start's phase did not end."""
+        if state not in _AFTER[self.state]:
+            raise ValueError(f"a worker can't go from {self.state} to {state}")
+        left, seconds = self.state, now - self._since
+        self.state, self.detail, self._since = state, detail, now
+        if not _is_progress(left, state):
+            return None
+        self._took_s[left] = seconds
+        return PhaseTiming(phase=left, seconds=seconds)
+
+    def say(self, detail: str) -> None:
+        """Say more about the present state, for example how much of a file is here."""
+        self.detail = detail
+
+    @property
+    def phases(self) -> tuple[PhaseTiming, ...]:
+        """How long the phases of the last start took, in order."""
+        return tuple(PhaseTiming(phase=phase, seconds=self._took_s[phase]) for phase in _START if phase in self._took_s)
+
+    @property
+    def took_s(self) -> Mapping[WorkerState, float]:
+        """The same by phase, to be remembered for the next start."""
+        return self._took_s
+
+    def seconds_in_state(self, now: float) -> float:
+        """How long the worker has been in its present state."""
+        return now - self._since
+
+    def ready_in_s(self, now: float) -> float:
+        """Expected seconds to ready, by the last start; 0 where it is ready, ending, or nothing is known."""
+        expected = {**self._expected_s, **self._took_s}
+        if not self.state.is_starting or self.state not in expected:
+            return 0.0
+        later = _START[_START.index(self.state) + 1 :]
+        rest_s = sum(expected.get(phase, 0.0) for phase in later)
+        so_far_s = self.seconds_in_state(now)
+        left_s = expected[self.state] - so_far_s
+        return max(LEAST_WAIT_S, (left_s if left_s > 0.0 else LATE_SHARE * so_far_s) + rest_s)
+
+
+def _is_progress(left: WorkerState, state: WorkerState) -> bool:
+    order = (*_START, WorkerState.READY)
+    return left in _START and state in order and order.index(state) > order.index(left)

@@ -1,0 +1,205 @@
+"""One engine from its start to its end: wait until it is up, warm it, question it, then watch that it works.
+
+It must not know the worker's life or the controller; it says how far it is and what went wrong.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from penstock.domain.clock import Clock
+from penstock.domain.errors import EngineError, PenstockError
+from penstock.domain.model import Manifest
+from penstock.domain.worker import Load
+from penstock.worker.agent.gate_client import GateClient
+from penstock.worker.agent.health import Cause, Watchdog, cause_of
+from penstock.worker.agent.warmup import golden, shapes
+from penstock.worker.engines.log_files import LogBounds, rotate
+from penstock.worker.engines.process import EngineProcess
+
+_POLL_S = 0.05
+_WARMUP_TIMEOUT_S = 120.0
+_COMPILING = (b"Compiling a graph", b"Capturing CUDA graph", b"Start compiling")
+"""What vLLM logs when it begins to compile."""
+
+_DETAIL_CHARS = 300
+
+
+class EngineLost(PenstockError):
+    """The engine has to be started again."""
+
+    def __init__(self, cause: Cause, detail: str) -> None:
+        """Take why."""
+        super().__init__(detail)
+        self.cause = cause
+
+
+class AnswersWrong(PenstockError):
+    """The engine runs and answers a golden prompt wrong; starting it again would not help."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pace:
+    """How often to look and how long to wait, in seconds."""
+
+    look_every_s: float = 1.0
+    probe_every_s: float = 2.0
+    probe_timeout_s: float = 10.0
+    start_timeout_s: float = 300.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hooks:
+    """Who wants to know what the engine does."""
+
+    compiling: Callable[[], None]
+    load: Callable[[Load], None]
+    probed: Callable[[float], None]
+    oom_kills: Callable[[], int | None]
+
+
+class Running:
+    """One engine process, seen through its gate."""
+
+    def __init__(self, engine: EngineProcess, client: GateClient, log: Path, *, clock: Clock, pace: Pace) -> None:
+        """Begin with a process that has just been started."""
+        self.engine, self.client = engine, client
+        self._clock, self._pace = clock, pace
+        self._log = LogTail(log)
+
+    async def warm(self, manifest: Manifest, hooks: Hooks, on_up: Callable[[], None]) -> None:
+        """Return when the engine may serve; raises ``EngineLost`` or ``AnswersWrong``."""
+        await self._or_its_end(self._up(hooks), hooks)
+        on_up()
+        await self._or_its_end(self._warm(manifest), hooks)
+
+    async def watch(self, manifest: Manifest, hooks: Hooks) -> EngineLost:
+        """Return what went wrong, when it does."""
+        try:
+            await self._or_its_end(self._look_after(manifest, hooks), hooks)
+        except EngineLost as lost:
+            return lost
+        raise AssertionError("an engine is watched until it is lost")
+
+    async def _or_its_end(self, work: Awaitable[None], hooks: Hooks) -> None:
+        """Do the work unless the process ends before."""
+        oom_kills = hooks.oom_kills()
+        working, ended = asyncio.ensure_future(work), asyncio.ensure_future(self.engine.wait())
+        try:
+            await asyncio.wait({working, ended}, return_when=asyncio.FIRST_COMPLETED)
+            if ended.done():
+                raise self._lost(ended.result(), oom_kills, hooks)
+            await working
+        finally:
+            for task in (working, ended):
+                task.cancel()
+                with suppress(asyncio.CancelledError, PenstockError, OSError):
+                    await task
+
+    def _lost(self, exit_code: int | None, oom_kills_before: int | None, hooks: Hooks) -> EngineLost:
+        now = hooks.oom_kills()
+        new = None if now is None or oom_kills_before is None else now - oom_kills_before
+        cause = cause_of(exit_code, oom_kills=new)
+        return EngineLost(cause, f"the engine ended with code {exit_code}: {self._log.reason()}")
+
+    async def _up(self, hooks: Hooks) -> None:
+        try:
+            async with asyncio.timeout(self._pace.start_timeout_s):
+                while not await self._is_up():
+                    if self._log.has_new(_COMPILING):
+                        hooks.compiling()
+                    await asyncio.sleep(_POLL_S)
+        except TimeoutError:
+            raise EngineLost(Cause.HANG, f"not up after {self._pace.start_timeout_s:.0f} s") from None
+
+    async def _is_up(self) -> bool:
+        with suppress(OSError):
+            return await self.client.is_healthy()
+        return False
+
+    async def _warm(self, manifest: Manifest) -> None:
+        try:
+            for api, bodies in shapes.rounds(manifest.task, manifest.engine):
+                await asyncio.gather(*(self.client.ask(api, body, _WARMUP_TIMEOUT_S) for body in bodies))
+            fault = await golden.check(manifest, self.client.ask)
+        except (OSError, EngineError) as error:
+            raise EngineLost(Cause.CRASH, f"the warm-up failed: {error}") from error
+        if fault:
+            raise AnswersWrong(fault)
+
+    async def _look_after(self, manifest: Manifest, hooks: Hooks) -> None:
+        pace = self._pace
+        dog = Watchdog(pace.probe_timeout_s, self._clock.monotonic())
+        short_s = pace.probe_timeout_s / 4
+        next_probe = 0.0
+        while True:
+            self._log.trim()
+            marker, is_idle = await self._read(hooks, short_s)
+            now = self._clock.monotonic()
+            dog.look(marker, now)
+            if dog.is_hung:
+                raise EngineLost(Cause.HANG, f"no progress for {dog.silent_s:.1f} s")
+            if (is_idle or dog.silent_s) and now >= next_probe:
+                next_probe = now + pace.probe_every_s
+                await self._probe(manifest, hooks, short_s)
+            await asyncio.sleep(pace.look_every_s)
+
+    async def _read(self, hooks: Hooks, timeout_s: float) -> tuple[object, bool]:
+        """Return a marker that moves with the engine's work (None without an answer), and whether it is idle."""
+        try:
+            if not await self.client.is_healthy(timeout_s):
+                raise EngineLost(Cause.CRASH, "the engine says that its core is dead")
+            numbers = await self.client.numbers(timeout_s)
+            state = await self.client.observe(numbers, timeout_s)
+        except (OSError, EngineError):
+            return None, False
+        hooks.load(state.load)
+        return numbers.progress, state.in_flight == 0
+
+    async def _probe(self, manifest: Manifest, hooks: Hooks, timeout_s: float) -> None:
+        began = self._clock.monotonic()
+        with suppress(OSError, EngineError):  # what it did not do, the counters say
+            await self.client.probe(manifest.task, timeout_s)
+            hooks.probed(self._clock.monotonic() - began)
+
+
+class LogTail:
+    """Reads what a log gained since we began, keeps its end, and keeps the file within bounds."""
+
+    def __init__(self, path: Path, bounds: LogBounds | None = None) -> None:
+        """Begin at the log's present end."""
+        self._path = path
+        self._bounds = bounds or LogBounds()
+        self._at = path.stat().st_size if path.exists() else 0
+        self._end = b""
+
+    def has_new(self, words: tuple[bytes, ...]) -> bool:
+        """Tell whether one of these came since the last look."""
+        new = self._read()
+        return any(word in new for word in words)
+
+    def reason(self) -> str:
+        """Return the last line that names an error and the one after it, else the last line."""
+        self._read()
+        lines = [line.strip() for line in self._end.decode(errors="replace").splitlines() if line.strip()]
+        for at in reversed(range(len(lines))):
+            if "Error: " in lines[at] and "See root cause" not in lines[at]:
+                return " ".join(lines[at : at + 2])[:_DETAIL_CHARS]
+        return (lines or ["it wrote nothing"])[-1][:_DETAIL_CHARS]
+
+    def trim(self) -> None:
+        """Cut the log where it has grown too large, after reading it."""
+        self._read()
+        if rotate(self._path, self._bounds):
+            self._at = 0
+
+    def _read(self) -> bytes:
+        with suppress(OSError), self._path.open("rb") as file:
+            file.seek(self._at)
+            new = file.read()
+            self._at += len(new)
+            self._end = (self._end + new)[-16384:]
+            return new
+        return b""

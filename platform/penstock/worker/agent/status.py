@@ -1,0 +1,77 @@
+"""What a worker shows: its metrics, and the pages of its own small server.
+
+The page of metrics is put together of three: the agent's own, the gate's, and the engine's in the platform's names.
+"""
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import asdict
+from typing import TypeVar
+
+from penstock.domain.ids import VersionId
+from penstock.domain.worker import PhaseTiming, WorkerReport, WorkerState
+from penstock.telemetry import names
+from penstock.telemetry.metrics import CONTENT_TYPE, Metrics
+from penstock.worker.agent.gate_client import GateClient
+from penstock.worker.agent.health import Cause
+from penstock.worker.agent.wire import Page
+from penstock.worker.engines import translate
+
+CATALOGUE = (names.WORKER_STATE, names.PHASE_SECONDS, names.ENGINE_RESTARTS, names.PROBE_SECONDS)
+T = TypeVar("T")
+
+
+class WorkerMetrics:
+    """The agent's own metrics, bound to its version."""
+
+    def __init__(self, version: VersionId) -> None:
+        """Begin at zero."""
+        self.metrics = Metrics(CATALOGUE)
+        self._version = version
+        self._states = {s: self.metrics.gauge(names.WORKER_STATE).labels(version, s) for s in WorkerState}
+        self._restarts = {c: self.metrics.counter(names.ENGINE_RESTARTS).labels(version, c) for c in Cause}
+        self._probe = self.metrics.histogram(names.PROBE_SECONDS).labels(version)
+
+    def state(self, state: WorkerState) -> None:
+        """Show the state."""
+        for each, gauge in self._states.items():
+            gauge.set(each is state)
+
+    def phase(self, timing: PhaseTiming) -> None:
+        """Count a phase of a start."""
+        self.metrics.histogram(names.PHASE_SECONDS).labels(self._version, timing.phase).observe(timing.seconds)
+
+    def restart(self, cause: Cause) -> None:
+        """Count an engine that had to be started again."""
+        self._restarts[cause].inc()
+
+    def probed(self, seconds: float) -> None:
+        """Count a probe that was answered."""
+        self._probe.observe(seconds)
+
+
+def pages(report: Callable[[], WorkerReport], metrics: WorkerMetrics, client: GateClient) -> Mapping[str, Page]:
+    """Return what the status server serves."""
+
+    async def health() -> tuple[int, str, bytes]:
+        return 200, "text/plain", b"ok\n"
+
+    async def ready() -> tuple[int, str, bytes]:
+        now = report()
+        return (200 if now.state.serves else 503), "application/json", json.dumps(asdict(now)).encode()
+
+    async def exposition() -> tuple[int, str, bytes]:
+        gate, numbers = await asyncio.gather(_or(client.exposition(), b""), _or(client.numbers(), None))
+        engine = translate.exposition(numbers, client.version).encode() if numbers else b""
+        return 200, CONTENT_TYPE, metrics.metrics.exposition() + gate + engine
+
+    return {"/healthz": health, "/readyz": ready, "/metrics": exposition}
+
+
+async def _or(reading: Awaitable[T], default: T) -> T:
+    """Return the reading, or the default while the engine is not there."""
+    try:
+        return await reading
+    except OSError:
+        return default

@@ -1,0 +1,252 @@
+"""The door of the engine: who comes in now, who waits, who is sent away; one per engine.
+
+It joins the policies (an order, seats, a measured pace) and keeps the engine's own queue shallow: whatever waits, waits
+here, where order and bounds are ours. It never blocks; whoever waits is called back. Time is an argument. It
+must not know how its order chooses.
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Protocol
+
+from penstock.domain.ids import RequestId
+from penstock.worker.gate.admission.cost import OUTPUT_WEIGHT, PROMPT_WEIGHT, Work
+from penstock.worker.gate.admission.pace import Pace, Prefill, Rush, Stay
+from penstock.worker.gate.admission.seats import Seats
+
+LEAST_RETRY_S = 1.0
+"""The least that a refused caller is asked to wait: the header counts in seconds."""
+
+MOST_RETRY_S = 60.0
+"""And the most: what is to come in a minute nobody knows."""
+
+WAIT_HEADROOM = 1.2
+"""How much longer than expected a wait may become: others may come who go before."""
+
+RETRY_HEADROOM = 1.3
+"""How much longer than expected a refused caller is asked to wait: whoever comes in vain has to come once more."""
+
+STAY_HEADROOM = 2.0
+"""How much longer than others of its expected cost a request may run: about one of ten does, and would be in vain."""
+
+
+FIRST_TOKENS = 2
+"""With so many tokens or less, a first report tells when the prompt was done; with more it is a whole answer."""
+
+
+class Away(StrEnum):
+    """Why a request is sent away; it never started, so another worker may be tried."""
+
+    FULL = "full"
+    LATE = "late"
+    EVICTED = "evicted"
+    CLOSING = "closing"
+
+
+class Order(Protocol):
+    """Who waits, who gives way and who is next: what makes a door fair, or not."""
+
+    def __len__(self) -> int:
+        """Requests waiting."""
+        ...
+
+    @property
+    def waiting_cost(self) -> float:
+        """Tokens of service waiting."""
+        ...
+
+    @property
+    def look_at(self) -> float | None:
+        """The second at which ``next`` may say something else though nothing has happened; None where it won't."""
+        ...
+
+    def seen(self, work: Work, now: float) -> None:
+        """A request has come to the door, whatever becomes of it."""
+        ...
+
+    def ahead_of(self, work: Work) -> float:
+        """Return the tokens of service that the engine will probably do before this request may enter."""
+        ...
+
+    def until_room(self, work: Work) -> float:
+        """Return the tokens of service that must probably be done before a refused request would be let wait."""
+        ...
+
+    def push(self, work: Work) -> Sequence[Work] | None:
+        """Let it wait, and return whom that evicts; None, and nothing changes, where it is full for this request."""
+        ...
+
+    def next(self, now: float) -> Work | None:
+        """Take whoever may enter the engine at second ``now``; the caller gives it a seat before it asks again."""
+        ...
+
+    def remove(self, request: RequestId) -> None:
+        """A request left while it waited."""
+        ...
+
+    def correct(self, work: Work, delta_cost: float) -> None:
+        """Charge (or give back, if negative) what a request in the engine really cost beyond its expectation."""
+        ...
+
+    def finish(self, work: Work, now: float) -> None:
+        """A request has left the engine, after its last correction and its seat."""
+        ...
+
+
+@dataclass(slots=True)
+class _Entry:
+    """A request at the door or inside, and whom to call."""
+
+    work: Work
+    let_in: Callable[[], None]
+    send_away: Callable[[Away, float], None]
+    prompt_left: int
+    output_tokens: int = 0
+    entered_at: float | None = None
+    """None while it waits."""
+
+
+def _without_a_timer(_: float) -> None:
+    """Nobody asks again."""
+
+
+@dataclass(slots=True)
+class Door:
+    """Single-threaded: every call runs to its end before the next."""
+
+    order: Order
+    seats: Seats
+    pace: Pace
+    stay: Stay = field(default_factory=Stay)
+    prefill: Prefill = field(default_factory=Prefill)
+    rush: Rush = field(default_factory=Rush)
+    look_later: Callable[[float], None] = _without_a_timer
+    """Have ``look`` called after so many seconds: its owner's timer. Without one it goes on at the next event."""
+    _look_at: float = math.inf
+    _entries: dict[RequestId, _Entry] = field(default_factory=dict)
+
+    def arrive(
+        self, work: Work, now: float, let_in: Callable[[], None], send_away: Callable[[Away, float], None]
+    ) -> None:
+        """Take a request: exactly one of the callbacks is called, now or later, unless it leaves before."""
+        self.order.seen(work, now)
+        late_s = self.late_s(work, now)
+        evicted = self.order.push(work) if not late_s else None
+        self.rush.saw(work.standing, taken=evicted is not None)
+        if evicted is None:
+            wait_s = late_s or self.order.until_room(work) / self.pace.per_s
+            send_away(Away.LATE if late_s else Away.FULL, self._retry_s(work, wait_s))
+            return
+        for victim in evicted:
+            wait_s = self._retry_s(victim, self.expected_wait_s(victim))
+            self._entries.pop(victim.request).send_away(Away.EVICTED, wait_s)
+        self._entries[work.request] = _Entry(work, let_in, send_away, work.prompt_tokens)
+        self._open(now)
+
+    def close(self) -> None:
+        """Send everybody away who still waits: this worker is going, another one may serve them."""
+        for entry in [entry for entry in self._entries.values() if entry.entered_at is None]:
+            self.order.remove(entry.work.request)
+            del self._entries[entry.work.request]
+            entry.send_away(Away.CLOSING, 0.0)
+
+    def expected_wait_s(self, work: Work) -> float:
+        """Return how long the request would wait: the work before it at the measured pace."""
+        return self.order.ahead_of(work) / self.pace.per_s
+
+    def late_s(self, work: Work, now: float) -> float:
+        """Return by how much the request would miss its deadline; 0 where it may try.
+
+        Who can enter at once may always try. Who would have to wait must also have the time to run: else it would take
+        the place of another one that could still be in time.
+        """
+        wait_s = self.expected_wait_s(work)
+        if not work.deadline_at or not wait_s:
+            return 0.0
+        run_s = STAY_HEADROOM * self.stay.of(work.cost)
+        late_s = now + WAIT_HEADROOM * wait_s + run_s - work.deadline_at
+        return max(0.0, min(late_s / WAIT_HEADROOM, wait_s))
+
+    def progressed(self, request: RequestId, tokens: int, now: float, decoded_s: float = 0.0) -> None:
+        """Some output tokens came (the first ones also mean that the prompt is done).
+
+        An answer that comes as a whole may say how long of its time came after its first token.
+        """
+        entry = self._entries[request]
+        done = PROMPT_WEIGHT * entry.prompt_left + OUTPUT_WEIGHT * tokens
+        entry.output_tokens += tokens
+        self.pace.did(done, now, full=len(self.order) > 0)
+        over = entry.output_tokens - entry.work.expected_output_tokens
+        if over > 0:
+            self.order.correct(entry.work, OUTPUT_WEIGHT * min(over, tokens))
+            self.seats.grow(entry.work, entry.work.prompt_tokens + entry.output_tokens)
+        if entry.prompt_left and entry.entered_at is not None:
+            exact = tokens <= FIRST_TOKENS or decoded_s > 0.0
+            self.prefill.learn(entry.prompt_left, now - entry.entered_at - decoded_s, exact=exact)
+            entry.prompt_left = 0
+            self.presume_prefilled(request, now)
+
+    def presume_prefilled(self, request: RequestId, now: float) -> None:
+        """The request's prompt is through, or probably is: an answer that comes as a whole shows no first token."""
+        entry = self._entries.get(request)
+        if entry is not None and entry.entered_at is not None:
+            self.seats.prefilled(request)
+            self._open(now)
+
+    def look(self, now: float) -> None:
+        """Nothing has happened, but the time has come to ask again who may enter."""
+        self._look_at = math.inf
+        self._open(now)
+
+    def leave(self, request: RequestId, now: float) -> None:
+        """The request ended, however; what it had booked and not used is given back. Twice is harmless."""
+        entry = self._entries.pop(request, None)
+        if entry is None:
+            return
+        if entry.entered_at is None:
+            self.order.remove(request)
+            return
+        self.stay.learn(now - entry.entered_at, entry.work.cost)
+        self.seats.leave(request)
+        unused = entry.work.expected_output_tokens - entry.output_tokens
+        if unused > 0:
+            self.order.correct(entry.work, -OUTPUT_WEIGHT * unused)
+        self.order.finish(entry.work, now)
+        if not len(self.seats):
+            self.pace.idle(now)
+        self._open(now)
+
+    def _open(self, now: float) -> None:
+        """Let in whoever is next, as long as somebody may enter."""
+        while (work := self.order.next(now)) is not None:
+            if self._is_hopeless(work, now):
+                self._refuse_late(work, now)
+                continue
+            entry = self._entries[work.request]
+            entry.entered_at = now
+            self.seats.take(work)
+            self.pace.busy(now)
+            entry.let_in()
+        look_at = self.order.look_at
+        if look_at is not None and look_at < self._look_at:
+            self._look_at = look_at
+            self.look_later(look_at - now)
+
+    def _is_hopeless(self, work: Work, now: float) -> bool:
+        """Tell whether the request waited too long to be done in time, and would only keep others from it."""
+        if not work.deadline_at or not len(self.order):
+            return False
+        return now + STAY_HEADROOM * self.stay.of(work.cost) > work.deadline_at
+
+    def _refuse_late(self, work: Work, now: float) -> None:
+        """Send away whoever is next too late; it gets back what it was charged."""
+        self.order.correct(work, -work.cost)
+        self.order.finish(work, now)
+        wait_s = self._retry_s(work, self.expected_wait_s(work))
+        self._entries.pop(work.request).send_away(Away.LATE, wait_s)
+
+    def _retry_s(self, work: Work, wait_s: float) -> float:
+        """Return when to come back: what is in the way is worked off by then, also for those who come meanwhile."""
+        return min(MOST_RETRY_S, max(LEAST_RETRY_S, RETRY_HEADROOM * wait_s * self.rush.factor(work.standing)))

@@ -1,0 +1,124 @@
+"""The fair order: the fair queue decides who is next, each tenant's entitlement who may enter now, and a flood's
+next prompt waits a moment for whoever is expected back.
+"""
+
+from collections.abc import Sequence
+
+from penstock.domain.ids import RequestId
+from penstock.worker.gate.admission.cost import Fit, Work
+from penstock.worker.gate.admission.entitlement import Entitlement
+from penstock.worker.gate.admission.expected import MOST_WAIT_S, Expected, Patience
+from penstock.worker.gate.admission.fair_queue import FairQueue
+from penstock.worker.gate.admission.pace import Stay
+from penstock.worker.gate.admission.seats import Seats
+
+WAIT_PART = 0.5
+"""The part of the time its answer takes that a flood's next prompt waits for somebody else at most: by then about half
+of what runs has ended, and the engine would begin to run dry."""
+
+
+class FairOrder:
+    """Implements the door's ``Order``."""
+
+    def __init__(self, queue: FairQueue, seats: Seats, stay: Stay) -> None:
+        """Take an empty queue, the engine's seats and how long it keeps requests."""
+        self.queue = queue
+        self.look_at: float | None = None
+        self._seats, self._stay = seats, stay
+        self._entitled = Entitlement(seats)
+        self._expected, self._patience = Expected(), Patience()
+        self._now = 0.0
+
+    def __len__(self) -> int:
+        """Requests waiting."""
+        return len(self.queue)
+
+    @property
+    def waiting_cost(self) -> float:
+        """Tokens of service waiting."""
+        return self.queue.waiting_cost
+
+    def seen(self, work: Work, now: float) -> None:
+        """Count the tenant as active, and as here."""
+        self._entitled.seen(work, now)
+        self._expected.came(work.tenant, now)
+
+    def ahead_of(self, work: Work) -> float:
+        """Return what is before it, and until a seat comes free; nothing where it could enter at once.
+
+        Where its tenant has reserved the seat, only its own work is before it.
+        """
+        if not len(self.queue) and self._entitled.fits(work) is Fit.YES:
+            return 0.0
+        if self._entitled.reserved.covers(work):
+            return self.queue.waiting_of(work) + self._seats.mean_cost
+        return self.queue.ahead_of(work) + self._seats.mean_cost
+
+    def until_room(self, work: Work) -> float:
+        """Return what has to be done before the queue has room for it."""
+        return self.queue.until_room(work)
+
+    def push(self, work: Work) -> Sequence[Work] | None:
+        """Let it wait; where the queue is full, in place of waiting work of lower standing."""
+        evicted = self.queue.make_room(work)
+        if evicted is not None:
+            self._entitled.shares.enter(work.tenant)
+            self.queue.push(work)
+            for victim in evicted:
+                self._entitled.shares.leave(victim.tenant)
+        return evicted
+
+    def next(self, now: float) -> Work | None:
+        """Take who has reserved what is free, then the least served request that fits."""
+        self.look_at, self._now = None, now
+        work = self._next()
+        if self.look_at is None:
+            self._patience.rest(now)
+        return work
+
+    def remove(self, request: RequestId) -> None:
+        """Take a waiting request out."""
+        work = self.queue.remove(request)
+        if work is not None:
+            self._entitled.shares.leave(work.tenant)
+
+    def correct(self, work: Work, delta_cost: float) -> None:
+        """Charge the difference to the tenant and its lane."""
+        self.queue.correct(work, delta_cost)
+
+    def finish(self, work: Work, now: float) -> None:
+        """Close the request's account; with its tenant's last one here, expect the tenant back."""
+        shares = self._entitled.shares
+        shares.leave(work.tenant)
+        self.queue.finish(work)
+        if not shares.count_of(work.tenant):
+            self._expected.left(work.tenant, work.standing, now)
+
+    def _next(self) -> Work | None:
+        if not len(self.queue) or self._seats.is_full:
+            return None
+        self._entitled.forget(self._now)
+        for tenant in self._entitled.reserved.owed():
+            head = self.queue.head_of(tenant)
+            if head is not None and self._entitled.reserved.covers(head):
+                return self.queue.pop_apart(head) if self._seats.room_for(head) is Fit.YES else None
+        return self.queue.pop(self._fits)
+
+    def _fits(self, work: Work) -> Fit:
+        fit = self._entitled.fits(work)
+        return Fit.AFTER_YOU if fit is Fit.YES and self._waits_for_somebody(work) else fit
+
+    def _waits_for_somebody(self, head: Work) -> bool:
+        """Tell whether this prompt, of a flood, stands back for a moment; ``look_at`` is when to ask again."""
+        if self._entitled.shares.is_alone or not self.queue.is_flood(head):
+            return False
+        most_s = min(MOST_WAIT_S, WAIT_PART * self._stay.of(head.cost))
+        soon = self._expected.soon(most_s, self._now)
+        first = next((one for one in soon if self.queue.would_go_first(one.tenant, one.standing, head)), None)
+        if first is None:
+            return False
+        lasts_until = self._patience.lasts_until(most_s, self._now)
+        if lasts_until is None:
+            return False
+        self.look_at = min(first.left_at + most_s, lasts_until)
+        return True

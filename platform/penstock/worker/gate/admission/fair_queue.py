@@ -1,0 +1,212 @@
+"""Who is next: hierarchical weighted fair queueing in tokens of service, in front of one engine.
+
+Standings share the engine by lane weight, tenants inside a lane by tenant weight; each level is start-time fair
+queueing (Goyal, Vin, Cheng, SIGCOMM'96) over the token costs of VTC (Sheng et al., OSDI'24). A request is charged
+its expected cost when it is dispatched and corrected as its tokens come. Whoever was idle resumes at the present
+virtual time, so idling earns no credit. The lowest lane with a weight keeps its share, which is the starvation bound;
+the spare ones have none, and run while nobody else waits. Where the whole is full, lower standings give way.
+
+Trade-off: strict priority would give interactive work lower latency under overload, but starves batch work for
+as long as the overload lasts. It must not know HTTP, the engine or the clock.
+"""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from penstock.domain.ids import RequestId, TenantId
+from penstock.domain.standing import Standing
+from penstock.worker.gate.admission.cost import Fit, Work
+from penstock.worker.gate.admission.flow import Flow
+from penstock.worker.gate.admission.lane import Lane
+
+LANE_WEIGHT = {Standing.INTERACTIVE: 16.0, Standing.PAID: 4.0, Standing.FREE: 2.0, Standing.BATCH: 1.0}
+"""Shares of the engine between lanes that are all backlogged: 70 %, 17 %, 9 %, 4 %. Spare standings have none."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bounds:
+    """How much may wait: per tenant and standing, and in all, in requests and in tokens of service."""
+
+    tenant_requests: int = 256
+    tenant_cost: float = 400_000.0
+    total_requests: int = 2048
+    total_cost: float = 3_000_000.0
+
+
+class FairQueue:
+    """The queue of one worker. Every operation is O(log tenants); nothing here waits."""
+
+    def __init__(self, bounds: Bounds | None = None) -> None:
+        """Begin empty."""
+        self.bounds = bounds or Bounds()
+        self._lanes = {one: Lane(LANE_WEIGHT.get(one, 1.0)) for one in sorted(Standing, reverse=True)}
+        self._shared = [lane for one, lane in self._lanes.items() if not one.is_spare]
+        self._spare = [lane for one, lane in self._lanes.items() if one.is_spare]
+        self._now = 0.0
+        self._waiting: dict[RequestId, Work] = {}
+        self._apart: set[RequestId] = set()
+        self._cost = 0.0
+
+    def __len__(self) -> int:
+        """Requests waiting."""
+        return len(self._waiting)
+
+    @property
+    def waiting_cost(self) -> float:
+        """Tokens of service waiting."""
+        return self._cost
+
+    def tenants(self) -> Iterable[tuple[Standing, TenantId, int, float]]:
+        """Yield standing, tenant, waiting requests and their cost, for every tenant that waits."""
+        for standing, lane in self._lanes.items():
+            for flow in lane.flows.values():
+                if flow.queue:
+                    yield standing, flow.tenant, len(flow.queue), flow.cost
+
+    # -- coming and going ----------------------------------------------------------------
+
+    def make_room(self, work: Work) -> list[Work] | None:
+        """Take out whom this request evicts (nobody, where there is room); None where nothing would help.
+
+        Lowest standing first, there the newest of whoever has most waiting. A tenant's own bounds move nobody else:
+        only where the whole is full, others give way.
+        """
+        flow = self._lanes[work.standing].flows.get(work.tenant)
+        if flow is not None and not self._has_room_of_its_own(flow, work):
+            return None
+        below = [lane for standing, lane in reversed(self._lanes.items()) if standing < work.standing]
+        requests, cost = sum(lane.waiting for lane in below), sum(lane.cost for lane in below)
+        if not self._has_room_in_all(work, len(self) - requests, self._cost - cost):
+            return None
+        evicted: list[Work] = []
+        while not self._has_room_in_all(work, len(self), self._cost):
+            victim = next(lane for lane in below if lane.waiting).newest_of_the_longest()
+            self.remove(victim.request)
+            evicted.append(victim)
+        return evicted
+
+    def push(self, work: Work) -> None:
+        """Let a request wait; the caller has asked ``make_room``."""
+        lane = self._lanes[work.standing]
+        if not lane.waiting:
+            lane.virtual = max(lane.virtual, self._now)
+        lane.push(work)
+        self._waiting[work.request] = work
+        self._cost += work.cost
+
+    def remove(self, request: RequestId) -> Work | None:
+        """Take a request out that left, expired or is evicted; None where it does not wait."""
+        work = self._waiting.get(request)
+        if work is not None:
+            lane = self._lanes[work.standing]
+            self._forget(lane, work)
+            self._end_busy_period(lane)
+        return work
+
+    def finish(self, work: Work) -> None:
+        """Tell that a dispatched request has left the engine, after its last correction."""
+        lane = self._lanes[work.standing]
+        self._apart.discard(work.request)
+        lane.finish(work)
+        self._end_busy_period(lane)
+
+    # -- who is next -----------------------------------------------------------------------
+
+    def pop(self, fits: Callable[[Work], Fit]) -> Work | None:
+        """Take the next request that ``fits`` the engine and charge it; None where nothing may start now."""
+        waiting = [lane for lane in self._shared if lane.waiting]
+        for lane in sorted(waiting, key=lambda lane: lane.virtual) or [lane for lane in self._spare if lane.waiting]:
+            flow = lane.choose(fits)
+            if flow is not None:
+                self._now = max(self._now, lane.virtual)
+                lane.virtual += flow.head.cost / lane.weight
+                return self._dispatch(lane, flow)
+            if lane.held:
+                return None
+        return None
+
+    def head_of(self, tenant: TenantId) -> Work | None:
+        """Return what a tenant would start next in its best lane, spare ones left out; None where nothing waits."""
+        flows = (lane.flows.get(tenant) for lane in self._shared if lane.waiting)
+        return next((flow.head for flow in flows if flow is not None and flow.queue), None)
+
+    def pop_apart(self, work: Work) -> Work:
+        """Start a tenant's head on capacity of its own: its lane is not charged, its neighbours lose nothing."""
+        lane = self._lanes[work.standing]
+        self._apart.add(work.request)
+        return self._dispatch(lane, lane.flows[work.tenant])
+
+    def is_flood(self, head: Work) -> bool:
+        """Tell whether as much of the head's tenant waits here as runs."""
+        flow = self._lanes[head.standing].flows[head.tenant]
+        return len(flow.queue) >= flow.running > 0
+
+    def would_go_first(self, tenant: TenantId, standing: Standing, head: Work) -> bool:
+        """Tell whether a tenant that has nothing here would go before a waiting head, were it to come now."""
+        if standing is not head.standing:
+            return standing > head.standing
+        return self._lanes[standing].would_go_first(tenant, head)
+
+    def correct(self, work: Work, delta_cost: float) -> None:
+        """Charge (or give back, if negative) what a dispatched request really cost beyond its expectation."""
+        lane = self._lanes[work.standing]
+        if work.request not in self._apart:
+            lane.virtual += delta_cost / lane.weight
+        lane.correct(work, delta_cost)
+
+    def ahead_of(self, work: Work) -> float:
+        """Return the tokens of service that will probably be done before the request is next; an estimate in O(1).
+
+        While its lane does what is ahead in it, the others get their share of the engine, as far as they need it;
+        spare work waits for everybody of better standing.
+        """
+        lane = self._lanes[work.standing]
+        ahead = lane.ahead_of(work)
+        if work.standing.is_spare:
+            better = [one for at, one in self._lanes.items() if not at.is_spare or at > work.standing]
+            return ahead + sum(one.cost for one in better)
+        others = [one for one in self._shared if one is not lane]
+        return ahead + sum(min(one.cost, ahead * one.weight / lane.weight) for one in others)
+
+    def waiting_of(self, work: Work) -> float:
+        """Return the waiting cost of the request's own tenant and standing."""
+        flow = self._lanes[work.standing].flows.get(work.tenant)
+        return flow.cost if flow is not None else 0.0
+
+    def until_room(self, work: Work) -> float:
+        """Return the tokens of service that will probably be done before a request that found no room finds some."""
+        flow, bounds = self._lanes[work.standing].flows.get(work.tenant), self.bounds
+        if flow is not None and not self._has_room_of_its_own(flow, work):
+            over = max(flow.cost / len(flow.queue), flow.cost + work.cost - bounds.tenant_cost)
+            return self.ahead_of(work) * min(1.0, over / flow.cost)
+        return max(self._cost / max(1, len(self)), self._cost + work.cost - bounds.total_cost)
+
+    def _has_room_of_its_own(self, flow: Flow, work: Work) -> bool:
+        bounds = self.bounds
+        return len(flow.queue) < bounds.tenant_requests and flow.cost + work.cost <= bounds.tenant_cost
+
+    def _has_room_in_all(self, work: Work, requests: int, cost: float) -> bool:
+        return requests < self.bounds.total_requests and cost + work.cost <= self.bounds.total_cost
+
+    def _dispatch(self, lane: Lane, flow: Flow) -> Work:
+        work = lane.dispatch(flow)
+        self._forget_sums(work)
+        return work
+
+    def _forget(self, lane: Lane, work: Work) -> None:
+        lane.take_out(work)
+        self._forget_sums(work)
+
+    def _forget_sums(self, work: Work) -> None:
+        del self._waiting[work.request]
+        self._cost = self._cost - work.cost if self._waiting else 0.0
+
+    def _end_busy_period(self, lane: Lane) -> None:
+        """Start from zero when a lane (or the whole worker) has nothing left: nobody is owed anything."""
+        if lane.waiting or lane.running:
+            return
+        lane.clear()
+        if not any(each.waiting or each.running for each in self._lanes.values()):
+            self._now = 0.0
+            for each in self._lanes.values():
+                each.virtual = 0.0

@@ -1,0 +1,96 @@
+"""One tenant's queue inside a lane, and which of a lane's tenants has most waiting.
+
+The order by length is lazy: each flow is noted when it grows, and put right when it is looked at, should it be less by
+then. So coming and going cost O(log n), and so does finding whom to evict.
+"""
+
+import heapq
+from collections import OrderedDict
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from penstock.domain.ids import RequestId, TenantId
+from penstock.worker.gate.admission.cost import Work
+
+SLACK = 64
+"""How many outdated entries a heap may hold beyond twice what is valid, before it is made anew."""
+
+
+@dataclass(slots=True)
+class Flow:
+    """One tenant: its queue and its virtual time.
+
+    ``last`` is what its last request added to the virtual time, ``fresh`` its first request's cost until it is served
+    again, ``noted`` its load as the lane's crowd knows it.
+    """
+
+    tenant: TenantId
+    weight: float
+    virtual: float = 0.0
+    last: float = 0.0
+    arrival: int = 0
+    cost: float = 0.0
+    fresh: float = 0.0
+    running: int = 0
+    bypassed: int = 0
+    noted: float = 0.0
+    queue: OrderedDict[RequestId, Work] = field(default_factory=OrderedDict)
+
+    @property
+    def rank(self) -> float:
+        """Its place in the order, least first: one with nothing in the engine may be ahead by its last request.
+
+        It waits for a whole answer before it asks again. Were it to wait as long again after that, others who always
+        have something inside would go first by what it had got long ago.
+        """
+        return self.virtual if self.running else self.virtual - self.last
+
+    @property
+    def place(self) -> tuple[float, int, TenantId]:
+        """Its entry in its lane's order; another one of it is outdated."""
+        return self.rank, self.arrival, self.tenant
+
+    @property
+    def head(self) -> Work:
+        """The oldest request that waits."""
+        return next(iter(self.queue.values()))
+
+    @property
+    def newest(self) -> Work:
+        """The newest request that waits."""
+        return self.queue[next(reversed(self.queue))]
+
+
+class Crowd:
+    """The flows of a lane by what waits of them over their weight."""
+
+    def __init__(self) -> None:
+        """Begin empty."""
+        self._heap: list[tuple[float, int, TenantId]] = []
+
+    def note(self, flow: Flow, flows: Mapping[TenantId, Flow], busy: int) -> None:
+        """A flow, one of so many busy ones, has grown."""
+        flow.noted = -flow.cost / flow.weight
+        if len(self._heap) > 2 * busy + SLACK:
+            self._heap = [(f.noted, -f.arrival, f.tenant) for f in flows.values() if f.queue]
+            heapq.heapify(self._heap)
+        else:
+            heapq.heappush(self._heap, (flow.noted, -flow.arrival, flow.tenant))
+
+    def longest(self, flows: Mapping[TenantId, Flow]) -> Flow:
+        """Return the longest flow, of equally long ones the newest; one at least must wait."""
+        while True:
+            noted, arrival, tenant = self._heap[0]
+            flow = flows.get(tenant)
+            if flow is None or not flow.queue or flow.noted != noted:
+                heapq.heappop(self._heap)
+                continue
+            load = -flow.cost / flow.weight
+            if load == noted:
+                return flow
+            flow.noted = load
+            heapq.heapreplace(self._heap, (load, arrival, tenant))
+
+    def clear(self) -> None:
+        """Forget all."""
+        self._heap.clear()

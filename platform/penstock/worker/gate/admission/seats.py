@@ -1,0 +1,182 @@
+"""What the engine has and who holds how much of it: batch slots and KV blocks, by tenant and by standing.
+
+A request enters only when the blocks of its prompt and expected output are free, so the engine neither queues nor
+preempts. Expectations may be exceeded: what a request really holds is counted as its tokens come. Who is entitled to
+what is not asked here.
+
+Trade-off: booking the worst case (``max_tokens``) would never preempt but leaves most of the KV cache empty; booking
+the expectation fills it and may preempt when many answers run long at once. Preemptions are counted.
+"""
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from penstock.domain.ids import RequestId, TenantId
+from penstock.domain.standing import Standing
+from penstock.worker.gate.admission.cost import Fit, Work
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EngineSize:
+    """What the engine has: requests per batch, KV blocks, tokens per block."""
+
+    max_seqs: int
+    kv_blocks: int
+    block_size: int
+    watermark: float = 0.02
+    """The part of the blocks that is left free for running requests to grow into."""
+    prefill_tokens: int = 256
+    """How many prompt tokens one step of the engine takes: as many may be on their way through prefill before the
+    next request waits here instead, and not behind all of them in the engine."""
+
+    def blocks(self, tokens: int) -> int:
+        """Return how many blocks hold so many tokens."""
+        return -(-tokens // self.block_size)
+
+    @property
+    def usable(self) -> float:
+        """The blocks that may be booked."""
+        return self.kv_blocks * (1 - self.watermark)
+
+
+class Room(NamedTuple):
+    """Some of an engine: slots, and KV blocks. A tuple, because several are made for each request that is looked at."""
+
+    slots: float
+    blocks: float
+
+    def plus(self, other: "Room") -> "Room":
+        """Return both together."""
+        return Room(self.slots + other.slots, self.blocks + other.blocks)
+
+    def times(self, part: float) -> "Room":
+        """Return a part of it."""
+        return Room(self.slots * part, self.blocks * part)
+
+    def takes_one_more(self, held: "Room", need: "Room") -> bool:
+        """Tell whether, with so much of it held, there is a slot (or a part of one) and the blocks for one more."""
+        return held.slots < self.slots and held.blocks + need.blocks <= self.blocks
+
+
+NOTHING = Room(0, 0)
+_FROM = {one: tuple(other for other in Standing if other >= one) for one in Standing}
+
+
+@dataclass(slots=True)
+class _Seat:
+    work: Work
+    blocks: int
+
+
+class Seats:
+    """Who sits in the engine. ``changes`` moves whenever anything here does."""
+
+    def __init__(self, size: EngineSize) -> None:
+        """Begin empty."""
+        self._size = size
+        self.whole = Room(size.max_seqs, size.usable)
+        """All of the engine that may be booked."""
+        self.changes = 0
+        self.held = NOTHING
+        self._seats: dict[RequestId, _Seat] = {}
+        self._by_tenant: dict[TenantId, Room] = {}
+        self._up_to = dict.fromkeys(Standing, NOTHING)
+        self._prefilling: dict[RequestId, int] = {}
+        self._prefill_tokens = 0
+        self._cost = 0.0
+
+    def __len__(self) -> int:
+        """Requests in the engine."""
+        return len(self._seats)
+
+    @property
+    def size(self) -> EngineSize:
+        """What the engine has."""
+        return self._size
+
+    @size.setter
+    def size(self, size: EngineSize) -> None:
+        self._size, self.whole = size, Room(size.max_seqs, size.usable)
+        self.changes += 1
+
+    @property
+    def saturation(self) -> float:
+        """How full the engine is, by the scarcer of slots and blocks; 1.0 means full."""
+        return max(self.held.slots / self.size.max_seqs, self.held.blocks / self.size.usable)
+
+    @property
+    def is_full(self) -> bool:
+        """True where nothing at all may enter now."""
+        no_prefill = bool(self._prefilling) and self._prefill_tokens >= self.size.prefill_tokens
+        return bool(self._seats) and (self.saturation >= 1.0 or no_prefill)
+
+    @property
+    def mean_cost(self) -> float:
+        """The expected tokens of service of those inside, on average: a seat comes free about once per so many."""
+        return self._cost / len(self._seats) if self._seats else 0.0
+
+    def need(self, work: Work) -> Room:
+        """Return what the request will probably hold."""
+        return Room(1, self.size.blocks(work.prompt_tokens + work.expected_output_tokens))
+
+    def held_by(self, tenant: TenantId) -> Room:
+        """Return what a tenant holds."""
+        return self._by_tenant.get(tenant, NOTHING)
+
+    def held_up_to(self, standing: Standing) -> Room:
+        """Return what requests of this standing and lower ones hold."""
+        return self._up_to[standing]
+
+    def room_for(self, work: Work, *, prefill_part: float = 1.0) -> Fit:
+        """Tell whether slots, blocks and that part of a step's prefill leave room for the request.
+
+        A tenant with nothing inside waits for the prompts before its own, not for its own to fit behind them: those
+        are through in the step that runs, and it would miss the next one. A request larger than every bound still fits
+        into an empty engine: the context check made sure it can run.
+        """
+        if not self._seats:
+            return Fit.YES
+        if not self.whole.takes_one_more(self.held, self.need(work)):
+            return Fit.NO_ROOM
+        own = work.prompt_tokens if self.held_by(work.tenant).slots else 0
+        crowded = self._prefill_tokens + own > self.size.prefill_tokens * prefill_part
+        return Fit.SOON if self._prefilling and crowded else Fit.YES
+
+    def take(self, work: Work) -> None:
+        """Seat the request; its prompt is in prefill until ``prefilled``."""
+        self._prefilling[work.request] = work.prompt_tokens
+        self._prefill_tokens += work.prompt_tokens
+        need = self.need(work)
+        self._seats[work.request] = _Seat(work, int(need.blocks))
+        self._cost += work.cost
+        self._count(work, need)
+
+    def prefilled(self, request: RequestId) -> None:
+        """The request's first token has come."""
+        self._prefill_tokens -= self._prefilling.pop(request, 0)
+
+    def grow(self, work: Work, tokens: int) -> None:
+        """Count what a seated request really holds once it has more tokens than it booked."""
+        seat, blocks = self._seats[work.request], self.size.blocks(tokens)
+        if blocks > seat.blocks:
+            self._count(work, Room(0, blocks - seat.blocks))
+            seat.blocks = blocks
+
+    def leave(self, request: RequestId) -> None:
+        """Free the request's seat; nothing happens where it has none."""
+        self.prefilled(request)
+        seat = self._seats.pop(request, None)
+        if seat is not None:
+            self._cost = self._cost - seat.work.cost if self._seats else 0.0
+            self._count(seat.work, Room(-1, -seat.blocks))
+
+    def _count(self, work: Work, change: Room) -> None:
+        self.changes += 1
+        self.held = self.held.plus(change)
+        for standing in _FROM[work.standing]:
+            self._up_to[standing] = self._up_to[standing].plus(change)
+        left = self.held_by(work.tenant).plus(change)
+        if left.slots:
+            self._by_tenant[work.tenant] = left
+        else:
+            self._by_tenant.pop(work.tenant, None)

@@ -1,0 +1,312 @@
+"""The gate: what stands between the gateways and the engine, inside the engine's own HTTP process.
+
+Pure ASGI, outermost, loaded by vLLM's ``--middleware``; so a request makes no extra hop, and what it checks holds
+however the request came here. It lets in what carries a valid ticket and can still be in time, counts the load,
+reports it with each answer, and notices clients that leave. It must import neither vLLM nor torch, and know nothing of
+models.
+
+Trade-off: it shares the engine's event loop, so its work per request and per chunk must be next to nothing.
+"""
+
+import asyncio
+import itertools
+import json
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from enum import StrEnum
+
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from penstock.domain.clock import Clock, SystemClock
+from penstock.domain.errors import Unauthenticated
+from penstock.domain.ids import RequestId
+from penstock.domain.tenant import PLATFORM
+from penstock.domain.ticket import HEADER, Ticket, unseal
+from penstock.domain.worker import Load
+from penstock.telemetry import names
+from penstock.telemetry.metrics import CONTENT_TYPE
+from penstock.worker import gate_config
+from penstock.worker.gate.admission import doors
+from penstock.worker.gate.admission.cost import Work
+from penstock.worker.gate.admission.door import Away, Door
+from penstock.worker.gate.admission.load import LoadBook, Observed
+from penstock.worker.gate.admission.seats import EngineSize
+from penstock.worker.gate.in_flight import Connection, InFlight, Tally
+from penstock.worker.gate.queue_wait import QueueWait, SentAway
+from penstock.worker.gate_config import GateConfig
+
+_TICKET = HEADER.encode()
+_LOOPBACK = frozenset({"127.0.0.1", "::1", ""})
+_MAX_OBSERVED_BYTES = 4096
+
+
+class Refusal(StrEnum):
+    """Why the gate sends a request back: the value of ``x-penstock-refused``."""
+
+    DRAINING = "draining"
+    LATE = "late"
+    OVERLOADED = "overloaded"
+    EVICTED = "evicted"
+    TICKET = "ticket"
+
+    @property
+    def status(self) -> int:
+        """Its HTTP status."""
+        return 401 if self is Refusal.TICKET else 503
+
+
+_REFUSED = {
+    Away.FULL: Refusal.OVERLOADED,
+    Away.LATE: Refusal.LATE,
+    Away.EVICTED: Refusal.EVICTED,
+    Away.CLOSING: Refusal.DRAINING,
+}
+
+UNKNOWN_BLOCKS = 1 << 30
+"""KV blocks before the engine has said how many it has: slots alone bound it until then."""
+
+
+def _door(config: GateConfig) -> Door:
+    size = EngineSize(
+        max_seqs=config.max_num_seqs,
+        kv_blocks=UNKNOWN_BLOCKS,
+        block_size=config.block_size,
+        prefill_tokens=config.max_num_batched_tokens,
+    )
+    return doors.make(config.door_order, size)
+
+
+class Gate:
+    """ASGI middleware in front of one engine."""
+
+    def __init__(self, app: ASGIApp, config: GateConfig | None = None, clock: Clock | None = None) -> None:
+        """Wrap the engine's app; without a config, the installed one counts."""
+        self._app = app
+        self.config = config or gate_config.installed()
+        self.clock = clock or SystemClock()
+        self.door = _door(self.config)
+        self.door.look_later = self._look_later
+        self.tally = Tally(self.config.version, LoadBook(self.config.max_num_seqs), self.door)
+        self._numbers = itertools.count()
+        self.draining = False
+        self._key = bytes.fromhex(self.config.ticket_key)
+        self._worker = self.config.worker.encode()
+        self._refusals = {
+            refusal: self.tally.metrics.counter(names.GATE_REFUSALS).labels(self.config.version, refusal)
+            for refusal in Refusal
+        }
+        self._own: dict[str, Callable[[Scope, Receive, Send], Awaitable[None]]] = {
+            "/penstock/load": self._load,
+            "/penstock/metrics": self._local(self._exposition),
+            "/penstock/drain": self._drain,
+            "/penstock/observed": self._observed,
+            "/metrics": self._local(app),
+            "/health": app,
+        }
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Handle one ASGI connection."""
+        if scope["type"] != "http":
+            await self._not_http(scope, receive, send)
+            return
+        own = self._own.get(scope["path"])
+        if own is not None:
+            await own(scope, receive, send)
+            return
+        ticket = self._check(scope)
+        if isinstance(ticket, Refusal):
+            await self._refuse(ticket, send)
+            return
+        await self._serve(ticket, scope, receive, send)
+
+    async def _serve(self, ticket: Ticket, scope: Scope, receive: Receive, send: Send) -> None:
+        """Let a valid request wait for a seat, and through. The platform's own probes don't wait."""
+        request = RequestId(f"{ticket.request}/{next(self._numbers)}")
+        waited_s, prefill = 0.0, None
+        if ticket.tenant != PLATFORM:
+            work = self._work(ticket, request)
+            wait = QueueWait(self.door, work, receive, self.clock.monotonic)
+            arrived_at = self.clock.monotonic()
+            away = await wait.until_admitted()
+            if away is not None:
+                await self._send_away(away, ticket, send)
+                return
+            waited_s = self.clock.monotonic() - arrived_at
+            self.tally.queue_s.observe(waited_s)
+            receive = wait.receive
+            prefill = self._prefilling(work)
+        connection = Connection(receive, send, self.clock.monotonic, lambda: (*self.headers(), _waited(waited_s)))
+        in_flight = InFlight(ticket, request, connection, self.tally)
+        try:
+            await self._app(scope, in_flight.receive, in_flight.send)
+        finally:
+            in_flight.close()
+            if prefill is not None:
+                prefill.cancel()
+
+    def _prefilling(self, work: Work) -> asyncio.TimerHandle:
+        """Let the door go on after a while even where no first token shows that the prompt is through."""
+        door, clock = self.door, self.clock
+        return asyncio.get_running_loop().call_later(
+            door.prefill.of(work.prompt_tokens), lambda: door.presume_prefilled(work.request, clock.monotonic())
+        )
+
+    def _look_later(self, seconds: float) -> None:
+        asyncio.get_running_loop().call_later(seconds, lambda: self.door.look(self.clock.monotonic()))
+
+    def _work(self, ticket: Ticket, request: RequestId) -> Work:
+        return Work(
+            request=request,
+            tenant=ticket.tenant,
+            standing=ticket.standing,
+            weight=max(1.0, ticket.weight),
+            prompt_tokens=ticket.prompt_tokens,
+            expected_output_tokens=ticket.expected_output_tokens,
+            deadline_at=ticket.deadline_at - self.clock.now() + self.clock.monotonic(),
+            reserved=ticket.reserved,
+        )
+
+    async def _send_away(self, away: SentAway, ticket: Ticket, send: Send) -> None:
+        if away.why is not None:
+            refusal = _REFUSED[away.why]
+            self.tally.shed.labels(self.config.version, ticket.standing.name.lower(), refusal).inc()
+            await self._refuse(refusal, send, away.wait_s)
+
+    @property
+    def load(self) -> Load:
+        """What is in the engine and what waits at the door; what waits is counted in tokens of service."""
+        inside, queue = self.tally.book.load, self.door.order
+        return replace(
+            inside,
+            waiting=inside.waiting + len(queue),
+            queued_tokens=inside.queued_tokens + round(queue.waiting_cost),
+            wait_s=queue.waiting_cost / self.door.pace.per_s,
+        )
+
+    def headers(self) -> tuple[tuple[bytes, bytes], ...]:
+        """Return what each answer's head says about this worker."""
+        load = self.load
+        value = f"{load.running},{load.waiting},{load.queued_tokens},{load.kv_used_ratio:.4f},{load.wait_s:.3f}"
+        return ((b"x-penstock-load", value.encode()), (b"x-penstock-worker", self._worker))
+
+    def _check(self, scope: Scope) -> Ticket | Refusal:
+        sealed = _header(scope, _TICKET)
+        now = self.clock.now()
+        try:
+            ticket = unseal(sealed.decode("ascii"), self._key, now)
+        except (Unauthenticated, UnicodeDecodeError):
+            return Refusal.TICKET
+        if now > ticket.deadline_at:
+            return Refusal.LATE
+        if self.draining and ticket.tenant != PLATFORM:
+            return Refusal.DRAINING
+        return ticket
+
+    async def _refuse(self, refusal: Refusal, send: Send, retry_after_s: float = 0.0) -> None:
+        self._refusals[refusal].inc()
+        message = f"The worker did not take the request: {refusal}."
+        body = {"error": {"message": message, "code": refusal, "retry_after_s": round(retry_after_s, 3)}}
+        headers = (*self.headers(), (b"x-penstock-refused", refusal.encode()))
+        await _answer(send, refusal.status, json.dumps(body).encode(), headers=headers)
+
+    async def _not_http(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "websocket":  # no ticket, no way in
+            await send({"type": "websocket.close", "code": 1008})
+            return
+        await self._app(scope, receive, send)
+
+    def _local(self, app: ASGIApp) -> ASGIApp:
+        """Serve this to the worker's own machine only."""
+
+        async def guarded(scope: Scope, receive: Receive, send: Send) -> None:
+            client = scope.get("client") or ("", 0)
+            if client[0] in _LOOPBACK:
+                await app(scope, receive, send)
+            else:
+                await self._refuse(Refusal.TICKET, send)
+
+        return guarded
+
+    async def _load(self, _: Scope, __: Receive, send: Send) -> None:
+        await _answer(send, 200, json.dumps(self._load_fields()).encode())
+
+    async def _exposition(self, _: Scope, __: Receive, send: Send) -> None:
+        await _answer(send, 200, self.tally.metrics.exposition(), content_type=CONTENT_TYPE.encode())
+
+    async def _drain(self, scope: Scope, _: Receive, send: Send) -> None:
+        if not self._is_platform(scope):
+            await self._refuse(Refusal.TICKET, send)
+            return
+        self.draining = True
+        self.door.close()
+        await _answer(send, 200, json.dumps(self._state()).encode())
+
+    async def _observed(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Take the agent's reading of the engine's metrics, answer with the gate's own state."""
+        if not self._is_platform(scope):
+            await self._refuse(Refusal.TICKET, send)
+            return
+        raw = json.loads(await _body(receive))
+        self.tally.book.observed = Observed(
+            waiting=int(raw["waiting"]), kv_used_ratio=float(raw["kv_used_ratio"]), kv_blocks=int(raw["kv_blocks"])
+        )
+        if raw["kv_blocks"]:
+            self.door.seats.size = replace(self.door.seats.size, kv_blocks=int(raw["kv_blocks"]))
+        await _answer(send, 200, json.dumps(self._state()).encode())
+
+    def _is_platform(self, scope: Scope) -> bool:
+        ticket = self._check(scope)
+        return isinstance(ticket, Ticket) and ticket.tenant == PLATFORM and scope["method"] == "POST"
+
+    def _load_fields(self) -> dict[str, object]:
+        load = self.load
+        return {
+            "running": load.running,
+            "waiting": load.waiting,
+            "queued_tokens": load.queued_tokens,
+            "kv_used_ratio": load.kv_used_ratio,
+            "wait_s": round(load.wait_s, 3),
+        }
+
+    def _state(self) -> dict[str, object]:
+        return {
+            "load": self._load_fields(),
+            "in_flight": self.tally.book.in_flight,
+            "draining": self.draining,
+        }
+
+
+def _waited(seconds: float) -> tuple[bytes, bytes]:
+    """Return the header that says how long a request waited here, for the caller's own account."""
+    return (b"x-penstock-waited-ms", b"%.3f" % (seconds * 1e3))
+
+
+def _header(scope: Scope, name: bytes) -> bytes:
+    for key, value in scope["headers"]:
+        if key == name:
+            found: bytes = value
+            return found
+    return b""
+
+
+async def _body(receive: Receive) -> bytes:
+    body, more = b"", True
+    while more and len(body) <= _MAX_OBSERVED_BYTES:
+        message = await receive()
+        body += message.get("body", b"")
+        more = message.get("more_body", False)
+    return body
+
+
+async def _answer(
+    send: Send,
+    status: int,
+    body: bytes,
+    *,
+    headers: tuple[tuple[bytes, bytes], ...] = (),
+    content_type: bytes = b"application/json",
+) -> None:
+    length = str(len(body)).encode()
+    head = [(b"content-type", content_type), (b"content-length", length), *headers]
+    await send({"type": "http.response.start", "status": status, "headers": head})
+    await send({"type": "http.response.body", "body": body})

@@ -1,0 +1,40 @@
+"""What a gate is set up with: written by whoever plans an engine, read inside the engine's process."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from penstock.domain.ids import VersionId, WorkerId
+
+
+class DoorOrder(StrEnum):
+    """Which door stands before the engine."""
+
+    FAIR = "fair"
+    FIFO = "fifo"
+    OPEN = "open"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GateConfig:
+    """What a gate must know; ``ticket_key`` is hex."""
+
+    worker: WorkerId
+    version: VersionId
+    ticket_key: str
+    max_num_seqs: int
+    max_num_batched_tokens: int = 512
+    block_size: int = 16
+    door_order: DoorOrder = DoorOrder.FAIR
+
+
+_installed: list[GateConfig] = []
+
+
+def install(config: GateConfig) -> None:
+    """Set what the next gate of this process works with: vLLM makes it, and passes the app alone."""
+    _installed[:] = [config]
+
+
+def installed() -> GateConfig:
+    """Return what was set last."""
+    return _installed[0]

@@ -1,0 +1,104 @@
+"""Heartbeats to a controller that is there, away, or wants us gone; and what is remembered of a start."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from penstock.domain.ids import VersionId, WorkerId
+from penstock.domain.worker import Load, PhaseTiming, WorkerReport, WorkerState
+from penstock.worker.agent.heartbeat import Heart
+from penstock.worker.agent.phases import PhaseMemory
+from penstock.worker.agent.running import LogTail
+from tests.support.worker_process import Controller, until
+
+pytestmark = pytest.mark.integration
+
+REPORT = WorkerReport(
+    worker=WorkerId("w"),
+    version=VersionId("m@1"),
+    state=WorkerState.READY,
+    url="http://127.0.0.1:1",
+    load=Load(running=2),
+    phases=(PhaseTiming(phase=WorkerState.LOADING, seconds=1.5),),
+)
+
+
+def heart(url: list[str], drains: list[bool], every_s: float = 60.0) -> Heart:
+    return Heart(
+        report=lambda: REPORT,
+        controller=lambda: url[0],
+        bearer="secret",
+        on_drain=lambda: drains.append(True),
+        every_s=every_s,
+    )
+
+
+async def test_a_report_arrives_whole_and_under_the_key() -> None:
+    """The controller gets every field of the report, with the bearer."""
+    with Controller() as controller:
+        assert await heart([controller.url], []).beat()
+    (report,) = controller.reports
+    assert (report["state"], report["load"]["running"]) == ("ready", 2)
+    assert report["phases"] == [{"phase": "loading", "seconds": 1.5}]
+    assert controller.bearers == {"Bearer secret"}
+
+
+@pytest.mark.parametrize(("desired", "drains"), [("serve", []), ("drain", [True])])
+async def test_the_answer_says_whether_to_go_on(desired: str, drains: list[bool]) -> None:
+    """A controller that desires a drain is obeyed."""
+    asked: list[bool] = []
+    with Controller() as controller:
+        controller.desired = desired
+        await heart([controller.url], asked).beat()
+    assert asked == drains
+
+
+async def test_a_controller_that_comes_back_elsewhere_is_found() -> None:
+    """Beats into nothing change nothing, and the next one goes where the controller is then."""
+    url, drains = ["http://127.0.0.1:9"], list[bool]()
+    beating = heart(url, drains)
+    assert not await beating.beat()
+    url[0] = ""
+    assert not await beating.beat()
+    with Controller() as controller:
+        url[0] = controller.url
+        assert await beating.beat()
+    assert drains == []
+
+
+async def test_a_change_is_told_at_once() -> None:
+    """A change of state does not wait for the next regular beat."""
+    with Controller() as controller:
+        beating = heart([controller.url], [], every_s=60.0)
+        task = asyncio.create_task(beating.run())
+        await asyncio.to_thread(until, "a beat arrived", lambda: len(controller.reports) == 1, within_s=2)
+        beating.beat_now()
+        await asyncio.to_thread(until, "another one arrived", lambda: len(controller.reports) == 2, within_s=2)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
+def test_a_start_is_remembered_by_version(tmp_path: Path) -> None:
+    """Seconds by phase come back for their version, nothing for another, nothing from a damaged file."""
+    memory = PhaseMemory(tmp_path / "phases")
+    memory.keep(VersionId("m@1"), {WorkerState.LOADING: 2.5})
+    assert memory.recall(VersionId("m@1")) == {WorkerState.LOADING: 2.5}
+    assert memory.recall(VersionId("m@2")) == {}
+    (tmp_path / "phases/m@1.json").write_text('{"no_phase": 1}')
+    assert memory.recall(VersionId("m@1")) == {}
+
+
+def test_the_reason_of_a_failure_is_the_last_error_in_the_log(tmp_path: Path) -> None:
+    """Of an engine's log the last line with an error and what follows it is told, and nothing from before its start."""
+    log = tmp_path / "engine.log"
+    log.write_text("OldError: before\n")
+    tail = LogTail(log)
+    with log.open("a") as file:
+        file.write(
+            "INFO Compiling a graph\nValueError: first\nValidationError: 1 error\n  max_model_len is too large\n"
+        )
+        file.write("RuntimeError: Engine core initialization failed. See root cause above.\n")
+    assert tail.has_new((b"Compiling a graph",))
+    assert not tail.has_new((b"Compiling a graph",))
+    assert tail.reason() == "ValidationError: 1 error max_model_len is too large"

@@ -1,0 +1,78 @@
+"""The worker's life as a state machine."""
+
+import pytest
+
+from penstock.domain.worker import PhaseTiming, WorkerState
+from penstock.worker.agent.lifecycle import LEAST_WAIT_S, Life
+
+FETCHING, VERIFYING, LOADING = WorkerState.FETCHING, WorkerState.VERIFYING, WorkerState.LOADING
+WARMING, READY, DRAINING = WorkerState.WARMING, WorkerState.READY, WorkerState.DRAINING
+
+
+def lived(*steps: tuple[WorkerState, float], expected: dict[WorkerState, float] | None = None) -> Life:
+    life = Life(0.0, expected)
+    for state, at in steps:
+        life.enter(state, at)
+    return life
+
+
+def test_a_start_times_its_phases() -> None:
+    """Each phase of a start is timed when the next one begins, and only a start's phases are."""
+    life = lived((VERIFYING, 3.0), (LOADING, 4.0), (WARMING, 9.0), (READY, 10.0))
+    assert [(phase.phase, phase.seconds) for phase in life.phases] == [
+        (FETCHING, 3.0),
+        (VERIFYING, 1.0),
+        (LOADING, 5.0),
+        (WARMING, 1.0),
+    ]
+    assert life.enter(DRAINING, 99.0) is None
+
+
+def test_a_restart_times_only_what_it_repeats() -> None:
+    """A restarted engine's loading replaces the old timing, a broken-off one counts for nothing."""
+    life = lived((VERIFYING, 3.0), (LOADING, 4.0), (WARMING, 9.0), (LOADING, 20.0), (LOADING, 50.0))
+    assert life.enter(WARMING, 52.0) == PhaseTiming(phase=LOADING, seconds=2.0)
+    assert dict(life.took_s) == {FETCHING: 3.0, VERIFYING: 1.0, LOADING: 2.0}
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [(FETCHING, READY), (READY, WARMING), (DRAINING, READY), (WorkerState.STOPPED, LOADING), (FETCHING, LOADING)],
+)
+def test_impossible_steps_are_refused(before: WorkerState, after: WorkerState) -> None:
+    """No state is entered from one that it can't follow."""
+    life = Life(0.0)
+    life.state = before
+    with pytest.raises(ValueError, match=f"from {before} to {after}"):
+        life.enter(after, 1.0)
+
+
+@pytest.mark.parametrize("state", [s for s in WorkerState if s not in (WorkerState.STOPPED, WorkerState.FAILED)])
+def test_every_living_state_can_fail(state: WorkerState) -> None:
+    """From each state in which a worker lives, it can end as failed, and nothing comes after that."""
+    life = Life(0.0)
+    life.state = state
+    life.enter(WorkerState.FAILED, 1.0, "why")
+    assert (life.state, life.detail) == (WorkerState.FAILED, "why")
+    with pytest.raises(ValueError, match="can't go"):
+        life.enter(LOADING, 2.0)
+
+
+def test_the_expected_wait_shrinks_and_never_reaches_zero_before_ready() -> None:
+    """Seconds to ready are those of the last start less what has passed, at least a little, and zero when ready."""
+    expected = {FETCHING: 2.0, VERIFYING: 1.0, LOADING: 10.0, WARMING: 2.0}
+    life = lived(expected=expected)
+    assert life.ready_in_s(0.5) == 14.5
+    life.enter(VERIFYING, 1.0)
+    life.enter(LOADING, 2.0)
+    assert life.ready_in_s(4.0) == 10.0
+    assert life.ready_in_s(402.0) == 100.0 + 2.0, "late: a quarter of what loading has taken, again, and warming"
+    life.enter(WARMING, 402.0)
+    assert life.ready_in_s(404.0 - 1e-6) == LEAST_WAIT_S
+    life.enter(READY, 405.0)
+    assert life.ready_in_s(406.0) == 0.0
+
+
+def test_a_first_start_promises_nothing() -> None:
+    """Without an earlier start there is nothing to expect by."""
+    assert lived().ready_in_s(5.0) == 0.0

@@ -1,0 +1,101 @@
+"""Warm-up shapes and golden prompts."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, cast
+
+import pytest
+
+from penstock.domain.model import EngineSettings, GoldenPrompt, Task
+from penstock.domain.request import Api
+from penstock.worker.agent.warmup import golden, shapes
+from tests.unit.worker.engines.test_vllm import MANIFEST
+
+
+def lengths(task: Task, engine: EngineSettings) -> list[list[int]]:
+    """Return the prompt lengths of each round."""
+    found = []
+    for _, bodies in shapes.rounds(task, engine):
+        prompts = [cast("Any", body).get("prompt") or cast("Any", body)["input"] for body in bodies]
+        found.append([len(p) if isinstance(p[0], int) else len(p[0]) for p in prompts])
+    return found
+
+
+def test_a_generating_model_warms_short_long_and_several_at_once() -> None:
+    """First one short prompt, then one longer than a prefill step beside a batch of short ones."""
+    engine = EngineSettings(max_model_len=2048, max_num_batched_tokens=512)
+    first, second = lengths(Task.GENERATE, engine)
+    assert first == [8]
+    assert max(second) > 512
+    assert len(second) == 1 + shapes.BATCH
+
+
+@pytest.mark.parametrize("task", list(Task))
+@pytest.mark.parametrize("context", [16, 64, 256, 8192])
+def test_shapes_fit_any_context(task: Task, context: int) -> None:
+    """No warm-up request asks for more than the model's context holds."""
+    engine = EngineSettings(max_model_len=context, max_num_seqs=2)
+    output = shapes.OUTPUT_TOKENS if task is Task.GENERATE else 2
+    assert all(0 < length <= context - output for round_ in lengths(task, engine) for length in round_ if length > 1)
+
+
+class Answers:
+    """Answers what it is told to, and notes what it was asked."""
+
+    def __init__(self, answer: Mapping[str, object]) -> None:
+        self.answer = answer
+        self.asked: list[tuple[str, Mapping[str, object]]] = []
+
+    async def __call__(self, path: str, body: Mapping[str, object], timeout_s: float) -> Mapping[str, object]:
+        self.asked.append((path, body))
+        return self.answer
+
+
+def chat(text: str | None) -> Answers:
+    return Answers({"choices": [{"message": {"content": text}}]})
+
+
+QUESTION = replace(
+    MANIFEST, chat_template="{{ messages }}", golden=(GoldenPrompt(prompt="Capital of Japan?", expect="Tokyo"),)
+)
+
+
+async def test_a_right_answer_passes() -> None:
+    """A greedy chat answer that holds the expected words is right."""
+    ask = chat("It is Tokyo.")
+    assert await golden.check(QUESTION, ask) == ""
+    ((path, body),) = ask.asked
+    assert (path, body["temperature"]) == (Api.CHAT, 0)
+
+
+@pytest.mark.parametrize("text", ["Kyoto", "", None])
+async def test_a_wrong_answer_is_named(text: str | None) -> None:
+    """A wrong or missing answer is told with what was expected."""
+    fault = await golden.check(QUESTION, chat(text))
+    assert fault.startswith("golden prompt 1 of 1: expected 'Tokyo' in the answer, got ")
+
+
+async def test_a_model_without_a_template_is_asked_to_complete() -> None:
+    """Where there is no chat template the prompt is completed as it stands."""
+    ask = Answers({"choices": [{"text": " Tokyo"}]})
+    assert await golden.check(replace(QUESTION, chat_template=""), ask) == ""
+    assert ask.asked[0][0] == Api.COMPLETIONS
+
+
+@pytest.mark.parametrize(
+    ("near", "far", "is_right"),
+    [
+        ([1.0, 0.1], [0.0, 1.0], True),
+        ([0.0, 1.0], [1.0, 0.1], False),
+        ([1.0, 0.0], [1.0, 0.0], False),
+        ([float("nan"), 0.0], [0.0, 1.0], False),
+        ([0.0, 0.0], [0.0, 1.0], False),
+    ],
+    ids=["nearer", "farther", "equal", "not a number", "zero"],
+)
+async def test_embeddings_are_judged_by_their_order(near: list[float], far: list[float], is_right: bool) -> None:
+    """Only a near text that is strictly nearer than the far one is right; broken vectors never are."""
+    manifest = replace(MANIFEST, task=Task.EMBED, golden=(GoldenPrompt(prompt="a", near="b", far="c"),))
+    rows = [{"index": 2, "embedding": far}, {"index": 0, "embedding": [1.0, 0.0]}, {"index": 1, "embedding": near}]
+    fault = await golden.check(manifest, Answers({"data": rows}))
+    assert (fault == "") is is_right

@@ -1,0 +1,282 @@
+"""The door as a whole: everybody hears exactly once, nothing leaks, floods stay their own problem."""
+
+import random
+from dataclasses import dataclass, field, replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from penstock.domain.ids import RequestId, TenantId
+from penstock.domain.standing import Standing
+from penstock.worker.gate.admission import doors
+from penstock.worker.gate.admission.cost import Work
+from penstock.worker.gate.admission.door import RETRY_HEADROOM, WAIT_HEADROOM, Away, Door
+from penstock.worker.gate.admission.fair_order import FairOrder
+from penstock.worker.gate.admission.fair_queue import Bounds
+from penstock.worker.gate.admission.seats import EngineSize
+from penstock.worker.gate_config import DoorOrder
+
+SIZE = EngineSize(max_seqs=4, kv_blocks=400, block_size=16, watermark=0.0, prefill_tokens=10_000)
+
+
+def a_door(bounds: Bounds | None = None, *, order: DoorOrder = DoorOrder.FAIR) -> Door:
+    return doors.make(order, SIZE, bounds=bounds, pace=1000.0)
+
+
+def fair(door: Door) -> FairOrder:
+    assert isinstance(door.order, FairOrder)
+    return door.order
+
+
+@dataclass
+class House:
+    """A door and what it told whom."""
+
+    door: Door = field(default_factory=a_door)
+    inside: list[str] = field(default_factory=list)
+    away: list[tuple[str, Away, float]] = field(default_factory=list)
+
+    def arrive(
+        self,
+        name: str,
+        tenant: str = "t",
+        *,
+        now: float = 0.0,
+        output: int = 50,
+        standing: Standing = Standing.INTERACTIVE,
+        deadline_at: float = 0.0,
+    ) -> None:
+        """Bring one request to the door."""
+        work = Work(
+            request=RequestId(name),
+            tenant=TenantId(tenant),
+            standing=standing,
+            weight=1.0,
+            prompt_tokens=100,
+            expected_output_tokens=output,
+            deadline_at=deadline_at,
+        )
+        self.door.arrive(
+            work, now, lambda: self.inside.append(name), lambda why, wait_s: self.away.append((name, why, wait_s))
+        )
+
+    def leave(self, name: str, now: float = 1.0) -> None:
+        """End one request."""
+        self.door.leave(RequestId(name), now)
+
+
+def test_an_empty_engine_takes_a_request_at_once() -> None:
+    """Without contention there is no queueing delay at all."""
+    house = House()
+    house.arrive("r")
+    assert house.inside == ["r"]
+
+
+def test_the_engine_never_gets_more_than_it_has_seats() -> None:
+    """Whatever is beyond the seats waits here, not in the engine's own queue."""
+    house = House()
+    for i in range(20):
+        house.arrive(f"r{i}")
+    assert len(house.inside) == SIZE.max_seqs
+    house.leave("r0")
+    assert len(house.inside) == SIZE.max_seqs + 1
+
+
+def test_beside_another_tenant_a_flood_leaves_it_free_seats() -> None:
+    """A tenant that comes back within the activity window finds a seat without waiting for the flood's answers."""
+    house = House()
+    house.arrive("v0", "victim")
+    house.leave("v0")
+    for i in range(50):
+        house.arrive(f"f{i}", "flood", now=2.0)
+    house.arrive("v1", "victim", now=3.0)
+    assert house.inside == ["v0", "f0", "f1", "v1"]
+
+
+def test_alone_again_a_tenant_fills_the_engine() -> None:
+    """Seats kept for a tenant that never came back are given away after the activity window."""
+    house = House()
+    house.arrive("v0", "victim")
+    house.leave("v0")
+    for i in range(10):
+        house.arrive(f"f{i}", "flood", now=2.0)
+    house.leave("f0", now=60.0)
+    assert len(house.inside) == 1 + 1 + SIZE.max_seqs
+
+
+def test_a_hopeless_deadline_is_refused_at_once() -> None:
+    """What can't be reached at the measured pace is not queued, and hears when it could be."""
+    house = House()
+    for i in range(30):
+        house.arrive(f"r{i}")
+    house.arrive("late", deadline_at=1.0)
+    ((name, why, wait_s),) = house.away
+    assert (name, why) == ("late", Away.LATE)
+    expected_s = 27 * 200 / 1000.0
+    too_long_s = expected_s - 1.0 / WAIT_HEADROOM
+    told_s = RETRY_HEADROOM * too_long_s * house.door.rush.factor(Standing.INTERACTIVE)
+    assert wait_s == pytest.approx(told_s)
+
+
+def test_who_would_have_no_time_left_to_run_is_refused() -> None:
+    """A request that would only start before its deadline takes nobody's place; in an empty engine it may try."""
+    house = House()
+    house.arrive("slow")
+    house.leave("slow", now=10.0)
+    for i in range(5):
+        house.arrive(f"r{i}", now=10.0, deadline_at=12.0)
+    assert house.inside == ["slow", "r0", "r1", "r2", "r3"]
+    assert [(name, why) for name, why, _ in house.away] == [("r4", Away.LATE)]
+
+
+def test_whose_turn_comes_too_late_is_sent_away() -> None:
+    """What was let wait and can no longer be done in time gives its seat to the next, and is charged nothing."""
+    house = House()
+    house.arrive("slow")
+    house.leave("slow", now=1.0)
+    for i in range(4):
+        house.arrive(f"r{i}", now=1.0)
+    house.arrive("hasty", "h", now=1.0, deadline_at=5.0)
+    house.arrive("patient", "p", now=1.0, deadline_at=500.0)
+    assert house.away == []
+    house.leave("r0", now=4.5)
+    assert [(name, why) for name, why, _ in house.away] == [("hasty", Away.LATE)]
+    assert house.inside[-1] == "patient"
+    house.leave("hasty")
+
+
+def test_better_standing_evicts_waiting_work_of_a_worse_one() -> None:
+    """In a full house batch work that only waited gives way; running work stays."""
+    house = House(a_door(Bounds(total_requests=3)))
+    for i in range(7):
+        house.arrive(f"b{i}", f"t{i}", standing=Standing.BATCH)
+    ran = list(house.inside)
+    house.arrive("now", "vip", standing=Standing.INTERACTIVE)
+    assert [(name, why) for name, why, _ in house.away] == [("b6", Away.FULL), ("b5", Away.EVICTED)]
+    assert house.inside == [*ran, "now"]
+
+
+def test_a_full_house_sheds_in_the_stated_order() -> None:
+    """Shadow, batch, over quota, free, paid, interactive: each evicts those below, and none evicts its like."""
+    house = House(a_door(Bounds(total_requests=6)))
+    for i in range(4):
+        house.arrive(f"seated{i}")
+    for standing in Standing:
+        house.arrive(standing.name, standing.name, standing=standing)
+    for i in range(6):
+        house.arrive(f"i{i}", f"vip{i}")
+    assert [(name, why) for name, why, _ in house.away] == [
+        *((standing.name, Away.EVICTED) for standing in list(Standing)[:-1]),
+        ("i5", Away.FULL),
+    ]
+
+
+@given(st.lists(st.tuples(st.sampled_from("abcdefgh"), st.sampled_from(Standing)), min_size=20, max_size=60))
+def test_nobody_is_shed_while_somebody_lower_waits(arrivals: list[tuple[str, Standing]]) -> None:
+    """Whoever is refused as full or evicted leaves nothing of lower standing in the queue."""
+    house = House(a_door(Bounds(total_requests=6)))
+    standings: dict[str, Standing] = {}
+    for i, (tenant, standing) in enumerate(arrivals):
+        standings[f"r{i}"] = standing
+        heard = len(house.away)
+        house.arrive(f"r{i}", tenant, standing=standing)
+        waiting = [w for lane in fair(house.door).queue._lanes.values() for f in lane.flows.values() for w in f.queue]
+        for name, _, _ in house.away[heard:]:
+            assert all(standings[other] >= standings[name] for other in waiting)
+
+
+def test_a_tenant_at_its_own_bound_moves_nobody() -> None:
+    """A flood of the best standing fills its own queue; it does not empty those of others."""
+    house = House(a_door(Bounds(tenant_requests=2)))
+    for i in range(3):
+        house.arrive(f"b{i}", f"t{i}", standing=Standing.BATCH)
+    for i in range(20):
+        house.arrive(f"f{i}", "flood")
+    assert {name[0] for name, _, _ in house.away} == {"f"}
+    assert {why for _, why, _ in house.away} == {Away.FULL}
+
+
+def test_no_standing_with_a_share_is_starved_at_the_door() -> None:
+    """Under backlogs of two interactive tenants batch work still gets its share of the engine's service."""
+    house = House(a_door(Bounds(tenant_requests=500)))
+    for i in range(150):
+        house.arrive(f"x{i}", "x")
+        house.arrive(f"y{i}", "y")
+        house.arrive(f"b{i}", "b", standing=Standing.BATCH)
+    for i in range(200):
+        house.leave(house.inside[i], now=float(i))
+    served = [name[0] for name in house.inside[:200]]
+    assert 8 <= served.count("b") <= 16
+
+
+def test_work_over_quota_runs_only_while_nobody_else_waits() -> None:
+    """Spare work enters an engine that nobody wants, leaves seats for others to come, and waits behind all of them."""
+    house = House(a_door())
+    for i in range(9):
+        house.arrive(f"spare{i}", "s", standing=Standing.OVER_QUOTA)
+    assert len(house.inside) == 3
+    for i in range(5):
+        house.arrive(f"p{i}", "p", standing=Standing.PAID, now=40.0)
+    for gone in range(12):
+        house.leave(house.inside[gone], now=41.0)
+    assert house.inside[3:8] == [f"p{i}" for i in range(5)]
+    assert house.inside[8:] == [f"spare{i}" for i in range(3, 9)]
+
+
+def test_a_full_queue_says_so() -> None:
+    """A tenant's own flood is refused with a wait, and nobody else's is."""
+    house = House(a_door(Bounds(tenant_requests=2)))
+    for i in range(8):
+        house.arrive(f"f{i}", "flood")
+    house.arrive("v", "victim")
+    assert {why for _, why, _ in house.away} == {Away.FULL}
+    assert len(house.away) == 2
+    assert all(name.startswith("f") for name, _, _ in house.away)
+
+
+@given(st.lists(st.tuples(st.sampled_from("abc"), st.sampled_from(list(Standing)), st.integers(0, 3)), max_size=80))
+def test_everybody_hears_exactly_once_and_nothing_leaks(steps: list[tuple[str, Standing, int]]) -> None:
+    """Each request is let in or sent away once; after all have left, no seat, queue entry or cost remains."""
+    house, chance = House(a_door(Bounds(tenant_requests=5, total_requests=8))), random.Random(1)
+    for i, (tenant, standing, leaves) in enumerate(steps):
+        house.arrive(f"r{i}", tenant, now=float(i), standing=standing, output=chance.randrange(1, 200))
+        for _ in range(leaves):
+            if house.inside:
+                name = chance.choice(house.inside)
+                if RequestId(name) in house.door._entries:
+                    house.door.progressed(RequestId(name), chance.randrange(1, 300), float(i))
+                house.leave(name, float(i))
+    heard = house.inside + [name for name, _, _ in house.away]
+    assert len(heard) == len(set(heard))
+    for i in range(len(steps)):
+        house.leave(f"r{i}", 1000.0)
+    assert len(house.door.order) == 0
+    assert house.door.order.waiting_cost == 0.0
+    assert house.door.seats.saturation == 0.0
+    assert not house.door._entries
+
+
+def test_whole_answers_teach_how_long_prompts_take() -> None:
+    """Where they say how long they were decoded, prompts are presumed through as soon as they really are."""
+    house = House()
+    slow_s = house.door.prefill.of(100)
+    for i in range(300):
+        house.arrive(f"r{i}", now=10.0 * i)
+        house.door.progressed(RequestId(f"r{i}"), 50, 10.0 * i + 3.0, 2.95)
+        house.leave(f"r{i}", 10.0 * i + 3.0)
+    assert house.door.prefill.of(100) == pytest.approx(0.05, rel=0.1)
+    assert slow_s == pytest.approx(0.2)
+
+
+def test_prompts_whose_first_token_nobody_sees_are_not_in_the_way_for_long() -> None:
+    """An answer that comes as a whole holds up the prompts behind it until its own is presumably through."""
+    house = House(doors.make(DoorOrder.FAIR, replace(SIZE, prefill_tokens=100), pace=1000.0))
+    house.arrive("unary")
+    house.arrive("next")
+    assert house.inside == ["unary"]
+    house.door.presume_prefilled(RequestId("unary"), 1.0)
+    assert house.inside == ["unary", "next"]
+    house.door.progressed(RequestId("unary"), 50, 2.0)
+    house.door.presume_prefilled(RequestId("gone"), 2.0)
+    assert house.inside == ["unary", "next"]

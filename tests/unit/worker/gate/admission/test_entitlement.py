@@ -1,0 +1,121 @@
+"""Who may enter: parts by standing, shares by weight, and what was reserved before both."""
+
+from dataclasses import replace
+
+from penstock.domain.ids import RequestId, TenantId
+from penstock.domain.standing import Standing
+from penstock.worker.gate.admission.cost import Fit, Work
+from penstock.worker.gate.admission.entitlement import Entitlement
+from penstock.worker.gate.admission.seats import EngineSize, Seats
+from penstock.worker.gate.admission.shares import ACTIVE_S
+
+SIZE = EngineSize(max_seqs=8, kv_blocks=100, block_size=16, watermark=0.0, prefill_tokens=10_000)
+
+
+def work(name: str, tenant: str = "a", *, standing: Standing = Standing.INTERACTIVE, reserved: float = 0.0) -> Work:
+    return Work(
+        request=RequestId(name),
+        tenant=TenantId(tenant),
+        standing=standing,
+        weight=1.0,
+        prompt_tokens=16,
+        expected_output_tokens=16,
+        reserved=reserved,
+    )
+
+
+class Rules:
+    """Seats and their rules."""
+
+    def __init__(self, size: EngineSize = SIZE) -> None:
+        """Begin empty."""
+        self.seats = Seats(size)
+        self.entitled = Entitlement(self.seats)
+
+    def seat(self, *works: Work) -> int:
+        """Let in whoever may enter; return how many did."""
+        entered = 0
+        for one in works:
+            self.entitled.seen(one, 0.0)
+            if self.entitled.fits(one) is Fit.YES:
+                self.seats.take(one)
+                entered += 1
+        return entered
+
+
+def test_a_tenant_is_held_to_its_share_beside_another() -> None:
+    """Alone a tenant fills the engine; with another one active it gets its weight's part, and the other the rest."""
+    rules = Rules()
+    assert rules.seat(work("b0", "b")) == 1
+    assert rules.seat(*(work(f"a{i}") for i in range(8))) == 4
+    assert rules.seat(*(work(f"b{i}", "b") for i in range(1, 8))) == 3
+
+
+def test_prompts_fill_a_step_only_where_nobody_else_is_about() -> None:
+    """Alone a tenant's prompts enter together; beside another one they leave most of each step to whoever comes."""
+    alone = Rules(replace(SIZE, prefill_tokens=64))
+    assert alone.seat(*(work(f"a{i}") for i in range(8))) == 4
+    beside = Rules(replace(SIZE, prefill_tokens=64))
+    beside.entitled.seen(work("b", "b"), 0.0)
+    assert beside.seat(*(work(f"a{i}") for i in range(8))) == 1
+    assert beside.seat(*(work(f"{name}0", name) for name in "bcd")) == 2, "who has nothing inside joins half a step"
+
+
+def test_seats_are_kept_for_better_standings() -> None:
+    """Batch work never takes the last seats, so interactive work needn't wait for long answers to end."""
+    rules = Rules()
+    assert rules.seat(*(work(f"b{i}", f"t{i}", standing=Standing.BATCH) for i in range(8))) == 6
+    assert rules.seat(work("now", "vip")) == 1
+
+
+def test_what_better_standings_hold_does_not_count_against_batch() -> None:
+    """A part is of a standing's own and lower work: in an engine full of interactive work batch still has its turn."""
+    rules = Rules()
+    assert rules.seat(*(work(f"i{i}", f"t{i}") for i in range(7))) == 7
+    assert rules.seat(work("b", "batch", standing=Standing.BATCH)) == 1
+
+
+def test_worse_standings_do_not_take_what_better_ones_may_not() -> None:
+    """The last seats are for interactive work whoever else is inside: free work can't have what paid work is denied."""
+    rules = Rules(replace(SIZE, max_seqs=20))
+    assert rules.seat(*(work(f"p{i}", f"t{i}", standing=Standing.PAID) for i in range(20))) == 18
+    assert rules.seat(work("f", "free", standing=Standing.FREE)) == 0
+    assert rules.seat(work("i", "vip")) == 1
+
+
+def test_spare_work_leaves_room_whoever_is_inside() -> None:
+    """For work over quota everything inside counts: it never makes the engine fuller than its part."""
+    rules = Rules()
+    assert rules.seat(*(work(f"i{i}", f"t{i}") for i in range(5))) == 5
+    assert rules.seat(work("s", "spare", standing=Standing.OVER_QUOTA)) == 0
+
+
+def test_a_reservation_is_no_bound() -> None:
+    """Beyond what it reserved a tenant competes like everybody."""
+    rules = Rules()
+    assert rules.seat(*(work(f"r{i}", "r", reserved=0.25) for i in range(8))) == 8
+
+
+def test_in_a_crowd_a_tenants_part_follows_its_lane() -> None:
+    """Beside many free tenants an interactive one may fill its lane's share, and not one of twenty equal parts."""
+    rules = Rules(replace(SIZE, max_seqs=40, kv_blocks=1000))
+    assert rules.seat(*(work(f"f{i}", f"free{i}", standing=Standing.FREE) for i in range(19))) == 19
+    assert rules.seat(*(work(f"i{i}", "vip") for i in range(40))) == 21
+    assert rules.entitled.shares.of(work("i", "vip")) == 16 / 18
+    assert rules.entitled.shares.of(work("f", "free0", standing=Standing.FREE)) == 1 / 20
+
+
+def test_who_has_been_silent_is_forgotten() -> None:
+    """Half a minute after it was last seen a tenant's part is free, unless something of it is still here."""
+    rules = Rules()
+    shares = rules.entitled.shares
+    for tenant in ("gone", "here"):
+        shares.seen(work("r", tenant), 0.0)
+    shares.enter(TenantId("here"))
+    shares.forget(ACTIVE_S)
+    assert shares.of(work("r", "gone")) == 0.5
+    shares.forget(ACTIVE_S + 1)
+    assert shares.is_alone
+    shares.leave(TenantId("here"))
+    shares.forget(2 * ACTIVE_S + 2)
+    assert shares.of(work("r", "new")) == 1.0

@@ -1,0 +1,108 @@
+"""Seats: the engine is never overbooked beyond what was stated."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from penstock.domain.ids import RequestId, TenantId
+from penstock.domain.standing import Standing
+from penstock.worker.gate.admission.cost import Fit, Work
+from penstock.worker.gate.admission.seats import EngineSize, Seats
+
+SIZE = EngineSize(max_seqs=8, kv_blocks=100, block_size=16, watermark=0.0)
+
+
+def work(
+    name: str, tenant: str = "a", *, prompt: int = 16, output: int = 16, standing: Standing = Standing.INTERACTIVE
+) -> Work:
+    return Work(
+        request=RequestId(name),
+        tenant=TenantId(tenant),
+        standing=standing,
+        weight=1.0,
+        prompt_tokens=prompt,
+        expected_output_tokens=output,
+    )
+
+
+@given(st.lists(st.tuples(st.sampled_from("abc"), st.integers(1, 600), st.booleans()), max_size=60))
+def test_what_was_let_in_fits(jobs: list[tuple[str, int, bool]]) -> None:
+    """Requests that fit never hold more slots or blocks than there are, however they come and go."""
+    seats, inside = Seats(SIZE), []
+    for i, (tenant, prompt, leaves) in enumerate(jobs):
+        item = work(f"r{i}", tenant, prompt=prompt)
+        if seats.room_for(item) is Fit.YES:
+            seats.take(item)
+            inside.append(item)
+        if leaves and inside:
+            seats.leave(inside.pop(0).request)
+        assert len(seats) == len(inside)
+        assert seats.saturation <= 1.0
+    for item in inside:
+        seats.leave(item.request)
+    assert seats.saturation == 0.0
+
+
+def test_an_answer_longer_than_expected_is_counted() -> None:
+    """What a running request really holds counts, so that others wait instead of being preempted."""
+    seats = Seats(SIZE)
+    long = work("long")
+    seats.take(long)
+    seats.grow(long, 16 * 99)
+    assert seats.room_for(work("next")) is Fit.NO_ROOM
+    seats.leave(long.request)
+    assert seats.saturation == 0.0
+
+
+def test_a_giant_enters_an_empty_engine() -> None:
+    """A request that books more than there is still runs when nothing else does."""
+    assert Seats(SIZE).room_for(work("giant", prompt=16 * 100, output=16)) is Fit.YES
+
+
+def test_leaving_twice_is_harmless() -> None:
+    """Every exit path may say goodbye."""
+    seats = Seats(SIZE)
+    seats.take(work("r"))
+    seats.leave(RequestId("r"))
+    seats.leave(RequestId("r"))
+    assert len(seats) == 0
+
+
+def test_prompts_enter_one_after_another() -> None:
+    """So much foreign prefill at most stands before whoever comes next; a single prompt may be longer than that."""
+    seats = Seats(EngineSize(max_seqs=8, kv_blocks=100, block_size=16, prefill_tokens=100))
+    seats.take(work("long", "a", prompt=500))
+    assert seats.room_for(work("next", "b")) is Fit.SOON
+    seats.prefilled(RequestId("long"))
+    assert seats.room_for(work("next", "b")) is Fit.YES
+
+
+def test_a_first_prompt_joins_a_step_that_ends_soon() -> None:
+    """Whoever has nothing inside waits for what is before its prompt, not for room behind it; others wait for both."""
+    seats = Seats(EngineSize(max_seqs=8, kv_blocks=100, block_size=16, prefill_tokens=100))
+    seats.take(work("small", "a", prompt=20))
+    assert seats.room_for(work("next", "a", prompt=90)) is Fit.SOON
+    assert seats.room_for(work("next", "b", prompt=90), prefill_part=0.25) is Fit.YES
+    seats.take(work("first", "b", prompt=90))
+    assert seats.room_for(work("next", "c", prompt=1)) is Fit.SOON
+
+
+@given(st.lists(st.tuples(st.sampled_from("abc"), st.sampled_from(Standing), st.booleans()), max_size=60))
+def test_what_is_held_adds_up_by_tenant_and_by_standing(jobs: list[tuple[str, Standing, bool]]) -> None:
+    """The sums that the rules read are those of the requests inside, whatever came, grew and went."""
+    seats = Seats(EngineSize(max_seqs=100, kv_blocks=10_000, block_size=16))
+    inside: list[tuple[Work, int]] = []
+    for i, (tenant, standing, leaves) in enumerate(jobs):
+        item = work(f"r{i}", tenant, standing=standing, output=i)
+        seats.take(item)
+        seats.grow(item, 32 * i)
+        inside.append((item, max(seats.size.blocks(16 + i), 2 * i)))
+        if leaves:
+            seats.leave(inside.pop(0)[0].request)
+        for name in "abc":
+            mine = [blocks for one, blocks in inside if one.tenant == name]
+            assert seats.held_by(TenantId(name)) == (len(mine), sum(mine))
+        for rung in Standing:
+            lower = [blocks for one, blocks in inside if one.standing <= rung]
+            assert seats.held_up_to(rung) == (len(lower), sum(lower))
+    assert seats.mean_cost == pytest.approx(sum(w.cost for w, _ in inside) / max(1, len(inside)))
