@@ -25,7 +25,7 @@ from penstock.adapters.memory.limits import MemoryLimits
 from penstock.adapters.redis.limits import RedisLimits
 from penstock.adapters.redis.wire import Wire
 from penstock.adapters.spool.spool import Spool
-from penstock.apps.background import Background
+from penstock.apps.gateway.background import Background
 from penstock.domain.clock import SystemClock
 from penstock.domain.errors import StoreUnavailable
 from penstock.domain.ids import KeyId, RequestId, TenantId, VersionId

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from penstock.adapters.folder.store import FolderStore
 from penstock.adapters.s3 import upload
 from penstock.adapters.s3.store import S3Store
-from penstock.apps.models.packing import Press, describe, measure, publish
-from penstock.apps.models.ports import ArtifactStore
 from penstock.domain.errors import ArtifactRefused, StoreUnavailable
+from penstock.packaging.packing import Press, describe, measure, publish
+from penstock.packaging.ports import ArtifactStore
 from tests.support.s3_server import new_bucket, s3_server
 from tests.support.versions import CHOICES, Home, model_folder, sha256
 

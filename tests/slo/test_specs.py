@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from penstock.apps import slos
-from penstock.apps.trouble import Trouble
+from penstock.domain.command_error import CommandError
 from penstock.domain.model import Tier
 from penstock.domain.slo import Indicator, SpecRefused, parse, parse_all
 from penstock.telemetry import names
@@ -109,5 +109,5 @@ def test_each_tier_is_described_once() -> None:
 def test_the_platform_says_what_is_wrong_in_words(tmp_path: Path, text: str, says: str) -> None:
     """A broken file ends the start with a message for a person."""
     (tmp_path / "chat.yaml").write_text(text)
-    with pytest.raises(Trouble, match=says):
+    with pytest.raises(CommandError, match=says):
         slos.read(tmp_path)

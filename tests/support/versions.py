@@ -9,10 +9,10 @@ from pathlib import Path
 from penstock.adapters.folder.store import FolderStore
 from penstock.adapters.signing.keys import PUBLIC
 from penstock.adapters.signing.openssf import KeyPairSigner, PublicKeyVerifier
-from penstock.apps.models.packing import Choices, Packed, Press, describe, measure, publish
 from penstock.domain.clock import SystemClock
 from penstock.domain.ids import ModelName
 from penstock.domain.money import MicroUsd, Price
+from penstock.packaging.packing import Choices, Packed, Press, describe, measure, publish
 from penstock.worker.artifacts.cache import NodeCache
 from penstock.worker.artifacts.fetch import Fetcher
 from penstock.worker.artifacts.node import Node

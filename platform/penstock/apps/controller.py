@@ -25,9 +25,6 @@ from penstock.adapters.process.fleet import Ground, LocalFleet
 from penstock.adapters.redis.limits import RedisLimits
 from penstock.adapters.redis.wire import Wire
 from penstock.apps.settings import Settings, environment
-from penstock.apps.trouble import Trouble
-from penstock.apps.up.home import write_private
-from penstock.apps.up.listening import bind, url_of
 from penstock.control.api.app import make_app
 from penstock.control.api.deps import Control, Secrets
 from penstock.control.budgets.watch import BudgetWatch
@@ -39,9 +36,12 @@ from penstock.control.publish.build import build
 from penstock.control.registry.registry import Registry
 from penstock.control.runtime import Pace, Parts, Runtime
 from penstock.domain.clock import SystemClock
+from penstock.domain.command_error import CommandError
 from penstock.domain.errors import StoreUnavailable
 from penstock.domain.ids import VersionId, WorkerId
 from penstock.domain.keys import Purpose, derive
+from penstock.supervision.files import write_private
+from penstock.supervision.listening import bind, url_of
 from penstock.telemetry import logs
 from penstock.telemetry.metrics import Metrics
 
@@ -146,7 +146,7 @@ def _secrets(platform_key: Path) -> Secrets:
     try:
         key = bytes.fromhex(platform_key.read_text().strip())
     except (OSError, ValueError) as error:
-        raise Trouble(f"There is no platform key at {platform_key}.", do="Run `penstock up` once.") from error
+        raise CommandError(f"There is no platform key at {platform_key}.", do="Run `penstock up` once.") from error
     return Secrets(pepper=derive(key, Purpose.PEPPER), worker_bearer=derive(key, Purpose.WORKER).hex())
 
 

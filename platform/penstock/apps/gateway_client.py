@@ -6,7 +6,7 @@ from contextlib import contextmanager
 import httpx
 
 from penstock.apps.settings import Settings
-from penstock.apps.trouble import Trouble
+from penstock.domain.command_error import CommandError
 
 TIMEOUT_S = 300.0
 
@@ -28,7 +28,7 @@ def connect(settings: Settings, key: str = "") -> Iterator[httpx.Client]:
         with httpx.Client(base_url=url, headers=headers, timeout=TIMEOUT_S, trust_env=False) as http:
             yield http
     except httpx.ConnectError as error:
-        raise Trouble(
+        raise CommandError(
             f"No gateway answers at {url}.",
             do="Start the platform with `penstock up`, or name its folder in PENSTOCK_HOME.",
         ) from error
@@ -38,7 +38,7 @@ def _demo_key(settings: Settings) -> str:
     try:
         return settings.paths.demo_key.read_text().strip()
     except OSError as error:
-        raise Trouble(
+        raise CommandError(
             f"There is no demo key in {settings.paths.root}.",
             do="`penstock up` makes one at its first start; or give a key with --key.",
         ) from error

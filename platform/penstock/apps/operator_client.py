@@ -6,7 +6,7 @@ import httpx
 
 from penstock.apps.settings import Settings
 from penstock.apps.stream import refused
-from penstock.apps.trouble import Trouble
+from penstock.domain.command_error import CommandError
 
 TIMEOUT_S = 60.0
 Json = dict[str, Any]
@@ -48,7 +48,7 @@ class Operator:
             with httpx.Client(base_url=self._url, headers=self._headers, timeout=TIMEOUT_S, trust_env=False) as http:
                 answer = http.request(method, f"/admin/v1{path}", json=body)
         except httpx.HTTPError as error:
-            raise Trouble(
+            raise CommandError(
                 f"No controller answers at {self._url} ({type(error).__name__}).",
                 do="Start the platform with `penstock up`; if it runs, its controller is being restarted: try again.",
             ) from error
@@ -62,6 +62,6 @@ def _read(settings: Settings, name: str, what: str) -> str:
     try:
         return str(getattr(settings.paths, name).read_text()).strip()
     except OSError as error:
-        raise Trouble(
+        raise CommandError(
             f"{what} ({settings.paths.root})", do="Start the platform with `penstock up`, or name its PENSTOCK_HOME."
         ) from error

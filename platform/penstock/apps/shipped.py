@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import penstock
-from penstock.apps.trouble import Trouble
+from penstock.domain.command_error import CommandError
 
 _PACKAGE = Path(penstock.__file__).parent
 _REPOSITORY = _PACKAGE.parents[1]
@@ -14,4 +14,6 @@ def shipped(in_wheel: str, in_repository: str) -> Path:
     for path in (_PACKAGE / in_wheel, _REPOSITORY / in_repository):
         if path.exists():
             return path
-    raise Trouble(f"This installation lacks {in_wheel}.", do="Install penstock again, from its wheel or a checkout.")
+    raise CommandError(
+        f"This installation lacks {in_wheel}.", do="Install penstock again, from its wheel or a checkout."
+    )

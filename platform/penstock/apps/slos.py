@@ -6,19 +6,19 @@ from pathlib import Path
 import yaml
 
 from penstock.apps.shipped import shipped
-from penstock.apps.trouble import Trouble
+from penstock.domain.command_error import CommandError
 from penstock.domain.model import Tier
 from penstock.domain.slo import SloTier, SpecRefused, parse_all
 
 
 def read(folder: Path) -> dict[Tier, SloTier]:
-    """Return all tiers that the folder's YAML files describe, or raise ``Trouble`` naming file, key and remedy."""
+    """Return all tiers that the folder's YAML files describe, or raise ``CommandError`` naming file, key and remedy."""
     try:
         return parse_all({path.name: yaml.safe_load(path.read_bytes()) for path in sorted(folder.glob("*.yaml"))})
     except yaml.YAMLError as error:
-        raise Trouble(f"An SLO specification in {folder} is not YAML: {error}") from error
+        raise CommandError(f"An SLO specification in {folder} is not YAML: {error}") from error
     except SpecRefused as error:
-        raise Trouble(f"SLO specification {error}.", do=f"Correct the file in {folder}.") from error
+        raise CommandError(f"SLO specification {error}.", do=f"Correct the file in {folder}.") from error
 
 
 @lru_cache(maxsize=1)

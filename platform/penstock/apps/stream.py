@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 import httpx
 
-from penstock.apps.trouble import Trouble
+from penstock.domain.command_error import CommandError
 
 DATA = "data: "
 NOTE = ": penstock "
@@ -40,7 +40,7 @@ class Told:
 
 
 def ask_model(http: httpx.Client, question: Question, write: Callable[[str], None], now: Callable[[], float]) -> Told:
-    """Ask one question, ``write`` the answer as it comes, and return what it told; raise ``Trouble`` where refused."""
+    """Ask one question, ``write`` the answer as it comes, return what it told; raise ``CommandError`` where refused."""
     body = {
         "model": question.model,
         "messages": [{"role": "user", "content": question.text}],
@@ -66,7 +66,7 @@ def ask_model(http: httpx.Client, question: Question, write: Callable[[str], Non
     except httpx.ConnectError:
         raise
     except httpx.HTTPError as error:
-        raise Trouble(f"The answer broke off: {error}.", do="Look at `penstock status`.") from error
+        raise CommandError(f"The answer broke off: {error}.", do="Look at `penstock status`.") from error
     told.total_s = now() - began
     return told
 
@@ -83,25 +83,25 @@ def breakdown(told: Told) -> str:
     return "\n".join(line for line in (who, amount, stages) if line)
 
 
-def refused(answer: httpx.Response) -> Trouble:
+def refused(answer: httpx.Response) -> CommandError:
     """Say an error of the platform in words."""
     try:
         error = answer.json()["error"]
         message, code, request = str(error["message"]), str(error.get("code", "")), str(error.get("request_id", ""))
     except (ValueError, LookupError, TypeError):
-        return Trouble(f"Status {answer.status_code} from {answer.url}: {answer.text[:200]}")
+        return CommandError(f"Status {answer.status_code} from {answer.url}: {answer.text[:200]}")
     hints = {
         "invalid_api_key": "Is the key of this platform? Keys are made with `penstock keys create TENANT`.",
         "model_not_found": "`penstock models list` shows what can be asked.",
         "no_capacity": "`penstock status` shows what the workers are doing.",
     }
     suffix = f" (request {request})" if request else ""
-    return Trouble(f"{message} [{code}, status {answer.status_code}]{suffix}", do=hints.get(code, ""))
+    return CommandError(f"{message} [{code}, status {answer.status_code}]{suffix}", do=hints.get(code, ""))
 
 
 def _take(chunk: Mapping[str, object], told: Told, write: Callable[[str], None], elapsed: Callable[[], float]) -> None:
     if error := _mapping(chunk.get("error")):
-        raise Trouble(f"The answer broke off: {error.get('message')} [{error.get('code')}]")
+        raise CommandError(f"The answer broke off: {error.get('message')} [{error.get('code')}]")
     choices = chunk.get("choices")
     if isinstance(choices, list) and choices:
         text = _mapping(_mapping(choices[0]).get("delta")).get("content")

@@ -8,10 +8,10 @@ import socket
 from contextlib import closing
 from pathlib import Path
 
-from penstock.apps.models.stores import open_store, open_verifier
 from penstock.apps.settings import Settings
-from penstock.apps.trouble import Trouble
+from penstock.apps.stores import open_store, open_verifier
 from penstock.domain.clock import SystemClock
+from penstock.domain.command_error import CommandError
 from penstock.domain.errors import ArtifactRefused
 from penstock.domain.ids import VersionId, WorkerId
 from penstock.domain.keys import Purpose, derive
@@ -169,7 +169,7 @@ class Workplace:
         try:
             return bytes.fromhex(self._paths.platform_key.read_text().strip())
         except (OSError, ValueError) as error:
-            raise Trouble(
+            raise CommandError(
                 f"There is no usable platform key in {self._paths.root}.",
                 do="Start with `penstock up`, which makes one.",
             ) from error

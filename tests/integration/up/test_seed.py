@@ -9,10 +9,10 @@ from penstock.adapters.postgres.database import Database
 from penstock.adapters.postgres.embedded import EmbeddedPostgres
 from penstock.adapters.postgres.tenancy import PostgresTenancy
 from penstock.apps.settings import Settings
-from penstock.apps.trouble import Trouble
 from penstock.apps.up import home, seed
 from penstock.domain.audit import Act
 from penstock.domain.clock import SystemClock
+from penstock.domain.command_error import CommandError
 from penstock.domain.keys import key_id_of
 from penstock.domain.tenant import Role
 
@@ -75,6 +75,6 @@ async def test_a_key_that_no_longer_works_is_replaced(settings: Settings, databa
 
 async def test_a_database_that_is_away_is_trouble(settings: Settings, tmp_path: Path) -> None:
     """No database where the settings say ends in a sentence that names the setting."""
-    with pytest.raises(Trouble) as caught:
+    with pytest.raises(CommandError) as caught:
         await seed.migrate(f"postgresql://nobody@/none?host={tmp_path}")
     assert "PENSTOCK_DATABASE_URL" in caught.value.do

@@ -9,10 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from penstock.apps.models import demo, stores
-from penstock.apps.models.measured import measured
-from penstock.apps.models.packing import Choices, Press, describe, publish
+from penstock.apps import models, stores
 from penstock.apps.settings import Settings
+from penstock.packaging import demo
+from penstock.packaging.measured import measured
+from penstock.packaging.packing import Choices, Press, describe, publish
 from tests.support.worker_process import Publisher, WorkerMaker, WorkerProcess
 
 QUICK = {"probe_timeout_s": "2", "probe_every_s": "0.5", "heartbeat_s": "0.2", "drain_grace_s": "60"}
@@ -29,7 +30,7 @@ def worker_settings(tmp_path_factory: pytest.TempPathFactory, shared_settings: d
 @pytest.fixture(scope="session")
 def versions(worker_settings: Settings) -> dict[str, str]:
     """Return the demo versions by alias, in the store of the home."""
-    packed = asyncio.run(demo.ensure_demo(worker_settings, lambda _: None))
+    packed = asyncio.run(models.ensure_demo(worker_settings, lambda _: None))
     return {str(alias): str(version.id) for alias, version in packed.items()}
 
 

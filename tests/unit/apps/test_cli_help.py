@@ -13,7 +13,7 @@ from penstock import __version__
 from penstock.apps.cli import app
 from penstock.apps.cli.models import _price, _share
 from penstock.apps.settings import load
-from penstock.apps.trouble import Trouble
+from penstock.domain.command_error import CommandError
 
 RUNNER = CliRunner()
 
@@ -111,7 +111,7 @@ def test_shares_are_percentages() -> None:
     """A version alone has all of an alias; percentages become shares of ten thousand."""
     assert _share("a@0123456789ab") == {"version": "a@0123456789ab", "weight": 10_000}
     assert _share("a@0123456789ab=12.5") == {"version": "a@0123456789ab", "weight": 1_250}
-    with pytest.raises(Trouble, match="no percentage"):
+    with pytest.raises(CommandError, match="no percentage"):
         _share("a@0123456789ab=much")
 
 
@@ -119,6 +119,6 @@ def test_prices_are_dollars_per_million() -> None:
     """Three numbers become exact micro-dollars; anything else is told with an example."""
     price = _price("0.10/0.05/0.4")
     assert (price.prompt_per_mtok, price.cached_per_mtok, price.output_per_mtok) == (100_000, 50_000, 400_000)
-    with pytest.raises(Trouble, match="no price") as caught:
+    with pytest.raises(CommandError, match="no price") as caught:
         _price("cheap")
     assert "0.10/0.05/0.40" in caught.value.do

@@ -16,10 +16,10 @@ from typer.testing import CliRunner
 from penstock.apps.cli import app
 from penstock.apps.cli.bounds import dollars, micro_usd, parsed, said
 from penstock.apps.settings import load
-from penstock.apps.trouble import Trouble
 from penstock.control.api.app import make_app
 from penstock.domain.budget import day
 from penstock.domain.clock import SystemClock
+from penstock.domain.command_error import CommandError
 from penstock.domain.ids import Alias, VersionId
 from penstock.domain.tenant import Role
 from tests.support import control_things as things
@@ -134,14 +134,14 @@ def test_dollars_become_micro_dollars(text: str, micro: int) -> None:
 @pytest.mark.parametrize("text", ["", "-1", "0.0000001", "nan", "inf", "$5", "1e999999", "1e500000"])
 def test_what_is_no_money_is_refused(text: str) -> None:
     """Less than a micro-dollar, less than nothing, and words."""
-    with pytest.raises(Trouble):
+    with pytest.raises(CommandError):
         micro_usd(text)
 
 
 @pytest.mark.parametrize("pair", ["speed=1", "weight", "weight=", "weight=two", "requests_per_min=1.5", "paid=maybe"])
 def test_what_is_no_bound_is_refused(pair: str) -> None:
     """The words say which pair, and what may stand there."""
-    with pytest.raises(Trouble):
+    with pytest.raises(CommandError):
         parsed([pair])
 
 

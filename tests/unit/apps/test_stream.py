@@ -4,7 +4,7 @@ import httpx
 import pytest
 
 from penstock.apps.stream import Question, Told, ask_model, breakdown, refused
-from penstock.apps.trouble import Trouble
+from penstock.domain.command_error import CommandError
 
 QUESTION = Question(model="smollm2", text="Hi")
 STREAM = (
@@ -44,14 +44,16 @@ def test_a_stream_is_written_as_it_comes_and_tells_the_rest() -> None:
 
 def test_an_error_in_the_stream_is_trouble() -> None:
     """A stream that breaks off says why, and is not taken for an answer."""
-    with pytest.raises(Trouble, match=r"worker was lost .*stream_broken"):
+    with pytest.raises(CommandError, match=r"worker was lost .*stream_broken"):
         ask(200, b'data: {"error":{"message":"the worker was lost","code":"stream_broken"}}\n\n')
 
 
 def test_a_refusal_is_said_in_words_with_a_hint() -> None:
     """The API's message, code and request id reach the terminal, with what to do."""
     body = b'{"error":{"message":"no such model","code":"model_not_found","request_id":"req-7"}}'
-    with pytest.raises(Trouble, match=r"no such model \[model_not_found, status 404\] \(request req-7\)") as caught:
+    with pytest.raises(
+        CommandError, match=r"no such model \[model_not_found, status 404\] \(request req-7\)"
+    ) as caught:
         ask(404, body)
     assert "penstock models list" in caught.value.do
 

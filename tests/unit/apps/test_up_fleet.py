@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from penstock.apps.settings import Settings
-from penstock.apps.trouble import Trouble
 from penstock.apps.up.fleet import PATIENCE_S, FleetWatch, line_of
+from penstock.domain.command_error import CommandError
 from tests.support.clock import ManualClock
 
 
@@ -26,7 +26,7 @@ def test_one_failed_worker_is_an_accident_and_three_are_a_cause(watch: FleetWatc
     """The third worker that fails ends the start with its reason and its log."""
     watch._give_up([worker("w1", "failed", "disk")])
     watch._give_up([worker("w1", "failed", "disk"), worker("w2", "failed", "disk")])
-    with pytest.raises(Trouble, match=r"3 workers failed .* w3, because: a file was altered") as caught:
+    with pytest.raises(CommandError, match=r"3 workers failed .* w3, because: a file was altered") as caught:
         watch._give_up([worker("w3", "failed", "a file was altered")])
     assert caught.value.log is not None
     assert caught.value.log.name == "worker-w3.log"
@@ -35,7 +35,7 @@ def test_one_failed_worker_is_an_accident_and_three_are_a_cause(watch: FleetWatc
 def test_patience_has_an_end(watch: FleetWatch, clock: ManualClock) -> None:
     """A start that goes nowhere is given up and names the log of the worker that is not ready."""
     clock.advance(PATIENCE_S + 1)
-    with pytest.raises(Trouble, match="not ready within") as caught:
+    with pytest.raises(CommandError, match="not ready within") as caught:
         watch._give_up([worker("w1", "ready"), worker("w2", "loading")])
     assert caught.value.log is not None
     assert caught.value.log.name == "worker-w2.log"

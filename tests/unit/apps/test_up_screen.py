@@ -5,8 +5,8 @@ from pathlib import Path
 
 from rich.console import Console
 
-from penstock.apps.trouble import Trouble, tail
-from penstock.apps.up.screen import Screen
+from penstock.apps.up.screen import Screen, tail
+from penstock.domain.command_error import CommandError
 from tests.support.clock import ManualClock
 
 
@@ -32,7 +32,7 @@ def test_trouble_shows_the_end_of_the_log_and_the_next_step(clock: ManualClock, 
     log = tmp_path / "gateway-1.log"
     log.write_text("\n".join(f"line {i} [x]" for i in range(40)))
     text = io.StringIO()
-    Screen(Console(file=text, width=200), clock, 1).trouble(Trouble("The gateway died.", do="Mend it.", log=log))
+    Screen(Console(file=text, width=200), clock, 1).error(CommandError("The gateway died.", do="Mend it.", log=log))
     screen = text.getvalue()
     assert "The gateway died." in screen
     assert "line 39 [x]" in screen

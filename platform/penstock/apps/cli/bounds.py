@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from decimal import Decimal, DecimalException
 
-from penstock.apps.trouble import Trouble
+from penstock.domain.command_error import CommandError
 
 NUMBERS = (
     "weight",
@@ -29,19 +29,19 @@ MOST = 2**53
 
 
 def parsed(pairs: Iterable[str]) -> dict[str, object]:
-    """Return the operator API's fields, or raise ``Trouble`` that names the pair at fault."""
+    """Return the operator API's fields, or raise ``CommandError`` that names the pair at fault."""
     return dict(_pair(pair) for pair in pairs)
 
 
 def micro_usd(dollars: str) -> int:
-    """Return dollars as whole micro-dollars, or raise ``Trouble``."""
+    """Return dollars as whole micro-dollars, or raise ``CommandError``."""
     try:
         amount = Decimal(dollars) * MICRO
         if 0 <= amount <= MOST and amount == amount.to_integral_value():
             return int(amount)
     except DecimalException:
         pass
-    raise Trouble(f"{dollars!r} is no amount of dollars.", do="Give for example 2.50; the smallest is 0.000001.")
+    raise CommandError(f"{dollars!r} is no amount of dollars.", do="Give for example 2.50; the smallest is 0.000001.")
 
 
 def said(plan: Mapping[str, object]) -> str:
@@ -65,7 +65,7 @@ def dollars(micro: object) -> str:
 def _pair(pair: str) -> tuple[str, object]:
     name, _, value = pair.partition("=")
     if name not in FIELDS or not value:
-        raise Trouble(f"{pair!r} is no bound.", do=f"Give FIELD=VALUE with one of: {', '.join(FIELDS)}.")
+        raise CommandError(f"{pair!r} is no bound.", do=f"Give FIELD=VALUE with one of: {', '.join(FIELDS)}.")
     if name in DOLLARS:
         return name, micro_usd(value)
     if name in WORDS:
@@ -77,4 +77,4 @@ def _pair(pair: str) -> tuple[str, object]:
     try:
         return name, int(value) if name in NUMBERS else float(value)
     except ValueError as error:
-        raise Trouble(f"{value!r} is no number for {name}.", do=f"Give for example {name}=60.") from error
+        raise CommandError(f"{value!r} is no number for {name}.", do=f"Give for example {name}=60.") from error

@@ -8,7 +8,7 @@ from penstock.apps.cli import bounds, tables
 from penstock.apps.cli.terminal import explained, out
 from penstock.apps.operator_client import Operator
 from penstock.apps.settings import load
-from penstock.apps.trouble import Trouble
+from penstock.domain.command_error import CommandError
 
 app = typer.Typer(
     no_args_is_help=True, help="Budgets: spend caps of keys, tenants and organisations; days and months are UTC."
@@ -57,11 +57,11 @@ def set_budget(
     with explained():
         kind, _, name = scope.partition(":")
         if not name:
-            raise Trouble(f"{scope!r} names nobody.", do="Give key:ID, tenant:ID or org:ID.")
+            raise CommandError(f"{scope!r} names nobody.", do="Give key:ID, tenant:ID or org:ID.")
         given = {"spend_per_day": per_day, "spend_per_month": per_month}
         caps = {field: bounds.micro_usd(dollars) for field, dollars in given.items() if dollars}
         if not caps:
-            raise Trouble("There is nothing to set.", do="Give --per-day or --per-month.")
+            raise CommandError("There is nothing to set.", do="Give --per-day or --per-month.")
         plan = Operator(load()).patch(f"/budgets/{kind}/{name}", caps)
         day, month = (bounds.dollars(plan[field]) for field in given)
         out.print(f"{scope}: ${day} a day, ${month} a month (0.00: no cap).", highlight=False)

@@ -9,7 +9,7 @@ from penstock.apps.cli import tables
 from penstock.apps.cli.terminal import err, explained, out
 from penstock.apps.operator_client import Operator
 from penstock.apps.settings import load
-from penstock.apps.trouble import Trouble
+from penstock.domain.command_error import CommandError
 from penstock.domain.ids import ModelName
 from penstock.domain.money import MicroUsd, Price
 from penstock.domain.table import WEIGHT_TOTAL
@@ -51,7 +51,7 @@ def prepare_models() -> None:
     """Fetch, convert and sign the demo models, without starting anything; quick where that is done already."""
     import asyncio
 
-    from penstock.apps.models.demo import ensure_demo
+    from penstock.apps.models import ensure_demo
 
     with explained():
         for alias, packed in asyncio.run(ensure_demo(load(), _tell)).items():
@@ -79,8 +79,9 @@ def push_model(
     """
     import asyncio
 
-    from penstock.apps.models.packing import Choices
-    from penstock.apps.models.push import push, register
+    from penstock.apps.models import push
+    from penstock.packaging.packing import Choices
+    from penstock.packaging.push import register
 
     with explained():
         settings = load()
@@ -101,7 +102,7 @@ def _price(text: str) -> Price:
     try:
         prompt, cached, output = (round(float(part) * 1e6) for part in text.split("/"))
     except ValueError as error:
-        raise Trouble(
+        raise CommandError(
             f"{text!r} is no price.", do="Write dollars per million tokens as PROMPT/CACHED/OUTPUT: 0.10/0.05/0.40."
         ) from error
     return Price(prompt_per_mtok=MicroUsd(prompt), cached_per_mtok=MicroUsd(cached), output_per_mtok=MicroUsd(output))
@@ -149,7 +150,7 @@ def _share(text: str) -> dict[str, object]:
     try:
         weight = round(float(percent or 100) / 100 * WEIGHT_TOTAL)
     except ValueError as error:
-        raise Trouble(
+        raise CommandError(
             f"{percent!r} is no percentage.", do="Write VERSION=PERCENT, for example a@0123456789ab=90."
         ) from error
     return {"version": version, "weight": weight}

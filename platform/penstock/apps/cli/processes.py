@@ -61,14 +61,14 @@ def restart(
     * `penstock restart workers`
     """
     from penstock.apps.settings import load
-    from penstock.apps.trouble import Trouble
-    from penstock.apps.up import lock
+    from penstock.domain.command_error import CommandError
+    from penstock.supervision import lock
 
     with explained():
         settings = load()
         pid = lock.holder(settings.paths.run)
         if not pid:
-            raise Trouble(f"No platform runs in {settings.paths.root}.", do="Start it with `penstock up`.")
+            raise CommandError(f"No platform runs in {settings.paths.root}.", do="Start it with `penstock up`.")
         os.kill(pid, signal.SIGHUP if what is Restartable.GATEWAY else signal.SIGUSR1)
         out.print(f"{what}: the rolling restart has begun; `penstock status` shows it.")
 
@@ -78,7 +78,7 @@ def gateway(
     parent: Parent = 0,
 ) -> None:
     """Run one gateway in the foreground (`penstock up` does this for you)."""
-    from penstock.apps.gateway import main
+    from penstock.apps.gateway.process import main
     from penstock.apps.settings import load
 
     _follow(parent)
@@ -112,7 +112,7 @@ def worker(
 
 
 def _follow(parent: int) -> None:
-    from penstock.apps.parent import die_with
+    from penstock.supervision.parent import die_with
 
     if parent:
         die_with(parent)

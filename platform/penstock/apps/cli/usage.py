@@ -18,7 +18,7 @@ from penstock.apps.cli import bounds, tables
 from penstock.apps.cli.terminal import err, explained, out
 from penstock.apps.operator_client import Operator
 from penstock.apps.settings import load
-from penstock.apps.trouble import Trouble
+from penstock.domain.command_error import CommandError
 from penstock.domain.ledger import LedgerRow
 
 PAGE_ROWS = 5000
@@ -143,5 +143,5 @@ def _seconds(moment: str) -> float:
     try:
         at = dt.datetime.fromisoformat(moment)
     except ValueError as error:
-        raise Trouble(f"{moment!r} is no day.", do="Give for example 2026-11-01, or 2026-11-01T12:00.") from error
+        raise CommandError(f"{moment!r} is no day.", do="Give for example 2026-11-01, or 2026-11-01T12:00.") from error
     return (at if at.tzinfo else at.replace(tzinfo=dt.UTC)).timestamp()

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 
 from penstock.adapters.postgres.embedded import EmbeddedPostgres
 from penstock.apps.settings import Settings
-from penstock.apps.trouble import Trouble
-from penstock.apps.up.restarts import RestartPolicy
 from penstock.domain.clock import Clock
+from penstock.domain.command_error import CommandError
 from penstock.domain.errors import StoreUnavailable
+from penstock.supervision.restarts import RestartPolicy
 
 LOOK_EVERY_S = 1.0
 STOP_WITHIN_S = 20.0
@@ -43,14 +43,14 @@ class Database:
         try:
             return await asyncio.to_thread(self.server.start)
         except (StoreUnavailable, OSError) as error:
-            raise Trouble(
+            raise CommandError(
                 f"The embedded Postgres did not start: {error}.",
                 do="Mend what the log says, or name another server in PENSTOCK_DATABASE_URL.",
                 log=self.settings.paths.logs / "postgres.log",
             ) from error
 
     async def watch(self) -> None:
-        """Start the server again whenever it is gone; raise ``Trouble`` on a crash loop."""
+        """Start the server again whenever it is gone; raise ``CommandError`` on a crash loop."""
         deaths: list[float] = []
         while self.server is not None:
             await asyncio.sleep(LOOK_EVERY_S)
@@ -59,7 +59,7 @@ class Database:
             deaths.append(self.clock.monotonic())
             wait_s = self.policy.wait_s(deaths, deaths[-1])
             if wait_s is None:
-                raise Trouble("Postgres keeps dying.", log=self.settings.paths.logs / "postgres.log")
+                raise CommandError("Postgres keeps dying.", log=self.settings.paths.logs / "postgres.log")
             self.tell(f"postgres is gone; starting it again in {wait_s:.1f} s")
             await asyncio.sleep(wait_s)
             await self.start()
@@ -82,7 +82,9 @@ class Database:
             if not server.is_running():
                 return
             await asyncio.sleep(STOP_POLL_S)
-        raise Trouble(f"Postgres (process {server.pid()}) does not end.", log=self.settings.paths.logs / "postgres.log")
+        raise CommandError(
+            f"Postgres (process {server.pid()}) does not end.", log=self.settings.paths.logs / "postgres.log"
+        )
 
 
 def of(settings: Settings, clock: Clock, tell: Callable[[str], None]) -> Database:

@@ -5,10 +5,12 @@ import os
 import signal
 import time
 
+from penstock.adapters.process import leftovers
 from penstock.apps.settings import Settings
-from penstock.apps.trouble import Trouble
-from penstock.apps.up import database, lock, workers
+from penstock.apps.up import database
 from penstock.domain.clock import SystemClock
+from penstock.domain.command_error import CommandError
+from penstock.supervision import lock
 
 BEYOND_GRACE_S = 60.0
 POLL_S = 0.1
@@ -30,7 +32,7 @@ def _wait(settings: Settings, pid: int) -> None:
         if lock.holder(settings.paths.run) != pid:
             return
         time.sleep(POLL_S)
-    raise Trouble(
+    raise CommandError(
         f"The platform (process {pid}) is still draining after {patience_s:.0f} s.",
         do=f"Look at `penstock status`; `kill -9 {pid}` and `penstock down` end it by force.",
     )
@@ -39,8 +41,8 @@ def _wait(settings: Settings, pid: int) -> None:
 async def _sweep(settings: Settings) -> str:
     """End workers and Postgres that outlived their supervisor."""
     with lock.HomeLock(settings.paths.run):
-        left = len(workers.living(settings.paths.run))
-        await workers.drain(settings.paths.run, settings.drain_grace_s)
+        left = len(leftovers.living(settings.paths.run))
+        await leftovers.drain(settings.paths.run, settings.drain_grace_s)
         server = database.of(settings, SystemClock(), lambda _: None)
         had_postgres = server.pid != 0
         await server.stop()

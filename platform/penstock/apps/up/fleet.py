@@ -7,8 +7,8 @@ from typing import Any
 
 from penstock.apps.operator_client import Operator
 from penstock.apps.settings import Settings
-from penstock.apps.trouble import Trouble
 from penstock.domain.clock import Clock
+from penstock.domain.command_error import CommandError
 from penstock.domain.worker import WorkerState
 
 POLL_S = 0.25
@@ -63,12 +63,12 @@ class FleetWatch:
         return all(serving.get(one["version"], 0) >= one["replicas"] for one in deployments)
 
     def _give_up(self, workers: Sequence[Worker]) -> None:
-        """Raise ``Trouble`` where worker after worker fails, or nothing comes of the waiting."""
+        """Raise ``CommandError`` where worker after worker fails, or nothing comes of the waiting."""
         now = self._clock.monotonic()
         self._failed |= {worker["id"]: worker for worker in workers if worker["state"] == WorkerState.FAILED}
         if len(self._failed) >= MOST_FAILED:
             last = list(self._failed.values())[-1]
-            raise Trouble(
+            raise CommandError(
                 f"{len(self._failed)} workers failed one after another;"
                 f" the last, {last['id']}, because: {last['detail']}.",
                 do="Mend the cause and run `penstock up` again.",
@@ -76,7 +76,7 @@ class FleetWatch:
             )
         if now - self._began > PATIENCE_S:
             waiting = next((worker for worker in workers if worker["state"] != WorkerState.READY), None)
-            raise Trouble(
+            raise CommandError(
                 f"The workers were not ready within {PATIENCE_S:.0f} s.",
                 do="Look for the phase that takes so long; fewer or smaller models: PENSTOCK_MODELS=smollm2.",
                 log=self._log_of(waiting),

@@ -1,11 +1,9 @@
 """The home folder: made private, with the platform's one secret. Everything else is derived from it or found in it."""
 
-import os
 import secrets
-from pathlib import Path
 
 from penstock.apps.settings import Home
-from penstock.apps.trouble import Trouble
+from penstock.supervision.files import unwritable, write_private
 
 PLATFORM_KEY_BYTES = 32
 
@@ -22,22 +20,3 @@ def prepare(home: Home) -> bool:
     except OSError as error:
         raise unwritable(home.root, error) from error
     return is_new
-
-
-def unwritable(root: Path, error: OSError) -> Trouble:
-    """Return what to tell where this home can't be written to."""
-    return Trouble(
-        f"Can't write to {root}: {error.strerror}.",
-        do="Free some space or set PENSTOCK_HOME to a folder that may be written.",
-    )
-
-
-def write_private(path: Path, text: str) -> None:
-    """Write a file that only its owner may read; it is whole or not there, whenever we die."""
-    draft = path.with_name(f".{path.name}.{os.getpid()}")
-    fd = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
-    with os.fdopen(fd, "w") as file:
-        file.write(text + "\n")
-        file.flush()
-        os.fsync(file.fileno())
-    draft.replace(path)

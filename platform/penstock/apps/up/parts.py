@@ -4,7 +4,7 @@ import socket
 from dataclasses import dataclass, field
 
 from penstock.apps.up.database import Database
-from penstock.apps.up.keeper import Keeper
+from penstock.supervision.supervisor import Supervisor
 
 
 @dataclass(slots=True, kw_only=True)
@@ -16,21 +16,21 @@ class Parts:
 
     database: Database
     listener: socket.socket | None = None
-    controller: Keeper | None = None
-    gateways: list[Keeper] = field(default_factory=list)
-    engines_parent: Keeper | None = None
+    controller: Supervisor | None = None
+    gateways: list[Supervisor] = field(default_factory=list)
+    engines_parent: Supervisor | None = None
     lifeline: int = -1
 
     @property
-    def vital(self) -> list[Keeper]:
+    def vital(self) -> list[Supervisor]:
         """Return the processes without which the platform can't go on for long."""
         return [*self.gateways, *([self.controller] if self.controller else [])]
 
     @property
-    def keepers(self) -> list[Keeper]:
+    def supervisors(self) -> list[Supervisor]:
         """Return all that is kept running."""
         return [*self.vital, *([self.engines_parent] if self.engines_parent else [])]
 
     def pids(self) -> dict[str, int]:
         """Return the process ids by name; 0 for what does not run just now."""
-        return {"postgres": self.database.pid, **{keeper.name: keeper.pid for keeper in self.keepers}}
+        return {"postgres": self.database.pid, **{supervisor.name: supervisor.pid for supervisor in self.supervisors}}

@@ -5,14 +5,14 @@ import os
 from collections.abc import Awaitable, Callable
 
 from penstock.apps.settings import Settings
-from penstock.apps.trouble import Trouble
-from penstock.apps.up import database, ending, question, state
+from penstock.apps.up import database, question, shutdown, state
 from penstock.apps.up.fleet import FleetWatch
-from penstock.apps.up.listening import url_of
 from penstock.apps.up.parts import Parts
 from penstock.apps.up.screen import Screen
 from penstock.apps.up.starting import Start
 from penstock.domain.clock import Clock
+from penstock.domain.command_error import CommandError
+from penstock.supervision.listening import url_of
 
 Request = Callable[[], Awaitable[None]]
 
@@ -45,12 +45,12 @@ class LocalPlatform:
         await asyncio.to_thread(question.ask, self._settings, self._screen)
 
     async def watch(self) -> None:
-        """Keep everything running; return only by raising ``Trouble`` or being cancelled."""
+        """Keep everything running; return only by raising ``CommandError`` or being cancelled."""
         try:
             async with asyncio.TaskGroup() as group:
                 group.create_task(self._parts.database.watch())
-                for keeper in self._parts.vital:
-                    group.create_task(keeper.watch())
+                for supervisor in self._parts.vital:
+                    group.create_task(supervisor.watch())
                 group.create_task(self._watch_engines_parent())
                 group.create_task(self._serve_requests())
                 group.create_task(self._keep_state())
@@ -62,8 +62,8 @@ class LocalPlatform:
         if self._parts.engines_parent is not None:
             try:
                 await self._parts.engines_parent.watch()
-            except Trouble as trouble:
-                self._screen.trouble(trouble)
+            except CommandError as error:
+                self._screen.error(error)
 
     # -- rolling restarts ----------------------------------------------------------------------------
 
@@ -76,15 +76,15 @@ class LocalPlatform:
             what = await self._requests.get()
             try:
                 await what()
-            except Trouble as trouble:  # a restart that fails leaves what ran before
-                self._screen.trouble(trouble)
+            except CommandError as error:  # a restart that fails leaves what ran before
+                self._screen.error(error)
 
     async def roll_gateways(self) -> None:
         """Replace the gateways one by one: each successor serves before its predecessor drains."""
-        for keeper in self._parts.gateways:
-            self._screen.say(f"{keeper.name}: starting its successor")
-            await keeper.replace(self._settings.drain_grace_s + ending.BEYOND_GRACE_S)
-            self._screen.say(f"{keeper.name}: replaced, now process {keeper.pid}")
+        for supervisor in self._parts.gateways:
+            self._screen.say(f"{supervisor.name}: starting its successor")
+            await supervisor.replace(self._settings.drain_grace_s + shutdown.BEYOND_GRACE_S)
+            self._screen.say(f"{supervisor.name}: replaced, now process {supervisor.pid}")
 
     async def roll_workers(self) -> None:
         """Have the controller replace all workers, one at a time."""
@@ -96,12 +96,12 @@ class LocalPlatform:
     async def drain(self) -> None:
         """End everything in good order."""
         self._tell_state(phase="draining", ready=False)
-        await ending.drain(self._parts, self._settings, self._screen.say)
+        await shutdown.drain(self._parts, self._settings, self._screen.say)
         self._tell_state(phase="ended")
 
     async def force(self) -> None:
         """End everything at once."""
-        await ending.force(self._parts, self._settings)
+        await shutdown.force(self._parts, self._settings)
         self._tell_state(phase="ended", ready=False)
 
     # -- what is told ------------------------------------------------------------------------------------
@@ -123,9 +123,9 @@ class LocalPlatform:
 
 
 def _first(errors: BaseExceptionGroup[BaseException]) -> BaseException:
-    """Return the first trouble of a group, or its first error."""
-    troubles = errors.subgroup(Trouble)
-    error: BaseException = troubles or errors
+    """Return the first command error of a group, or its first error."""
+    expected = errors.subgroup(CommandError)
+    error: BaseException = expected or errors
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     return error

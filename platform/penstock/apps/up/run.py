@@ -9,11 +9,11 @@ import signal
 from rich.console import Console
 
 from penstock.apps.settings import Settings
-from penstock.apps.trouble import Trouble
-from penstock.apps.up.lock import HomeLock
 from penstock.apps.up.platform import LocalPlatform
 from penstock.apps.up.screen import Screen
 from penstock.domain.clock import SystemClock
+from penstock.domain.command_error import CommandError
+from penstock.supervision.lock import HomeLock
 
 PHASES = 7
 
@@ -53,8 +53,8 @@ class _Session:
         if ask:
             try:
                 await self._platform.first_question()
-            except Trouble as trouble:  # what runs is still worth looking at
-                self._screen.trouble(trouble)
+            except CommandError as error:  # what runs is still worth looking at
+                self._screen.error(error)
         await self._platform.watch()
 
     async def _outcome(self, work: asyncio.Task[None]) -> int:
@@ -62,8 +62,8 @@ class _Session:
             await work
         except asyncio.CancelledError:
             return 0
-        except Trouble as trouble:
-            self._screen.trouble(trouble)
+        except CommandError as error:
+            self._screen.error(error)
             return 1
         return 0
 
@@ -76,8 +76,8 @@ class _Session:
         except asyncio.CancelledError:
             await self._platform.force()
             self._screen.say("Everything was ended at once.")
-        except Trouble as trouble:
-            self._screen.trouble(trouble)
+        except CommandError as error:
+            self._screen.error(error)
             return False
         else:
             self._screen.say("Everything has ended in good order.")

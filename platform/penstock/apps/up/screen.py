@@ -3,6 +3,7 @@
 Where there is no terminal, plain lines that a log can keep.
 """
 
+from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -12,9 +13,10 @@ from typing import Protocol
 from rich.console import Console
 from rich.markup import escape
 
-from penstock.apps.trouble import Trouble, tail
 from penstock.domain.clock import Clock
+from penstock.domain.command_error import CommandError
 
+TAIL_LINES = 15
 PLAIN_EVERY_S = 2.0
 """Without a terminal a phase says at most one thing in this time."""
 
@@ -95,24 +97,29 @@ class Screen:
         """Print without ending the line, at once: tokens as they come."""
         self._console.print(text, end="", markup=False, highlight=False, soft_wrap=True)
 
-    def trouble(self, trouble: Trouble) -> None:
+    def error(self, error: CommandError) -> None:
         """Print what happened, the end of the log and the next step."""
-        show_trouble(self._console, trouble)
+        show_error(self._console, error)
 
     def _line(self, markup: str) -> None:
         self._console.print(markup, highlight=False, soft_wrap=True)
 
 
-def show_trouble(console: Console, trouble: Trouble) -> None:
+def show_error(console: Console, error: CommandError) -> None:
     """Print what happened, the end of the log and the next step."""
-    console.print(f"[bold red]✗[/] {escape(trouble.what)}", highlight=False, soft_wrap=True)
-    for line in _tail(trouble.log):
+    console.print(f"[bold red]✗[/] {escape(error.what)}", highlight=False, soft_wrap=True)
+    for line in tail(error.log) if error.log is not None else []:
         console.print(f"  [dim]│ {escape(line)}[/]", highlight=False, soft_wrap=True)
-    if trouble.log is not None:
-        console.print(f"  Log: {escape(str(trouble.log))}", highlight=False, soft_wrap=True)
-    if trouble.do:
-        console.print(f"  → {escape(trouble.do)}", highlight=False, soft_wrap=True)
+    if error.log is not None:
+        console.print(f"  Log: {escape(str(error.log))}", highlight=False, soft_wrap=True)
+    if error.do:
+        console.print(f"  → {escape(error.do)}", highlight=False, soft_wrap=True)
 
 
-def _tail(log: Path | None) -> list[str]:
-    return tail(log) if log is not None else []
+def tail(log: Path, lines: int = TAIL_LINES) -> list[str]:
+    """Return the last lines of a log, without the line ends; none where there is no log."""
+    try:
+        with log.open(errors="replace") as file:
+            return [line.rstrip("\n") for line in deque(file, maxlen=lines)]
+    except OSError:
+        return []

@@ -11,18 +11,18 @@ from penstock.adapters.postgres.database import Database
 from penstock.adapters.postgres.migrations import migrate as apply_migrations
 from penstock.adapters.postgres.registry import PostgresRegistry
 from penstock.adapters.postgres.tenancy import PostgresTenancy
-from penstock.apps.models.packing import Packed
 from penstock.apps.settings import Settings
-from penstock.apps.trouble import Trouble
-from penstock.apps.up.home import write_private
 from penstock.control.registry.registry import Registry
 from penstock.domain.audit import Act
 from penstock.domain.clock import Clock
+from penstock.domain.command_error import CommandError
 from penstock.domain.errors import PenstockError
 from penstock.domain.ids import Alias, ModelName, TenantId, VersionId
 from penstock.domain.keys import Purpose, derive, hash_secret, key_id_of, mint
 from penstock.domain.table import WEIGHT_TOTAL, Route, Share
 from penstock.domain.tenant import Role, Tenant
+from penstock.packaging.packing import Packed
+from penstock.supervision.files import write_private
 
 WHO = "platform"
 DEMO = Tenant(id=TenantId("demo"), name="Demo")
@@ -36,7 +36,7 @@ async def opened(address: str) -> AsyncIterator[Database]:
         async with Database(address, max_connections=2) as database:
             yield database
     except PenstockError as error:
-        raise Trouble(
+        raise CommandError(
             f"The database did not do what the start needs: {error.message}.",
             do="Check PENSTOCK_DATABASE_URL, or read the log of the embedded one: logs/postgres.log.",
         ) from error

@@ -7,7 +7,7 @@ from pathlib import Path
 import httpx
 
 from penstock.apps.settings import Settings, environment
-from penstock.apps.up.child import Child, Command
+from penstock.supervision.child import Child, Command
 from penstock.worker.engines.vllm import at_exec
 
 PROBE_TIMEOUT_S = 2.0

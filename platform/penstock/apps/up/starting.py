@@ -4,17 +4,20 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from functools import partial
 
-from penstock.apps.models.demo import DEMO_MODELS, ensure_demo, version_names
-from penstock.apps.models.packing import Packed
+from penstock.apps.models import ensure_demo
 from penstock.apps.settings import Settings
-from penstock.apps.up import home, listening, seed, services
-from penstock.apps.up.child import Child, Command
+from penstock.apps.up import home, seed, services
 from penstock.apps.up.fleet import FleetWatch
-from penstock.apps.up.keeper import Care, Keeper
 from penstock.apps.up.parts import Parts
 from penstock.apps.up.screen import Phase
 from penstock.domain.clock import Clock
 from penstock.domain.ids import Alias
+from penstock.packaging.demo import DEMO_MODELS, version_names
+from penstock.packaging.packing import Packed
+from penstock.supervision import listening
+from penstock.supervision.child import Child, Command
+from penstock.supervision.files import write_private
+from penstock.supervision.supervisor import ChildSpec, Supervisor
 from penstock.worker.engines import lifeline
 
 Work = Callable[[Phase], Awaitable[None]]
@@ -59,7 +62,7 @@ class Start:
             return
         end, self._parts.lifeline = lifeline.make()
         command = partial(services.engines_parent, self.settings, end)
-        self._parts.engines_parent = self._keeper(command, services.always_ready)
+        self._parts.engines_parent = self._supervisor(command, services.always_ready)
         await self._parts.engines_parent.launch()
         address = str(self.settings.paths.run / services.ENGINES_SOCKET)
         self.settings = self.settings.model_copy(update={"zygote_socket": address})
@@ -84,7 +87,7 @@ class Start:
     async def _start_controller(self, phase: Phase) -> None:
         address = self.settings.paths.controller_address
         address.unlink(missing_ok=True)
-        self._parts.controller = self._keeper(
+        self._parts.controller = self._supervisor(
             partial(services.controller, self.settings), lambda _: services.controller_is_ready(address)
         )
         await self._parts.controller.start()
@@ -98,14 +101,14 @@ class Start:
         is_ready = partial(services.gateway_is_ready, self.settings.paths.run)
         for number in range(1, self.settings.gateways + 1):
             command = partial(services.gateway, self.settings, number, listener.fileno())
-            self._parts.gateways.append(self._keeper(command, is_ready))
-        await asyncio.gather(*(keeper.start() for keeper in self._parts.gateways))
+            self._parts.gateways.append(self._supervisor(command, is_ready))
+        await asyncio.gather(*(supervisor.start() for supervisor in self._parts.gateways))
         url = listening.url_of(self.settings.host, self.settings.port)
-        home.write_private(self.settings.paths.gateway_address, url)
+        write_private(self.settings.paths.gateway_address, url)
         phase.result(f"{len(self._parts.gateways)} on {url}")
 
     async def _await_workers(self, phase: Phase) -> None:
         phase.result(await FleetWatch(self.settings, self._clock).until_ready(phase.note))
 
-    def _keeper(self, command: Callable[[], Command], ready: Callable[[Child], Awaitable[bool]]) -> Keeper:
-        return Keeper(Care(command=command, ready=ready, clock=self._clock, tell=self._tell))
+    def _supervisor(self, command: Callable[[], Command], ready: Callable[[Child], Awaitable[bool]]) -> Supervisor:
+        return Supervisor(ChildSpec(command=command, ready=ready, clock=self._clock, tell=self._tell))

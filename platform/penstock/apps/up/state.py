@@ -4,7 +4,7 @@ import json
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-from penstock.apps.up.home import write_private
+from penstock.supervision.files import write_private
 
 FILE = "up.json"
 

@@ -5,12 +5,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from penstock.domain.contents import MANIFEST
 from penstock.domain.errors import ArtifactRefused
 from penstock.domain.model import Manifest
 from penstock.domain.worker import WorkerState
 from penstock.telemetry.logs import logger
 from penstock.worker.artifacts.cache import Hold, NodeCache
-from penstock.worker.artifacts.contents import MANIFEST
 from penstock.worker.artifacts.fetch import Fetcher
 from penstock.worker.artifacts.parts import bytes_there, explained
 from penstock.worker.artifacts.ports import ArtifactSource, SignatureVerifier

@@ -42,7 +42,7 @@ def _forget_how_it_was_loaded(path: Path) -> None:
 
 
 def _say(step: str) -> None:
-    print(f"step: {step}", flush=True)  # noqa: T201  a program's output, read by apps/models/convert.py
+    print(f"step: {step}", flush=True)  # noqa: T201  a program's output, read by packaging/convert.py
 
 
 if __name__ == "__main__":

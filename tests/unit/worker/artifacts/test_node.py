@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 from penstock.adapters.folder.store import FolderStore
-from penstock.apps.models.packing import Packed
 from penstock.domain.errors import ArtifactRefused, StoreUnavailable
 from penstock.domain.ids import ModelName
 from penstock.domain.worker import WorkerState
+from penstock.packaging.packing import Packed
 from penstock.worker.artifacts.node import Watch
 from tests.support.versions import CHOICES, Home, home_with_model, model_folder, safetensors
 
@@ -171,7 +171,7 @@ def test_signed_nonsense_is_still_refused(stocked: tuple[Home, Packed], monkeypa
     folder = model_folder(home.root / "lying")
     (folder / "model.safetensors").write_bytes(safetensors({"w": 3}, b""))
     with monkeypatch.context() as careless:
-        careless.setattr("penstock.apps.models.packing.check_contents", lambda _: None)
+        careless.setattr("penstock.packaging.packing.check_contents", lambda _: None)
         packed = home.publish(folder)
     with pytest.raises(ArtifactRefused, match="not a sound safetensors file"):
         home.node().obtain(packed.digest)

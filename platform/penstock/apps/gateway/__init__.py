@@ -1,0 +1,1 @@
+"""One gateway: its parts put together, and the process that they run in."""

@@ -1,0 +1,261 @@
+"""The gateway's composition root: settings cut into rooms, stages and adapters plugged together."""
+
+import random
+import secrets
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+
+from penstock.adapters.http.client import HttpClient
+from penstock.adapters.memory.answers import MemoryAnswers
+from penstock.adapters.postgres.embedded import dsn_of
+from penstock.adapters.postgres.sources import KeySource, TableSource
+from penstock.adapters.redis.answers import RedisAnswers
+from penstock.adapters.redis.wire import Wire
+from penstock.apps import slos
+from penstock.apps.gateway import health
+from penstock.apps.gateway.background import Background
+from penstock.apps.gateway.health import Lookout
+from penstock.apps.gateway.money import Money, money
+from penstock.apps.settings import Settings
+from penstock.apps.stores import open_store
+from penstock.domain.clock import SystemClock
+from penstock.domain.idempotency import AnswerStore
+from penstock.domain.keys import Purpose, derive
+from penstock.gateway.admission.controller import AdmissionController
+from penstock.gateway.admission.reservations import Spawn
+from penstock.gateway.dispatch import Breakers, DispatchSettings, RetryBudget, WorkerDispatcher
+from penstock.gateway.edge.asgi import Edge
+from penstock.gateway.edge.errors import render
+from penstock.gateway.edge.idempotent import Once
+from penstock.gateway.edge.limits import Limits
+from penstock.gateway.edge.routes import Facts, application
+from penstock.gateway.edge.server import EdgeServer, configure
+from penstock.gateway.identity.keyring import Keyring
+from penstock.gateway.pipeline import Pipeline
+from penstock.gateway.preprocess import Detokenizer, PromptPreprocessor, TokenizerCache
+from penstock.gateway.routing import CurrentTable, RouterSettings, TableResolver, WorkerRouter
+from penstock.gateway.streaming import RelaySettings, StreamingRelays
+from penstock.telemetry import names
+from penstock.telemetry.metrics import CONTENT_TYPE, Metrics
+from penstock.telemetry.requests import RequestLedger
+from penstock.telemetry.traces import RequestTraces, otlp, traceparent
+from penstock.worker.gate.admission.fair_queue import Bounds
+
+ID_BYTES = 8
+MOST_MODELS = 1024
+MOST_WAITING = 4 * Bounds().total_requests
+"""A worker is passed over when so many wait at its door. Far beyond the door's own bounds: it knows who gives way for
+whom, and a refusal here would hit everybody alike."""
+ANSWERS_PATIENCE_S = 0.5
+"""What a request with an idempotency key waits for the store at most."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gateway:
+    """The parts that the process looks after."""
+
+    server: EdgeServer
+    table: CurrentTable
+    keys: Keyring
+    table_source: TableSource
+    key_source: KeySource
+    client: HttpClient
+    preprocessor: PromptPreprocessor
+    money: Money
+    lookout: Lookout
+    traces: RequestTraces | None
+    metrics: Metrics
+    clock: SystemClock
+    spawn: Spawn
+
+    async def close(self) -> None:
+        """Give back connections and threads, send the last spans."""
+        await self.client.close()
+        self.preprocessor.close()
+        if self.traces is not None:
+            self.traces.close()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Ground:
+    """What every part stands on."""
+
+    settings: Settings
+    platform_key: bytes
+    clock: SystemClock
+    metrics: Metrics
+    chance: random.Random
+    table: CurrentTable
+    client: HttpClient
+    money: Money
+
+
+def compose(settings: Settings, platform_key: bytes) -> Gateway:
+    """Return a gateway that has neither connected nor listened yet."""
+    background, metrics = Background(), Metrics()
+    clock, dsn = SystemClock(), settings.database_url or dsn_of(settings.paths.postgres)
+    ground = _Ground(
+        settings=settings,
+        platform_key=platform_key,
+        clock=clock,
+        metrics=metrics,
+        chance=random.Random(),
+        table=CurrentTable(),
+        client=HttpClient(clock=clock.monotonic),
+        money=money(settings, dsn, clock, background.spawn, metrics),
+    )
+    copies = settings.paths.run / "gateway"
+    keys = Keyring(
+        pepper=derive(platform_key, Purpose.PEPPER), salt_key=derive(platform_key, Purpose.CACHE_SALT), now=clock.now
+    )
+    table_source = TableSource(dsn, copies / "table.json", clock=clock)
+    traces = RequestTraces(otlp(settings.otlp_endpoint), clock.now, clock.monotonic) if settings.otlp_endpoint else None
+    ledger = RequestLedger(ground.metrics, clock.monotonic, traces.finished if traces else None)
+    tokenizers = TokenizerCache(open_store(settings))
+    preprocessor = PromptPreprocessor(tokenizers, clock)
+    pipeline, lookout = _pipeline(ground, keys, preprocessor, Detokenizer(tokenizers), ledger)
+    return Gateway(
+        server=_server(ground, pipeline, ledger, table_source, tracing=traces is not None),
+        table=ground.table,
+        keys=keys,
+        table_source=table_source,
+        key_source=KeySource(dsn, copies / "keys.json", clock=clock),
+        client=ground.client,
+        preprocessor=preprocessor,
+        money=ground.money,
+        lookout=lookout,
+        traces=traces,
+        metrics=ground.metrics,
+        clock=clock,
+        spawn=background.spawn,
+    )
+
+
+def _pipeline(
+    ground: _Ground, keys: Keyring, preprocessor: PromptPreprocessor, reader: Detokenizer, ledger: RequestLedger
+) -> tuple[Pipeline, Lookout]:
+    breakers = health.breakers(ground.table, ground.chance, ground.metrics)
+    router = WorkerRouter(
+        table=ground.table,
+        health=breakers,
+        clock=ground.clock,
+        chance=ground.chance,
+        settings=RouterSettings(max_waiting=MOST_WAITING),
+        metrics=ground.metrics,
+    )
+    admission, degrader = _admission(ground), health.degrader(router, ground.clock, ground.metrics)
+    pipeline = Pipeline(
+        clock=ground.clock,
+        identity=keys,
+        resolver=TableResolver(ground.table),
+        preprocessor=preprocessor,
+        degrader=degrader,
+        admission=admission,
+        router=router,
+        dispatcher=_dispatcher(ground, router, breakers),
+        relays=_relays(ground, reader),
+        ledger=ledger,
+    )
+    return pipeline, Lookout(
+        breakers=breakers, running=admission.running, degrader=degrader, table=ground.table, clock=ground.clock
+    )
+
+
+def _admission(ground: _Ground) -> AdmissionController:
+    in_flight = lru_cache(MOST_MODELS)(ground.metrics.gauge(names.IN_FLIGHT).labels)
+    return AdmissionController(
+        reservations=ground.money.reservations,
+        default_deadline_s={tier: slo.deadline_s for tier, slo in slos.load().items()},
+        clock=ground.clock,
+        in_flight=lambda model, change: in_flight(model).inc(change),
+    )
+
+
+def _dispatcher(ground: _Ground, router: WorkerRouter, breakers: Breakers) -> WorkerDispatcher:
+    return WorkerDispatcher(
+        workers=ground.client,
+        loads=router,
+        breakers=breakers,
+        budget=RetryBudget(ratio=ground.settings.retry_budget_ratio, now=ground.clock.monotonic()),
+        settings=DispatchSettings(ticket_key=derive(ground.platform_key, Purpose.TICKET)),
+        clock=ground.clock,
+        chance=ground.chance,
+        metrics=ground.metrics,
+    )
+
+
+def _relays(ground: _Ground, reader: Detokenizer) -> StreamingRelays:
+    times = RelaySettings(heartbeat_s=ground.settings.stream_heartbeat_s, stall_s=ground.settings.stream_stall_s)
+    return StreamingRelays(
+        clock=ground.clock, render_error=render, settings=times, metrics=ground.metrics, reader=reader
+    )
+
+
+def _server(
+    ground: _Ground, pipeline: Pipeline, ledger: RequestLedger, source: TableSource, *, tracing: bool
+) -> EdgeServer:
+    limits, settings = _limits(ground.settings), ground.settings
+    facts = Facts(
+        table=lambda: ground.table.view.table,
+        missing=lambda: "" if ground.table.number else "no routing table yet",
+        metrics=_exposition(ground.metrics, source),
+        draining=lambda: config.draining,  # made below
+    )
+    edge = Edge(
+        corridor=_once(ground, pipeline),
+        identity=pipeline.identity,
+        clock=ground.clock,
+        limits=limits,
+        ids=_new_id,
+        witness=ledger,
+        rest=application(pipeline.identity, facts, ledger, ids=_new_id),
+        trace=(lambda given: traceparent(given, settings.trace_ratio, ground.chance)) if tracing else str,
+    )
+    config = configure(edge, limits, refused=ledger.refused, ids=_new_id)
+    return EdgeServer(config)
+
+
+def _once(ground: _Ground, pipeline: Pipeline) -> Once:
+    used = ground.metrics.counter(names.IDEMPOTENT_REQUESTS)
+    return Once(
+        pipeline,
+        _answers(ground),
+        stall_s=ground.settings.stream_stall_s,
+        count=lambda use: used.labels(use).inc(),
+    )
+
+
+def _answers(ground: _Ground) -> AnswerStore:
+    url = ground.settings.limits_url
+    return RedisAnswers(Wire(url, patience_s=ANSWERS_PATIENCE_S)) if url else MemoryAnswers(ground.clock)
+
+
+def _new_id() -> str:
+    return secrets.token_hex(ID_BYTES)
+
+
+def _exposition(metrics: Metrics, source: TableSource) -> Callable[[], tuple[bytes, str]]:
+    age, refused = metrics.gauge(names.TABLE_AGE_SECONDS), metrics.counter(names.TABLES_REFUSED)
+    counted = [0]
+
+    def expose() -> tuple[bytes, str]:
+        age.set(source.age_s)
+        refused.inc(source.refused - counted[0])
+        counted[0] = source.refused
+        return metrics.exposition(), CONTENT_TYPE
+
+    return expose
+
+
+def _limits(settings: Settings) -> Limits:
+    return Limits(
+        body_bytes=settings.max_body_bytes,
+        header_bytes=settings.max_header_bytes,
+        connections=settings.max_connections,
+        header_timeout_s=settings.header_timeout_s,
+        body_timeout_s=settings.body_timeout_s,
+        keep_alive_s=settings.keep_alive_s,
+        write_buffer_bytes=settings.stream_buffer_bytes,
+        drain_grace_s=settings.drain_grace_s,
+    )

@@ -1,0 +1,121 @@
+"""The gateway's process: sources first, then the edge; it serves from its last good table while others are away."""
+
+import asyncio
+import gc
+import os
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+import uvloop
+
+from penstock.apps.gateway.parts import Gateway, compose
+from penstock.apps.settings import Settings
+from penstock.apps.up.services import ready_file
+from penstock.domain.command_error import CommandError
+from penstock.domain.errors import TableRefused
+from penstock.domain.table import RoutingTable
+from penstock.domain.tenant import KeyRing
+from penstock.gateway.edge.server import EdgeServer, listening_socket
+from penstock.supervision.files import write_private
+from penstock.supervision.listening import url_of
+from penstock.telemetry import logs, names
+
+TABLE_PATIENCE_S = 2.0
+"""How long a start waits for its table and keys before it serves without them."""
+LAG_EVERY_S = 0.25
+STEP_S = 0.02
+GARBAGE_AT = 10_000
+"""Look for cycles when so many more objects live than did: at the default of 700 that is every third request."""
+
+
+def main(settings: Settings, fd: int | None = None) -> None:
+    """Run one gateway until SIGTERM or SIGINT; ``fd`` is an inherited listening socket."""
+    logs.configure("gateway", level=settings.log_level)
+    uvloop.run(_main(settings, fd))
+
+
+async def _main(settings: Settings, fd: int | None) -> None:
+    gateway = compose(settings, _platform_key(settings.paths.platform_key))
+    ready = ready_file(settings.paths.run, os.getpid())
+    tasks = [asyncio.create_task(gateway.key_source.run(lambda ring: _take_keys(gateway, ring)))]
+    tasks.append(asyncio.create_task(gateway.table_source.run(lambda table: _take(gateway, table))))
+    tasks.append(asyncio.create_task(_probe_lag(gateway)))
+    tasks.append(asyncio.create_task(gateway.money.run()))
+    tasks.append(asyncio.create_task(gateway.lookout.run()))
+    try:
+        await _until(lambda: bool(gateway.table.number and len(gateway.keys)), TABLE_PATIENCE_S)
+        _settle_memory()
+        listener = listening_socket(settings.host, settings.port, fd)
+        port = listener.getsockname()[1]
+        tasks.append(asyncio.create_task(_announce(gateway.server, ready)))
+        if fd is None:
+            _tell(settings.paths.gateway_address, url_of(settings.host, port))
+        logs.logger().info("gateway_serves", port=port, number=gateway.table.number)
+        await gateway.server.serve([listener])
+        logs.logger().info("gateway_ended")
+    finally:
+        ready.unlink(missing_ok=True)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        await gateway.close()
+
+
+def _platform_key(path: Path) -> bytes:
+    try:
+        return bytes.fromhex(path.read_text().strip())
+    except (OSError, ValueError) as error:
+        raise CommandError(f"There is no platform key at {path}.", do="Run `penstock up` once.") from error
+
+
+def _settle_memory() -> None:
+    """Keep the collector from walking modules, tokenizers and tables again and again: they stay anyway."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(GARBAGE_AT)
+
+
+def _take_keys(gateway: Gateway, ring: KeyRing) -> None:
+    """Put keys, tenants and their plans into force."""
+    gateway.keys.replace(ring)
+    gateway.money.keys_changed(ring)
+
+
+def _take(gateway: Gateway, table: RoutingTable) -> None:
+    """Put a table into force; an older one than ours is refused and ours stays (I3)."""
+    try:
+        gateway.table.swap(table, gateway.clock.monotonic())
+    except TableRefused as error:
+        gateway.metrics.counter(names.TABLES_REFUSED).inc()
+        logs.logger().error("table_refused", number=table.number, reason=error.message)
+        return
+    gateway.metrics.gauge(names.TABLE_NUMBER).set(gateway.table.number)
+    gateway.spawn(gateway.preprocessor.warm(table.versions))
+
+
+async def _announce(server: EdgeServer, ready: Path) -> None:
+    """Tell the supervisor, by a file, that this very process serves."""
+    await _until(lambda: server.started, None)
+    _tell(ready, str(os.getpid()))
+
+
+async def _probe_lag(gateway: Gateway) -> None:
+    """Measure how late the loop runs its timers: the first sign of work that does not belong on it."""
+    lag, clock = gateway.metrics.histogram(names.LOOP_LAG_SECONDS), gateway.clock.monotonic
+    while True:
+        due = clock() + LAG_EVERY_S
+        await asyncio.sleep(LAG_EVERY_S)
+        lag.observe(max(0.0, clock() - due))
+
+
+async def _until(condition: Callable[[], bool], within_s: float | None) -> None:
+    with suppress(TimeoutError):
+        async with asyncio.timeout(within_s):
+            while not condition():  # noqa: ASYNC110  what it looks at has no events
+                await asyncio.sleep(STEP_S)
+
+
+def _tell(file: Path, text: str) -> None:
+    file.parent.mkdir(parents=True, exist_ok=True)
+    write_private(file, text)

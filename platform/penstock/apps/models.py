@@ -1,0 +1,46 @@
+"""Packaging put together with the store, the signer and the folders that the settings name."""
+
+import asyncio
+from pathlib import Path
+
+from penstock.apps import stores
+from penstock.apps.settings import Settings
+from penstock.apps.shipped import shipped
+from penstock.domain.ids import Alias
+from penstock.packaging import demo
+from penstock.packaging.packing import Choices, Packed, Press
+from penstock.packaging.ports import Tell
+from penstock.packaging.push import push as push_version
+from penstock.packaging.refusals import in_words
+from penstock.packaging.wheels import Pin, pins_of
+
+
+async def ensure_demo(settings: Settings, tell: Tell) -> dict[Alias, Packed]:
+    """Have the demo models that the settings name signed and in the store; return them by alias.
+
+    Raises ``CommandError`` for an unknown name, a download or a conversion that fails.
+    """
+    models = [demo.known(name) for name in settings.demo_models]
+    with in_words("The demo models"):
+        work = Path(settings.demo_cache) if settings.demo_cache else settings.paths.cache / "demo"
+        return await demo.ensure(models, pins(), await asyncio.to_thread(_press, settings, work, tell))
+
+
+async def push(settings: Settings, source: Path, choices: Choices, tell: Tell) -> Packed:
+    """Sign and store what ``source`` holds.
+
+    Raises ``CommandError`` in words for a person where the version is refused or the store can't be used.
+    """
+    with in_words(str(source)):
+        press = await asyncio.to_thread(_press, settings, settings.paths.cache, tell)
+        return await push_version(source, choices, press)
+
+
+def pins() -> dict[str, Pin]:
+    """Return the wheels of the demo models by name."""
+    return pins_of(shipped("models.lock", "requirements/models.lock").read_text())
+
+
+def _press(settings: Settings, work: Path, tell: Tell) -> Press:
+    work.mkdir(parents=True, exist_ok=True)
+    return Press(store=stores.open_store(settings), signer=stores.open_signer(settings), work=work, tell=tell)

@@ -1,0 +1,179 @@
+"""Turns a folder in Hugging Face layout into a version: files chosen, hashed, described by a manifest, signed, stored.
+
+The same folder and the same choices give the same digest, on any machine and on any day.
+"""
+
+import hashlib
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from penstock.domain.contents import (
+    ALLOWED,
+    MANIFEST,
+    PICKLES,
+    WEIGHTS,
+    check_contents,
+    check_listing,
+    check_manifest,
+)
+from penstock.domain.errors import ArtifactRefused
+from penstock.domain.ids import ModelName, VersionId
+from penstock.domain.model import (
+    Artifact,
+    EngineSettings,
+    GoldenPrompt,
+    Manifest,
+    Provenance,
+    Task,
+    Tier,
+    canonical,
+    digest_of,
+    version_id,
+)
+from penstock.domain.money import Price
+from penstock.packaging import reading
+from penstock.packaging.ports import ArtifactStore, Signer, Tell
+
+TIERS = {Task.GENERATE: Tier.CHAT, Task.EMBED: Tier.EMBEDDING}
+EMBEDDING_GOLDEN = GoldenPrompt(
+    prompt="A kitten sleeps on the sofa.",
+    near="A young cat is napping on the couch.",
+    far="The central bank raised interest rates.",
+)
+"""Every model of English sentences must get this right; a wrong pooling or a broken kernel does not."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Choices:
+    """What the folder can't say: who decides to serve it says it. None leaves it to what the folder says."""
+
+    name: ModelName
+    price: Price | None
+    licence: str
+    origin: str
+    source_sha256: str = ""
+    task: Task | None = None
+    tier: Tier | None = None
+    engine: EngineSettings | None = None
+    golden: tuple[GoldenPrompt, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Packed:
+    """A version whose files, manifest and signature are in the store; to be registered with the controller."""
+
+    id: VersionId
+    digest: str
+    manifest: Manifest
+    signature_sha256: str
+
+
+def measure(folder: Path) -> tuple[Artifact, ...]:
+    """Return the files of the folder that a version takes, by path, with their digests.
+
+    Only files that nobody needs are left out. Weights in a pickle and nothing else is an ``ArtifactRefused``.
+    """
+    paths = [path for path in sorted(folder.rglob("*")) if path.is_file() and _belongs(path, folder)]
+    if not any(path.suffix == WEIGHTS for path in paths):
+        pickles = sorted(path.name for path in folder.rglob("*") if path.suffix in PICKLES)
+        found = f"only {', '.join(pickles[:3])}, which can run code when loaded" if pickles else "no weights"
+        raise ArtifactRefused(f"{folder} has {found}: save the weights as .safetensors")
+    return tuple(_artifact(path, folder) for path in paths)
+
+
+def describe(folder: Path, files: tuple[Artifact, ...], choices: Choices) -> Manifest:
+    """Return the manifest of these files, or raise ``ArtifactRefused`` naming what is missing."""
+    if choices.price is None:
+        raise ArtifactRefused("a version needs a price: give --price in micro-dollars per million tokens")
+    if not choices.licence:
+        raise ArtifactRefused("a version needs a licence: give --licence, for example Apache-2.0")
+    task = choices.task or reading.task_of(folder)
+    generates = task is Task.GENERATE
+    manifest = Manifest(
+        name=choices.name,
+        task=task,
+        tier=choices.tier or TIERS[task],
+        files=files,
+        price=choices.price,
+        provenance=Provenance(origin=choices.origin, licence=choices.licence, source_sha256=choices.source_sha256),
+        engine=choices.engine or EngineSettings(max_model_len=reading.context_of(folder)),
+        sampling=reading.sampling_of(folder),
+        golden=choices.golden or (() if generates else (EMBEDDING_GOLDEN,)),
+        chat_template=reading.chat_template_of(folder) if generates else "",
+        special_tokens=reading.special_tokens_of(folder),
+    )
+    check_manifest(manifest)
+    return manifest
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Press:
+    """What publishing takes: where to, signed by whom, a scratch folder (on the disk of the weights), the screen."""
+
+    store: ArtifactStore
+    signer: Signer
+    work: Path
+    tell: Tell
+
+
+def publish(folder: Path, manifest: Manifest, press: Press) -> Packed:
+    """Sign the version and put it into the store, the signature last; quick where it is all there already."""
+    digest = digest_of(manifest)
+    signature = press.store.signature(digest)
+    if not signature or not press.signer.has_signed(signature) or not _is_stored(manifest, digest, press.store):
+        with _staged(folder, manifest, press.work) as stage:
+            press.tell(f"{manifest.name}: signing")
+            signature = press.signer.sign(stage)
+            press.tell(f"{manifest.name}: storing {manifest.size_bytes / 1e6:,.0f} MB")
+            for file in manifest.files:
+                press.store.put(file.sha256, stage / file.path)
+            press.store.put(digest, canonical(manifest))
+            press.store.put_signature(digest, signature)
+    return Packed(
+        id=version_id(manifest.name, digest),
+        digest=digest,
+        manifest=manifest,
+        signature_sha256=hashlib.sha256(signature).hexdigest(),
+    )
+
+
+def _is_stored(manifest: Manifest, digest: str, store: ArtifactStore) -> bool:
+    return all(store.has(key) for key in (digest, *(file.sha256 for file in manifest.files)))
+
+
+@contextmanager
+def _staged(folder: Path, manifest: Manifest, work: Path) -> Iterator[Path]:
+    """Yield a folder that holds exactly the version: its files and ``manifest.json``, checked like before a load."""
+    with tempfile.TemporaryDirectory(prefix=".pack-", dir=work) as root:
+        stage = Path(root, "version")
+        for file in manifest.files:
+            target = stage / file.path
+            target.parent.mkdir(parents=True, exist_ok=True)
+            _link_or_copy((folder / file.path).resolve(), target)
+        (stage / MANIFEST).write_bytes(canonical(manifest))
+        check_listing(stage, manifest.files)
+        check_contents(stage)
+        yield stage
+
+
+def _belongs(path: Path, folder: Path) -> bool:
+    name = path.relative_to(folder).as_posix()
+    return name in ALLOWED or (path.suffix == WEIGHTS and path.parent == folder)
+
+
+def _artifact(path: Path, folder: Path) -> Artifact:
+    with path.open("rb") as file:
+        digest = hashlib.file_digest(file, "sha256").hexdigest()
+    return Artifact(path=path.relative_to(folder).as_posix(), sha256=digest, size_bytes=path.stat().st_size)
+
+
+def _link_or_copy(source: Path, target: Path) -> None:
+    try:
+        os.link(source, target)
+    except OSError:  # another file system, or one without hard links
+        shutil.copyfile(source, target)

@@ -1,0 +1,25 @@
+"""Files that the processes of one home exchange: private to their owner, and whole or not there."""
+
+import os
+from pathlib import Path
+
+from penstock.domain.command_error import CommandError
+
+
+def unwritable(root: Path, error: OSError) -> CommandError:
+    """Return what to tell where this home can't be written to."""
+    return CommandError(
+        f"Can't write to {root}: {error.strerror}.",
+        do="Free some space or set PENSTOCK_HOME to a folder that may be written.",
+    )
+
+
+def write_private(path: Path, text: str) -> None:
+    """Write a file that only its owner may read; it is whole or not there, whenever we die."""
+    draft = path.with_name(f".{path.name}.{os.getpid()}")
+    fd = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+    with os.fdopen(fd, "w") as file:
+        file.write(text + "\n")
+        file.flush()
+        os.fsync(file.fileno())
+    draft.replace(path)

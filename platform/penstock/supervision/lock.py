@@ -1,0 +1,71 @@
+"""One ``penstock up`` per home: an advisory lock that the kernel lets go when its holder dies, however it dies."""
+
+import fcntl
+import os
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from penstock.domain.command_error import CommandError
+from penstock.supervision.files import unwritable
+
+FILE = "up.lock"
+
+
+class HomeLock:
+    """Held while a platform runs in this home; the file tells whose it is."""
+
+    def __init__(self, run: Path) -> None:
+        """Lock ``up.lock`` in the home's ``run`` folder."""
+        self._path = run / FILE
+        self._fd = -1
+
+    def __enter__(self) -> Self:
+        """Take the lock, or tell who holds it, or why nobody can."""
+        home = self._path.parent.parent
+        try:
+            self._take()
+        except BlockingIOError:
+            self._close()
+            raise CommandError(
+                f"A platform already runs in {home} (process {holder(self._path.parent) or 'unknown'}).",
+                do="Stop it with `penstock down`, or set PENSTOCK_HOME and PENSTOCK_PORT to run another beside it.",
+            ) from None
+        except OSError as error:
+            self._close()
+            raise unwritable(home, error) from error
+        return self
+
+    def _take(self) -> None:
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        self._fd = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        os.ftruncate(self._fd, 0)
+        os.pwrite(self._fd, f"{os.getpid()}\n".encode(), 0)
+
+    def _close(self) -> None:
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Let go; the file stays, so that nobody locks a file that is being removed."""
+        os.ftruncate(self._fd, 0)
+        self._close()
+
+
+def holder(run: Path) -> int:
+    """Return the process id of the platform that runs in this home, 0 where none does."""
+    try:
+        fd = os.open(run / FILE, os.O_RDONLY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return 0
+    try:
+        fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return int(os.pread(fd, 32, 0).decode().strip() or 0)
+    finally:
+        os.close(fd)
+    return 0

@@ -1,0 +1,118 @@
+"""Keeps one process of the platform running: starts it, revives it, replaces it, gives it up when it keeps dying."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+
+from penstock.domain.clock import Clock
+from penstock.domain.command_error import CommandError
+from penstock.supervision.child import Child, Command, how_it_ended, spawn
+from penstock.supervision.restarts import RestartPolicy
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChildSpec:
+    """How a process is looked after. ``ready`` tells whether it serves; it is asked again and again."""
+
+    command: Callable[[], Command]
+    ready: Callable[[Child], Awaitable[bool]]
+    clock: Clock
+    tell: Callable[[str], None]
+    policy: RestartPolicy = field(default_factory=RestartPolicy)
+    ready_within_s: float = 30.0
+    poll_s: float = 0.05
+
+
+class Supervisor:
+    """One process and its successors."""
+
+    def __init__(self, spec: ChildSpec) -> None:
+        """Start nothing yet."""
+        self._spec = spec
+        self._child: Child | None = None
+        self._deaths: list[float] = []
+        self._stopping = asyncio.Event()
+
+    @property
+    def child(self) -> Child:
+        """Return the process that serves now."""
+        assert self._child is not None  # noqa: S101  nothing watches or stops what was never started
+        return self._child
+
+    @property
+    def name(self) -> str:
+        """Return what the process is called."""
+        return self._spec.command().name
+
+    @property
+    def pid(self) -> int:
+        """Return the process id, 0 while nothing runs."""
+        return self._child.pid if self._child is not None and self._child.code is None else 0
+
+    async def start(self) -> None:
+        """Start the process and wait until it is ready."""
+        await self.launch()
+        await self._until_ready(self.child)
+
+    async def launch(self) -> None:
+        """Start the process without waiting for it."""
+        self._child = await spawn(self._spec.command())
+
+    async def watch(self) -> None:
+        """Revive the process whenever it dies; return after ``stop``, raise ``CommandError`` on a crash loop."""
+        while not self._stopping.is_set():
+            child = self.child
+            code = await child.wait()
+            if not self._stopping.is_set() and child is self.child:
+                await self._revive(child, code)
+
+    async def replace(self, grace_s: float) -> None:
+        """Bring up a successor beside the present process, then let that one drain; on failure it stays."""
+        fresh = await spawn(self._spec.command())
+        try:
+            await self._until_ready(fresh)
+        except BaseException:
+            fresh.kill()
+            raise
+        old, self._child = self.child, fresh
+        await old.stop(grace_s)
+
+    async def stop(self, grace_s: float) -> None:
+        """End the process for good."""
+        self._stopping.set()
+        if self._child is not None:
+            await self._child.stop(grace_s)
+
+    def kill(self) -> None:
+        """End the process at once."""
+        self._stopping.set()
+        if self._child is not None:
+            self._child.kill()
+
+    async def _revive(self, child: Child, code: int) -> None:
+        now = self._spec.clock.monotonic()
+        self._deaths.append(now)
+        wait_s = self._spec.policy.wait_s(self._deaths, now)
+        name, log = child.command.name, child.command.log
+        if wait_s is None:
+            raise CommandError(
+                f"The {name} keeps dying (it last {how_it_ended(code)}).",
+                do="Read its log, mend the cause and run `penstock up` again.",
+                log=log,
+            )
+        self._spec.tell(f"{name} {how_it_ended(code)}; starting it again in {wait_s:.1f} s (log: {log})")
+        await asyncio.sleep(wait_s)
+        if not self._stopping.is_set():
+            self._child = await spawn(self._spec.command())
+
+    async def _until_ready(self, child: Child) -> None:
+        name, log = child.command.name, child.command.log
+        try:
+            async with asyncio.timeout(self._spec.ready_within_s):
+                while not await self._spec.ready(child):
+                    if child.code is not None:
+                        raise CommandError(f"The {name} {how_it_ended(child.code)} while starting.", log=log)
+                    await asyncio.sleep(self._spec.poll_s)
+        except TimeoutError:
+            child.kill()
+            raise CommandError(f"The {name} was not ready within {self._spec.ready_within_s:.0f} s.", log=log) from None

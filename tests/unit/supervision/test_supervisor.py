@@ -1,0 +1,152 @@
+"""Keeping a process running, with real processes."""
+
+import asyncio
+import os
+import signal
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from penstock.domain.clock import SystemClock
+from penstock.domain.command_error import CommandError
+from penstock.supervision.child import Child, Command, how_it_ended
+from penstock.supervision.restarts import RestartPolicy
+from penstock.supervision.supervisor import ChildSpec, Supervisor
+
+SLEEPER = "import time; print('up', flush=True); time.sleep(60)"
+STUBBORN = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('up', flush=True); time.sleep(60)"
+BROKEN = "print('the disk is full'); raise SystemExit(3)"
+Make = Callable[..., Supervisor]
+
+
+async def printed(child: Child) -> bool:
+    return child.command.log.exists() and bool(child.command.log.read_text())
+
+
+@pytest.fixture
+async def make(tmp_path: Path) -> AsyncIterator[Make]:
+    """Return a maker of supervisors whose processes are gone after the test."""
+    supervisors: list[Supervisor] = []
+
+    def _make(
+        program: str, *, ready: Callable[[Child], Awaitable[bool]] = printed, said: list[str] | None = None
+    ) -> Supervisor:
+        spec = ChildSpec(
+            command=lambda: Command(
+                name="sleeper",
+                argv=(sys.executable, "-c", program),
+                log=tmp_path / "sleeper.log",
+                environment=dict(os.environ),
+            ),
+            ready=ready,
+            clock=SystemClock(),
+            tell=(said if said is not None else []).append,
+            policy=RestartPolicy(first_wait_s=0.01, max_wait_s=0.02, max_deaths=3),
+            ready_within_s=5.0,
+        )
+        supervisors.append(Supervisor(spec))
+        return supervisors[-1]
+
+    yield _make
+    for supervisor in supervisors:
+        with suppress(AssertionError):
+            supervisor.kill()
+            await supervisor.child.wait()
+
+
+async def other_than(supervisor: Supervisor, pid: int) -> int:
+    for _ in range(500):
+        if supervisor.child.pid != pid:
+            break
+        await asyncio.sleep(0.01)
+    return supervisor.child.pid
+
+
+async def test_a_killed_process_comes_back(make: Make) -> None:
+    """After kill -9 there is a new process, and the screen was told why."""
+    said: list[str] = []
+    supervisor = make(SLEEPER, said=said)
+    await supervisor.start()
+    watching = asyncio.create_task(supervisor.watch())
+    first = supervisor.child.pid
+    os.kill(first, signal.SIGKILL)
+    assert await other_than(supervisor, first) != first
+    assert "SIGKILL" in said[0]
+    await supervisor.stop(5.0)
+    await asyncio.wait_for(watching, 5)
+
+
+async def test_a_crash_loop_ends_in_trouble_that_names_the_log(make: Make) -> None:
+    """A process that always dies is given up with its exit code and its log."""
+    supervisor = make(BROKEN)
+    await supervisor.start()
+    with pytest.raises(CommandError, match=r"keeps dying .*code 3") as caught:
+        await asyncio.wait_for(supervisor.watch(), 10)
+    assert caught.value.log is not None
+    assert "the disk is full" in caught.value.log.read_text().splitlines()
+
+
+async def test_a_process_that_dies_while_starting_is_trouble(make: Make) -> None:
+    """Death before readiness is reported as such, without waiting for the time limit."""
+
+    async def never(_: Child) -> bool:
+        return False
+
+    with pytest.raises(CommandError, match="ended with code 3 while starting"):
+        await asyncio.wait_for(make(BROKEN, ready=never).start(), 4)
+
+
+async def test_replace_starts_the_successor_before_the_old_one_ends(make: Make) -> None:
+    """The old process lives until the new one is ready."""
+    alive: list[bool] = []
+    supervisor = make(SLEEPER)
+
+    async def ready(child: Child) -> bool:
+        if (old := supervisor._child) is not None and old is not child:
+            alive.append(old.code is None)
+        return await printed(child)
+
+    object.__setattr__(supervisor._spec, "ready", ready)
+    await supervisor.start()
+    first = supervisor.child
+    await supervisor.replace(5.0)
+    assert alive
+    assert all(alive)
+    assert first.code is not None
+    assert supervisor.child.code is None
+
+
+async def test_a_successor_that_fails_leaves_the_old_one_in_place(make: Make, tmp_path: Path) -> None:
+    """A rolling restart into a broken program changes nothing."""
+    program = f"import pathlib\nif pathlib.Path({str(tmp_path / 'broken')!r}).exists(): raise SystemExit(3)\n{SLEEPER}"
+
+    async def ready(child: Child) -> bool:
+        return not (tmp_path / "broken").exists() and await printed(child)
+
+    supervisor = make(program, ready=ready)
+    await supervisor.start()
+    (tmp_path / "broken").touch()
+    first = supervisor.child
+    with pytest.raises(CommandError):
+        await supervisor.replace(5.0)
+    assert supervisor.child is first
+    assert first.code is None
+
+
+async def test_a_process_that_ignores_the_request_to_end_is_killed(make: Make) -> None:
+    """SIGTERM first; SIGKILL when the grace is over."""
+    supervisor = make(STUBBORN)
+    await supervisor.start()
+    await supervisor.stop(0.2)
+    assert supervisor.child.code == -signal.SIGKILL
+
+
+@pytest.mark.parametrize(
+    ("code", "words"), [(0, "ended with code 0"), (-9, "killed by SIGKILL"), (-200, "killed by signal 200")]
+)
+def test_exit_codes_in_words(code: int, words: str) -> None:
+    """An exit code is said so that a person understands it."""
+    assert how_it_ended(code) == words
