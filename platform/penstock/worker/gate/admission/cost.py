@@ -21,7 +21,10 @@ def cost(prompt_tokens: int, output_tokens: int) -> float:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Work:
-    """A request as the queue sees it; ``deadline_at`` in the queue owner's seconds."""
+    """A request as the queue sees it; ``deadline_at`` in the queue owner's seconds.
+
+    Tokens are those of all its prompts and of all its sequences together.
+    """
 
     request: RequestId
     tenant: TenantId
@@ -30,6 +33,9 @@ class Work:
     prompt_tokens: int
     expected_output_tokens: int
     deadline_at: float = 0.0
+    sequences: int = 1
+    """How many answers are decoded side by side: its prompts times the choices of each, and a seat for each of them."""
+    prompts: int = 1
     reserved: float = 0.0
     """The part of the engine that is kept for its tenant, as its plan says."""
 

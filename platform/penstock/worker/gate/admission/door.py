@@ -31,6 +31,8 @@ RETRY_HEADROOM = 1.3
 STAY_HEADROOM = 2.0
 """How much longer than others of its expected cost a request may run: about one of ten does, and would be in vain."""
 
+LEAST_LOOK_S = 1e-6
+"""The door asks to be looked at no sooner: less than its owner's clock can tell would be now, again and again."""
 
 FIRST_TOKENS = 2
 """With so many tokens or less, a first report tells when the prompt was done; with more it is a whole answer."""
@@ -181,7 +183,7 @@ class Door:
         over = entry.output_tokens - entry.work.expected_output_tokens
         if over > 0:
             self.order.correct(entry.work, OUTPUT_WEIGHT * min(over, tokens))
-            self.seats.grow(entry.work, entry.work.prompt_tokens + entry.output_tokens)
+            self.seats.grow(entry.work, entry.output_tokens)
         if entry.prompt_left and entry.entered_at is not None:
             exact = tokens <= FIRST_TOKENS or decoded_s > 0.0
             self.prefill.learn(entry.prompt_left, now - entry.entered_at - decoded_s, exact=exact)
@@ -232,7 +234,7 @@ class Door:
         look_at = self.order.look_at
         if look_at is not None and look_at < self._look_at:
             self._look_at = look_at
-            self.look_later(look_at - now)
+            self.look_later(max(LEAST_LOOK_S, look_at - now))
 
     def _is_hopeless(self, work: Work, now: float) -> bool:
         """Tell whether the request waited too long to be done in time, and would only keep others from it."""

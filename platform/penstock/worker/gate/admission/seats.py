@@ -2,12 +2,13 @@
 
 A request enters only when the blocks of its prompt and expected output are free, so the engine neither queues nor
 preempts. Expectations may be exceeded: what a request really holds is counted as its tokens come. Who is entitled to
-what is not asked here.
+what is not asked here. A request holds a slot for each of its sequences; those of one prompt share its full blocks.
 
 Trade-off: booking the worst case (``max_tokens``) would never preempt but leaves most of the KV cache empty; booking
 the expectation fills it and may preempt when many answers run long at once. Preemptions are counted.
 """
 
+import math
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -33,6 +34,13 @@ class EngineSize:
         """Return how many blocks hold so many tokens."""
         return -(-tokens // self.block_size)
 
+    def blocks_of(self, work: Work, output_tokens: int) -> int:
+        """Return how many blocks a request holds with so many output tokens in all: prompts count once."""
+        if work.sequences == 1:
+            return self.blocks(work.prompt_tokens + output_tokens)
+        shared, own = divmod(math.ceil(work.prompt_tokens / work.prompts), self.block_size)
+        return work.prompts * shared + work.sequences * self.blocks(own + math.ceil(output_tokens / work.sequences))
+
     @property
     def usable(self) -> float:
         """The blocks that may be booked."""
@@ -54,8 +62,8 @@ class Room(NamedTuple):
         return Room(self.slots * part, self.blocks * part)
 
     def takes_one_more(self, held: "Room", need: "Room") -> bool:
-        """Tell whether, with so much of it held, there is a slot (or a part of one) and the blocks for one more."""
-        return held.slots < self.slots and held.blocks + need.blocks <= self.blocks
+        """Tell whether, with so much of it held, there are slots (of the last one a part will do) and blocks for it."""
+        return held.slots + need.slots - 1 < self.slots and held.blocks + need.blocks <= self.blocks
 
 
 NOTHING = Room(0, 0)
@@ -117,7 +125,7 @@ class Seats:
 
     def need(self, work: Work) -> Room:
         """Return what the request will probably hold."""
-        return Room(1, self.size.blocks(work.prompt_tokens + work.expected_output_tokens))
+        return Room(work.sequences, self.size.blocks_of(work, work.expected_output_tokens))
 
     def held_by(self, tenant: TenantId) -> Room:
         """Return what a tenant holds."""
@@ -155,9 +163,9 @@ class Seats:
         """The request's first token has come."""
         self._prefill_tokens -= self._prefilling.pop(request, 0)
 
-    def grow(self, work: Work, tokens: int) -> None:
-        """Count what a seated request really holds once it has more tokens than it booked."""
-        seat, blocks = self._seats[work.request], self.size.blocks(tokens)
+    def grow(self, work: Work, output_tokens: int) -> None:
+        """Count what a seated request really holds once it has more output tokens than it booked."""
+        seat, blocks = self._seats[work.request], self.size.blocks_of(work, output_tokens)
         if blocks > seat.blocks:
             self._count(work, Room(0, blocks - seat.blocks))
             seat.blocks = blocks
@@ -168,7 +176,7 @@ class Seats:
         seat = self._seats.pop(request, None)
         if seat is not None:
             self._cost = self._cost - seat.work.cost if self._seats else 0.0
-            self._count(seat.work, Room(-1, -seat.blocks))
+            self._count(seat.work, Room(-seat.work.sequences, -seat.blocks))
 
     def _count(self, work: Work, change: Room) -> None:
         self.changes += 1

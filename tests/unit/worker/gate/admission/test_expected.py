@@ -11,7 +11,7 @@ from penstock.domain.ids import RequestId, TenantId
 from penstock.domain.standing import Standing
 from penstock.worker.gate.admission import doors
 from penstock.worker.gate.admission.cost import Work
-from penstock.worker.gate.admission.door import Door
+from penstock.worker.gate.admission.door import LEAST_LOOK_S, Door
 from penstock.worker.gate.admission.expected import MOST_AWAY, MOST_KNOWN, MOST_WAIT_S, Absent, Expected, Patience
 from penstock.worker.gate.admission.fair_order import WAIT_PART, FairOrder
 from penstock.worker.gate.admission.seats import EngineSize
@@ -208,6 +208,20 @@ def test_readers_that_take_turns_do_not_hold_a_flood_for_ever() -> None:
             house.timers.remove(min(house.timers))
             house.door.look(house.now)
     assert len(ends) >= 2.2 * 100.0 / ANSWER_S
+
+
+def test_under_a_coarse_clock_a_look_still_comes() -> None:
+    """The door asks for a look no sooner than a microsecond on: a virtual clock whose second hardly moves goes on."""
+    house = with_a_flood()
+    house.now = 1.3
+    house.leave("r1")
+    until = house.now + WAIT_PART * house.door.stay.of(200)
+    house.now = math.nextafter(until, 0.0)
+    house.leave("f0")
+    house.door.look(house.now)
+    assert all(at >= house.now + LEAST_LOOK_S for at in house.timers)
+    house.look()
+    assert house.inside[-1] == "f4"
 
 
 def test_refusals_do_not_make_a_wait_longer() -> None:

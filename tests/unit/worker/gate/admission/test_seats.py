@@ -1,5 +1,7 @@
 """Seats: the engine is never overbooked beyond what was stated."""
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -13,7 +15,12 @@ SIZE = EngineSize(max_seqs=8, kv_blocks=100, block_size=16, watermark=0.0)
 
 
 def work(
-    name: str, tenant: str = "a", *, prompt: int = 16, output: int = 16, standing: Standing = Standing.INTERACTIVE
+    name: str,
+    tenant: str = "a",
+    *,
+    prompt: int = 16,
+    output: int = 16,
+    standing: Standing = Standing.INTERACTIVE,
 ) -> Work:
     return Work(
         request=RequestId(name),
@@ -48,7 +55,7 @@ def test_an_answer_longer_than_expected_is_counted() -> None:
     seats = Seats(SIZE)
     long = work("long")
     seats.take(long)
-    seats.grow(long, 16 * 99)
+    seats.grow(long, 16 * 98)
     assert seats.room_for(work("next")) is Fit.NO_ROOM
     seats.leave(long.request)
     assert seats.saturation == 0.0
@@ -57,6 +64,30 @@ def test_an_answer_longer_than_expected_is_counted() -> None:
 def test_a_giant_enters_an_empty_engine() -> None:
     """A request that books more than there is still runs when nothing else does."""
     assert Seats(SIZE).room_for(work("giant", prompt=16 * 100, output=16)) is Fit.YES
+
+
+def test_a_request_holds_a_seat_for_each_of_its_sequences() -> None:
+    """Finding 1: one request with many choices, or prompts, no longer takes an engine for the price of one seat."""
+    seats = Seats(SIZE)
+    seats.take(replace(work("n", "a"), sequences=5))
+    assert seats.room_for(replace(work("too many", "b"), sequences=4)) is Fit.NO_ROOM
+    assert seats.room_for(replace(work("three", "b"), sequences=3)) is Fit.YES
+    assert seats.held_by(TenantId("a")).slots == 5
+    seats.leave(RequestId("n"))
+    assert seats.held == (0, 0)
+
+
+def test_sequences_of_one_prompt_share_its_full_blocks() -> None:
+    """Four choices of a prompt of two and a half blocks hold those two once; four prompts hold all of theirs."""
+    seats = Seats(SIZE)
+    assert seats.need(work("one", prompt=40, output=24)) == (1, 4)
+    choices = replace(work("choices", prompt=40, output=4 * 24), sequences=4)
+    prompts = replace(work("prompts", prompt=4 * 40, output=4 * 24), sequences=4, prompts=4)
+    assert seats.need(choices) == (4, 2 + 4 * 2)
+    assert seats.need(prompts) == (4, 4 * 4)
+    seats.take(choices)
+    seats.grow(choices, 4 * 40)
+    assert seats.held == (4, 2 + 4 * 3)
 
 
 def test_leaving_twice_is_harmless() -> None:
@@ -96,7 +127,7 @@ def test_what_is_held_adds_up_by_tenant_and_by_standing(jobs: list[tuple[str, St
         item = work(f"r{i}", tenant, standing=standing, output=i)
         seats.take(item)
         seats.grow(item, 32 * i)
-        inside.append((item, max(seats.size.blocks(16 + i), 2 * i)))
+        inside.append((item, 1 + 2 * i))
         if leaves:
             seats.leave(inside.pop(0)[0].request)
         for name in "abc":
