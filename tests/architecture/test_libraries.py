@@ -33,6 +33,7 @@ ALLOWED: dict[str, set[str]] = {
     "penstock.adapters.redis": {"redis"},
     "penstock.adapters.s3": {"boto3", "botocore", "mypy_boto3_s3"},
     "penstock.adapters.signing": {"cryptography", "model_signing"},
+    "penstock.clients": {"httpx"},
     "penstock.packaging": {"msgspec"},
     "penstock.apps": {
         "httpx",

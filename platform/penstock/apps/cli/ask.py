@@ -25,14 +25,14 @@ def ask(
 
     * `cat letter.txt | penstock ask -`
     """
-    from penstock.apps import gateway_client
+    from penstock.apps import connections
     from penstock.apps.settings import load
-    from penstock.apps.stream import Question, ask_model, breakdown
+    from penstock.clients.chat import Question, ask_model, breakdown
     from penstock.domain.clock import SystemClock
 
-    with explained(), gateway_client.connect(load(), key) as http:
+    with explained(), connections.gateway(load(), key) as http:
         text = sys.stdin.read() if question == "-" else question
-        told = ask_model(
+        stats = ask_model(
             http,
             Question(model=model, text=text, max_tokens=max_tokens),
             lambda piece: out.print(piece, end="", markup=False, highlight=False, soft_wrap=True),
@@ -40,4 +40,4 @@ def ask(
         )
         out.print()
         if stages:
-            err.print(breakdown(told), style="dim", highlight=False, soft_wrap=True)
+            err.print(breakdown(stats), style="dim", highlight=False, soft_wrap=True)

@@ -6,7 +6,7 @@ import typer
 
 from penstock.apps.cli import bounds, tables
 from penstock.apps.cli.terminal import explained, out
-from penstock.apps.operator_client import Operator
+from penstock.apps.connections import operator
 from penstock.apps.settings import load
 from penstock.domain.command_error import CommandError
 
@@ -24,7 +24,7 @@ def show_budgets(
     For example: `penstock budgets show`, or `penstock budgets show org:retail`.
     """
     with explained():
-        found = Operator(load()).get("/budgets")["budgets"]
+        found = operator(load()).get("/budgets")["budgets"]
         rows = [
             (
                 one["scope"],
@@ -62,6 +62,6 @@ def set_budget(
         caps = {field: bounds.micro_usd(dollars) for field, dollars in given.items() if dollars}
         if not caps:
             raise CommandError("There is nothing to set.", do="Give --per-day or --per-month.")
-        plan = Operator(load()).patch(f"/budgets/{kind}/{name}", caps)
+        plan = operator(load()).patch(f"/budgets/{kind}/{name}", caps)
         day, month = (bounds.dollars(plan[field]) for field in given)
         out.print(f"{scope}: ${day} a day, ${month} a month (0.00: no cap).", highlight=False)

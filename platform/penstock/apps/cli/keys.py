@@ -6,7 +6,7 @@ import typer
 
 from penstock.apps.cli import bounds, tables
 from penstock.apps.cli.terminal import err, explained, out
-from penstock.apps.operator_client import Operator
+from penstock.apps.connections import operator
 from penstock.apps.settings import load
 
 app = typer.Typer(no_args_is_help=True, help="API keys: shown once when made, stored only as a keyed hash.")
@@ -43,14 +43,14 @@ def create_key(
             "expires_in_s": expires_in_s,
             "plan": bounds.parsed(plan or []),
         }
-        _show_secret(Operator(load()).post("/keys", body))
+        _show_secret(operator(load()).post("/keys", body))
 
 
 @app.command("list")
 def list_keys(tenant: Annotated[str, typer.Argument(help="Only this tenant's.", show_default="all")] = "") -> None:
     """List keys, never their secrets."""
     with explained():
-        found = Operator(load()).get("/keys")["keys"]
+        found = operator(load()).get("/keys")["keys"]
         rows = [
             (
                 key["id"],
@@ -77,14 +77,14 @@ def change_plan(
     For example: `penstock keys plan 1a2B3c4D5e6F requests_per_min=60 max_streams=4`
     """
     with explained():
-        out.print(bounds.said(Operator(load()).patch(f"/keys/{key_id}/plan", bounds.parsed(changes))) or "no bounds")
+        out.print(bounds.said(operator(load()).patch(f"/keys/{key_id}/plan", bounds.parsed(changes))) or "no bounds")
 
 
 @app.command("revoke")
 def revoke_key(key_id: Id) -> None:
     """Make a key worthless within seconds, on every gateway."""
     with explained():
-        Operator(load()).post(f"/keys/{key_id}/revoke")
+        operator(load()).post(f"/keys/{key_id}/revoke")
         out.print(f"{key_id} is revoked.")
 
 
@@ -95,7 +95,7 @@ def rotate_key(
 ) -> None:
     """Make a key's successor and show it; the old one works on for a while, so that callers can change over."""
     with explained():
-        _show_secret(Operator(load()).post(f"/keys/{key_id}/rotate", {"overlap_s": overlap_s}))
+        _show_secret(operator(load()).post(f"/keys/{key_id}/rotate", {"overlap_s": overlap_s}))
 
 
 def _show_secret(answer: dict[str, object]) -> None:

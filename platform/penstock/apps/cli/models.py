@@ -7,7 +7,7 @@ import typer
 
 from penstock.apps.cli import tables
 from penstock.apps.cli.terminal import err, explained, out
-from penstock.apps.operator_client import Operator
+from penstock.apps.connections import operator
 from penstock.apps.settings import load
 from penstock.domain.command_error import CommandError
 from penstock.domain.ids import ModelName
@@ -33,7 +33,7 @@ def list_models() -> None:
                 ", ".join(version["aliases"]),
                 tables.when(version["created_at"]),
             )
-            for version in Operator(load()).get("/models")["models"]
+            for version in operator(load()).get("/models")["models"]
         ]
         columns = ("version", "task", "tier", "MB", "$/Mtok", "licence", "aliases", "registered")
         tables.show("Versions", columns, rows)
@@ -43,7 +43,7 @@ def list_models() -> None:
 def show_model(version: Annotated[str, typer.Argument(help="A version as name@digest.")]) -> None:
     """Show a version's manifest: files and digests, engine settings, price, licence, golden prompts."""
     with explained():
-        out.print_json(data=Operator(load()).get(f"/models/{version}"))
+        out.print_json(data=operator(load()).get(f"/models/{version}"))
 
 
 @app.command("prepare")
@@ -85,12 +85,12 @@ def push_model(
 
     with explained():
         settings = load()
-        operator = Operator(settings)
+        api = operator(settings)
         choices = Choices(name=ModelName(name), price=_price(price), licence=licence, origin=origin or source.name)
         packed = asyncio.run(push(settings, source, choices, _tell))
-        register(packed, operator.post)
+        register(packed, api.post)
         if workers:
-            operator.put(f"/deployments/{packed.id}", {"replicas": workers})
+            api.put(f"/deployments/{packed.id}", {"replicas": workers})
         out.print(packed.id, highlight=False)
 
 
@@ -122,7 +122,7 @@ def set_alias(
     * `penstock aliases set chat old@0123456789ab=90 new@ba9876543210=10`
     """
     with explained():
-        Operator(load()).put(f"/aliases/{alias}", {"shares": [_share(text) for text in shares]})
+        operator(load()).put(f"/aliases/{alias}", {"shares": [_share(text) for text in shares]})
         out.print(f"{alias} → {', '.join(shares)}", highlight=False)
 
 
@@ -130,7 +130,7 @@ def set_alias(
 def remove_alias(alias: Annotated[str, typer.Argument(help="The name to take away.")]) -> None:
     """Take an alias away; requests that name it are refused from then on."""
     with explained():
-        Operator(load()).delete(f"/aliases/{alias}")
+        operator(load()).delete(f"/aliases/{alias}")
         out.print(f"{alias} is gone.")
 
 
@@ -140,7 +140,7 @@ def list_aliases() -> None:
     with explained():
         rows = [
             (route["alias"], ", ".join(f"{share['version']} {share['weight'] / 100:g} %" for share in route["shares"]))
-            for route in Operator(load()).get("/aliases")["aliases"]
+            for route in operator(load()).get("/aliases")["aliases"]
         ]
         tables.show("Aliases", ("alias", "versions"), rows)
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from penstock.apps.cli import tables
 from penstock.apps.cli.terminal import explained, out
-from penstock.apps.operator_client import Operator
+from penstock.apps.connections import operator
 from penstock.apps.settings import Settings, load
 
 _UTIME = 11
@@ -20,11 +20,11 @@ def status() -> None:
     """
     with explained():
         settings = load()
-        operator = Operator(settings)
+        api = operator(settings)
         _processes(settings)
-        _workers(operator.get("/workers")["workers"], settings.lease_s)
-        _models(operator.get("/models")["models"])
-        found = operator.get("/status")
+        _workers(api.get("/workers")["workers"], settings.lease_s)
+        _models(api.get("/models")["models"])
+        found = api.get("/status")
         out.print(
             f"routing table {found['table']} of {tables.when(found['table_made_at'])}"
             f" · controller {'leads' if found['leader'] else 'stands by'} · {found['failed_ticks']} failed ticks",

@@ -6,7 +6,7 @@ import typer
 
 from penstock.apps.cli import bounds, tables
 from penstock.apps.cli.terminal import explained, out
-from penstock.apps.operator_client import Operator
+from penstock.apps.connections import operator
 from penstock.apps.settings import load
 
 app = typer.Typer(no_args_is_help=True, help="Tenants: who keys, limits and prefix caches belong to.")
@@ -33,7 +33,7 @@ def create_tenant(
     """
     with explained():
         wanted = {"priority": priority, "weight": weight, **bounds.parsed(plan or [])}
-        Operator(load()).post("/tenants", {"id": tenant, "name": name or tenant, "plan": wanted, "org": org})
+        operator(load()).post("/tenants", {"id": tenant, "name": name or tenant, "plan": wanted, "org": org})
         out.print(f"{tenant} exists; make it a key with `penstock keys create {tenant}`.")
 
 
@@ -41,7 +41,7 @@ def create_tenant(
 def list_tenants() -> None:
     """List tenants and their plans."""
     with explained():
-        found = Operator(load()).get("/tenants")["tenants"]
+        found = operator(load()).get("/tenants")["tenants"]
         rows = [
             (
                 one["id"],
@@ -63,7 +63,7 @@ def show_tenant(tenant: Annotated[str, typer.Argument(help="Its id.")]) -> None:
     For example: `penstock tenants show demo`
     """
     with explained():
-        found = Operator(load()).get(f"/tenants/{tenant}")
+        found = operator(load()).get(f"/tenants/{tenant}")
         plan = found["plan"]
         values = [
             (name, bounds.dollars(plan[name]) if name in bounds.DOLLARS else plan[name]) for name in bounds.FIELDS
@@ -78,7 +78,7 @@ def change_plan(tenant: Annotated[str, typer.Argument(help="Its id.")], changes:
     For example: `penstock tenants plan shop requests_per_min=600 max_streams=20 deadline_s=30`
     """
     with explained():
-        plan = Operator(load()).patch(f"/tenants/{tenant}/plan", bounds.parsed(changes))
+        plan = operator(load()).patch(f"/tenants/{tenant}/plan", bounds.parsed(changes))
         out.print(f"{tenant}: {bounds.said(plan) or 'no bounds'}", highlight=False)
 
 
@@ -94,7 +94,7 @@ def move_tenant(
     For example: `penstock tenants move shop retail`
     """
     with explained():
-        moved = Operator(load()).put(f"/tenants/{tenant}/org", {"org": org})
+        moved = operator(load()).put(f"/tenants/{tenant}/org", {"org": org})
         out.print(f"{moved['id']} belongs to {moved['org']}.", highlight=False)
 
 
@@ -110,7 +110,7 @@ def create_org(
     """
     with explained():
         body = {"id": org, "name": name or org, "plan": bounds.parsed(plan or [])}
-        Operator(load()).post("/orgs", body)
+        operator(load()).post("/orgs", body)
         out.print(f"{org} exists.")
 
 
@@ -118,7 +118,7 @@ def create_org(
 def list_orgs() -> None:
     """List organisations and their bounds."""
     with explained():
-        found = Operator(load()).get("/orgs")["orgs"]
+        found = operator(load()).get("/orgs")["orgs"]
         rows = [(one["id"], one["name"], bounds.said(one["plan"])) for one in found]
         tables.show("Organisations", ("id", "name", "bounds"), rows)
 
@@ -130,5 +130,5 @@ def change_org(org: Annotated[str, typer.Argument(help="Its id.")], changes: Cha
     For example: `penstock orgs plan retail tokens_per_min=1000000`
     """
     with explained():
-        plan = Operator(load()).patch(f"/orgs/{org}/plan", bounds.parsed(changes))
+        plan = operator(load()).patch(f"/orgs/{org}/plan", bounds.parsed(changes))
         out.print(f"{org}: {bounds.said(plan) or 'no bounds'}", highlight=False)

@@ -16,8 +16,9 @@ import typer
 
 from penstock.apps.cli import bounds, tables
 from penstock.apps.cli.terminal import err, explained, out
-from penstock.apps.operator_client import Operator
+from penstock.apps.connections import operator
 from penstock.apps.settings import load
+from penstock.clients.operator import Operator
 from penstock.domain.command_error import CommandError
 from penstock.domain.ledger import LedgerRow
 
@@ -45,7 +46,7 @@ def show_usage(
     """
     with explained():
         query = urlencode({"begin": _seconds(since), "end": _seconds(until)})
-        found = Operator(load()).get(f"/usage/{quote(tenant, safe='')}?{query}")
+        found = operator(load()).get(f"/usage/{quote(tenant, safe='')}?{query}")
         counted = ("requests", "prompt_tokens", "cached_tokens", "output_tokens")
         rows = [
             (one["version"], one["outcome"], *(one[name] for name in counted), f"{one['gpu_s']:.3f}", _cost(one))
@@ -72,7 +73,7 @@ def export_usage(
     * `penstock usage export --tenant shop --format json | jq .cost`
     """
     with explained():
-        rows = _rows(Operator(load()), tenant, _seconds(since), _seconds(until))
+        rows = _rows(operator(load()), tenant, _seconds(since), _seconds(until))
         with output.open("w", newline="") if output else nullcontext(sys.stdout) as file:
             count = _write(rows, form, file)
         err.print(f"{count} rows", style="dim")
@@ -91,8 +92,8 @@ def reconcile(
     For example: `penstock usage reconcile`, and after a loss of the limits store `penstock usage reconcile --rebuild`.
     """
     with explained():
-        operator = Operator(load())
-        found = operator.post("/budgets/reconcile") if rebuild else operator.get("/budgets/reconcile")
+        api = operator(load())
+        found = api.post("/budgets/reconcile") if rebuild else api.get("/budgets/reconcile")
         if not found["shared"]:
             out.print("The gateway keeps its counters itself and rebuilds them from the ledger at each start.")
             return
@@ -107,11 +108,11 @@ def reconcile(
             raise typer.Exit(1)
 
 
-def _rows(operator: Operator, tenant: str, begin: float, end: float) -> Iterator[dict[str, Any]]:
+def _rows(api: Operator, tenant: str, begin: float, end: float) -> Iterator[dict[str, Any]]:
     after = ""
     while True:
         query = {"tenant": tenant, "begin": begin, "end": end, "after": after, "limit": PAGE_ROWS}
-        page = operator.get(f"/usage/rows?{urlencode(query)}")
+        page = api.get(f"/usage/rows?{urlencode(query)}")
         yield from page["rows"]
         after = page["next"]
         if not after:

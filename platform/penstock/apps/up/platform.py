@@ -4,9 +4,9 @@ import asyncio
 import os
 from collections.abc import Awaitable, Callable
 
+from penstock.apps import connections
 from penstock.apps.settings import Settings
 from penstock.apps.up import database, question, shutdown, state
-from penstock.apps.up.fleet import FleetWatch
 from penstock.apps.up.parts import Parts
 from penstock.apps.up.screen import Screen
 from penstock.apps.up.starting import Start
@@ -88,7 +88,7 @@ class LocalPlatform:
 
     async def roll_workers(self) -> None:
         """Have the controller replace all workers, one at a time."""
-        await FleetWatch(self._settings, self._clock).renew()
+        await connections.fleet(self._settings, self._clock).renew()
         self._screen.say("workers: the controller replaces them one by one")
 
     # -- end ------------------------------------------------------------------------------------------

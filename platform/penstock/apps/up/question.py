@@ -3,10 +3,10 @@
 import json
 import shlex
 
-from penstock.apps import gateway_client
+from penstock.apps import connections
 from penstock.apps.settings import Settings
-from penstock.apps.stream import Question, ask_model, breakdown
 from penstock.apps.up.screen import Screen
+from penstock.clients.chat import Question, ask_model, breakdown
 from penstock.domain.clock import SystemClock
 
 MODEL = "smollm2"
@@ -21,10 +21,10 @@ def ask(settings: Settings, screen: Screen) -> None:
         return
     screen.say(f"\n  {MODEL} ← {TEXT}")
     screen.write(f"  {MODEL} → ")
-    with gateway_client.connect(settings) as http:
-        told = ask_model(http, Question(model=MODEL, text=TEXT, max_tokens=64), screen.write, SystemClock().monotonic)
+    with connections.gateway(settings) as http:
+        stats = ask_model(http, Question(model=MODEL, text=TEXT, max_tokens=64), screen.write, SystemClock().monotonic)
     screen.say()
-    for line in breakdown(told).splitlines():
+    for line in breakdown(stats).splitlines():
         screen.say(f"    {line}")
     screen.say("\n  Ctrl-C drains and ends everything.\n")
 
@@ -32,7 +32,7 @@ def ask(settings: Settings, screen: Screen) -> None:
 def usage(settings: Settings) -> list[str]:
     """Return what a person needs to know to call the platform."""
     paths = settings.paths
-    url = gateway_client.address(settings)
+    url = connections.gateway_address(settings)
     body = json.dumps({"model": MODEL, "messages": [{"role": "user", "content": "Why is the sky blue?"}]})
     return [
         "",

@@ -4,10 +4,10 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from functools import partial
 
+from penstock.apps import connections
 from penstock.apps.models import ensure_demo
 from penstock.apps.settings import Settings
 from penstock.apps.up import home, seed, services
-from penstock.apps.up.fleet import FleetWatch
 from penstock.apps.up.parts import Parts
 from penstock.apps.up.screen import Phase
 from penstock.domain.clock import Clock
@@ -108,7 +108,7 @@ class Start:
         phase.result(f"{len(self._parts.gateways)} on {url}")
 
     async def _await_workers(self, phase: Phase) -> None:
-        phase.result(await FleetWatch(self.settings, self._clock).until_ready(phase.note))
+        phase.result(await connections.fleet(self.settings, self._clock).until_ready(phase.note))
 
     def _supervisor(self, command: Callable[[], Command], ready: Callable[[Child], Awaitable[bool]]) -> Supervisor:
         return Supervisor(ChildSpec(command=command, ready=ready, clock=self._clock, tell=self._tell))

@@ -27,8 +27,8 @@ class Question:
 
 
 @dataclass(slots=True, kw_only=True)
-class Told:
-    """What an answer told besides its text."""
+class Stats:
+    """What an answer said besides its text."""
 
     version: str = ""
     request_id: str = ""
@@ -39,7 +39,7 @@ class Told:
     total_s: float = 0.0
 
 
-def ask_model(http: httpx.Client, question: Question, write: Callable[[str], None], now: Callable[[], float]) -> Told:
+def ask_model(http: httpx.Client, question: Question, write: Callable[[str], None], now: Callable[[], float]) -> Stats:
     """Ask one question, ``write`` the answer as it comes, return what it told; raise ``CommandError`` where refused."""
     body = {
         "model": question.model,
@@ -50,36 +50,36 @@ def ask_model(http: httpx.Client, question: Question, write: Callable[[str], Non
         "max_tokens": question.max_tokens,
     }
     began = now()
-    told = Told()
+    stats = Stats()
     try:
         with http.stream("POST", "/v1/chat/completions", json=body) as answer:
             if answer.status_code != httpx.codes.OK:
                 answer.read()
                 raise refused(answer)
-            told.version = answer.headers.get(HEADER_VERSION, "")
-            told.request_id = answer.headers.get("x-request-id", "")
+            stats.version = answer.headers.get(HEADER_VERSION, "")
+            stats.request_id = answer.headers.get("x-request-id", "")
             for line in answer.iter_lines():
                 if line.startswith(NOTE):
-                    told.stages_ms = _stages(json.loads(line.removeprefix(NOTE)))
+                    stats.stages_ms = _stages(json.loads(line.removeprefix(NOTE)))
                 elif line.startswith(DATA) and line != f"{DATA}[DONE]":
-                    _take(_mapping(json.loads(line.removeprefix(DATA))), told, write, lambda: now() - began)
+                    _take(_mapping(json.loads(line.removeprefix(DATA))), stats, write, lambda: now() - began)
     except httpx.ConnectError:
         raise
     except httpx.HTTPError as error:
         raise CommandError(f"The answer broke off: {error}.", do="Look at `penstock status`.") from error
-    told.total_s = now() - began
-    return told
+    stats.total_s = now() - began
+    return stats
 
 
-def breakdown(told: Told) -> str:
+def breakdown(stats: Stats) -> str:
     """Say in two lines who answered, how much it was and where the time went."""
-    rate = told.output_tokens / (told.total_s - told.ttft_s) if told.total_s > told.ttft_s > 0 else 0.0
-    who = f"{told.version} · request {told.request_id}"
+    rate = stats.output_tokens / (stats.total_s - stats.ttft_s) if stats.total_s > stats.ttft_s > 0 else 0.0
+    who = f"{stats.version} · request {stats.request_id}"
     amount = (
-        f"{told.prompt_tokens} prompt + {told.output_tokens} output tokens · first after {told.ttft_s * 1000:.0f} ms"
-        f" · {rate:.0f} tokens/s · {told.total_s:.2f} s in all"
+        f"{stats.prompt_tokens} prompt + {stats.output_tokens} output tokens · first after {stats.ttft_s * 1000:.0f} ms"
+        f" · {rate:.0f} tokens/s · {stats.total_s:.2f} s in all"
     )
-    stages = " · ".join(f"{name} {ms:.1f} ms" for name, ms in told.stages_ms.items())
+    stages = " · ".join(f"{name} {ms:.1f} ms" for name, ms in stats.stages_ms.items())
     return "\n".join(line for line in (who, amount, stages) if line)
 
 
@@ -99,18 +99,20 @@ def refused(answer: httpx.Response) -> CommandError:
     return CommandError(f"{message} [{code}, status {answer.status_code}]{suffix}", do=hints.get(code, ""))
 
 
-def _take(chunk: Mapping[str, object], told: Told, write: Callable[[str], None], elapsed: Callable[[], float]) -> None:
+def _take(
+    chunk: Mapping[str, object], stats: Stats, write: Callable[[str], None], elapsed: Callable[[], float]
+) -> None:
     if error := _mapping(chunk.get("error")):
         raise CommandError(f"The answer broke off: {error.get('message')} [{error.get('code')}]")
     choices = chunk.get("choices")
     if isinstance(choices, list) and choices:
         text = _mapping(_mapping(choices[0]).get("delta")).get("content")
         if isinstance(text, str) and text:
-            told.ttft_s = told.ttft_s or elapsed()
+            stats.ttft_s = stats.ttft_s or elapsed()
             write(text)
     if usage := _mapping(chunk.get("usage")):
-        told.prompt_tokens = _whole(usage.get("prompt_tokens"))
-        told.output_tokens = _whole(usage.get("completion_tokens"))
+        stats.prompt_tokens = _whole(usage.get("prompt_tokens"))
+        stats.output_tokens = _whole(usage.get("completion_tokens"))
 
 
 def _stages(block: object) -> dict[str, float]:

@@ -1,11 +1,10 @@
-"""A client of the operator API: where it is, with which key, and its refusals in words."""
+"""A client of the operator API, and its refusals in words."""
 
 from typing import Any
 
 import httpx
 
-from penstock.apps.settings import Settings
-from penstock.apps.stream import refused
+from penstock.clients.chat import refused
 from penstock.domain.command_error import CommandError
 
 TIMEOUT_S = 60.0
@@ -13,14 +12,11 @@ Json = dict[str, Any]
 
 
 class Operator:
-    """Speaks to the controller with the admin key of this home."""
+    """Speaks to the controller at ``url`` with this key."""
 
-    def __init__(self, settings: Settings) -> None:
-        """Find the address and the key."""
-        self._url = settings.controller_url or _read(
-            settings, "controller_address", "The controller of this home is not running."
-        )
-        key = _read(settings, "admin_key", "There is no admin key in this home.")
+    def __init__(self, url: str, key: str) -> None:
+        """Connect to nothing yet."""
+        self._url = url
         self._headers = {"authorization": f"Bearer {key}"}
 
     def get(self, path: str) -> Json:
@@ -56,12 +52,3 @@ class Operator:
             raise refused(answer)
         found: Json = answer.json() if answer.content else {}
         return found
-
-
-def _read(settings: Settings, name: str, what: str) -> str:
-    try:
-        return str(getattr(settings.paths, name).read_text()).strip()
-    except OSError as error:
-        raise CommandError(
-            f"{what} ({settings.paths.root})", do="Start the platform with `penstock up`, or name its PENSTOCK_HOME."
-        ) from error

@@ -5,8 +5,9 @@ from typing import Any
 
 import pytest
 
+from penstock.apps import connections
 from penstock.apps.settings import Settings
-from penstock.apps.up.fleet import PATIENCE_S, FleetWatch, line_of
+from penstock.clients.fleet import PATIENCE_S, FleetWatch, line_of
 from penstock.domain.command_error import CommandError
 from tests.support.clock import ManualClock
 
@@ -19,7 +20,7 @@ def worker(name: str, state: str, detail: str = "", age_s: float = 0.0) -> dict[
 @pytest.fixture
 def watch(tmp_path: Path, clock: ManualClock) -> FleetWatch:
     """Return a watch that began at second 0."""
-    return FleetWatch(Settings(home=tmp_path), clock)
+    return connections.fleet(Settings(home=tmp_path), clock)
 
 
 def test_one_failed_worker_is_an_accident_and_three_are_a_cause(watch: FleetWatch) -> None:

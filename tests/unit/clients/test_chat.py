@@ -3,7 +3,7 @@
 import httpx
 import pytest
 
-from penstock.apps.stream import Question, Told, ask_model, breakdown, refused
+from penstock.clients.chat import Question, Stats, ask_model, breakdown, refused
 from penstock.domain.command_error import CommandError
 
 QUESTION = Question(model="smollm2", text="Hi")
@@ -24,22 +24,22 @@ def client(status: int, body: bytes) -> httpx.Client:
     return httpx.Client(base_url="http://gateway", transport=transport)
 
 
-def ask(status: int, body: bytes) -> tuple[Told, list[str]]:
+def ask(status: int, body: bytes) -> tuple[Stats, list[str]]:
     pieces: list[str] = []
     ticks = iter(range(100))
     with client(status, body) as http:
-        told = ask_model(http, QUESTION, pieces.append, lambda: float(next(ticks)))
-    return told, pieces
+        stats = ask_model(http, QUESTION, pieces.append, lambda: float(next(ticks)))
+    return stats, pieces
 
 
 def test_a_stream_is_written_as_it_comes_and_tells_the_rest() -> None:
     """Text comes in pieces; version, usage and stages are kept."""
-    told, pieces = ask(200, STREAM)
+    stats, pieces = ask(200, STREAM)
     assert pieces == ["Hel", "lo"]
-    assert (told.version, told.request_id) == ("smollm2@0123456789ab", "req-1")
-    assert (told.prompt_tokens, told.output_tokens) == (9, 2)
-    assert told.stages_ms == {"edge": 0.5}
-    assert told.ttft_s == 1.0
+    assert (stats.version, stats.request_id) == ("smollm2@0123456789ab", "req-1")
+    assert (stats.prompt_tokens, stats.output_tokens) == (9, 2)
+    assert stats.stages_ms == {"edge": 0.5}
+    assert stats.ttft_s == 1.0
 
 
 def test_an_error_in_the_stream_is_trouble() -> None:
@@ -67,9 +67,9 @@ def test_an_answer_that_is_no_penstock_is_shown_as_it_is() -> None:
 
 def test_the_breakdown_says_who_how_much_and_where() -> None:
     """Version, tokens, rate and stages stand in three lines."""
-    told = Told(version="v@1", request_id="r", stages_ms={"prefill": 12.34}, prompt_tokens=9, output_tokens=20)
-    told.ttft_s, told.total_s = 0.5, 2.5
-    lines = breakdown(told).splitlines()
+    stats = Stats(version="v@1", request_id="r", stages_ms={"prefill": 12.34}, prompt_tokens=9, output_tokens=20)
+    stats.ttft_s, stats.total_s = 0.5, 2.5
+    lines = breakdown(stats).splitlines()
     assert "v@1" in lines[0]
     assert "10 tokens/s" in lines[1]
     assert lines[2] == "prefill 12.3 ms"

@@ -1,12 +1,11 @@
-"""How the workers come up, as the controller tells it."""
+"""Waits for the workers of a platform, by what its controller reports."""
 
 import asyncio
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from penstock.apps.operator_client import Operator
-from penstock.apps.settings import Settings
+from penstock.clients.operator import Operator
 from penstock.domain.clock import Clock
 from penstock.domain.command_error import CommandError
 from penstock.domain.worker import WorkerState
@@ -21,16 +20,18 @@ Worker = dict[str, Any]
 class FleetWatch:
     """Looks at the fleet until it serves."""
 
-    def __init__(self, settings: Settings, clock: Clock) -> None:
-        """Take the settings of a platform whose controller runs."""
-        self._settings = settings
+    def __init__(self, connect: Callable[[], Operator], clock: Clock, *, lease_s: float, logs: Path) -> None:
+        """Take how to speak to the controller, how long a silent worker counts, and where the logs are."""
+        self._connect = connect
+        self._lease_s = lease_s
+        self._logs = logs
         self._clock = clock
         self._began = clock.monotonic()
         self._failed: dict[str, Worker] = {}
 
     async def until_ready(self, note: Callable[[str], None]) -> str:
         """Wait until every deployment has its workers in the routing table; return what came of it in words."""
-        operator = Operator(self._settings)
+        operator = self._connect()
         while True:
             workers = self._of_this_run((await asyncio.to_thread(operator.get, "/workers"))["workers"])
             note("\n".join(line_of(worker) for worker in workers))
@@ -41,7 +42,7 @@ class FleetWatch:
 
     async def renew(self) -> None:
         """Ask the controller to replace every worker that runs now, one at a time."""
-        operator = Operator(self._settings)
+        operator = self._connect()
         for deployment in (await asyncio.to_thread(operator.get, "/deployments"))["deployments"]:
             if deployment["replicas"]:
                 await asyncio.to_thread(operator.post, f"/deployments/{deployment['version']}/restart")
@@ -49,7 +50,7 @@ class FleetWatch:
     def _of_this_run(self, workers: Sequence[Worker]) -> list[Worker]:
         """Leave out what was last heard of before this start: it says nothing about now."""
         elapsed = self._clock.monotonic() - self._began
-        return [worker for worker in workers if worker["age_s"] <= min(elapsed, self._settings.lease_s)]
+        return [worker for worker in workers if worker["age_s"] <= min(elapsed, self._lease_s)]
 
     async def _all_serve(self, operator: Operator, workers: Sequence[Worker]) -> bool:
         """Tell whether each deployment has its workers: ready by their own word, and in the table that gateways get."""
@@ -83,8 +84,7 @@ class FleetWatch:
             )
 
     def _log_of(self, worker: Worker | None) -> Path:
-        logs = self._settings.paths.logs
-        return logs / f"worker-{worker['id']}.log" if worker else logs / "controller.log"
+        return self._logs / (f"worker-{worker['id']}.log" if worker else "controller.log")
 
 
 def line_of(worker: Worker) -> str:

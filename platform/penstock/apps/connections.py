@@ -1,17 +1,35 @@
-"""Where the gateway of this home is and with which key to speak to it."""
+"""Where the gateway and the controller of this home are, and with which keys to speak to them."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import httpx
 
 from penstock.apps.settings import Settings
+from penstock.clients.fleet import FleetWatch
+from penstock.clients.operator import Operator
+from penstock.domain.clock import Clock
 from penstock.domain.command_error import CommandError
 
 TIMEOUT_S = 300.0
 
 
-def address(settings: Settings) -> str:
+def operator(settings: Settings) -> Operator:
+    """Return a client of the controller with the admin key of this home."""
+    paths = settings.paths
+    url = settings.controller_url or _read(
+        paths.controller_address, f"The controller of this home is not running. ({paths.root})"
+    )
+    return Operator(url, _read(paths.admin_key, f"There is no admin key in this home. ({paths.root})"))
+
+
+def fleet(settings: Settings, clock: Clock) -> FleetWatch:
+    """Return what waits for the workers of this home."""
+    return FleetWatch(lambda: operator(settings), clock, lease_s=settings.lease_s, logs=settings.paths.logs)
+
+
+def gateway_address(settings: Settings) -> str:
     """Return the gateway's address: the running platform's, else what the settings say."""
     try:
         return settings.paths.gateway_address.read_text().strip()
@@ -20,9 +38,9 @@ def address(settings: Settings) -> str:
 
 
 @contextmanager
-def connect(settings: Settings, key: str = "") -> Iterator[httpx.Client]:
+def gateway(settings: Settings, key: str = "") -> Iterator[httpx.Client]:
     """Yield a client with this key, or with the demo tenant's; explain a gateway that is not there."""
-    url = address(settings)
+    url = gateway_address(settings)
     headers = {"authorization": f"Bearer {key or _demo_key(settings)}"}
     try:
         with httpx.Client(base_url=url, headers=headers, timeout=TIMEOUT_S, trust_env=False) as http:
@@ -42,3 +60,10 @@ def _demo_key(settings: Settings) -> str:
             f"There is no demo key in {settings.paths.root}.",
             do="`penstock up` makes one at its first start; or give a key with --key.",
         ) from error
+
+
+def _read(file: Path, what: str) -> str:
+    try:
+        return file.read_text().strip()
+    except OSError as error:
+        raise CommandError(what, do="Start the platform with `penstock up`, or name its PENSTOCK_HOME.") from error
