@@ -24,7 +24,7 @@ from penstock.domain.ids import RequestId
 from penstock.domain.outcome import Stage
 from penstock.domain.relay import Reply
 from penstock.domain.request import Api, InferenceRequest
-from penstock.gateway.edge import parse
+from penstock.gateway.edge import head, parse
 from penstock.gateway.edge.errors import Headers, in_band, response_of
 from penstock.gateway.edge.lane import EXTENSION, Lane
 from penstock.gateway.edge.limits import Limits
@@ -60,6 +60,8 @@ class Edge:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request."""
+        if b"%" in scope.get("raw_path", b""):
+            scope["path"] = head.path(scope["raw_path"])
         api = PATHS.get(scope["path"]) if scope["type"] == "http" and scope["method"] == "POST" else None
         if api is None:
             await self.rest(scope, receive, send)
@@ -76,20 +78,23 @@ class Edge:
 class _Exchange:
     """One request on its way through the edge."""
 
-    __slots__ = ("_api", "_call", "_edge", "_headers", "_receive", "_reply", "_request_id", "_timings")
+    __slots__ = ("_api", "_call", "_edge", "_head", "_headers", "_receive", "_reply", "_request_id", "_timings")
 
     def __init__(self, edge: Edge, api: Api, scope: Scope, receive: Receive, reply: Lane | PlainReply) -> None:
         self._edge, self._api, self._receive, self._reply = edge, api, receive, reply
         self._timings = Timings(edge.clock.monotonic, edge.clock.monotonic())
-        self._headers: dict[bytes, bytes] = dict(scope["headers"])
-        self._request_id = RequestId(parse.request_id(self._headers, edge.ids()))
+        self._head: list[tuple[bytes, bytes]] = scope["headers"]
+        self._headers = dict(self._head)
+        self._request_id = RequestId(head.request_id(self._headers, edge.ids()))
         self._call: Call | None = None
         reply.decor = self._decor
 
     async def run(self) -> None:
         """Answer the request, whatever happens."""
         try:
-            principal = self._edge.identity.authenticate(parse.credential(self._headers))
+            if len(self._headers) < len(self._head):
+                head.check_single(self._head)
+            principal = self._edge.identity.authenticate(head.credential(self._headers))
             self._timings.mark(Stage.AUTH)
             call = self._call = Call(
                 request=self._request(await self._body()), principal=principal, timings=self._timings
@@ -136,9 +141,9 @@ class _Exchange:
             include_usage=parsed.include_usage,
             max_output_tokens=parsed.max_output_tokens,
             arrived_at=self._timings.started_at,
-            deadline_s=parse.deadline_s(headers),
-            traceparent=self._edge.trace(parse.traceparent(headers)),
-            idempotency_key=parse.idempotency_key(headers),
+            deadline_s=head.deadline_s(headers),
+            traceparent=self._edge.trace(head.traceparent(headers)),
+            idempotency_key=head.idempotency_key(headers),
         )
 
     def _decor(self) -> Headers:

@@ -138,6 +138,7 @@ class Connection(HttpToolsProtocol):
 
     def on_headers_complete(self) -> None:
         """Start the request, with its lane in the scope."""
+        self._check_host()
         self._in_head = False
         self._expect(Awaits.BODY, self._limits.body_timeout_s + BODY_MARGIN_S)
         super().on_headers_complete()
@@ -155,6 +156,13 @@ class Connection(HttpToolsProtocol):
         self._in_head = False
         if self._awaits is Awaits.BODY:
             self._rest()
+
+    def _check_host(self) -> None:
+        """Refuse what could mean one host to us and another to whoever stands before us (RFC 9112, 3.2)."""
+        hosts = sum([name == b"host" for name, _ in self.headers])
+        if hosts > 1 or (hosts == 0 and self.parser.get_http_version() == "1.1"):
+            self._refusal = BadRequest("an HTTP/1.1 request names its host, once")
+            raise self._refusal
 
     # -- a client that proposes another protocol (h2c, WebSocket) is answered in HTTP/1.1, once ------
 

@@ -12,7 +12,7 @@ from penstock import __version__
 from penstock.domain.idempotency import MAX_KEY_CHARS
 from penstock.domain.outcome import Degradation
 from penstock.domain.request import Api
-from penstock.gateway.edge import parse
+from penstock.gateway.edge import bounds, head, parse
 from penstock.gateway.edge.errors import TABLE
 
 Json = dict[str, object]
@@ -26,7 +26,12 @@ _PROMPT: Json = {"anyOf": [{"type": "string"}, _STRINGS, _IDS, _ID_LISTS]}
 _CONTENT: Json = {
     "anyOf": [
         {"type": "string"},
-        {"type": "array", "items": {"anyOf": [{"type": "object"}, {"type": "string"}]}},
+        {
+            "type": "array",
+            "maxItems": bounds.MAX_PARTS,
+            "items": {"anyOf": [{"type": "object"}, {"type": "string"}]},
+            "description": "Media come as data: addresses; nothing is fetched.",
+        },
         _NULL,
     ]
 }
@@ -49,6 +54,8 @@ _MODEL: Json = {
 }
 _TOKENS: Json = {"type": ["integer", "null"], "minimum": 1, "maximum": parse.MAX_OUTPUT_TOKENS}
 _SEQUENCES: Json = {"type": ["integer", "null"], "minimum": 1, "maximum": parse.MAX_SEQUENCES}
+_TOOLS: Json = {"type": ["array", "null"], "maxItems": bounds.MAX_TOOLS, "items": {"type": "object"}}
+_TEMPLATE_ARGUMENTS: Json = {"type": ["object", "null"], "maxProperties": bounds.MAX_TEMPLATE_ARGUMENTS}
 _STREAM_OPTIONS: Json = {
     "type": ["object", "null"],
     "properties": {"include_usage": {"type": ["boolean", "null"]}},
@@ -151,7 +158,7 @@ def _inference(api: Api) -> Json:
 
 _HEADERS: Mapping[str, Json] = {
     "x-request-id": {"type": "string"},
-    "x-penstock-deadline-ms": {"type": "integer", "minimum": 1, "maximum": int(parse.MAX_DEADLINE_S * 1000)},
+    "x-penstock-deadline-ms": {"type": "integer", "minimum": 1, "maximum": int(head.MAX_DEADLINE_S * 1000)},
     "idempotency-key": {
         "type": "string",
         "minLength": 1,
@@ -170,15 +177,18 @@ def _ref_parameter(name: str, schema: Json) -> Json:
 def _body(api: Api) -> Json:
     fields, required = _INPUTS[api]
     properties: Json = {"model": _MODEL, **fields}
+    if api is not Api.COMPLETIONS:
+        properties["chat_template_kwargs"] = _TEMPLATE_ARGUMENTS
     if api is not Api.EMBEDDINGS:
         properties |= {"stream": {"type": ["boolean", "null"]}, "stream_options": _STREAM_OPTIONS}
         properties |= {name: {"type": ["number", "null"]} for name in parse.NUMBERS}
-        properties |= dict.fromkeys(parse.OUTPUT_FIELDS[api], _TOKENS)
+        properties |= {**dict.fromkeys(parse.OUTPUT_FIELDS[api], _TOKENS), "tools": _TOOLS}
     if api in {Api.CHAT, Api.COMPLETIONS}:
         properties |= {"n": _SEQUENCES, "best_of": _SEQUENCES}
     if api is Api.MESSAGES:
         properties["max_tokens"] = {**_TOKENS, "type": "integer"}
-    return {"type": "object", "required": required, "properties": properties, "additionalProperties": True}
+    whole = {"type": "object", "required": required, "properties": properties, "additionalProperties": True}
+    return {**whole, "maxProperties": bounds.MAX_FIELDS}
 
 
 def _answer(description: str, content: Json, headers: Mapping[str, Json] | None = None) -> Json:

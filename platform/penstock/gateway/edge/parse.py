@@ -1,4 +1,4 @@
-"""From bytes and headers to an ``InferenceRequest``: the one place where a client's word is taken or dropped.
+"""From bytes to what they ask for: the one place where a client's word is taken or dropped.
 
 It checks what the platform itself relies on and no more: sampling ranges, tools, schemas and the rest pass through
 untouched, so that every feature of the engine stays reachable. It knows nothing of tenants, models or sockets.
@@ -7,23 +7,22 @@ JSON with a repeated key keeps the last value, and what goes on to the engine is
 there is no second parser that could read the same bytes in another way.
 """
 
-import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 import msgspec
 
-from penstock.domain.errors import BadRequest, InvalidField, MalformedBody
+from penstock.domain.errors import InvalidField, MalformedBody
 from penstock.domain.request import Api
-from penstock.gateway.edge import fields
+from penstock.gateway.edge import bounds, fields
+from penstock.gateway.edge.bounds import Bounds
+from penstock.gateway.edge.depth import MAX_DEPTH, is_too_deep
 from penstock.gateway.edge.fields import Body
 
-MAX_DEPTH = 64
 MAX_MESSAGES = 4096
 MAX_PROMPTS = 2048
 MAX_MODEL_CHARS = 256
 MAX_SEQUENCES = 128
 MAX_OUTPUT_TOKENS = 1 << 20
-MAX_DEADLINE_S = 3600.0
 
 STRIPPED = frozenset(
     """
@@ -35,6 +34,9 @@ STRIPPED = frozenset(
 
 ``user`` stays: it is the caller's own word for its end user, and nothing here reads it as an identity.
 """
+
+STRIPPED_FROM_EMBEDDINGS = STRIPPED | {"stream", "stream_options"}
+"""There is nothing to stream: an engine that was asked to would answer in another form than a stream's (K4)."""
 
 REFUSED = {
     "prompt_embeds": "prompt_embeds is not accepted: send text or token ids",
@@ -67,8 +69,9 @@ OUTPUT_FIELDS: Mapping[Api, tuple[str, ...]] = {
 COMPLETIONS_DEFAULT = 16
 """The engine's (and OpenAI's) own bound where a completions request is silent."""
 
-_CONTAINERS = (dict, list)
 _DECODER = msgspec.json.Decoder()
+
+ANY = Bounds()
 
 
 class Parsed(msgspec.Struct, frozen=True, gc=False):
@@ -81,14 +84,15 @@ class Parsed(msgspec.Struct, frozen=True, gc=False):
     max_output_tokens: int
 
 
-def parse(api: Api, raw: bytes) -> Parsed:
+def parse(api: Api, raw: bytes, within: Bounds = ANY) -> Parsed:
     """Return what the body asks for, or raise ``MalformedBody`` or ``InvalidField`` naming the field."""
     body = decode(raw)
+    bounds.check(body, within)
     model = fields.text(body, "model", max_chars=MAX_MODEL_CHARS)
     for name in body.keys() & REFUSED.keys():
         if body[name] is not None:
             raise InvalidField(REFUSED[name], param=name)
-    for name in body.keys() & STRIPPED:
+    for name in body.keys() & (STRIPPED if api is not Api.EMBEDDINGS else STRIPPED_FROM_EMBEDDINGS):
         del body[name]
     for name in NUMBERS:
         if name in body:
@@ -109,7 +113,7 @@ def decode(raw: bytes) -> Body:
     if type(value) is not dict:
         raise MalformedBody("the body must be a JSON object")
     # Counting brackets is cheap and bounds the depth from above; only suspicious bodies are walked.
-    if raw.count(b"{") + raw.count(b"[") > MAX_DEPTH and _deeper_than(value, MAX_DEPTH):
+    if is_too_deep(value, raw.count(b"{") + raw.count(b"[")):
         raise MalformedBody(f"the body is nested deeper than {MAX_DEPTH} levels")
     return value
 
@@ -117,22 +121,6 @@ def decode(raw: bytes) -> Body:
 def _where(error: Exception) -> str:
     """Say what the decoder said, without any of the caller's text."""
     return "bytes that are no UTF-8" if isinstance(error, UnicodeDecodeError) else str(error)[:200]
-
-
-def _deeper_than(value: object, levels: int) -> bool:
-    """Tell whether containers stand more than ``levels`` deep, one level at a time: no recursion to exhaust."""
-    layer: list[object] = [value]
-    for _ in range(levels):
-        layer = [child for container in layer for child in _children(container) if type(child) in _CONTAINERS]
-        if not layer:
-            return False
-    return True
-
-
-def _children(container: object) -> Iterable[object]:
-    if isinstance(container, dict):
-        return container.values()
-    return container if isinstance(container, list) else ()
 
 
 def _input(api: Api, body: Body) -> int:
@@ -190,59 +178,3 @@ def _include_usage(body: Body, *, stream: bool) -> bool:
     if not stream:
         raise InvalidField("stream_options is only for streams", param="stream_options")
     return fields.flag(options, "include_usage")
-
-
-# -- headers -------------------------------------------------------------------------
-
-_REQUEST_ID = re.compile(rb"[A-Za-z0-9_.-]{1,64}")
-_TRACEPARENT = re.compile(rb"(?!ff)[0-9a-f]{2}-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}")
-_PRINTABLE = re.compile(rb"[\x21-\x7e]{1,255}")
-_MAX_DIGITS = 9
-
-HeaderMap = Mapping[bytes, bytes]
-
-
-def request_id(headers: HeaderMap, unique: str) -> str:
-    """Return the caller's own id with ``unique`` behind it, or ``unique`` alone.
-
-    Two requests never share one: an engine that is asked to abort an id must not stop somebody else's.
-    """
-    given = headers.get(b"x-request-id")
-    return f"{given.decode()}-{unique}" if given and _REQUEST_ID.fullmatch(given) else f"req-{unique}"
-
-
-def traceparent(headers: HeaderMap) -> str:
-    """Return the caller's W3C trace context, or nothing where it is absent or damaged."""
-    given = headers.get(b"traceparent")
-    return given.decode() if given and _TRACEPARENT.fullmatch(given) else ""
-
-
-def deadline_s(headers: HeaderMap) -> float:
-    """Return the seconds that the caller gives us (``x-penstock-deadline-ms``); 0 where silent."""
-    given = headers.get(b"x-penstock-deadline-ms")
-    if given is None:
-        return 0.0
-    seconds = int(given) / 1000 if given.isdigit() and len(given) <= _MAX_DIGITS else 0.0
-    if not 0 < seconds <= MAX_DEADLINE_S:
-        most = int(MAX_DEADLINE_S * 1000)
-        raise InvalidField(f"x-penstock-deadline-ms must be whole milliseconds from 1 to {most}", param="deadline")
-    return seconds
-
-
-def idempotency_key(headers: HeaderMap) -> str:
-    """Return the caller's ``Idempotency-Key``; nothing where silent."""
-    given = headers.get(b"idempotency-key")
-    if given is None:
-        return ""
-    if not _PRINTABLE.fullmatch(given):
-        raise BadRequest("Idempotency-Key must be 1 to 255 printable characters", param="idempotency-key")
-    return given.decode()
-
-
-def credential(headers: HeaderMap) -> str:
-    """Return the API key from ``Authorization: Bearer`` or ``x-api-key``; nothing where there is none."""
-    given = headers.get(b"authorization")
-    if given is not None:
-        scheme, _, token = given.partition(b" ")
-        return token.strip().decode("latin-1") if scheme.lower() == b"bearer" else ""
-    return headers.get(b"x-api-key", b"").decode("latin-1")

@@ -25,7 +25,7 @@ from penstock.domain.ids import RequestId
 from penstock.domain.request import Api
 from penstock.domain.table import RoutingTable
 from penstock.domain.tenant import Principal
-from penstock.gateway.edge import parse
+from penstock.gateway.edge import head
 from penstock.gateway.edge.errors import response_of
 from penstock.gateway.edge.openapi import document
 from penstock.gateway.edge.types import App, Message, Receive, Scope, Send
@@ -88,7 +88,7 @@ def _add_models(api: FastAPI, identity: Identity, facts: Facts) -> None:
 
     @api.get("/v1/models/{model:path}")
     async def model(model: str, request: Request) -> Response:
-        found = visible(facts.table(), _caller(request, identity)).get(model)
+        found = visible(facts.table(), _caller(request, identity)).get(model.replace("%2F", "/"))
         if found is None:
             raise UnknownModel(param="model")
         return _json(found)
@@ -115,7 +115,8 @@ def _add_health(api: FastAPI, facts: Facts) -> None:
 
 
 def _caller(request: Request, identity: Identity) -> Principal:
-    return identity.authenticate(parse.credential({name.lower(): value for name, value in request.headers.raw}))
+    head.check_single(request.headers.raw)
+    return identity.authenticate(head.credential({name.lower(): value for name, value in request.headers.raw}))
 
 
 def visible(table: RoutingTable, who: Principal) -> dict[str, dict[str, object]]:
@@ -174,7 +175,7 @@ class _Guarded:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             return
-        request_id = RequestId(parse.request_id(dict(scope["headers"]), self._ids()))
+        request_id = RequestId(head.request_id(dict(scope["headers"]), self._ids()))
         scope["state"] = {**scope.get("state", {}), "request_id": request_id}
         started = False
 

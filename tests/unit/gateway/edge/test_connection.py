@@ -302,3 +302,33 @@ async def test_a_fault_in_the_middle_of_a_stream_is_an_event() -> None:
         assert told.startswith(b'data: 1\n\ndata: {"error":')
         assert b"[DONE]" not in told
         await client.close()
+
+
+@pytest.mark.parametrize(
+    ("lines", "status"),
+    [
+        ([b"host: a", b"host: b"], 400),
+        ([], 400),
+        ([b"host: a", b"authorization: Bearer x"], 400),
+        ([b"host: a"], 200),
+    ],
+)
+@on_uvloop
+async def test_a_head_says_once_where_it_goes_and_who_asks(lines: list[bytes], status: int) -> None:
+    """Finding 17: no host, two hosts, or two credentials are refused (RFC 9112, 3.2)."""
+    async with running() as gateway:
+        client = await Client.to(gateway)
+        client.send(head(*lines).replace(b"host: x\r\n", b"") + REQUEST)
+        assert (await client.response())[0] == status
+        await client.close()
+
+
+@on_uvloop
+async def test_an_encoded_slash_is_no_way_to_a_route() -> None:
+    """Finding 17: ``%2f`` belongs to its segment."""
+    async with running() as gateway:
+        client = await Client.to(gateway)
+        client.send(head(path=b"/v1%2fchat/completions") + REQUEST)
+        status, _, body = await client.response()
+        assert (status, code(body)) == (404, "route_not_found")
+        await client.close()

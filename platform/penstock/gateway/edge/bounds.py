@@ -1,0 +1,137 @@
+"""How much a body may ask for, whatever it costs in tokens: checked before anything walks it. Pure.
+
+Each bound is a figure that somebody publishes, or follows from the largest context that is served: a prompt of more
+ids, or a conversation of more parts, would not fit into any model here. What a schema may hold: ``schemas``.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from penstock.domain.errors import ContextTooLong, InvalidField
+from penstock.gateway.edge import media, schemas
+from penstock.gateway.edge.depth import is_too_deep_text
+from penstock.gateway.edge.fields import Body
+
+MAX_FIELDS = 256
+"""vLLM 0.32's chat request has 111 fields, the most of all APIs."""
+MAX_PARTS = 1_024
+"""Parts of one message. Anthropic takes 100 images in a request, OpenAI 500."""
+MAX_TOOLS = 128
+"""OpenAI's published maximum."""
+MAX_TEMPLATE_ARGUMENTS = 64
+"""A chat template reads a handful of switches."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bounds:
+    """``context_tokens`` is the largest context that is served; the default is larger than any that there is."""
+
+    context_tokens: int = 16 << 20
+
+
+def check(body: Body, bounds: Bounds) -> None:
+    """Refuse what no honest request holds, or raise nothing."""
+    if len(body) > MAX_FIELDS:
+        raise InvalidField(f"the body has more than {MAX_FIELDS} fields")
+    for name in body.keys() & _CHECKS.keys():
+        if (value := body[name]) is not None:
+            _CHECKS[name](value, name, bounds)
+
+
+def _messages(value: object, at: str, bounds: Bounds) -> None:
+    """Bound a conversation's parts, and look into those that are no plain text."""
+    if type(value) is not list:
+        return
+    parts = 0
+    for i, item in enumerate(value):
+        if type(item) is dict:
+            content = item.get("content")
+            if type(content) is list:
+                parts += _parts(content, f"{at}[{i}].content")
+            if len(item) > 2:  # noqa: PLR2004  role and content
+                _tool_calls(item, f"{at}[{i}]")
+    if parts > bounds.context_tokens:
+        raise ContextTooLong(f"{at} holds more parts than any context here has tokens", param=at)
+
+
+def _parts(content: list[object], at: str) -> int:
+    if len(content) > MAX_PARTS:
+        raise InvalidField(f"a message has more than {MAX_PARTS} parts", param=at)
+    media.check(content, at)
+    return len(content)
+
+
+def _tool_calls(item: Body, at: str) -> None:
+    """Bound the JSON that stands in strings: templates and engines read it by recursion."""
+    calls = item.get("tool_calls")
+    functions = [call.get("function") for call in calls if type(call) is dict] if type(calls) is list else []
+    for function in (item, item.get("function_call"), *functions):
+        arguments = function.get("arguments") if type(function) is dict else None
+        if type(arguments) is str and is_too_deep_text(arguments):
+            raise InvalidField("the arguments are nested too deep", param=f"{at}.arguments")
+
+
+def _input(value: object, at: str, bounds: Bounds) -> None:
+    """Bound prompts and inputs: texts, ids, lists of either, or the items of the Responses API."""
+    if type(value) is dict:
+        media.check(value, at)
+    if type(value) is not list or not value:
+        return
+    if type(value[0]) is dict:
+        _messages(value, at, bounds)
+        media.check(value, at)
+    elif type(value[0]) is int:
+        _ids(value, at, bounds)
+    elif type(value[0]) is list:
+        for item in value:
+            _ids(item, at, bounds)
+
+
+def _ids(value: object, at: str, bounds: Bounds) -> None:
+    if type(value) is list and len(value) > bounds.context_tokens:
+        most = bounds.context_tokens
+        raise ContextTooLong(f"the prompt has {len(value)} tokens; the largest context here has {most}", param=at)
+
+
+def _system(value: object, at: str, bounds: Bounds) -> None:
+    del bounds
+    if type(value) is list:
+        _parts(value, at)
+
+
+def _tools(value: object, at: str, bounds: Bounds) -> None:
+    del bounds
+    if type(value) is not list:
+        return
+    if len(value) > MAX_TOOLS:
+        raise InvalidField(f"{at} holds more than {MAX_TOOLS} items", param=at)
+    schemas.check_total(sum(schemas.check(tool, at, f"{at}[{i}]") for i, tool in enumerate(value)), at)
+
+
+def _template_arguments(value: object, at: str, bounds: Bounds) -> None:
+    del bounds
+    if type(value) is dict and len(value) > MAX_TEMPLATE_ARGUMENTS:
+        raise InvalidField(f"{at} holds more than {MAX_TEMPLATE_ARGUMENTS} items", param=at)
+
+
+def _schemas(value: object, at: str, bounds: Bounds) -> None:
+    del bounds
+    schemas.check(value, at, at)
+
+
+_CHECKS: dict[str, Callable[[object, str, Bounds], None]] = {
+    "messages": _messages,
+    "input": _input,
+    "prompt": _input,
+    "system": _system,
+    "tools": _tools,
+    "functions": _tools,
+    "chat_template_kwargs": _template_arguments,
+    **dict.fromkeys(
+        """
+        response_format text output_config output_format structured_outputs
+        guided_json guided_choice guided_regex guided_grammar structural_tag
+        """.split(),
+        _schemas,
+    ),
+}

@@ -1,0 +1,44 @@
+"""How deep JSON is nested: everything behind the edge walks values by recursion, so the edge bounds it. Pure."""
+
+from collections.abc import Iterable
+
+import msgspec
+
+MAX_DEPTH = 64
+
+_CONTAINERS = (dict, list)
+_DECODER = msgspec.json.Decoder()
+
+
+def is_too_deep(value: object, brackets: int) -> bool:
+    """Tell whether containers stand deeper than ``MAX_DEPTH``; ``brackets``, how many open, bounds it from above."""
+    return brackets > MAX_DEPTH and _deeper_than(value, MAX_DEPTH)
+
+
+def is_too_deep_text(text: str) -> bool:
+    """Tell the same of JSON inside a string; text that is no JSON is nobody's nesting."""
+    brackets = text.count("{") + text.count("[")
+    if brackets <= MAX_DEPTH:
+        return False
+    try:
+        return _deeper_than(_DECODER.decode(text), MAX_DEPTH)
+    except RecursionError:
+        return True
+    except (msgspec.DecodeError, ValueError):
+        return False
+
+
+def _deeper_than(value: object, levels: int) -> bool:
+    """Look one level at a time: no recursion to exhaust."""
+    layer: list[object] = [value]
+    for _ in range(levels):
+        layer = [child for container in layer for child in _children(container) if type(child) in _CONTAINERS]
+        if not layer:
+            return False
+    return True
+
+
+def _children(container: object) -> Iterable[object]:
+    if isinstance(container, dict):
+        return container.values()
+    return container if isinstance(container, list) else ()

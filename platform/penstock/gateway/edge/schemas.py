@@ -1,0 +1,175 @@
+"""What a request may ask of the grammar compiler: it works by properties and values, not by tokens. Pure.
+
+The bounds are those that OpenAI publishes for structured outputs, so nobody meets them who could ask OpenAI the same.
+A ``$ref`` that leads to itself through nothing but references and choices stands for no value: engines end in an
+endless loop over it, or fail.
+Source: https://platform.openai.com/docs/guides/structured-outputs (supported schemas, limits).
+"""
+
+from collections.abc import Iterator
+
+import msgspec
+
+from penstock.domain.errors import InvalidField
+from penstock.gateway.edge.depth import is_too_deep_text
+
+MAX_PROPERTIES = 5_000
+MAX_VALUES = 1_000
+"""Values of all ``enum``s together; also of a choice."""
+MAX_CHARS = 120_000
+"""Names and values together; also of a pattern or a grammar."""
+
+HOLDERS = frozenset({"schema", "json", "guided_json", "parameters", "input_schema"})
+"""Names under which requests hold a schema."""
+_GRAMMARS = frozenset({"regex", "grammar", "guided_regex", "guided_grammar", "structural_tag"})
+_CHOICES = frozenset({"choice", "guided_choice"})
+_PROSE = frozenset({"description", "title", "default", "examples", "$comment"})
+"""Said for readers: no grammar is made of it."""
+_NAMED = frozenset({"properties", "patternProperties", "$defs", "definitions", "dependentSchemas"})
+"""Under these stand names of the caller's, not words of the schema language."""
+_ALTERNATIVES = ("anyOf", "oneOf", "allOf")
+_CONTAINERS = (dict, list)
+
+Schema = dict[str, object]
+
+
+def check(given: object, name: str, at: str) -> int:
+    """Check every schema, choice and grammar in the value at ``name``; return how many properties they have."""
+    properties, waiting = 0, [(name, given)]
+    while waiting:
+        holder, value = waiting.pop()
+        if holder in _GRAMMARS and isinstance(value, str):
+            _check_chars(len(value), at)
+        elif holder in _CHOICES and isinstance(value, list):
+            _check_choice(value, at)
+        elif holder in HOLDERS and (schema := _schema(value, at)) is not None:
+            properties += _check_schema(schema, at)
+        elif isinstance(value, dict):
+            waiting.extend(value.items())
+        elif isinstance(value, list):
+            waiting.extend((holder, child) for child in value)
+    return properties
+
+
+def check_total(properties: int, at: str) -> None:
+    """Refuse more properties than a request may have."""
+    if properties > MAX_PROPERTIES:
+        raise InvalidField(f"schemas may have at most {MAX_PROPERTIES} properties", param=at)
+
+
+def _schema(value: object, at: str) -> Schema | None:
+    """Return the schema, read where it comes as a text; None where it is none."""
+    if isinstance(value, str):
+        _check_chars(len(value), at)
+        if is_too_deep_text(value):
+            raise InvalidField("the schema is nested too deep", param=at)
+        try:
+            value = msgspec.json.decode(value)
+        except (msgspec.DecodeError, ValueError):
+            return None
+    return value if isinstance(value, dict) else None
+
+
+def _check_choice(values: list[object], at: str) -> None:
+    if len(values) > MAX_VALUES:
+        raise InvalidField(f"a choice may have at most {MAX_VALUES} values", param=at)
+    _check_chars(sum(len(value) for value in values if isinstance(value, str)), at)
+
+
+def _check_chars(chars: int, at: str) -> None:
+    if chars > MAX_CHARS:
+        raise InvalidField(f"names and values may have at most {MAX_CHARS} characters together", param=at)
+
+
+def _check_schema(schema: Schema, at: str) -> int:
+    """Count what the grammar is made of, then look for references that lead nowhere."""
+    properties = values = chars = 0
+    waiting: list[object] = [schema]
+    while waiting:
+        one = waiting.pop()
+        if isinstance(one, dict):
+            found = one.get("properties")
+            properties += len(found) if isinstance(found, dict) else 0
+            listed = one.get("enum")
+            values += len(listed) if isinstance(listed, list) else 0
+            chars += sum(map(len, one))
+            waiting.extend(_said(one))
+        elif isinstance(one, list):
+            waiting.extend(one)
+        elif isinstance(one, str):
+            chars += len(one)
+    check_total(properties, at)
+    if values > MAX_VALUES:
+        raise InvalidField(f"a schema may have at most {MAX_VALUES} enum values", param=at)
+    _check_chars(chars, at)
+    if _leads_nowhere(schema):
+        raise InvalidField("a $ref in the schema leads back to itself", param=at)
+    return properties
+
+
+def _said(node: Schema) -> Iterator[object]:
+    """Yield what a node of a schema says; what is said for readers is left out."""
+    for name, child in node.items():
+        if name in _NAMED and isinstance(child, dict):
+            yield list(child)
+            yield from child.values()
+        elif name not in _PROSE:
+            yield child
+
+
+# -- references ------------------------------------------------------------------------
+
+
+def _leads_nowhere(root: Schema) -> bool:
+    """Tell whether a chain of references and alternatives comes back to where it began."""
+    done: set[int] = set()
+    for start in _referring(root):
+        path: set[int] = set()
+        waiting: list[tuple[Schema, bool]] = [(start, True)]
+        while waiting:
+            node, enters = waiting.pop()
+            if not enters:
+                path.discard(id(node))
+                done.add(id(node))
+            elif id(node) in path:
+                return True
+            elif id(node) not in done:
+                path.add(id(node))
+                waiting.append((node, False))
+                waiting.extend((child, True) for child in _same_value(node, root))
+    return False
+
+
+def _referring(root: Schema) -> Iterator[Schema]:
+    """Yield each object that holds a reference."""
+    waiting: list[object] = [root]
+    while waiting:
+        one = waiting.pop()
+        if isinstance(one, dict):
+            if "$ref" in one:
+                yield one
+            waiting.extend(child for child in one.values() if type(child) in _CONTAINERS)
+        elif isinstance(one, list):
+            waiting.extend(one)
+
+
+def _same_value(node: Schema, root: Schema) -> Iterator[Schema]:
+    """Yield the schemas that describe the same value as this one: nothing of the value lies between them."""
+    if (target := _target(node.get("$ref"), root)) is not None:
+        yield target
+    for name in _ALTERNATIVES:
+        listed = node.get(name)
+        if isinstance(listed, list):
+            yield from (child for child in listed if isinstance(child, dict))
+
+
+def _target(reference: object, root: Schema) -> Schema | None:
+    """Return what a reference inside the document names; None where it is elsewhere or nothing."""
+    if not isinstance(reference, str) or not reference.startswith("#"):
+        return None
+    at: object = root
+    for step in reference[1:].split("/")[1:]:
+        if not isinstance(at, dict):
+            return None
+        at = at.get(step.replace("~1", "/").replace("~0", "~"))
+    return at if isinstance(at, dict) else None

@@ -1,0 +1,199 @@
+from typing import Any
+
+import msgspec
+import pytest
+
+from penstock.domain.errors import ContextTooLong, InvalidField
+from penstock.domain.request import Api
+from penstock.gateway.edge.bounds import MAX_FIELDS, MAX_PARTS, MAX_TEMPLATE_ARGUMENTS, MAX_TOOLS, Bounds
+from penstock.gateway.edge.parse import Parsed, parse
+
+USER = {"role": "user", "content": "hi"}
+INPUTS: dict[Api, dict[str, Any]] = {
+    Api.CHAT: {"messages": [USER]},
+    Api.COMPLETIONS: {"prompt": "hi"},
+    Api.EMBEDDINGS: {"input": "hi"},
+    Api.RESPONSES: {"input": "hi"},
+    Api.MESSAGES: {"messages": [USER], "max_tokens": 9},
+}
+
+
+def told(api: Api, *, context: int = 1000, **changes: Any) -> Parsed:  # noqa: ANN401  any JSON
+    body = {"model": "m", **INPUTS[api], **changes}
+    return parse(api, msgspec.json.encode(body), Bounds(context_tokens=context))
+
+
+def said(*parts: Any) -> list[Any]:  # noqa: ANN401  any JSON
+    return [{"role": "user", "content": list(parts)}]
+
+
+def tool(**parameters: Any) -> dict[str, Any]:  # noqa: ANN401  any JSON
+    return {"type": "function", "function": {"name": "f", "parameters": {"type": "object", **parameters}}}
+
+
+def test_a_message_holds_a_thousand_parts_and_no_more() -> None:
+    """Finding 6: two million parts are refused before they are walked."""
+    assert told(Api.CHAT, context=9999, messages=said(*["x"] * MAX_PARTS)).body["messages"]
+    with pytest.raises(InvalidField, match="parts"):
+        told(Api.CHAT, messages=said(*["x"] * (MAX_PARTS + 1)))
+
+
+@pytest.mark.parametrize("api", [Api.CHAT, Api.MESSAGES, Api.RESPONSES])
+def test_a_conversation_of_more_parts_than_tokens_fits_no_model(api: Api) -> None:
+    """Finding 6: each part is a token at least."""
+    field = "input" if api is Api.RESPONSES else "messages"
+    turns: dict[str, Any] = {field: said(*[{"type": "text", "text": "x"}] * 600) * 2}
+    with pytest.raises(ContextTooLong):
+        told(api, **turns)
+
+
+@pytest.mark.parametrize(
+    ("api", "body"),
+    [
+        (Api.COMPLETIONS, {"prompt": [1] * 1001}),
+        (Api.COMPLETIONS, {"prompt": [[1], [1] * 1001]}),
+        (Api.EMBEDDINGS, {"input": [1] * 1001}),
+    ],
+)
+def test_more_ids_than_any_context_are_told_so(api: Api, body: dict[str, Any]) -> None:
+    """Finding 6: millions of token ids are counted, not looked at."""
+    with pytest.raises(ContextTooLong):
+        told(api, **body)
+    assert told(api, context=1001, **body).model == "m"
+
+
+@pytest.mark.parametrize(
+    ("api", "changes"),
+    [
+        (Api.CHAT, {"tools": [tool()] * (MAX_TOOLS + 1)}),
+        (Api.RESPONSES, {"tools": [{"type": "function"}] * (MAX_TOOLS + 1)}),
+        (Api.MESSAGES, {"tools": [{"name": "f"}] * (MAX_TOOLS + 1)}),
+        (Api.CHAT, {"chat_template_kwargs": {str(i): 1 for i in range(MAX_TEMPLATE_ARGUMENTS + 1)}}),
+        (Api.CHAT, {f"x{i}": 1 for i in range(MAX_FIELDS)}),
+    ],
+    ids=["tools", "tools of responses", "tools of messages", "template arguments", "fields"],
+)
+def test_what_costs_an_engine_without_being_tokens_is_bounded(api: Api, changes: dict[str, Any]) -> None:
+    """Finding 7: 110,000 tools, or 500,000 template arguments, never reach an engine."""
+    with pytest.raises(InvalidField):
+        told(api, **changes)
+
+
+def test_an_agent_with_all_the_tools_that_openai_takes_is_served() -> None:
+    """The bounds are those that others publish: nobody meets them who could ask elsewhere."""
+    properties = {f"p{i}": {"type": "string", "description": "what it is for " * 20} for i in range(35)}
+    assert told(Api.CHAT, tools=[tool(properties=properties)] * MAX_TOOLS).body["tools"]
+
+
+# -- schemas ---------------------------------------------------------------------------
+
+SELF = {"$ref": "#/$defs/a", "$defs": {"a": {"$ref": "#/$defs/a"}}}
+RING = {"$ref": "#/$defs/a", "$defs": {"a": {"$ref": "#/$defs/b"}, "b": {"anyOf": [{"$ref": "#/$defs/a"}]}}}
+WIDE = {"type": "object", "properties": {f"p{i}": {"type": "string"} for i in range(5001)}}
+HIDDEN = {"type": "object", "properties": {"description": WIDE}}
+LISTED = {"enum": [str(i) for i in range(1001)]}
+LONG = {"enum": ["x" * 120_001]}
+TREE = {"type": "object", "properties": {"left": {"$ref": "#"}, "next": {"anyOf": [{"$ref": "#"}, {"type": "null"}]}}}
+
+HELD: dict[str, Any] = {
+    "response_format": lambda it: {"type": "json_schema", "json_schema": {"name": "x", "schema": it}},
+    "structured_outputs": lambda it: {"json": it},
+    "structured_outputs as text": lambda it: {"json": msgspec.json.encode(it).decode()},
+    "guided_json": lambda it: it,
+    "tools": lambda it: [{"type": "function", "function": {"name": "f", "parameters": it}}],
+}
+
+
+@pytest.mark.parametrize("holder", HELD)
+@pytest.mark.parametrize("schema", [SELF, RING, WIDE, HIDDEN, LISTED, LONG], ids=range(6))
+def test_a_schema_that_would_hang_an_engine_is_refused(holder: str, schema: dict[str, Any]) -> None:
+    """Findings 2 and 7: references that lead nowhere, 40,000 properties, endless lists of values."""
+    with pytest.raises(InvalidField) as caught:
+        told(Api.CHAT, **{holder.partition(" ")[0]: HELD[holder](schema)})
+    assert caught.value.param
+
+
+@pytest.mark.parametrize("holder", HELD)
+def test_a_recursive_schema_is_fine(holder: str) -> None:
+    """A tree refers to itself, by way of its properties: that ends where its value does."""
+    assert told(Api.CHAT, **{holder.partition(" ")[0]: HELD[holder](TREE)}).model == "m"
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [{"choice": ["x"] * 1001}, {"choice": ["x" * 120_001]}, {"regex": "x" * 120_001}, {"grammar": "x" * 120_001}],
+)
+def test_choices_patterns_and_grammars_are_bounded(asked: dict[str, Any]) -> None:
+    """Finding 7: a choice of 200,000 values was compiled on after its caller had left."""
+    with pytest.raises(InvalidField):
+        told(Api.CHAT, structured_outputs=asked)
+
+
+# -- addresses -------------------------------------------------------------------------
+
+AWAY = "http://169.254.169.254/latest"
+FETCHING: list[tuple[Api, dict[str, Any]]] = [
+    (Api.CHAT, {"messages": said({"type": "image_url", "image_url": {"url": AWAY}})}),
+    (Api.CHAT, {"messages": said({"image_url": AWAY})}),
+    (Api.CHAT, {"messages": said({"type": "audio_url", "audio_url": {"url": "file:///etc/passwd"}})}),
+    (Api.CHAT, {"messages": said({"type": "video_url", "video_url": {"url": f" {AWAY}"}})}),
+    (Api.EMBEDDINGS, {"input": None, "messages": said({"type": "image_url", "image_url": {"url": AWAY}})}),
+    (Api.RESPONSES, {"input": said({"type": "input_image", "image_url": AWAY})}),
+    (Api.RESPONSES, {"input": said({"type": "input_file", "file_url": AWAY})}),
+    (Api.RESPONSES, {"input": [{"type": "computer_call_output", "output": {"image_url": AWAY}}]}),
+    (Api.MESSAGES, {"messages": said({"type": "image", "source": {"type": "url", "url": AWAY}})}),
+    (
+        Api.MESSAGES,
+        {"messages": said({"type": "tool_result", "content": [{"source": {"type": "url", "url": AWAY}}]})},
+    ),
+]
+
+
+@pytest.mark.parametrize(("api", "body"), FETCHING, ids=range(len(FETCHING)))
+def test_no_address_is_fetched_for_a_caller(api: Api, body: dict[str, Any]) -> None:
+    """Finding 15: media come as ``data:``, in every API and at every depth."""
+    with pytest.raises(InvalidField, match="data:"):
+        told(api, **body)
+
+
+HARMLESS: list[tuple[Api, dict[str, Any]]] = [
+    (Api.CHAT, {"messages": said({"type": "image_url", "image_url": {"url": "data:image/png;base64,AA=="}})}),
+    (Api.RESPONSES, {"input": said({"type": "output_text", "annotations": [{"type": "url_citation", "url": AWAY}]})}),
+    (Api.MESSAGES, {"messages": said({"type": "tool_use", "input": {"image_url": AWAY}})}),
+    (Api.CHAT, {"messages": [{"role": "user", "content": f"what is {AWAY}?"}]}),
+]
+
+
+@pytest.mark.parametrize(("api", "body"), HARMLESS, ids=range(len(HARMLESS)))
+def test_an_address_that_nobody_fetches_is_text(api: Api, body: dict[str, Any]) -> None:
+    """Citations, arguments of tools and plain words may name any address."""
+    assert told(api, **body).model == "m"
+
+
+# -- nesting and streams -----------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        {"tool_calls": [{"id": "1", "type": "function", "function": {"name": "f", "arguments": "[" * 100_000}}]},
+        {"function_call": {"name": "f", "arguments": '{"a":' * 100 + "1" + "}" * 100}},
+    ],
+)
+def test_deep_json_in_arguments_is_the_callers_fault(message: dict[str, Any]) -> None:
+    """Finding 17: it was our 500."""
+    with pytest.raises(InvalidField, match="deep"):
+        told(Api.CHAT, messages=[{"role": "assistant", "content": None, **message}])
+
+
+def test_broken_arguments_stay_the_models_own() -> None:
+    """What a model wrote that is no JSON comes back in conversations, however many brackets it has."""
+    call = {"id": "1", "type": "function", "function": {"name": "f", "arguments": '{"a": [1], ' * 90}}
+    assert told(Api.CHAT, messages=[{"role": "assistant", "content": None, "tool_calls": [call]}]).model == "m"
+
+
+def test_embeddings_do_not_stream() -> None:
+    """Finding 2: ``stream`` is dropped there, so no engine answers in a form that passes for a lost worker."""
+    parsed = told(Api.EMBEDDINGS, stream=True, stream_options={"include_usage": True})
+    assert not parsed.stream
+    assert parsed.body == {"model": "m", "input": "hi"}
