@@ -13,7 +13,7 @@ from penstock.adapters.folder.store import FolderStore
 from penstock.adapters.s3 import upload
 from penstock.adapters.s3.store import S3Store
 from penstock.domain.errors import ArtifactRefused, StoreUnavailable
-from penstock.packaging.packing import Press, describe, measure, publish
+from penstock.packaging.packing import Publishing, describe, measure, publish
 from penstock.packaging.ports import ArtifactStore
 from tests.support.s3_server import new_bucket, s3_server
 from tests.support.versions import CHOICES, Home, model_folder, sha256
@@ -146,8 +146,8 @@ def test_a_version_travels_from_publisher_to_worker(store: ArtifactStore, tmp_pa
     """What is published into a store is what a node fetches from it, range by range, and verifies."""
     home = Home(tmp_path)
     folder = model_folder(tmp_path / "model", size=20_000)
-    press = Press(store=store, signer=home.signer, work=tmp_path, tell=lambda _: None)
-    packed = publish(folder, describe(folder, measure(folder), CHOICES), press)
+    publishing = Publishing(store=store, signer=home.signer, work=tmp_path, report=lambda _: None)
+    packed = publish(folder, describe(folder, measure(folder), CHOICES), publishing)
     copy = home.node(store, segment_bytes=4096).obtain(packed.digest)
     assert copy.manifest == packed.manifest
     assert (copy.folder / "model.safetensors").read_bytes() == (folder / "model.safetensors").read_bytes()

@@ -4,18 +4,18 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from penstock.adapters.memory.leadership import MemoryLeadership, Seat
+from penstock.adapters.memory.leadership import LeaderLock, MemoryLeadership
 from penstock.adapters.postgres.leadership import PostgresLeadership
 from penstock.control.runtime import Leadership
 
 
 @pytest.fixture(params=["memory", pytest.param("postgres", marks=pytest.mark.integration)])
 async def candidates(request: pytest.FixtureRequest) -> AsyncIterator[tuple[Leadership, Leadership]]:
-    """Yield two candidates for one seat."""
+    """Yield two candidates for one lock."""
     pair: tuple[Leadership, Leadership]
     if request.param == "memory":
-        seat = Seat()
-        pair = MemoryLeadership(seat), MemoryLeadership(seat)
+        lock = LeaderLock()
+        pair = MemoryLeadership(lock), MemoryLeadership(lock)
     else:
         dsn = request.getfixturevalue("postgres_dsn")
         pair = PostgresLeadership(dsn), PostgresLeadership(dsn)

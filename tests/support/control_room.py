@@ -8,7 +8,7 @@ from typing import Any
 import httpx
 
 from penstock.adapters.memory.audit import MemoryAudit
-from penstock.adapters.memory.leadership import MemoryLeadership, Seat
+from penstock.adapters.memory.leadership import LeaderLock, MemoryLeadership
 from penstock.adapters.memory.leases import MemoryLeases
 from penstock.adapters.memory.ledger import MemoryLedger
 from penstock.adapters.memory.limits import MemoryLimits
@@ -85,7 +85,7 @@ class Room:
         )
         self.parts = Parts(
             loop=self.loop,
-            leadership=MemoryLeadership(Seat()),
+            leadership=MemoryLeadership(LeaderLock()),
             heartbeats=self.heartbeats,
             orders=self.orders,
             metrics=self.metrics,

@@ -12,7 +12,7 @@ from penstock.adapters.signing.openssf import KeyPairSigner, PublicKeyVerifier
 from penstock.domain.clock import SystemClock
 from penstock.domain.ids import ModelName
 from penstock.domain.money import MicroUsd, Price
-from penstock.packaging.packing import Choices, Packed, Press, describe, measure, publish
+from penstock.packaging.packing import Choices, Packed, Publishing, describe, measure, publish
 from penstock.worker.artifacts.cache import NodeCache
 from penstock.worker.artifacts.fetch import Fetcher
 from penstock.worker.artifacts.node import Node
@@ -69,8 +69,8 @@ class Home:
         return self.root / "cache"
 
     def publish(self, folder: Path, choices: Choices = CHOICES) -> Packed:
-        press = Press(store=self.store, signer=self.signer, work=self.root, tell=lambda _: None)
-        return publish(folder, describe(folder, measure(folder), choices), press)
+        publishing = Publishing(store=self.store, signer=self.signer, work=self.root, report=lambda _: None)
+        return publish(folder, describe(folder, measure(folder), choices), publishing)
 
     def node(
         self, source: ArtifactSource | None = None, *, budget_bytes: int = 1 << 30, segment_bytes: int = 64

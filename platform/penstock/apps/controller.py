@@ -21,7 +21,7 @@ from penstock.adapters.postgres.migrations import migrate
 from penstock.adapters.postgres.registry import PostgresRegistry
 from penstock.adapters.postgres.tables import PostgresTables
 from penstock.adapters.postgres.tenancy import PostgresTenancy
-from penstock.adapters.process.fleet import Ground, LocalFleet
+from penstock.adapters.process.fleet import HostConfig, LocalFleet
 from penstock.adapters.redis.limits import RedisLimits
 from penstock.adapters.redis.wire import Wire
 from penstock.apps.settings import Settings, environment
@@ -96,7 +96,7 @@ def _compose(
         metrics=metrics,
         pace=Pace(tick_s=settings.tick_s),
     )
-    runtime = Runtime(parts, on_lead=partial(_tell_address, settings.paths.controller_address, url))
+    runtime = Runtime(parts, on_lead=partial(_write_address, settings.paths.controller_address, url))
     control = Control(
         clock=clock,
         registry=Registry(registry),
@@ -126,20 +126,20 @@ def _watch(control: Control) -> BudgetWatch:
     )
 
 
-def _tell_address(file: Path, url: str) -> None:
+def _write_address(file: Path, url: str) -> None:
     file.parent.mkdir(parents=True, exist_ok=True)
     write_private(file, url)
 
 
 def _fleet(settings: Settings, command: WorkerCommand) -> LocalFleet:
-    ground = Ground(
+    host = HostConfig(
         run=settings.paths.run,
         logs=settings.paths.logs,
         command=command,
         environment=environment(settings.model_copy(update={"database_url": ""})),  # no business of a worker's
         grace_s=settings.drain_grace_s + _BEYOND_GRACE_S,
     )
-    return LocalFleet(ground, SystemClock())
+    return LocalFleet(host, SystemClock())
 
 
 def _secrets(platform_key: Path) -> Secrets:

@@ -8,14 +8,14 @@ from penstock.apps.settings import Settings
 from penstock.apps.shipped import shipped
 from penstock.domain.ids import Alias
 from penstock.packaging import demo
-from penstock.packaging.packing import Choices, Packed, Press
-from penstock.packaging.ports import Tell
+from penstock.packaging.packing import Choices, Packed, Publishing
+from penstock.packaging.ports import Report
 from penstock.packaging.push import push as push_version
 from penstock.packaging.refusals import in_words
 from penstock.packaging.wheels import Pin, pins_of
 
 
-async def ensure_demo(settings: Settings, tell: Tell) -> dict[Alias, Packed]:
+async def ensure_demo(settings: Settings, report: Report) -> dict[Alias, Packed]:
     """Have the demo models that the settings name signed and in the store; return them by alias.
 
     Raises ``CommandError`` for an unknown name, a download or a conversion that fails.
@@ -23,17 +23,17 @@ async def ensure_demo(settings: Settings, tell: Tell) -> dict[Alias, Packed]:
     models = [demo.known(name) for name in settings.demo_models]
     with in_words("The demo models"):
         work = Path(settings.demo_cache) if settings.demo_cache else settings.paths.cache / "demo"
-        return await demo.ensure(models, pins(), await asyncio.to_thread(_press, settings, work, tell))
+        return await demo.ensure(models, pins(), await asyncio.to_thread(_publishing, settings, work, report))
 
 
-async def push(settings: Settings, source: Path, choices: Choices, tell: Tell) -> Packed:
+async def push(settings: Settings, source: Path, choices: Choices, report: Report) -> Packed:
     """Sign and store what ``source`` holds.
 
     Raises ``CommandError`` in words for a person where the version is refused or the store can't be used.
     """
     with in_words(str(source)):
-        press = await asyncio.to_thread(_press, settings, settings.paths.cache, tell)
-        return await push_version(source, choices, press)
+        publishing = await asyncio.to_thread(_publishing, settings, settings.paths.cache, report)
+        return await push_version(source, choices, publishing)
 
 
 def pins() -> dict[str, Pin]:
@@ -41,6 +41,6 @@ def pins() -> dict[str, Pin]:
     return pins_of(shipped("models.lock", "requirements/models.lock").read_text())
 
 
-def _press(settings: Settings, work: Path, tell: Tell) -> Press:
+def _publishing(settings: Settings, work: Path, report: Report) -> Publishing:
     work.mkdir(parents=True, exist_ok=True)
-    return Press(store=stores.open_store(settings), signer=stores.open_signer(settings), work=work, tell=tell)
+    return Publishing(store=stores.open_store(settings), signer=stores.open_signer(settings), work=work, report=report)

@@ -48,16 +48,16 @@ class FleetWatch:
                 await asyncio.to_thread(operator.post, f"/deployments/{deployment['version']}/restart")
 
     def _of_this_run(self, workers: Sequence[Worker]) -> list[Worker]:
-        """Leave out what was last heard of before this start: it says nothing about now."""
+        """Leave out what was last reported before this start: it says nothing about now."""
         elapsed = self._clock.monotonic() - self._began
         return [worker for worker in workers if worker["age_s"] <= min(elapsed, self._lease_s)]
 
     async def _all_serve(self, operator: Operator, workers: Sequence[Worker]) -> bool:
         """Tell whether each deployment has its workers: ready by their own word, and in the table that gateways get."""
-        alive = {worker["id"] for worker in workers if worker["state"] == WorkerState.READY}
+        ready = {worker["id"] for worker in workers if worker["state"] == WorkerState.READY}
         table = await asyncio.to_thread(operator.get, "/table")
         serving = {
-            version["id"]: sum(1 for worker in version["workers"] if worker["id"] in alive)
+            version["id"]: sum(1 for worker in version["workers"] if worker["id"] in ready)
             for version in table["versions"]
         }
         deployments = (await asyncio.to_thread(operator.get, "/deployments"))["deployments"]

@@ -1,1 +1,1 @@
-"""The decision corridor: what exists, what runs, what the gateways are told; ``loop.py`` shows its order."""
+"""The decision corridor: what exists, what runs, what is published to the gateways; ``loop.py`` shows its order."""

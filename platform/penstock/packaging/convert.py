@@ -6,21 +6,21 @@ import sys
 from pathlib import Path
 from uuid import uuid4
 
-from penstock.packaging.ports import Tell
+from penstock.packaging.ports import Report
 from penstock.packaging.programs import run
 
 PROGRAM = "penstock.worker.engines.gguf"
 _BAR = re.compile(r"^Converting[^:]*:\s+\d+%\|.*?\| (?P<done>\d+)/(?P<total>\d+)")
 
 
-async def convert(gguf: Path, folder: Path, name: str, tell: Tell) -> Path:
+async def convert(gguf: Path, folder: Path, name: str, report: Report) -> Path:
     """Write the model into ``folder``, which appears only when it is complete; return it."""
     beside = folder.with_name(f".{folder.name}.{uuid4().hex}")
-    tell(f"{name}: converting, loading libraries")
+    report(f"{name}: converting, loading libraries")
     try:
         await run(
             [sys.executable, "-m", PROGRAM, str(gguf), str(beside)],
-            lambda line: _tell_progress(name, line, tell),
+            lambda line: _report_progress(name, line, report),
             what=f"Converting {gguf.name}",
             do="Converting needs the worker's packages (torch, transformers, gguf): install penstock[worker-cpu].",
         )
@@ -30,8 +30,8 @@ async def convert(gguf: Path, folder: Path, name: str, tell: Tell) -> Path:
     return folder
 
 
-def _tell_progress(name: str, line: str, tell: Tell) -> None:
+def _report_progress(name: str, line: str, report: Report) -> None:
     if line.startswith("step: "):
-        tell(f"{name}: converting, {line.removeprefix('step: ')}")
+        report(f"{name}: converting, {line.removeprefix('step: ')}")
     elif match := _BAR.match(line):
-        tell(f"{name}: converting, {match['done']} of {match['total']} tensors")
+        report(f"{name}: converting, {match['done']} of {match['total']} tensors")

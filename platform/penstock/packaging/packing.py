@@ -37,7 +37,7 @@ from penstock.domain.model import (
 )
 from penstock.domain.money import Price
 from penstock.packaging import reading
-from penstock.packaging.ports import ArtifactStore, Signer, Tell
+from penstock.packaging.ports import ArtifactStore, Report, Signer
 
 TIERS = {Task.GENERATE: Tier.CHAT, Task.EMBED: Tier.EMBEDDING}
 EMBEDDING_GOLDEN = GoldenPrompt(
@@ -112,28 +112,32 @@ def describe(folder: Path, files: tuple[Artifact, ...], choices: Choices) -> Man
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Press:
+class Publishing:
     """What publishing takes: where to, signed by whom, a scratch folder (on the disk of the weights), the screen."""
 
     store: ArtifactStore
     signer: Signer
     work: Path
-    tell: Tell
+    report: Report
 
 
-def publish(folder: Path, manifest: Manifest, press: Press) -> Packed:
+def publish(folder: Path, manifest: Manifest, publishing: Publishing) -> Packed:
     """Sign the version and put it into the store, the signature last; quick where it is all there already."""
     digest = digest_of(manifest)
-    signature = press.store.signature(digest)
-    if not signature or not press.signer.has_signed(signature) or not _is_stored(manifest, digest, press.store):
-        with _staged(folder, manifest, press.work) as stage:
-            press.tell(f"{manifest.name}: signing")
-            signature = press.signer.sign(stage)
-            press.tell(f"{manifest.name}: storing {manifest.size_bytes / 1e6:,.0f} MB")
+    signature = publishing.store.signature(digest)
+    if (
+        not signature
+        or not publishing.signer.has_signed(signature)
+        or not _is_stored(manifest, digest, publishing.store)
+    ):
+        with _staged(folder, manifest, publishing.work) as stage:
+            publishing.report(f"{manifest.name}: signing")
+            signature = publishing.signer.sign(stage)
+            publishing.report(f"{manifest.name}: storing {manifest.size_bytes / 1e6:,.0f} MB")
             for file in manifest.files:
-                press.store.put(file.sha256, stage / file.path)
-            press.store.put(digest, canonical(manifest))
-            press.store.put_signature(digest, signature)
+                publishing.store.put(file.sha256, stage / file.path)
+            publishing.store.put(digest, canonical(manifest))
+            publishing.store.put_signature(digest, signature)
     return Packed(
         id=version_id(manifest.name, digest),
         digest=digest,

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Protocol
 
-Tell = Callable[[str], None]
+Report = Callable[[str], None]
 """Takes one line about what goes on just now."""
 
 

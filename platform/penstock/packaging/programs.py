@@ -1,4 +1,4 @@
-"""Runs a program that prepares models, shows how far it is, and says its last words if it fails."""
+"""Runs a program that prepares models, shows how far it is, and shows its last lines if it fails."""
 
 import asyncio
 from collections import deque
@@ -7,19 +7,19 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from penstock.domain.command_error import CommandError
 
 _READ_BYTES = 4096
-_LAST_WORDS = 12
+_LAST_LINES = 12
 
 
-async def run(argv: Sequence[str], heard: Callable[[str], None], *, what: str, do: str) -> None:
-    """Run to the end; ``heard`` gets each line, progress bars' redrawn ones too. Raise ``CommandError`` if it fails."""
+async def run(argv: Sequence[str], on_line: Callable[[str], None], *, what: str, do: str) -> None:
+    """Run to the end; ``on_line`` gets each line, redrawn progress bars too. Raise ``CommandError`` if it fails."""
     process = await asyncio.create_subprocess_exec(
         *argv, stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT
     )
-    last: deque[str] = deque(maxlen=_LAST_WORDS)
+    last: deque[str] = deque(maxlen=_LAST_LINES)
     try:
         async for line in _lines(process.stdout):
             last.append(line)
-            heard(line)
+            on_line(line)
         code = await process.wait()
     except BaseException:
         if process.returncode is None:

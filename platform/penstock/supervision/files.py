@@ -7,7 +7,7 @@ from penstock.domain.command_error import CommandError
 
 
 def unwritable(root: Path, error: OSError) -> CommandError:
-    """Return what to tell where this home can't be written to."""
+    """Return the error for a home that can't be written to."""
     return CommandError(
         f"Can't write to {root}: {error.strerror}.",
         do="Free some space or set PENSTOCK_HOME to a folder that may be written.",

@@ -13,7 +13,7 @@ FILE = "up.lock"
 
 
 class HomeLock:
-    """Held while a platform runs in this home; the file tells whose it is."""
+    """Held while a platform runs in this home; the file names the holder."""
 
     def __init__(self, run: Path) -> None:
         """Lock ``up.lock`` in the home's ``run`` folder."""

@@ -7,7 +7,7 @@ import signal
 PR_SET_PDEATHSIG = 1
 
 
-def die_with(parent: int) -> None:
+def terminate_with(parent: int) -> None:
     """Get SIGTERM (which drains) when ``parent`` dies, even by ``kill -9``; exit at once where it is dead already.
 
     Linux only. The signal comes when the *thread* that started us ends, so a supervisor starts children

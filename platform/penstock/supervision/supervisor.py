@@ -1,4 +1,4 @@
-"""Keeps one process of the platform running: starts it, revives it, replaces it, gives it up when it keeps dying."""
+"""Keeps one process of the platform running: starts, restarts and replaces it, gives up on a crash loop."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -12,12 +12,12 @@ from penstock.supervision.restarts import RestartPolicy
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChildSpec:
-    """How a process is looked after. ``ready`` tells whether it serves; it is asked again and again."""
+    """How a process is supervised. ``ready`` says whether it serves; it is asked again and again."""
 
     command: Callable[[], Command]
     ready: Callable[[Child], Awaitable[bool]]
     clock: Clock
-    tell: Callable[[str], None]
+    report: Callable[[str], None]
     policy: RestartPolicy = field(default_factory=RestartPolicy)
     ready_within_s: float = 30.0
     poll_s: float = 0.05
@@ -59,12 +59,12 @@ class Supervisor:
         self._child = await spawn(self._spec.command())
 
     async def watch(self) -> None:
-        """Revive the process whenever it dies; return after ``stop``, raise ``CommandError`` on a crash loop."""
+        """Restart the process whenever it ends; return after ``stop``, raise ``CommandError`` on a crash loop."""
         while not self._stopping.is_set():
             child = self.child
             code = await child.wait()
             if not self._stopping.is_set() and child is self.child:
-                await self._revive(child, code)
+                await self._restart(child, code)
 
     async def replace(self, grace_s: float) -> None:
         """Bring up a successor beside the present process, then let that one drain; on failure it stays."""
@@ -89,7 +89,7 @@ class Supervisor:
         if self._child is not None:
             self._child.kill()
 
-    async def _revive(self, child: Child, code: int) -> None:
+    async def _restart(self, child: Child, code: int) -> None:
         now = self._spec.clock.monotonic()
         self._deaths.append(now)
         wait_s = self._spec.policy.wait_s(self._deaths, now)
@@ -100,7 +100,7 @@ class Supervisor:
                 do="Read its log, mend the cause and run `penstock up` again.",
                 log=log,
             )
-        self._spec.tell(f"{name} {how_it_ended(code)}; starting it again in {wait_s:.1f} s (log: {log})")
+        self._spec.report(f"{name} {how_it_ended(code)}; starting it again in {wait_s:.1f} s (log: {log})")
         await asyncio.sleep(wait_s)
         if not self._stopping.is_set():
             self._child = await spawn(self._spec.command())

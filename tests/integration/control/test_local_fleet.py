@@ -13,7 +13,7 @@ import psutil
 import pytest
 
 from penstock.adapters.process import identity
-from penstock.adapters.process.fleet import Ground, LocalFleet
+from penstock.adapters.process.fleet import HostConfig, LocalFleet
 from penstock.domain.fleet import FleetPlan
 from penstock.domain.ids import VersionId, WorkerId
 from tests.support.clock import ManualClock
@@ -32,7 +32,7 @@ def make(tmp_path: Path, clock: ManualClock) -> Iterator[MakeFleet]:
     fleets: list[LocalFleet] = []
 
     def fleet(program: str = OBEYS) -> LocalFleet:
-        ground = Ground(
+        ground = HostConfig(
             run=tmp_path / "run",
             logs=tmp_path / "logs",
             command=lambda worker, version: (sys.executable, "-c", program, worker, version),

@@ -13,7 +13,7 @@ from penstock.apps import models, stores
 from penstock.apps.settings import Settings
 from penstock.packaging import demo
 from penstock.packaging.measured import measured
-from penstock.packaging.packing import Choices, Press, describe, publish
+from penstock.packaging.packing import Choices, Publishing, describe, publish
 from tests.support.worker_process import Publisher, WorkerMaker, WorkerProcess
 
 QUICK = {"probe_timeout_s": "2", "probe_every_s": "0.5", "heartbeat_s": "0.2", "drain_grace_s": "60"}
@@ -41,14 +41,14 @@ def publish_minilm(worker_settings: Settings, versions: dict[str, str]) -> Publi
     def made(**changes: object) -> str:
         assert versions
         folder = next(Path(worker_settings.demo_cache).glob("minilm-*"))
-        press = Press(
+        publishing = Publishing(
             store=stores.open_store(worker_settings),
             signer=stores.open_signer(worker_settings),
             work=worker_settings.paths.cache,
-            tell=lambda _: None,
+            report=lambda _: None,
         )
         choices: Choices = replace(demo.MINILM.choices, **changes)  # type: ignore[arg-type]
-        return str(publish(folder, describe(folder, measured(folder), choices), press).id)
+        return str(publish(folder, describe(folder, measured(folder), choices), publishing).id)
 
     return made
 

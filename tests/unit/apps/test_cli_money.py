@@ -14,7 +14,7 @@ import uvicorn
 from typer.testing import CliRunner
 
 from penstock.apps.cli import app
-from penstock.apps.cli.bounds import dollars, micro_usd, parsed, said
+from penstock.apps.cli.bounds import described, dollars, micro_usd, parsed
 from penstock.apps.settings import load
 from penstock.control.api.app import make_app
 from penstock.domain.budget import day
@@ -145,10 +145,12 @@ def test_what_is_no_bound_is_refused(pair: str) -> None:
         parsed([pair])
 
 
-def test_plans_are_said_in_the_words_they_are_given_in() -> None:
-    """What is said of a plan can be given again; what bounds nothing is not said."""
+def test_plans_are_described_in_the_words_they_are_given_in() -> None:
+    """What is described of a plan can be given again; what bounds nothing is not described."""
     words = ["priority=batch", "weight=2", "max_streams=3", "spend_per_day=2.50", "deadline_s=1.5"]
     words += ["paid=no", "over_quota=yield", "reserved=0.25"]
-    assert said(parsed(words)) == " ".join(words)
-    assert said({"priority": "standard", "weight": 1, "spend_per_day": 0, "paid": True, "over_quota": "refuse"}) == ""
+    assert described(parsed(words)) == " ".join(words)
+    assert (
+        described({"priority": "standard", "weight": 1, "spend_per_day": 0, "paid": True, "over_quota": "refuse"}) == ""
+    )
     assert [dollars(n) for n in (0, 1, 2_500_000, -10)] == ["0.00", "0.000001", "2.50", "-0.00001"]

@@ -43,7 +43,7 @@ def test_patience_has_an_end(watch: FleetWatch, clock: ManualClock) -> None:
 
 
 def test_reports_of_a_former_run_say_nothing(watch: FleetWatch, clock: ManualClock) -> None:
-    """A worker last heard of before this start, or too long ago, is left out."""
+    """A worker last reported before this start, or too long ago, is left out."""
     clock.advance(2.0)
     heard = [worker("now", "ready", age_s=0.5), worker("former", "ready", age_s=3.0)]
     assert [one["id"] for one in watch._of_this_run(heard)] == ["now"]

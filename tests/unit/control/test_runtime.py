@@ -58,13 +58,13 @@ async def test_a_stand_by_acts_only_when_it_leads() -> None:
     room = Room(SystemClock())
     await deploy(room)
     assert await room.parts.leadership.is_mine()
-    seat = room.parts.leadership._seat  # type: ignore[attr-defined]
-    seat.holder = "somebody else"
+    lock = room.parts.leadership._lock  # type: ignore[attr-defined]
+    lock.holder = "somebody else"
     async with running(room):
         await until(lambda: room.runtime.is_ready)
         await asyncio.sleep(0.1)
         assert (room.runtime.leads, room.host.running) == (False, {})
-        seat.holder = None
+        lock.holder = None
         await until(lambda: room.host.running)
 
 

@@ -168,7 +168,7 @@ def test_pip_progress_is_shown() -> None:
     """The plain numbers of pip become megabytes; other lines are not shown."""
     said: list[str] = []
     for line in ("Collecting x", "Progress 5000000 of 98000000"):
-        wheels._tell_progress("x", line, said.append)
+        wheels._report_progress("x", line, said.append)
     assert said == ["x: downloading 5 of 98 MB"]
 
 

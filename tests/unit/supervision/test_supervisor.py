@@ -43,7 +43,7 @@ async def make(tmp_path: Path) -> AsyncIterator[Make]:
             ),
             ready=ready,
             clock=SystemClock(),
-            tell=(said if said is not None else []).append,
+            report=(said if said is not None else []).append,
             policy=RestartPolicy(first_wait_s=0.01, max_wait_s=0.02, max_deaths=3),
             ready_within_s=5.0,
         )

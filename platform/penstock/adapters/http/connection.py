@@ -135,7 +135,7 @@ class Connection(asyncio.Protocol):
         self._paused = False
 
     def abort(self) -> None:
-        """Drop the socket without a word; nobody hears of it."""
+        """Drop the socket; no callback is called."""
         self._detach()
         self._keep_alive = False
         if self._transport is not None:

@@ -1,28 +1,28 @@
 """Who leads, in this process. Twin of `adapters.postgres.leadership`."""
 
 
-class Seat:
-    """The one place that candidates compete for."""
+class LeaderLock:
+    """The one lock that candidates compete for."""
 
     def __init__(self) -> None:
-        """Nobody sits."""
+        """Start without a holder."""
         self.holder: object | None = None
 
 
 class MemoryLeadership:
     """One candidate."""
 
-    def __init__(self, seat: Seat) -> None:
-        """Take the seat that all candidates share."""
-        self._seat = seat
+    def __init__(self, lock: LeaderLock) -> None:
+        """Take the lock that all candidates share."""
+        self._lock = lock
 
     async def is_mine(self) -> bool:
         """Take it or confirm it."""
-        if self._seat.holder is None:
-            self._seat.holder = self
-        return self._seat.holder is self
+        if self._lock.holder is None:
+            self._lock.holder = self
+        return self._lock.holder is self
 
     async def resign(self) -> None:
         """Let it go."""
-        if self._seat.holder is self:
-            self._seat.holder = None
+        if self._lock.holder is self:
+            self._lock.holder = None

@@ -13,7 +13,7 @@ _PRUNE_EVERY = 20
 
 
 class PostgresTables:
-    """Numbers only grow; an insert is told to the gateways by a trigger (``penstock_table``)."""
+    """Numbers only grow; an insert notifies the gateways by a trigger (``penstock_table``)."""
 
     def __init__(self, database: Database, *, keep: int = 100) -> None:
         """Keep the newest ``keep`` tables, and of older ones the last before each change of routes."""

@@ -22,7 +22,7 @@ _PLANS = {
 
 
 class PostgresTenancy:
-    """Every change is told to the gateways by a trigger (``penstock_keys``)."""
+    """Every change notifies the gateways by a trigger (``penstock_keys``)."""
 
     def __init__(self, database: Database) -> None:
         """Take the pool."""

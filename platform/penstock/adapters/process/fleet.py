@@ -19,10 +19,10 @@ from penstock.telemetry.logs import logger
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ground:
+class HostConfig:
     """Where and how workers are started. ``environment`` None hands on ours.
 
-    A worker told to go has ``grace_s`` for it; then it and its group are killed.
+    A worker has ``grace_s`` to drain; then it and its group are killed.
     """
 
     run: Path
@@ -36,11 +36,11 @@ class Ground:
 class LocalFleet:
     """Starts, adopts, drains and reaps."""
 
-    def __init__(self, ground: Ground, clock: Clock) -> None:
+    def __init__(self, config: HostConfig, clock: Clock) -> None:
         """Nothing is started; living workers of a controller before us are found by their records."""
-        self._ground = ground
+        self._config = config
         self._clock = clock
-        self._records = Records(ground.run / "workers")
+        self._records = Records(config.run / "workers")
         self._children: dict[WorkerId, subprocess.Popen[bytes]] = {}
         self._deaths: list[Death] = []
         self._has_looked = False
@@ -51,9 +51,9 @@ class LocalFleet:
         self._reap()
         running = [record for record in self._records.all() if self._is_alive(record, now)]
         self._has_looked = True
-        self._deaths = [death for death in self._deaths if now - death.at < self._ground.deaths_kept_s]
+        self._deaths = [death for death in self._deaths if now - death.at < self._config.deaths_kept_s]
         for record in running:
-            self._press(record, now)
+            self._kill_overdue(record, now)
         return FleetView(
             running=tuple(
                 Running(
@@ -78,14 +78,14 @@ class LocalFleet:
 
     def _start(self, version: VersionId) -> None:
         worker = WorkerId(f"{version.partition('@')[0]}-{secrets.token_hex(4)}")
-        self._ground.logs.mkdir(parents=True, exist_ok=True)
-        with (self._ground.logs / f"worker-{worker}.log").open("ab") as log:
+        self._config.logs.mkdir(parents=True, exist_ok=True)
+        with (self._config.logs / f"worker-{worker}.log").open("ab") as log:
             child = subprocess.Popen(
-                self._ground.command(worker, version),
+                self._config.command(worker, version),
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
-                env=None if self._ground.environment is None else dict(self._ground.environment),
+                env=None if self._config.environment is None else dict(self._config.environment),
                 start_new_session=True,
             )
         self._children[worker] = child
@@ -106,9 +106,9 @@ class LocalFleet:
         identity.send(record.pid, record.start, signal.SIGTERM)
         logger().info("worker_told_to_drain", worker=record.worker, version=record.version, pid=record.pid)
 
-    def _press(self, record: Record, now: float) -> None:
-        """Kill a worker that was told to go long ago."""
-        if record.draining_at and now - record.draining_at > self._ground.grace_s:
+    def _kill_overdue(self, record: Record, now: float) -> None:
+        """Kill a worker whose drain grace is over."""
+        if record.draining_at and now - record.draining_at > self._config.grace_s:
             logger().warning("worker_killed", worker=record.worker, version=record.version, pid=record.pid)
             identity.kill_group(record.pid, record.start)
 

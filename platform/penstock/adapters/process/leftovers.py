@@ -39,7 +39,7 @@ def kill(records: Sequence[Record]) -> None:
 
 
 def _forget_ended(run: Path) -> None:
-    """Remove the records of those that ended as they were told: the next controller shall not take it for a death."""
+    """Remove the records of those that were drained: the next controller shall not take that for a crash."""
     records = Records(run / FOLDER)
     for record in list(records.all()):
         if not _lives(record):

@@ -35,7 +35,7 @@ CONNECT_WITHIN_S = 0.5
 REST_S = 0.25
 """How long nothing is tried after a failure."""
 RETRY_S = 1.0
-"""What a caller that needs the store is told to wait: it is tried again sooner."""
+"""The ``retry_after`` of a caller that needs the store: it is tried again sooner."""
 
 _NOT_SERVING = ("LOADING", "READONLY", "MASTERDOWN", "CLUSTERDOWN", "TRYAGAIN", "NOAUTH", "WRONGPASS")
 """Answers of a server that is not, or no more, the one that decides: another connection may find that one."""
@@ -166,7 +166,7 @@ class _Link(asyncio.Protocol):
         return answer
 
     def lose(self) -> None:
-        """Drop the connection; whoever waits hears that the store is away."""
+        """Drop the connection; waiting calls fail: the store is away."""
         self.is_lost = True
         if self._timer is not None:
             self._timer.cancel()

@@ -32,7 +32,7 @@ Heir = Callable[[Sequence[LedgerRow]], Awaitable[None]]
 OnRefused = Callable[[LedgerRow, str], None]
 
 SHORTEST_WAIT_S, LONGEST_WAIT_S = 1.0, 60.0
-"""What a caller that was refused for a full disk is told to wait."""
+"""The ``retry_after`` of a caller that is refused for a full disk."""
 
 
 class Spool:
@@ -41,7 +41,7 @@ class Spool:
     def __init__(self, folder: Path, clock: Clock, on_refused: OnRefused = lambda *_: None) -> None:
         """Create the folder and the first segment; hold its lock for as long as this process lives.
 
-        ``on_refused`` hears of each row that the ledger does not take, and why.
+        ``on_refused`` gets each row that the ledger does not take, and why.
         """
         folder.mkdir(parents=True, exist_ok=True)
         self._folder = folder
@@ -94,7 +94,7 @@ class Spool:
     async def deliver(self, sink: LedgerSink, heir: Heir | None = None) -> int:
         """Sync, then carry sealed segments, and those of dead processes, to the ledger; return the rows delivered.
 
-        The heir hears first of rows that a dead process left, perhaps more than once: it settles their leases.
+        ``inherit`` gets the rows that a dead process left first, perhaps more than once: it settles their leases.
         """
         if self._size and not self.is_full:
             self._rotate()
@@ -192,7 +192,7 @@ class Spool:
         return not self._backlog
 
     def _rotate(self) -> None:
-        """Seal the segment; what is still open is carried into the next, so that each tells the whole truth."""
+        """Seal the segment; what is still open is carried into the next, so that each is complete by itself."""
         fd = self._new_segment()
         self._sealed.append(self._fd)
         self._fd, self._size = fd, 0

@@ -11,7 +11,7 @@ from penstock.apps.cli.terminal import err, explained, out
 def ask(
     question: Annotated[str, typer.Argument(help="What to ask; - reads it from the standard input.")],
     model: Annotated[str, typer.Option(help="An alias, or a version as name@digest.")] = "smollm2",
-    key: Annotated[str, typer.Option(help="An API key; the demo tenant's where silent.", show_default=False)] = "",
+    key: Annotated[str, typer.Option(help="An API key; default: the demo tenant's.", show_default=False)] = "",
     max_tokens: Annotated[int, typer.Option(help="The longest answer, in tokens.")] = 256,
     stages: Annotated[bool, typer.Option(help="Show where the time went.")] = True,
 ) -> None:

@@ -44,8 +44,8 @@ def micro_usd(dollars: str) -> int:
     raise CommandError(f"{dollars!r} is no amount of dollars.", do="Give for example 2.50; the smallest is 0.000001.")
 
 
-def said(plan: Mapping[str, object]) -> str:
-    """Say a plan's bounds, those that are any."""
+def described(plan: Mapping[str, object]) -> str:
+    """Describe a plan's bounds, those that are any."""
     bounds = {name: plan[name] for name in FIELDS if name in plan and plan[name] != PLAIN.get(name)}
     return " ".join(f"{name}={_word(name, value)}" for name, value in bounds.items() if value or name == "paid")
 

@@ -60,7 +60,7 @@ def list_keys(tenant: Annotated[str, typer.Argument(help="Only this tenant's.", 
                 tables.when(key["created_at"]),
                 tables.when(key["expires_at"]),
                 tables.when(key["revoked_at"]),
-                bounds.said(key["plan"]),
+                bounds.described(key["plan"]),
             )
             for key in found
             if not tenant or key["tenant"] == tenant
@@ -77,7 +77,9 @@ def change_plan(
     For example: `penstock keys plan 1a2B3c4D5e6F requests_per_min=60 max_streams=4`
     """
     with explained():
-        out.print(bounds.said(operator(load()).patch(f"/keys/{key_id}/plan", bounds.parsed(changes))) or "no bounds")
+        out.print(
+            bounds.described(operator(load()).patch(f"/keys/{key_id}/plan", bounds.parsed(changes))) or "no bounds"
+        )
 
 
 @app.command("revoke")

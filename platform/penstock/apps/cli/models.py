@@ -54,7 +54,7 @@ def prepare_models() -> None:
     from penstock.apps.models import ensure_demo
 
     with explained():
-        for alias, packed in asyncio.run(ensure_demo(load(), _tell)).items():
+        for alias, packed in asyncio.run(ensure_demo(load(), _report)).items():
             out.print(f"{alias}  {packed.id}", highlight=False)
 
 
@@ -66,7 +66,7 @@ def push_model(
         str, typer.Option(help="Dollars per million tokens: PROMPT/CACHED/OUTPUT, for example 0.10/0.05/0.40.")
     ],
     licence: Annotated[str, typer.Option(help="The licence of the weights, for example Apache-2.0.")],
-    origin: Annotated[str, typer.Option(help="Where the weights came from; the source's name where silent.")] = "",
+    origin: Annotated[str, typer.Option(help="Where the weights came from; default: the name of the source.")] = "",
     workers: Annotated[int, typer.Option(min=0, help="Workers to start of it.")] = 0,
 ) -> None:
     """Sign a model and register it as an immutable version.
@@ -87,14 +87,14 @@ def push_model(
         settings = load()
         api = operator(settings)
         choices = Choices(name=ModelName(name), price=_price(price), licence=licence, origin=origin or source.name)
-        packed = asyncio.run(push(settings, source, choices, _tell))
+        packed = asyncio.run(push(settings, source, choices, _report))
         register(packed, api.post)
         if workers:
             api.put(f"/deployments/{packed.id}", {"replicas": workers})
         out.print(packed.id, highlight=False)
 
 
-def _tell(text: str) -> None:
+def _report(text: str) -> None:
     err.print(text, style="dim", highlight=False, markup=False)
 
 
@@ -131,7 +131,7 @@ def remove_alias(alias: Annotated[str, typer.Argument(help="The name to take awa
     """Take an alias away; requests that name it are refused from then on."""
     with explained():
         operator(load()).delete(f"/aliases/{alias}")
-        out.print(f"{alias} is gone.")
+        out.print(f"{alias} is removed.")
 
 
 @aliases.command("list")

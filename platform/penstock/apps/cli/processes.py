@@ -98,7 +98,7 @@ def controller(parent: Parent = 0) -> None:
 
 def worker(
     version: Annotated[str, typer.Argument(help="The version to serve, as name@digest.")],
-    worker_id: Annotated[str, typer.Option("--id", help="This worker's name; made up where silent.")] = "",
+    worker_id: Annotated[str, typer.Option("--id", help="This worker's name; default: a random one.")] = "",
 ) -> None:
     """Run one worker of a version in the foreground (the controller does this for you).
 
@@ -112,7 +112,7 @@ def worker(
 
 
 def _follow(parent: int) -> None:
-    from penstock.supervision.parent import die_with
+    from penstock.supervision.parent import terminate_with
 
     if parent:
-        die_with(parent)
+        terminate_with(parent)

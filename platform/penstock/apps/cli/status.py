@@ -81,15 +81,15 @@ def _workers(workers: list[dict[str, Any]], lease_s: float) -> None:
         )
         for worker in workers
     ]
-    columns = ("worker", "state", "phases in s", "running+waiting", "KV", "restarts", "heard of", "detail")
+    columns = ("worker", "state", "phases in s", "running+waiting", "KV", "restarts", "last heartbeat", "detail")
     tables.show("Workers", columns, rows)
 
 
 def _state(worker: dict[str, Any], lease_s: float) -> str:
-    """Say a worker's state; one that fell silent may be anything by now."""
+    """Say a worker's state; without heartbeats it may be anything by now."""
     if worker["age_s"] > lease_s and worker["state"] not in {"stopped", "failed"}:
-        return f"silent, was {worker['state']}"
-    return f"{worker['state']}, told to drain" if worker["draining"] else str(worker["state"])
+        return f"no heartbeat, was {worker['state']}"
+    return f"{worker['state']}, draining ordered" if worker["draining"] else str(worker["state"])
 
 
 def _models(models: list[dict[str, Any]]) -> None:

@@ -17,7 +17,7 @@ Changes = Annotated[list[str], typer.Argument(help=bounds.HELP)]
 @app.command("create")
 def create_tenant(
     tenant: Annotated[str, typer.Argument(help="Its id, for example shop.")],
-    name: Annotated[str, typer.Option(help="Its name for people; the id where silent.")] = "",
+    name: Annotated[str, typer.Option(help="Its name for people; default: its id.")] = "",
     priority: Annotated[str, typer.Option(help="interactive, standard or batch.")] = "standard",
     weight: Annotated[int, typer.Option(min=1, help="Its share among tenants of the same class.")] = 1,
     org: Annotated[str, typer.Option(help="The organisation it belongs to.")] = "default",
@@ -49,7 +49,7 @@ def list_tenants() -> None:
                 one["org"],
                 one["plan"]["priority"],
                 one["plan"]["weight"],
-                bounds.said(one["plan"]),
+                bounds.described(one["plan"]),
             )
             for one in found
         ]
@@ -79,7 +79,7 @@ def change_plan(tenant: Annotated[str, typer.Argument(help="Its id.")], changes:
     """
     with explained():
         plan = operator(load()).patch(f"/tenants/{tenant}/plan", bounds.parsed(changes))
-        out.print(f"{tenant}: {bounds.said(plan) or 'no bounds'}", highlight=False)
+        out.print(f"{tenant}: {bounds.described(plan) or 'no bounds'}", highlight=False)
 
 
 @app.command("move")
@@ -101,7 +101,7 @@ def move_tenant(
 @orgs.command("create")
 def create_org(
     org: Annotated[str, typer.Argument(help="Its id, for example retail.")],
-    name: Annotated[str, typer.Option(help="Its name for people; the id where silent.")] = "",
+    name: Annotated[str, typer.Option(help="Its name for people; default: its id.")] = "",
     plan: Annotated[list[str] | None, typer.Option(help=f"A bound; may be repeated. {bounds.HELP}")] = None,
 ) -> None:
     """Make an organisation; tenants join it with `penstock tenants create TENANT --org ORG`.
@@ -119,7 +119,7 @@ def list_orgs() -> None:
     """List organisations and their bounds."""
     with explained():
         found = operator(load()).get("/orgs")["orgs"]
-        rows = [(one["id"], one["name"], bounds.said(one["plan"])) for one in found]
+        rows = [(one["id"], one["name"], bounds.described(one["plan"])) for one in found]
         tables.show("Organisations", ("id", "name", "bounds"), rows)
 
 
@@ -131,4 +131,4 @@ def change_org(org: Annotated[str, typer.Argument(help="Its id.")], changes: Cha
     """
     with explained():
         plan = operator(load()).patch(f"/orgs/{org}/plan", bounds.parsed(changes))
-        out.print(f"{org}: {bounds.said(plan) or 'no bounds'}", highlight=False)
+        out.print(f"{org}: {bounds.described(plan) or 'no bounds'}", highlight=False)

@@ -1,4 +1,4 @@
-"""What a gateway knows of its workers, put together: breakers, who hears of them, stalls, versions under pressure."""
+"""What a gateway knows of its workers, put together: breakers, whom they report to, stalls, versions under pressure."""
 
 import asyncio
 import random
@@ -22,22 +22,22 @@ NOBODY = WorkerId("")
 
 
 def breakers(table: CurrentTable, chance: random.Random, metrics: Metrics) -> Breakers:
-    """Return breakers that follow the table, and tell metrics and log when a circuit turns."""
-    made = Breakers(chance, on_change=_told(metrics))
+    """Return breakers that follow the table, and count and log when a circuit turns."""
+    made = Breakers(chance, on_change=_reporter(metrics))
     table.on_change(lambda _, after: made.learn(after.table.versions, after.at))
     return made
 
 
-def _told(metrics: Metrics) -> Callable[[Change], None]:
+def _reporter(metrics: Metrics) -> Callable[[Change], None]:
     open_, changes, log = metrics.gauge(names.BREAKERS_OPEN), metrics.counter(names.BREAKER_CHANGES), logs.logger()
 
-    def tell(change: Change) -> None:
+    def report(change: Change) -> None:
         state = "open" if change.is_open else "closed"
         open_.labels(level=change.level).inc(1 if change.is_open else -1)
         changes.labels(level=change.level, state=state).inc()
         log.warning("breaker_turned", scope=change.level, state=state, **{change.level.value: change.name})
 
-    return tell
+    return report
 
 
 def degrader(crowd: Crowd, clock: Clock, metrics: Metrics) -> PressureDegrader:
@@ -57,7 +57,7 @@ def _progress(of: tuple[Lease, Call]) -> Progress:
 
 
 @dataclass(slots=True, kw_only=True)
-class Lookout:
+class HealthWatch:
     """Looks twice a second whether engines stand still, by open leases, and how busy versions are."""
 
     breakers: Breakers
@@ -75,7 +75,7 @@ class Lookout:
             await asyncio.sleep(LOOK_EVERY_S)
 
     def look(self) -> None:
-        """Look once, and say who is newly suspected."""
+        """Look once, and log who is newly suspected."""
         self.degrader.look(self.table.view.table.versions)
         suspects = self._stalls.look(map(_progress, self.running.items()), self.clock.monotonic())
         self.breakers.suspect(suspects)

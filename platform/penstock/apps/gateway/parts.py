@@ -14,9 +14,9 @@ from penstock.adapters.redis.answers import RedisAnswers
 from penstock.adapters.redis.wire import Wire
 from penstock.apps import slos
 from penstock.apps.gateway import health
+from penstock.apps.gateway.accounting import Accounting, accounting
 from penstock.apps.gateway.background import Background
-from penstock.apps.gateway.health import Lookout
-from penstock.apps.gateway.money import Money, money
+from penstock.apps.gateway.health import HealthWatch
 from penstock.apps.settings import Settings
 from penstock.apps.stores import open_store
 from penstock.domain.clock import SystemClock
@@ -62,8 +62,8 @@ class Gateway:
     key_source: KeySource
     client: HttpClient
     preprocessor: PromptPreprocessor
-    money: Money
-    lookout: Lookout
+    accounting: Accounting
+    health_watch: HealthWatch
     traces: RequestTraces | None
     metrics: Metrics
     clock: SystemClock
@@ -78,8 +78,8 @@ class Gateway:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Ground:
-    """What every part stands on."""
+class _Shared:
+    """What several parts share."""
 
     settings: Settings
     platform_key: bytes
@@ -88,14 +88,14 @@ class _Ground:
     chance: random.Random
     table: CurrentTable
     client: HttpClient
-    money: Money
+    accounting: Accounting
 
 
 def compose(settings: Settings, platform_key: bytes) -> Gateway:
     """Return a gateway that has neither connected nor listened yet."""
     background, metrics = Background(), Metrics()
     clock, dsn = SystemClock(), settings.database_url or dsn_of(settings.paths.postgres)
-    ground = _Ground(
+    shared = _Shared(
         settings=settings,
         platform_key=platform_key,
         clock=clock,
@@ -103,7 +103,7 @@ def compose(settings: Settings, platform_key: bytes) -> Gateway:
         chance=random.Random(),
         table=CurrentTable(),
         client=HttpClient(clock=clock.monotonic),
-        money=money(settings, dsn, clock, background.spawn, metrics),
+        accounting=accounting(settings, dsn, clock, background.spawn, metrics),
     )
     copies = settings.paths.run / "gateway"
     keys = Keyring(
@@ -111,124 +111,124 @@ def compose(settings: Settings, platform_key: bytes) -> Gateway:
     )
     table_source = TableSource(dsn, copies / "table.json", clock=clock)
     traces = RequestTraces(otlp(settings.otlp_endpoint), clock.now, clock.monotonic) if settings.otlp_endpoint else None
-    ledger = RequestLedger(ground.metrics, clock.monotonic, traces.finished if traces else None)
+    ledger = RequestLedger(shared.metrics, clock.monotonic, traces.finished if traces else None)
     tokenizers = TokenizerCache(open_store(settings))
     preprocessor = PromptPreprocessor(tokenizers, clock)
-    pipeline, lookout = _pipeline(ground, keys, preprocessor, Detokenizer(tokenizers), ledger)
+    pipeline, health_watch = _pipeline(shared, keys, preprocessor, Detokenizer(tokenizers), ledger)
     return Gateway(
-        server=_server(ground, pipeline, ledger, table_source, tracing=traces is not None),
-        table=ground.table,
+        server=_server(shared, pipeline, ledger, table_source, tracing=traces is not None),
+        table=shared.table,
         keys=keys,
         table_source=table_source,
         key_source=KeySource(dsn, copies / "keys.json", clock=clock),
-        client=ground.client,
+        client=shared.client,
         preprocessor=preprocessor,
-        money=ground.money,
-        lookout=lookout,
+        accounting=shared.accounting,
+        health_watch=health_watch,
         traces=traces,
-        metrics=ground.metrics,
+        metrics=shared.metrics,
         clock=clock,
         spawn=background.spawn,
     )
 
 
 def _pipeline(
-    ground: _Ground, keys: Keyring, preprocessor: PromptPreprocessor, reader: Detokenizer, ledger: RequestLedger
-) -> tuple[Pipeline, Lookout]:
-    breakers = health.breakers(ground.table, ground.chance, ground.metrics)
+    shared: _Shared, keys: Keyring, preprocessor: PromptPreprocessor, reader: Detokenizer, ledger: RequestLedger
+) -> tuple[Pipeline, HealthWatch]:
+    breakers = health.breakers(shared.table, shared.chance, shared.metrics)
     router = WorkerRouter(
-        table=ground.table,
+        table=shared.table,
         health=breakers,
-        clock=ground.clock,
-        chance=ground.chance,
+        clock=shared.clock,
+        chance=shared.chance,
         settings=RouterSettings(max_waiting=MOST_WAITING),
-        metrics=ground.metrics,
+        metrics=shared.metrics,
     )
-    admission, degrader = _admission(ground), health.degrader(router, ground.clock, ground.metrics)
+    admission, degrader = _admission(shared), health.degrader(router, shared.clock, shared.metrics)
     pipeline = Pipeline(
-        clock=ground.clock,
+        clock=shared.clock,
         identity=keys,
-        resolver=TableResolver(ground.table),
+        resolver=TableResolver(shared.table),
         preprocessor=preprocessor,
         degrader=degrader,
         admission=admission,
         router=router,
-        dispatcher=_dispatcher(ground, router, breakers),
-        relays=_relays(ground, reader),
+        dispatcher=_dispatcher(shared, router, breakers),
+        relays=_relays(shared, reader),
         ledger=ledger,
     )
-    return pipeline, Lookout(
-        breakers=breakers, running=admission.running, degrader=degrader, table=ground.table, clock=ground.clock
+    return pipeline, HealthWatch(
+        breakers=breakers, running=admission.running, degrader=degrader, table=shared.table, clock=shared.clock
     )
 
 
-def _admission(ground: _Ground) -> AdmissionController:
-    in_flight = lru_cache(MOST_MODELS)(ground.metrics.gauge(names.IN_FLIGHT).labels)
+def _admission(shared: _Shared) -> AdmissionController:
+    in_flight = lru_cache(MOST_MODELS)(shared.metrics.gauge(names.IN_FLIGHT).labels)
     return AdmissionController(
-        reservations=ground.money.reservations,
+        reservations=shared.accounting.reservations,
         default_deadline_s={tier: slo.deadline_s for tier, slo in slos.load().items()},
-        clock=ground.clock,
+        clock=shared.clock,
         in_flight=lambda model, change: in_flight(model).inc(change),
     )
 
 
-def _dispatcher(ground: _Ground, router: WorkerRouter, breakers: Breakers) -> WorkerDispatcher:
+def _dispatcher(shared: _Shared, router: WorkerRouter, breakers: Breakers) -> WorkerDispatcher:
     return WorkerDispatcher(
-        workers=ground.client,
+        workers=shared.client,
         loads=router,
         breakers=breakers,
-        budget=RetryBudget(ratio=ground.settings.retry_budget_ratio, now=ground.clock.monotonic()),
-        settings=DispatchSettings(ticket_key=derive(ground.platform_key, Purpose.TICKET)),
-        clock=ground.clock,
-        chance=ground.chance,
-        metrics=ground.metrics,
+        budget=RetryBudget(ratio=shared.settings.retry_budget_ratio, now=shared.clock.monotonic()),
+        settings=DispatchSettings(ticket_key=derive(shared.platform_key, Purpose.TICKET)),
+        clock=shared.clock,
+        chance=shared.chance,
+        metrics=shared.metrics,
     )
 
 
-def _relays(ground: _Ground, reader: Detokenizer) -> StreamingRelays:
-    times = RelaySettings(heartbeat_s=ground.settings.stream_heartbeat_s, stall_s=ground.settings.stream_stall_s)
+def _relays(shared: _Shared, reader: Detokenizer) -> StreamingRelays:
+    times = RelaySettings(heartbeat_s=shared.settings.stream_heartbeat_s, stall_s=shared.settings.stream_stall_s)
     return StreamingRelays(
-        clock=ground.clock, render_error=render, settings=times, metrics=ground.metrics, reader=reader
+        clock=shared.clock, render_error=render, settings=times, metrics=shared.metrics, reader=reader
     )
 
 
 def _server(
-    ground: _Ground, pipeline: Pipeline, ledger: RequestLedger, source: TableSource, *, tracing: bool
+    shared: _Shared, pipeline: Pipeline, ledger: RequestLedger, source: TableSource, *, tracing: bool
 ) -> EdgeServer:
-    limits, settings = _limits(ground.settings), ground.settings
+    limits, settings = _limits(shared.settings), shared.settings
     facts = Facts(
-        table=lambda: ground.table.view.table,
-        missing=lambda: "" if ground.table.number else "no routing table yet",
-        metrics=_exposition(ground.metrics, source),
+        table=lambda: shared.table.view.table,
+        missing=lambda: "" if shared.table.number else "no routing table yet",
+        metrics=_exposition(shared.metrics, source),
         draining=lambda: config.draining,  # made below
     )
     edge = Edge(
-        corridor=_once(ground, pipeline),
+        corridor=_once(shared, pipeline),
         identity=pipeline.identity,
-        clock=ground.clock,
+        clock=shared.clock,
         limits=limits,
         ids=_new_id,
         witness=ledger,
         rest=application(pipeline.identity, facts, ledger, ids=_new_id),
-        trace=(lambda given: traceparent(given, settings.trace_ratio, ground.chance)) if tracing else str,
+        trace=(lambda given: traceparent(given, settings.trace_ratio, shared.chance)) if tracing else str,
     )
     config = configure(edge, limits, refused=ledger.refused, ids=_new_id)
     return EdgeServer(config)
 
 
-def _once(ground: _Ground, pipeline: Pipeline) -> Once:
-    used = ground.metrics.counter(names.IDEMPOTENT_REQUESTS)
+def _once(shared: _Shared, pipeline: Pipeline) -> Once:
+    used = shared.metrics.counter(names.IDEMPOTENT_REQUESTS)
     return Once(
         pipeline,
-        _answers(ground),
-        stall_s=ground.settings.stream_stall_s,
+        _answers(shared),
+        stall_s=shared.settings.stream_stall_s,
         count=lambda use: used.labels(use).inc(),
     )
 
 
-def _answers(ground: _Ground) -> AnswerStore:
-    url = ground.settings.limits_url
-    return RedisAnswers(Wire(url, patience_s=ANSWERS_PATIENCE_S)) if url else MemoryAnswers(ground.clock)
+def _answers(shared: _Shared) -> AnswerStore:
+    url = shared.settings.limits_url
+    return RedisAnswers(Wire(url, patience_s=ANSWERS_PATIENCE_S)) if url else MemoryAnswers(shared.clock)
 
 
 def _new_id() -> str:

@@ -41,16 +41,16 @@ async def _main(settings: Settings, fd: int | None) -> None:
     tasks = [asyncio.create_task(gateway.key_source.run(lambda ring: _take_keys(gateway, ring)))]
     tasks.append(asyncio.create_task(gateway.table_source.run(lambda table: _take(gateway, table))))
     tasks.append(asyncio.create_task(_probe_lag(gateway)))
-    tasks.append(asyncio.create_task(gateway.money.run()))
-    tasks.append(asyncio.create_task(gateway.lookout.run()))
+    tasks.append(asyncio.create_task(gateway.accounting.run()))
+    tasks.append(asyncio.create_task(gateway.health_watch.run()))
     try:
         await _until(lambda: bool(gateway.table.number and len(gateway.keys)), TABLE_PATIENCE_S)
-        _settle_memory()
+        _freeze_heap()
         listener = listening_socket(settings.host, settings.port, fd)
         port = listener.getsockname()[1]
         tasks.append(asyncio.create_task(_announce(gateway.server, ready)))
         if fd is None:
-            _tell(settings.paths.gateway_address, url_of(settings.host, port))
+            _write(settings.paths.gateway_address, url_of(settings.host, port))
         logs.logger().info("gateway_serves", port=port, number=gateway.table.number)
         await gateway.server.serve([listener])
         logs.logger().info("gateway_ended")
@@ -69,7 +69,7 @@ def _platform_key(path: Path) -> bytes:
         raise CommandError(f"There is no platform key at {path}.", do="Run `penstock up` once.") from error
 
 
-def _settle_memory() -> None:
+def _freeze_heap() -> None:
     """Keep the collector from walking modules, tokenizers and tables again and again: they stay anyway."""
     gc.collect()
     gc.freeze()
@@ -79,7 +79,7 @@ def _settle_memory() -> None:
 def _take_keys(gateway: Gateway, ring: KeyRing) -> None:
     """Put keys, tenants and their plans into force."""
     gateway.keys.replace(ring)
-    gateway.money.keys_changed(ring)
+    gateway.accounting.keys_changed(ring)
 
 
 def _take(gateway: Gateway, table: RoutingTable) -> None:
@@ -95,9 +95,9 @@ def _take(gateway: Gateway, table: RoutingTable) -> None:
 
 
 async def _announce(server: EdgeServer, ready: Path) -> None:
-    """Tell the supervisor, by a file, that this very process serves."""
+    """Write the file by which the supervisor sees that this very process serves."""
     await _until(lambda: server.started, None)
-    _tell(ready, str(os.getpid()))
+    _write(ready, str(os.getpid()))
 
 
 async def _probe_lag(gateway: Gateway) -> None:
@@ -116,6 +116,6 @@ async def _until(condition: Callable[[], bool], within_s: float | None) -> None:
                 await asyncio.sleep(STEP_S)
 
 
-def _tell(file: Path, text: str) -> None:
+def _write(file: Path, text: str) -> None:
     file.parent.mkdir(parents=True, exist_ok=True)
     write_private(file, text)

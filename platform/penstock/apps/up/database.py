@@ -28,7 +28,7 @@ class Database:
     settings: Settings
     server: EmbeddedPostgres | None
     clock: Clock
-    tell: Callable[[str], None]
+    report: Callable[[str], None]
     policy: RestartPolicy
 
     @property
@@ -60,7 +60,7 @@ class Database:
             wait_s = self.policy.wait_s(deaths, deaths[-1])
             if wait_s is None:
                 raise CommandError("Postgres keeps dying.", log=self.settings.paths.logs / "postgres.log")
-            self.tell(f"postgres is gone; starting it again in {wait_s:.1f} s")
+            self.report(f"postgres is gone; starting it again in {wait_s:.1f} s")
             await asyncio.sleep(wait_s)
             await self.start()
 
@@ -71,7 +71,7 @@ class Database:
         try:
             await asyncio.to_thread(self.server.stop)
         except (StoreUnavailable, OSError) as error:
-            self.tell(f"postgres: {error}; ending it by a signal")
+            self.report(f"postgres: {error}; ending it by a signal")
             await self._interrupt(self.server)
 
     async def _interrupt(self, server: EmbeddedPostgres) -> None:
@@ -87,8 +87,8 @@ class Database:
         )
 
 
-def of(settings: Settings, clock: Clock, tell: Callable[[str], None]) -> Database:
+def of(settings: Settings, clock: Clock, report: Callable[[str], None]) -> Database:
     """Return the database that these settings name."""
     paths = settings.paths
     server = None if settings.database_url else EmbeddedPostgres(paths.postgres, paths.logs / "postgres.log")
-    return Database(settings=settings, server=server, clock=clock, tell=tell, policy=RestartPolicy())
+    return Database(settings=settings, server=server, clock=clock, report=report, policy=RestartPolicy())

@@ -33,12 +33,12 @@ class LocalPlatform:
         """Bring everything up, in order."""
         begun = Start(self._settings, self._parts, self._clock, self._screen.say)
         for title, work in begun.phases:
-            self._tell_state(phase=title)
+            self._write_state(phase=title)
             with self._screen.phase(title) as phase:
                 await work(phase)
             self._settings = begun.settings
         self._state.url = url_of(self._settings.host, self._settings.port)
-        self._tell_state(phase="serving", ready=True)
+        self._write_state(phase="serving", ready=True)
 
     async def first_question(self) -> None:
         """Show how to use the platform, and that it works."""
@@ -95,23 +95,23 @@ class LocalPlatform:
 
     async def drain(self) -> None:
         """End everything in good order."""
-        self._tell_state(phase="draining", ready=False)
+        self._write_state(phase="draining", ready=False)
         await shutdown.drain(self._parts, self._settings, self._screen.say)
-        self._tell_state(phase="ended")
+        self._write_state(phase="ended")
 
     async def force(self) -> None:
         """End everything at once."""
         await shutdown.force(self._parts, self._settings)
-        self._tell_state(phase="ended", ready=False)
+        self._write_state(phase="ended", ready=False)
 
     # -- what is told ------------------------------------------------------------------------------------
 
     async def _keep_state(self) -> None:
         while True:
-            self._tell_state()
+            self._write_state()
             await asyncio.sleep(database.LOOK_EVERY_S)
 
-    def _tell_state(self, *, phase: str | None = None, ready: bool | None = None) -> None:
+    def _write_state(self, *, phase: str | None = None, ready: bool | None = None) -> None:
         """Write the state where something about it is new."""
         before = repr(self._state)
         self._state.phase = phase if phase is not None else self._state.phase

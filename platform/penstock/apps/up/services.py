@@ -55,17 +55,17 @@ def _command(settings: Settings, name: str, log: str, arguments: tuple[str, ...]
 
 
 def ready_file(run: Path, pid: int) -> Path:
-    """Return the file by which a gateway tells that it serves: on a shared socket a probe could meet another one."""
+    """Return the file that marks a gateway as ready: on a shared socket a probe could meet another one."""
     return run / "gateway" / f"{pid}.ready"
 
 
 async def always_ready(_: Child) -> bool:
-    """Tell that nothing waits for this process."""
+    """Return True: nothing waits for this process."""
     return True
 
 
 def forget_gateways(run: Path) -> None:
-    """Remove what gateways of an earlier run said of themselves."""
+    """Remove ready files of gateways of an earlier run."""
     for file in (run / "gateway").glob("*.ready"):
         file.unlink(missing_ok=True)
 

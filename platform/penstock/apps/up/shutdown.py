@@ -12,7 +12,7 @@ BEYOND_GRACE_S = 10.0
 """What a process gets on top of the drain grace to end by itself."""
 
 
-async def drain(parts: Parts, settings: Settings, tell: Callable[[str], None]) -> None:
+async def drain(parts: Parts, settings: Settings, report: Callable[[str], None]) -> None:
     """End everything in good order; running answers get the grace to finish."""
     grace_s = settings.drain_grace_s + BEYOND_GRACE_S
     paths = settings.paths
@@ -25,7 +25,7 @@ async def drain(parts: Parts, settings: Settings, tell: Callable[[str], None]) -
         paths.controller_address.unlink(missing_ok=True)
     killed = await leftovers.drain(paths.run, grace_s)
     if killed:
-        tell(f"{killed} workers did not end within {grace_s:.0f} s and were killed")
+        report(f"{killed} workers did not end within {grace_s:.0f} s and were killed")
     if parts.engines_parent is not None:
         await parts.engines_parent.stop(BEYOND_GRACE_S)
     _cut(parts)

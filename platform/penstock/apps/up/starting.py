@@ -26,12 +26,12 @@ Work = Callable[[Phase], Awaitable[None]]
 class Start:
     """One start: fills ``parts``; ``settings`` are made complete on the way (port, database, engines' parent)."""
 
-    def __init__(self, settings: Settings, parts: Parts, clock: Clock, tell: Callable[[str], None]) -> None:
+    def __init__(self, settings: Settings, parts: Parts, clock: Clock, report: Callable[[str], None]) -> None:
         """Start nothing yet."""
         self.settings = settings
         self._parts = parts
         self._clock = clock
-        self._tell = tell
+        self._report = report
         self._demo: dict[Alias, Packed] = {}
 
     @property
@@ -111,4 +111,4 @@ class Start:
         phase.result(await connections.fleet(self.settings, self._clock).until_ready(phase.note))
 
     def _supervisor(self, command: Callable[[], Command], ready: Callable[[Child], Awaitable[bool]]) -> Supervisor:
-        return Supervisor(ChildSpec(command=command, ready=ready, clock=self._clock, tell=self._tell))
+        return Supervisor(ChildSpec(command=command, ready=ready, clock=self._clock, report=self._report))

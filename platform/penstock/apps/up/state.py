@@ -1,4 +1,4 @@
-"""What the supervisor tells of itself in ``run/up.json``: for ``penstock status`` and tests. Nothing steers by it."""
+"""The supervisor's state in ``run/up.json``: for ``penstock status`` and tests. Nothing steers by it."""
 
 import json
 from dataclasses import asdict, dataclass, field

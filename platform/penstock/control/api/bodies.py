@@ -143,7 +143,7 @@ class ModelShown(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class WorkerShown(msgspec.Struct, frozen=True, kw_only=True):
-    """A worker as its last heartbeat told; ``age_s`` is how long ago that was."""
+    """A worker as its last heartbeat reported; ``age_s`` is how long ago that was."""
 
     id: WorkerId
     version: VersionId

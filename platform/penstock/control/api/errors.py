@@ -26,7 +26,7 @@ STATUS: dict[type[PenstockError], int] = {
 
 
 class ErrorFields(TypedDict):
-    """What an error tells."""
+    """What an error says."""
 
     message: str
     code: str

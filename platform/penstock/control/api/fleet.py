@@ -17,7 +17,7 @@ _MAX_LISTED = 1000
 
 
 class FleetAndTable:
-    """What runs, and what the gateways are told."""
+    """What runs, and what is published to the gateways."""
 
     def __init__(self, control: Control) -> None:
         """Take the rooms."""

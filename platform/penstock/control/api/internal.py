@@ -34,7 +34,7 @@ class Internal:
         return router
 
     async def version(self, request: Request, version: VersionId) -> Response:
-        """Show a worker the version that it was told to serve: its full digest above all."""
+        """Show a worker the version that it is ordered to serve: its full digest above all."""
         self._control.check_worker(request)
         return answer(await self._control.registry.version(version))
 

@@ -1,7 +1,7 @@
 """Which alarms a budget has earned: a pure question about what was spent and what may be.
 
-Trade-off: an alarm is told once per scope, window, cap and threshold. A cap that is changed inside a window is a
-new budget, and its thresholds are told again: once too often rather than once too seldom.
+Trade-off: an alarm is raised once per scope, window, cap and threshold. A cap that is changed inside a window is a
+new budget, and its thresholds are raised again: once too often rather than once too seldom.
 """
 
 from collections.abc import Iterable, Iterator

@@ -1,8 +1,8 @@
-"""Looks at all budgets now and then: tells thresholds once, shows how full they are, keeps shared counters up to date.
+"""Checks all budgets now and then: an alarm per threshold, gauges of use, shared counters kept up to date.
 
 Its pace is its own, not the corridor's: a quarter of a minute is soon enough, and a slow ledger must not hold up a
 tick. What it reads are sums that the ledger keeps, so that a look costs by keys and not by rows. The audit row is the
-alarm that lasts; the log event follows it, so a process that dies in between has told the row alone. Counters are only
+alarm that lasts; the log event follows it, so a process that dies in between leaves the row alone. Counters are only
 raised: that heals what a killed gateway never settled.
 """
 
@@ -49,9 +49,9 @@ class BudgetWatch:
     metrics: Metrics
     shared: SpentStore | None
     acts: Callable[[], bool]
-    """Whether this controller leads: only one tells."""
-    told: set[str] = field(default_factory=set)
-    """Alarms that are known to have been told, so that the log is not asked again."""
+    """Whether this controller leads: only one raises alarms."""
+    raised: set[str] = field(default_factory=set)
+    """Alarms that are known to have been raised, so that the log is not asked again."""
 
     async def run(self, every_s: float = EVERY_S) -> None:
         """Look until cancelled; a store that is away is asked again by the next round."""
@@ -70,14 +70,16 @@ class BudgetWatch:
         lines = await budget.read(self.ledger, await self.ring(), self.clock.now())
         self._show(lines)
         crossings = tuple(crossed(lines))
-        new = [crossing for crossing in crossings if crossing.name not in self.told and await self._tell(crossing)]
-        self.told.clear()
-        self.told.update(crossing.name for crossing in crossings)
+        new = [
+            crossing for crossing in crossings if crossing.name not in self.raised and await self._raise_alarm(crossing)
+        ]
+        self.raised.clear()
+        self.raised.update(crossing.name for crossing in crossings)
         if self.shared is not None:
             await self.shared.raise_spent({line.budget.meter: line.spent for line in lines})
         return len(new)
 
-    async def _tell(self, crossing: Crossing) -> bool:
+    async def _raise_alarm(self, crossing: Crossing) -> bool:
         line, window = crossing.line, crossing.line.budget.window
         detail = f"{line.spent} of {line.budget.cap} micro-dollars, {crossing.percent} % of the {window.period}"
         act = Act(who="platform", what="budget.threshold", target=crossing.name, at=self.clock.now(), detail=detail)

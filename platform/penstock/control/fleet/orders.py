@@ -1,4 +1,4 @@
-"""What workers were told, by the host's signals and in the answers to their heartbeats.
+"""Drain orders: by the host's signals, and in the answers to workers' heartbeats.
 
 The answer is the only way to a worker that no host of ours started, and a second way to one that a signal missed.
 """
@@ -23,13 +23,13 @@ class Host(Protocol):
 
 
 class Orders:
-    """A host that remembers whom it told to go. Fits `control.loop.Fleet`."""
+    """A host that remembers which workers it has ordered to drain. Fits `control.loop.Fleet`."""
 
     def __init__(self, host: Host) -> None:
-        """Take the host; nobody was told anything."""
+        """Take the host; nothing is ordered yet."""
         self._host = host
         self._since = 0.0
-        self._told_to_go: dict[WorkerId, None] = {}
+        self._draining: dict[WorkerId, None] = {}
         self._kept = 1000
 
     def listen_from(self, now: float) -> None:
@@ -37,11 +37,11 @@ class Orders:
         self._since = now
 
     def wants_drained(self, worker: WorkerId) -> bool:
-        """Tell whether this worker was told to go."""
-        return worker in self._told_to_go
+        """Return whether this worker has been ordered to drain."""
+        return worker in self._draining
 
     async def view(self) -> FleetView:
-        """Return the host's view; who was told to go by an earlier controller counts as told."""
+        """Return the host's view; orders of an earlier controller count too."""
         view = replace(await self._host.view(), since=self._since)
         for running in view.running:
             if running.draining:
@@ -55,6 +55,6 @@ class Orders:
         await self._host.apply(plan)
 
     def _note(self, worker: WorkerId) -> None:
-        self._told_to_go[worker] = None
-        while len(self._told_to_go) > self._kept:
-            del self._told_to_go[next(iter(self._told_to_go))]
+        self._draining[worker] = None
+        while len(self._draining) > self._kept:
+            del self._draining[next(iter(self._draining))]

@@ -38,7 +38,7 @@ class FleetPolicy:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Member:
+class _Replica:
     """A worker of a version: what its process and its last heartbeat say together."""
 
     worker: WorkerId
@@ -55,7 +55,7 @@ class _Member:
         return not self.is_draining and not self.is_silent and self.state not in _GOING
 
     @property
-    def is_condemned(self) -> bool:
+    def must_end(self) -> bool:
         """True where its process must end although nobody asked for that."""
         return self.has_process and not self.is_draining and (self.is_silent or self.state is WorkerState.FAILED)
 
@@ -66,48 +66,48 @@ class _Member:
 
 def plan(catalogue: Catalogue, seen: Sequence[Seen], view: FleetView, now: float, policy: FleetPolicy) -> FleetPlan:
     """Return the next step. ``now`` is Unix seconds."""
-    crews = _crews(seen, view, now, policy)
+    fleet = _by_version(seen, view, now, policy)
     deaths = _deaths(seen, view, now - policy.window_s)
     deployments = {one.version: one for one in catalogue.deployments}
     start: list[VersionId] = []
     drain: list[WorkerId] = []
-    for version in sorted(deployments.keys() | crews.keys()):
+    for version in sorted(deployments.keys() | fleet.keys()):
         wanted = deployments.get(version, Deployment(version=version, replicas=0))
-        crew = crews.get(version, [])
-        drain += [member.worker for member in crew if member.is_condemned]
-        drain += _superfluous(wanted, crew)
+        replicas = fleet.get(version, [])
+        drain += [replica.worker for replica in replicas if replica.must_end]
+        drain += _superfluous(wanted, replicas)
         if now >= _next_start_at(deaths.get(version, []), policy):
-            start += [version] * _missing(wanted, crew)
+            start += [version] * _missing(wanted, replicas)
     return FleetPlan(start=tuple(start), drain=tuple(sorted(drain)))
 
 
-def _missing(wanted: Deployment, crew: list[_Member]) -> int:
-    """How many to start: up to the wanted number, and one more while a replacement is due and nobody is leaving."""
-    counted = [member for member in crew if member.counts]
-    is_renewing = any(_is_outdated(wanted, member) for member in counted) and not any(m.is_draining for m in crew)
+def _missing(wanted: Deployment, replicas: list[_Replica]) -> int:
+    """How many to start: up to the wanted number, and one more while a replacement is due and none is draining."""
+    counted = [replica for replica in replicas if replica.counts]
+    is_renewing = any(_is_outdated(wanted, replica) for replica in counted) and not any(m.is_draining for m in replicas)
     target = wanted.replicas + (SURGE if is_renewing and wanted.replicas else 0)
     return max(0, target - len(counted))
 
 
-def _superfluous(wanted: Deployment, crew: list[_Member]) -> list[WorkerId]:
-    """Whom to drain: outdated workers once enough others are ready, else those that are not ready, else the idlest."""
+def _superfluous(wanted: Deployment, replicas: list[_Replica]) -> list[WorkerId]:
+    """Which to drain: outdated workers once enough others are ready, else those that are not ready, else the idlest."""
     counted = sorted(
-        (member for member in crew if member.counts),
+        (replica for replica in replicas if replica.counts),
         key=lambda m: (not _is_outdated(wanted, m), m.is_ready, m.work_tokens, m.worker),
     )
-    ready = sum(member.is_ready for member in counted)
+    ready = sum(replica.is_ready for replica in counted)
     drained: list[WorkerId] = []
-    for member in counted[: max(0, len(counted) - wanted.replicas)]:
-        ready_after = ready - member.is_ready
-        if _is_outdated(wanted, member) and member.is_ready and ready_after < wanted.replicas:
+    for replica in counted[: max(0, len(counted) - wanted.replicas)]:
+        ready_after = ready - replica.is_ready
+        if _is_outdated(wanted, replica) and replica.is_ready and ready_after < wanted.replicas:
             break
-        drained.append(member.worker)
+        drained.append(replica.worker)
         ready = ready_after
     return drained
 
 
-def _is_outdated(wanted: Deployment, member: _Member) -> bool:
-    return member.started_at < wanted.renew_before or member.worker in wanted.renew
+def _is_outdated(wanted: Deployment, replica: _Replica) -> bool:
+    return replica.started_at < wanted.renew_before or replica.worker in wanted.renew
 
 
 def _next_start_at(deaths: list[float], policy: FleetPolicy) -> float:
@@ -144,36 +144,38 @@ def _deaths(seen: Iterable[Seen], view: FleetView, after: float) -> Mapping[Vers
     return found
 
 
-def _crews(seen: Sequence[Seen], view: FleetView, now: float, policy: FleetPolicy) -> Mapping[VersionId, list[_Member]]:
+def _by_version(
+    seen: Sequence[Seen], view: FleetView, now: float, policy: FleetPolicy
+) -> Mapping[VersionId, list[_Replica]]:
     """Return each version's workers: those with a process here, and those that only report (started elsewhere)."""
     reports = {one.report.worker: one for one in seen}
-    crews: dict[VersionId, list[_Member]] = defaultdict(list)
+    fleet: dict[VersionId, list[_Replica]] = defaultdict(list)
     for running in sorted(view.running, key=lambda one: one.worker):
-        crews[running.version].append(_member(running, reports.pop(running.worker, None), view.since, now, policy))
+        fleet[running.version].append(_local(running, reports.pop(running.worker, None), view.since, now, policy))
     for worker, one in sorted(reports.items()):
         if now - one.at < policy.lease_s:
-            crews[one.report.version].append(_guest(worker, one, now))
-    return crews
+            fleet[one.report.version].append(_external(worker, one, now))
+    return fleet
 
 
-def _member(running: Running, last: Seen | None, since: float, now: float, policy: FleetPolicy) -> _Member:
+def _local(running: Running, last: Seen | None, since: float, now: float, policy: FleetPolicy) -> _Replica:
     is_fresh = last is not None and now - last.at < policy.lease_s
-    heard_at = max(running.started_at, since, last.at if last else -math.inf)
+    reported_at = max(running.started_at, since, last.at if last else -math.inf)
     patience_s = policy.silence_s if last else policy.start_timeout_s
-    return _Member(
+    return _Replica(
         worker=running.worker,
         started_at=running.started_at,
         has_process=True,
         is_draining=running.draining,
-        is_silent=now - heard_at >= patience_s,
+        is_silent=now - reported_at >= patience_s,
         state=last.report.state if last and is_fresh else None,
         work_tokens=last.report.load.queued_tokens if last else 0,
     )
 
 
-def _guest(worker: WorkerId, last: Seen, now: float) -> _Member:
+def _external(worker: WorkerId, last: Seen, now: float) -> _Replica:
     """Return a worker that no host of ours started; its age is unknown, so only its name can call for a replacement."""
-    return _Member(
+    return _Replica(
         worker=worker,
         started_at=now,
         has_process=False,

@@ -1,1 +1,1 @@
-"""What the gateways are told: the routing table, made of the catalogue and the living workers."""
+"""The routing table that gateways get, made of the catalogue and the living workers."""

@@ -1,7 +1,8 @@
 """The routing table out of the catalogue and the last heartbeats. Pure, and in a fixed order.
 
 Trade-off: a table per heartbeat would be freshest and would flood gateways; one per change of membership would leave
-them without load figures for workers that they don't send to. So who serves is told at once, load once a second.
+them without load figures for workers that they don't send to. So who serves is published at once, load once
+a second.
 """
 
 from collections.abc import Sequence
@@ -42,7 +43,7 @@ def build(
 
 
 def start_s(version: VersionId, seen: Sequence[Seen]) -> float:
-    """Return the longest complete start among a version's workers, 0 where none has told one.
+    """Return the longest complete start among a version's workers, 0 where none has reported one.
 
     The longest, because it is promised to callers: several that start beside one another take longer than one.
     """

@@ -1,4 +1,4 @@
-"""The gateway's money: limits, ledger, and the loops that keep both, put together."""
+"""The gateway's accounting: limits, ledger, and the loops that keep both, put together."""
 
 import asyncio
 import secrets
@@ -33,7 +33,7 @@ NAME_BYTES = 6
 
 
 @dataclass(slots=True, kw_only=True)
-class Money:
+class Accounting:
     """What the process looks after; ``shared`` where gateways share their limits."""
 
     reservations: Reservations
@@ -123,11 +123,11 @@ async def _forever(step: Callable[[], Awaitable[None]], pause: Callable[[], Awai
         try:
             await step()
         except Exception as error:  # noqa: BLE001  see above
-            logs.logger().error("money_round_failed", error_type=type(error).__name__, reason=str(error))
+            logs.logger().error("accounting_round_failed", error_type=type(error).__name__, reason=str(error))
         await pause()
 
 
-def money(settings: Settings, dsn: str, clock: Clock, spawn: Spawn, metrics: Metrics) -> Money:
+def accounting(settings: Settings, dsn: str, clock: Clock, spawn: Spawn, metrics: Metrics) -> Accounting:
     """Put it together; nothing connects yet."""
     spool = Spool(settings.paths.spool, clock, _refused(metrics))
     meters: RedisLimits | MemoryLimits = MemoryLimits(clock)
@@ -143,20 +143,20 @@ def money(settings: Settings, dsn: str, clock: Clock, spawn: Spawn, metrics: Met
         shared = GuardedLimits(redis, alone, clock, metrics)
     store: LimitStore = shared or meters
     reservations = Reservations(store=store, journal=spool, expectation=OutputExpectation(), clock=clock, spawn=spawn)
-    return Money(
+    return Accounting(
         reservations=reservations, spool=spool, meters=meters, shared=shared, clock=clock, metrics=metrics, dsn=dsn
     )
 
 
 def _refused(metrics: Metrics) -> OnRefused:
-    """Return what tells the operator of a row that the ledger does not take: the bill of its tenant lacks it."""
+    """Return what reports a row that the ledger does not take: the bill of its tenant lacks it."""
     counted, log = metrics.counter(names.LEDGER_ROWS_REFUSED), logs.logger()
 
-    def tell(row: LedgerRow, why: str) -> None:
+    def report(row: LedgerRow, why: str) -> None:
         counted.inc()
         log.error("ledger_row_refused", request_id=row.request, tenant=row.tenant, reason=why)
 
-    return tell
+    return report
 
 
 def when_away(text: str) -> Mapping[Measure, WhenAway]:

@@ -10,8 +10,8 @@ from penstock.adapters.memory.limits import MemoryLimits
 from penstock.adapters.postgres.database import Database
 from penstock.adapters.postgres.ledger import PostgresLedger
 from penstock.adapters.spool.spool import Spool
-from penstock.apps.gateway import money as gateway_money
-from penstock.apps.gateway.money import Money, when_away
+from penstock.apps.gateway import accounting as gateway_accounting
+from penstock.apps.gateway.accounting import Accounting, when_away
 from penstock.domain.clock import SystemClock
 from penstock.domain.command_error import CommandError
 from penstock.domain.ledger import LedgerSink
@@ -79,11 +79,11 @@ async def test_what_ended_is_settled_before_the_past_is_counted(
     async def rebuild(*_: object) -> None:
         done.append("counted")
 
-    monkeypatch.setattr(gateway_money, "rebuild", rebuild)
+    monkeypatch.setattr(gateway_accounting, "rebuild", rebuild)
     reservations = Noting(
         store=store, journal=spool, expectation=OutputExpectation(), clock=clock, spawn=asyncio.ensure_future
     )
-    money = Money(
+    money = Accounting(
         reservations=reservations, spool=spool, meters=store, shared=None, clock=clock, metrics=Metrics(), dsn=""
     )
     ledger = PostgresLedger(Database("postgresql://nobody@/none", max_connections=1))
@@ -97,14 +97,14 @@ async def test_what_ended_is_settled_before_the_past_is_counted(
 
 async def test_a_database_that_hangs_lets_no_hold_lapse(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Holds are renewed at their own pace, whatever becomes of the ledger or of one round."""
-    monkeypatch.setattr(gateway_money, "ROUND_S", 0.001)
+    monkeypatch.setattr(gateway_accounting, "ROUND_S", 0.001)
     clock = SystemClock()
     store, spool = MemoryLimits(clock), Stuck(tmp_path, clock)
     reservations = Counting(
         store=store, journal=spool, expectation=OutputExpectation(), clock=clock, spawn=asyncio.ensure_future
     )
     dsn = "postgresql://nobody@/none?host=/nonexistent"
-    money = Money(
+    money = Accounting(
         reservations=reservations, spool=spool, meters=store, shared=None, clock=clock, metrics=Metrics(), dsn=dsn
     )
     running = asyncio.create_task(money.run())
