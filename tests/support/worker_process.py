@@ -178,11 +178,13 @@ class WorkerProcess:
         assert self.process is not None
         self.process.send_signal(number)
 
-    def ticket(self, *, tenant: str = "acme", seconds: float = 60.0, key: bytes | None = None) -> dict[str, str]:
+    def ticket(
+        self, *, tenant: str = "acme", seconds: float = 60.0, key: bytes | None = None, request: str = "r1"
+    ) -> dict[str, str]:
         """Return the headers of a gateway's request."""
         platform_key = bytes.fromhex((self.home / "platform.key").read_text())
         ticket = Ticket(
-            request=RequestId("r1"),
+            request=RequestId(request),
             tenant=TenantId(tenant),
             standing=Standing.PAID,
             weight=1,

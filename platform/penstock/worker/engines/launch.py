@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 from penstock.worker import gate_config
-from penstock.worker.engines import lifeline, plan
+from penstock.worker.engines import counting, lifeline, plan
 from penstock.worker.engines.plan import LaunchPlan
 
 
@@ -22,6 +22,7 @@ def run(launch: LaunchPlan, lifeline_fd: int) -> None:
 
     from vllm.entrypoints.launchers.api_server.entry import main
 
+    counting.install()
     main()
 
 

@@ -12,14 +12,17 @@ from collections.abc import Awaitable, Callable, Iterable, MutableMapping
 from dataclasses import dataclass
 from typing import Any
 
+from penstock.domain import used
 from penstock.domain.ids import RequestId, VersionId
 from penstock.domain.outcome import Stage
+from penstock.domain.request import Api
 from penstock.domain.tenant import PLATFORM
 from penstock.domain.ticket import Ticket
 from penstock.telemetry import names
 from penstock.telemetry.metrics import Metrics
 from penstock.worker.gate.admission.door import Door
 from penstock.worker.gate.admission.load import LoadBook
+from penstock.worker.meter import Meter
 
 Message = MutableMapping[str, Any]
 """An ASGI message."""
@@ -28,6 +31,15 @@ _EVENT = b"data: {"
 _COMPLETION = re.compile(rb'"(?:completion_tokens|output_tokens)":\s*(\d+)')
 _DECODED_MS = re.compile(rb'"generation_time_ms":\s*(\d+(?:\.\d+)?)')
 """What an answer that comes as a whole says of itself: the rest of its time was before its first token."""
+_STREAM, _OK = b"text/event-stream", 200
+_USED = used.HEADER.encode()
+LAST_EVENTS: dict[str, tuple[bytes, ...]] = {
+    Api.CHAT: (b"data: [DONE]",),
+    Api.COMPLETIONS: (b"data: [DONE]",),
+    Api.RESPONSES: (b"event: response.completed", b"event: response.incomplete", b"event: response.failed"),
+    Api.MESSAGES: (b"event: message_stop",),
+}
+"""How the last event of a stream begins; vLLM's server sends whole events."""
 _REPORT_EVERY = 16
 """A stream's tokens are reported to the door in lots: often enough for fairness, too seldom to cost anything."""
 
@@ -67,8 +79,9 @@ class Tally:
 
 @dataclass(frozen=True, slots=True)
 class Connection:
-    """What a request is connected to: the server's two channels, a clock in seconds, what each head carries."""
+    """What a request is connected to: its path, the server's channels, a clock in seconds, what each head carries."""
 
+    path: str
     receive: Callable[[], Awaitable[Message]]
     send: Callable[[Message], Awaitable[None]]
     clock: Callable[[], float]
@@ -87,7 +100,9 @@ class InFlight:
         "_is_counted",
         "_is_gone",
         "_is_watched",
+        "_last_event",
         "_late_tokens",
+        "_meter",
         "_output",
         "_prompt",
         "_request",
@@ -96,8 +111,9 @@ class InFlight:
         "_unreported",
     )
 
-    def __init__(self, ticket: Ticket, request: RequestId, connection: Connection, tally: Tally) -> None:
+    def __init__(self, ticket: Ticket, request: RequestId, connection: Connection, tally: Tally, meter: Meter) -> None:
         """Begin; ``request`` is its name at the door."""
+        self._meter, self._last_event = meter, LAST_EVENTS.get(connection.path, ())
         self._request, self._unreported = request, 0
         self._connection, self._tally = connection, tally
         self._send = connection.send
@@ -125,6 +141,8 @@ class InFlight:
             self._unreported += 1
             if self._unreported == _REPORT_EVERY:
                 self._report()
+            if not self._meter.running and message["body"].startswith(self._last_event):
+                self._tell_at_the_end(message)
         return self._send(message)
 
     def close(self) -> None:
@@ -145,9 +163,11 @@ class InFlight:
     def _look_at(self, message: Message) -> None:
         """See the head, the first bytes, the last ones, and all that come after the client has left."""
         if message["type"] == "http.response.start":
-            message["headers"] = [*message.get("headers", ()), *self._connection.headers()]
+            message["headers"] = [*message.get("headers", ()), *self._connection.headers(), *self._counts(message)]
             return
         body = message.get("body", b"")
+        if body.startswith(self._last_event):
+            self._tell_at_the_end(message)
         if self._is_gone:
             self._late_tokens += body.count(_EVENT)
         elif not message.get("more_body"):
@@ -157,6 +177,22 @@ class InFlight:
             if not events:
                 self._unreported = int(_said(_COMPLETION, body))
             self._see_first(0.0 if events else _said(_DECODED_MS, body) / 1e3)
+
+    def _counts(self, head: Message) -> Iterable[tuple[bytes, bytes]]:
+        """Return the header that tells what the request took, where all of it is known: not yet with a stream's head.
+
+        An engine that nobody counts beside has told no sequence of an answer: unknown is not 0.
+        """
+        if any(name == b"content-type" and value.startswith(_STREAM) for name, value in head.get("headers", ())):
+            return ()
+        if not self._meter.sequences and head["status"] == _OK:
+            return ()
+        return ((_USED, used.told(self._meter.used)),)
+
+    def _tell_at_the_end(self, message: Message) -> None:
+        """Put what the request took in front of its stream's last event, in the same event: they come together."""
+        if self._meter.sequences:
+            message["body"] = b"%b%b\n%b" % (used.COMMENT, used.told(self._meter.used), message["body"])
 
     def _see_first(self, decoded_s: float) -> None:
         self._has_first, self._is_watched = True, self._is_gone

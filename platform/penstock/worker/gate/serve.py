@@ -15,6 +15,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from enum import StrEnum
 
+import msgspec
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from penstock.domain.clock import Clock, SystemClock
@@ -26,14 +27,17 @@ from penstock.domain.worker import Load
 from penstock.telemetry import names
 from penstock.telemetry.metrics import CONTENT_TYPE
 from penstock.worker import gate_config
+from penstock.worker.gate import usage
 from penstock.worker.gate.admission import doors
 from penstock.worker.gate.admission.cost import Work
 from penstock.worker.gate.admission.door import Away, Door
 from penstock.worker.gate.admission.load import LoadBook, Observed
 from penstock.worker.gate.admission.seats import EngineSize
 from penstock.worker.gate.in_flight import Connection, InFlight, Tally
+from penstock.worker.gate.meters import Meters
 from penstock.worker.gate.queue_wait import QueueWait, SentAway
 from penstock.worker.gate_config import GateConfig
+from penstock.worker.meter import Meter, current
 
 _TICKET = HEADER.encode()
 _LOOPBACK = frozenset({"127.0.0.1", "::1", ""})
@@ -87,6 +91,7 @@ class Gate:
         self.door = _door(self.config)
         self.door.look_later = self._look_later
         self.tally = Tally(self.config.version, LoadBook(self.config.max_num_seqs), self.door)
+        self.meters = Meters()
         self._numbers = itertools.count()
         self.draining = False
         self._key = bytes.fromhex(self.config.ticket_key)
@@ -100,6 +105,7 @@ class Gate:
             "/penstock/metrics": self._local(self._exposition),
             "/penstock/drain": self._drain,
             "/penstock/observed": self._observed,
+            "/penstock/usage": self._usage,
             "/metrics": self._local(app),
             "/health": app,
         }
@@ -117,10 +123,17 @@ class Gate:
         if isinstance(ticket, Refusal):
             await self._refuse(ticket, send)
             return
-        await self._serve(ticket, scope, receive, send)
+        meter = self.meters.open(ticket.request)
+        putting = current.set(meter)
+        try:
+            await self._serve(ticket, meter, (scope, receive, send))
+        finally:
+            current.reset(putting)
+            self.meters.close(ticket.request, meter, self.clock.monotonic())
 
-    async def _serve(self, ticket: Ticket, scope: Scope, receive: Receive, send: Send) -> None:
+    async def _serve(self, ticket: Ticket, meter: Meter, asgi: tuple[Scope, Receive, Send]) -> None:
         """Let a valid request wait for a seat, and through. The platform's own probes don't wait."""
+        scope, receive, send = asgi
         request = RequestId(f"{ticket.request}/{next(self._numbers)}")
         waited_s, prefill = 0.0, None
         if ticket.tenant != PLATFORM:
@@ -135,8 +148,10 @@ class Gate:
             self.tally.queue_s.observe(waited_s)
             receive = wait.receive
             prefill = self._prefilling(work)
-        connection = Connection(receive, send, self.clock.monotonic, lambda: (*self.headers(), _waited(waited_s)))
-        in_flight = InFlight(ticket, request, connection, self.tally)
+        connection = Connection(
+            scope["path"], receive, send, self.clock.monotonic, lambda: (*self.headers(), _waited(waited_s))
+        )
+        in_flight = InFlight(ticket, request, connection, self.tally, meter)
         try:
             await self._app(scope, in_flight.receive, in_flight.send)
         finally:
@@ -254,6 +269,17 @@ class Gate:
             self.door.seats.size = replace(self.door.seats.size, kv_blocks=int(raw["kv_blocks"]))
         await _answer(send, 200, json.dumps(self._state()).encode())
 
+    async def _usage(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if not self._is_platform(scope):
+            await self._refuse(Refusal.TICKET, send)
+            return
+        try:
+            answer = await usage.answer(self.meters, await _body(receive, usage.MAX_BYTES))
+        except msgspec.MsgspecError:
+            await _answer(send, 400, b"{}")
+            return
+        await _answer(send, 200, answer)
+
     def _is_platform(self, scope: Scope) -> bool:
         ticket = self._check(scope)
         return isinstance(ticket, Ticket) and ticket.tenant == PLATFORM and scope["method"] == "POST"
@@ -289,9 +315,9 @@ def _header(scope: Scope, name: bytes) -> bytes:
     return b""
 
 
-async def _body(receive: Receive) -> bytes:
+async def _body(receive: Receive, most: int = _MAX_OBSERVED_BYTES) -> bytes:
     body, more = b"", True
-    while more and len(body) <= _MAX_OBSERVED_BYTES:
+    while more and len(body) <= most:
         message = await receive()
         body += message.get("body", b"")
         more = message.get("more_body", False)

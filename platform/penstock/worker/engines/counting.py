@@ -1,0 +1,60 @@
+"""Fills the meters of requests from vLLM's own output objects, in the process of its HTTP server.
+
+Every API, streamed or whole, passes vLLM's ``OutputProcessor``: a request of its engine enters there in the context of
+the HTTP request that it belongs to, and each step's new tokens come through there before anybody makes words of them.
+So what is counted are the engine's own ids. Written for vLLM 0.32; an engine that has no such place does not start.
+"""
+
+import re
+from typing import Any
+
+from penstock.worker.meter import current
+
+_BEAM = re.compile(r"^(.+)-[0-9a-f]+-beam-\d+$")
+"""A step of a beam search is one request for each beam: its prompt is the first one's and what the beam has so far."""
+
+
+def install() -> None:
+    """Count from now on whatever this process's engine does for a request that has a meter."""
+    from vllm.v1.engine.output_processor import OutputProcessor
+
+    OutputProcessor.add_request = _adding(OutputProcessor.add_request)
+    OutputProcessor.process_outputs = _processing(OutputProcessor.process_outputs)
+
+
+def _adding(add: Any) -> Any:  # noqa: ANN401  vLLM is untyped here
+    def add_request(self: Any, request: Any, *args: Any, **named: Any) -> None:  # noqa: ANN401
+        known = request.request_id in self.request_states
+        add(self, request, *args, **named)
+        state = self.request_states.get(request.request_id)
+        if known or state is None:  # more input for a request that runs
+            return
+        meter = state.meter = current.get()
+        state.tells_cached = False
+        if meter is None:
+            return
+        if state.parent_req is None or state.request_index == 0:  # further choices have the first one's prompt
+            search = _BEAM.match(state.external_req_id)
+            state.tells_cached = meter.prompt(state.prompt_len, search[1] if search else "")
+        meter.enter()
+
+    return add_request
+
+
+def _processing(process: Any) -> Any:  # noqa: ANN401
+    def process_outputs(self: Any, outputs: Any, *args: Any, **named: Any) -> Any:  # noqa: ANN401
+        states = self.request_states
+        before = [states.get(output.request_id) for output in outputs]
+        done = process(self, outputs, *args, **named)  # cuts what was made beyond a stop string
+        for state, output in zip(before, outputs, strict=True):
+            if state is None or (meter := state.meter) is None:
+                continue
+            if state.tells_cached:
+                state.tells_cached = False
+                meter.cached(state.num_cached_tokens)
+            meter.made(len(output.new_token_ids))
+            if output.request_id not in states:
+                meter.leave()
+        return done
+
+    return process_outputs

@@ -1,0 +1,67 @@
+"""The meters of a gate's requests by name: those that run, and for a minute those that ended.
+
+So a gateway whose answer broke off, or whose caller left, can still ask what was generated. A request that comes again
+under its name takes the name over.
+
+Trade-off: bounded in number too, so that a flood of short requests forgets before the minute is over: gateways ask
+within milliseconds.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Sequence
+from contextlib import suppress
+
+from penstock.domain.ids import RequestId
+from penstock.domain.used import Used
+from penstock.worker.meter import Meter
+
+KEEP_S = 60.0
+MOST_ENDED = 16_384
+
+
+class Meters:
+    """Times are monotonic seconds."""
+
+    def __init__(self) -> None:
+        """Begin with none."""
+        self._meters: dict[RequestId, Meter] = {}
+        self._ended: deque[tuple[float, RequestId, Meter]] = deque()
+        self._awaited: dict[Meter, asyncio.Future[None]] = {}
+
+    def __len__(self) -> int:
+        """How many are known."""
+        return len(self._meters)
+
+    def open(self, request: RequestId) -> Meter:
+        """Return a new meter for a request that came."""
+        meter = self._meters[request] = Meter()
+        return meter
+
+    def close(self, request: RequestId, meter: Meter, now: float) -> None:
+        """The request is over, however it ended; whoever waits for that goes on."""
+        meter.close()
+        self._ended.append((now, request, meter))
+        while self._ended[0][0] < now - KEEP_S or len(self._ended) > MOST_ENDED:
+            _, name, old = self._ended.popleft()
+            if self._meters.get(name) is old:
+                del self._meters[name]
+        awaited = self._awaited.pop(meter, None)
+        if awaited is not None and not awaited.done():
+            awaited.set_result(None)
+
+    async def used(self, requests: Sequence[RequestId], wait_s: float = 0.0) -> dict[RequestId, Used]:
+        """Return what these took so far, and all of it where they end within ``wait_s``; unknown ones are left out."""
+        known = {name: meter for name in requests if (meter := self._meters.get(name)) is not None}
+        running = [meter for meter in known.values() if not meter.is_over]
+        if running and wait_s > 0.0:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(wait_s):
+                    await asyncio.wait([self._end_of(meter) for meter in running])
+        return {name: meter.used for name, meter in known.items()}
+
+    def _end_of(self, meter: Meter) -> asyncio.Future[None]:
+        awaited = self._awaited.get(meter)
+        if awaited is None:
+            awaited = self._awaited[meter] = asyncio.get_running_loop().create_future()
+        return awaited

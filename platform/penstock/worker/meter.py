@@ -1,0 +1,103 @@
+"""What a request really takes of its engine, counted beside it: whatever its API says, also when its caller has left.
+
+The gate makes a ``Meter`` for each request and puts it where the engine's side finds it (``current``: tasks that the
+engine's server starts inherit it). Whoever knows the engine fills it, once for each prompt and once for each step of
+each sequence. Neither side knows the other.
+"""
+
+from collections.abc import Callable
+from contextvars import ContextVar
+
+from penstock.domain.used import Used
+
+current: ContextVar["Meter | None"] = ContextVar("meter", default=None)
+"""The meter of the request that this task works for."""
+
+
+def _nobody(_: int) -> None:
+    """Nobody wants to know of progress."""
+
+
+class Meter:
+    """One request's counts. The filling side calls the methods below ``the engine's side``; they only count."""
+
+    __slots__ = (
+        "_report",
+        "_report_at",
+        "_report_every",
+        "_reported",
+        "_searches",
+        "cached_tokens",
+        "is_over",
+        "output_tokens",
+        "prompt_tokens",
+        "prompts",
+        "running",
+        "sequences",
+    )
+
+    def __init__(self) -> None:
+        """Begin with nothing counted."""
+        self.prompts = self.prompt_tokens = self.cached_tokens = 0
+        self.sequences = self.running = self.output_tokens = 0
+        self.is_over = False
+        self._searches: set[str] = set()
+        self._report: Callable[[int], None] = _nobody
+        self._report_at = self._report_every = self._reported = 0
+
+    @property
+    def used(self) -> Used:
+        """What was counted so far."""
+        return Used(
+            prompt_tokens=self.prompt_tokens,
+            cached_tokens=self.cached_tokens,
+            output_tokens=self.output_tokens,
+            sequences=self.sequences,
+            prompts=self.prompts,
+            is_final=self.is_over,
+        )
+
+    def watch(self, report: Callable[[int], None], every: int) -> None:
+        """Have each ``every`` output tokens reported, and the first step even where it brings none: prompts are in."""
+        self._report, self._report_every, self._report_at = report, every, 0
+
+    def flush(self) -> None:
+        """Report what was not reported yet."""
+        fresh, self._reported = self.output_tokens - self._reported, self.output_tokens
+        self._report_at = self.output_tokens + self._report_every
+        self._report(fresh)
+
+    def close(self) -> None:
+        """The request is over; nobody is told of anything any more."""
+        self.is_over, self._report = True, _nobody
+
+    # -- the engine's side ---------------------------------------------------------------
+
+    def prompt(self, tokens: int, search: str = "") -> bool:
+        """A prompt came: True where it counts. Each step of a (named) beam search has a prompt: only the first does."""
+        if search in self._searches:
+            return False
+        if search:
+            self._searches.add(search)
+        self.prompts += 1
+        self.prompt_tokens += tokens
+        return True
+
+    def enter(self) -> None:
+        """A sequence enters the engine."""
+        self.sequences += 1
+        self.running += 1
+
+    def cached(self, tokens: int) -> None:
+        """So many tokens of a prompt were found in the prefix cache."""
+        self.cached_tokens += tokens
+
+    def made(self, tokens: int) -> None:
+        """A step of a sequence brought so many output tokens."""
+        self.output_tokens += tokens
+        if self.output_tokens >= self._report_at:
+            self.flush()
+
+    def leave(self) -> None:
+        """A sequence came to its end."""
+        self.running -= 1

@@ -1,0 +1,147 @@
+"""The gate tells what a request took of the engine: with each answer, and when it is asked."""
+
+import json
+from collections.abc import MutableMapping
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from starlette.types import Message, Receive, Send
+
+from penstock.domain.ids import RequestId, TenantId, VersionId, WorkerId
+from penstock.domain.standing import Standing
+from penstock.domain.tenant import PLATFORM
+from penstock.domain.ticket import HEADER, Ticket, seal
+from penstock.worker.gate.serve import Gate
+from penstock.worker.gate_config import GateConfig
+from penstock.worker.meter import current
+from tests.support.clock import ManualClock
+
+KEY = b"\x01" * 32
+CONFIG = GateConfig(worker=WorkerId("w1"), version=VersionId("m@1"), ticket_key=KEY.hex(), max_num_seqs=2)
+TICKET = Ticket(
+    request=RequestId("r"),
+    tenant=TenantId("acme"),
+    standing=Standing.PAID,
+    weight=1,
+    deadline_at=ManualClock().now() + 30,
+    prompt_tokens=10,
+    expected_output_tokens=100,
+)
+LAST = {
+    "/v1/chat/completions": b"data: [DONE]\n\n",
+    "/v1/completions": b"data: [DONE]\n\n",
+    "/v1/responses": b'event: response.completed\ndata: {"x":1}\n\n',
+    "/v1/messages": b'event: message_stop\ndata: {"type":"message_stop"}\n\n',
+}
+
+
+class Engine:
+    """Takes a prompt of 12 tokens, makes one token a chunk; ``counts`` where somebody counts beside it."""
+
+    def __init__(self, chunks: list[bytes], kind: bytes, *, counts: bool = True, status: int = 200) -> None:
+        self.chunks, self.kind, self.counts, self.status = chunks, kind, counts, status
+
+    async def __call__(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
+        meter = current.get()
+        assert meter is not None
+        is_stream = self.kind.startswith(b"text/event-stream")
+        if self.counts and self.status == 200:
+            meter.prompt(12)
+            meter.enter()
+            if not is_stream:
+                meter.made(len(self.chunks))
+                meter.leave()
+        await send({"type": "http.response.start", "status": self.status, "headers": [(b"content-type", self.kind)]})
+        for chunk in self.chunks:
+            if self.counts and is_stream and b"token" in chunk:
+                meter.made(1)
+                if b"last" in chunk:
+                    meter.leave()
+            await send({"type": "http.response.body", "body": chunk, "more_body": True})
+        await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+
+async def ask(gate: Gate, path: str, ticket: Ticket = TICKET, body: bytes = b"") -> tuple[Message, bytes]:
+    """Send one request through the gate; return the answer's head and body."""
+    sent: list[Message] = []
+
+    async def receive() -> Message:
+        return {"type": "http.request", "body": body}
+
+    async def send(message: Message) -> None:
+        sent.append(message)
+
+    headers = [(HEADER.encode(), seal(ticket, KEY).encode())]
+    await gate(
+        {"type": "http", "method": "POST", "path": path, "headers": headers, "client": ("127.0.0.1", 1)}, receive, send
+    )
+    return sent[0], b"".join(message["body"] for message in sent[1:])
+
+
+def told(head: Message) -> bytes | None:
+    """Return the count in a head."""
+    return dict(head["headers"]).get(b"x-penstock-used")
+
+
+@pytest.mark.parametrize("path", LAST)
+async def test_a_stream_tells_in_front_of_its_last_event(path: str, clock: ManualClock) -> None:
+    """The count comes with a stream's last event and in no other place, whatever its API."""
+    chunks = [b"data: token\n\n", b"data: token\n\n", b"data: last token\n\n", b"data: usage\n\n", LAST[path]]
+    head, body = await ask(Gate(Engine(chunks, b"text/event-stream; charset=utf-8"), CONFIG, clock), path)
+    assert told(head) is None
+    assert body == b"".join(chunks[:-1]) + b": penstock-used 12,0,3,1,1\n" + LAST[path]
+
+
+async def test_a_whole_answer_tells_in_its_head(clock: ManualClock) -> None:
+    """An answer in one piece is known before its head goes out, whatever its content type."""
+    for kind in (b"application/json", b"application/octet-stream"):
+        head, body = await ask(Gate(Engine([b"vectors"], kind), CONFIG, clock), "/v1/embeddings")
+        assert (told(head), body) == (b"12,0,1,1,1", b"vectors")
+
+
+async def test_a_refusal_by_the_engine_took_nothing(clock: ManualClock) -> None:
+    """What the engine did not accept is known to have taken nothing: nobody needs to ask."""
+    head, _ = await ask(Gate(Engine([b"{}"], b"application/json", status=400), CONFIG, clock), "/v1/completions")
+    assert told(head) == b"0,0,0,0,0"
+
+
+@pytest.mark.parametrize("kind", [b"application/json", b"text/event-stream"])
+async def test_unknown_is_not_nothing(kind: bytes, clock: ManualClock) -> None:
+    """Beside an engine that nobody counts nothing is told: a count of 0 would be a bill of 0."""
+    head, body = await ask(
+        Gate(Engine([b"data: [DONE]\n\n"], kind, counts=False), CONFIG, clock), "/v1/chat/completions"
+    )
+    assert (told(head), body) == (None, b"data: [DONE]\n\n")
+
+
+async def test_the_platform_may_ask_by_name(clock: ManualClock) -> None:
+    """Counts of requests that ended are told to the platform's own ticket, unknown names are left out."""
+    gate = Gate(Engine([b"data: token\n\n"], b"text/event-stream"), CONFIG, clock)
+    await ask(gate, "/v1/completions")
+    asking = json.dumps({"requests": ["r", "other"], "wait_s": 1}).encode()
+    head, body = await ask(gate, "/penstock/usage", replace(TICKET, tenant=PLATFORM), asking)
+    assert head["status"] == 200
+    assert json.loads(body) == {
+        "r": {
+            "prompt_tokens": 12,
+            "cached_tokens": 0,
+            "output_tokens": 1,
+            "sequences": 1,
+            "prompts": 1,
+            "is_final": True,
+        }
+    }
+
+
+@pytest.mark.parametrize(
+    ("tenant", "body", "status"),
+    [("acme", b'{"requests": []}', 401), (PLATFORM, b'{"requests": 3}', 400), (PLATFORM, b"nonsense", 400)],
+)
+async def test_who_may_not_ask_or_asks_nonsense_is_refused(
+    tenant: TenantId, body: bytes, status: int, clock: ManualClock
+) -> None:
+    """A tenant's ticket opens nothing here, and a damaged question is no crash."""
+    gate = Gate(Engine([], b"application/json"), CONFIG, clock)
+    head, _ = await ask(gate, "/penstock/usage", replace(TICKET, tenant=tenant), body)
+    assert head["status"] == status
