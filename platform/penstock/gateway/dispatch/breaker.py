@@ -60,12 +60,17 @@ class Breakers:
 
     # -- whom to ask -----------------------------------------------------------------------
 
-    def ejected(self, workers: Sequence[WorkerId], now: float) -> frozenset[WorkerId]:
-        """Return which of these to leave alone: never all of them, those that open soonest are kept."""
+    def ejected(self, workers: Sequence[WorkerId], now: float, among: int = 0) -> frozenset[WorkerId]:
+        """Return which of these to leave alone: never all of them, those that open soonest are kept.
+
+        Where these are a sample of a version that has so many workers (``among``) it may be all: others can be drawn.
+        """
         if not self._workers and not self._suspects:
             return frozenset()
-        out = self._individually(workers, now)
-        out |= self._around.avoided(workers, out, now)
+        out = self._individually(workers, now, among)
+        out |= self._around.avoided(workers, out, now, is_sample=bool(among))
+        if among:
+            return frozenset(out | self._suspects.intersection(workers))
         if out and len(out) == len(workers):
             out.remove(min(workers, key=self._opens_at))
         slow = out | self._suspects.intersection(workers)
@@ -127,11 +132,16 @@ class Breakers:
 
     # -- workers -------------------------------------------------------------------------------
 
-    def _individually(self, workers: Sequence[WorkerId], now: float) -> set[WorkerId]:
-        """Return who can't be reached, and who fails, the latter within their bound: first who stays open longest."""
+    def _individually(self, workers: Sequence[WorkerId], now: float, among: int) -> set[WorkerId]:
+        """Return who can't be reached, and who fails, the latter within their bound: first who stays open longest.
+
+        A sample is held to the bound where so many of all workers have failed that it may be reached.
+        """
         out = [(w, r) for w in workers if (r := self._workers.get(w)) is not None and not r.circuit.allows(now)]
         failing = sorted((w for w, r in out if not r.is_hard), key=self._opens_at, reverse=True)
         most = most_ejected(len(workers), self._settings.outliers)
+        if len(self._workers) <= most_ejected(among, self._settings.outliers):
+            most = len(workers)
         return {w for w, r in out if r.is_hard} | set(failing[:most])
 
     def _opens_at(self, worker: WorkerId) -> float:

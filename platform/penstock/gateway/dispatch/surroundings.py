@@ -41,15 +41,20 @@ class Surroundings:
 
     # -- whom to ask ---------------------------------------------------------------------
 
-    def avoided(self, workers: Sequence[WorkerId], out: set[WorkerId], now: float) -> set[WorkerId]:
-        """Return those in open zones, as long as others can serve; at most half of the zones are avoided."""
+    def avoided(
+        self, workers: Sequence[WorkerId], out: set[WorkerId], now: float, *, is_sample: bool = False
+    ) -> set[WorkerId]:
+        """Return those in open zones, as long as others can serve; at most half of the zones are avoided.
+
+        For a sample the version's zones count, not those that happen to be drawn; and others can be drawn.
+        """
         if not self._zones:
             return set()
-        zones = {self.places.zone(w) for w in workers}
+        zones = self.places.zones(workers[0]) if is_sample else {self.places.zone(w) for w in workers}
         shut = sorted(z for z in zones if z in self._zones and not self._zones[z].allows(now))
         shut = shut[: most_ejected(len(zones), self._settings.outliers)]
         avoided = {w for w in workers if self.places.zone(w) in shut}
-        return avoided if any(w not in out and w not in avoided for w in workers) else set()
+        return avoided if is_sample or any(w not in out and w not in avoided for w in workers) else set()
 
     def shut_for_s(self, version: VersionId, now: float) -> float:
         """Return for how long this version refuses early; 0 where requests may be sent."""

@@ -4,7 +4,9 @@ from penstock.gateway.routing.current import CurrentTable
 from penstock.gateway.routing.load_board import LoadBoard
 from penstock.gateway.routing.prefix_index import PrefixIndex
 from penstock.gateway.routing.resolve import TableResolver
-from penstock.gateway.routing.route import Health, RouterSettings, WorkerRouter
+from penstock.gateway.routing.route import Health, WorkerRouter
+from penstock.gateway.routing.router_settings import RouterSettings
+from penstock.gateway.routing.sample import SampleSettings
 
 __all__ = [
     "CurrentTable",
@@ -12,6 +14,7 @@ __all__ = [
     "LoadBoard",
     "PrefixIndex",
     "RouterSettings",
+    "SampleSettings",
     "TableResolver",
     "WorkerRouter",
 ]

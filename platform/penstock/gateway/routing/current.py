@@ -3,12 +3,13 @@
 A reader sees the old table or the new one, never a mixture: everything hangs on one reference.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from penstock.domain.errors import TableRefused
 from penstock.domain.ids import VersionId, WorkerId
 from penstock.domain.table import EMPTY, Route, RoutingTable, VersionEntry, validate
+from penstock.gateway.routing.roster import Roster, roster
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -18,6 +19,7 @@ class View:
     table: RoutingTable
     routes: dict[str, Route]
     versions: dict[str, VersionEntry]
+    rosters: dict[str, Roster]
     workers: frozenset[WorkerId]
     at: float
 
@@ -27,6 +29,7 @@ def _view(table: RoutingTable, at: float) -> View:
         table=table,
         routes={route.alias: route for route in table.routes},
         versions={version.id: version for version in table.versions},
+        rosters={version.id: roster(version) for version in table.versions},
         workers=frozenset(worker.id for version in table.versions for worker in version.workers),
         at=at,
     )
@@ -54,15 +57,28 @@ class CurrentTable:
 
         Raises ``TableRefused`` where it is not valid or older: the last good one stays.
         """
+        before = self.number
+        for _ in self.steps(table, now):
+            pass
+        return self.number != before
+
+    def steps(self, table: RoutingTable, now: float) -> Iterator[None]:
+        """Do what ``swap`` does, a step at a time: with ten thousand workers none of them is long (C12).
+
+        The loop may turn between any two. One step puts the table in force; the listeners hear of it after that.
+        """
         if table.number < self.number:
             raise TableRefused(f"table {table.number} is older than {self.number}, which is in force")
         if table.number == self.number:
-            return False
-        after = _view(validate(table), now)
-        before, self.view = self.view, after
+            return
+        validate(table)
+        yield
+        before, after = self.view, _view(table, now)
+        yield
+        self.view = after
         for listener in self._on_change:
             listener(before, after)
-        return True
+            yield
 
     def version(self, version: VersionId) -> VersionEntry | None:
         """Return the version as the table in force has it."""

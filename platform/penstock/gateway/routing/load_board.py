@@ -9,6 +9,7 @@ and would leave its last word in force. A queue that lasts changes from second t
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from penstock.domain.ids import WorkerId
 from penstock.domain.worker import Load
@@ -19,6 +20,15 @@ BELIEVED_S = 4.0
 DRAIN_SMOOTHING = 0.2
 DEFAULT_DRAIN_TOKENS_PER_S = 500.0
 _NOTHING = Load()
+
+
+class Seen(NamedTuple):
+    """A worker's newest load, none at all where the report is older than ``BELIEVED_S``: a table is made when something
+    in it changes. And the tokens of work that it probably has before it.
+    """
+
+    load: Load
+    work_tokens: float
 
 
 @dataclass(slots=True)
@@ -55,20 +65,18 @@ class LoadBoard:
             entry = self._entries[worker] = _Entry(Load(), now)
         entry.sent_tokens += tokens
 
-    def load(self, worker: WorkerId, table_load: Load, table_at: float, now: float) -> Load:
-        """Return the newest load known: said to this gateway, or in the table put in force at ``table_at``.
-
-        None at all where that is older than ``BELIEVED_S``: a table is made when something in it changes.
-        """
-        newest, at = _newest(self._entries.get(worker), table_load, table_at)
-        return newest if now - at <= BELIEVED_S else _NOTHING
-
-    def work_tokens(self, worker: WorkerId, table_load: Load, table_at: float, now: float) -> float:
-        """Return the tokens of work this worker probably has before it."""
+    def seen(self, worker: WorkerId, table_load: Load, table_at: float, now: float) -> Seen:
+        """Return what is known now: told to this gateway, or in the table put in force at ``table_at``."""
         entry = self._entries.get(worker)
-        newest, at = _newest(entry, table_load, table_at)
-        sent = 0 if entry is None else entry.sent_tokens
-        return (newest.queued_tokens + sent) * math.exp2(-max(0.0, now - at) / HALF_LIFE_S)
+        if entry is None:
+            newest, at, queued = table_load, table_at, table_load.queued_tokens
+        elif entry.at < table_at:
+            newest, at, queued = table_load, table_at, table_load.queued_tokens + entry.sent_tokens
+        else:
+            newest, at, queued = entry.load, entry.at, entry.load.queued_tokens + entry.sent_tokens
+        age_s = now - at
+        work = queued * math.exp2(-age_s / HALF_LIFE_S) if queued and age_s > 0.0 else float(queued)
+        return Seen(newest if age_s <= BELIEVED_S else _NOTHING, work)
 
     def drain_per_s(self, worker: WorkerId) -> float:
         """Return how many tokens of work this worker does in a second, smoothed."""
@@ -79,8 +87,3 @@ class LoadBoard:
         """These workers are no more."""
         for worker in gone:
             self._entries.pop(worker, None)
-
-
-def _newest(entry: _Entry | None, table_load: Load, table_at: float) -> tuple[Load, float]:
-    """Return the newest report of a worker, and when it came."""
-    return (table_load, table_at) if entry is None or entry.at < table_at else (entry.load, entry.at)

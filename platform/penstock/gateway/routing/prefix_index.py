@@ -6,7 +6,7 @@ map); the least recently used go first, as they do in the engines' own caches.
 """
 
 from collections import OrderedDict
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 
 from penstock.domain.ids import WorkerId
 
@@ -28,17 +28,22 @@ class PrefixIndex:
     def __len__(self) -> int:
         return len(self._blocks)
 
-    def matches(self, blocks: Sequence[int], workers: Collection[WorkerId]) -> dict[WorkerId, int]:
+    def matches(self, blocks: Sequence[int], workers: Container[WorkerId]) -> dict[WorkerId, int]:
         """Return for each of these workers how many leading blocks it holds; those without any are left out."""
         found: dict[WorkerId, int] = {}
-        candidates = set(workers)
-        for depth, block in enumerate(blocks, start=1):
-            candidates.intersection_update(self._blocks.get(block, ()))
-            if not candidates:
+        held = self._blocks.get
+        holding = [worker for worker in held(blocks[0], ()) if worker in workers] if blocks else []
+        depth, before = 0, None
+        for block in blocks:
+            if not holding:
                 break
-            for worker in candidates:
-                found[worker] = depth
-        return found
+            here = held(block, ())
+            if here != before:  # mostly they are the same ones as a block before
+                found |= {worker: depth for worker in holding if worker not in here}
+                holding = [worker for worker in holding if worker in here]
+                before = here
+            depth += 1
+        return found | dict.fromkeys(holding, depth)
 
     def record(self, blocks: Iterable[int], worker: WorkerId) -> None:
         """This worker is about to compute, or has, these blocks."""

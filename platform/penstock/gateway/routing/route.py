@@ -1,17 +1,16 @@
-"""Filter → score → pick among the ready workers of a version, and how long to wait where there is none.
+"""Sample → filter → score → pick among the ready workers of a version, and how long to wait where there is none.
 
 It must not know HTTP, nor what a request says; only how long its prompt is and which blocks it has.
 """
 
 import random
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
 from functools import lru_cache, partial
 from math import inf
 from typing import NamedTuple, Protocol
 
 from penstock.domain.clock import Clock
-from penstock.domain.errors import NoCapacity, Overloaded
+from penstock.domain.errors import Overloaded
 from penstock.domain.ids import VersionId, WorkerId
 from penstock.domain.request import Prepared
 from penstock.domain.table import VersionEntry, WorkerEntry
@@ -19,35 +18,23 @@ from penstock.domain.worker import Load
 from penstock.gateway.routing import filters, pickers, scorers
 from penstock.gateway.routing.current import CurrentTable, View
 from penstock.gateway.routing.load_board import LoadBoard
-from penstock.gateway.routing.prefix_index import PrefixIndex
-from penstock.gateway.routing.scorers import Candidate, Weights
+from penstock.gateway.routing.prefix_index import MAX_HOLDERS, PrefixIndex
+from penstock.gateway.routing.refusals import Refusals
+from penstock.gateway.routing.roster import Roster, roster
+from penstock.gateway.routing.router_settings import RouterSettings
+from penstock.gateway.routing.sample import draw
+from penstock.gateway.routing.scorers import Candidate
 from penstock.telemetry import names
 from penstock.telemetry.metrics import Counter, Metrics
 
 _MOST_MODELS = 1024
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RouterSettings:
-    """``max_blocks`` bounds each version's prefix index.
-
-    ``retry_after_s`` is said where no worker of a version has ever told how long it took to start: about what a small
-    model takes on a CPU. ``notice_s`` is added to a start that nobody has begun yet: the loss has to be seen first.
-    """
-
-    weights: Weights = field(default_factory=Weights)
-    max_waiting: int = 256
-    retry_after_s: float = 20.0
-    notice_s: float = 2.0
-    most_retry_after_s: float = 60.0
-    max_blocks: int = 50_000
-
-
 class Health(Protocol):
     """Whom to leave alone for a while; never all of those asked about."""
 
-    def ejected(self, workers: Sequence[WorkerId], now: float) -> frozenset[WorkerId]:
-        """Return those that are left alone at monotonic second ``now``."""
+    def ejected(self, workers: Sequence[WorkerId], now: float, among: int = 0) -> frozenset[WorkerId]:
+        """Return those that are left alone at second ``now``: never all of them, but of a sample (``among``) maybe."""
         ...
 
     def shut_for_s(self, version: VersionId, now: float) -> float:
@@ -64,6 +51,15 @@ class _PrefixBlocks(NamedTuple):
 
     held: Counter
     new: Counter
+
+
+class _Ask(NamedTuple):
+    """One request, as choosing sees it: when, who holds how many blocks of its prompt, whom it has met."""
+
+    now: float
+    held: Mapping[WorkerId, int] = {}
+    block_size: int = 0
+    tried: frozenset[WorkerId] = frozenset()
 
 
 def _prefix_blocks(counter: Counter, model: str) -> _PrefixBlocks:
@@ -91,6 +87,7 @@ class WorkerRouter:
         self._settings = settings
         self._prefix_blocks = lru_cache(_MOST_MODELS)(partial(_prefix_blocks, metrics.counter(names.PREFIX_ROUTED)))
         self._board = LoadBoard()
+        self._refusals = Refusals(settings)
         self._indexes: dict[VersionId, PrefixIndex] = {}
         table.on_change(self._forget)
 
@@ -98,34 +95,36 @@ class WorkerRouter:
         """Return the worker, or raise ``NoCapacity`` or ``Overloaded`` with the seconds to wait."""
         now = self._clock.monotonic()
         version = self._table.version(version.id) or version
-        serving = filters.untried(filters.ready(version.workers), tried)
-        if not serving:
-            raise self._nobody(version)
+        serving = self._table.view.rosters.get(version.id) or roster(version)
+        if serving.has_met_all(tried):
+            raise self._refusals.nobody(version)
         if shut_s := self._health.shut_for_s(version.id, now):
-            raise self._failing(version, shut_s)
-        serving = filters.healthy(serving, self._health.ejected([w.id for w in serving], now))
-        open_ = filters.with_room(serving, lambda w: self._load(w, now), self._settings.max_waiting)
-        if not open_:
-            raise self._full(serving, now)
+            raise self._refusals.failing(version, shut_s, is_unreachable=self._health.is_unreachable(version.id))
         index = self._indexes.get(version.id)
         if index is None:
             index = self._indexes[version.id] = PrefixIndex(self._settings.max_blocks)
-        chosen = open_[0] if len(open_) == 1 else self._choose(open_, version, prepared, index, now)
+        held = index.matches(prepared.blocks, serving.by_id) if prepared.blocks else {}
+        open_ = self._few(serving, _Ask(now, held, version.block_size, tried))
+        chosen = self._best(open_)
         if prepared.blocks:
-            self._count(version, index, prepared, chosen.id)
+            self._count(version, held.get(chosen.id, 0), len(prepared.blocks))
             index.record(prepared.blocks, chosen.id)
         return chosen
 
     def wait_s(self, version: VersionEntry) -> float:
-        """Return the seconds of work that wait at the least busy worker; infinite where nobody would take a request."""
-        now = self._clock.monotonic()
+        """Return the seconds of work that wait at the least busy worker; infinite where nobody would take a request.
+
+        Of a large version some are looked at, drawn by chance, and all only where none of those would.
+        """
+        ask = _Ask(self._clock.monotonic())
         version = self._table.version(version.id) or version
-        serving = filters.ready(version.workers)
-        if self._health.shut_for_s(version.id, now):
+        if self._health.shut_for_s(version.id, ask.now):
             return inf
-        serving = filters.healthy(serving, self._health.ejected([w.id for w in serving], now))
-        open_ = filters.with_room(serving, lambda w: self._load(w, now), self._settings.max_waiting)
-        return min((self._load(w, now).wait_s for w in open_), default=inf)
+        serving = (self._table.view.rosters.get(version.id) or roster(version)).serving
+        some = draw(serving, self._settings.sample.watched, self._chance)
+        among = len(serving) if len(some) < len(serving) else 0
+        open_ = self._open(some, ask, among) or (self._open(serving, ask) if among else [])
+        return min((one.wait_s for one in open_), default=inf)
 
     # -- dispatch's ``Loads`` ------------------------------------------------------------
 
@@ -139,58 +138,62 @@ class WorkerRouter:
 
     # -- choosing ------------------------------------------------------------------------
 
-    def _choose(
-        self, workers: Sequence[WorkerEntry], version: VersionEntry, prepared: Prepared, index: PrefixIndex, now: float
-    ) -> WorkerEntry:
-        at = self._table.view.at
-        held = index.matches(prepared.blocks, [w.id for w in workers]) if prepared.blocks else {}
-        candidates = [
-            Candidate(
-                entry=w,
-                work_tokens=self._board.work_tokens(w.id, w.load, at, now),
-                kv_used_ratio=self._load(w, now).kv_used_ratio,
-                cached_tokens=held.get(w.id, 0) * version.block_size,
-            )
-            for w in workers
-        ]
-        return workers[pickers.best(scorers.totals(candidates, self._settings.weights), self._chance)]
+    def _few(self, serving: Roster, ask: _Ask) -> list[Candidate]:
+        """Return those to choose among: all that may be asked in a small version, in a large one some of them."""
+        everybody, most = serving.serving, self._settings.sample.choices + MAX_HOLDERS
+        few = self._sampled(serving, ask) if len(everybody) > most else []
+        if few:
+            return few
+        left = filters.untried(everybody, ask.tried)
+        open_ = self._open(left, ask)
+        if not open_:
+            raise self._full(left, ask.now)
+        return draw(open_, most, self._chance)
 
-    def _load(self, worker: WorkerEntry, now: float) -> Load:
-        return self._board.load(worker.id, worker.load, self._table.view.at, now)
+    def _sampled(self, serving: Roster, ask: _Ask) -> list[Candidate]:
+        """Draw until enough may be asked, and add who holds the prompt's prefix; empty where chance found nobody."""
+        ours, everybody, met = self._settings.sample, serving.serving, set(ask.tried)
+        open_: list[Candidate] = []
+        for _ in range(ours.rounds):
+            drawn = [w for w in draw(everybody, ours.choices, self._chance) if w.id not in met]
+            open_ += self._open(drawn, ask, len(everybody))
+            met.update(w.id for w in drawn)
+            if len(open_) >= ours.enough:
+                break
+        holders = [serving.by_id[w] for w in ask.held if w not in met] if ask.held else []
+        return open_ + self._open(holders, ask, len(everybody)) if holders else open_
 
-    def _count(self, version: VersionEntry, index: PrefixIndex, prepared: Prepared, worker: WorkerId) -> None:
-        held = index.matches(prepared.blocks, (worker,)).get(worker, 0)
+    def _open(self, workers: Sequence[WorkerEntry], ask: _Ask, among: int = 0) -> list[Candidate]:
+        """Keep those that may be asked now and have room; ``among``: these are a sample of so many."""
+        out = self._health.ejected([w.id for w in workers], ask.now, among)
+        left = filters.healthy(workers, out, may_be_none=bool(among)) if out else workers
+        at, seen, most_waiting = self._table.view.at, self._board.seen, self._settings.max_waiting
+        found = []
+        for worker in left:
+            load, work_tokens = seen(worker.id, worker.load, at, ask.now)
+            if load.waiting < most_waiting:
+                cached = ask.held.get(worker.id, 0) * ask.block_size
+                found.append(Candidate(worker, work_tokens, cached, load.kv_used_ratio, load.wait_s))
+        return found
+
+    def _best(self, open_: Sequence[Candidate]) -> WorkerEntry:
+        if len(open_) == 1:
+            return open_[0].entry
+        return open_[pickers.best(scorers.totals(open_, self._settings.weights), self._chance)].entry
+
+    def _count(self, version: VersionEntry, held: int, blocks: int) -> None:
         counted = self._prefix_blocks(version.id.partition("@")[0])
         counted.held.inc(held)
-        counted.new.inc(len(prepared.blocks) - held)
-
-    # -- nobody --------------------------------------------------------------------------
-
-    def _nobody(self, version: VersionEntry) -> NoCapacity:
-        """Say when the first of the starting workers is expected, else how long a start takes."""
-        starting = [w.ready_in_s for w in version.workers if w.state.is_starting and w.ready_in_s]
-        return NoCapacity(retry_after_s=self._within(min(starting, default=0.0) or self._start_s(version)))
-
-    def _failing(self, version: VersionEntry, shut_s: float) -> NoCapacity:
-        """Say when the next request may try: as soon as a probe is due, or a start is over where only that helps."""
-        if self._health.is_unreachable(version.id):
-            return self._nobody(version)
-        return NoCapacity("every worker of this model fails", retry_after_s=self._within(shut_s))
-
-    def _start_s(self, version: VersionEntry) -> float:
-        return version.start_s + self._settings.notice_s if version.start_s else self._settings.retry_after_s
-
-    def _within(self, wait_s: float) -> float:
-        return min(self._settings.most_retry_after_s, max(1.0, wait_s))
+        counted.new.inc(blocks - held)
 
     def _full(self, workers: Sequence[WorkerEntry], now: float) -> Overloaded:
         """Say when the first of the full workers will have done half of its queue, at the rate it works."""
         at = self._table.view.at
         waits = [
-            0.5 * self._board.work_tokens(w.id, w.load, at, now) / max(1.0, self._board.drain_per_s(w.id))
+            0.5 * self._board.seen(w.id, w.load, at, now).work_tokens / max(1.0, self._board.drain_per_s(w.id))
             for w in workers
         ]
-        return Overloaded(retry_after_s=self._within(min(waits)))
+        return self._refusals.full(min(waits))
 
     def _forget(self, before: View, after: View) -> None:
         self._board.forget(before.workers - after.workers)

@@ -9,20 +9,22 @@ prefix can't pile everything on one worker: it spills over, and then a second wo
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from penstock.domain.table import WorkerEntry
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Candidate:
+class Candidate(NamedTuple):
     """A worker as the scorers see it, for one request."""
 
     entry: WorkerEntry
     work_tokens: float
     """Work it probably has before it."""
-    kv_used_ratio: float
-    cached_tokens: int
+    cached_tokens: int = 0
     """Tokens of this request's prompt that it probably holds."""
+    kv_used_ratio: float = 0.0
+    wait_s: float = 0.0
+    """Seconds that what waits at its door will take, as it said."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,32 +38,35 @@ class Weights:
     slack_tokens: float = 4_096.0
 
 
-def work(candidate: Candidate, weights: Weights) -> float:
+def work(work_tokens: float, scale_tokens: float) -> float:
     """1 for an idle worker, 1/2 at ``scale_tokens`` of work."""
-    return 1.0 / (1.0 + max(0.0, candidate.work_tokens) / weights.scale_tokens)
+    return scale_tokens / (scale_tokens + work_tokens)
 
 
-def kv_headroom(candidate: Candidate) -> float:
+def kv_headroom(kv_used_ratio: float) -> float:
     """The share of KV blocks that is free."""
-    return min(1.0, max(0.0, 1.0 - candidate.kv_used_ratio))
+    return min(1.0, max(0.0, 1.0 - kv_used_ratio))
 
 
-def prefix(candidate: Candidate, weights: Weights, least_work: float) -> float:
-    """0 without a hit, 1/2 at ``scale_tokens`` saved; nothing beyond the slack."""
-    if not candidate.cached_tokens or candidate.work_tokens - least_work > weights.slack_tokens:
-        return 0.0
-    return 1.0 - 1.0 / (1.0 + candidate.cached_tokens / weights.scale_tokens)
+def prefix(cached_tokens: int, scale_tokens: float) -> float:
+    """0 without a hit, 1/2 at ``scale_tokens`` saved."""
+    return cached_tokens / (scale_tokens + cached_tokens)
 
 
 def totals(candidates: Sequence[Candidate], weights: Weights) -> list[float]:
-    """Return each candidate's weighted mean score, in [0, 1]."""
-    least_work = min(c.work_tokens for c in candidates)
+    """Return each candidate's weighted mean score, in [0, 1]; a prefix counts nothing beyond the slack."""
+    scale = weights.scale_tokens
+    most_work = min(c.work_tokens for c in candidates) + weights.slack_tokens
     whole = weights.work + weights.kv + weights.prefix
     return [
         (
-            weights.work * work(c, weights)
-            + weights.kv * kv_headroom(c)
-            + weights.prefix * prefix(c, weights, least_work)
+            weights.work * work(c.work_tokens, scale)
+            + weights.kv * (kv_headroom(c.kv_used_ratio) if c.kv_used_ratio else 1.0)
+            + (
+                weights.prefix * prefix(c.cached_tokens, scale)
+                if c.cached_tokens and c.work_tokens <= most_work
+                else 0.0
+            )
         )
         / whole
         for c in candidates

@@ -246,7 +246,7 @@ def test_nothing_is_kept_of_what_left() -> None:
     house.router.heard(W0, Load(queued_tokens=9))
     house.table.swap(RoutingTable(number=99, made_at=0.0), 1.0)
     assert not house.router._indexes
-    assert house.router._board.load(W0, Load(), 0.0, 0.0) == Load()
+    assert house.router._board.seen(W0, Load(), 0.0, 0.0) == (Load(), 0.0)
 
 
 _CANDIDATES = st.lists(
@@ -272,7 +272,7 @@ def test_scores_are_in_range(candidates: list[Candidate]) -> None:
 def test_saved_and_queued_tokens_are_one_coin(saved_gap: float, saved: int) -> None:
     """Against an idle worker, a cached prefix is worth as many tokens of queue as it saves."""
     idle = Candidate(entry=worker(W0), work_tokens=0.0, kv_used_ratio=0.0, cached_tokens=0)
-    holder = replace(idle, work_tokens=saved_gap, cached_tokens=saved)
+    holder = idle._replace(work_tokens=saved_gap, cached_tokens=saved)
     empty, held = scorers.totals([idle, holder], Weights())
     if saved > saved_gap + 1:
         assert held > empty
@@ -290,5 +290,5 @@ def test_board_is_never_negative(events: list[tuple[float, int, bool]]) -> None:
             board.heard(W0, Load(queued_tokens=tokens), now)
         else:
             board.dispatched(W0, tokens, now)
-        assert board.work_tokens(W0, Load(), 0.0, now) >= 0.0
+        assert board.seen(W0, Load(), 0.0, now).work_tokens >= 0.0
         assert board.drain_per_s(W0) > 0.0

@@ -1,0 +1,34 @@
+"""What a caller hears where no worker takes its request: why, and when it is worth coming back. Pure."""
+
+from penstock.domain.errors import NoCapacity, Overloaded
+from penstock.domain.table import VersionEntry
+from penstock.gateway.routing.router_settings import RouterSettings
+
+
+class Refusals:
+    """Writes them, within stated bounds of waiting."""
+
+    def __init__(self, settings: RouterSettings) -> None:
+        """Take the bounds, and what is said where nothing is known."""
+        self._settings = settings
+
+    def nobody(self, version: VersionEntry) -> NoCapacity:
+        """Say when the first of the starting workers is expected, else how long a start takes."""
+        starting = [w.ready_in_s for w in version.workers if w.state.is_starting and w.ready_in_s]
+        return NoCapacity(retry_after_s=self._within(min(starting, default=0.0) or self._start_s(version)))
+
+    def failing(self, version: VersionEntry, shut_s: float, *, is_unreachable: bool) -> NoCapacity:
+        """Say when the next request may try: as soon as a probe is due, or a start is over where only that helps."""
+        if is_unreachable:
+            return self.nobody(version)
+        return NoCapacity("every worker of this model fails", retry_after_s=self._within(shut_s))
+
+    def full(self, wait_s: float) -> Overloaded:
+        """Say that every queue is full, and for about how long."""
+        return Overloaded(retry_after_s=self._within(wait_s))
+
+    def _start_s(self, version: VersionEntry) -> float:
+        return version.start_s + self._settings.notice_s if version.start_s else self._settings.retry_after_s
+
+    def _within(self, wait_s: float) -> float:
+        return min(self._settings.most_retry_after_s, max(1.0, wait_s))

@@ -1,0 +1,23 @@
+"""What a gateway's router is told about choosing and refusing."""
+
+from dataclasses import dataclass, field
+
+from penstock.gateway.routing.sample import SampleSettings
+from penstock.gateway.routing.scorers import Weights
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RouterSettings:
+    """``max_blocks`` bounds each version's prefix index.
+
+    ``retry_after_s`` is said where no worker of a version has ever told how long it took to start: about what a small
+    model takes on a CPU. ``notice_s`` is added to a start that nobody has begun yet: the loss has to be seen first.
+    """
+
+    weights: Weights = field(default_factory=Weights)
+    sample: SampleSettings = field(default_factory=SampleSettings)
+    max_waiting: int = 256
+    retry_after_s: float = 20.0
+    notice_s: float = 2.0
+    most_retry_after_s: float = 60.0
+    max_blocks: int = 50_000
