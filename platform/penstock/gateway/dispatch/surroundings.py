@@ -48,7 +48,7 @@ class Surroundings:
 
         For a sample the version's zones count, not those that happen to be drawn; and others can be drawn.
         """
-        if not self._zones:
+        if not self._zones or not workers:
             return set()
         zones = self.places.zones(workers[0]) if is_sample else {self.places.zone(w) for w in workers}
         shut = sorted(z for z in zones if z in self._zones and not self._zones[z].allows(now))
