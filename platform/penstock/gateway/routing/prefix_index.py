@@ -6,7 +6,7 @@ map); the least recently used go first, as they do in the engines' own caches.
 """
 
 from collections import OrderedDict
-from collections.abc import Container, Iterable, Sequence
+from collections.abc import Container, Iterable
 
 from penstock.domain.ids import WorkerId
 
@@ -28,22 +28,28 @@ class PrefixIndex:
     def __len__(self) -> int:
         return len(self._blocks)
 
-    def matches(self, blocks: Sequence[int], workers: Container[WorkerId]) -> dict[WorkerId, int]:
-        """Return for each of these workers how many leading blocks it holds; those without any are left out."""
-        found: dict[WorkerId, int] = {}
-        held = self._blocks.get
-        holding = [worker for worker in held(blocks[0], ()) if worker in workers] if blocks else []
-        depth, before = 0, None
+    def matches(self, blocks: Iterable[int], workers: Container[WorkerId]) -> dict[WorkerId, int]:
+        """Return how many leading blocks these workers hold, of those that hold most; at most ``MAX_HOLDERS``.
+
+        The deepest block decides: who holds it had all before it, whoever came by those since. A beginning that all
+        prompts share knows only the last few of its holders.
+        """
+        known: list[tuple[WorkerId, ...]] = []
         for block in blocks:
-            if not holding:
+            here = self._blocks.get(block)
+            if here is None:
                 break
-            here = held(block, ())
-            if here != before:  # mostly they are the same ones as a block before
-                found |= {worker: depth for worker in holding if worker not in here}
-                holding = [worker for worker in holding if worker in here]
+            known.append(here)
+        found: dict[WorkerId, int] = {}
+        before: tuple[WorkerId, ...] = ()
+        for depth in range(len(known), 0, -1):
+            here = known[depth - 1]
+            if here != before:  # mostly they are the same ones as a block further on
                 before = here
-            depth += 1
-        return found | dict.fromkeys(holding, depth)
+                found = {worker: depth for worker in here if worker in workers} | found
+                if len(found) >= MAX_HOLDERS:
+                    break
+        return found
 
     def record(self, blocks: Iterable[int], worker: WorkerId) -> None:
         """This worker is about to compute, or has, these blocks."""

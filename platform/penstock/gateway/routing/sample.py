@@ -17,7 +17,7 @@ T = TypeVar("T")
 class SampleSettings:
     """``choices`` are drawn; again, up to ``rounds`` times, while fewer than ``enough`` of them may be asked."""
 
-    choices: int = 4
+    choices: int = 6
     rounds: int = 4
     enough: int = 2
     watched: int = 64

@@ -44,6 +44,15 @@ def test_holders_are_told_apart() -> None:
     assert index.matches([1, 2, 3], [B]) == {B: 2}
 
 
+def test_a_beginning_that_all_share_hides_no_holder() -> None:
+    """Many others came by the shared first block since: the worker that holds the whole prompt is still found."""
+    index = PrefixIndex()
+    index.record([1, 2, 3], A)
+    for n in range(2 * MAX_HOLDERS):
+        index.record([1, 10 + n], WorkerId(f"w{n}"))
+    assert index.matches([1, 2, 3, 4], [A]) == {A: 3}
+
+
 def test_least_recently_used_go_first() -> None:
     """What was used lately stays."""
     index = PrefixIndex(3)
