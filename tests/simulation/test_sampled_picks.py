@@ -72,7 +72,7 @@ def mooncake() -> Iterator[Ask]:
 def test_a_sample_finds_the_prefixes_that_the_scan_finds(
     gateways: int, record_property: Callable[[str, object], None]
 ) -> None:
-    """On half an hour of real conversations the engines' caches are hit at least 98 % as often as with the full scan."""
+    """On half an hour of real conversations the engines' caches are hit at least 98 % as often as with all."""
     drawn, scanned = (
         Fleet(32, gateways, sample, pace=Pace(cached_blocks=900), block_size=BLOCK, seed=2).play(mooncake())
         for sample in (SampleSettings(), EVERYBODY)

@@ -1,7 +1,7 @@
 """A fleet in virtual time behind several gateways that route with the real code and know loads a second late.
 
 A worker computes prompts one after another, what its prefix cache has left out, and decodes all that run at once.
-That is enough to see what routing does to the wait for a first token; an engine's batching is in ``simulator/engine.py``.
+That is enough to see what routing does to the wait for a first token.
 """
 
 import heapq

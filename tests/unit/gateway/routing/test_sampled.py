@@ -2,7 +2,9 @@
 
 import random
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import replace
+from unittest.mock import patch
 
 import pytest
 from hypothesis import given
@@ -15,6 +17,7 @@ from penstock.domain.table import RoutingTable, VersionEntry, WorkerEntry
 from penstock.domain.worker import Load, WorkerState
 from penstock.gateway.dispatch import Breakers
 from penstock.gateway.routing import CurrentTable, RouterSettings, SampleSettings, WorkerRouter
+from penstock.gateway.routing.load_board import LoadBoard, Seen
 from penstock.gateway.routing.prefix_index import MAX_HOLDERS
 from penstock.telemetry.metrics import Metrics
 from tests.support.calls import VERSION
@@ -25,6 +28,7 @@ EVERYBODY = SampleSettings(choices=10**6)
 SMALL = SampleSettings().choices + MAX_HOLDERS
 SHORT = Prepared(prompt_tokens=20)
 NOBODY: frozenset[WorkerId] = frozenset()
+Look = Callable[[WorkerId, Load, float, float], Seen]
 
 
 class Fleet:
@@ -157,14 +161,19 @@ def test_the_holders_of_a_prefix_are_always_looked_at() -> None:
 
 def test_a_pick_looks_at_few_whatever_the_size() -> None:
     """As many workers are looked at in a fleet of 10,000 as in one of 20: the sample and the holders."""
-    looks = []
+    looks: list[int] = []
     for size in (20, 10_000):
         fleet = Fleet(size)
-        seen, asked = fleet.drawing._board.seen, []
-        fleet.drawing._board.seen = lambda *of, seen=seen, asked=asked: asked.append(of) or seen(*of)  # type: ignore[method-assign]
-        for _ in range(100):
-            fleet.pick()
-        looks.append(len(asked))
+        looks.append(0)
+        look = fleet.drawing._board.seen
+
+        def counted(worker: WorkerId, load: Load, at: float, now: float, look: Look = look) -> Seen:
+            looks[-1] += 1
+            return look(worker, load, at, now)
+
+        with patch.object(LoadBoard, "seen", staticmethod(counted)):
+            for _ in range(100):
+                fleet.pick()
     assert looks == [100 * SampleSettings().choices] * 2
 
 
