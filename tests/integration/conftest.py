@@ -11,7 +11,8 @@ import pytest
 from tests.support.platform import Platform
 from tests.support.zygote import Zygote
 
-DEMO_CACHE = Path(__file__).resolve().parents[2] / ".penstock/cache/demo"
+CACHE = Path(__file__).resolve().parents[2] / ".penstock/cache"
+DEMO_CACHE, COMPILE_CACHE = CACHE / "demo", CACHE / "compiled"
 PATIENCE_S = 300
 PlatformMaker = Callable[..., Platform]
 
@@ -26,7 +27,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture(scope="session")
 def zygote(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Zygote]:
     """Yield a pre-imported parent that engines of all platforms are forked from: seconds instead of tens."""
-    with Zygote(tmp_path_factory.mktemp("zygote")) as running:
+    with Zygote(tmp_path_factory.mktemp("zygote"), COMPILE_CACHE) as running:
         yield running
 
 
@@ -35,6 +36,7 @@ def shared_settings(zygote: Zygote) -> dict[str, str]:
     """Return settings that let a platform start in seconds."""
     return {
         "demo_cache": str(DEMO_CACHE),
+        "compile_cache": str(COMPILE_CACHE),
         "zygote_socket": str(zygote.socket),
         "engine_zygote": "on",
         "probe_every_s": "6",  # a step of a real engine each: those of all idle platforms together fill two slow cores

@@ -2,12 +2,12 @@
 
 import os
 import subprocess
-import sys
 import time
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from penstock.worker.engines.process import zygote_argv
 from penstock.worker.engines.vllm import at_exec
 
 READY_WITHIN_S = 240.0
@@ -16,8 +16,9 @@ READY_WITHIN_S = 240.0
 class Zygote:
     """A running ``penstock.worker.engines.zygote``; its engines are forked over ``socket``."""
 
-    def __init__(self, folder: Path) -> None:
-        """Keep socket and log in this folder."""
+    def __init__(self, folder: Path, compiled: Path) -> None:
+        """Keep socket and log in this folder, what engines compile in the other."""
+        self.compiled = compiled
         self.socket = folder / "z.sock"
         self.log = folder / "zygote.log"
         self._process: subprocess.Popen[bytes] | None = None
@@ -26,7 +27,7 @@ class Zygote:
         """Start it; wait until it listens."""
         with self.log.open("wb") as log:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "penstock.worker.engines.zygote", str(self.socket)],
+                zygote_argv(self.socket, -1, str(self.compiled)),
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,

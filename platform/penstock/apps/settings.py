@@ -61,6 +61,8 @@ class Settings(BaseSettings):
     """Demo models to serve, comma separated."""
     demo_cache: str = ""
     """Folder of converted demo models that several homes share; empty keeps them in this home."""
+    compile_cache: str = ""
+    """Folder of what engines compile that several homes share; empty keeps it in this home."""
     workers: int = Field(default=1, ge=0, le=64, description="Workers per demo model.")
     gateways: int = Field(default=1, ge=1, le=32)
 
@@ -116,6 +118,11 @@ class Settings(BaseSettings):
     def paths(self) -> Home:
         """The home's layout, absolute."""
         return Home(self.home.resolve())
+
+    @property
+    def compiled(self) -> Path:
+        """Where engines keep what they compile, absolute."""
+        return Path(self.compile_cache).resolve() if self.compile_cache else self.paths.cache / "compiled"
 
     @property
     def demo_models(self) -> tuple[str, ...]:

@@ -25,6 +25,7 @@ from penstock.worker.agent.running import Pace
 from penstock.worker.artifacts.cache import NodeCache
 from penstock.worker.artifacts.fetch import Fetcher
 from penstock.worker.artifacts.node import Copy, Node, Watch
+from penstock.worker.engines import compiled
 from penstock.worker.engines.log_files import LogBounds, prune
 from penstock.worker.engines.plan import LaunchPlan
 from penstock.worker.engines.process import Files, Forking, Launcher, Quickest, Spawning
@@ -60,6 +61,7 @@ class Workplace:
         self._engines = self._paths.run / "engines"
         self._engines.mkdir(parents=True, exist_ok=True)
         self._paths.logs.mkdir(parents=True, exist_ok=True)
+        compiled.own(settings.compiled)
         self.device = "cuda" if NVIDIA_DEVICE.exists() else "cpu"
         self.threads = threads_for(len(os.sched_getaffinity(0)))
         self._files = Files(
@@ -73,7 +75,14 @@ class Workplace:
     def place(self, port: int) -> Place:
         """Return where the engine runs; with an open door nothing bounds its queue."""
         walled = self._settings.door_order is not DoorOrder.OPEN
-        return Place(host=self._settings.host, port=port, device=self.device, threads=self.threads, walled=walled)
+        return Place(
+            host=self._settings.host,
+            port=port,
+            device=self.device,
+            threads=self.threads,
+            compiled=str(self._settings.compiled),
+            walled=walled,
+        )
 
     def config(self, version: VersionId, place: Place) -> AgentConfig:
         """Return who this worker is."""
@@ -114,7 +123,12 @@ class Workplace:
         """Return the way to the pre-imported parent: a shared one, or one of our own."""
         shared = self._settings.zygote_socket
         own = self._engines / f"{self._worker}.zygote"
-        return Forking(address=Path(shared) if shared else own, own=not shared, log=self._files.log)
+        return Forking(
+            address=Path(shared) if shared else own,
+            own=not shared,
+            log=self._files.log,
+            compiled=str(self._settings.compiled),
+        )
 
     def _launcher(self, forking: Forking) -> Launcher:
         if self._settings.engine_zygote == "off" or self.device != "cpu":

@@ -1,6 +1,7 @@
 """A worker that serves: how it came to be ready, who its gate lets in, what it counts."""
 
 import re
+import statistics
 import time
 from pathlib import Path
 
@@ -8,7 +9,7 @@ import httpx
 import pytest
 
 from penstock.domain.keys import Purpose, derive
-from tests.support.worker_process import WorkerProcess, until
+from tests.support.worker_process import WorkerMaker, WorkerProcess, until
 
 HUGE_PAGES = Path("/sys/kernel/mm/transparent_hugepage/enabled")
 
@@ -41,6 +42,22 @@ def test_the_weights_lie_in_huge_pages(worker: WorkerProcess) -> None:
     rollup = Path(f"/proc/{worker.engine_pid}/smaps_rollup").read_text()
     huge_kb, own_kb = (int(re.findall(rf"{name}:\s+(\d+)", rollup)[0]) for name in ("AnonHugePages", "Private_Dirty"))
     assert huge_kb > own_kb / 2
+
+
+def timed(worker: WorkerProcess, **asked: object) -> float:
+    """Return the seconds of one short completion that asks for this too."""
+    body = {"model": worker.version, "prompt": "The sea is", "max_tokens": 4, "temperature": 0, **asked}
+    url = f"{worker.report['url']}/v1/completions"
+    answer = httpx.post(url, json=body, headers=worker.ticket(), timeout=60, trust_env=False)
+    assert answer.status_code == 200, answer.text
+    return answer.elapsed.total_seconds()
+
+
+def test_the_first_who_asks_waits_no_longer_than_the_next(start_worker: WorkerMaker, versions: dict[str, str]) -> None:
+    """Finding 7: nothing is compiled at the first request with log probabilities, whatever the machine has seen."""
+    worker = start_worker(versions["smollm2"]).ready()
+    first, *later = (timed(worker, logprobs=5) for _ in range(6))
+    assert first < 4 * statistics.median(later)
 
 
 def test_a_request_with_a_ticket_is_answered_with_the_load(worker: WorkerProcess) -> None:

@@ -8,6 +8,7 @@ import httpx
 
 from penstock.apps.settings import Settings, environment
 from penstock.supervision.child import Child, Command
+from penstock.worker.engines.process import zygote_argv
 from penstock.worker.engines.vllm import at_exec
 
 PROBE_TIMEOUT_S = 2.0
@@ -33,10 +34,10 @@ def wants_engines_parent(settings: Settings) -> bool:
 
 def engines_parent(settings: Settings, end: int) -> Command:
     """Return how the engines' parent is started; it ends when the other end of the lifeline ``end`` closes."""
-    socket = str(settings.paths.run / ENGINES_SOCKET)
+    address = settings.paths.run / ENGINES_SOCKET
     return Command(
         name="engines' parent",
-        argv=(sys.executable, "-m", "penstock.worker.engines.zygote", socket, "--lifeline", str(end)),
+        argv=zygote_argv(address, end, str(settings.compiled)),
         log=settings.paths.logs / "engines-parent.log",
         environment=at_exec(environment(settings)),
         fds=(end,),

@@ -18,9 +18,11 @@ from penstock.domain.tenant import PLATFORM
 from penstock.domain.ticket import HEADER, Ticket, seal
 from penstock.domain.worker import Load
 from penstock.worker.agent import wire
+from penstock.worker.agent.warmup.ask import EngineRefused
 from penstock.worker.engines.translate import EngineNumbers, parse
 
 _OK = 200
+_REFUSALS = frozenset({400, 422, 501})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,7 +77,7 @@ class GateClient:
             await self.ask(Api.COMPLETIONS, {"prompt": [1], "max_tokens": 1, "cache_salt": PLATFORM}, timeout_s)
 
     async def ask(self, path: str, body: Mapping[str, object], timeout_s: float) -> Mapping[str, object]:
-        """Send a JSON request and return the JSON answer. Raises ``OSError``, or ``EngineError`` with its status."""
+        """Send JSON and return the JSON answer. Raises ``OSError``, ``EngineRefused`` or another ``EngineError``."""
         call = wire.Call(
             url=f"{self.url}{path}",
             method="POST",
@@ -85,9 +87,8 @@ class GateClient:
         )
         answer = await wire.send(call)
         if answer.status != _OK:
-            raise EngineError(
-                f"the engine answered {answer.status} to {path}: {answer.body[:200].decode(errors='replace')}"
-            )
+            error = EngineRefused if answer.status in _REFUSALS else EngineError
+            raise error(f"the engine answered {answer.status} to {path}: {answer.body[:200].decode(errors='replace')}")
         return cast("Mapping[str, object]", json.loads(answer.body))
 
     async def _page(self, path: str, timeout_s: float) -> bytes:

@@ -15,12 +15,11 @@ from penstock.domain.model import Manifest
 from penstock.domain.worker import Load
 from penstock.worker.agent.gate_client import GateClient
 from penstock.worker.agent.health import Cause, Watchdog, cause_of
-from penstock.worker.agent.warmup import golden, shapes
+from penstock.worker.agent.warmup import golden, warm
 from penstock.worker.engines.log_files import LogBounds, rotate
 from penstock.worker.engines.process import EngineProcess
 
 _POLL_S = 0.05
-_WARMUP_TIMEOUT_S = 120.0
 _COMPILING = (b"Compiling a graph", b"Capturing CUDA graph", b"Start compiling")
 """What vLLM logs when it begins to compile."""
 
@@ -121,8 +120,7 @@ class Running:
 
     async def _warm(self, manifest: Manifest) -> None:
         try:
-            for api, bodies in shapes.rounds(manifest.task, manifest.engine):
-                await asyncio.gather(*(self.client.ask(api, body, _WARMUP_TIMEOUT_S) for body in bodies))
+            await warm.work_through(manifest.task, manifest.engine, self.client.ask)
             fault = await golden.check(manifest, self.client.ask)
         except (OSError, EngineError) as error:
             raise EngineLost(Cause.CRASH, f"the warm-up failed: {error}") from error

@@ -150,6 +150,12 @@ class Spawning:
         return EngineProcess(process.pid, process.wait, hold)
 
 
+def zygote_argv(address: Path, lifeline_fd: int, compiled: str) -> tuple[str, ...]:
+    """Return how a pre-imported parent is started that listens at ``address``."""
+    options = ("--lifeline", str(lifeline_fd), "--compiled", compiled)
+    return (sys.executable, "-m", "penstock.worker.engines.zygote", str(address), *options)
+
+
 @dataclass(slots=True, kw_only=True)
 class Forking:
     """Has engines forked from a pre-imported parent at ``address``; starts such a parent where ``own`` is set."""
@@ -157,6 +163,7 @@ class Forking:
     address: Path
     own: bool
     log: Path
+    compiled: str = ""
     patience_s: float = 40.0
     _parent: subprocess.Popen[bytes] | None = None
     _hold: int = -1
@@ -169,7 +176,7 @@ class Forking:
         end, self._hold = lifeline.make()
         with self.log.open("ab") as file:
             self._parent = subprocess.Popen(
-                [sys.executable, "-m", "penstock.worker.engines.zygote", str(self.address), "--lifeline", str(end)],
+                zygote_argv(self.address, end, self.compiled),
                 stdin=subprocess.DEVNULL,
                 stdout=file,
                 stderr=file,

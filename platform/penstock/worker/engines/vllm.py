@@ -20,6 +20,15 @@ QUEUE_PER_SEQUENCE = 8
 CPU_KV_BYTES = 64 << 20
 """KV cache on a CPU where the version names none (encoders need none)."""
 
+NOWHERE = "media.invalid"
+"""The only host that an engine may fetch media from: a name that never resolves (RFC 6761). To vLLM an empty list of
+hosts means all of them."""
+
+GRAMMAR_CACHE_MB = 64
+"""Compiled grammars that the engine keeps, of whatever callers sent: vLLM's own 512 are half of a small engine."""
+GRAMMAR_REGEX_S = 2
+"""How long vLLM compiles one regular expression."""
+
 GATE_MODULE = "penstock.worker.gate.serve"
 GATE = f"{GATE_MODULE}.Gate"
 """Loaded by vLLM itself, by name: no room below the gate imports it."""
@@ -29,13 +38,15 @@ GATE = f"{GATE_MODULE}.Gate"
 class Place:
     """Where the engine runs and listens. ``device`` is ``cpu`` or ``cuda``; ``threads`` are for arithmetic on a CPU.
 
-    Without ``walled`` its own queue has no bound: for comparisons with an engine that nobody protects.
+    ``compiled`` is the folder of what engines compile, empty for vLLM's own choice: the home and temporary folders of
+    the user. Without ``walled`` its own queue has no bound: for comparisons with an engine that nobody protects.
     """
 
     host: str
     port: int
     device: str = "cpu"
     threads: int = 1
+    compiled: str = ""
     walled: bool = True
 
 
@@ -47,6 +58,7 @@ def arguments(version: VersionId, manifest: Manifest, folder: Path, place: Place
         *("--host", place.host),
         *("--port", str(place.port)),
         *("--middleware", GATE),
+        *("--allowed-media-domains", NOWHERE),
         *_sizes(manifest.engine),
         *(_wall(manifest.engine) if place.walled else ()),
         *_kv(manifest.engine, place),
@@ -82,17 +94,39 @@ def environment(place: Place) -> tuple[tuple[str, str], ...]:
     OpenBLAS gets no threads, so that a pre-imported parent stays single-threaded and may fork. Arithmetic threads,
     where there are several, sleep instead of spinning while they wait for each other: with anything else on the
     machine, spinning ones take the core from the very thread that they wait for, and a step takes a hundred times as
-    long.
+    long. Nothing is compiled there: vLLM's sampler would compile one comparison at the first request with log
+    probabilities, for 24 s on two busy cores, and be no faster afterwards.
     """
-    common = {"HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1", "VLLM_NO_USAGE_STATS": "1", "DO_NOT_TRACK": "1"}
+    common = {
+        "HF_HUB_OFFLINE": "1",
+        "TRANSFORMERS_OFFLINE": "1",
+        "VLLM_NO_USAGE_STATS": "1",
+        "DO_NOT_TRACK": "1",
+        "VLLM_MEDIA_URL_ALLOW_REDIRECTS": "0",
+        "VLLM_XGRAMMAR_CACHE_MB": str(GRAMMAR_CACHE_MB),
+        "VLLM_REGEX_COMPILATION_TIMEOUT_S": str(GRAMMAR_REGEX_S),
+        **_compiled(place),
+    }
     if place.device == "cpu":
         common |= {
+            "TORCH_COMPILE_DISABLE": "1",
             "VLLM_ENABLE_V1_MULTIPROCESSING": "0",
             "OMP_NUM_THREADS": str(place.threads),
             "OPENBLAS_NUM_THREADS": "1",
             "OMP_WAIT_POLICY": "passive",
         }
     return tuple(common.items())
+
+
+def _compiled(place: Place) -> dict[str, str]:
+    """What one engine compiles, the next one of this node finds; nobody else can put anything there."""
+    if not place.compiled:
+        return {}
+    return {
+        "VLLM_CACHE_ROOT": f"{place.compiled}/vllm",
+        "TORCHINDUCTOR_CACHE_DIR": f"{place.compiled}/inductor",
+        "TRITON_CACHE_DIR": f"{place.compiled}/triton",
+    }
 
 
 def _sizes(engine: EngineSettings) -> tuple[str, ...]:

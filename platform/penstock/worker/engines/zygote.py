@@ -25,7 +25,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from penstock.worker.engines import launch, lifeline, plan
+from penstock.worker.engines import compiled, launch, lifeline, plan
 from penstock.worker.engines.address import short
 from penstock.worker.engines.vllm import GATE_MODULE, Place, environment, threads_for
 
@@ -38,6 +38,7 @@ PREIMPORTED = (
     "vllm.v1.worker.cpu_worker",
     "vllm.model_executor.models.llama",
     "vllm.model_executor.models.bert",
+    "xgrammar",
     GATE_MODULE,
 )
 MAX_REQUEST_BYTES = 4096
@@ -177,8 +178,8 @@ def _let_engine_core_fork() -> None:
     CpuPlatform.check_and_update_config = classmethod(check_and_fork)
 
 
-def _import_everything(threads: int) -> None:
-    os.environ.update(environment(Place(host="", port=0, threads=threads)))  # noqa: TID251 - as in `launch`
+def _import_everything(threads: int, folder: str) -> None:
+    os.environ.update(environment(Place(host="", port=0, threads=threads, compiled=folder)))  # noqa: TID251 - as in `launch`
     for name in PREIMPORTED:
         importlib.import_module(name)
     _let_engine_core_fork()
@@ -192,12 +193,15 @@ def main() -> None:
     parser.add_argument("socket", type=Path)
     parser.add_argument("--lifeline", type=int, default=-1, help="file descriptor of a pipe; its end ends this process")
     parser.add_argument("--threads", type=int, default=threads_for(len(os.sched_getaffinity(0))))
+    parser.add_argument("--compiled", default="", help="folder of what engines compile")
     options = parser.parse_args()
     if options.lifeline >= 0:
         os.setpgid(0, 0)
         lifeline.die_with(options.lifeline)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
-    _import_everything(options.threads)
+    if options.compiled:
+        compiled.own(Path(options.compiled))
+    _import_everything(options.threads, options.compiled)
     child = Parent(listener=listen(options.socket)).serve()
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     with Path(os.devnull).open() as nothing:

@@ -9,7 +9,7 @@ import pytest
 from penstock.domain.ids import ModelName, VersionId, WorkerId
 from penstock.domain.model import EngineSettings, Manifest, Provenance, SamplingDefaults, Task, Tier
 from penstock.domain.money import MicroUsd, Price
-from penstock.worker.engines import plan
+from penstock.worker.engines import compiled, plan
 from penstock.worker.engines.vllm import Place, arguments, at_exec, environment, threads_for
 from penstock.worker.gate_config import GateConfig
 
@@ -114,6 +114,36 @@ def test_a_plan_comes_back_as_it_was_written_and_is_private(tmp_path: Path) -> N
     plan.write(written, path)
     assert plan.read(path) == written
     assert path.stat().st_mode & 0o777 == 0o600
+
+
+def test_an_engine_fetches_no_media() -> None:
+    """Finding 15: the one host that vLLM may fetch from never resolves, and it follows no redirects."""
+    assert value(line(), "--allowed-media-domains").endswith(".invalid")
+    assert dict(environment(PLACE))["VLLM_MEDIA_URL_ALLOW_REDIRECTS"] == "0"
+
+
+def test_what_is_compiled_stays_with_the_node() -> None:
+    """Finding 7: no compile cache lies in a folder that others can write to, and a CPU engine compiles nothing."""
+    names = dict(environment(replace(PLACE, compiled="node/cache")))
+    caches = {"VLLM_CACHE_ROOT", "TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR"}
+    assert all(names[name].startswith("node/cache/") for name in caches)
+    assert names["TORCH_COMPILE_DISABLE"] == "1"
+    assert "TORCH_COMPILE_DISABLE" not in dict(environment(replace(PLACE, device="cuda")))
+
+
+def test_the_folder_of_what_is_compiled_is_closed_to_others(tmp_path: Path) -> None:
+    """It is made private, and made private again where it was open."""
+    folder = tmp_path / "a/compiled"
+    compiled.own(folder)
+    folder.chmod(0o777)
+    compiled.own(folder)
+    assert folder.stat().st_mode & 0o777 == 0o700
+
+
+def test_what_grammars_hold_is_bounded() -> None:
+    """Finding 7: compiled grammars of callers that have left keep a small part of the memory, not vLLM's 512 MB."""
+    names = dict(environment(PLACE))
+    assert (names["VLLM_XGRAMMAR_CACHE_MB"], names["VLLM_REGEX_COMPILATION_TIMEOUT_S"]) == ("64", "2")
 
 
 @pytest.mark.parametrize("secret", ["00" * 32])

@@ -3,10 +3,16 @@
 from collections.abc import Mapping
 from typing import Protocol
 
+from penstock.domain.errors import EngineError
+
+
+class EngineRefused(EngineError):
+    """The engine does not do what was asked for."""
+
 
 class Ask(Protocol):
     """Sends a JSON body to an API path of the engine and returns the JSON answer."""
 
     async def __call__(self, path: str, body: Mapping[str, object], timeout_s: float) -> Mapping[str, object]:
-        """Raise ``OSError`` or ``EngineError``."""
+        """Raise ``OSError``, ``EngineRefused`` or another ``EngineError``."""
         ...

@@ -1,8 +1,11 @@
-"""Requests of the shapes that will come: short, long, many at once. What is lazily made, is made before the first
-caller waits for it: kernels, allocations, tokeniser, templates.
+"""Requests of the shapes that will come: short, long, many at once, and with what callers ask for besides text. What
+is lazily made, is made before the first caller waits for it: kernels, allocations, tokeniser, templates, grammars.
 
-Trade-off: each shape costs start time, so there are few, and outputs are short. Pure: only says what to send.
+Trade-off: each shape costs start time, so there are few, outputs are short, and what callers ask for rides along with
+the long prompt, in the same steps. Pure: only says what to send.
 """
+
+from dataclasses import dataclass
 
 from penstock.domain.model import EngineSettings, Task
 from penstock.domain.request import Api
@@ -16,22 +19,50 @@ _FIRST_TOKEN, _TOKENS = 10, 500
 
 Body = dict[str, object]
 
+_SCHEMA = {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"], "additionalProperties": False}
+CALLERS_ASK: tuple[Body, ...] = (
+    {"logprobs": 2},
+    {"temperature": 1.0, "top_p": 0.9, "top_k": 40, "min_p": 0.01, "stop": ["\0"]},
+    {"temperature": 1.0, "presence_penalty": 0.1, "frequency_penalty": 0.1, "repetition_penalty": 1.1},
+    {"temperature": 1.0, "seed": 1},
+    {"temperature": 1.0, "n": 2},
+    {"structured_outputs": {"json": _SCHEMA}, "ignore_eos": False},
+)
+"""What the first callers ask for and a plain completion does not touch."""
 
-def rounds(task: Task, engine: EngineSettings) -> tuple[tuple[Api, tuple[Body, ...]], ...]:
-    """Return what to send: rounds one after the other, the bodies of a round at once."""
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Round:
+    """Bodies to send at once. What is ``optional`` an engine may refuse: not every model knows grammars."""
+
+    api: Api
+    bodies: tuple[Body, ...]
+    optional: tuple[Body, ...] = ()
+
+
+def rounds(task: Task, engine: EngineSettings) -> tuple[Round, ...]:
+    """Return what to send, one round after the other."""
     room = engine.max_model_len - OUTPUT_TOKENS
     long = max(1, min(room, engine.max_num_batched_tokens * 5 // 4))
     short = max(1, min(room, SHORT_TOKENS))
-    batch = min(BATCH, engine.max_num_seqs)
     if task is Task.EMBED:
+        several = _embedding(min(BATCH, engine.max_num_seqs), short)
         return (
-            (Api.EMBEDDINGS, (_embedding(1, short),)),
-            (Api.EMBEDDINGS, (_embedding(1, min(long, engine.max_model_len - 2)), _embedding(batch, short))),
+            Round(api=Api.EMBEDDINGS, bodies=(_embedding(1, short),)),
+            Round(api=Api.EMBEDDINGS, bodies=(_embedding(1, min(long, engine.max_model_len - 2)), several)),
         )
-    return (
-        (Api.COMPLETIONS, (_completion(0, short),)),
-        (Api.COMPLETIONS, (_completion(1, long), *(_completion(2 + i, min(room, short + i)) for i in range(batch)))),
+    asked = tuple(
+        {**_completion(2 + i, min(room, short + i)), **asked} for i, asked in enumerate(_asked(engine.max_num_seqs))
     )
+    return (
+        Round(api=Api.COMPLETIONS, bodies=(_completion(0, short),)),
+        Round(api=Api.COMPLETIONS, bodies=(_completion(1, long),), optional=asked),
+    )
+
+
+def _asked(max_num_seqs: int) -> tuple[Body, ...]:
+    """Several sequences only where they fit at once."""
+    return tuple(asked for asked in CALLERS_ASK if asked.get("n", 1) == 1 or max_num_seqs > 1)
 
 
 def _completion(seed: int, tokens: int) -> Body:

@@ -8,15 +8,18 @@ import pytest
 
 from penstock.domain.model import EngineSettings, GoldenPrompt, Task
 from penstock.domain.request import Api
-from penstock.worker.agent.warmup import golden, shapes
+from penstock.worker.agent.warmup import golden, shapes, warm
+from penstock.worker.agent.warmup.ask import EngineRefused
 from tests.unit.worker.engines.test_vllm import MANIFEST
 
 
 def lengths(task: Task, engine: EngineSettings) -> list[list[int]]:
     """Return the prompt lengths of each round."""
     found = []
-    for _, bodies in shapes.rounds(task, engine):
-        prompts = [cast("Any", body).get("prompt") or cast("Any", body)["input"] for body in bodies]
+    for each in shapes.rounds(task, engine):
+        prompts = [
+            cast("Any", body).get("prompt") or cast("Any", body)["input"] for body in each.bodies + each.optional
+        ]
         found.append([len(p) if isinstance(p[0], int) else len(p[0]) for p in prompts])
     return found
 
@@ -27,7 +30,20 @@ def test_a_generating_model_warms_short_long_and_several_at_once() -> None:
     first, second = lengths(Task.GENERATE, engine)
     assert first == [8]
     assert max(second) > 512
-    assert len(second) == 1 + shapes.BATCH
+    assert len(second) == 1 + len(shapes.CALLERS_ASK)
+
+
+@pytest.mark.parametrize("asked", ["logprobs", "top_p", "top_k", "presence_penalty", "seed", "n", "structured_outputs"])
+def test_what_callers_ask_for_is_warm_before_they_come(asked: str) -> None:
+    """Finding 7: log probabilities, sampling, penalties, seed, n and a grammar are asked for before ready."""
+    engine = EngineSettings(max_model_len=2048)
+    assert any(asked in body for each in shapes.rounds(Task.GENERATE, engine) for body in each.optional)
+
+
+def test_an_engine_with_one_sequence_is_not_asked_for_two() -> None:
+    """Nothing is asked for that the engine would have to do one after the other."""
+    engine = EngineSettings(max_num_seqs=1)
+    assert all(body.get("n", 1) == 1 for each in shapes.rounds(Task.GENERATE, engine) for body in each.optional)
 
 
 @pytest.mark.parametrize("task", list(Task))
@@ -53,6 +69,32 @@ class Answers:
 
 def chat(text: str | None) -> Answers:
     return Answers({"choices": [{"message": {"content": text}}]})
+
+
+class Refuses:
+    """Refuses whatever has this field, and notes how many it answered."""
+
+    def __init__(self, field: str) -> None:
+        self.field, self.answered = field, 0
+
+    async def __call__(self, path: str, body: Mapping[str, object], timeout_s: float) -> Mapping[str, object]:
+        if self.field in body:
+            raise EngineRefused
+        self.answered += 1
+        return {}
+
+
+async def test_a_model_that_knows_no_grammar_is_ready_all_the_same() -> None:
+    """What the engine refuses of the optional shapes is left out; all others are sent."""
+    ask = Refuses("structured_outputs")
+    await warm.work_through(Task.GENERATE, EngineSettings(), ask)
+    assert ask.answered == 2 + len(shapes.CALLERS_ASK) - 1
+
+
+async def test_an_engine_that_refuses_plain_work_is_not_ready() -> None:
+    """A refusal of what every model must do is the engine's failure."""
+    with pytest.raises(EngineRefused):
+        await warm.work_through(Task.GENERATE, EngineSettings(), Refuses("prompt"))
 
 
 QUESTION = replace(

@@ -1,0 +1,22 @@
+"""Works through the warm-up's rounds. What an engine refuses of the optional ones, it refuses callers too."""
+
+import asyncio
+from contextlib import suppress
+
+from penstock.domain.model import EngineSettings, Task
+from penstock.worker.agent.warmup.ask import Ask, EngineRefused
+from penstock.worker.agent.warmup.shapes import Body, Round, rounds
+
+TIMEOUT_S = 120.0
+
+
+async def work_through(task: Task, engine: EngineSettings, ask: Ask) -> None:
+    """Send all rounds; raises what ``ask`` raises, but for refusals of what is optional."""
+    for each in rounds(task, engine):
+        needed = (ask(each.api, body, TIMEOUT_S) for body in each.bodies)
+        await asyncio.gather(*needed, *(_unless_refused(ask, each, body) for body in each.optional))
+
+
+async def _unless_refused(ask: Ask, each: Round, body: Body) -> None:
+    with suppress(EngineRefused):
+        await ask(each.api, body, TIMEOUT_S)
