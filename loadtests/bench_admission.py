@@ -27,6 +27,7 @@ from penstock.adapters.redis.wire import Wire
 from penstock.adapters.spool.spool import Spool
 from penstock.apps.gateway.background import Background
 from penstock.domain.clock import SystemClock
+from penstock.domain.cost import Cost
 from penstock.domain.errors import StoreUnavailable
 from penstock.domain.ids import KeyId, RequestId, TenantId, VersionId
 from penstock.domain.lease import Lease, Settlement
@@ -138,7 +139,7 @@ class Bench:
         lease = Lease(opened_at=0.0, deadline_at=60.0)
         began = time.perf_counter()
         reservation = await self.reservations.open(
-            Claim(opening=opening, scopes=scopes, worst_case=1000, stream=True), lease
+            Claim(opening=opening, scopes=scopes, cost=Cost(prompt_tokens=300, output_tokens=1000), stream=True), lease
         )
         took_s = time.perf_counter() - began
         usage = Usage(prompt_tokens=300, output_tokens=120)

@@ -62,8 +62,8 @@ def bucket(amount: int, capacity: int = 10, refill_per_s: float = 0.001, key: st
     )
 
 
-def slots(capacity: int = 2, key: str = "slots") -> Draw:
-    return Draw(key=key, kind=MeterKind.SLOTS, measure=Measure.CONCURRENCY, amount=1, capacity=capacity)
+def slots(capacity: int = 2, key: str = "slots", amount: int = 1) -> Draw:
+    return Draw(key=key, kind=MeterKind.SLOTS, measure=Measure.CONCURRENCY, amount=amount, capacity=capacity)
 
 
 def budget(amount: int, capacity: int = 100, key: str = "usd") -> Draw:
@@ -289,3 +289,17 @@ async def test_a_crowd_is_no_silence(wire: Wire, server: RedisServer) -> None:
     time.sleep(2 * PATIENCE_S)  # noqa: ASYNC251  the loop is held up on purpose
     assert all(decision.granted for decision in await asyncio.gather(*asking))
     await brisk.close()
+
+
+async def test_a_request_may_take_several_slots(store: Store) -> None:
+    """Finding 1: eight choices at once are eight of ten requests at a time, kept, given back and lapsing together."""
+    assert (await store.reserve(lease(1), [slots(10, amount=8)], 0.3)).remaining == (2,)
+    assert not (await store.reserve(lease(2), [slots(10, amount=3)], 5.0)).granted
+    for _ in range(3):
+        await asyncio.sleep(0.2)
+        await store.renew([lease(1)], 0.3)
+    assert not (await store.reserve(lease(3), [slots(10, amount=3)], 5.0)).granted
+    await store.settle(lease(1), {})
+    assert (await store.reserve(lease(4), [slots(10, amount=10)], 0.1)).remaining == (0,)
+    await asyncio.sleep(0.15)
+    assert (await store.reserve(lease(5), [slots(10, amount=10)], 5.0)).granted

@@ -4,10 +4,11 @@ from dataclasses import replace
 from typing import Any
 
 from penstock.domain.call import Call, Timings
+from penstock.domain.cost import Cost
 from penstock.domain.ids import KeyId, RequestId, TenantId, VersionId
 from penstock.domain.model import Task, Tier
 from penstock.domain.money import MicroUsd, Price
-from penstock.domain.request import Api, InferenceRequest
+from penstock.domain.request import Api, InferenceRequest, Prepared
 from penstock.domain.table import VersionEntry
 from penstock.domain.tenant import Plan, Principal, Role, Scope
 
@@ -40,15 +41,21 @@ def request(**changes: Any) -> InferenceRequest:  # noqa: ANN401  any field
         body={"model": "toy", "messages": [{"role": "user", "content": "hi"}]},
         stream=False,
         include_usage=False,
-        max_output_tokens=0,
+        cost=Cost(),
         arrived_at=0.0,
     )
     return replace(plain, **changes)
 
 
 def call(*, plan: Plan | None = None, version: VersionEntry | None = VERSION, **changes: Any) -> Call:  # noqa: ANN401  any field
-    """Return a resolved call of this request."""
+    """Return a resolved call of this request, with a prompt of five tokens."""
     plan = plan or Plan()
     scopes = (Scope(name="tenant:acme", plan=plan),) if plan.draws else ()
     who = principal(plan=plan, scopes=scopes)
-    return Call(request=request(**changes), principal=who, timings=Timings(lambda: 0.0, 0.0), version=version)
+    return Call(
+        request=request(**changes),
+        principal=who,
+        timings=Timings(lambda: 0.0, 0.0),
+        version=version,
+        prepared=Prepared(prompt_tokens=5),
+    )

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from penstock.adapters.http import HttpClient, PoolLimits
 from penstock.domain.call import Answer, Call, Timings
 from penstock.domain.clock import SystemClock
+from penstock.domain.cost import Cost
 from penstock.domain.errors import ClientGone, NoCapacity, PenstockError
 from penstock.domain.ids import RequestId, WorkerId
 from penstock.domain.lease import Lease
@@ -207,7 +208,7 @@ def _request(api: Api, body: dict[str, object], *, stream: bool, include_usage: 
         body={"model": "toy", "messages": [{"role": "user", "content": "hi"}], **body},
         stream=stream,
         include_usage=include_usage,
-        max_output_tokens=16,
+        cost=Cost(output_tokens=16),
         arrived_at=time.monotonic(),
     )
 

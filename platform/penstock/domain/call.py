@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from penstock.domain.cost import Cost
 from penstock.domain.ids import WorkerId
 from penstock.domain.outcome import Degradation, FinishReason, Outcome, Stage
 from penstock.domain.request import InferenceRequest, Prepared
@@ -56,6 +57,14 @@ class Call:
     degraded: tuple[Degradation, ...] = ()
     outcome: Outcome | None = None
     """How it ended; None while it runs."""
+
+    @property
+    def cost(self) -> Cost:
+        """The most that the request may cost, by all that is known so far."""
+        cost, prepared = self.request.cost, self.prepared
+        if prepared is not None:
+            cost = cost.with_prompt(prepared.prompt_tokens, is_counted=prepared.is_counted)
+        return cost if self.version is None else cost.within(self.version.max_model_len)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

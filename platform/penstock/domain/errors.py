@@ -67,6 +67,12 @@ class ContextTooLong(BadRequest):
     code = "context_length_exceeded"
 
 
+class ExceedsEngine(BadRequest):
+    """The request needs more of an engine than one request may have."""
+
+    code = "request_exceeds_engine"
+
+
 class BodyTooLarge(BadRequest):
     """The request body is larger than the gateway accepts."""
 

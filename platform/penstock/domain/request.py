@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from enum import StrEnum
 
+from penstock.domain.cost import Cost
 from penstock.domain.ids import RequestId
 from penstock.domain.model import Task
 
@@ -27,7 +28,7 @@ class InferenceRequest:
     """What the edge parsed. ``body`` is the caller's JSON object with identity fields already stripped (A4).
 
     ``deadline_s`` is what the caller asked for, in seconds from arrival; 0 where silent.
-    ``arrived_at`` is monotonic seconds.
+    ``arrived_at`` is monotonic seconds. ``cost`` is what the body alone says; ``Call.cost`` knows more.
     """
 
     id: RequestId
@@ -36,7 +37,7 @@ class InferenceRequest:
     body: dict[str, object]
     stream: bool
     include_usage: bool
-    max_output_tokens: int
+    cost: Cost
     arrived_at: float
     deadline_s: float = 0.0
     traceparent: str = ""
@@ -45,11 +46,12 @@ class InferenceRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prepared:
-    """What preprocessing learned: exact prompt tokens, and the prompt's block hashes for prefix routing.
+    """What preprocessing learned: prompt tokens, and the prompt's block hashes for prefix routing.
 
     ``blocks[i]`` covers the first ``(i + 1) * block_size`` tokens under the tenant's salt.
-    ``prompt_tokens`` is -1 where the API's rendering is known to the engine alone (``/v1/responses``).
+    Where only the engine can render the request, ``prompt_tokens`` is an upper bound and ``is_counted`` False.
     """
 
     prompt_tokens: int
+    is_counted: bool = True
     blocks: tuple[int, ...] = ()

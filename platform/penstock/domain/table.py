@@ -44,6 +44,8 @@ class VersionEntry:
     """Names and texts that the chat template may use, for example ``("bos_token", "<s>")``."""
     chat_template: str = ""
     sampling: SamplingDefaults = field(default_factory=SamplingDefaults)
+    max_num_seqs: int = 0
+    """How many sequences an engine decodes at once; 0 in a table that doesn't say."""
     workers: tuple[WorkerEntry, ...] = ()
     start_s: float = 0.0
     """What a start of its workers takes, measured; 0 where none has started yet."""

@@ -20,7 +20,10 @@ MAX_SKEW_S = 90.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ticket:
-    """What the gateway vouches for. ``deadline_at`` is Unix seconds; tokens are prompt plus expected output."""
+    """What the gateway vouches for. ``deadline_at`` is Unix seconds; tokens are those of all prompts and sequences.
+
+    ``work_tokens``: what the request makes the CPU do beside reading its prompt, as prompt tokens.
+    """
 
     request: RequestId
     tenant: TenantId
@@ -31,6 +34,9 @@ class Ticket:
     expected_output_tokens: int
     reserved: float = 0.0
     """The part of the engine that is kept for the tenant."""
+    prompts: int = 1
+    sequences: int = 1
+    work_tokens: int = 0
 
 
 def seal(ticket: Ticket, key: bytes) -> str:
@@ -45,6 +51,9 @@ def seal(ticket: Ticket, key: bytes) -> str:
             str(ticket.prompt_tokens),
             str(ticket.expected_output_tokens),
             str(ticket.reserved),
+            str(ticket.prompts),
+            str(ticket.sequences),
+            str(ticket.work_tokens),
         )
     ).encode()
     return urlsafe_b64encode(hmac.digest(key, fields, hashlib.sha256) + fields).decode()
@@ -59,7 +68,8 @@ def unseal(value: str, key: bytes, now: float) -> Ticket:
         raise Unauthenticated("the internal ticket is damaged") from error
     if not hmac.compare_digest(mac, hmac.digest(key, fields, hashlib.sha256)):
         raise Unauthenticated("the internal ticket is not signed by this platform")
-    request, tenant, standing, weight, deadline_at, prompt, output, reserved = fields.decode().split("\x1f")
+    request, tenant, standing, weight, deadline_at, *rest = fields.decode().split("\x1f")
+    prompt, output, reserved, prompts, sequences, work = rest
     ticket = Ticket(
         request=RequestId(request),
         tenant=TenantId(tenant),
@@ -69,6 +79,9 @@ def unseal(value: str, key: bytes, now: float) -> Ticket:
         prompt_tokens=int(prompt),
         expected_output_tokens=int(output),
         reserved=float(reserved),
+        prompts=int(prompts),
+        sequences=int(sequences),
+        work_tokens=int(work),
     )
     if now > ticket.deadline_at + MAX_SKEW_S:
         raise Unauthenticated("the internal ticket is past its deadline")

@@ -46,7 +46,7 @@ class Resolver(Protocol):
 
 
 class Preprocessor(Protocol):
-    """Prompt → exact tokens and block hashes, off the event loop where it is long."""
+    """Prompt → tokens and block hashes, off the event loop where it is long."""
 
     async def prepare(self, request: InferenceRequest, version: VersionEntry, principal: Principal) -> Prepared:
         """Count and hash, or raise ``InvalidField`` or ``ContextTooLong``."""
@@ -56,11 +56,11 @@ class Preprocessor(Protocol):
 class Admission(Protocol):
     """Whether a request may run; everything it holds is one lease."""
 
-    async def admit(self, call: Call, prepared: Prepared) -> Lease:
+    async def admit(self, call: Call) -> Lease:
         """Open a lease, or raise a ``Rejected``, or ``StoreUnavailable`` where a store that must be asked is away."""
         ...
 
-    def move(self, call: Call, prepared: Prepared) -> None:
+    def move(self, call: Call) -> None:
         """Let the open lease be one for the call's present version: its price and its row. Nothing has run yet."""
         ...
 
@@ -144,7 +144,7 @@ class Pipeline:
             call.prepared = prepared = await self.preprocessor.prepare(call.request, call.version, call.principal)
             prepared = call.prepared = await self._degraded(call) or prepared
             call.timings.mark(Stage.PREPROCESS)
-            lease = await self._admitted(call, prepared)
+            lease = await self._admitted(call)
             call.timings.mark(Stage.ADMISSION)
         except PenstockError as error:
             call.outcome = error.outcome
@@ -161,16 +161,16 @@ class Pipeline:
             lease.settle(answer.outcome, answer.usage, self.clock.monotonic())
             self.ledger.record(call, prepared, answer)
 
-    async def _admitted(self, call: Call, prepared: Prepared) -> Lease:
+    async def _admitted(self, call: Call) -> Lease:
         """Open the lease; where the budget does not reach, for the smaller model."""
         try:
-            return await self.admission.admit(call, prepared)
+            return await self.admission.admit(call)
         except OverBudget:
             degraded = await self._degraded(call, refused=True)
             if degraded is None:
                 raise
         call.prepared = degraded
-        return await self.admission.admit(call, degraded)
+        return await self.admission.admit(call)
 
     async def _run_or_degrade(self, call: Call, lease: Lease, reply: Reply) -> Answer:
         """Run; where nobody would, degrade and run once more under the same lease."""
@@ -183,7 +183,7 @@ class Pipeline:
             if degraded is None:
                 raise
         call.prepared = degraded
-        self.admission.move(call, degraded)
+        self.admission.move(call)
         return await self._run(call, degraded, lease, reply)
 
     async def _degraded(self, call: Call, *, refused: bool = False) -> Prepared | None:
@@ -208,7 +208,7 @@ class Pipeline:
         """Dispatch and relay under the lease; the relay turns late errors into in-band events."""
         version = call.version
         assert version is not None  # noqa: S101  set by the caller; tells mypy
-        relay, ticket = self.relays.open(call, lease, reply), self._ticket(call, prepared, lease)
+        relay, ticket = self.relays.open(call, lease, reply), self._ticket(call, lease)
         pick = partial(self.router.pick, version, prepared)
         try:
             await self.dispatcher.run(call, ticket, relay, pick)
@@ -222,7 +222,8 @@ class Pipeline:
             raise error from cause.__cause__
         return await relay.answer()
 
-    def _ticket(self, call: Call, prepared: Prepared, lease: Lease) -> Ticket:
+    def _ticket(self, call: Call, lease: Lease) -> Ticket:
+        cost = call.cost
         return Ticket(
             request=call.request.id,
             tenant=call.principal.tenant,
@@ -230,8 +231,11 @@ class Pipeline:
             weight=call.principal.plan.weight,
             reserved=call.principal.plan.reserved,
             deadline_at=self.clock.now() + lease.deadline_at - self.clock.monotonic(),
-            prompt_tokens=max(0, prepared.prompt_tokens),
+            prompt_tokens=cost.prompt_tokens,
             expected_output_tokens=lease.expected_output,
+            prompts=cost.prompts,
+            sequences=cost.sequences,
+            work_tokens=cost.work_tokens,
         )
 
 

@@ -7,7 +7,7 @@ for _, lease in ipairs(KEYS) do
   for i = 1, #record, 5 do
     local key, kind = record[i], record[i + 1]
     if kind == 'slots' then
-      redis.call('ZADD', key, due, lease)
+      for slot = 1, tonumber(record[i + 3]) do redis.call('ZADD', key, due, lease .. '/' .. slot) end
     elseif kind == 'budget' and redis.call('HEXISTS', key, 'h' .. lease) == 1 then
       redis.call('ZADD', key .. ':due', due, lease)
     end

@@ -56,7 +56,7 @@ for i = 1, draws do
     redis.call('HSET', key, 'level', tostring(left), 'at', now)
     redis.call('PEXPIRE', key, keep)
   elseif kind == 'slots' then
-    redis.call('ZADD', key, now + hold, lease)
+    for slot = 1, tonumber(amount) do redis.call('ZADD', key, now + hold, lease .. '/' .. slot) end
     redis.call('PEXPIRE', key, keep)
   else
     redis.call('HINCRBY', key, 'held', amount)

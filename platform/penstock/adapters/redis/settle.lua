@@ -19,7 +19,7 @@ for i = 1, #record, 5 do
       redis.call('HSET', key, 'level', tostring(math.min(capacity, tonumber(level) + reserved - used)))
     end
   elseif kind == 'slots' then
-    redis.call('ZREM', key, lease)
+    for slot = 1, reserved do redis.call('ZREM', key, lease .. '/' .. slot) end
   else
     local held = redis.call('HGET', key, 'h' .. lease)
     if held then

@@ -82,6 +82,7 @@ def _entry(version: ModelVersion, fresh: Sequence[Seen]) -> VersionEntry:
         special_tokens=manifest.special_tokens,
         chat_template=manifest.chat_template,
         sampling=manifest.sampling,
+        max_num_seqs=manifest.engine.max_num_seqs,
         workers=tuple(
             WorkerEntry(
                 id=report.worker,

@@ -17,9 +17,10 @@ from penstock.domain.lease import Lease, Settlement
 from penstock.domain.ledger import Opening
 from penstock.domain.model import Tier
 from penstock.domain.outcome import Stage
-from penstock.domain.request import Api, InferenceRequest, Prepared
+from penstock.domain.request import Api, InferenceRequest
 from penstock.domain.table import VersionEntry
 from penstock.domain.tenant import OverQuota
+from penstock.gateway.admission import fit
 from penstock.gateway.admission.degrade import OUTPUT_FIELD
 from penstock.gateway.admission.reservations import Claim, Reservation, Reservations
 
@@ -42,11 +43,11 @@ class AdmissionController:
         self._in_flight = in_flight
         self._running: dict[Lease, Call] = {}
 
-    async def admit(self, call: Call, prepared: Prepared) -> Lease:
+    async def admit(self, call: Call) -> Lease:
         """Open the request's lease.
 
-        Raises ``DeadlineUnreachable``, ``InvalidField``, ``OverLimit``, ``OverBudget``, or ``StoreUnavailable`` where
-        money would be spent unseen.
+        Raises ``DeadlineUnreachable``, ``InvalidField``, ``ExceedsEngine``, ``OverLimit``, ``OverBudget``, or
+        ``StoreUnavailable`` where money would be spent unseen.
         """
         version = call.version
         assert version is not None  # noqa: S101  the pipeline resolves first
@@ -56,18 +57,19 @@ class AdmissionController:
         if deadline_at <= now:
             raise DeadlineUnreachable("the deadline passed before the request could start", retry_after_s=1.0)
         call.request = bounded(call.request, plan.max_output_tokens)
+        fit.check(call.cost, version)
         lease = Lease(opened_at=now, deadline_at=deadline_at)
-        reservation = await self._reservations.open(self._claim(call, version, prepared), lease)
+        reservation = await self._reservations.open(self._claim(call, version), lease)
         lease.on_settle = self._settling(call, lease, reservation)
         return lease
 
-    def move(self, call: Call, prepared: Prepared) -> None:
+    def move(self, call: Call) -> None:
         """Let the open lease be one for the call's present version, or raise ``StoreUnavailable``.
 
         What is reserved stays reserved: it was for a version that costs no less.
         """
         assert call.version is not None  # noqa: S101  the pipeline resolves first
-        self._reservations.move(self._opening(call, call.version, prepared))
+        self._reservations.move(self._opening(call, call.version))
 
     @property
     def running(self) -> Mapping[Lease, Call]:
@@ -77,19 +79,17 @@ class AdmissionController:
     def _deadline_s(self, request: InferenceRequest, plan_s: float, tier: Tier) -> float:
         return min(s for s in (request.deadline_s, plan_s, self._default_deadline_s[tier]) if s > 0)
 
-    def _claim(self, call: Call, version: VersionEntry, prepared: Prepared) -> Claim:
-        opening, request = self._opening(call, version, prepared), call.request
-        worst_case = worst_case_output(request, version, prepared)
+    def _claim(self, call: Call, version: VersionEntry) -> Claim:
         who = call.principal
         return Claim(
-            opening=opening,
+            opening=self._opening(call, version),
             scopes=who.scopes,
-            worst_case=worst_case,
-            stream=request.stream,
+            cost=call.cost,
+            stream=call.request.stream,
             yields=who.plan.over_quota is OverQuota.YIELD,
         )
 
-    def _opening(self, call: Call, version: VersionEntry, prepared: Prepared) -> Opening:
+    def _opening(self, call: Call, version: VersionEntry) -> Opening:
         request, who = call.request, call.principal
         return Opening(
             request=request.id,
@@ -99,7 +99,7 @@ class AdmissionController:
             digest=version.digest,
             api=request.api,
             priority=who.plan.priority,
-            prompt_tokens=max(0, prepared.prompt_tokens),
+            prompt_tokens=call.cost.prompt_tokens,
             price=version.price,
             opened_at=self._clock.now(),
             degraded=",".join(call.degraded),
@@ -118,13 +118,6 @@ class AdmissionController:
         return settle
 
 
-def worst_case_output(request: InferenceRequest, version: VersionEntry, prepared: Prepared) -> int:
-    """Return the most output tokens a request may produce: what it asked for, or all the context it leaves."""
-    if request.api is Api.EMBEDDINGS:
-        return 0
-    return request.max_output_tokens or max(1, version.max_model_len - max(0, prepared.prompt_tokens))
-
-
 def gpu_s(call: Call) -> float:
     """Estimate the engine's seconds of a request: its time in the engine, shared with those that ran beside it."""
     seconds = call.timings.seconds
@@ -136,12 +129,10 @@ def bounded(request: InferenceRequest, most_tokens: int) -> InferenceRequest:
     """Return the request within the plan's bound (0 is none), or raise ``InvalidField`` where it asks for more."""
     if not most_tokens or request.api is Api.EMBEDDINGS:
         return request
-    field = OUTPUT_FIELD[request.api]
-    if request.max_output_tokens > most_tokens:
+    field, cost = OUTPUT_FIELD[request.api], request.cost
+    if cost.names_no_output:
+        each = max(1, most_tokens // cost.sequences)
+        return replace(request, body={**request.body, field: each}, cost=cost.with_output(each))
+    if cost.output_tokens > most_tokens:
         raise InvalidField(f"this plan allows {most_tokens} output tokens a request, all choices together", param=field)
-    if request.max_output_tokens:
-        return request
-    n = request.body.get("n")
-    sequences = n if isinstance(n, int) else 1
-    each = max(1, most_tokens // sequences)
-    return replace(request, body={**request.body, field: each}, max_output_tokens=each * sequences)
+    return request

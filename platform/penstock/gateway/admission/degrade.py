@@ -39,15 +39,14 @@ def capped(request: InferenceRequest, plan: Plan) -> InferenceRequest | None:
     most = plan.degrade_output_tokens
     if not most or request.api is Api.EMBEDDINGS or uses_tools(request.body) or is_structured(request.body):
         return None
-    sequences = _sequences(request.body)
-    asked = request.max_output_tokens // sequences
+    cost = request.cost
     if plan.max_output_tokens:
-        most = min(most, plan.max_output_tokens // sequences)
+        most = min(most, plan.max_output_tokens // cost.sequences)
     least = request.body.get("min_tokens")
-    if most < max(1, least if isinstance(least, int) else 0) or 0 < asked <= most:
+    if most < max(1, least if isinstance(least, int) else 0) or cost.output_each <= most:
         return None
     body = {**request.body, OUTPUT_FIELD[request.api]: most}
-    return replace(request, body=body, max_output_tokens=most * sequences)
+    return replace(request, body=body, cost=cost.with_output(most))
 
 
 def may_move(request: InferenceRequest, wished: VersionEntry, smaller: VersionEntry) -> bool:
@@ -73,14 +72,6 @@ def is_structured(body: Mapping[str, object]) -> bool:
     formats = (body.get("response_format"), text.get("format") if isinstance(text, dict) else None)
     has_format = any(isinstance(one, dict) and one.get("type", "text") != "text" for one in formats)
     return has_format or any(body.get(name) is not None for name in _STRUCTURE)
-
-
-def _sequences(body: Mapping[str, object]) -> int:
-    """Return how many answers there will be: choices, for each prompt of a list."""
-    choices = (body.get(name) for name in ("n", "best_of"))
-    prompt = body.get("prompt")
-    prompts = len(prompt) if isinstance(prompt, list) and prompt and not isinstance(prompt[0], int) else 1
-    return max([1, *(n for n in choices if isinstance(n, int))]) * prompts
 
 
 def _is_no_dearer(price: Price, than: Price) -> bool:

@@ -22,12 +22,13 @@ MOST_REMEMBERED = 4096
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Need:
-    """What one request needs: tokens it will probably take, what they cost, whether it is a stream."""
+    """What one request needs: tokens it will probably take, what they cost, slots, whether it is a stream."""
 
     version: VersionId
     tokens: int
     cost: MicroUsd
     stream: bool
+    slots: int = 1
 
 
 def draws(scopes: tuple[Scope, ...], need: Need, now: float) -> tuple[Draw, ...]:
@@ -43,7 +44,7 @@ def beyond_quota(wanted: Iterable[Draw]) -> tuple[Draw, ...]:
 def _of(scope: Scope, need: Need, now: float) -> Iterator[Draw]:
     plan, model = scope.plan, f"{scope.name}:{need.version}"
     if plan.max_concurrent:
-        yield _slots(f"{scope.name}:concurrent", Measure.CONCURRENCY, plan.max_concurrent)
+        yield _slots(f"{scope.name}:concurrent", Measure.CONCURRENCY, plan.max_concurrent, need.slots)
     if plan.max_streams and need.stream:
         yield _slots(f"{scope.name}:streams", Measure.STREAMS, plan.max_streams)
     if plan.requests_per_min:
@@ -55,8 +56,8 @@ def _of(scope: Scope, need: Need, now: float) -> Iterator[Draw]:
 
 
 @lru_cache(maxsize=MOST_REMEMBERED)
-def _slots(key: str, measure: Measure, capacity: int) -> Draw:
-    return Draw(key=key, kind=MeterKind.SLOTS, measure=measure, amount=1, capacity=capacity)
+def _slots(key: str, measure: Measure, capacity: int, amount: int = 1) -> Draw:
+    return Draw(key=key, kind=MeterKind.SLOTS, measure=measure, amount=amount, capacity=capacity)
 
 
 @lru_cache(maxsize=MOST_REMEMBERED)

@@ -1,8 +1,9 @@
-"""How many tokens an answer will probably have: a learned quantile per tenant and model.
+"""How many tokens an answer will probably have: a learned quantile per tenant, model and size of the wish.
 
 Reserving ``max_tokens`` would fill a budget at no spend (LiteLLM #38647); reserving the mean would overshoot half
-the time. A high quantile of what this tenant's answers really had is in between, and streams that outgrow it are
-topped up while they run.
+the time. A high quantile of what this tenant's answers really had is in between, and those that outgrow it are topped
+up while they run. Wishes are told apart by their size, an octave each: short answers to small wishes say nothing of
+what somebody who asks for much will get.
 
 Trade-off: after a change of traffic the quantile is wrong until some tens of answers have come. Counts are kept in
 half-octave buckets (41 % wide) and halved now and then, so memory is small and old traffic fades.
@@ -11,6 +12,7 @@ half-octave buckets (41 % wide) and halved now and then, so memory is small and 
 import math
 from collections import OrderedDict
 
+from penstock.domain.cost import Cost
 from penstock.domain.ids import TenantId, VersionId
 
 BUCKETS_PER_OCTAVE = 2
@@ -20,8 +22,12 @@ FADE_AT = 512
 """Halve the counts when so many answers have been seen."""
 
 
+_Kind = tuple[TenantId, VersionId, int]
+"""Whose answers, from what, and the bits of how much was asked for."""
+
+
 class OutputExpectation:
-    """Learned output lengths; the least recently used pairs of tenant and version are forgotten first."""
+    """Learned output lengths of single sequences; what was least recently learned is forgotten first."""
 
     def __init__(
         self, *, quantile: float = 0.9, prior_tokens: int = 256, prior_weight: int = 8, most: int = 4096
@@ -31,30 +37,34 @@ class OutputExpectation:
         self._prior = _bucket(prior_tokens)
         self._prior_weight = prior_weight
         self._most = most
-        self._counts: OrderedDict[tuple[TenantId, VersionId], list[int]] = OrderedDict()
+        self._counts: OrderedDict[_Kind, list[int]] = OrderedDict()
 
-    def tokens(self, tenant: TenantId, version: VersionId, worst_case: int) -> int:
-        """Return the tokens to reserve: the quantile, and never more than the worst case."""
-        counts = self._counts.get((tenant, version))
+    def tokens(self, tenant: TenantId, version: VersionId, cost: Cost) -> int:
+        """Return the output tokens to reserve: the quantile for each sequence, and never more than the worst case."""
+        return min(cost.output_tokens, self._each((tenant, version, cost.output_each.bit_length())) * cost.sequences)
+
+    def _each(self, kind: _Kind) -> int:
+        counts = self._counts.get(kind)
         if counts is None:
-            return min(worst_case, _upper(self._prior))
+            return _upper(self._prior)
         rank = self._quantile * sum(counts)
         for bucket, count in enumerate(counts):
             rank -= count
             if rank <= 0:
-                return min(worst_case, _upper(bucket))
-        return worst_case
+                return _upper(bucket)
+        return _upper(BUCKETS)
 
-    def learn(self, tenant: TenantId, version: VersionId, tokens: int) -> None:
-        """Take in the length of an answer that ended by itself."""
-        counts = self._counts.get((tenant, version))
+    def learn(self, tenant: TenantId, version: VersionId, cost: Cost, tokens: int) -> None:
+        """Take in the length of an answer that ended by itself, all its sequences together."""
+        kind = (tenant, version, cost.output_each.bit_length())
+        counts = self._counts.get(kind)
         if counts is None:
-            counts = self._counts[tenant, version] = [0] * BUCKETS
+            counts = self._counts[kind] = [0] * BUCKETS
             counts[self._prior] = self._prior_weight
             if len(self._counts) > self._most:
                 self._counts.popitem(last=False)
-        self._counts.move_to_end((tenant, version))
-        counts[_bucket(tokens)] += 1
+        self._counts.move_to_end(kind)
+        counts[_bucket(-(-tokens // cost.sequences))] += 1
         if sum(counts) >= FADE_AT:
             counts[:] = [count >> 1 for count in counts]
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from penstock.domain.clock import Clock
+from penstock.domain.cost import Cost
 from penstock.domain.errors import OverBudget, OverLimit, StoreUnavailable
 from penstock.domain.ids import RequestId, TenantId
 from penstock.domain.lease import Lease, Settlement
@@ -59,14 +60,14 @@ class Journal(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Claim:
-    """What a request wants to reserve; ``worst_case`` is the most output tokens it may produce.
+    """What a request wants to reserve.
 
     With ``yields`` it would rather run on capacity that nobody else wants than be refused for its rates.
     """
 
     opening: Opening
     scopes: tuple[Scope, ...]
-    worst_case: int
+    cost: Cost
     stream: bool
     yields: bool = False
 
@@ -76,6 +77,7 @@ class Reservation:
     """What one running request holds: the leases in the store (the first, and one per top-up)."""
 
     opening: Opening
+    cost: Cost
     draws: tuple[Draw, ...]
     expected_output: int
     reserved_output: int
@@ -111,7 +113,7 @@ class Reservations:
     async def open(self, claim: Claim, lease: Lease) -> Reservation:
         """Reserve and write the ledger's opening, or raise ``OverLimit``, ``OverBudget`` or ``StoreUnavailable``."""
         opening = claim.opening
-        expected = self._expectation.tokens(opening.tenant, opening.version, claim.worst_case)
+        expected = self._expectation.tokens(opening.tenant, opening.version, claim.cost)
         wanted = await self._reserve(claim, draws(claim.scopes, _need(claim, expected), self._clock.now()), lease)
         try:
             self._journal.opened(opening)
@@ -120,6 +122,7 @@ class Reservations:
             raise
         reservation = self._living[opening.request] = Reservation(
             opening=opening,
+            cost=claim.cost,
             draws=wanted,
             expected_output=expected,
             reserved_output=expected,
@@ -166,7 +169,7 @@ class Reservations:
         self._held.learn(row.tenant, end.held_s)
         self._journal.closed(row)
         if end.outcome is Outcome.OK:
-            self._expectation.learn(row.tenant, row.version, row.output_tokens)
+            self._expectation.learn(row.tenant, row.version, reservation.cost, row.output_tokens)
         if reservation.draws:
             first, *top_ups = reservation.leases
             self._settle(first, {Measure.TOKENS: usage.total_tokens, Measure.SPEND: int(row.cost)})
@@ -254,12 +257,13 @@ def _is_rate(decision: Decision) -> bool:
 
 
 def _need(claim: Claim, expected: int) -> Need:
-    prompt = max(0, claim.opening.prompt_tokens)
+    prompt = claim.cost.prompt_tokens
     return Need(
         version=claim.opening.version,
         tokens=prompt + expected,
         cost=claim.opening.price.of(prompt=prompt, cached=0, output=expected),
         stream=claim.stream,
+        slots=claim.cost.slots,
     )
 
 

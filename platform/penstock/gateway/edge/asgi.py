@@ -139,7 +139,7 @@ class _Exchange:
             body=parsed.body,
             stream=parsed.stream,
             include_usage=parsed.include_usage,
-            max_output_tokens=parsed.max_output_tokens,
+            cost=parsed.cost,
             arrived_at=self._timings.started_at,
             deadline_s=head.deadline_s(headers),
             traceparent=self._edge.trace(head.traceparent(headers)),

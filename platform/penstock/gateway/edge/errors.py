@@ -52,6 +52,7 @@ TABLE: dict[type[PenstockError], Row] = {
     errors.ContextTooLong: _INVALID,
     errors.UnsupportedByModel: _INVALID,
     errors.EngineRefused: _INVALID,
+    errors.ExceedsEngine: _INVALID,
     errors.Unauthenticated: Row(status=401, type="authentication_error", anthropic="authentication_error"),
     errors.OverBudget: Row(status=402, type="insufficient_quota", anthropic="billing_error"),
     errors.Forbidden: Row(status=403, type="permission_error", anthropic="permission_error"),

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 
 import msgspec
 
+from penstock.domain.cost import UNBOUNDED, Cost
 from penstock.domain.errors import InvalidField, MalformedBody
 from penstock.domain.request import Api
 from penstock.gateway.edge import bounds, fields
@@ -69,19 +70,22 @@ OUTPUT_FIELDS: Mapping[Api, tuple[str, ...]] = {
 COMPLETIONS_DEFAULT = 16
 """The engine's (and OpenAI's) own bound where a completions request is silent."""
 
+_WITH_CHOICES = frozenset({Api.CHAT, Api.COMPLETIONS})
+"""APIs that know ``n`` and ``best_of``; elsewhere the engine does not look at them."""
+
 _DECODER = msgspec.json.Decoder()
 
 ANY = Bounds()
 
 
 class Parsed(msgspec.Struct, frozen=True, gc=False):
-    """What a body says: ``max_output_tokens`` is the worst case over all sequences and prompts, 0 where silent."""
+    """What a body says; ``cost`` is as much as can be told without a model."""
 
     body: Body
     model: str
     stream: bool
     include_usage: bool
-    max_output_tokens: int
+    cost: Cost
 
 
 def parse(api: Api, raw: bytes, within: Bounds = ANY) -> Parsed:
@@ -98,8 +102,7 @@ def parse(api: Api, raw: bytes, within: Bounds = ANY) -> Parsed:
         if name in body:
             fields.number(body, name)
     stream = fields.flag(body, "stream")
-    sequences = _input(api, body) * _sequences(body)
-    return Parsed(body, model, stream, _include_usage(body, stream=stream), _per_sequence(api, body) * sequences)
+    return Parsed(body, model, stream, _include_usage(body, stream=stream), _cost(api, body, len(raw)))
 
 
 def decode(raw: bytes) -> Body:
@@ -151,22 +154,47 @@ def _responses_input(body: Body) -> int:
     return 1
 
 
-def _sequences(body: Body) -> int:
+def _cost(api: Api, body: Body, size: int) -> Cost:
+    """Return what the request may cost, as far as its body says."""
+    prompts = _input(api, body)
+    sequences, each = prompts * _sequences(api, body), _per_sequence(api, body)
+    return Cost(
+        prompts=prompts,
+        sequences=sequences,
+        output_tokens=UNBOUNDED if each is None else each * sequences,
+        body_bytes=size,
+        scores_prompt=_scores_prompt(api, body),
+    )
+
+
+def _scores_prompt(api: Api, body: Body) -> bool:
+    """Tell whether the engine gives log probabilities for the prompt: as told, or as a part of what it echoes."""
+    if body.get("prompt_logprobs") is not None:
+        return True
+    return bool(body.get("echo")) and (api is Api.CHAT or body.get("logprobs") is not None)
+
+
+def _sequences(api: Api, body: Body) -> int:
+    """Return how many answers each prompt gets; beams are as many as ``n``."""
     n = fields.whole(body, "n", low=1, high=MAX_SEQUENCES) or 1
     best_of = fields.whole(body, "best_of", low=1, high=MAX_SEQUENCES) or 1
     if best_of > 1 and best_of < n:
         raise InvalidField("best_of must not be less than n", param="best_of")
-    return max(n, best_of)
+    return max(n, best_of) if api in _WITH_CHOICES else 1
 
 
-def _per_sequence(api: Api, body: Body) -> int:
+def _per_sequence(api: Api, body: Body) -> int | None:
+    """Return the most tokens that the body allows each sequence; None where it leaves that open."""
     given = [fields.whole(body, name, low=1, high=MAX_OUTPUT_TOKENS) for name in OUTPUT_FIELDS[api]]
     first = next((value for value in given if value is not None), None)
     if first is not None:
         return first
     if api is Api.MESSAGES:
         raise InvalidField("max_tokens is required", param="max_tokens")
-    return COMPLETIONS_DEFAULT if api is Api.COMPLETIONS else 0
+    if api is Api.EMBEDDINGS:
+        return 0
+    # Null is not silence here: the engine takes it as no bound at all.
+    return COMPLETIONS_DEFAULT if api is Api.COMPLETIONS and "max_tokens" not in body else None
 
 
 def _include_usage(body: Body, *, stream: bool) -> bool:

@@ -1,7 +1,7 @@
 """A request's messages as the engine hands them to its chat template. Pure.
 
-What can't be known here (images, sounds, tools of the Responses API) yields None: then the engine alone counts.
-Source: vLLM 0.32, ``renderers/chat_utils.py``, ``entrypoints/anthropic/serving.py``.
+What can't be known here (images, sounds, tools of the Responses API) is ``EngineOnly``: then the engine alone counts.
+Source: vLLM 0.32, ``renderers/chat_utils.py``, ``renderers/hf.py``, ``entrypoints/anthropic/serving.py``.
 """
 
 import json
@@ -9,7 +9,7 @@ from collections.abc import Mapping
 
 from penstock.domain.errors import InvalidField
 from penstock.domain.request import Api
-from penstock.gateway.preprocess.template import Message
+from penstock.gateway.preprocess.template import ChatTemplate, Message
 
 Body = Mapping[str, object]
 
@@ -20,26 +20,27 @@ _TEXT_PARTS = {
     "refusal": "refusal",
     "thinking": "thinking",
 }
-_MESSAGES_ONLY_TEXT = frozenset({"tools", "thinking", "output_config", "mcp_servers"})
-_RESPONSES_ONLY_TEXT = frozenset({"tools", "previous_response_id", "prompt", "reasoning", "text"})
+_PARTIAL = frozenset({"in_progress", "incomplete"})
+"""How an item says that the model is to go on with it."""
+_SYSTEM = frozenset({"system", "developer"})
+_MESSAGES_ONLY_TEXT = frozenset({"tools", "mcp_servers"})
+_RESPONSES_ONLY_TEXT = frozenset({"tools", "previous_response_id", "prompt"})
 
 
-class _EngineOnly(Exception):
+class EngineOnly(Exception):
     """Only the engine can render this."""
 
 
-def of_request(api: Api, body: Body, *, wants_parts: bool) -> list[Message] | None:
-    """Return the conversation, None where only the engine can tell; ``InvalidField`` where it is none."""
-    try:
-        if api is Api.RESPONSES:
-            said = _from_responses(body)
-        elif api is Api.MESSAGES:
-            said = _from_messages(body)
-        else:
-            said = _list(body.get("messages"))
-        return _without_developer([_message(message, wants_parts=wants_parts) for message in said])
-    except _EngineOnly:
-        return None
+def of_request(api: Api, body: Body, template: ChatTemplate) -> list[Message]:
+    """Return the conversation, or raise ``EngineOnly``, or ``InvalidField`` where it is none."""
+    if api is Api.RESPONSES:
+        said = _from_responses(body)
+    elif api is Api.MESSAGES:
+        said = _from_messages(body)
+    else:
+        said = _list(body.get("messages"))
+    messages = [_message(message, wants_parts=template.wants_parts) for message in said]
+    return messages if template.knows_developers else _without_developers(messages)
 
 
 def tools_of(body: Body) -> list[object] | None:
@@ -66,19 +67,19 @@ def _tool(tool: object) -> object:
 def _from_messages(body: Body) -> list[object]:
     """Translate an Anthropic conversation of plain texts."""
     if any(body.get(name) for name in _MESSAGES_ONLY_TEXT):
-        raise _EngineOnly
+        raise EngineOnly
     said: list[object] = []
     system = _joined(body.get("system"))
     if system:
         said.append({"role": "system", "content": system})
     for message in _list(body.get("messages")):
         if not isinstance(message, dict) or message.get("role") == "system":
-            raise _EngineOnly
+            raise EngineOnly
         content = message.get("content")
         if isinstance(content, list):
             blocks = [block for block in content if not (isinstance(block, dict) and block.get("text") == "")]
             if not blocks or any(not isinstance(b, dict) or b.get("type") != "text" for b in blocks):
-                raise _EngineOnly
+                raise EngineOnly
             content = blocks
         said.append({"role": message.get("role"), "content": content})
     return said
@@ -87,7 +88,7 @@ def _from_messages(body: Body) -> list[object]:
 def _from_responses(body: Body) -> list[object]:
     """Translate instructions and input of plain texts."""
     if any(body.get(name) for name in _RESPONSES_ONLY_TEXT):
-        raise _EngineOnly
+        raise EngineOnly
     said: list[object] = []
     if body.get("instructions"):
         said.append({"role": "system", "content": body["instructions"]})
@@ -95,8 +96,10 @@ def _from_responses(body: Body) -> list[object]:
     if isinstance(given, str):
         return [*said, {"role": "user", "content": given}]
     for item in _list(given):
+        if isinstance(item, dict) and item.get("status") in _PARTIAL:
+            raise EngineOnly
         if not isinstance(item, dict) or item.get("type", "message") != "message" or "role" not in item:
-            raise _EngineOnly
+            raise EngineOnly
         said.append({"role": item["role"], "content": item.get("content")})
     return said
 
@@ -174,7 +177,7 @@ def _part(part: object) -> dict[str, object] | None:
         raise InvalidField("each content part must be an object", param="messages")
     field = _TEXT_PARTS.get(str(part.get("type")))
     if field is None or "uuid" in part:
-        raise _EngineOnly
+        raise EngineOnly
     text = part.get(field)
     if text is None:
         return None
@@ -183,8 +186,18 @@ def _part(part: object) -> dict[str, object] | None:
     return {"type": "text", "text": text}
 
 
-def _without_developer(messages: list[Message]) -> list[Message]:
-    """Leave requests with the developer role to the engine: it depends on the template what becomes of it."""
-    if any(message["role"] == "developer" for message in messages):
-        raise _EngineOnly
-    return messages
+def _without_developers(messages: list[Message]) -> list[Message]:
+    """Make the system speak for developers where the template knows none, in one message at the beginning."""
+    if all(message["role"] != "developer" for message in messages):
+        return messages
+    systems = [message for message in messages if message["role"] in _SYSTEM]
+    others = [message for message in messages if message["role"] not in _SYSTEM]
+    if len(systems) == 1 and systems[0] is messages[0]:
+        return [{name: value for name, value in systems[0].items() if name != "tools"} | {"role": "system"}, *others]
+    texts = (_text(message["content"]) for message in systems)
+    return [{"role": "system", "content": "\n\n".join(text for text in texts if text)}, *others]
+
+
+def _text(content: object) -> str:
+    parts = content if isinstance(content, list) else [{"text": content}]
+    return "\n".join(str(part["text"]) for part in parts)

@@ -1,4 +1,4 @@
-"""Request → exact prompt tokens, the context check, and block hashes for routing.
+"""Request → prompt tokens, exact or bounded from above, the context check, and block hashes for routing.
 
 Trade-off: a short prompt is tokenised where we stand (a thread hop costs more than the work), a long one in a small
 pool, so that nobody else's tokens wait for it. The line is at ``inline_chars``: below a millisecond of work.
@@ -20,9 +20,6 @@ from penstock.domain.tenant import Principal
 from penstock.gateway.preprocess import blocks, prompts, template
 from penstock.gateway.preprocess.prompts import Prompts
 from penstock.gateway.preprocess.tokenizer_cache import LoadedTokenizer, TokenizerCache
-
-UNKNOWN = Prepared(prompt_tokens=-1)
-"""Only the engine can render this request."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,8 +43,8 @@ class PromptPreprocessor:
     async def prepare(self, request: InferenceRequest, version: VersionEntry, principal: Principal) -> Prepared:
         """Count and hash, or raise ``InvalidField`` or ``ContextTooLong``."""
         asked = self._prompts(request, version)
-        if asked is None:
-            return UNKNOWN
+        if not asked.is_exact:
+            return Prepared(prompt_tokens=await self._bound(asked, version), is_counted=False)
         tokens = list(asked.ids) or await self._tokens(asked, version)
         limit = _truncation(request, version)
         counts = [min(len(ids), limit) for ids in tokens]
@@ -67,7 +64,14 @@ class PromptPreprocessor:
         """Stop the threads."""
         self._pool.shutdown(wait=False, cancel_futures=True)
 
-    def _prompts(self, request: InferenceRequest, version: VersionEntry) -> Prompts | None:
+    async def _bound(self, asked: Prompts, version: VersionEntry) -> int:
+        """Return what a prompt that only the engine can render has at most: its bytes, and never more than fits."""
+        if not asked.texts:
+            return version.max_model_len
+        tokenizer = await self._tokenizers.get(version.tokenizer_sha256)
+        return min(version.max_model_len, sum(tokenizer.most_tokens(text) for text in asked.texts))
+
+    def _prompts(self, request: InferenceRequest, version: VersionEntry) -> Prompts:
         if not prompts.is_conversation(request):
             return prompts.given(request)
         return prompts.rendered(request, version, self._templates(prompts.template_source(version)))

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from penstock.domain.errors import InvalidField, UnsupportedByModel
 from penstock.domain.request import Api, InferenceRequest
 from penstock.domain.table import VersionEntry
-from penstock.gateway.preprocess import conversation
+from penstock.gateway.preprocess import conversation, outline, reasoning
 from penstock.gateway.preprocess.template import ChatTemplate, TemplateRefused
 
 MAX_TOKEN_ID = 2**31 - 1
@@ -23,12 +23,17 @@ OUTPUT_FIELDS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prompts:
-    """What to tokenise; ``param`` names the field at fault where it is too long."""
+    """What to tokenise; ``param`` names the field at fault where it is too long.
+
+    Where ``is_exact`` is False the engine's own rendering has other words, and no more bytes than ``texts``; where that
+    is empty nobody but the engine can tell.
+    """
 
     texts: tuple[str, ...] = ()
     ids: tuple[list[int], ...] = ()
     add_special_tokens: bool = True
     param: str = "messages"
+    is_exact: bool = True
 
 
 def requested_output(api: Api, body: Mapping[str, object]) -> int:
@@ -47,15 +52,16 @@ def is_conversation(request: InferenceRequest) -> bool:
     return request.api is not Api.COMPLETIONS
 
 
-def rendered(request: InferenceRequest, version: VersionEntry, template: ChatTemplate) -> Prompts | None:
-    """Return the rendered conversation; None where only the engine can render it."""
+def rendered(request: InferenceRequest, version: VersionEntry, template: ChatTemplate) -> Prompts:
+    """Return the rendered conversation, or what is no shorter where only the engine can render it."""
     body = request.body
-    if any(body.get(name) is not None for name in ("reasoning_effort", "chat_template", "mm_processor_kwargs")):
-        return None
-    messages = conversation.of_request(request.api, body, wants_parts=template.wants_parts)
-    if messages is None:
-        return None
-    variables = dict(version.special_tokens) | _template_variables(body)
+    try:
+        messages = conversation.of_request(request.api, body, template)
+        variables = dict(version.special_tokens) | _template_variables(body)
+        variables |= reasoning.variables(request.api, body, template)
+    except conversation.EngineOnly:
+        text = outline.of(body, dict(version.special_tokens), template)
+        return Prompts(texts=(text,) if text else (), is_exact=False)
     try:
         text = template.render(messages, variables, continue_final=body.get("continue_final_message") is True)
     except TemplateRefused as error:
@@ -83,15 +89,15 @@ def template_source(version: VersionEntry) -> str:
     return version.chat_template
 
 
-def given(request: InferenceRequest) -> Prompts | None:
-    """Return the prompts of completions and embeddings; None where they are embeddings of the caller's own."""
+def given(request: InferenceRequest) -> Prompts:
+    """Return the prompts of completions and embeddings; nothing exact where they are embeddings of the caller's own."""
     param = "input" if request.api is Api.EMBEDDINGS else "prompt"
     value = request.body.get(param)
     special = request.body.get("add_special_tokens", True) is not False
     if isinstance(value, str):
         return Prompts(texts=(value,), add_special_tokens=special, param=param)
     if value is None and request.body.get("prompt_embeds") is not None:
-        return None
+        return Prompts(param=param, is_exact=False)
     if not isinstance(value, list) or not value:
         raise InvalidField(f"{param} must be a string or a list that is not empty", param=param)
     texts = tuple(item for item in value if isinstance(item, str))

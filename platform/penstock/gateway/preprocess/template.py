@@ -59,7 +59,7 @@ def _tojson(
 class ChatTemplate:
     """One compiled template."""
 
-    __slots__ = ("_source", "_template", "variables", "wants_parts")
+    __slots__ = ("_source", "_template", "knows_developers", "variables", "wants_parts")
 
     def __init__(self, source: str, now: Callable[[], datetime]) -> None:
         """Compile; ``now`` feeds ``strftime_now``, which some templates print."""
@@ -76,6 +76,7 @@ class ChatTemplate:
         self._template.globals = dict(self._template.globals)
         self.variables = frozenset(jinja2.meta.find_undeclared_variables(parsed))
         self.wants_parts = _wants_parts(parsed)
+        self.knows_developers = '"developer"' in source or "'developer'" in source
 
     def render(
         self,

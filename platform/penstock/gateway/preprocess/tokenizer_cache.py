@@ -11,6 +11,9 @@ from tokenizers.decoders import DecodeStream
 
 from penstock.domain.errors import ArtifactRefused
 
+_ADDED = 8
+"""Tokens that may stand around any text: beginning, end, the space that some tokenisers put before it."""
+
 
 class BlobSource(Protocol):
     """Where blobs are read from (the artifact store)."""
@@ -37,6 +40,12 @@ class LoadedTokenizer:
         """Return each text's token ids. Gives up the interpreter lock, unlike ``Tokenizer.encode``."""
         encodings = self._tokenizer.encode_batch_fast(list(texts), add_special_tokens=add_special_tokens)
         return [encoding.ids for encoding in encodings]
+
+    def most_tokens(self, text: str) -> int:
+        """Return more tokens than any text of these bytes has: each stands for one byte at least, once normalised."""
+        normalizer = self._tokenizer.normalizer
+        shown = text if normalizer is None else normalizer.normalize_str(text)
+        return len(shown.encode(errors="surrogatepass")) + _ADDED
 
     def pieces(self, prompt: Sequence[int], output: Sequence[int], *, skip_special: bool) -> list[str]:
         """Return the text that each output token completes, made as the engine makes it; fewer where one can't be."""

@@ -117,7 +117,7 @@ class Continuity:
             return cut
         request = self._call.request
         context = version.max_model_len - len(prompt)
-        left = min(request.max_output_tokens or context, context) - cut.kept
+        left = min(request.cost.output_tokens, context) - cut.kept
         if left < 1:
             return Obstacle.LENGTH
         transcript.cut(cut.kept)

@@ -5,23 +5,22 @@ from dataclasses import replace
 import pytest
 
 from penstock.adapters.memory.limits import MemoryLimits
+from penstock.domain.cost import UNBOUNDED, Cost
 from penstock.domain.errors import DeadlineUnreachable, InvalidField, OverLimit
 from penstock.domain.ids import RequestId, VersionId
 from penstock.domain.ledger import LedgerRow, Opening
 from penstock.domain.model import Tier
 from penstock.domain.money import MicroUsd, Price
 from penstock.domain.outcome import Degradation, Outcome
-from penstock.domain.request import Api, Prepared
+from penstock.domain.request import Api
 from penstock.domain.tenant import Plan
 from penstock.domain.tokens import Usage
-from penstock.gateway.admission.controller import AdmissionController, bounded, worst_case_output
+from penstock.gateway.admission.controller import AdmissionController, bounded
 from penstock.gateway.admission.expectation import OutputExpectation
 from penstock.gateway.admission.reservations import Reservations
 from penstock.gateway.pipeline import Admission
 from tests.support import calls
 from tests.support.clock import ManualClock
-
-PREPARED = Prepared(prompt_tokens=5)
 
 
 class Counted:
@@ -63,9 +62,7 @@ async def test_the_nearest_deadline_counts(
     clock: ManualClock, client_s: float, plan_s: float, deadline_at: float
 ) -> None:
     """Client, plan and tier each may shorten the deadline, and none may lengthen it."""
-    lease = await Counted(clock).controller.admit(
-        calls.call(deadline_s=client_s, plan=Plan(deadline_s=plan_s)), PREPARED
-    )
+    lease = await Counted(clock).controller.admit(calls.call(deadline_s=client_s, plan=Plan(deadline_s=plan_s)))
     assert lease.deadline_at == deadline_at
 
 
@@ -74,7 +71,7 @@ async def test_a_deadline_counts_from_arrival(clock: ManualClock) -> None:
     parts = Counted(clock)
     clock.advance(2.0)
     with pytest.raises(DeadlineUnreachable) as caught:
-        await parts.controller.admit(calls.call(deadline_s=1.5), PREPARED)
+        await parts.controller.admit(calls.call(deadline_s=1.5))
     assert caught.value.retry_after_s
     assert (parts.rows, parts.in_flight) == ([], {})
 
@@ -82,22 +79,22 @@ async def test_a_deadline_counts_from_arrival(clock: ManualClock) -> None:
 async def test_what_a_lease_holds_comes_back_once(clock: ManualClock) -> None:
     """Settling frees slot and gauge and writes one row; settling again changes nothing."""
     parts = Counted(clock)
-    lease = await parts.controller.admit(calls.call(plan=Plan(max_concurrent=1)), PREPARED)
+    lease = await parts.controller.admit(calls.call(plan=Plan(max_concurrent=1)))
     assert parts.in_flight == {"toy": 1}
     with pytest.raises(OverLimit):
-        await parts.controller.admit(calls.call(plan=Plan(max_concurrent=1), id=RequestId("req-2")), PREPARED)
+        await parts.controller.admit(calls.call(plan=Plan(max_concurrent=1), id=RequestId("req-2")))
     assert lease.settle(Outcome.OK, Usage(), 3.0)
     assert not lease.settle(Outcome.OK, Usage(), 4.0)
     await asyncio.gather(*parts.tasks)
     assert (len(parts.rows), parts.in_flight) == (1, {"toy": 0})
-    await parts.controller.admit(calls.call(plan=Plan(max_concurrent=1), id=RequestId("req-3")), PREPARED)
+    await parts.controller.admit(calls.call(plan=Plan(max_concurrent=1), id=RequestId("req-3")))
 
 
 async def test_the_row_says_how_often_a_stream_was_continued(clock: ManualClock) -> None:
     """However many workers a stream had, it is one row, and the row tells."""
     parts = Counted(clock)
     call = calls.call(plan=Plan())
-    lease = await parts.controller.admit(call, PREPARED)
+    lease = await parts.controller.admit(call)
     call.continued_at += [1.0, 2.0]
     lease.settle(Outcome.OK, Usage(prompt_tokens=5, output_tokens=3), 3.0)
     await asyncio.gather(*parts.tasks)
@@ -108,24 +105,24 @@ async def test_a_moved_request_is_the_other_models_from_then_on(clock: ManualClo
     """Its row has the version, price and lack of the answer that was given; what was reserved is settled once."""
     parts = Counted(clock)
     call = calls.call(plan=Plan(max_concurrent=1))
-    lease = await parts.controller.admit(call, PREPARED)
+    lease = await parts.controller.admit(call)
     dear = Price(prompt_per_mtok=MicroUsd(0), cached_per_mtok=MicroUsd(0), output_per_mtok=MicroUsd(5_000_000))
     call.version = replace(calls.VERSION, id=VersionId("small@0123456789ab"), price=dear)
     call.degraded = (Degradation.SMALLER_MODEL,)
-    parts.controller.move(call, PREPARED)
+    parts.controller.move(call)
     lease.settle(Outcome.OK, Usage(prompt_tokens=5, output_tokens=3), 1.0)
     await asyncio.gather(*parts.tasks)
     (row,) = parts.rows
     assert (row.version, row.cost, row.degraded) == ("small@0123456789ab", 15, "smaller-model")
     assert parts.in_flight == {"toy": 0}
-    await parts.controller.admit(calls.call(plan=Plan(max_concurrent=1), id=RequestId("req-2")), PREPARED)
+    await parts.controller.admit(calls.call(plan=Plan(max_concurrent=1), id=RequestId("req-2")))
 
 
 async def test_open_leases_can_be_looked_at(clock: ManualClock) -> None:
     """A lease is there with its request from its opening to its end."""
     controller = Counted(clock).controller
     call = calls.call()
-    lease = await controller.admit(call, PREPARED)
+    lease = await controller.admit(call)
     assert controller.running == {lease: call}  # type: ignore[attr-defined]
     lease.settle(Outcome.CANCELLED, Usage(), 1.0)
     assert controller.running == {}  # type: ignore[attr-defined]
@@ -135,7 +132,7 @@ async def test_more_output_than_the_plan_allows_is_refused(clock: ManualClock) -
     """An explicit wish beyond the plan is told, not quietly shortened, and holds nothing."""
     parts = Counted(clock)
     with pytest.raises(InvalidField) as caught:
-        await parts.controller.admit(calls.call(max_output_tokens=101, plan=Plan(max_output_tokens=100)), PREPARED)
+        await parts.controller.admit(calls.call(cost=Cost(output_tokens=101), plan=Plan(max_output_tokens=100)))
     assert caught.value.param == "max_completion_tokens"
     assert parts.in_flight == {}
 
@@ -144,30 +141,23 @@ async def test_more_output_than_the_plan_allows_is_refused(clock: ManualClock) -
 async def test_a_silent_request_is_bounded_by_the_plan(clock: ManualClock, n: int | None, each: int) -> None:
     """The plan's bound is shared by all choices and reaches the engine; the caller's own object stays as it was."""
     body = {"model": "toy", "n": n}
-    call = calls.call(body=body, plan=Plan(max_output_tokens=100))
-    await Counted(clock).controller.admit(call, PREPARED)
+    call = calls.call(body=body, cost=Cost(sequences=n or 1), plan=Plan(max_output_tokens=100))
+    await Counted(clock).controller.admit(call)
     assert call.request.body["max_completion_tokens"] == each
-    assert call.request.max_output_tokens == each * (n or 1)
+    assert call.request.cost.output_tokens == each * (n or 1)
     assert body == {"model": "toy", "n": n}
 
 
 def test_requests_within_the_bound_and_embeddings_pass_untouched() -> None:
     """Nothing is rewritten without need."""
-    small, vectors = calls.request(max_output_tokens=100), calls.request(api=Api.EMBEDDINGS)
+    small, vectors = calls.request(cost=Cost(output_tokens=100)), calls.request(api=Api.EMBEDDINGS)
     assert bounded(small, 100) is small
     assert bounded(vectors, 100) is vectors
-    assert bounded(calls.request(max_output_tokens=10**6), 0).max_output_tokens == 10**6
+    assert bounded(calls.request(cost=Cost(output_tokens=10**6)), 0).cost.output_tokens == 10**6
 
 
-@pytest.mark.parametrize(("asked", "expected"), [(0, 256), (100, 100), (5000, 256)])
+@pytest.mark.parametrize(("asked", "expected"), [(UNBOUNDED, 256), (100, 100), (5000, 256)])
 async def test_the_worker_is_told_what_to_expect(clock: ManualClock, asked: int, expected: int) -> None:
     """The ticket carries what is reserved: the wish, or what such answers usually have."""
-    lease = await Counted(clock).controller.admit(calls.call(max_output_tokens=asked), PREPARED)
+    lease = await Counted(clock).controller.admit(calls.call(cost=Cost(output_tokens=asked)))
     assert lease.expected_output == expected
-
-
-@pytest.mark.parametrize(("api", "asked", "worst"), [(Api.CHAT, 0, 2043), (Api.CHAT, 7, 7), (Api.EMBEDDINGS, 0, 0)])
-def test_the_worst_case_is_the_wish_or_the_rest_of_the_context(api: Api, asked: int, worst: int) -> None:
-    """A silent request may fill the context; vectors have no output."""
-    request = calls.request(api=api, max_output_tokens=asked)
-    assert worst_case_output(request, calls.VERSION, PREPARED) == worst

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.domain.call import Call
+from penstock.domain.cost import UNBOUNDED, Cost
 from penstock.domain.ids import Alias, VersionId
 from penstock.domain.model import Task, Tier
 from penstock.domain.money import MicroUsd, Price
@@ -34,33 +35,36 @@ def price(prompt: int, cached: int, output: int) -> Price:
     return Price(prompt_per_mtok=MicroUsd(prompt), cached_per_mtok=MicroUsd(cached), output_per_mtok=MicroUsd(output))
 
 
-def asks(api: Api = Api.CHAT, *, total: int = 0, **body: object) -> InferenceRequest:
-    return calls.request(api=api, body={"model": "toy", **body}, max_output_tokens=total)
+def asks(api: Api = Api.CHAT, *, total: int = UNBOUNDED, sequences: int = 1, **body: object) -> InferenceRequest:
+    return calls.request(
+        api=api, body={"model": "toy", **body}, cost=Cost(sequences=sequences, output_tokens=total, prompt_tokens=5)
+    )
 
 
 @pytest.mark.parametrize(
-    ("api", "body", "total", "capped_total"),
+    ("api", "body", "sequences", "capped_total"),
     [
-        (Api.CHAT, {}, 0, 20),
-        (Api.CHAT, {"max_tokens": 100}, 100, 20),
-        (Api.CHAT, {"max_completion_tokens": 100, "max_tokens": 3}, 100, 20),
-        (Api.CHAT, {"n": 3}, 0, 60),
-        (Api.CHAT, {"n": 3, "max_tokens": 100}, 300, 60),
-        (Api.COMPLETIONS, {"prompt": ["a", "b"], "max_tokens": 100}, 200, 40),
-        (Api.COMPLETIONS, {"prompt": [1, 2, 3], "best_of": 2, "max_tokens": 100}, 200, 40),
-        (Api.RESPONSES, {"max_output_tokens": 100}, 100, 20),
-        (Api.MESSAGES, {"max_tokens": 100}, 100, 20),
-        (Api.CHAT, {"max_tokens": 100, "min_tokens": 20}, 100, 20),
-        (Api.CHAT, {"response_format": {"type": "text"}}, 0, 20),
-        (Api.CHAT, {"tools": TOOLS, "tool_choice": "none"}, 0, 20),
+        (Api.CHAT, {}, 1, 20),
+        (Api.CHAT, {"max_tokens": 100}, 1, 20),
+        (Api.CHAT, {"max_completion_tokens": 100, "max_tokens": 3}, 1, 20),
+        (Api.CHAT, {"n": 3}, 3, 60),
+        (Api.CHAT, {"n": 3, "max_tokens": 100}, 3, 60),
+        (Api.COMPLETIONS, {"prompt": ["a", "b"], "max_tokens": 100}, 2, 40),
+        (Api.COMPLETIONS, {"prompt": [1, 2, 3], "best_of": 2, "max_tokens": 100}, 2, 40),
+        (Api.RESPONSES, {"max_output_tokens": 100}, 1, 20),
+        (Api.MESSAGES, {"max_tokens": 100}, 1, 20),
+        (Api.CHAT, {"max_tokens": 100, "min_tokens": 20}, 1, 20),
+        (Api.CHAT, {"response_format": {"type": "text"}}, 1, 20),
+        (Api.CHAT, {"tools": TOOLS, "tool_choice": "none"}, 1, 20),
     ],
 )
-def test_each_answer_is_capped(api: Api, body: dict[str, Any], total: int, capped_total: int) -> None:
+def test_each_answer_is_capped(api: Api, body: dict[str, Any], sequences: int, capped_total: int) -> None:
     """Every sequence has at most the cap, and there are as many of them as asked for."""
-    request = capped(asks(api, total=total, **body), CAP)
+    total = 100 * sequences if any("tokens" in name for name in body) else UNBOUNDED
+    request = capped(asks(api, total=total, sequences=sequences, **body), CAP)
     assert request is not None
     assert request.body[OUTPUT_FIELD[api]] == 20
-    assert request.max_output_tokens == capped_total
+    assert request.cost.output_tokens == capped_total
     assert request.body.get("n") == body.get("n")
 
 
@@ -71,7 +75,7 @@ def test_each_answer_is_capped(api: Api, body: dict[str, Any], total: int, cappe
         asks(total=1, max_tokens=1),
         asks(total=100, max_tokens=100, min_tokens=21),
         asks(min_tokens=21),
-        asks(Api.COMPLETIONS, total=48, prompt="x", n=3),
+        asks(Api.COMPLETIONS, total=48, sequences=3, prompt="x", n=3),
         asks(response_format=JSON),
         asks(response_format={"type": "json_object"}),
         asks(structured_outputs={"regex": "a+"}),
@@ -96,7 +100,7 @@ def test_what_a_cut_would_break_is_not_capped(request_: InferenceRequest) -> Non
 def test_a_capped_request_is_shorter_and_within_the_plan(n: int, each: int, cap: int, most: int, least: int) -> None:
     """Capping never lengthens, never goes below what must come, and the plan's own bound takes the result."""
     body: dict[str, Any] = {"n": n, "min_tokens": least, **({"max_tokens": each} if each else {})}
-    request = asks(total=n * each, **body)
+    request = asks(total=n * each or UNBOUNDED, sequences=n, **body)
     plan = Plan(degrade_output_tokens=cap, max_output_tokens=most)
     found = capped(request, plan)
     if found is None:

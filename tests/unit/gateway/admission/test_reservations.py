@@ -9,6 +9,7 @@ import pytest
 
 from penstock.adapters.memory.limits import MemoryLimits
 from penstock.domain.budget import month
+from penstock.domain.cost import Cost
 from penstock.domain.errors import ExceedsLimit, OverBudget, OverLimit, PenstockError, StoreUnavailable
 from penstock.domain.ids import KeyId, RequestId, TenantId, VersionId
 from penstock.domain.lease import Lease, Settlement
@@ -127,7 +128,8 @@ class Till:
         scopes = (Scope(name="tenant:t", plan=self.plan),)
         lease = Lease(opened_at=0.0, deadline_at=99.0, on_settle=lambda _: None)
         yields = self.plan.over_quota is OverQuota.YIELD
-        claim = Claim(opening=opening, scopes=scopes, worst_case=worst_case, stream=True, yields=yields)
+        cost = Cost(prompt_tokens=prompt, output_tokens=worst_case, is_counted=True)
+        claim = Claim(opening=opening, scopes=scopes, cost=cost, stream=True, yields=yields)
         return await self.reservations.open(claim, lease)
 
     async def close(self, reservation: Reservation, output: int, outcome: Outcome = Outcome.OK) -> LedgerRow:

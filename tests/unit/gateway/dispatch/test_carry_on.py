@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from penstock.domain.cost import Cost
 from penstock.domain.errors import OverBudget
 from penstock.domain.outcome import Outcome, Stage
 from penstock.domain.request import Api, InferenceRequest
@@ -43,7 +44,7 @@ def ask(api: Api = Api.CHAT, **body: object) -> InferenceRequest:
     """Return a stream's request that shows its usage."""
     plain = stream_request(TOKENS, api=api, include_usage=True)
     prompt = {"prompt": "hi", "messages": None} if api is Api.COMPLETIONS else {}
-    return replace(plain, body={**plain.body, **prompt, **body}, max_output_tokens=TOKENS)
+    return replace(plain, body={**plain.body, **prompt, **body}, cost=Cost(output_tokens=TOKENS))
 
 
 def dying(way: Corridor, *after: int, mode: Mode = "die_after_token") -> None:

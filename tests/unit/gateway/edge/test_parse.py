@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from penstock.domain.cost import UNBOUNDED
 from penstock.domain.errors import BadRequest, InvalidField, MalformedBody
 from penstock.domain.request import Api
 from penstock.gateway.edge import parse as edge
@@ -157,22 +158,26 @@ def test_messages_need_a_bound() -> None:
 @pytest.mark.parametrize(
     ("api", "changes", "tokens"),
     [
-        (Api.CHAT, {}, 0),
+        (Api.CHAT, {}, UNBOUNDED),
+        (Api.CHAT, {"n": 3, "use_beam_search": True, "max_tokens": 5}, 15),
         (Api.CHAT, {"max_tokens": 7}, 7),
         (Api.CHAT, {"max_tokens": 7, "max_completion_tokens": 5}, 5),
         (Api.CHAT, {"max_tokens": 7, "n": 3}, 21),
         (Api.COMPLETIONS, {}, 16),
+        (Api.COMPLETIONS, {"max_tokens": None}, UNBOUNDED),
         (Api.COMPLETIONS, {"prompt": ["a", "b", "c"], "max_tokens": 10, "n": 2, "best_of": 4}, 120),
         (Api.COMPLETIONS, {"prompt": [1, 2, 3], "max_tokens": 10}, 10),
         (Api.COMPLETIONS, {"prompt": [[1], [2, 3]], "max_tokens": 10}, 20),
         (Api.EMBEDDINGS, {}, 0),
         (Api.RESPONSES, {"max_output_tokens": 8}, 8),
+        (Api.RESPONSES, {}, UNBOUNDED),
+        (Api.MESSAGES, {"n": 3}, 9),
         (Api.MESSAGES, {}, 9),
     ],
 )
 def test_output_is_counted_in_its_worst_case(api: Api, changes: dict[str, object], tokens: int) -> None:
-    """Choices and prompts multiply what a request may cost."""
-    assert told(api, **changes).max_output_tokens == tokens
+    """Choices and prompts multiply what a request may cost; silence is no bound, and null is silence."""
+    assert told(api, **changes).cost.output_tokens == tokens
 
 
 def test_identity_and_the_engines_insides_are_dropped() -> None:
@@ -238,6 +243,6 @@ def test_no_json_can_crash_it(api: Api, changes: dict[str, object]) -> None:
     else:
         assert msgspec.json.decode(msgspec.json.encode(parsed.body)) == parsed.body
         assert not parsed.body.keys() & STRIPPED
-        assert parsed.max_output_tokens >= 0
+        assert parsed.cost.output_tokens >= 0
         named = "nothing"
     assert named

@@ -1,4 +1,5 @@
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -6,6 +7,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from penstock.domain.call import Call
+from penstock.domain.cost import Cost
 from penstock.domain.errors import PenstockError, StoreUnavailable, StreamBroken
 from penstock.domain.relay import Rest
 from penstock.domain.request import Api, InferenceRequest
@@ -23,7 +25,7 @@ def request(api: Api = Api.CHAT, most: int = 1000, **body: Any) -> InferenceRequ
     """Return a greedy stream's request."""
     given = {"messages": [{"role": "user", "content": "hi"}]} if api is Api.CHAT else {"prompt": "hi"}
     full: dict[str, object] = {"model": "toy", "stream": True, "temperature": 0, "max_tokens": most, **given, **body}
-    return calls.request(api=api, body=full, stream=True, max_output_tokens=most)
+    return calls.request(api=api, body=full, stream=True, cost=Cost(output_tokens=most))
 
 
 # -- what may be continued at all ----------------------------------------------------------------------------------
@@ -154,7 +156,7 @@ async def broken_and_continued(asked: InferenceRequest, engine: WordEngine, cuts
     """Return what the caller reads where each cut says how many events its worker delivers before it dies."""
     counted: list[tuple[End, str]] = []
     kept, out = continuity(asked, engine, counted), b""
-    api, prompt, most = asked.api, PROMPT, asked.max_output_tokens
+    api, prompt, most = asked.api, PROMPT, asked.cost.output_tokens
     for number, events in enumerate([*cuts, 1 << 30]):
         take = kept.take_or(DIALECTS[asked.api].counted)
         for said, event in enumerate(engine.stream(api, prompt, most, name="abc"[number])):
@@ -184,7 +186,7 @@ def _whole(value: object) -> int:
 
 def unbroken(asked: InferenceRequest, engine: WordEngine) -> Told:
     """Return what the caller reads where nobody dies."""
-    return Told(b"".join(engine.stream(asked.api, PROMPT, asked.max_output_tokens)))
+    return Told(b"".join(engine.stream(asked.api, PROMPT, asked.cost.output_tokens)))
 
 
 @st.composite
@@ -261,7 +263,7 @@ async def rest_after(asked: InferenceRequest, engine: WordEngine, events: int) -
     """Return what is asked of another worker after so many events."""
     kept = continuity(asked, engine)
     take = kept.take_or(DIALECTS[asked.api].counted)
-    for _, event in zip(range(events), engine.stream(asked.api, PROMPT, asked.max_output_tokens), strict=False):
+    for _, event in zip(range(events), engine.stream(asked.api, PROMPT, asked.cost.output_tokens), strict=False):
         take(event)
     rest = await kept.rest(LOST)
     assert rest is not None
@@ -295,7 +297,7 @@ async def test_the_rest_is_asked_for_with_ids() -> None:
 async def test_a_silent_request_is_bounded_by_the_context() -> None:
     """Where no bound was asked for, the rest may be as long as the context leaves room."""
     engine = WordEngine(tokens=(b"a", b"b", b"c"))
-    asked = request(Api.COMPLETIONS, most=0)
+    asked = replace(request(Api.COMPLETIONS, most=0), cost=Cost())
     kept = continuity(asked, engine)
     take = kept.take_or(DIALECTS[asked.api].counted)
     for _, event in zip(range(2), engine.stream(asked.api, PROMPT, 50), strict=False):

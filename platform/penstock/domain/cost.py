@@ -1,0 +1,79 @@
+"""What a request may cost: one noun with one owner, read by every limit, seat, charge and bill (C11).
+
+All its numbers are upper bounds over the whole request, all prompts and sequences together. The edge makes it from the
+body alone; what is learned on the way (the model's context, the prompt's count, the plan's bound) only lowers it. So it
+is never below the truth, and nothing unknown counts as 0.
+"""
+
+from dataclasses import dataclass, replace
+
+UNBOUNDED = 1 << 40
+"""Tokens where the body says nothing and the model isn't known yet."""
+
+BODY_BYTES_PER_TOKEN = 8
+"""Body bytes that are as much work as one prompt token: what a tokeniser, a template or a grammar compiler reads.
+
+Text and token ids have fewer for each token, so only bodies that are mostly something else cost more than their prompt.
+"""
+
+SCORED_TOKEN = 4
+"""Prompt tokens of work that a token with log probabilities costs beside itself: logits, and their sorting."""
+
+MOST_OF_ENGINE = 0.5
+"""The part of an engine's sequences that one request may decode at once."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cost:
+    """The most that one request may cost. ``sequences``: prompts times ``max(n, best_of, beams)``."""
+
+    prompts: int = 1
+    sequences: int = 1
+    prompt_tokens: int = UNBOUNDED
+    output_tokens: int = UNBOUNDED
+    is_counted: bool = False
+    """True where ``prompt_tokens`` is exact."""
+    body_bytes: int = 0
+    scores_prompt: bool = False
+    """True where each prompt token gets log probabilities."""
+
+    @property
+    def names_no_output(self) -> bool:
+        """True where the caller left the length of the answer open."""
+        return self.output_tokens >= UNBOUNDED
+
+    @property
+    def output_each(self) -> int:
+        """The most output tokens of one sequence."""
+        return -(-self.output_tokens // self.sequences)
+
+    @property
+    def slots(self) -> int:
+        """Requests that it counts as where requests at a time are limited: vectors need no decoding, and are one."""
+        return self.sequences if self.output_tokens else 1
+
+    @property
+    def work_tokens(self) -> int:
+        """What it makes CPUs do beside reading its prompt, as prompt tokens: grammar, template, log probabilities."""
+        unread = max(0, self.body_bytes // BODY_BYTES_PER_TOKEN - self.prompt_tokens)
+        return unread + (SCORED_TOKEN * self.prompt_tokens if self.scores_prompt else 0)
+
+    def with_output(self, each: int) -> "Cost":
+        """Return the cost where each sequence has at most so many tokens."""
+        return replace(self, output_tokens=each * self.sequences)
+
+    def with_prompt(self, tokens: int, *, is_counted: bool) -> "Cost":
+        """Return the cost with the tokens of all prompts together, exact or as a lower bound than before."""
+        return replace(self, prompt_tokens=min(tokens, self.prompt_tokens), is_counted=is_counted)
+
+    def within(self, context: int) -> "Cost":
+        """Return the cost on a model of this context, which holds a prompt and what is generated from it."""
+        prompt = min(self.prompt_tokens, self.prompts * context)
+        left = self.prompts * context - (prompt if self.is_counted else 0)
+        most = self.sequences // self.prompts * max(self.prompts, left)
+        return replace(self, prompt_tokens=prompt, output_tokens=min(self.output_tokens, most))
+
+
+def most_sequences(max_num_seqs: int) -> int:
+    """Return how many sequences one request may have on an engine that decodes so many at once."""
+    return max(1, int(max_num_seqs * MOST_OF_ENGINE))

@@ -1,0 +1,56 @@
+"""A text that is no shorter than a prompt which only the engine can render: for an upper bound of its tokens. Pure.
+
+All that the caller wrote stands in it as JSON, which escapes and names what a rendering shows plainly; so do the tools,
+where the template shows them, and the template's own words once for each message.
+
+Trade-off: the bound is two to five times the truth for plain text; what is too much comes back as soon as the engine
+has counted. Where the template does not accept a single message, or images and the like are among the parts, nothing is
+said, and the model's context is the bound.
+"""
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+
+from penstock.gateway.preprocess.conversation import Body
+from penstock.gateway.preprocess.template import ChatTemplate, TemplateRefused
+
+_MEDIA = re.compile(r'"(?:input_)?(?:image|audio|video|file|document)[a-z_]*"')
+"""Names of parts whose tokens have nothing to do with their bytes; quotes inside a caller's text stand escaped."""
+
+
+def of(body: Body, variables: Mapping[str, object], template: ChatTemplate) -> str:
+    """Return the text, empty where there is none; ``variables`` are the version's own."""
+    said = json.dumps({name: value for name, value in body.items() if name != "tools"}, ensure_ascii=False)
+    if _MEDIA.search(said):
+        return ""
+    known = {**variables, "tools": _tools(body.get("tools")), "documents": None, "add_generation_prompt": True}
+    try:
+        whole = template.render([{"role": "user", "content": _content(said, template)}], known)
+        around = template.render([{"role": "user", "content": _content("", template)}], {**known, "tools": None})
+    except TemplateRefused:
+        return ""
+    return whole + around * _messages(body)
+
+
+def _content(text: str, template: ChatTemplate) -> object:
+    return [{"type": "text", "text": text}] if template.wants_parts else text
+
+
+def _messages(body: Body) -> int:
+    """Return how many messages there may be: all items of the conversation, what they hold, and one of the system."""
+    items = [item for name in ("messages", "input") for item in _list(body.get(name))]
+    return 1 + sum(1 + len(_list(item.get("content"))) if isinstance(item, Mapping) else 1 for item in items)
+
+
+def _tools(tools: object) -> list[object] | None:
+    """Return the tools in the longest form that the engine gives to a template."""
+    shown: list[object] = []
+    for tool in _list(tools):
+        function = tool.get("function", tool) if isinstance(tool, Mapping) else tool
+        shown.append({"type": "function", "function": function, "name": None, "description": None, "parameters": None})
+    return shown or None
+
+
+def _list(value: object) -> Sequence[object]:
+    return value if isinstance(value, list) else ()

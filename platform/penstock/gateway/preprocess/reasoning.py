@@ -1,0 +1,39 @@
+"""How much a model shall think, as the engine tells it to the chat template. Pure.
+
+A template that has no such variable renders the same prompt whatever the caller says.
+Source: vLLM 0.32, ``build_chat_params`` of chat and responses, ``entrypoints/anthropic/serving.py``.
+"""
+
+from collections.abc import Mapping
+
+from penstock.domain.request import Api
+from penstock.gateway.preprocess.conversation import Body, EngineOnly
+from penstock.gateway.preprocess.template import ChatTemplate
+
+_VARIABLES = frozenset({"reasoning_effort", "enable_thinking"})
+
+
+def variables(api: Api, body: Body, template: ChatTemplate) -> dict[str, object]:
+    """Return what the template is told; raises ``EngineOnly`` where the engine alone knows."""
+    if not _VARIABLES & template.variables:
+        return {}
+    effort = _effort(api, body)
+    if effort is None:
+        return {}
+    own = body.get("chat_template_kwargs")
+    chosen = isinstance(own, dict) and "enable_thinking" in own
+    return {"reasoning_effort": effort} | ({} if chosen else {"enable_thinking": effort != "none"})
+
+
+def _effort(api: Api, body: Body) -> object:
+    if api is Api.RESPONSES:
+        return _field(body.get("reasoning"), "effort")
+    if api is not Api.MESSAGES:
+        return body.get("reasoning_effort")
+    if _field(body.get("thinking"), "type") == "disabled":
+        raise EngineOnly  # it tries the template for the word that means "not at all"
+    return _field(body.get("output_config"), "effort")
+
+
+def _field(value: object, name: str) -> object:
+    return value.get(name) if isinstance(value, Mapping) else None
