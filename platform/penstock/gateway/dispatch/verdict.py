@@ -15,6 +15,7 @@ from penstock.domain.errors import (
     EngineError,
     EngineRefused,
     Evicted,
+    ExceedsEngine,
     NoCapacity,
     Overloaded,
     PenstockError,
@@ -113,9 +114,10 @@ def _of_gate(refused: bytes, body: bytes) -> Verdict:
         return Verdict(error=DeadlineInQueue(), reason="late")
     if refused == b"ticket":
         return Verdict(error=EngineError("the worker does not know this gateway"), reason="ticket", blame=True)
-    if refused == b"evicted":
-        return Verdict(error=Evicted(retry_after_s=wait_s or None), reason="evicted", retry=True)
-    return Verdict(error=Overloaded(retry_after_s=wait_s or None), reason="overloaded", retry=True)
+    if refused == b"too_large":
+        return Verdict(error=ExceedsEngine(_refused(body).message), reason="refused")
+    reason, kind = ("evicted", Evicted) if refused == b"evicted" else ("overloaded", Overloaded)
+    return Verdict(error=kind(retry_after_s=wait_s or None), reason=reason, retry=True)
 
 
 def _wait_s(body: bytes) -> float:

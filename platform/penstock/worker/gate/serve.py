@@ -36,6 +36,7 @@ from penstock.worker.gate.admission.seats import EngineSize
 from penstock.worker.gate.in_flight import Connection, InFlight, Tally
 from penstock.worker.gate.meters import Meters
 from penstock.worker.gate.queue_wait import QueueWait, SentAway
+from penstock.worker.gate.work import excess, work_of
 from penstock.worker.gate_config import GateConfig
 from penstock.worker.meter import Meter, current
 
@@ -52,13 +53,15 @@ class Refusal(StrEnum):
     OVERLOADED = "overloaded"
     EVICTED = "evicted"
     TICKET = "ticket"
+    TOO_LARGE = "too_large"
 
     @property
     def status(self) -> int:
         """Its HTTP status."""
-        return 401 if self is Refusal.TICKET else 503
+        return _STATUS.get(self, 503)
 
 
+_STATUS = {Refusal.TICKET: 401, Refusal.TOO_LARGE: 400}
 _REFUSED = {
     Away.FULL: Refusal.OVERLOADED,
     Away.LATE: Refusal.LATE,
@@ -138,6 +141,9 @@ class Gate:
         waited_s, prefill = 0.0, None
         if ticket.tenant != PLATFORM:
             work = self._work(ticket, request)
+            if too_much := excess(work, self.door.seats.size):
+                await self._refuse(Refusal.TOO_LARGE, send, detail=f"it needs {too_much}")
+                return
             wait = QueueWait(self.door, work, receive, self.clock.monotonic)
             arrived_at = self.clock.monotonic()
             away = await wait.until_admitted()
@@ -170,16 +176,8 @@ class Gate:
         asyncio.get_running_loop().call_later(seconds, lambda: self.door.look(self.clock.monotonic()))
 
     def _work(self, ticket: Ticket, request: RequestId) -> Work:
-        return Work(
-            request=request,
-            tenant=ticket.tenant,
-            standing=ticket.standing,
-            weight=max(1.0, ticket.weight),
-            prompt_tokens=ticket.prompt_tokens,
-            expected_output_tokens=ticket.expected_output_tokens,
-            deadline_at=ticket.deadline_at - self.clock.now() + self.clock.monotonic(),
-            reserved=ticket.reserved,
-        )
+        deadline_at = ticket.deadline_at - self.clock.now() + self.clock.monotonic()
+        return work_of(ticket, request, self.door.seats.size, deadline_at=deadline_at)
 
     async def _send_away(self, away: SentAway, ticket: Ticket, send: Send) -> None:
         if away.why is not None:
@@ -217,9 +215,9 @@ class Gate:
             return Refusal.DRAINING
         return ticket
 
-    async def _refuse(self, refusal: Refusal, send: Send, retry_after_s: float = 0.0) -> None:
+    async def _refuse(self, refusal: Refusal, send: Send, retry_after_s: float = 0.0, *, detail: str = "") -> None:
         self._refusals[refusal].inc()
-        message = f"The worker did not take the request: {refusal}."
+        message = f"The worker did not take the request: {detail or refusal}."
         body = {"error": {"message": message, "code": refusal, "retry_after_s": round(retry_after_s, 3)}}
         headers = (*self.headers(), (b"x-penstock-refused", refusal.encode()))
         await _answer(send, refusal.status, json.dumps(body).encode(), headers=headers)

@@ -36,13 +36,15 @@ class Work:
     sequences: int = 1
     """How many answers are decoded side by side: its prompts times the choices of each, and a seat for each of them."""
     prompts: int = 1
+    work_tokens: int = 0
+    """What it makes CPUs do beside its prompt (grammar, template, log probabilities), as prompt tokens."""
     reserved: float = 0.0
     """The part of the engine that is kept for its tenant, as its plan says."""
 
     @property
     def cost(self) -> float:
         """Expected tokens of service; at least 1, so that nothing is free."""
-        return max(1.0, cost(self.prompt_tokens, self.expected_output_tokens))
+        return max(1.0, cost(self.prompt_tokens + self.work_tokens, self.expected_output_tokens))
 
 
 class Fit(StrEnum):

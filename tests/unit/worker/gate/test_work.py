@@ -1,0 +1,70 @@
+"""A ticket's cost at the gate: what the door books, and what no request may have of one engine."""
+
+import asyncio
+from dataclasses import replace
+
+import pytest
+
+from penstock.domain.ids import RequestId, TenantId
+from penstock.domain.standing import Standing
+from penstock.domain.ticket import Ticket
+from penstock.worker.gate.admission.seats import EngineSize
+from penstock.worker.gate.serve import Gate
+from penstock.worker.gate.work import excess, work_of
+from tests.support.clock import ManualClock
+from tests.unit.worker.gate.test_serve import CONFIG, TICKET, Client, Engine
+
+SIZE = EngineSize(max_seqs=32, kv_blocks=100, block_size=16)
+
+
+def ticket(**changes: int) -> Ticket:
+    plain = Ticket(
+        request=RequestId("r"),
+        tenant=TenantId("t"),
+        standing=Standing.PAID,
+        weight=1,
+        deadline_at=0.0,
+        prompt_tokens=100,
+        expected_output_tokens=64,
+    )
+    return replace(plain, **changes)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("asked", "words"),
+    [
+        (ticket(), ""),
+        (ticket(sequences=16, expected_output_tokens=16 * 64), ""),
+        (
+            ticket(sequences=17, expected_output_tokens=17 * 64),
+            "17 sequences at once, of which one request may have 16",
+        ),
+        (ticket(prompts=10, sequences=10, prompt_tokens=1700), "KV cache for 1760 tokens"),
+        (ticket(prompts=2048, sequences=2048, prompt_tokens=400_000, expected_output_tokens=0), ""),
+    ],
+)
+def test_more_than_a_part_of_the_engine_is_told(asked: Ticket, words: str) -> None:
+    """Finding 1: the gate knows the engine's own numbers, and says which of them a request exceeds."""
+    assert excess(work_of(asked, asked.request, SIZE, deadline_at=0.0), SIZE).startswith(words)
+    assert bool(words) == bool(excess(work_of(asked, asked.request, SIZE, deadline_at=0.0), SIZE))
+
+
+def test_the_door_books_what_the_ticket_says() -> None:
+    """Sequences are seats and work of CPUs is charged; vectors never need more seats than there are."""
+    choices = work_of(ticket(sequences=8, work_tokens=500), RequestId("r"), SIZE, deadline_at=1.0)
+    assert (choices.sequences, choices.prompts, choices.cost) == (8, 1, 100 + 500 + 2 * 64)
+    vectors = work_of(ticket(prompts=99, sequences=99, expected_output_tokens=0), RequestId("r"), SIZE, deadline_at=1.0)
+    assert (vectors.sequences, vectors.prompts, vectors.prompt_tokens) == (32, 32, 100)
+
+
+async def test_the_gate_is_the_second_wall(clock: ManualClock) -> None:
+    """A request that a gateway with an old table lets through is a 400 in plain words, and never waits for a seat."""
+    engine = Engine()
+    client = Client(Gate(engine, replace(CONFIG, max_num_seqs=8), clock))
+    async with asyncio.timeout(1.0):
+        await client.call(ticket=replace(TICKET, sequences=5))
+    assert (client.status, client.headers["x-penstock-refused"]) == (400, "too_large")
+    error = client.body["error"]
+    assert isinstance(error, dict)
+    assert "5 sequences at once, of which one request may have 4" in error["message"]
+    assert (engine.paths, len(client.gate.door.order)) == ([], 0)
