@@ -3,7 +3,7 @@
 import asyncio
 import random
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import Protocol
 
@@ -39,12 +39,54 @@ class Store(LimitStore, SpentStore, Protocol):
     """Both halves."""
 
 
+class SteppedClock(SystemClock):
+    """A machine whose wall clock was set back."""
+
+    def __init__(self) -> None:
+        self.back_s = 0.0
+
+    def now(self) -> float:
+        return super().now() - self.back_s
+
+
+@pytest.fixture
+def wall() -> SteppedClock:
+    """Return the clock of the store in memory."""
+    return SteppedClock()
+
+
 @pytest.fixture(params=["memory", "redis"])
-def store(request: pytest.FixtureRequest) -> Store:
+def store(request: pytest.FixtureRequest, wall: SteppedClock) -> Store:
     """Return each implementation in turn."""
     if request.param == "memory":
-        return MemoryLimits(SystemClock())
+        return MemoryLimits(wall)
     return RedisLimits(request.getfixturevalue("wire"))
+
+
+StepBack = Callable[[], Awaitable[None]]
+AN_HOUR_ON = """
+for _, key in ipairs(redis.call('KEYS', '*')) do
+  if redis.call('TYPE', key).ok == 'zset' then
+    for _, member in ipairs(redis.call('ZRANGE', key, 0, -1)) do redis.call('ZINCRBY', key, 3600000, member) end
+  elseif redis.call('TYPE', key).ok == 'hash' and redis.call('HEXISTS', key, 'at') == 1 then
+    redis.call('HINCRBY', key, 'at', 3600000)
+  end
+end
+return 1
+"""
+"""A server can't be given another clock, but its state can be an hour older than now: as after a step back."""
+
+
+@pytest.fixture
+def step_back(request: pytest.FixtureRequest, store: Store, wall: SteppedClock) -> StepBack:
+    """Return what sets the store's wall clock back by an hour."""
+
+    async def step() -> None:
+        wall.back_s = 3600.0
+        if isinstance(store, RedisLimits):
+            await request.getfixturevalue("wire").call("EVAL", AN_HOUR_ON, 0)
+
+    return step
 
 
 def lease(number: int) -> RequestId:
@@ -137,6 +179,38 @@ async def test_a_hold_that_nobody_renews_frees_itself(store: LimitStore) -> None
     assert not (await store.reserve(lease(2), [slots(capacity=1)], 5.0)).granted
     await asyncio.sleep(0.3)
     assert (await store.reserve(lease(3), [slots(capacity=1), budget(100)], 5.0)).granted
+
+
+async def test_a_bucket_refills_after_the_clock_went_back(store: LimitStore, step_back: StepBack) -> None:
+    """Finding 13: after a step back of an hour a bucket refills at its pace from what it had, and owes nothing."""
+    await store.reserve(lease(1), [bucket(10, refill_per_s=50.0)], 5.0)
+    await step_back()
+    refused = await store.reserve(lease(2), [bucket(10, refill_per_s=50.0)], 5.0)
+    assert 0.0 < refused.retry_after_s <= 0.2
+    await asyncio.sleep(refused.retry_after_s + 0.02)
+    assert (await store.reserve(lease(3), [bucket(10, refill_per_s=50.0)], 5.0)).granted
+
+
+async def test_a_dead_hold_ends_after_the_clock_went_back(store: LimitStore, step_back: StepBack) -> None:
+    """Finding 13: slots and budget holds that nobody renews last no longer than one hold, whatever the clock did."""
+    await store.reserve(lease(1), [slots(capacity=1), budget(100)], 0.2)
+    await step_back()
+    for number, draw in enumerate((slots(capacity=1), budget(100)), start=2):
+        assert not (await store.reserve(lease(number), [draw], 0.2)).granted
+    await asyncio.sleep(0.3)
+    assert (await store.reserve(lease(4), [slots(capacity=1), budget(100)], 0.2)).granted
+
+
+async def test_a_dead_gateway_is_not_counted_after_the_clock_went_back(wire: Wire) -> None:
+    """Finding 13: whoever is silent leaves the shares of the others, however far the server's clock went back."""
+    store = RedisLimits(wire)
+    await store.present("dead", 0.2)
+    await wire.call("EVAL", AN_HOUR_ON, 0)
+    assert (await store.present("alive", 0.2)).gateways == 2
+    for _ in range(3):
+        await asyncio.sleep(0.1)
+        found = await store.present("alive", 0.2)
+    assert found.gateways == 1
 
 
 async def test_a_renewed_hold_stays(store: LimitStore) -> None:

@@ -1,4 +1,7 @@
-"""``domain.limits.LimitStore`` and ``SpentStore`` in this process: with one gateway; twin of the Redis scripts."""
+"""``domain.limits.LimitStore`` and ``SpentStore`` in this process: with one gateway; twin of the Redis scripts.
+
+Time is the process's monotonic one: a wall clock that is set back freezes nothing.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -47,7 +50,7 @@ class MemoryLimits:
         """Do the same without an event loop: the hot path with one gateway."""
         if lease in self._leases:
             raise Conflict(f"lease {lease} is open already")
-        now = self._clock.now()
+        now = self._clock.monotonic()
         free = [self._free(draw, now) for draw in draws]
         for draw, has in zip(draws, free, strict=True):
             if has < draw.amount:
@@ -62,14 +65,14 @@ class MemoryLimits:
         """Take all draws, also where they don't fit."""
         if lease in self._leases:
             raise Conflict(f"lease {lease} is open already")
-        now = self._clock.now()
+        now = self._clock.monotonic()
         for draw in draws:
             self._free(draw, now)
         self._take(lease, draws, now + hold_s)
 
     async def renew(self, leases: Sequence[RequestId], hold_s: float) -> None:
         """Keep the holds of living leases."""
-        due = self._clock.now() + hold_s
+        due = self._clock.monotonic() + hold_s
         for lease in leases:
             for draw in self._leases.get(lease, ()):
                 meter = self._meters[draw.key]

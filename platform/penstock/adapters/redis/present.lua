@@ -7,6 +7,10 @@ local now = t[1] * 1000 + math.floor(t[2] / 1000)
 local alive = tonumber(ARGV[2])
 redis.call('SET', KEYS[2], ARGV[4], 'NX')
 redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', now)
+-- Whoever said so before the clock was set back is there no longer than anybody else.
+for _, gateway in ipairs(redis.call('ZRANGEBYSCORE', KEYS[1], '(' .. (now + alive), '+inf')) do
+  redis.call('ZADD', KEYS[1], now + alive, gateway)
+end
 redis.call('ZADD', KEYS[1], now + alive, ARGV[1])
 redis.call('PEXPIRE', KEYS[1], alive)
 return {

@@ -1,4 +1,6 @@
 -- Take every draw of a lease, or none. The server's clock counts, so gateways' clocks don't matter.
+-- It may be set back (also by a failover): then a bucket refills from now on, and no hold lasts longer than one hold.
+-- Holds are all of one length where leases are asked for; those of adopted ones are shorter.
 -- KEYS[1] the lease; KEYS[2..] one meter per draw.
 -- ARGV: hold_ms, keep_ms, ask or adopt (take all, also where it doesn't fit), then per draw:
 --   kind, measure, amount, capacity, refill_per_ms
@@ -7,6 +9,12 @@ local t = redis.call('TIME')
 local now = t[1] * 1000 + math.floor(t[2] / 1000)
 local hold, keep, asks = tonumber(ARGV[1]), tonumber(ARGV[2]), ARGV[3] == 'ask'
 local lease = KEYS[1]
+local function shorten(key)
+  if not asks then return end
+  for _, id in ipairs(redis.call('ZRANGEBYSCORE', key, '(' .. (now + hold), '+inf')) do
+    redis.call('ZADD', key, now + hold, id)
+  end
+end
 if redis.call('EXISTS', lease) == 1 then return redis.error_reply('LEASE exists') end
 
 local draws = #KEYS - 1
@@ -21,10 +29,15 @@ for i = 1, draws do
     local refill = tonumber(ARGV[at + 4])
     local state = redis.call('HMGET', key, 'level', 'at')
     free[i] = capacity
-    if state[1] then free[i] = math.min(capacity, tonumber(state[1]) + (now - tonumber(state[2])) * refill) end
+    if state[1] then
+      local level, since = tonumber(state[1]), now - tonumber(state[2])
+      if since < 0 then redis.call('HSET', key, 'at', now) end
+      free[i] = math.min(capacity, level + math.max(0, since) * refill)
+    end
     if amount <= capacity then wait = math.ceil((amount - free[i]) / refill) end
   elseif kind == 'slots' then
     redis.call('ZREMRANGEBYSCORE', key, '-inf', now)
+    shorten(key)
     free[i] = capacity - redis.call('ZCARD', key)
   else
     local expired = redis.call('ZRANGEBYSCORE', key .. ':due', '-inf', now)
@@ -36,6 +49,7 @@ for i = 1, draws do
       end
       redis.call('ZREM', key .. ':due', id)
     end
+    shorten(key .. ':due')
     local state = redis.call('HMGET', key, 'spent', 'held')
     free[i] = capacity - (tonumber(state[1]) or 0) - (tonumber(state[2]) or 0)
   end
