@@ -145,3 +145,25 @@ async def test_the_database_itself_refuses_changes(database: Database, statement
     await PostgresLedger(database).append([row(1)])
     with pytest.raises(Conflict):
         await database.rows(statement)
+
+
+@pytest.mark.integration
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "update ledger_sum set cost = 0",
+        "update ledger_sum set cost = cost + 1",
+        "insert into ledger_sum (period, tenant, key, cost, requests) values ('1970-01', 'u', 'k', 1, 1)",
+        "delete from ledger_sum",
+        "truncate ledger_sum",
+    ],
+)
+async def test_what_budgets_read_is_written_by_the_ledger_alone(database: Database, statement: str) -> None:
+    """Finding 17: the sums behind budgets can't be lowered, raised, added or taken away by hand, and still grow."""
+    ledger = PostgresLedger(database)
+    await ledger.append([row(1)])
+    with pytest.raises(Conflict):
+        await database.rows(statement)
+    await ledger.append([row(2)])
+    (found,) = await database.rows("select cost, requests from ledger_sum where period = '1970-01-01'")
+    assert (found["cost"], found["requests"]) == (14, 2)

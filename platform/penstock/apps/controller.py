@@ -24,7 +24,7 @@ from penstock.adapters.postgres.tenancy import PostgresTenancy
 from penstock.adapters.process.fleet import HostConfig, LocalFleet
 from penstock.adapters.redis.limits import RedisLimits
 from penstock.adapters.redis.wire import Wire
-from penstock.apps.settings import Settings, environment
+from penstock.apps.settings import Settings, environment_of_workers
 from penstock.control.api.app import make_app
 from penstock.control.api.deps import Control, Secrets
 from penstock.control.budgets.watch import BudgetWatch
@@ -136,7 +136,7 @@ def _fleet(settings: Settings, command: WorkerCommand) -> LocalFleet:
         run=settings.paths.run,
         logs=settings.paths.logs,
         command=command,
-        environment=environment(settings.model_copy(update={"database_url": ""})),  # no business of a worker's
+        environment=environment_of_workers(settings),
         grace_s=settings.drain_grace_s + _BEYOND_GRACE_S,
     )
     return LocalFleet(host, SystemClock())

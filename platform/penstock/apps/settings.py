@@ -5,6 +5,7 @@ Each process cuts what it needs out of this into its rooms' own small config obj
 """
 
 import os
+import re
 from functools import lru_cache
 from pathlib import Path
 
@@ -13,6 +14,9 @@ from pydantic import Field
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict, YamlConfigSettingsSource
 
 from penstock.worker.gate_config import DoorOrder
+
+SECRET = ("database_url", "limits_url")
+"""Settings that may hold a password."""
 
 
 class Home:
@@ -137,14 +141,26 @@ def load() -> Settings:
 
 
 def as_yaml(settings: Settings) -> str:
-    """Return the settings as a file for ``$PENSTOCK_HOME/settings.yaml``."""
-    return yaml.safe_dump(settings.model_dump(mode="json", exclude={"home"}), sort_keys=False)
+    """Return the settings as a file for ``$PENSTOCK_HOME/settings.yaml``; a password in an address is shown as ***."""
+    shown = settings.model_dump(mode="json", exclude={"home"})
+    return yaml.safe_dump({**shown, **{name: without_password(shown[name]) for name in SECRET}}, sort_keys=False)
+
+
+def without_password(url: str) -> str:
+    """Return an address with *** for its password, wherever one may stand: before the host, or as a parameter."""
+    hidden = re.sub(r"(?<=//)([^/@:]*):[^/]*@", r"\1:***@", url)
+    return re.sub(r"(?i)((?:password|passwd|pwd)=)[^&\s]*", r"\1***", hidden)
 
 
 def environment(settings: Settings) -> dict[str, str]:
     """Return the environment for a child process that shall run with exactly these settings."""
     ours = {f"PENSTOCK_{name.upper()}": str(value) for name, value in settings.model_dump(mode="json").items()}
     return {**os.environ, **ours, "PENSTOCK_HOME": str(settings.paths.root)}
+
+
+def environment_of_workers(settings: Settings) -> dict[str, str]:
+    """Return the same for workers and engines: the stores behind the gateways are no business of theirs."""
+    return environment(settings.model_copy(update=dict.fromkeys(SECRET, "")))
 
 
 def choose_home(home: str) -> None:

@@ -6,6 +6,11 @@ from pathlib import Path
 from penstock.domain.command_error import CommandError
 
 
+def keep_private() -> None:
+    """Let whatever this process and its children write be their owner's alone: logs, records, spooled rows."""
+    os.umask(0o077)
+
+
 def unwritable(root: Path, error: OSError) -> CommandError:
     """Return the error for a home that can't be written to."""
     return CommandError(

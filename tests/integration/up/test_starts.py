@@ -34,6 +34,16 @@ def test_a_bad_setting_is_told_by_its_name(tmp_path: Path) -> None:
     assert "Traceback" not in done.stderr
 
 
+def test_several_gateways_without_a_shared_store_do_not_start(tmp_path: Path) -> None:
+    """Finding 9: nothing starts where limits would be multiplied, and the message names the setting that mends it."""
+    platform = Platform(home=tmp_path / "home", settings={"gateways": "4"})
+    done = platform.run("up", check=False)
+    assert done.returncode == 1
+    assert "4 times what was agreed" in done.stdout + done.stderr
+    assert "PENSTOCK_LIMITS_URL" in done.stdout + done.stderr
+    assert platform.survivors() == []
+
+
 def test_an_unknown_demo_model_is_told_with_those_that_exist(tmp_path: Path) -> None:
     """The message names the models that can be had."""
     platform = Platform(home=tmp_path / "home", models="gpt-9")

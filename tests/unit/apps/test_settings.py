@@ -41,6 +41,30 @@ def test_a_child_keeps_the_rest_of_the_environment(home: Path) -> None:
     assert settings.environment(settings.Settings())["PATH"] == os.environ["PATH"]
 
 
+@pytest.mark.parametrize(
+    ("url", "shown"),
+    [
+        (
+            "postgresql://penstock:s3:c@ret@db:5432/p?sslmode=require",
+            "postgresql://penstock:***@db:5432/p?sslmode=require",
+        ),
+        ("postgresql://u@/p?host=/run&password=s3c@ret", "postgresql://u@/p?host=/run&password=***"),
+        ("rediss://:s3c@ret@cache:6379/0", "rediss://:***@cache:6379/0"),
+        ("redis://cache:6379", "redis://cache:6379"),
+        ("unix:///run/redis.sock", "unix:///run/redis.sock"),
+        ("host=db user=u password=s3c@ret dbname=p", "host=db user=u password=*** dbname=p"),
+        ("", ""),
+    ],
+)
+def test_passwords_are_neither_shown_nor_handed_to_workers(home: Path, url: str, shown: str) -> None:
+    """Finding 17: `penstock config` hides passwords in addresses, and workers and engines get no such address."""
+    ours = settings.Settings(database_url=url, limits_url=url)
+    printed = yaml.safe_load(settings.as_yaml(ours))
+    assert (printed["database_url"], printed["limits_url"]) == (shown, shown)
+    given = settings.environment_of_workers(ours)
+    assert (given["PENSTOCK_DATABASE_URL"], given["PENSTOCK_LIMITS_URL"]) == ("", "")
+
+
 def test_the_printed_settings_are_a_valid_file(home: Path) -> None:
     """What `penstock config` prints can be stored as the home's settings file."""
     ours = settings.Settings(port=9003)

@@ -35,6 +35,7 @@ def up(
     from penstock.apps.settings import load
     from penstock.apps.up.run import run
 
+    _begin()
     with explained():
         code = run(load(), ask=question)
     raise typer.Exit(code)
@@ -81,7 +82,7 @@ def gateway(
     from penstock.apps.gateway.process import main
     from penstock.apps.settings import load
 
-    _follow(parent)
+    _begin(parent)
     with explained():
         main(load(), fd if fd >= 0 else None)
 
@@ -91,7 +92,7 @@ def controller(parent: Parent = 0) -> None:
     from penstock.apps.controller import main
     from penstock.apps.settings import load
 
-    _follow(parent)
+    _begin(parent)
     with explained():
         main(load())
 
@@ -107,12 +108,17 @@ def worker(
     from penstock.apps.settings import load
     from penstock.apps.worker import main
 
+    _begin()
     with explained():
         main(load(), version, worker_id)
 
 
-def _follow(parent: int) -> None:
+def _begin(parent: int = 0) -> None:
+    """Make what the process writes private, and let it end with its supervisor."""
+    from penstock.supervision.files import keep_private
     from penstock.supervision.parent import terminate_with
+
+    keep_private()
 
     if parent:
         terminate_with(parent)

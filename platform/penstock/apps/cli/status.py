@@ -7,7 +7,7 @@ from typing import Any
 from penstock.apps.cli import tables
 from penstock.apps.cli.terminal import explained, out
 from penstock.apps.connections import operator
-from penstock.apps.settings import Settings, load
+from penstock.apps.settings import Settings, load, without_password
 
 _UTIME = 11
 """Where the user CPU time stands in ``/proc/<pid>/stat``, counted after the name; the system's follows it."""
@@ -30,6 +30,7 @@ def status() -> None:
             f" · controller {'leads' if found['leader'] else 'stands by'} · {found['failed_ticks']} failed ticks",
             highlight=False,
         )
+        out.print(_limits(settings), highlight=False)
 
 
 def config() -> None:
@@ -45,6 +46,15 @@ def version() -> None:
     from penstock import __version__
 
     out.print(f"penstock {__version__}", highlight=False)
+
+
+def _limits(settings: Settings) -> str:
+    """Say where limits and budgets are counted, and whether they hold."""
+    if settings.limits_url:
+        return f"limits and budgets: shared by all gateways in {without_password(settings.limits_url)}"
+    if settings.gateways > 1:
+        return f"limits and budgets: NOT HELD; {settings.gateways} gateways share none (PENSTOCK_LIMITS_URL)"
+    return "limits and budgets: counted by the one gateway"
 
 
 def _processes(settings: Settings) -> None:

@@ -34,7 +34,7 @@ def create_tenant(
     with explained():
         wanted = {"priority": priority, "weight": weight, **bounds.parsed(plan or [])}
         operator(load()).post("/tenants", {"id": tenant, "name": name or tenant, "plan": wanted, "org": org})
-        out.print(f"{tenant} exists; make it a key with `penstock keys create {tenant}`.")
+        out.print(f"{tenant} created; make it a key with `penstock keys create {tenant}`.")
 
 
 @app.command("list")
@@ -111,7 +111,7 @@ def create_org(
     with explained():
         body = {"id": org, "name": name or org, "plan": bounds.parsed(plan or [])}
         operator(load()).post("/orgs", body)
-        out.print(f"{org} exists.")
+        out.print(f"{org} created.")
 
 
 @orgs.command("list")

@@ -24,7 +24,7 @@ from penstock.domain.ledger import LedgerRow
 
 PAGE_ROWS = 5000
 COLUMNS = tuple(field.name for field in fields(LedgerRow))
-app = typer.Typer(no_args_is_help=True, help="Usage: sums and rows of the ledger, in which each request is one row.")
+app = typer.Typer(no_args_is_help=True, help="Usage: sums and rows of the ledger, one row for each admitted request.")
 Since = Annotated[str, typer.Option(help="From this UTC day or moment on.", show_default="begin of the month")]
 Until = Annotated[str, typer.Option(help="Before this UTC day or moment.", show_default="now")]
 

@@ -11,6 +11,7 @@ import uvloop
 
 from penstock.apps.gateway.parts import Gateway, compose
 from penstock.apps.settings import Settings
+from penstock.apps.sharing import limits_of_this_home
 from penstock.apps.up.services import ready_file
 from penstock.domain.command_error import CommandError
 from penstock.domain.errors import TableRefused
@@ -32,7 +33,8 @@ GARBAGE_AT = 10_000
 def main(settings: Settings, fd: int | None = None) -> None:
     """Run one gateway until SIGTERM or SIGINT; ``fd`` is an inherited listening socket."""
     logs.configure("gateway", level=settings.log_level)
-    uvloop.run(_main(settings, fd))
+    with limits_of_this_home(settings, is_supervised=fd is not None):
+        uvloop.run(_main(settings, fd))
 
 
 async def _main(settings: Settings, fd: int | None) -> None:

@@ -9,6 +9,7 @@ import signal
 from rich.console import Console
 
 from penstock.apps.settings import Settings
+from penstock.apps.sharing import check_shared
 from penstock.apps.up.platform import LocalPlatform
 from penstock.apps.up.screen import Screen
 from penstock.domain.clock import SystemClock
@@ -20,6 +21,7 @@ PHASES = 7
 
 def run(settings: Settings, *, ask: bool) -> int:
     """Run a whole platform until it is asked to end; return the exit code."""
+    check_shared(settings)
     clock = SystemClock()
     screen = Screen(Console(), clock, PHASES)
     with HomeLock(settings.paths.run):

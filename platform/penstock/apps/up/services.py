@@ -6,7 +6,7 @@ from pathlib import Path
 
 import httpx
 
-from penstock.apps.settings import Settings, environment
+from penstock.apps.settings import Settings, environment, environment_of_workers
 from penstock.supervision.child import Child, Command
 from penstock.worker.engines.process import zygote_argv
 from penstock.worker.engines.vllm import at_exec
@@ -39,7 +39,7 @@ def engines_parent(settings: Settings, end: int) -> Command:
         name="engines' parent",
         argv=zygote_argv(address, end, str(settings.compiled)),
         log=settings.paths.logs / "engines-parent.log",
-        environment=at_exec(environment(settings)),
+        environment=at_exec(environment_of_workers(settings)),
         fds=(end,),
         leads=False,
     )

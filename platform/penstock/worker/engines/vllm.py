@@ -29,6 +29,8 @@ GRAMMAR_CACHE_MB = 64
 GRAMMAR_REGEX_S = 2
 """How long vLLM compiles one regular expression."""
 
+_SECRET = frozenset({"PENSTOCK_DATABASE_URL", "PENSTOCK_LIMITS_URL"})
+
 GATE_MODULE = "penstock.worker.gate.serve"
 GATE = f"{GATE_MODULE}.Gate"
 """Loaded by vLLM itself, by name: no room below the gate imports it."""
@@ -82,9 +84,10 @@ def at_exec(inherited: Mapping[str, str]) -> dict[str, str]:
 
     The C library asks for huge pages for what it allocates, weights and KV cache among it: on a CPU a step walks
     through all weights, and with pages of 4 KiB it spends a tenth of its time on looking them up. Whoever has
-    settings of the C library's own keeps them.
+    settings of the C library's own keeps them. Addresses that may hold a password are left out.
     """
-    return {"GLIBC_TUNABLES": "glibc.malloc.hugetlb=1", **inherited}
+    kept = {name: value for name, value in inherited.items() if name not in _SECRET}
+    return {"GLIBC_TUNABLES": "glibc.malloc.hugetlb=1", **kept}
 
 
 def environment(place: Place) -> tuple[tuple[str, str], ...]:
