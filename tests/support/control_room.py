@@ -27,14 +27,19 @@ from penstock.control.runtime import Pace, Parts, Runtime
 from penstock.domain.clock import Clock
 from penstock.domain.fleet import FleetPlan, FleetView, Running
 from penstock.domain.ids import TenantId, WorkerId
-from penstock.domain.keys import Purpose, derive, mint
+from penstock.domain.keys import Purpose, derive, mint, worker_secret
 from penstock.domain.tenant import Role, Tenant
+from penstock.domain.worker import WORKER_HEADER
 from penstock.telemetry.metrics import Metrics
 from tests.support import control_things as things
 
 PLATFORM_KEY = b"k" * 32
 PEPPER = derive(PLATFORM_KEY, Purpose.PEPPER)
-WORKER_BEARER = derive(PLATFORM_KEY, Purpose.WORKER).hex()
+
+
+def worker_bearer(worker: WorkerId) -> str:
+    """Return what a worker of this name shows with its reports."""
+    return derive(worker_secret(PLATFORM_KEY, worker), Purpose.WORKER).hex()
 
 
 class PaperHost:
@@ -102,7 +107,7 @@ class Room:
             orders=self.orders,
             runtime=self.runtime,
             metrics=self.metrics,
-            secrets=Secrets(pepper=PEPPER, worker_bearer=WORKER_BEARER),
+            secrets=Secrets(pepper=PEPPER, worker_bearer=worker_bearer),
             ledger=self.ledger,
             meters=self.meters,
         )
@@ -121,9 +126,10 @@ class Room:
         return secret
 
     @asynccontextmanager
-    async def client(self, credential: str = "") -> AsyncIterator[httpx.AsyncClient]:
-        """Yield a client of the API."""
+    async def client(self, credential: str = "", *, worker: str = "") -> AsyncIterator[httpx.AsyncClient]:
+        """Yield a client of the API; one that says it is a worker may have that worker's credential."""
         headers = {"authorization": f"Bearer {credential}"} if credential else {}
+        headers |= {WORKER_HEADER: worker} if worker else {}
         transport: Any = httpx.ASGITransport(make_app(self.control), raise_app_exceptions=False)
         async with httpx.AsyncClient(transport=transport, base_url="http://controller", headers=headers) as client:
             yield client

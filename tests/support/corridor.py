@@ -13,6 +13,7 @@ from penstock.domain.clock import SystemClock
 from penstock.domain.cost import Cost
 from penstock.domain.errors import ClientGone, NoCapacity, PenstockError
 from penstock.domain.ids import RequestId, WorkerId
+from penstock.domain.keys import worker_secret
 from penstock.domain.lease import Lease
 from penstock.domain.request import Api, InferenceRequest, Prepared
 from penstock.domain.standing import Standing
@@ -24,6 +25,11 @@ from penstock.gateway.streaming import RelaySettings, StreamingRelays, TokenRead
 from penstock.telemetry.metrics import Metrics
 from tests.support.calls import VERSION, principal
 from tests.support.stub_engine import StubEngine
+
+
+def ticket_key(worker: WorkerId) -> bytes:
+    """Return what tickets for a worker are sealed with."""
+    return worker_secret(b"k" * 32, worker)
 
 
 def render(error: PenstockError, request: RequestId, api: Api) -> bytes:
@@ -166,7 +172,7 @@ class Corridor:
             loads=self.book,
             breakers=self.breakers,
             budget=self.budget,
-            settings=DispatchSettings(ticket_key=b"k" * 32, max_attempts=self.max_attempts, silence_s=self.silence_s),
+            settings=DispatchSettings(ticket_key=ticket_key, max_attempts=self.max_attempts, silence_s=self.silence_s),
             clock=self.clock,
             chance=random.Random(2),
             metrics=self.metrics,

@@ -60,6 +60,7 @@ class Stats:
     tokens: int = 0
     connections: int = 0
     last_body: dict[str, Any] = field(default_factory=dict)
+    last_raw: bytes = b""
     last_headers: dict[str, str] = field(default_factory=dict)
 
 
@@ -213,6 +214,7 @@ class _Connection(asyncio.Protocol):
         stats.running += 1
         stats.peak = max(stats.peak, stats.running)
         body = msgspec.json.decode(self.body)
+        stats.last_raw = self.body
         stats.last_body, stats.last_headers = body, {k.decode().lower(): v.decode() for k, v in self.headers}
         behaviour = stub.take()
         if behaviour.mode == "freeze":

@@ -18,10 +18,10 @@ from typing import Any, Self
 import httpx
 import psutil
 
-from penstock.domain.ids import RequestId, TenantId
-from penstock.domain.keys import Purpose, derive
+from penstock.domain.ids import RequestId, TenantId, WorkerId
+from penstock.domain.keys import Purpose, derive, worker_secret
 from penstock.domain.standing import Standing
-from penstock.domain.ticket import HEADER, Ticket, seal
+from penstock.domain.ticket import HEADER, Ticket, binding_of, seal
 
 READY_WITHIN_S = 60.0
 WorkerMaker = Callable[..., "WorkerProcess"]
@@ -86,6 +86,16 @@ class Controller:
             if not found or found[-1] != report["state"]:
                 found.append(report["state"])
         return found
+
+
+@dataclass(frozen=True, kw_only=True)
+class TicketMaker:
+    """What a ticket says; without a key it is sealed with the worker's own."""
+
+    request: str = "r1"
+    tenant: str = "acme"
+    seconds: float = 60.0
+    key: bytes = b""
 
 
 @dataclass(kw_only=True)
@@ -178,27 +188,36 @@ class WorkerProcess:
         assert self.process is not None
         self.process.send_signal(number)
 
-    def ticket(
-        self, *, tenant: str = "acme", seconds: float = 60.0, key: bytes | None = None, request: str = "r1"
-    ) -> dict[str, str]:
-        """Return the headers of a gateway's request."""
+    def sealed(
+        self, path: str, body: Mapping[str, object], maker: TicketMaker | None = None
+    ) -> tuple[bytes, dict[str, str]]:
+        """Return the bytes of a gateway's request to this path, and its headers: good for one use."""
+        maker, raw, now = maker or TicketMaker(), json.dumps(body).encode(), time.time()
         platform_key = bytes.fromhex((self.home / "platform.key").read_text())
         ticket = Ticket(
-            request=RequestId(request),
-            tenant=TenantId(tenant),
+            request=RequestId(maker.request),
+            tenant=TenantId(maker.tenant),
             standing=Standing.PAID,
             weight=1,
-            deadline_at=time.time() + seconds,
+            deadline_at=now + maker.seconds,
             prompt_tokens=8,
             expected_output_tokens=64,
         )
-        return {HEADER: seal(ticket, key or derive(platform_key, Purpose.TICKET))}
+        key = maker.key or derive(worker_secret(platform_key, WorkerId(self.id)), Purpose.TICKET)
+        headers = {HEADER: seal(ticket, key, binding_of(path, raw), now), "content-type": "application/json"}
+        return raw, headers
 
-    def complete(self, headers: Mapping[str, str] | None = None) -> httpx.Response:
-        """Ask for a completion the way a gateway does."""
+    def post(
+        self, path: str, body: Mapping[str, object], maker: TicketMaker | None = None, *, timeout: float = 60.0
+    ) -> httpx.Response:
+        """Ask the way a gateway does; ``timeout`` is the client's own patience."""
+        raw, headers = self.sealed(path, body, maker)
+        return httpx.post(f"{self.report['url']}{path}", content=raw, headers=headers, timeout=timeout, trust_env=False)
+
+    def complete(self, maker: TicketMaker | None = None) -> httpx.Response:
+        """Ask for a short completion."""
         body = {"model": self.version, "prompt": "The sea is", "max_tokens": 4, "temperature": 0}
-        url = f"{self.report['url']}/v1/completions"
-        return httpx.post(url, json=body, headers=headers or self.ticket(), timeout=30, trust_env=False)
+        return self.post("/v1/completions", body, maker)
 
     @contextmanager
     def stream(self, max_tokens: int) -> Iterator[Iterator[str]]:
@@ -210,10 +229,11 @@ class WorkerProcess:
             "ignore_eos": True,
             "stream": True,
         }
+        raw, headers = self.sealed("/v1/completions", body)
         url = f"{self.report['url']}/v1/completions"
         with (
             httpx.Client(trust_env=False, timeout=60) as client,
-            client.stream("POST", url, json=body, headers=self.ticket()) as answer,
+            client.stream("POST", url, content=raw, headers=headers) as answer,
         ):
             assert answer.status_code == 200, answer.read()
             yield (line for line in answer.iter_lines() if line)

@@ -24,7 +24,8 @@ from penstock.adapters.postgres.tenancy import PostgresTenancy
 from penstock.adapters.process.fleet import HostConfig, LocalFleet
 from penstock.adapters.redis.limits import RedisLimits
 from penstock.adapters.redis.wire import Wire
-from penstock.apps.settings import Settings, environment_of_workers
+from penstock.apps.settings import Home, Settings, environment_of_workers
+from penstock.apps.worker_keys import platform_key, provide
 from penstock.control.api.app import make_app
 from penstock.control.api.deps import Control, Secrets
 from penstock.control.budgets.watch import BudgetWatch
@@ -36,10 +37,9 @@ from penstock.control.publish.build import build
 from penstock.control.registry.registry import Registry
 from penstock.control.runtime import Pace, Parts, Runtime
 from penstock.domain.clock import SystemClock
-from penstock.domain.command_error import CommandError
 from penstock.domain.errors import StoreUnavailable
 from penstock.domain.ids import VersionId, WorkerId
-from penstock.domain.keys import Purpose, derive
+from penstock.domain.keys import Purpose, derive, worker_secret
 from penstock.supervision.files import write_private
 from penstock.supervision.listening import bind, url_of
 from penstock.telemetry import logs
@@ -62,7 +62,7 @@ def main(settings: Settings, command: WorkerCommand = worker_command) -> None:
 
 
 async def _main(settings: Settings, command: WorkerCommand) -> None:
-    secrets = _secrets(settings.paths.platform_key)
+    secrets = _secrets(settings.paths)
     listener = bind(settings.host, settings.controller_port)
     url = url_of(settings.host, listener.getsockname()[1])
     dsn = settings.database_url or dsn_of(settings.paths.postgres)
@@ -135,19 +135,25 @@ def _fleet(settings: Settings, command: WorkerCommand) -> LocalFleet:
     host = HostConfig(
         run=settings.paths.run,
         logs=settings.paths.logs,
-        command=command,
+        command=partial(_provided, settings.paths, command),
         environment=environment_of_workers(settings),
         grace_s=settings.drain_grace_s + _BEYOND_GRACE_S,
     )
     return LocalFleet(host, SystemClock())
 
 
-def _secrets(platform_key: Path) -> Secrets:
-    try:
-        key = bytes.fromhex(platform_key.read_text().strip())
-    except (OSError, ValueError) as error:
-        raise CommandError(f"There is no platform key at {platform_key}.", do="Run `penstock up` once.") from error
-    return Secrets(pepper=derive(key, Purpose.PEPPER), worker_bearer=derive(key, Purpose.WORKER).hex())
+def _provided(home: Home, command: WorkerCommand, worker: WorkerId, version: VersionId) -> Sequence[str]:
+    """Give a worker its secret and return how it is started."""
+    provide(home, worker)
+    return command(worker, version)
+
+
+def _secrets(home: Home) -> Secrets:
+    key = platform_key(home)
+    return Secrets(
+        pepper=derive(key, Purpose.PEPPER),
+        worker_bearer=lambda worker: derive(worker_secret(key, worker), Purpose.WORKER).hex(),
+    )
 
 
 class _Server(uvicorn.Server):

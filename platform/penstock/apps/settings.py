@@ -39,6 +39,10 @@ class Home:
         self.controller_address = self.run / "controller.addr"
         self.gateway_address = self.run / "gateway.addr"
 
+    def worker_key(self, worker: str) -> Path:
+        """Return where a worker of this machine finds its own secret."""
+        return self.run / "workers" / f"{worker}.key"
+
 
 class Settings(BaseSettings):
     """One platform's settings; every field is ``PENSTOCK_<NAME>`` in the environment."""
@@ -59,6 +63,8 @@ class Settings(BaseSettings):
     """S3 endpoint where it is not AWS's."""
     controller_url: str = ""
     """Where workers and the CLI find the controller; empty reads the address file in the home."""
+    worker_key_file: str = ""
+    """Where a worker finds its own secret (`penstock worker-key`); empty looks in the home."""
     controller_port: int = Field(default=0, ge=0, le=65535)
 
     models: str = "smollm2,minilm"

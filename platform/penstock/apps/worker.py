@@ -3,15 +3,14 @@
 import asyncio
 import os
 import random
-import secrets
 import socket
 from contextlib import closing
 from pathlib import Path
 
 from penstock.apps.settings import Settings
 from penstock.apps.stores import open_store, open_verifier
+from penstock.apps.worker_keys import secret_of
 from penstock.domain.clock import SystemClock
-from penstock.domain.command_error import CommandError
 from penstock.domain.errors import ArtifactRefused
 from penstock.domain.ids import VersionId, WorkerId
 from penstock.domain.keys import Purpose, derive
@@ -35,10 +34,9 @@ from penstock.worker.gate_config import DoorOrder, GateConfig
 NVIDIA_DEVICE = Path("/dev/nvidia0")
 
 
-def main(settings: Settings, version: str, worker_id: str = "") -> None:
+def main(settings: Settings, version: str, worker: WorkerId) -> None:
     """Run one worker until it is drained; exits with 1 where it failed, with 2 where it was forced."""
     logs.configure("worker", level=settings.log_level)
-    worker = WorkerId(worker_id or f"{version.partition('@')[0]}-{secrets.token_hex(4)}")
     code = asyncio.run(_run(settings, VersionId(version), worker))
     if code:
         raise SystemExit(code)
@@ -69,7 +67,8 @@ class Workplace:
             log=self._paths.logs / f"engine-{worker}.log",
             pid=self._engines / f"{worker}.pid",
         )
-        self._key = self._platform_key()
+        secret = secret_of(settings, worker)
+        self._ticket_key, self._bearer = derive(secret, Purpose.TICKET), derive(secret, Purpose.WORKER).hex()
         prune(self._paths.logs, self._engines, LogBounds())
 
     def place(self, port: int) -> Place:
@@ -106,14 +105,13 @@ class Workplace:
     def ports(self, version: VersionId, place: Place, forking: Forking) -> Ports:
         """Return what its agent works with."""
         clock = SystemClock()
-        ticket_key = derive(self._key, Purpose.TICKET)
         return Ports(
             obtain=self._obtain,
             plan=lambda copy: self._plan(version, place, copy),
             launcher=self._launcher(forking),
-            client=GateClient(url=_url(place), version=version, ticket_key=ticket_key, clock=clock),
+            client=GateClient(url=_url(place), version=version, ticket_key=self._ticket_key, clock=clock),
             controller=self._controller,
-            bearer=derive(self._key, Purpose.WORKER).hex(),
+            bearer=self._bearer,
             memory=PhaseMemory(self._paths.run / "phases"),
             clock=clock,
             chance=random.Random(),
@@ -147,7 +145,7 @@ class Workplace:
             gate=GateConfig(
                 worker=self._worker,
                 version=version,
-                ticket_key=derive(self._key, Purpose.TICKET).hex(),
+                ticket_key=self._ticket_key.hex(),
                 max_num_seqs=copy.manifest.engine.max_num_seqs,
                 max_num_batched_tokens=copy.manifest.engine.max_num_batched_tokens,
                 block_size=copy.manifest.engine.block_size,
@@ -178,15 +176,6 @@ class Workplace:
             return self._paths.controller_address.read_text().strip()
         except OSError:
             return ""
-
-    def _platform_key(self) -> bytes:
-        try:
-            return bytes.fromhex(self._paths.platform_key.read_text().strip())
-        except (OSError, ValueError) as error:
-            raise CommandError(
-                f"There is no usable platform key in {self._paths.root}.",
-                do="Start with `penstock up`, which makes one.",
-            ) from error
 
 
 def _url(place: Place) -> str:

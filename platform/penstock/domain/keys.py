@@ -14,7 +14,7 @@ import string
 import zlib
 from enum import StrEnum
 
-from penstock.domain.ids import Alias, KeyId, TenantId
+from penstock.domain.ids import Alias, KeyId, TenantId, WorkerId
 from penstock.domain.tenant import ApiKey, Role
 
 PREFIX = "psk"
@@ -38,6 +38,14 @@ class Purpose(StrEnum):
 def derive(platform_key: bytes, purpose: Purpose) -> bytes:
     """Return the 32-byte key for this purpose (HKDF-expand of RFC 5869 with one block)."""
     return hmac.digest(platform_key, b"penstock/" + purpose.encode() + b"\x01", hashlib.sha256)
+
+
+def worker_secret(platform_key: bytes, worker: WorkerId) -> bytes:
+    """Return the one secret that this worker holds: what it shares with gateways and controller, and no other worker.
+
+    ``derive`` it for ``TICKET`` and, for its heartbeats, ``WORKER``. It says nothing of the platform's key.
+    """
+    return hmac.digest(derive(platform_key, Purpose.WORKER), worker.encode(), hashlib.sha256)
 
 
 def hash_secret(secret: str, pepper: bytes) -> str:

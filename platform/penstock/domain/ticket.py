@@ -1,13 +1,18 @@
 """The signed pass that a request carries from gateway to worker.
 
-The worker trusts nothing else: identity, standing and deadline are the gateway's word under the platform's key,
-so nothing gets round the edge (A4, B2). Compact on purpose: it is made and checked once per request.
+The worker trusts nothing else: identity, standing and deadline are the gateway's word under a key that this worker
+alone shares with the gateways, so nothing gets round the edge (A4, B2). It is good for one request only: bound to the
+path, the body and the worker, for one use, for as long as clocks may differ. Compact on purpose: it is made and
+checked once per attempt.
+
+Clocks may differ by ``MAX_SKEW_S``: what counts is the time left when it was made, not a moment on the gateway's clock.
 """
 
 import hashlib
 import hmac
+import secrets
 from base64 import urlsafe_b64decode, urlsafe_b64encode
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from penstock.domain.errors import Unauthenticated
 from penstock.domain.ids import RequestId, TenantId
@@ -15,14 +20,18 @@ from penstock.domain.standing import Standing
 
 HEADER = "x-penstock-ticket"
 MAX_SKEW_S = 90.0
-"""How far the clocks of gateway and worker may differ."""
+"""How far the clocks of gateway and worker may differ, and how long a ticket may be on its way."""
+
+_MAC_BYTES, _BINDING_BYTES, _NONCE_BYTES = 32, 16, 9
+_SEPARATOR = "\x1f"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ticket:
-    """What the gateway vouches for. ``deadline_at`` is Unix seconds; tokens are those of all prompts and sequences.
+    """What the gateway vouches for; tokens are those of all prompts and sequences.
 
-    ``work_tokens``: what the request makes the CPU do beside reading its prompt, as prompt tokens.
+    ``deadline_at`` is Unix seconds of whoever holds the ticket just now. ``work_tokens``: what the request makes the
+    CPU do beside reading its prompt, as prompt tokens.
     """
 
     request: RequestId
@@ -39,15 +48,38 @@ class Ticket:
     work_tokens: int = 0
 
 
-def seal(ticket: Ticket, key: bytes) -> str:
-    """Return the header value: fields and their HMAC-SHA-256, base64."""
-    fields = "\x1f".join(
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Presented:
+    """A ticket whose seal is whole: whether it is for this request, and was not used before, is still to be seen."""
+
+    ticket: Ticket
+    binding: bytes
+    """``binding_of`` the request that it was made for."""
+    nonce: bytes
+    """Tells it from all others."""
+    stale_at: float
+    """Unix seconds from which it is refused for its age."""
+
+
+def binding_of(path: str, body: bytes) -> bytes:
+    """Return what binds a ticket to a POST of this body to this path."""
+    digest = hashlib.blake2b(path.encode(), digest_size=_BINDING_BYTES)
+    digest.update(b"\x00")
+    digest.update(body)
+    return digest.digest()
+
+
+def seal(ticket: Ticket, key: bytes, binding: bytes, now: float) -> str:
+    """Return the header value for one use: MAC, binding, nonce and fields, base64. ``now`` is Unix seconds."""
+    nonce = secrets.token_bytes(_NONCE_BYTES)  # like the keys: one that can be repeated is none
+    fields = _SEPARATOR.join(
         (
             ticket.request,
             ticket.tenant,
             str(ticket.standing.value),
             str(ticket.weight),
-            f"{ticket.deadline_at:.3f}",
+            f"{now:.3f}",
+            f"{ticket.deadline_at - now:.3f}",
             str(ticket.prompt_tokens),
             str(ticket.expected_output_tokens),
             str(ticket.reserved),
@@ -56,26 +88,44 @@ def seal(ticket: Ticket, key: bytes) -> str:
             str(ticket.work_tokens),
         )
     ).encode()
-    return urlsafe_b64encode(hmac.digest(key, fields, hashlib.sha256) + fields).decode()
+    sealed = binding + nonce + fields
+    return urlsafe_b64encode(hmac.digest(key, sealed, hashlib.sha256) + sealed).decode()
 
 
-def unseal(value: str, key: bytes, now: float) -> Ticket:
-    """Return the ticket, or raise ``Unauthenticated`` where it is forged, damaged or long past its deadline."""
+def unseal(value: str, key: bytes, now: float) -> Presented:
+    """Return what was presented, or raise ``Unauthenticated`` where it is forged, damaged, or older than clocks differ.
+
+    ``now`` is the reader's Unix second; the ticket's deadline is on the reader's clock.
+    """
     try:
         raw = urlsafe_b64decode(value.encode())
-        mac, fields = raw[:32], raw[32:]
     except ValueError as error:
         raise Unauthenticated("the internal ticket is damaged") from error
-    if not hmac.compare_digest(mac, hmac.digest(key, fields, hashlib.sha256)):
-        raise Unauthenticated("the internal ticket is not signed by this platform")
-    request, tenant, standing, weight, deadline_at, *rest = fields.decode().split("\x1f")
+    mac, sealed = raw[:_MAC_BYTES], raw[_MAC_BYTES:]
+    if not hmac.compare_digest(mac, hmac.digest(key, sealed, hashlib.sha256)):
+        raise Unauthenticated("the internal ticket is not signed for this worker")
+    head = _BINDING_BYTES + _NONCE_BYTES
+    issued_at, ticket = _fields(sealed[head:])
+    if abs(now - issued_at) > MAX_SKEW_S:
+        raise Unauthenticated("the internal ticket is of another time, or the clocks differ by more than 90 s")
+    return Presented(
+        ticket=replace(ticket, deadline_at=now + ticket.deadline_at),
+        binding=sealed[:_BINDING_BYTES],
+        nonce=sealed[_BINDING_BYTES:head],
+        stale_at=issued_at + MAX_SKEW_S,
+    )
+
+
+def _fields(raw: bytes) -> tuple[float, Ticket]:
+    """Return when it was made, and the ticket with the seconds left in place of its deadline."""
+    request, tenant, standing, weight, issued_at, left_s, *rest = raw.decode().split(_SEPARATOR)
     prompt, output, reserved, prompts, sequences, work = rest
-    ticket = Ticket(
+    return float(issued_at), Ticket(
         request=RequestId(request),
         tenant=TenantId(tenant),
         standing=Standing(int(standing)),
         weight=int(weight),
-        deadline_at=float(deadline_at),
+        deadline_at=float(left_s),
         prompt_tokens=int(prompt),
         expected_output_tokens=int(output),
         reserved=float(reserved),
@@ -83,6 +133,3 @@ def unseal(value: str, key: bytes, now: float) -> Ticket:
         sequences=int(sequences),
         work_tokens=int(work),
     )
-    if now > ticket.deadline_at + MAX_SKEW_S:
-        raise Unauthenticated("the internal ticket is past its deadline")
-    return ticket

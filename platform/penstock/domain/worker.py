@@ -5,6 +5,9 @@ from enum import StrEnum
 
 from penstock.domain.ids import VersionId, WorkerId
 
+WORKER_HEADER = "x-penstock-worker"
+"""Names the worker that answers a gateway, or that reports to the controller."""
+
 
 class WorkerState(StrEnum):
     """A worker's life (G1), in order."""

@@ -16,7 +16,7 @@ class DoorOrder(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GateConfig:
-    """What a gate must know; ``ticket_key`` is hex."""
+    """What a gate must know; ``ticket_key`` (hex) is what gateways seal tickets for this worker with."""
 
     worker: WorkerId
     version: VersionId

@@ -12,7 +12,7 @@ from penstock.apps.settings import Settings
 from penstock.domain import used
 from penstock.domain.tenant import PLATFORM
 from penstock.domain.used import Used
-from tests.support.worker_process import WorkerMaker, WorkerProcess, until
+from tests.support.worker_process import TicketMaker, WorkerMaker, WorkerProcess, until
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(300)]
 
@@ -75,8 +75,7 @@ def said(body: dict[str, Any]) -> tuple[int, int]:
 def counted(worker: WorkerProcess, request: str, wait_s: float = 2.0) -> Used:
     """Return what the gate has counted, as it tells gateways."""
     body = {"requests": [request, "never-heard-of"], "wait_s": wait_s}
-    ticket = worker.ticket(tenant=PLATFORM)
-    answer = httpx.post(f"{worker.report['url']}/penstock/usage", json=body, headers=ticket, trust_env=False)
+    answer = worker.post("/penstock/usage", body, TicketMaker(tenant=PLATFORM))
     assert answer.status_code == 200
     assert list(answer.json()) == [request]
     return Used(**answer.json()[request])
@@ -84,13 +83,7 @@ def counted(worker: WorkerProcess, request: str, wait_s: float = 2.0) -> Used:
 
 def whole(worker: WorkerProcess, path: str, body: dict[str, Any]) -> tuple[httpx.Response, Used]:
     """Ask for a whole answer; return it and what its head says that it took."""
-    answer = httpx.post(
-        f"{worker.report['url']}{path}",
-        json={"model": worker.version, **body},
-        headers=worker.ticket(),
-        timeout=120,
-        trust_env=False,
-    )
+    answer = worker.post(path, {"model": worker.version, **body}, timeout=120)
     assert answer.status_code == 200, answer.text
     told = used.heard(answer.headers[used.HEADER].encode())
     assert told is not None
@@ -99,14 +92,10 @@ def whole(worker: WorkerProcess, path: str, body: dict[str, Any]) -> tuple[httpx
 
 def stream(worker: WorkerProcess, path: str, body: dict[str, Any], name: str) -> Iterator[str]:
     """Yield a stream's events."""
-    with httpx.stream(
-        "POST",
-        f"{worker.report['url']}{path}",
-        json={"model": worker.version, "stream": True, **body},
-        headers=worker.ticket(request=name),
-        timeout=120,
-        trust_env=False,
-    ) as answer:
+    asked = {"model": worker.version, "stream": True, **body}
+    raw, headers = worker.sealed(path, asked, TicketMaker(request=name))
+    url = f"{worker.report['url']}{path}"
+    with httpx.stream("POST", url, content=raw, headers=headers, timeout=120, trust_env=False) as answer:
         assert answer.status_code == 200, answer.read()
         assert used.HEADER not in answer.headers
         text = ""
@@ -185,13 +174,7 @@ def test_who_leaves_is_counted(worker: WorkerProcess, *, stays: bool) -> None:
         least = len(seen) - 2
     else:
         with pytest.raises(httpx.ReadTimeout):
-            httpx.post(
-                f"{worker.report['url']}{path}",
-                json={"model": worker.version, **body},
-                headers=worker.ticket(request=name),
-                timeout=1.5,
-                trust_env=False,
-            )
+            worker.post(path, {"model": worker.version, **body}, TicketMaker(request=name), timeout=1.5)
         least = 2
     count = counted(worker, name)
     assert count.is_final
@@ -215,7 +198,5 @@ def test_what_runs_is_counted_while_it_runs(worker: WorkerProcess) -> None:
 
 def test_callers_learn_nothing_of_others(worker: WorkerProcess) -> None:
     """Only the platform may ask what requests took."""
-    answer = httpx.post(
-        f"{worker.report['url']}/penstock/usage", json={"requests": []}, headers=worker.ticket(), trust_env=False
-    )
+    answer = worker.post("/penstock/usage", {"requests": []})
     assert (answer.status_code, answer.headers["x-penstock-refused"]) == (401, "ticket")

@@ -6,10 +6,12 @@ import time
 from pathlib import Path
 
 import httpx
+import psutil
 import pytest
 
-from penstock.domain.keys import Purpose, derive
-from tests.support.worker_process import WorkerMaker, WorkerProcess, until
+from penstock.domain.ids import WorkerId
+from penstock.domain.keys import Purpose, derive, worker_secret
+from tests.support.worker_process import TicketMaker, WorkerMaker, WorkerProcess, until
 
 HUGE_PAGES = Path("/sys/kernel/mm/transparent_hugepage/enabled")
 
@@ -21,8 +23,9 @@ def test_a_worker_goes_through_its_phases_and_reports_them(worker: WorkerProcess
     assert worker.controller.states[-3:] == ["loading", "warming", "ready"]
     assert [phase["phase"] for phase in worker.report["phases"]] == ["fetching", "verifying", "loading", "warming"]
     assert all(phase["seconds"] > 0 for phase in worker.report["phases"])
-    key = bytes.fromhex((worker.home / "platform.key").read_text())
-    assert worker.controller.bearers == {f"Bearer {derive(key, Purpose.WORKER).hex()}"}
+    platform_key = bytes.fromhex((worker.home / "platform.key").read_text())
+    key = derive(worker_secret(platform_key, WorkerId(worker.id)), Purpose.WORKER)
+    assert worker.controller.bearers == {f"Bearer {key.hex()}"}
     assert {report["path"] for report in worker.controller.reports} == {"/internal/workers/heartbeat"}
 
 
@@ -47,8 +50,7 @@ def test_the_weights_lie_in_huge_pages(worker: WorkerProcess) -> None:
 def timed(worker: WorkerProcess, **asked: object) -> float:
     """Return the seconds of one short completion that asks for this too."""
     body = {"model": worker.version, "prompt": "The sea is", "max_tokens": 4, "temperature": 0, **asked}
-    url = f"{worker.report['url']}/v1/completions"
-    answer = httpx.post(url, json=body, headers=worker.ticket(), timeout=60, trust_env=False)
+    answer = worker.post("/v1/completions", body)
     assert answer.status_code == 200, answer.text
     return answer.elapsed.total_seconds()
 
@@ -81,16 +83,50 @@ def test_nothing_is_reached_without_a_ticket(worker: WorkerProcess, path: str) -
 
 def test_a_forged_or_late_ticket_is_refused(worker: WorkerProcess) -> None:
     """A ticket under another key is not believed, and one past its deadline is not worth the engine's time."""
-    forged = worker.complete(worker.ticket(key=b"k" * 32))
-    late = worker.complete(worker.ticket(seconds=-1))
+    forged = worker.complete(TicketMaker(key=b"k" * 32))
+    late = worker.complete(TicketMaker(seconds=-1))
     assert (forged.status_code, forged.headers["x-penstock-refused"]) == (401, "ticket")
     assert (late.status_code, late.headers["x-penstock-refused"]) == (503, "late")
     assert worker.metric("penstock_gate_refusals_total", reason="late") == 1
 
 
+def test_a_ticket_is_for_one_use_of_one_request(worker: WorkerProcess) -> None:
+    """Seen on the wire, it opens neither the same request again, nor another body, nor another route of the engine."""
+    body = {"model": worker.version, "prompt": "The sea is", "max_tokens": 4, "temperature": 0}
+    raw, headers = worker.sealed("/v1/completions", body)
+    other, _ = worker.sealed("/v1/completions", {**body, "max_tokens": 400})
+
+    def send(path: str, content: bytes) -> tuple[int, str]:
+        url = f"{worker.report['url']}{path}"
+        answer = httpx.post(url, content=content, headers=headers, trust_env=False, timeout=60)
+        return answer.status_code, answer.headers.get("x-penstock-refused", "")
+
+    assert send("/v1/completions", other) == (401, "ticket")
+    assert send("/v1/chat/completions", raw) == (401, "ticket")
+    assert send("/v1/completions", raw) == (200, "")
+    assert send("/v1/completions", raw) == (401, "ticket")
+
+
+@pytest.mark.parametrize("path", ["/tokenize", "/v1/models", "/v1/responses/r1", "/invocations", "/scale_elastic_ep"])
+def test_routes_of_the_engine_that_nobody_needs_are_shut(worker: WorkerProcess, path: str) -> None:
+    """Even a ticket that was made for it opens nothing but the five inference APIs."""
+    answer = worker.post(path, {"model": worker.version, "prompt": "x"})
+    assert (answer.status_code, answer.headers["x-penstock-refused"]) == (404, "path")
+
+
+def test_the_worker_does_not_hold_the_platforms_key(worker: WorkerProcess) -> None:
+    """What agent and engine hold in memory-backed files and in their environment is this worker's own secret."""
+    platform_key = (worker.home / "platform.key").read_text().strip()
+    own = (worker.home / f"run/workers/{worker.id}.key").read_text().strip()
+    plan = next((worker.home / "run/engines").glob("*.plan")).read_bytes()
+    assert own == worker_secret(bytes.fromhex(platform_key), WorkerId(worker.id)).hex()
+    assert platform_key.encode() not in plan
+    assert platform_key not in str(psutil.Process(worker.engine_pid).environ())
+
+
 def test_a_tenant_can_not_drain_a_worker(worker: WorkerProcess) -> None:
     """The order to drain is taken from the platform's own tenant alone."""
-    answer = httpx.post(f"{worker.report['url']}/penstock/drain", headers=worker.ticket(), json={}, trust_env=False)
+    answer = worker.post("/penstock/drain", {})
     assert answer.status_code == 401
     assert worker.complete().status_code == 200
 
@@ -111,14 +147,9 @@ def test_a_client_that_leaves_frees_the_engine(worker: WorkerProcess) -> None:
 def test_a_client_that_leaves_while_it_waits_frees_the_engine(worker: WorkerProcess) -> None:
     """A client that waits for a whole answer and gives up frees the engine, too."""
     began = time.monotonic()
+    body = {"model": worker.version, "prompt": "The sea", "max_tokens": 1500, "ignore_eos": True}
     with pytest.raises(httpx.TimeoutException):
-        httpx.post(
-            f"{worker.report['url']}/v1/completions",
-            json={"model": worker.version, "prompt": "The sea", "max_tokens": 1500, "ignore_eos": True},
-            headers=worker.ticket(),
-            timeout=0.3,
-            trust_env=False,
-        )
+        worker.post("/v1/completions", body, timeout=0.3)
     until("the engine is empty", lambda: worker.metric("penstock_engine_running_requests") == 0, within_s=1)
     load = worker.load()
     assert load == {"running": 0, "waiting": 0, "queued_tokens": 0, "kv_used_ratio": load["kv_used_ratio"], "wait_s": 0}
@@ -129,13 +160,7 @@ def test_a_busy_engine_is_not_taken_for_a_hung_one(worker: WorkerProcess) -> Non
     """Long prefills that keep the engine busy past the probe's patience do not restart it."""
     restarts, pid = worker.report["restarts"], worker.engine_pid
     prompts = [[10 + (i * 7 + j) % 500 for i in range(1900)] for j in range(12)]
-    answer = httpx.post(
-        f"{worker.report['url']}/v1/completions",
-        json={"model": worker.version, "prompt": prompts, "max_tokens": 8},
-        headers=worker.ticket(),
-        timeout=60,
-        trust_env=False,
-    )
+    answer = worker.post("/v1/completions", {"model": worker.version, "prompt": prompts, "max_tokens": 8})
     assert answer.status_code == 200
     assert answer.elapsed.total_seconds() > 2
     assert (worker.report["restarts"], worker.engine_pid, worker.state) == (restarts, pid, "ready")

@@ -1,13 +1,11 @@
-"""The ladder of standings, and the ticket that carries it."""
+"""The ladder of standings."""
 
 import itertools
 
 import pytest
 
-from penstock.domain.ids import RequestId, TenantId
 from penstock.domain.standing import Standing, standing_of
 from penstock.domain.tenant import Plan, Priority
-from penstock.domain.ticket import Ticket, seal, unseal
 
 
 def test_the_order_is_the_stated_one() -> None:
@@ -37,19 +35,3 @@ def test_going_over_quota_never_raises_a_standing() -> None:
     for priority, paid in itertools.product(Priority, (True, False)):
         plan = Plan(priority=priority, paid=paid)
         assert standing_of(plan, over_quota=True) <= standing_of(plan)
-
-
-@pytest.mark.parametrize("standing", Standing)
-def test_a_ticket_carries_standing_and_reservation(standing: Standing) -> None:
-    """What the gateway sealed is what the worker reads."""
-    ticket = Ticket(
-        request=RequestId("r"),
-        tenant=TenantId("t"),
-        standing=standing,
-        weight=3,
-        deadline_at=1000.0,
-        prompt_tokens=5,
-        expected_output_tokens=7,
-        reserved=0.125,
-    )
-    assert unseal(seal(ticket, b"k" * 32), b"k" * 32, 990.0) == ticket

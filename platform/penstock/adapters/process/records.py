@@ -49,8 +49,9 @@ class Records:
         draft.replace(path)
 
     def remove(self, worker: WorkerId) -> None:
-        """Remove a record."""
+        """Remove a record, and the worker's credential with it."""
         self._path(worker).unlink(missing_ok=True)
+        self._path(worker).with_suffix(".key").unlink(missing_ok=True)
 
     def _path(self, worker: WorkerId) -> Path:
         return self._folder / f"{worker}.json"

@@ -37,6 +37,7 @@ app.command()(status.config)
 app.command()(processes.gateway)
 app.command()(processes.controller)
 app.command()(processes.worker)
+app.command()(processes.worker_key)
 app.command()(status.version)
 
 

@@ -105,12 +105,35 @@ def worker(
 
     Example: `penstock worker smollm2-135m-instruct@0123456789ab`
     """
+    import secrets
+
     from penstock.apps.settings import load
     from penstock.apps.worker import main
+    from penstock.apps.worker_keys import provide
+    from penstock.domain.ids import WorkerId
 
     _begin()
     with explained():
-        main(load(), version, worker_id)
+        settings, name = load(), WorkerId(worker_id or f"{version.partition('@')[0]}-{secrets.token_hex(4)}")
+        if not settings.worker_key_file and not settings.paths.worker_key(name).exists():
+            provide(settings.paths, name)  # started by hand, beside the platform's own key
+        main(settings, version, name)
+
+
+def worker_key(
+    name: Annotated[str, typer.Argument(help="The worker's name, as in `penstock worker --id NAME`.")],
+) -> None:
+    """Print the secret of one worker, for PENSTOCK_WORKER_KEY_FILE on its machine.
+
+    Example: `penstock worker-key gpu-17 > /run/secrets/worker.key`
+    """
+    from penstock.apps.settings import load
+    from penstock.apps.worker_keys import platform_key
+    from penstock.domain.ids import WorkerId
+    from penstock.domain.keys import worker_secret
+
+    with explained():
+        typer.echo(worker_secret(platform_key(load().paths), WorkerId(name)).hex())
 
 
 def _begin(parent: int = 0) -> None:

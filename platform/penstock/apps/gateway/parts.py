@@ -21,7 +21,8 @@ from penstock.apps.settings import Settings
 from penstock.apps.stores import open_store
 from penstock.domain.clock import SystemClock
 from penstock.domain.idempotency import AnswerStore
-from penstock.domain.keys import Purpose, derive
+from penstock.domain.ids import WorkerId
+from penstock.domain.keys import Purpose, derive, worker_secret
 from penstock.gateway.admission.controller import AdmissionController
 from penstock.gateway.admission.reservations import Spawn
 from penstock.gateway.dispatch import Breakers, DispatchSettings, RetryBudget, WorkerDispatcher
@@ -172,13 +173,18 @@ def _admission(shared: _Shared) -> AdmissionController:
     )
 
 
+def _ticket_keys(platform_key: bytes) -> Callable[[WorkerId], bytes]:
+    """Return what tickets for a worker are sealed with; those of workers asked lately are at hand."""
+    return lru_cache(maxsize=1 << 14)(lambda worker: derive(worker_secret(platform_key, worker), Purpose.TICKET))
+
+
 def _dispatcher(shared: _Shared, router: WorkerRouter, breakers: Breakers) -> WorkerDispatcher:
     return WorkerDispatcher(
         workers=shared.client,
         loads=router,
         breakers=breakers,
         budget=RetryBudget(ratio=shared.settings.retry_budget_ratio, now=shared.clock.monotonic()),
-        settings=DispatchSettings(ticket_key=derive(shared.platform_key, Purpose.TICKET)),
+        settings=DispatchSettings(ticket_key=_ticket_keys(shared.platform_key)),
         clock=shared.clock,
         chance=shared.chance,
         metrics=shared.metrics,

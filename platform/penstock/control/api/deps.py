@@ -1,6 +1,7 @@
 """What the operators' API works on, and who may call it."""
 
 import hmac
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from fastapi import Request
@@ -13,10 +14,12 @@ from penstock.control.runtime import Runtime
 from penstock.domain.audit import Act
 from penstock.domain.clock import Clock
 from penstock.domain.errors import Forbidden, Unauthenticated
+from penstock.domain.ids import WorkerId
 from penstock.domain.keys import hash_secret, key_id_of
 from penstock.domain.ledger import LedgerReader
 from penstock.domain.limits import SpentStore
 from penstock.domain.tenant import ApiKey, KeyRing, Role
+from penstock.domain.worker import WORKER_HEADER
 from penstock.telemetry.metrics import Metrics
 
 
@@ -25,7 +28,8 @@ class Secrets:
     """What credentials are checked against; never shown."""
 
     pepper: bytes
-    worker_bearer: str
+    worker_bearer: Callable[[WorkerId], str]
+    """Returns what a worker of this name shows with its reports."""
 
     def __repr__(self) -> str:
         """Hide everything."""
@@ -50,10 +54,13 @@ class Control:
     metrics: Metrics
     secrets: Secrets
 
-    def check_worker(self, request: Request) -> None:
-        """Raise ``Unauthenticated`` where the caller does not hold the workers' credential."""
-        if not hmac.compare_digest(_bearer(request).encode(), self.secrets.worker_bearer.encode()):
+    def worker(self, request: Request) -> WorkerId:
+        """Return which worker calls, or raise ``Unauthenticated``: each holds a credential of its own."""
+        worker = WorkerId(request.headers.get(WORKER_HEADER, ""))
+        expected = self.secrets.worker_bearer(worker)
+        if not worker or not hmac.compare_digest(_bearer(request).encode(), expected.encode()):
             raise Unauthenticated("this address is for workers of this platform")
+        return worker
 
     async def operator(self, request: Request) -> ApiKey:
         """Return the admin key of the caller, or raise ``Unauthenticated`` or ``Forbidden``."""

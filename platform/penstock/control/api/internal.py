@@ -6,6 +6,7 @@ from fastapi import APIRouter, Request, Response
 
 from penstock.control.api.deps import Control
 from penstock.control.api.wire import answer, body, decode
+from penstock.domain.errors import Forbidden
 from penstock.domain.ids import VersionId
 from penstock.domain.worker import WorkerReport
 
@@ -35,14 +36,16 @@ class Internal:
 
     async def version(self, request: Request, version: VersionId) -> Response:
         """Show a worker the version that it is ordered to serve: its full digest above all."""
-        self._control.check_worker(request)
+        self._control.worker(request)
         return answer(await self._control.registry.version(version))
 
     async def heartbeat(self, request: Request) -> Response:
         """Take a worker's report: memory only, so it is answered at once with the database away, too."""
-        self._control.check_worker(request)
+        worker = self._control.worker(request)
         raw = await body(request)
         report = decode(raw.replace(_NUL, b" "), WorkerReport)
+        if report.worker != worker:
+            raise Forbidden("a worker reports for itself alone")
         self._control.heartbeats.take(report)
         is_drained = self._control.orders.wants_drained(report.worker)
         return answer(Desired(desired="drain" if is_drained else "serve"))

@@ -17,7 +17,7 @@ from penstock.domain.ids import VersionId, WorkerId
 from penstock.domain.outcome import Stage
 from penstock.domain.relay import Relay, Rest
 from penstock.domain.table import WorkerEntry
-from penstock.domain.ticket import Ticket, seal
+from penstock.domain.ticket import Ticket, binding_of, seal
 from penstock.gateway.dispatch import verdict, wire
 from penstock.gateway.dispatch.attempt import Attempt
 from penstock.gateway.dispatch.breaker import Breakers
@@ -35,9 +35,9 @@ Pick = Callable[[frozenset[WorkerId]], WorkerEntry]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DispatchSettings:
-    """``ticket_key``: ``domain.keys.derive(platform_key, "ticket")``."""
+    """``ticket_key`` returns what tickets for a worker are sealed with: a key that it alone holds."""
 
-    ticket_key: bytes
+    ticket_key: Callable[[WorkerId], bytes]
     max_attempts: int = 4
     silence_s: float = 2.0
     """A deadline that passes says something of a worker only where it had so long."""
@@ -49,7 +49,7 @@ class _Parcel:
 
     ticket: Ticket
     path: str
-    headers: list[tuple[str, str]]
+    binding: bytes
     body: bytes
 
     @property
@@ -117,15 +117,11 @@ class WorkerDispatcher:
     def _parcel(self, call: Call, ticket: Ticket, relay: Relay) -> _Parcel:
         request, salt = call.request, call.principal.cache_salt
         body = wire.body_of(request, _version_of(call), salt, token_ids=relay.wants_token_ids)
-        return self._packed(call, ticket, request.api, body)
+        return _packed(ticket, request.api, body)
 
     def _rest_of(self, call: Call, ticket: Ticket, rest: Rest) -> _Parcel:
         body = wire.body_of_rest(rest, _version_of(call), call.principal.cache_salt)
-        return self._packed(call, ticket, rest.api, body)
-
-    def _packed(self, call: Call, ticket: Ticket, path: str, body: bytes) -> _Parcel:
-        headers = wire.headers_of(call.request, seal(ticket, self.settings.ticket_key))
-        return _Parcel(ticket=ticket, path=path, headers=headers, body=body)
+        return _packed(ticket, rest.api, body)
 
     def _pick(self, pick: Pick, tried: frozenset[WorkerId], failure: Verdict | None) -> WorkerEntry | None:
         """Return a worker that was not tried; None where all were, and asking again may help."""
@@ -153,7 +149,8 @@ class WorkerDispatcher:
         self.loads.dispatched(worker.id, parcel.tokens)
         call.timings.mark(Stage.ROUTE)
         try:
-            attempt.started(await self.workers.send(worker.url, parcel.path, parcel.headers, parcel.body, attempt))
+            headers = wire.headers_of(call.request, self._sealed(parcel, worker.id))
+            attempt.started(await self.workers.send(worker.url, parcel.path, headers, parcel.body, attempt))
         except OSError:
             attempt.unreachable()
         try:
@@ -164,6 +161,10 @@ class WorkerDispatcher:
             if now - sent_at >= self.settings.silence_s:
                 self.breakers.failed(worker.id, now, who=call.principal.tenant)
             raise
+
+    def _sealed(self, parcel: _Parcel, worker: WorkerId) -> str:
+        """Return a ticket for this attempt alone."""
+        return seal(parcel.ticket, self.settings.ticket_key(worker), parcel.binding, self.clock.now())
 
     def _blame(self, call: Call, worker: WorkerId, failure: Verdict) -> None:
         now, who = self.clock.monotonic(), call.principal.tenant
@@ -186,6 +187,10 @@ class WorkerDispatcher:
         if self.clock.now() >= ticket.deadline_at:
             error: PenstockError = DeadlineInQueue() if failure is None else failure.error
             raise error
+
+
+def _packed(ticket: Ticket, path: str, body: bytes) -> _Parcel:
+    return _Parcel(ticket=ticket, path=path, binding=binding_of(path, body), body=body)
 
 
 def _version_of(call: Call) -> VersionId:

@@ -15,7 +15,7 @@ from penstock.domain.model import Task
 from penstock.domain.request import Api
 from penstock.domain.standing import Standing
 from penstock.domain.tenant import PLATFORM
-from penstock.domain.ticket import HEADER, Ticket, seal
+from penstock.domain.ticket import HEADER, Ticket, binding_of, seal
 from penstock.domain.worker import Load
 from penstock.worker.agent import wire
 from penstock.worker.agent.warmup.ask import EngineRefused
@@ -78,11 +78,12 @@ class GateClient:
 
     async def ask(self, path: str, body: Mapping[str, object], timeout_s: float) -> Mapping[str, object]:
         """Send JSON and return the JSON answer. Raises ``OSError``, ``EngineRefused`` or another ``EngineError``."""
+        raw = json.dumps({"model": self.version, **body}).encode()
         call = wire.Call(
             url=f"{self.url}{path}",
             method="POST",
-            headers={HEADER: self._ticket(timeout_s), "accept": "application/json"},
-            body=json.dumps({"model": self.version, **body}).encode(),
+            headers={HEADER: self._ticket(timeout_s, binding_of(path, raw)), "accept": "application/json"},
+            body=raw,
             timeout_s=timeout_s,
         )
         answer = await wire.send(call)
@@ -97,17 +98,18 @@ class GateClient:
             raise ConnectionError(f"the engine answered {answer.status} to {path}")
         return answer.body
 
-    def _ticket(self, timeout_s: float) -> str:
+    def _ticket(self, timeout_s: float, binding: bytes) -> str:
+        now = self.clock.now()
         ticket = Ticket(
             request=RequestId("platform"),
             tenant=PLATFORM,
             standing=Standing.INTERACTIVE,
             weight=1,
-            deadline_at=self.clock.now() + timeout_s,
+            deadline_at=now + timeout_s,
             prompt_tokens=1,
             expected_output_tokens=1,
         )
-        return seal(ticket, self.ticket_key)
+        return seal(ticket, self.ticket_key, binding, now)
 
 
 def _state(raw: Mapping[str, object]) -> GateState:

@@ -8,7 +8,7 @@ import json
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 
-from penstock.domain.worker import WorkerReport
+from penstock.domain.worker import WORKER_HEADER, WorkerReport
 from penstock.telemetry.logs import logger
 from penstock.worker.agent import wire
 
@@ -60,11 +60,12 @@ class Heart:
         base = self.controller()
         if not base:
             raise ConnectionError("no address")
+        report = self.report()
         call = wire.Call(
             url=base.rstrip("/") + PATH,
             method="POST",
-            headers={"authorization": f"Bearer {self.bearer}"},
-            body=json.dumps(asdict(self.report())).encode(),
+            headers={"authorization": f"Bearer {self.bearer}", WORKER_HEADER: report.worker},
+            body=json.dumps(asdict(report)).encode(),
             timeout_s=max(1.0, self.every_s),
         )
         answer = await wire.send(call)

@@ -16,13 +16,14 @@ from dataclasses import replace
 from enum import StrEnum
 
 import msgspec
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from penstock.domain.clock import Clock, SystemClock
 from penstock.domain.errors import Unauthenticated
 from penstock.domain.ids import RequestId
+from penstock.domain.request import Api
 from penstock.domain.tenant import PLATFORM
-from penstock.domain.ticket import HEADER, Ticket, unseal
+from penstock.domain.ticket import HEADER, Presented, Ticket
 from penstock.domain.worker import Load
 from penstock.telemetry import names
 from penstock.telemetry.metrics import CONTENT_TYPE
@@ -36,13 +37,17 @@ from penstock.worker.gate.admission.seats import EngineSize
 from penstock.worker.gate.in_flight import Connection, InFlight, Tally
 from penstock.worker.gate.meters import Meters
 from penstock.worker.gate.queue_wait import QueueWait, SentAway
+from penstock.worker.gate.tickets import TicketCheck
 from penstock.worker.gate.work import excess, work_of
 from penstock.worker.gate_config import GateConfig
 from penstock.worker.meter import Meter, current
 
 _TICKET = HEADER.encode()
 _LOOPBACK = frozenset({"127.0.0.1", "::1", ""})
-_MAX_OBSERVED_BYTES = 4096
+_MAX_BODY_BYTES = 64 << 20
+"""More than any gateway lets in: a bound for whoever holds a worker's key and is no gateway."""
+_SERVED = frozenset(Api)
+"""What of the engine can be reached, and by POST only: everything else of it is nobody's business."""
 
 
 class Refusal(StrEnum):
@@ -54,6 +59,7 @@ class Refusal(StrEnum):
     EVICTED = "evicted"
     TICKET = "ticket"
     TOO_LARGE = "too_large"
+    PATH = "path"
 
     @property
     def status(self) -> int:
@@ -61,7 +67,7 @@ class Refusal(StrEnum):
         return _STATUS.get(self, 503)
 
 
-_STATUS = {Refusal.TICKET: 401, Refusal.TOO_LARGE: 400}
+_STATUS = {Refusal.TICKET: 401, Refusal.TOO_LARGE: 400, Refusal.PATH: 404}
 _REFUSED = {
     Away.FULL: Refusal.OVERLOADED,
     Away.LATE: Refusal.LATE,
@@ -97,7 +103,7 @@ class Gate:
         self.meters = Meters()
         self._numbers = itertools.count()
         self.draining = False
-        self._key = bytes.fromhex(self.config.ticket_key)
+        self._tickets = TicketCheck(bytes.fromhex(self.config.ticket_key), self.clock)
         self._worker = self.config.worker.encode()
         self._refusals = {
             refusal: self.tally.metrics.counter(names.GATE_REFUSALS).labels(self.config.version, refusal)
@@ -122,14 +128,27 @@ class Gate:
         if own is not None:
             await own(scope, receive, send)
             return
-        ticket = self._check(scope)
-        if isinstance(ticket, Refusal):
-            await self._refuse(ticket, send)
+        await self._api(scope, receive, send)
+
+    async def _api(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Let a request to the engine in whose ticket is for exactly this."""
+        presented = self._presented(scope)
+        if isinstance(presented, Refusal):
+            await self._refuse(presented, send)
+            return
+        if scope["path"] not in _SERVED or scope["method"] != "POST":
+            await self._refuse(Refusal.PATH, send)
+            return
+        try:
+            body = await _body(receive)
+            ticket = self._tickets.accept(presented, scope["path"], body)
+        except Unauthenticated:
+            await self._refuse(Refusal.TICKET, send)
             return
         meter = self.meters.open(ticket.request)
         putting = current.set(meter)
         try:
-            await self._serve(ticket, meter, (scope, receive, send))
+            await self._serve(ticket, meter, (scope, _replay(body, receive), send))
         finally:
             current.reset(putting)
             self.meters.close(ticket.request, meter, self.clock.monotonic())
@@ -202,18 +221,17 @@ class Gate:
         value = f"{load.running},{load.waiting},{load.queued_tokens},{load.kv_used_ratio:.4f},{load.wait_s:.3f}"
         return ((b"x-penstock-load", value.encode()), (b"x-penstock-worker", self._worker))
 
-    def _check(self, scope: Scope) -> Ticket | Refusal:
-        sealed = _header(scope, _TICKET)
-        now = self.clock.now()
+    def _presented(self, scope: Scope) -> Presented | Refusal:
+        """Return the ticket by what its header says, or why it is refused before its body is read."""
         try:
-            ticket = unseal(sealed.decode("ascii"), self._key, now)
-        except (Unauthenticated, UnicodeDecodeError):
+            presented = self._tickets.presented(_header(scope, _TICKET))
+        except Unauthenticated:
             return Refusal.TICKET
-        if now > ticket.deadline_at:
+        if self.clock.now() > presented.ticket.deadline_at:
             return Refusal.LATE
-        if self.draining and ticket.tenant != PLATFORM:
+        if self.draining and presented.ticket.tenant != PLATFORM:
             return Refusal.DRAINING
-        return ticket
+        return presented
 
     async def _refuse(self, refusal: Refusal, send: Send, retry_after_s: float = 0.0, *, detail: str = "") -> None:
         self._refusals[refusal].inc()
@@ -246,8 +264,8 @@ class Gate:
     async def _exposition(self, _: Scope, __: Receive, send: Send) -> None:
         await _answer(send, 200, self.tally.metrics.exposition(), content_type=CONTENT_TYPE.encode())
 
-    async def _drain(self, scope: Scope, _: Receive, send: Send) -> None:
-        if not self._is_platform(scope):
+    async def _drain(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if await self._order(scope, receive) is None:
             await self._refuse(Refusal.TICKET, send)
             return
         self.draining = True
@@ -256,10 +274,11 @@ class Gate:
 
     async def _observed(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Take the agent's reading of the engine's metrics, answer with the gate's own state."""
-        if not self._is_platform(scope):
+        body = await self._order(scope, receive)
+        if body is None:
             await self._refuse(Refusal.TICKET, send)
             return
-        raw = json.loads(await _body(receive))
+        raw = json.loads(body)
         self.tally.book.observed = Observed(
             waiting=int(raw["waiting"]), kv_used_ratio=float(raw["kv_used_ratio"]), kv_blocks=int(raw["kv_blocks"])
         )
@@ -268,19 +287,28 @@ class Gate:
         await _answer(send, 200, json.dumps(self._state()).encode())
 
     async def _usage(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if not self._is_platform(scope):
+        body = await self._order(scope, receive)
+        if body is None:
             await self._refuse(Refusal.TICKET, send)
             return
         try:
-            answer = await usage.answer(self.meters, await _body(receive, usage.MAX_BYTES))
+            answer = await usage.answer(self.meters, body)
         except msgspec.MsgspecError:
             await _answer(send, 400, b"{}")
             return
         await _answer(send, 200, answer)
 
-    def _is_platform(self, scope: Scope) -> bool:
-        ticket = self._check(scope)
-        return isinstance(ticket, Ticket) and ticket.tenant == PLATFORM and scope["method"] == "POST"
+    async def _order(self, scope: Scope, receive: Receive) -> bytes | None:
+        """Return the body of an order of the platform itself; None where it is not one."""
+        presented = self._presented(scope)
+        if isinstance(presented, Refusal) or presented.ticket.tenant != PLATFORM or scope["method"] != "POST":
+            return None
+        try:
+            body = await _body(receive)
+            self._tickets.accept(presented, scope["path"], body)
+        except Unauthenticated:
+            return None
+        return body
 
     def _load_fields(self) -> dict[str, object]:
         load = self.load
@@ -313,13 +341,30 @@ def _header(scope: Scope, name: bytes) -> bytes:
     return b""
 
 
-async def _body(receive: Receive, most: int = _MAX_OBSERVED_BYTES) -> bytes:
-    body, more = b"", True
-    while more and len(body) <= most:
+async def _body(receive: Receive) -> bytes:
+    """Return the whole body, or raise ``Unauthenticated`` where it is larger than any that a gateway sends."""
+    message = await receive()
+    body = message.get("body", b"")
+    while message.get("more_body", False):
         message = await receive()
         body += message.get("body", b"")
-        more = message.get("more_body", False)
-    return body
+        if len(body) > _MAX_BODY_BYTES:
+            raise Unauthenticated("the body is not the one of the internal ticket")
+    return bytes(body)
+
+
+def _replay(body: bytes, receive: Receive) -> Receive:
+    """Return a way to receive that begins with the body, which was read already."""
+    is_left = True
+
+    async def replayed() -> Message:
+        nonlocal is_left
+        if not is_left:
+            return await receive()
+        is_left = False
+        return {"type": "http.request", "body": body, "more_body": False}
+
+    return replayed
 
 
 async def _answer(

@@ -7,7 +7,6 @@ from penstock.worker.gate.meters import Meters
 
 MOST_ASKED = 1024
 MOST_WAIT_S = 5.0
-MAX_BYTES = 256 << 10
 
 
 class Asked(msgspec.Struct):

@@ -1,15 +1,18 @@
 """Who may call what: every route of the controller against every kind of credential."""
 
+import msgspec
 import pytest
 from fastapi.routing import APIRoute
 
 from penstock.control.api.app import ADMIN, make_app
+from penstock.domain.ids import WorkerId
 from penstock.domain.keys import key_id_of
 from penstock.domain.tenant import Role
 from tests.support import control_things as things
 from tests.support.clock import ManualClock
-from tests.support.control_room import WORKER_BEARER, Room
+from tests.support.control_room import Room, worker_bearer
 
+WORKER = WorkerId("w1")
 OPEN = {"/healthz", "/readyz", "/metrics"}
 AUDITORS = {
     ("GET", f"{ADMIN}/audit"),
@@ -44,7 +47,7 @@ async def test_an_operators_route_wants_an_admin_key(clock: ManualClock, method:
     expired = await room.key(Role.ADMIN, expires_in_s=5.0)
     clock.advance(6.0)
     forged = forged[:-1] + ("x" if forged[-1] != "x" else "y")
-    cases = {"": 401, forged: 401, revoked: 401, expired: 401, WORKER_BEARER: 401}
+    cases = {"": 401, forged: 401, revoked: 401, expired: 401, worker_bearer(WORKER): 401}
     cases[await room.key(Role.INFER)] = 403
     if (method, path) not in AUDITORS:
         cases[await room.key(Role.AUDITOR)] = 403
@@ -76,11 +79,23 @@ async def test_an_auditors_key_reads(clock: ManualClock, method: str, path: str)
 async def test_a_workers_route_wants_the_workers_credential(clock: ManualClock, method: str, path: str) -> None:
     """Not even an admin key reports heartbeats."""
     room = Room(clock)
-    for credential in ("", "x" * 64, await room.key(Role.ADMIN)):
-        async with room.client(credential) as client:
+    for credential in ("", "x" * 64, await room.key(Role.ADMIN), worker_bearer(WorkerId("w2"))):
+        async with room.client(credential, worker=WORKER) as client:
             assert (await client.request(method, path, json={})).status_code == 401
-    async with room.client(WORKER_BEARER) as client:
+    async with room.client(worker_bearer(WORKER)) as client:
+        assert (await client.request(method, path, json={})).status_code == 401
+    async with room.client(worker_bearer(WORKER), worker=WORKER) as client:
         assert (await client.request(method, path, json={})).status_code in {400, 404}
+
+
+async def test_a_worker_reports_for_itself_alone(clock: ManualClock) -> None:
+    """One that was broken into can't take a neighbour's place in the routing table, and with it everybody's prompts."""
+    room = Room(clock)
+    async with room.client(worker_bearer(WORKER), worker=WORKER) as client:
+        for name, status in (("w2", 403), (WORKER, 200)):
+            body = msgspec.json.encode(things.report(name))
+            assert (await client.post("/internal/workers/heartbeat", content=body)).status_code == status
+    assert [seen.report.worker for seen in await room.heartbeats.seen()] == [WORKER]
 
 
 @pytest.mark.parametrize("path", sorted(OPEN))

@@ -14,12 +14,13 @@ from penstock.domain.errors import (
     UnsupportedByModel,
     WorkerLost,
 )
+from penstock.domain.ids import WorkerId
 from penstock.domain.outcome import Outcome, Stage
 from penstock.domain.request import Api
-from penstock.domain.ticket import unseal
+from penstock.domain.ticket import binding_of, unseal
 from penstock.domain.worker import Load
 from penstock.gateway.dispatch import RetryBudget
-from tests.support.corridor import FakeReply, corridor, stream_request, unary_request, until
+from tests.support.corridor import FakeReply, corridor, stream_request, ticket_key, unary_request, until
 from tests.support.stub_engine import Behaviour, Mode
 
 
@@ -32,7 +33,9 @@ async def test_wire_carries_what_the_gate_needs() -> None:
     assert stats.last_body["cache_salt"] == "salt"
     assert stats.last_body["stream_options"] == {"include_usage": True}
     assert stats.last_headers["x-request-id"] == "req-1"
-    ticket = unseal(stats.last_headers["x-penstock-ticket"], b"k" * 32, time.time())
+    presented = unseal(stats.last_headers["x-penstock-ticket"], ticket_key(WorkerId("w0")), time.time())
+    assert presented.binding == binding_of("/v1/chat/completions", stats.last_raw)
+    ticket = presented.ticket
     assert (ticket.request, ticket.tenant, ticket.prompt_tokens) == ("req-1", "acme", 7)
 
 

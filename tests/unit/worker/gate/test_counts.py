@@ -11,7 +11,7 @@ from starlette.types import Message, Receive, Send
 from penstock.domain.ids import RequestId, TenantId, VersionId, WorkerId
 from penstock.domain.standing import Standing
 from penstock.domain.tenant import PLATFORM
-from penstock.domain.ticket import HEADER, Ticket, seal
+from penstock.domain.ticket import HEADER, Ticket, binding_of, seal
 from penstock.worker.gate.serve import Gate
 from penstock.worker.gate_config import GateConfig
 from penstock.worker.meter import current
@@ -72,7 +72,7 @@ async def ask(gate: Gate, path: str, ticket: Ticket = TICKET, body: bytes = b"")
     async def send(message: Message) -> None:
         sent.append(message)
 
-    headers = [(HEADER.encode(), seal(ticket, KEY).encode())]
+    headers = [(HEADER.encode(), seal(ticket, KEY, binding_of(path, body), gate.clock.now()).encode())]
     await gate(
         {"type": "http", "method": "POST", "path": path, "headers": headers, "client": ("127.0.0.1", 1)}, receive, send
     )

@@ -1,0 +1,58 @@
+"""Which tickets the gate takes: signed for this worker, for this request, in time, and used for the first time.
+
+What was used is remembered for as long as it would still be taken: two spans of clock skew at most. A gate that is
+started anew remembers nothing, so for that long after a start an observed ticket works once more.
+"""
+
+from collections import deque
+
+from penstock.domain.clock import Clock
+from penstock.domain.errors import Unauthenticated
+from penstock.domain.ticket import Presented, Ticket, binding_of, unseal
+
+
+class UsedTickets:
+    """Nonces of tickets that were used; each is forgotten when its ticket is too old to be taken."""
+
+    def __init__(self) -> None:
+        """Begin empty."""
+        self._nonces: set[bytes] = set()
+        self._by_age: deque[tuple[float, bytes]] = deque()
+
+    def __len__(self) -> int:
+        """How many are remembered."""
+        return len(self._nonces)
+
+    def use(self, presented: Presented, now: float) -> bool:
+        """Note its use at Unix second ``now``; False where it was used before."""
+        while self._by_age and self._by_age[0][0] < now:
+            self._nonces.discard(self._by_age.popleft()[1])
+        if presented.nonce in self._nonces:
+            return False
+        self._nonces.add(presented.nonce)
+        self._by_age.append((presented.stale_at, presented.nonce))
+        return True
+
+
+class TicketCheck:
+    """What stands between a header and a request that may be served."""
+
+    def __init__(self, key: bytes, clock: Clock) -> None:
+        """Take the key that the gateways share with this worker."""
+        self._key, self._clock = key, clock
+        self._used = UsedTickets()
+
+    def presented(self, header: bytes) -> Presented:
+        """Return a ticket that is signed and not too old, or raise ``Unauthenticated``. Cheap: before the body."""
+        try:
+            return unseal(header.decode("ascii"), self._key, self._clock.now())
+        except UnicodeDecodeError as error:
+            raise Unauthenticated("the internal ticket is damaged") from error
+
+    def accept(self, presented: Presented, path: str, body: bytes) -> Ticket:
+        """Return the ticket for its one use with this request, or raise ``Unauthenticated``."""
+        if presented.binding != binding_of(path, body):
+            raise Unauthenticated("the internal ticket is for another request")
+        if not self._used.use(presented, self._clock.now()):
+            raise Unauthenticated("the internal ticket was used before")
+        return presented.ticket
