@@ -18,6 +18,12 @@ class Price:
     cached_per_mtok: MicroUsd
     output_per_mtok: MicroUsd
 
+    def output_for(self, amount: int, most: int) -> int:
+        """Return how many output tokens so many micro-dollars pay, at most ``most``."""
+        if not self.output_per_mtok:
+            return most
+        return min(most, max(0, amount) * TOKENS_PER_UNIT // self.output_per_mtok)
+
     def of(self, *, prompt: int, cached: int, output: int) -> MicroUsd:
         """Return the cost of a request, rounded up to a micro-dollar; ``cached`` tokens are part of ``prompt``."""
         total = (prompt - cached) * self.prompt_per_mtok + cached * self.cached_per_mtok + output * self.output_per_mtok

@@ -22,13 +22,18 @@ MOST_REMEMBERED = 4096
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Need:
-    """What one request needs: tokens it will probably take, what they cost, slots, whether it is a stream."""
+    """What one request needs: tokens it will probably take, what they cost, slots, whether it is a stream.
+
+    Where tokens are a bound and no count, they never exceed a whole bucket: nobody is refused for good by a bound, and
+    what was used too much is owed.
+    """
 
     version: VersionId
     tokens: int
     cost: MicroUsd
     stream: bool
     slots: int = 1
+    is_bound: bool = False
 
 
 def draws(scopes: tuple[Scope, ...], need: Need, now: float) -> tuple[Draw, ...]:
@@ -50,7 +55,8 @@ def _of(scope: Scope, need: Need, now: float) -> Iterator[Draw]:
     if plan.requests_per_min:
         yield _requests(f"{model}:rpm", plan.requests_per_min)
     if plan.tokens_per_min:
-        yield _bucket(f"{model}:tpm", Measure.TOKENS, need.tokens, plan.tokens_per_min)
+        tokens = min(need.tokens, plan.tokens_per_min) if need.is_bound else need.tokens
+        yield _bucket(f"{model}:tpm", Measure.TOKENS, tokens, plan.tokens_per_min)
     for budget in budgets((scope,), now):
         yield _budget(budget, need.cost, now)
 

@@ -1,13 +1,14 @@
 """Money and limits of one request: reserved before dispatch, settled once with what was really used (B3, B5, B6).
 
-Reserved is min(worst case, learned quantile). What was drawn, the ledger's opening and the settlement hang on one
-``Reservation``. The keeper below renews what lives, so that a dead gateway's holds free themselves in ``HOLD_S``.
+Reserved is min(worst case, learned quantile), and more of a budget near its end (``exposure``). What was drawn, the
+ledger's opening and the settlement hang on one ``Reservation``. The keeper below renews what lives, so that a dead
+gateway's holds free themselves in ``HOLD_S``.
 
 Trade-off: reserving the expectation admits more than worst cases would, and may overshoot a limit by what running
 answers exceed theirs until the next round of top-ups: at most one second's tokens of the streams that outgrew it.
 """
 
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Protocol
@@ -21,9 +22,10 @@ from penstock.domain.ledger import LedgerRow, Opening, close
 from penstock.domain.limits import Decision, Draw, ImmediateLimits, LimitStore, Measure, MeterKind
 from penstock.domain.outcome import Outcome
 from penstock.domain.tokens import Usage
-from penstock.gateway.admission import ratelimits
+from penstock.gateway.admission import exposure, ratelimits
 from penstock.gateway.admission.draws import Need, Scope, beyond_quota, draws
 from penstock.gateway.admission.expectation import OutputExpectation
+from penstock.gateway.admission.exposure import Exposure
 from penstock.gateway.admission.held import MeanHeld
 from penstock.gateway.admission.refusals import Headers, refusal
 
@@ -35,6 +37,9 @@ OVER_QUOTA = (b"x-penstock-standing", b"over-quota")
 
 MIN_TOP_UP = 64
 """The least that a top-up reserves, in tokens."""
+
+TRIES = 3
+"""How often a request asks for what is left of a budget: others take of it at the same time."""
 
 FREE = Decision(granted=True)
 """The answer to who draws on nothing."""
@@ -81,6 +86,8 @@ class Reservation:
     draws: tuple[Draw, ...]
     expected_output: int
     reserved_output: int
+    beyond: int
+    """Micro-dollars that it may cost beyond what it holds."""
     lease: Lease
     leases: list[RequestId]
     yields: bool = False
@@ -107,6 +114,7 @@ class Reservations:
         self._journal = journal
         self._expectation = expectation
         self._clock = clock
+        self._exposure = Exposure()
         self._living: dict[RequestId, Reservation] = {}
         self._unsettled: dict[RequestId, dict[Measure, int]] = {}
 
@@ -114,7 +122,7 @@ class Reservations:
         """Reserve and write the ledger's opening, or raise ``OverLimit``, ``OverBudget`` or ``StoreUnavailable``."""
         opening = claim.opening
         expected = self._expectation.tokens(opening.tenant, opening.version, claim.cost)
-        wanted = await self._reserve(claim, draws(claim.scopes, _need(claim, expected), self._clock.now()), lease)
+        wanted = await self._reserve(claim, _need(claim, expected), lease)
         try:
             self._journal.opened(opening)
         except StoreUnavailable:
@@ -125,31 +133,46 @@ class Reservations:
             cost=claim.cost,
             draws=wanted,
             expected_output=expected,
-            reserved_output=expected,
+            reserved_output=max(expected, _paid_output(claim, wanted)),
+            beyond=_beyond(claim, wanted),
             lease=lease,
             leases=[opening.request],
             yields=claim.yields,
         )
+        self._exposure.change(wanted, reservation.beyond)
         lease.expected_output = expected
         return reservation
 
-    async def _reserve(self, claim: Claim, wanted: tuple[Draw, ...], lease: Lease) -> tuple[Draw, ...]:
+    async def _reserve(self, claim: Claim, need: Need, lease: Lease) -> tuple[Draw, ...]:
         """Take what the request draws and return it; over its rates only what nobody may exceed, where it yields."""
         request, tenant = claim.opening.request, claim.opening.tenant
-        decision = await self._take(request, wanted)
+        wanted = self._exposure.hold(draws(claim.scopes, need, self._clock.now()), _worst(claim))
+        wanted, decision = await self._take_what_is_left(request, wanted, need.cost)
         lease.headers = ratelimits.headers(wanted, decision.remaining)
         if decision.refused_by is None:
             return wanted
         refused = self._refusal(tenant, decision, lease.headers)
         if not (claim.yields and _is_rate(decision) and isinstance(refused, OverLimit)):
             raise refused
-        rest = beyond_quota(wanted)
-        second = await self._take(request, rest)
+        rest, second = await self._take_what_is_left(request, beyond_quota(wanted), need.cost)
         if second.refused_by is not None:
             raise self._refusal(tenant, second, lease.headers)
         lease.over_quota = refused
         lease.headers = [*lease.headers, OVER_QUOTA]
         return rest
+
+    async def _take_what_is_left(
+        self, request: RequestId, wanted: tuple[Draw, ...], least: int
+    ) -> tuple[tuple[Draw, ...], Decision]:
+        """Take the draws, or of a budget that has less a part of what it has, and ``least`` at least."""
+        tries = 0
+        while True:
+            decision = await self._take(request, wanted)
+            self._exposure.saw(wanted, decision.remaining)
+            refused, has, tries = decision.refused_by, exposure.left(wanted, decision.remaining), tries + 1
+            if refused is None or refused.kind is not MeterKind.BUDGET or refused.amount == least or tries == TRIES:
+                return wanted, decision
+            wanted = exposure.less(wanted, least, has)
 
     async def _take(self, lease: RequestId, wanted: tuple[Draw, ...]) -> Decision:
         return await self._store.reserve(lease, wanted, HOLD_S) if wanted else FREE
@@ -166,6 +189,7 @@ class Reservations:
         usage = billable(end.outcome, end.usage)
         row = close(reservation.opening, end.outcome, usage, gpu_s=gpu_s, now=self._clock.now(), continued=continued)
         del self._living[reservation.opening.request]
+        self._exposure.change(reservation.draws, -reservation.beyond)
         self._held.learn(row.tenant, end.held_s)
         self._journal.closed(row)
         if end.outcome is Outcome.OK:
@@ -231,6 +255,8 @@ class Reservations:
         elif decision.granted:
             reservation.leases.append(lease)
             reservation.reserved_output += extra
+            self._exposure.change(reservation.draws, -min(reservation.beyond, cost))
+            reservation.beyond = max(0, reservation.beyond - cost)
         elif reservation.lease.end_early is not None:
             reservation.lease.end_early(self._refusal(reservation.opening.tenant, decision, []))
 
@@ -256,6 +282,25 @@ def _is_rate(decision: Decision) -> bool:
     return decision.refused_by is not None and decision.refused_by.kind is MeterKind.BUCKET
 
 
+def _worst(claim: Claim) -> int:
+    """Return the most that the request may cost, in micro-dollars."""
+    cost = claim.cost
+    return claim.opening.price.of(prompt=cost.prompt_tokens, cached=0, output=cost.output_tokens)
+
+
+def _beyond(claim: Claim, drawn: Iterable[Draw]) -> int:
+    """Return what the request may cost beyond the money that it draws."""
+    held = exposure.money(drawn)
+    return 0 if held is None else max(0, _worst(claim) - held)
+
+
+def _paid_output(claim: Claim, drawn: Iterable[Draw]) -> int:
+    """Return the output tokens that the money pays which the request draws; 0 where it draws none."""
+    held, price = exposure.money(drawn), claim.opening.price
+    prompt = price.of(prompt=claim.cost.prompt_tokens, cached=0, output=0)
+    return 0 if held is None else price.output_for(held - prompt, claim.cost.output_tokens)
+
+
 def _need(claim: Claim, expected: int) -> Need:
     prompt = claim.cost.prompt_tokens
     return Need(
@@ -264,6 +309,7 @@ def _need(claim: Claim, expected: int) -> Need:
         cost=claim.opening.price.of(prompt=prompt, cached=0, output=expected),
         stream=claim.stream,
         slots=claim.cost.slots,
+        is_bound=not claim.cost.is_counted,
     )
 
 

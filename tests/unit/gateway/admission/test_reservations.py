@@ -215,7 +215,7 @@ async def test_a_top_up_for_an_answer_that_has_just_ended_is_given_back(clock: M
     """An answer that ends while the store is asked for more holds nothing afterwards."""
     till = Till(clock, BUDGET)
     reservation = await till.open(worst_case=1000)
-    reservation.lease.delivered = 20
+    reservation.lease.delivered = reservation.reserved_output
     end = Settlement(outcome=Outcome.OK, usage=Usage(prompt_tokens=10, output_tokens=20), held_s=1.0)
     till.store.meanwhile = lambda: till.reservations.close(reservation, end)
     await till.reservations.keep()
@@ -230,7 +230,7 @@ async def test_where_the_budget_ends_the_answer_ends(clock: ManualClock) -> None
     heard: list[PenstockError] = []
     reservation = await till.open(worst_case=1000)
     reservation.lease.end_early = heard.append
-    reservation.lease.delivered = 20
+    reservation.lease.delivered = reservation.reserved_output
     await till.reservations.keep()
     assert [type(error) for error in heard] == [OverBudget]
 
@@ -254,13 +254,13 @@ async def test_what_runs_runs_on_while_the_store_is_away(clock: ManualClock) -> 
     heard: list[PenstockError] = []
     reservation = await till.open(worst_case=1000)
     reservation.lease.end_early = heard.append
-    reservation.lease.delivered = 20
+    reservation.lease.delivered = reserved = reservation.reserved_output
     till.store.is_down = True
     await till.reservations.keep()
-    assert (heard, reservation.reserved_output) == ([], 16)
+    assert (heard, reservation.reserved_output) == ([], reserved)
     till.store.is_down = False
     await till.reservations.keep()
-    assert reservation.reserved_output > 20
+    assert reservation.reserved_output > reserved
 
 
 async def test_a_full_spool_gives_the_reservation_back(clock: ManualClock) -> None:
@@ -345,9 +345,9 @@ async def test_a_running_answer_of_who_yields_goes_on_over_its_tokens(clock: Man
     heard: list[PenstockError] = []
     reservation = await till.open(worst_case=1000)
     reservation.lease.end_early = heard.append
-    reservation.lease.delivered = 20
+    reservation.lease.delivered = reserved = reservation.reserved_output
     await till.reservations.keep()
-    assert (heard, reservation.reserved_output > 20) == ([], True)
+    assert (heard, reservation.reserved_output > reserved) == ([], True)
     reservation.lease.delivered = 100
     for _ in range(3):
         await till.reservations.keep()

@@ -1,0 +1,72 @@
+"""What running answers may still take of a budget beyond what they hold, and whether it is near its end. Pure.
+
+Far from its end a budget is reserved by what answers usually take, so that it does not fill at no spend. Near its end,
+where all that runs could together take more than is left, a request holds its worst case, or a quarter of what is left
+where that is less: then a caller's habits don't decide how far the budget is exceeded, and a wish that is larger than
+the whole budget does not shut out everybody else.
+
+Trade-off: near the end fewer requests run beside one another than would probably fit, and those that hold less than
+they may take can exceed the budget until they are topped up or ended. What other gateways run is not known here, only
+what they left.
+"""
+
+from collections import Counter, OrderedDict
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from penstock.domain.limits import Draw, MeterKind
+
+MOST_REMEMBERED = 4096
+PART_OF_WHAT_IS_LEFT = 4
+UNKNOWN = 1 << 60
+
+
+class Exposure:
+    """Amounts are in the meters' own unit, micro-dollars. A meter that was never asked is near its end."""
+
+    def __init__(self) -> None:
+        """Begin with nothing running."""
+        self._open: Counter[str] = Counter()
+        self._left: OrderedDict[str, int] = OrderedDict()
+
+    def hold(self, wanted: tuple[Draw, ...], worst: int) -> tuple[Draw, ...]:
+        """Return what a request should draw that probably takes ``wanted``, and of money ``worst`` at most."""
+        budgets = [draw for draw in wanted if draw.kind is MeterKind.BUDGET]
+        if not any(self._left.get(one.key, 0) - worst < self._open[one.key] for one in budgets):
+            return wanted
+        left = min((self._left.get(one.key, UNKNOWN) for one in budgets), default=UNKNOWN)
+        return less(wanted, budgets[0].amount, min(left, worst * PART_OF_WHAT_IS_LEFT))
+
+    def saw(self, wanted: Sequence[Draw], remaining: Sequence[int]) -> None:
+        """Take in what a decision said that is left."""
+        for draw, left in zip(wanted, remaining, strict=True):
+            if draw.kind is MeterKind.BUDGET:
+                self._left[draw.key] = left
+                self._left.move_to_end(draw.key)
+        while len(self._left) > MOST_REMEMBERED:
+            self._left.popitem(last=False)
+
+    def change(self, drawn: Iterable[Draw], beyond: int) -> None:
+        """A request runs that may take so much more than it holds; negative where it ended or holds more."""
+        for draw in drawn:
+            if draw.kind is MeterKind.BUDGET:
+                self._open[draw.key] += beyond
+                if not self._open[draw.key]:
+                    del self._open[draw.key]
+
+
+def money(drawn: Iterable[Draw]) -> int | None:
+    """Return the micro-dollars among these draws; None where no budget is drawn on."""
+    return next((draw.amount for draw in drawn if draw.kind is MeterKind.BUDGET), None)
+
+
+def left(wanted: Sequence[Draw], remaining: Sequence[int]) -> int:
+    """Return the least that any of these budgets has left, 0 where there is none."""
+    pairs = zip(wanted, remaining, strict=True)
+    return min((has for draw, has in pairs if draw.kind is MeterKind.BUDGET), default=0)
+
+
+def less(wanted: Iterable[Draw], least: int, has: int) -> tuple[Draw, ...]:
+    """Return the same draws with a part of the money that there is, and ``least`` at least."""
+    amount = max(least, has // PART_OF_WHAT_IS_LEFT)
+    return tuple(replace(draw, amount=amount) if draw.kind is MeterKind.BUDGET else draw for draw in wanted)
