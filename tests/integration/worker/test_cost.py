@@ -5,7 +5,6 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-import httpx
 import pytest
 
 from penstock.apps import models, stores
@@ -163,13 +162,7 @@ def cost_of(settings: Settings, entry: VersionEntry, api: Api, body: dict[str, A
 
 def ask(worker: WorkerProcess, api: Api, body: dict[str, Any]) -> Used:
     """Return what the request took."""
-    answer = httpx.post(
-        f"{worker.report['url']}{api}",
-        json={"model": worker.version, **body},
-        headers=worker.ticket(),
-        timeout=200,
-        trust_env=False,
-    )
+    answer = worker.post(str(api), {"model": worker.version, **body}, timeout=200)
     assert answer.status_code == 200, answer.text
     told = used.heard(answer.headers[used.HEADER].encode())
     assert told is not None
