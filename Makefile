@@ -12,7 +12,7 @@ PYTHON ?= $(firstword $(foreach p,python3.11 python3 python,$(shell \
 	$(p) -c 'import sys; sys.version_info[:2] == (3, 11) and print("$(p)")' 2>/dev/null)))
 PYTEST_ARGS ?=
 
-.PHONY: help setup models promtool serve test drills coverage unit lint format types imports check bench-gateway bench-admission bench-queue lock clean
+.PHONY: help setup models promtool serve test drills coverage unit lint format types imports check bench-gateway bench-admission bench-queue bench-routing lock clean
 
 help: ## Print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  \033[1m%-14s\033[0m %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -72,6 +72,9 @@ bench-admission: setup ## What limits and ledger add to a request, in process an
 
 bench-queue: setup ## What waiting in fair order costs, by how many wait
 	@$(BIN)/python -m loadtests.bench_queue
+
+bench-routing: setup ## What a fleet's size costs: a pick, a new table, the controller's tick
+	@$(BIN)/python -m loadtests.bench_routing
 
 lock: setup ## Rebuild the locks from requirements/*.in (UPGRADE=--upgrade moves everything)
 	@requirements/lock $(UPGRADE) && $(MAKE) setup && $(BIN)/python requirements/licenses.py

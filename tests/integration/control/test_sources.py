@@ -37,7 +37,11 @@ def table(number: int) -> RoutingTable:
 @asynccontextmanager
 async def following(source: TableSource | KeySource) -> AsyncIterator[list[RoutingTable | KeyRing]]:
     got: list[RoutingTable | KeyRing] = []
-    task = asyncio.create_task(source.run(got.append))
+
+    async def take(value: RoutingTable | KeyRing) -> None:
+        got.append(value)
+
+    task = asyncio.create_task(source.run(take))
     try:
         yield got
     finally:

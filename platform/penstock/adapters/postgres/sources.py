@@ -5,7 +5,7 @@ Every value is validated before it counts. The last good one stays on disk and s
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Generic, TypeVar
@@ -13,7 +13,7 @@ from typing import Generic, TypeVar
 import asyncpg
 import msgspec
 
-from penstock.adapters.postgres import snapshot
+from penstock.adapters.postgres import snapshot, table_slices
 from penstock.adapters.postgres.database import CONNECT_WITHIN_S, QUERY_WITHIN_S, translated
 from penstock.adapters.postgres.queries import load
 from penstock.domain.clock import Clock, SystemClock
@@ -34,7 +34,13 @@ class _Source(Generic[T]):
     """One value that the database owns. ``name`` is its queries' and its channel's."""
 
     def __init__(
-        self, dsn: str, snapshot_path: Path, *, name: str, decode: Callable[[bytes], T], clock: Clock | None = None
+        self,
+        dsn: str,
+        snapshot_path: Path,
+        *,
+        name: str,
+        decode: Callable[[bytes], Awaitable[T]],
+        clock: Clock | None = None,
     ) -> None:
         """Take the address, where the copy lies, and how a stored text becomes a valid value (or raises)."""
         self._dsn = dsn
@@ -54,9 +60,9 @@ class _Source(Generic[T]):
         """Seconds since the database last confirmed the value in use; infinite before the first time."""
         return float("inf") if self._confirmed_at is None else self._clock.monotonic() - self._confirmed_at
 
-    async def run(self, on_change: Callable[[T], None]) -> None:
+    async def run(self, on_change: Callable[[T], Awaitable[None]]) -> None:
         """Hand over the copy on disk, then every new value, until cancelled; a dead database raises nothing."""
-        self._restore(on_change)
+        await self._restore(on_change)
         retry_s = _FIRST_RETRY_S
         while True:
             try:
@@ -69,7 +75,7 @@ class _Source(Generic[T]):
             await asyncio.sleep(retry_s)
             retry_s = min(_MAX_RETRY_S, retry_s * 2)
 
-    async def _follow(self, on_change: Callable[[T], None]) -> None:
+    async def _follow(self, on_change: Callable[[T], Awaitable[None]]) -> None:
         """Stay connected and hand over changes, until the connection breaks."""
         connection = await asyncpg.connect(self._dsn, timeout=CONNECT_WITHIN_S, command_timeout=QUERY_WITHIN_S)
         try:
@@ -84,7 +90,7 @@ class _Source(Generic[T]):
         finally:
             connection.terminate()
 
-    async def _read(self, connection: asyncpg.Connection, on_change: Callable[[T], None]) -> None:
+    async def _read(self, connection: asyncpg.Connection, on_change: Callable[[T], Awaitable[None]]) -> None:
         stamp = await connection.fetchval(_SQL[f"{self._name}_stamp"])
         row = None
         if stamp != self._stamp:
@@ -97,31 +103,31 @@ class _Source(Generic[T]):
             self._stamp = row["stamp"]
             await self._take(row["body"].encode(), on_change)
 
-    async def _take(self, data: bytes, on_change: Callable[[T], None]) -> None:
+    async def _take(self, data: bytes, on_change: Callable[[T], Awaitable[None]]) -> None:
         """Use and keep a value, or keep the last good one."""
-        if self._use(data, on_change):
+        if await self._use(data, on_change):
             try:
                 await asyncio.to_thread(snapshot.write, self._path, data)
             except OSError as error:
                 logger().warning("source_copy_not_written", table=self._name, reason=error.strerror)
 
-    def _restore(self, on_change: Callable[[T], None]) -> None:
+    async def _restore(self, on_change: Callable[[T], Awaitable[None]]) -> None:
         try:
             data = snapshot.read(self._path)
         except OSError as error:
             logger().warning("source_copy_not_read", table=self._name, reason=error.strerror)
             return
         if data is not None:
-            self._use(data, on_change)
+            await self._use(data, on_change)
 
-    def _use(self, data: bytes, on_change: Callable[[T], None]) -> bool:
+    async def _use(self, data: bytes, on_change: Callable[[T], Awaitable[None]]) -> bool:
         try:
-            value = self._decode(data)
+            value = await self._decode(data)
         except (msgspec.MsgspecError, TableRefused, UnicodeDecodeError) as error:
             self.refused += 1
             logger().error("source_value_refused", table=self._name, reason=str(error))
             return False
-        on_change(value)
+        await on_change(value)
         return True
 
     def _note_away(self, error: Exception) -> None:
@@ -146,9 +152,11 @@ class KeySource(_Source[KeyRing]):
         super().__init__(dsn, snapshot_path, name="keys", decode=_keys, clock=clock)
 
 
-def _table(data: bytes) -> RoutingTable:
-    return validate(msgspec.json.decode(data, type=RoutingTable))
+async def _table(data: bytes) -> RoutingTable:
+    table = await table_slices.decode(data)
+    await asyncio.sleep(0)
+    return validate(table)
 
 
-def _keys(data: bytes) -> KeyRing:
+async def _keys(data: bytes) -> KeyRing:
     return msgspec.json.decode(data, type=KeyRing)

@@ -19,17 +19,21 @@ class PostgresTables:
         """Keep the newest ``keep`` tables, and of older ones the last before each change of routes."""
         self._database = database
         self._keep = keep
+        self._latest = EMPTY
 
     async def latest(self) -> RoutingTable:
-        """Return the newest table, or the empty one."""
-        row = await self._database.row(_SQL["latest"])
-        return EMPTY if row is None else _TABLE.decode(row["body"])
+        """Return the newest table, or the empty one; read only where it is newer than the last one seen here."""
+        row = await self._database.row(_SQL["latest"], self._latest.number)
+        if row is not None:
+            self._latest = _TABLE.decode(row["body"])
+        return self._latest
 
     async def publish(self, table: RoutingTable) -> None:
         """Store and push it; ``Conflict`` where its number is not the newest."""
         body = msgspec.json.encode(table).decode()
         if await self._database.row(_SQL["publish"], table.number, body, table.made_at) is None:
             raise Conflict(f"routing table {table.number} is not newer than the published one")
+        self._latest = table
         if table.number % _PRUNE_EVERY == 0:
             await self._database.rows(_SQL["prune"], self._keep)
 

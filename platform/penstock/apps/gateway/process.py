@@ -78,16 +78,17 @@ def _freeze_heap() -> None:
     gc.set_threshold(GARBAGE_AT)
 
 
-def _take_keys(gateway: Gateway, ring: KeyRing) -> None:
+async def _take_keys(gateway: Gateway, ring: KeyRing) -> None:
     """Put keys, tenants and their plans into force."""
     gateway.keys.replace(ring)
     gateway.accounting.keys_changed(ring)
 
 
-def _take(gateway: Gateway, table: RoutingTable) -> None:
-    """Put a table into force; an older one than ours is refused and ours stays (I3)."""
+async def _take(gateway: Gateway, table: RoutingTable) -> None:
+    """Put a table into force, a step at a time; an older one than ours is refused and ours stays (I3)."""
     try:
-        gateway.table.swap(table, gateway.clock.monotonic())
+        for _ in gateway.table.steps(table, gateway.clock.monotonic()):
+            await asyncio.sleep(0)
     except TableRefused as error:
         gateway.metrics.counter(names.TABLES_REFUSED).inc()
         logs.logger().error("table_refused", number=table.number, reason=error.message)

@@ -9,6 +9,8 @@ import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
+from typing import NamedTuple
 
 from penstock.domain.fleet import Catalogue, Deployment, FleetPlan, FleetView, Running, Seen
 from penstock.domain.ids import VersionId, WorkerId
@@ -37,8 +39,7 @@ class FleetPolicy:
     max_wait_s: float = 60.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Replica:
+class _Replica(NamedTuple):
     """A worker of a version: what its process and its last heartbeat say together."""
 
     worker: WorkerId
@@ -74,30 +75,33 @@ def plan(catalogue: Catalogue, seen: Sequence[Seen], view: FleetView, now: float
     for version in sorted(deployments.keys() | fleet.keys()):
         wanted = deployments.get(version, Deployment(version=version, replicas=0))
         replicas = fleet.get(version, [])
+        counted = [replica for replica in replicas if replica.counts]
         drain += [replica.worker for replica in replicas if replica.must_end]
-        drain += _superfluous(wanted, replicas)
+        drain += _superfluous(wanted, counted)
         if now >= _next_start_at(deaths.get(version, []), policy):
-            start += [version] * _missing(wanted, replicas)
+            is_draining = any(replica.is_draining for replica in replicas)
+            start += [version] * _missing(wanted, counted, is_draining=is_draining)
     return FleetPlan(start=tuple(start), drain=tuple(sorted(drain)))
 
 
-def _missing(wanted: Deployment, replicas: list[_Replica]) -> int:
-    """How many to start: up to the wanted number, and one more while a replacement is due and none is draining."""
-    counted = [replica for replica in replicas if replica.counts]
-    is_renewing = any(_is_outdated(wanted, replica) for replica in counted) and not any(m.is_draining for m in replicas)
+def _missing(wanted: Deployment, counted: list[_Replica], *, is_draining: bool) -> int:
+    """How many to start: up to the wanted number, and one more while a replacement is due and nobody is leaving."""
+    is_renewing = not is_draining and any(_is_outdated(wanted, replica) for replica in counted)
     target = wanted.replicas + (SURGE if is_renewing and wanted.replicas else 0)
     return max(0, target - len(counted))
 
 
-def _superfluous(wanted: Deployment, replicas: list[_Replica]) -> list[WorkerId]:
-    """Which to drain: outdated workers once enough others are ready, else those that are not ready, else the idlest."""
+def _superfluous(wanted: Deployment, counted: list[_Replica]) -> list[WorkerId]:
+    """Whom to drain: outdated workers once enough others are ready, else those that are not ready, else the idlest."""
+    if len(counted) <= wanted.replicas:
+        return []
     counted = sorted(
-        (replica for replica in replicas if replica.counts),
-        key=lambda m: (not _is_outdated(wanted, m), m.is_ready, m.work_tokens, m.worker),
+        counted,
+        key=lambda replica: (not _is_outdated(wanted, replica), replica.is_ready, replica.work_tokens, replica.worker),
     )
     ready = sum(replica.is_ready for replica in counted)
     drained: list[WorkerId] = []
-    for replica in counted[: max(0, len(counted) - wanted.replicas)]:
+    for replica in counted[: len(counted) - wanted.replicas]:
         ready_after = ready - replica.is_ready
         if _is_outdated(wanted, replica) and replica.is_ready and ready_after < wanted.replicas:
             break
@@ -150,7 +154,7 @@ def _by_version(
     """Return each version's workers: those with a process here, and those that only report (started elsewhere)."""
     reports = {one.report.worker: one for one in seen}
     fleet: dict[VersionId, list[_Replica]] = defaultdict(list)
-    for running in sorted(view.running, key=lambda one: one.worker):
+    for running in sorted(view.running, key=attrgetter("worker")):
         fleet[running.version].append(_local(running, reports.pop(running.worker, None), view.since, now, policy))
     for worker, one in sorted(reports.items()):
         if now - one.at < policy.lease_s:

@@ -5,17 +5,19 @@ them without load figures for workers that they don't send to. So who serves is 
 a second.
 """
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from operator import attrgetter
 
 from penstock.domain.fleet import Catalogue, Seen
-from penstock.domain.ids import VersionId
+from penstock.domain.ids import VersionId, WorkerId
 from penstock.domain.model import ModelVersion
 from penstock.domain.table import RoutingTable, VersionEntry, WorkerEntry
-from penstock.domain.worker import Load, WorkerState
+from penstock.domain.worker import WorkerReport, WorkerState
 
 LOAD_EVERY_S = 1.0
 _TOKENIZER = "tokenizer.json"
+_WORKER = attrgetter("worker")
 _GONE = frozenset({WorkerState.STOPPED, WorkerState.FAILED})
 
 
@@ -27,49 +29,97 @@ def build(
     ``now`` is Unix seconds; a worker silent for ``lease_s`` is left out. Silence before ``since`` is not held against
     those that ``latest`` has: nobody was listening, and they serve on.
     """
-    routed = {share.version for route in catalogue.routes for share in route.shares}
-    deployed = {deployment.version for deployment in catalogue.deployments if deployment.replicas}
-    kept = {worker.id for version in latest.versions for worker in version.workers}
-    fresh = [one for one in seen if now - max(one.at, since if one.report.worker in kept else 0.0) < lease_s]
-    known_s = {version.id: version.start_s for version in latest.versions}
-    versions = tuple(
-        replace(_entry(version, fresh), start_s=start_s(version.id, seen) or known_s.get(version.id, 0.0))
-        for version in sorted(catalogue.versions, key=lambda version: version.id)
-        if version.id in routed or version.id in deployed
-    )
+    before = {worker.id: worker for version in latest.versions for worker in version.workers}
+    reports = _by_version(_fresh(seen, before, now - lease_s, since))
+    starts = {version.id: version.start_s for version in latest.versions} | starts_s(seen)
+    named = {share.version for route in catalogue.routes for share in route.shares}
+    named |= {deployment.version for deployment in catalogue.deployments if deployment.replicas}
     routes = tuple(sorted(catalogue.routes, key=lambda route: route.alias))
-    table = RoutingTable(number=latest.number + 1, made_at=now, routes=routes, versions=versions)
-    return table if _is_news(table, latest) else latest
+
+    def table(*, with_load: bool) -> RoutingTable:
+        versions = tuple(
+            _entry(version, _workers(reports[version.id], before, with_load=with_load), starts.get(version.id, 0.0))
+            for version in sorted(catalogue.versions, key=lambda version: version.id)
+            if version.id in named
+        )
+        return RoutingTable(number=latest.number + 1, made_at=now, routes=routes, versions=versions)
+
+    is_load_due = not 0 <= now - latest.made_at < LOAD_EVERY_S
+    if not is_load_due and not _differs(table(with_load=False), latest):
+        return latest
+    made = table(with_load=True)
+    return made if _differs(made, latest) else latest
 
 
-def start_s(version: VersionId, seen: Sequence[Seen]) -> float:
-    """Return the longest complete start among a version's workers, 0 where none has reported one.
+def starts_s(seen: Iterable[Seen]) -> dict[VersionId, float]:
+    """Return the longest complete start among each version's workers; those where none has told one are left out.
 
     The longest, because it is promised to callers: several that start beside one another take longer than one.
     """
-    starts = (one.report.phases for one in seen if one.report.version == version)
-    complete = (phases for phases in starts if phases and phases[-1].phase is WorkerState.WARMING)
-    return max((round(sum(phase.seconds for phase in phases), 1) for phases in complete), default=0.0)
+    longest: dict[VersionId, float] = {}
+    for report in (one.report for one in seen):
+        if report.phases and report.phases[-1].phase is WorkerState.WARMING:
+            start_s = sum([phase.seconds for phase in report.phases])
+            if start_s > longest.get(report.version, 0.0):
+                longest[report.version] = start_s
+    return {version: round(start_s, 1) for version, start_s in longest.items()}
 
 
-def _is_news(table: RoutingTable, latest: RoutingTable) -> bool:
-    if (_steady(table.versions), table.routes) != (_steady(latest.versions), latest.routes):
-        return True
-    is_load_due = not 0 <= table.made_at - latest.made_at < LOAD_EVERY_S
-    return is_load_due and table.versions != latest.versions
+def _differs(table: RoutingTable, latest: RoutingTable) -> bool:
+    """Tell whether there is anything new; what is the same object as before costs nothing."""
+    return table.versions != latest.versions or table.routes != latest.routes
 
 
-def _steady(versions: tuple[VersionEntry, ...]) -> tuple[VersionEntry, ...]:
-    """Return the versions without what changes with every heartbeat."""
-    return tuple(
-        replace(version, workers=tuple(replace(worker, load=Load(), ready_in_s=0.0) for worker in version.workers))
-        for version in versions
-    )
+def _fresh(
+    seen: Iterable[Seen], before: Mapping[WorkerId, WorkerEntry], after: float, since: float
+) -> Iterator[WorkerReport]:
+    """Yield the reports that are newer than ``after``, or that can't be because nobody listened before ``since``."""
+    for one in seen:
+        if one.at > after or (since > after and one.report.worker in before):
+            yield one.report
 
 
-def _entry(version: ModelVersion, fresh: Sequence[Seen]) -> VersionEntry:
+def _by_version(reports: Iterable[WorkerReport]) -> Mapping[VersionId, list[WorkerReport]]:
+    found: dict[VersionId, list[WorkerReport]] = defaultdict(list)
+    for report in reports:
+        if report.state not in _GONE:
+            found[report.version].append(report)
+    return found
+
+
+def _workers(
+    reports: list[WorkerReport], before: Mapping[WorkerId, WorkerEntry], *, with_load: bool
+) -> tuple[WorkerEntry, ...]:
+    """Return the entries, by worker: the very one of before where nothing changed that counts."""
+    reports.sort(key=_WORKER)
+    found = []
+    for report in reports:
+        entry = before.get(report.worker)
+        is_known = entry is not None and _is_steady(entry, report)
+        if entry is None or not is_known or (with_load and _is_other_load(entry, report)):
+            entry = WorkerEntry(
+                id=report.worker,
+                url=report.url,
+                state=report.state,
+                zone=report.zone,
+                load=report.load,
+                ready_in_s=report.ready_in_s,
+            )
+        found.append(entry)
+    return tuple(found)
+
+
+def _is_steady(entry: WorkerEntry, report: WorkerReport) -> bool:
+    """Tell whether all is as before but what changes with every heartbeat."""
+    return entry.state is report.state and entry.url == report.url and entry.zone == report.zone
+
+
+def _is_other_load(entry: WorkerEntry, report: WorkerReport) -> bool:
+    return entry.load != report.load or entry.ready_in_s != report.ready_in_s
+
+
+def _entry(version: ModelVersion, workers: tuple[WorkerEntry, ...], start_s: float) -> VersionEntry:
     manifest = version.manifest
-    workers = (one.report for one in fresh if one.report.version == version.id and one.report.state not in _GONE)
     return VersionEntry(
         id=version.id,
         digest=version.digest,
@@ -83,15 +133,6 @@ def _entry(version: ModelVersion, fresh: Sequence[Seen]) -> VersionEntry:
         chat_template=manifest.chat_template,
         sampling=manifest.sampling,
         max_num_seqs=manifest.engine.max_num_seqs,
-        workers=tuple(
-            WorkerEntry(
-                id=report.worker,
-                url=report.url,
-                state=report.state,
-                zone=report.zone,
-                load=report.load,
-                ready_in_s=report.ready_in_s,
-            )
-            for report in sorted(workers, key=lambda report: report.worker)
-        ),
+        workers=workers,
+        start_s=start_s,
     )

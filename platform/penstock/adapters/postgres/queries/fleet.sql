@@ -5,7 +5,7 @@ on conflict (worker) do update set report = excluded.report, seen_at = excluded.
 where worker_lease.seen_at <= excluded.seen_at
 
 -- name: load
-select report, seen_at from worker_lease where seen_at >= $1 order by worker
+select worker, report, seen_at from worker_lease where seen_at >= $1 order by worker
 
 -- name: forget
 delete from worker_lease where seen_at < $1

@@ -1,5 +1,5 @@
 -- name: latest
-select body from routing_table order by number desc limit 1
+select body from routing_table where number > $1 order by number desc limit 1
 
 -- name: publish
 insert into routing_table (number, body, made_at)
