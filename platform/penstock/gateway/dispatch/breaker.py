@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Sequence
 from penstock.domain.ids import TenantId, VersionId, WorkerId
 from penstock.domain.table import VersionEntry
 from penstock.gateway.dispatch.outliers import Tally, is_outlier, most_ejected
-from penstock.gateway.dispatch.places import places
+from penstock.gateway.dispatch.places import Places
 from penstock.gateway.dispatch.records import BreakerSettings, Change, Level, Record, Switches
 from penstock.gateway.dispatch.surroundings import Surroundings
 
@@ -44,7 +44,7 @@ class Breakers:
 
     def learn(self, versions: Iterable[VersionEntry], now: float) -> None:
         """Take in a new table: what left is forgotten, and who was started again begins anew."""
-        before, after = self._around.places, places(versions)
+        before, after = self._around.places, Places(versions)
         self._around.learn(after, now)
         for worker in [w for w in self._workers if w not in after.of or (w in after.ready and w not in before.ready)]:
             self._switches.close(Level.WORKER, worker, self._workers.pop(worker).circuit, now)

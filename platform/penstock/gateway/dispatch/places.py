@@ -1,8 +1,11 @@
-"""Who belongs where: each worker's version and zone, and who of them serves, by the routing table. Pure."""
+"""Who belongs where: each worker's version and zone, and who of them serves, by the routing table. Pure.
+
+Trade-off: every table asks for each worker's place; who its peers are is asked after a failure only, and found then.
+"""
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass, field
+from functools import cached_property
 from typing import NamedTuple
 
 from penstock.domain.ids import VersionId, WorkerId
@@ -16,15 +19,43 @@ class Place(NamedTuple):
     zone: str
 
 
-@dataclass(frozen=True, slots=True)
 class Places:
-    """One table's membership; ``ready`` are those that new work may be sent to."""
+    """One table's membership."""
 
-    of: dict[WorkerId, Place] = field(default_factory=dict)
-    ready: frozenset[WorkerId] = frozenset()
-    in_version: dict[VersionId, list[WorkerId]] = field(default_factory=dict)
-    in_zone: dict[str, list[WorkerId]] = field(default_factory=dict)
-    zones_of: dict[VersionId, set[str]] = field(default_factory=dict)
+    def __init__(self, versions: Iterable[VersionEntry] = ()) -> None:
+        """Take the table's versions."""
+        self._versions = tuple(versions)
+        self.of: dict[WorkerId, Place] = {}
+        for version in self._versions:
+            there = {zone: Place(version.id, zone) for zone in {worker.zone for worker in version.workers}}
+            self.of |= {worker.id: there[worker.zone] for worker in version.workers}
+
+    @cached_property
+    def ready(self) -> frozenset[WorkerId]:
+        """Those that new work may be sent to."""
+        return frozenset(worker for workers in self.in_version.values() for worker in workers)
+
+    @cached_property
+    def in_version(self) -> dict[VersionId, list[WorkerId]]:
+        """Who serves, by version; a version without any is left out."""
+        serving = {one.id: [worker.id for worker in one.workers if worker.state.serves] for one in self._versions}
+        return {version: workers for version, workers in serving.items() if workers}
+
+    @cached_property
+    def in_zone(self) -> dict[str, list[WorkerId]]:
+        """Who serves, by zone."""
+        found: dict[str, list[WorkerId]] = defaultdict(list)
+        for workers in self.in_version.values():
+            for worker in workers:
+                found[self.of[worker].zone].append(worker)
+        return dict(found)
+
+    @cached_property
+    def _zones(self) -> dict[VersionId, frozenset[str]]:
+        return {
+            version: frozenset(self.of[worker].zone for worker in workers)
+            for version, workers in self.in_version.items()
+        }
 
     def zone(self, worker: WorkerId) -> str:
         """Return its zone, empty where nobody said one."""
@@ -34,28 +65,9 @@ class Places:
     def zones(self, worker: WorkerId) -> Collection[str]:
         """Return the zones in which workers of its version serve."""
         place = self.of.get(worker)
-        return self.zones_of.get(place.version, ()) if place else ()
+        return self._zones.get(place.version, ()) if place else ()
 
     def peers(self, worker: WorkerId) -> list[WorkerId]:
         """Return the other workers of its version that serve."""
         place = self.of.get(worker)
         return [one for one in self.in_version.get(place.version, ()) if one != worker] if place else []
-
-
-def places(versions: Iterable[VersionEntry]) -> Places:
-    """Return the membership that these versions tell."""
-    of: dict[WorkerId, Place] = {}
-    in_version: dict[VersionId, list[WorkerId]] = {}
-    in_zone: dict[str, list[WorkerId]] = defaultdict(list)
-    zones_of: dict[VersionId, set[str]] = {}
-    for version in versions:
-        there = {zone: Place(version.id, zone) for zone in {worker.zone for worker in version.workers}}
-        of.update((worker.id, there[worker.zone]) for worker in version.workers)
-        serving = [worker for worker in version.workers if worker.state.serves]
-        for worker in serving:
-            in_zone[worker.zone].append(worker.id)
-        if serving:
-            in_version[version.id] = [worker.id for worker in serving]
-            zones_of[version.id] = {worker.zone for worker in serving}
-    ready = frozenset(worker for workers in in_version.values() for worker in workers)
-    return Places(of, ready, in_version, dict(in_zone), zones_of)

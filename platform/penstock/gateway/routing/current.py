@@ -3,7 +3,7 @@
 A reader sees the old table or the new one, never a mixture: everything hangs on one reference.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 from penstock.domain.errors import TableRefused
@@ -19,18 +19,18 @@ class View:
     table: RoutingTable
     routes: dict[str, Route]
     versions: dict[str, VersionEntry]
-    rosters: dict[str, Roster]
+    rosters: Mapping[str, Roster]
     workers: frozenset[WorkerId]
     at: float
 
 
-def _view(table: RoutingTable, at: float) -> View:
+def _view(table: RoutingTable, rosters: Mapping[str, Roster], at: float) -> View:
     return View(
         table=table,
         routes={route.alias: route for route in table.routes},
         versions={version.id: version for version in table.versions},
-        rosters={version.id: roster(version) for version in table.versions},
-        workers=frozenset(worker.id for version in table.versions for worker in version.workers),
+        rosters=rosters,
+        workers=frozenset([worker.id for version in table.versions for worker in version.workers]),
         at=at,
     )
 
@@ -40,7 +40,7 @@ class CurrentTable:
 
     def __init__(self) -> None:
         """Begin with the empty one."""
-        self.view = _view(EMPTY, 0.0)
+        self.view = _view(EMPTY, {}, 0.0)
         self._on_change: list[Callable[[View, View], None]] = []
 
     @property
@@ -73,7 +73,9 @@ class CurrentTable:
             return
         validate(table)
         yield
-        before, after = self.view, _view(table, now)
+        rosters: dict[str, Roster] = {version.id: roster(version) for version in table.versions}
+        yield
+        before, after = self.view, _view(table, rosters, now)
         yield
         self.view = after
         for listener in self._on_change:
