@@ -16,6 +16,9 @@ BODY_BYTES_PER_TOKEN = 8
 Text and token ids have fewer for each token, so only bodies that are mostly something else cost more than their prompt.
 """
 
+MOST_WORK_TOKENS = 1 << 17
+"""More than one request's body can keep a CPU busy with, whatever it holds: a queue's bound must not shut it out."""
+
 SCORED_TOKEN = 4
 """Prompt tokens of work that a token with log probabilities costs beside itself: logits, and their sorting."""
 
@@ -56,7 +59,8 @@ class Cost:
     def work_tokens(self) -> int:
         """What it makes CPUs do beside reading its prompt, as prompt tokens: grammar, template, log probabilities."""
         unread = max(0, self.body_bytes // BODY_BYTES_PER_TOKEN - self.prompt_tokens)
-        return unread + (SCORED_TOKEN * self.prompt_tokens if self.scores_prompt else 0)
+        scored = SCORED_TOKEN * self.prompt_tokens if self.scores_prompt else 0
+        return min(MOST_WORK_TOKENS, unread + scored)
 
     def with_output(self, each: int) -> "Cost":
         """Return the cost where each sequence has at most so many tokens."""

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.domain.cost import UNBOUNDED, Cost, most_sequences
+from penstock.domain.cost import MOST_WORK_TOKENS, UNBOUNDED, Cost, most_sequences
 
 CONTEXT = 2048
 
@@ -77,7 +77,8 @@ def test_it_grows_with_each_factor(cost: Cost, factor: str) -> None:
 def test_bytes_that_are_no_prompt_are_work() -> None:
     """Finding 7: 5 MB of tools with a prompt of 31 tokens cost as much as they keep CPUs busy; text costs no more."""
     tools = Cost(prompt_tokens=31, is_counted=True, body_bytes=5_000_000)
-    assert tools.work_tokens == 5_000_000 // 8 - 31
+    assert tools.work_tokens == MOST_WORK_TOKENS
+    assert replace(tools, body_bytes=64 << 10).work_tokens == (64 << 10) // 8 - 31
     assert replace(tools, prompt_tokens=1500, body_bytes=1500 * 5).work_tokens == 0
 
 

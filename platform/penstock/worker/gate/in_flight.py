@@ -199,6 +199,8 @@ class InFlight:
         self._first_at = self._connection.clock()
         if self._is_counted:
             self._tally.book.prefilled(self._prompt)
+            if self._meter.prompts:
+                self._tally.door.counted(self._request, self._meter.prompt_tokens)
             self._tally.prefill_s.observe(self._first_at - self._entered_at)
             self._report(decoded_s)
 

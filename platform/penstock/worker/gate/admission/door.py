@@ -7,7 +7,7 @@ must not know how its order chooses.
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Protocol
 
@@ -189,6 +189,16 @@ class Door:
             self.prefill.learn(entry.prompt_left, now - entry.entered_at - decoded_s, exact=exact)
             entry.prompt_left = 0
             self.presume_prefilled(request, now)
+
+    def counted(self, request: RequestId, prompt_tokens: int) -> None:
+        """The engine has read the prompt: what was believed too much of it is given back, charge and blocks."""
+        entry = self._entries.get(request)
+        if entry is None or entry.entered_at is None or prompt_tokens >= entry.work.prompt_tokens:
+            return
+        self.order.correct(entry.work, -PROMPT_WEIGHT * (entry.work.prompt_tokens - prompt_tokens))
+        entry.work = replace(entry.work, prompt_tokens=prompt_tokens)
+        entry.prompt_left = min(entry.prompt_left, prompt_tokens)
+        self.seats.recount(entry.work, entry.output_tokens)
 
     def presume_prefilled(self, request: RequestId, now: float) -> None:
         """The request's prompt is through, or probably is: an answer that comes as a whole shows no first token."""

@@ -170,6 +170,14 @@ class Seats:
             self._count(work, Room(0, blocks - seat.blocks))
             seat.blocks = blocks
 
+    def recount(self, work: Work, output_tokens: int) -> None:
+        """Let a seated request hold what its counted prompt needs, and its expected output or the longer real one."""
+        seat = self._seats[work.request]
+        blocks = self.size.blocks_of(work, max(work.expected_output_tokens, output_tokens))
+        self._count(work, Room(0, blocks - seat.blocks))
+        self._cost += work.cost - seat.work.cost
+        seat.work, seat.blocks = work, blocks
+
     def leave(self, request: RequestId) -> None:
         """Free the request's seat; nothing happens where it has none."""
         self.prefilled(request)
