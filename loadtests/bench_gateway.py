@@ -69,8 +69,8 @@ class Process:
 @contextmanager
 def stub_engine() -> Iterator[Process]:
     """Run the stub engine."""
-    command = [sys.executable, "-P", str(bench_home.REPOSITORY / "tests/support/stub_engine.py")]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+    command = [sys.executable, "-m", "tests.support.stub_engine"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=bench_home.REPOSITORY) as process:
         try:
             assert process.stdout is not None  # noqa: S101  piped above
             told = json.loads(process.stdout.readline())

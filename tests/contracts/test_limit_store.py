@@ -214,6 +214,19 @@ async def test_a_dead_gateway_is_not_counted_after_the_clock_went_back(wire: Wir
     assert counts[-1] == 1
 
 
+async def test_slots_come_free_before_the_bill(store: LimitStore) -> None:
+    """A request that runs no more gives its slot back at once; its money is settled later, and renewing takes none."""
+    await store.reserve(lease(1), [slots(capacity=1), budget(90)], 5.0)
+    await store.free(lease(1))
+    await store.free(lease(99))
+    await store.renew([lease(1)], 5.0)
+    assert (await store.reserve(lease(2), [slots(capacity=1), budget(10)], 5.0)).granted
+    assert not (await store.reserve(lease(3), [slots(capacity=1)], 5.0)).granted
+    assert await store.settle(lease(1), {Measure.SPEND: 50})
+    assert not (await store.reserve(lease(4), [slots(capacity=1)], 5.0)).granted
+    assert (await store.reserve(lease(5), [budget(40)], 5.0)).granted
+
+
 async def test_a_renewed_hold_stays(store: LimitStore) -> None:
     """A living stream keeps its slot for as long as it lives."""
     await store.reserve(lease(1), [slots(capacity=1), budget(100)], 0.3)

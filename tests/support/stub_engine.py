@@ -1,8 +1,8 @@
 """A fast stand-in for an engine behind its gate: enough of vLLM's wire to drive a gateway at full speed.
 
-In process: ``async with StubEngine() as stub: stub.url``. As a process: ``python stub_engine.py --port 0`` prints
+In process: ``async with StubEngine() as stub: stub.url``. As a process: ``python -m tests.support.stub_engine`` prints
 ``{"url": ...}`` and is steered over HTTP: ``POST /stub/behave`` with a ``Behaviour`` as JSON, ``GET /stub/stats``,
-``GET /stub/made``, ``POST /stub/forget``. It stands alone (imports nothing of penstock), for the benchmark uses it too.
+``GET /stub/made``, ``POST /stub/forget``. It imports nothing of penstock, for the benchmark uses it too.
 """
 
 import argparse
@@ -10,58 +10,16 @@ import asyncio
 import os
 import signal
 import sys
-from dataclasses import asdict, dataclass, field
-from typing import Any, Literal, Self, cast
+from dataclasses import asdict
+from typing import Any, Self, cast
 
 import httptools
 import msgspec
 import uvloop
 
-Mode = Literal[
-    "ok",
-    "die_before_token",  # head sent, then the connection breaks
-    "die_after_token",
-    "reset",  # the connection breaks before any byte
-    "freeze",  # takes the request, never answers
-    "freeze_after_token",
-    "refuse",  # the gate's answer: 503 with x-penstock-refused
-    "error",  # a status of its own with the engine's error shape
-    "error_in_stream",  # 200, then an error as the first event
-]
+from tests.support.stub_wire import ERROR, TOKEN, USAGE, Behaviour, Mode, Stats, chunk, events, max_tokens
 
-
-@dataclass(kw_only=True)
-class Behaviour:
-    """What to do with the next requests; ``times`` 0 means until told otherwise."""
-
-    mode: Mode = "ok"
-    times: int = 0
-    step_ms: float = 0.0
-    """Time between tokens; 0 writes one token a turn of the event loop."""
-    delay_ms: float = 0.0
-    """Time to the first token (or to a unary answer)."""
-    after_tokens: int = 1
-    status: int = 500
-    reason: str = "draining"
-    load: str = "1,0,64,0.1"
-    pieces: int = 1
-    """Write events in so many pieces (1: whole)."""
-
-
-@dataclass(kw_only=True)
-class Stats:
-    """What it saw."""
-
-    requests: int = 0
-    running: int = 0
-    peak: int = 0  # the most that ran at once
-    finished: int = 0
-    aborted: int = 0
-    tokens: int = 0
-    connections: int = 0
-    last_body: dict[str, Any] = field(default_factory=dict)
-    last_raw: bytes = b""
-    last_headers: dict[str, str] = field(default_factory=dict)
+__all__ = ["Behaviour", "Mode", "Stats", "StubEngine"]
 
 
 class StubEngine:
@@ -74,6 +32,7 @@ class StubEngine:
         self.prompt_tokens = prompt_tokens
         self.stats = Stats()
         self.made: dict[str, int] = {}  # tokens in all attempts, of the first requests by id
+        self.ended: dict[str, int] = {}  # tokens of the last attempt, of the first requests by id
         self.url = ""
         self._server: asyncio.Server | None = None
         self._connections: set[_Connection] = set()
@@ -105,6 +64,22 @@ class StubEngine:
             if connection.is_idle:
                 connection.die(gently=True)
 
+    def used(self, asked: bytes) -> bytes:
+        """Answer what a gateway asks: what its requests took, those that run and those that ended."""
+        running = {one.name: one.progress for one in self._connections if not one.is_idle}
+        found = {}
+        for name in msgspec.json.decode(asked)["requests"]:
+            if name in running or name in self.ended:
+                is_over = name not in running
+                tokens = self.ended[name] if is_over else running[name]
+                found[name] = self.count(tokens) | {"is_final": is_over}
+        return msgspec.json.encode(found)
+
+    def count(self, tokens: int) -> dict[str, object]:
+        """Return one request's counts as a gate has them."""
+        counts = {"prompt_tokens": self.prompt_tokens, "cached_tokens": 0, "output_tokens": tokens}
+        return {**counts, "sequences": 1, "prompts": 1}
+
     def take(self) -> Behaviour:
         """Return the behaviour of the next request."""
         behaviour = self.behaviour
@@ -116,33 +91,6 @@ class StubEngine:
 
 
 MOST_REMEMBERED = 10_000
-_TOKEN = b" the"
-_ERROR = b'data: {"error":{"message":"stub","type":"BadRequestError","param":null,"code":400}}\n\n'
-_USAGE = (
-    b'data: {"id":"stub-1","object":"o","created":1,"model":"m","choices":[],'
-    b'"usage":{"prompt_tokens":%d,"total_tokens":%d,"completion_tokens":%d}}\n\n'
-)
-
-
-def _chunk(data: bytes) -> bytes:
-    return b"%x\r\n%b\r\n" % (len(data), data)
-
-
-def _events(path: str, body: dict[str, Any]) -> tuple[bytes, bytes, bytes]:
-    """Return the first event, a token's event, and the finishing event of a stream; ids where they are asked for."""
-    model = str(body.get("model")).encode()
-    head = b'data: {"id":"stub-1","object":"o","created":1,"model":"%b","choices":[{"index":0,%%b' % model
-    head += b',"logprobs":null,"finish_reason":null%b}]%b}\n\n'
-    ids, prompt = (
-        (b',"token_ids":[278]', b',"prompt_token_ids":[1,2,3]') if body.get("return_token_ids") else (b"", b"")
-    )
-    if path.endswith("chat/completions"):
-        first = head % (b'"delta":{"role":"assistant","content":""}', b"", prompt)
-        token = head % (b'"delta":{"content":"%b"}' % _TOKEN, ids, b"")
-    else:
-        first = head % (b'"text":""', b',"token_ids":[]', prompt) if prompt else b""
-        token = head % (b'"text":"%b"' % _TOKEN, ids, b"")
-    return first, token, token.replace(b'"finish_reason":null', b'"finish_reason":"length"')
 
 
 class _Connection(asyncio.Protocol):
@@ -159,6 +107,19 @@ class _Connection(asyncio.Protocol):
         self.left = self.sent = 0
         self.pending: list[bytes] = []
         self.include_usage = False
+        self.counts, self.began_at, self.step_s = True, 0.0, 0.0
+
+    @property
+    def name(self) -> str:
+        """The request's id."""
+        return dict(self.headers).get(b"x-request-id", b"").decode()
+
+    @property
+    def progress(self) -> int:
+        """How many tokens the answer has by now; those of a whole one are made at its pace."""
+        if not self.step_s:
+            return self.sent
+        return min(self.left, int((asyncio.get_running_loop().time() - self.began_at) / self.step_s))
 
     # -- asyncio -----------------------------------------------------------------------
 
@@ -192,7 +153,7 @@ class _Connection(asyncio.Protocol):
     # -- httptools ---------------------------------------------------------------------
 
     def on_message_begin(self) -> None:
-        self.url, self.headers, self.body, self.sent = b"", [], b"", 0
+        self.url, self.headers, self.body, self.sent, self.left, self.step_s = b"", [], b"", 0, 0, 0.0
 
     def on_url(self, url: bytes) -> None:
         self.url += url
@@ -205,7 +166,7 @@ class _Connection(asyncio.Protocol):
 
     def on_message_complete(self) -> None:
         path = self.url.decode()
-        if path.startswith("/stub/") or path in ("/health", "/penstock/load"):
+        if path.startswith("/stub/") or path in ("/health", "/penstock/load", "/penstock/usage"):
             self._control(path)
             return
         stub, stats = self.stub, self.stub.stats
@@ -217,6 +178,7 @@ class _Connection(asyncio.Protocol):
         stats.last_raw = self.body
         stats.last_body, stats.last_headers = body, {k.decode().lower(): v.decode() for k, v in self.headers}
         behaviour = stub.take()
+        self.counts = behaviour.counts
         if behaviour.mode == "freeze":
             return
         if behaviour.mode == "reset":
@@ -245,8 +207,25 @@ class _Connection(asyncio.Protocol):
         elif behaviour.mode == "die_before_token":
             self._write(self._head(200, b"content-type: application/json\r\ncontent-length: 1000\r\n", behaviour))
             self.die(gently=True)
+        elif behaviour.whole_step_ms and not path.endswith("embeddings"):
+            self._decode(path, body, behaviour)
         else:
-            self._unary(200, self._complete(path, body), behaviour)
+            self._whole(path, body, behaviour)
+
+    def _decode(self, path: str, body: dict[str, Any], behaviour: Behaviour) -> None:
+        """Take the time that the tokens of a whole answer take."""
+        loop = asyncio.get_running_loop()
+        self.left, self.step_s, self.began_at = max_tokens(body), behaviour.whole_step_ms / 1e3, loop.time()
+        self.timer = loop.call_later(self.left * self.step_s, self._whole, path, body, behaviour)
+
+    def _whole(self, path: str, body: dict[str, Any], behaviour: Behaviour) -> None:
+        self.timer, self.step_s = None, 0.0
+        answer = self._complete(path, body)
+        used = b"x-penstock-used: %b\r\n" % self._told() if behaviour.counts else b""
+        self._unary(200, answer, behaviour, extra=used)
+
+    def _told(self) -> bytes:
+        return b"%d,0,%d,1,1" % (self.stub.prompt_tokens, self.sent)
 
     def _head(self, status: int, headers: bytes, behaviour: Behaviour) -> bytes:
         own = b"x-penstock-load: %b\r\nx-penstock-worker: %b" % (behaviour.load.encode(), self.stub.worker.encode())
@@ -258,11 +237,11 @@ class _Connection(asyncio.Protocol):
         self._over()
 
     def _complete(self, path: str, body: dict[str, Any]) -> bytes:
-        count, prompt = _max_tokens(body), self.stub.prompt_tokens
+        count, prompt = 0 if path.endswith("embeddings") else max_tokens(body), self.stub.prompt_tokens
         self.sent = count
         self.stub.stats.tokens += count
         text = b'"message":{"role":"assistant","content":"%b"}' if path.endswith("chat/completions") else b'"text":"%b"'
-        answer = b'"choices":[{"index":0,%b,"finish_reason":"length"}]' % (text % (_TOKEN * count))
+        answer = b'"choices":[{"index":0,%b,"finish_reason":"length"}]' % (text % (TOKEN * count))
         if path.endswith("embeddings"):
             answer = b'"data":[{"index":0,"object":"embedding","embedding":[0.1,0.2]}]'
         usage = b'"prompt_tokens":%d,"total_tokens":%d,"completion_tokens":%d' % (prompt, prompt + count, count)
@@ -276,14 +255,14 @@ class _Connection(asyncio.Protocol):
             self.die(gently=True)
             return
         if behaviour.mode == "error_in_stream":
-            self._write(_chunk(_ERROR) + _chunk(b"data: [DONE]\n\n") + b"0\r\n\r\n")
+            self._write(chunk(ERROR) + chunk(b"data: [DONE]\n\n") + b"0\r\n\r\n")
             self._over()
             return
-        self.left = _max_tokens(body)
+        self.left = max_tokens(body)
         self.include_usage = bool((body.get("stream_options") or {}).get("include_usage"))
-        first, token, last = _events(path, body)
-        self._write(_chunk(first) if first else b"")
-        self._step(_chunk(token) if behaviour.pieces == 1 else b"", token, last, behaviour)
+        first, token, last = events(path, body)
+        self._write(chunk(first) if first else b"")
+        self._step(chunk(token) if behaviour.pieces == 1 else b"", token, last, behaviour)
 
     def _step(self, ready: bytes, token: bytes, last: bytes, behaviour: Behaviour) -> None:
         """Write one token and arrange for the next."""
@@ -321,13 +300,14 @@ class _Connection(asyncio.Protocol):
     def _write_in_pieces(self, event: bytes, pieces: int) -> None:
         size = max(1, len(event) // pieces)
         for at in range(0, len(event), size):
-            self._write(_chunk(event[at : at + size]))
+            self._write(chunk(event[at : at + size]))
 
     def _last(self, event: bytes) -> None:
-        out = _chunk(event)
+        out = chunk(event)
         if self.include_usage:
-            out += _chunk(_USAGE % (self.stub.prompt_tokens, self.stub.prompt_tokens + self.sent, self.sent))
-        self._write(out + _chunk(b"data: [DONE]\n\n") + b"0\r\n\r\n")
+            out += chunk(USAGE % (self.stub.prompt_tokens, self.stub.prompt_tokens + self.sent, self.sent))
+        told = b": penstock-used %b\n" % self._told() if self.counts else b""
+        self._write(out + chunk(told + b"data: [DONE]\n\n") + b"0\r\n\r\n")
         self._over()
 
     def _write(self, data: bytes) -> None:
@@ -338,14 +318,18 @@ class _Connection(asyncio.Protocol):
         if self.timer is not None:
             self.timer.cancel()
             self.timer = None
+        if self.step_s:
+            self.sent, self.step_s = self.progress, 0.0
+            self.stub.stats.tokens += self.sent
         self.is_idle = True
         stats = self.stub.stats
         stats.running -= 1
         stats.aborted += aborted
         stats.finished += not aborted
-        made, name = self.stub.made, dict(self.headers).get(b"x-request-id", b"").decode()
+        made, name = self.stub.made, self.name
         if len(made) < MOST_REMEMBERED:
             made[name] = made.get(name, 0) + self.sent
+            self.stub.ended[name] = self.sent
 
     # -- control -----------------------------------------------------------------------
 
@@ -356,21 +340,29 @@ class _Connection(asyncio.Protocol):
             stub.behaviour = msgspec.json.decode(self.body, type=Behaviour)
         elif path == "/stub/forget":
             stub.stats, stub.made = Stats(running=stats.running, connections=stats.connections), {}
+            stub.ended = {}
         elif path == "/stub/made":
             answer = msgspec.json.encode(stub.made)
+        elif path == "/penstock/usage":
+            self._tell(asyncio.get_running_loop().time() + msgspec.json.decode(self.body)["wait_s"])
+            return
         elif path == "/penstock/load":
             answer = b'{"running":%d,"waiting":0,"queued_tokens":0,"kv_used_ratio":0.0}' % stats.running
         else:
             answer = msgspec.json.encode(asdict(stats))
+        self._say(answer)
+
+    def _tell(self, until: float) -> None:
+        """Answer what a gateway asks, as soon as all that it asks for has ended, or when it waits no longer."""
+        loop, answer = asyncio.get_running_loop(), self.stub.used(self.body) if self.stub.behaviour.counts else b"{}"
+        if b"false" in answer and loop.time() < until:
+            loop.call_later(0.005, self._tell, until)
+        else:
+            self._say(answer)
+
+    def _say(self, answer: bytes) -> None:
         head = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: %d\r\n\r\n" % len(answer)
         self._write(head + answer)
-
-
-def _max_tokens(body: dict[str, Any]) -> int:
-    for name in ("max_completion_tokens", "max_tokens", "max_output_tokens"):
-        if isinstance(body.get(name), int):
-            return max(1, cast("int", body[name]))
-    return 16
 
 
 async def _main(arguments: argparse.Namespace) -> None:

@@ -10,6 +10,7 @@ from penstock.domain.request import InferenceRequest, Prepared
 from penstock.domain.table import VersionEntry, WorkerEntry
 from penstock.domain.tenant import Principal
 from penstock.domain.tokens import Usage
+from penstock.domain.used import NOTHING, Used
 
 
 class Timings:
@@ -54,6 +55,10 @@ class Call:
     """Workers that broke off in the middle of this answer."""
     continued_at: list[float] = field(default_factory=list)
     """Monotonic seconds at which another worker went on with a stream whose worker was lost."""
+    used: Used | None = NOTHING
+    """What the present attempt took of its worker, as that counted it; None where it has not told, or not yet."""
+    kept_tokens: int = 0
+    """Tokens of the answer that an earlier worker made: the present one has them in its prompt."""
     degraded: tuple[Degradation, ...] = ()
     outcome: Outcome | None = None
     """How it ended; None while it runs."""
@@ -73,6 +78,8 @@ class Answer:
 
     outcome: Outcome
     usage: Usage
+    said: Usage | None = None
+    """What the engine itself says of an answer that came to its end."""
     finish: FinishReason | None = None
     ttft_s: float | None = None
     itl_s: tuple[float, ...] = field(default=())

@@ -256,6 +256,20 @@ class DeadlineExceeded(Failed):
     outcome = Outcome.DEADLINE
 
 
+class BudgetReached(Failed):
+    """The caller's budget was used up while the request ran; what it had generated is billed."""
+
+    code = "budget_reached"
+    outcome = Outcome.OVER_BUDGET
+
+
+class LimitReached(Failed):
+    """The caller's limit was used up while the request ran; what it had generated is billed."""
+
+    code = "limit_reached"
+    outcome = Outcome.OVER_LIMIT
+
+
 class ClientGone(Failed):
     """The client left before the answer was complete."""
 

@@ -1,5 +1,7 @@
 """One lease per request: opened once, settled exactly once, however the request ends.
 
+What it occupies (slots) is released when nothing runs any more; what it used may be known a moment later.
+
 Everything a request holds (slots, and later reservations, budget, ledger row) hangs on this one object,
 so nothing can leak apart from the rest.
 """
@@ -14,7 +16,7 @@ from penstock.domain.tokens import Usage
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settlement:
-    """How a lease ended: the outcome, what was consumed, the seconds it was held."""
+    """How a lease ended: the outcome, what was consumed, the seconds until nothing ran any more."""
 
     outcome: Outcome
     usage: Usage
@@ -31,6 +33,9 @@ class Lease:
         "end_early",
         "expected_output",
         "headers",
+        "held_s",
+        "on_end",
+        "on_release",
         "on_settle",
         "over_quota",
         "settlement",
@@ -42,25 +47,47 @@ class Lease:
         """Open at monotonic second ``opened_at``; work past monotonic ``deadline_at`` is worthless."""
         self._opened_at = opened_at
         self.on_settle = on_settle
+        self.on_end: Callable[[], None] | None = None
+        """Called when nothing runs any more."""
+        self.on_release: Callable[[], None] | None = None
+        """Called where that is known before what was used: what the request occupied is to be given back at once."""
+        self.held_s: float | None = None
+        """How long it ran; None while it does."""
         self.deadline_at = deadline_at
         self.expected_output = 0
         """Output tokens that this answer will probably have: what is reserved, and what the worker is told."""
         self.headers: list[tuple[bytes, bytes]] = []
         """What the caller is told of its limits, with the reply's head."""
         self.delivered = 0
-        """Output tokens passed on so far; the relay counts."""
+        """Output tokens generated so far, as far as is known: those passed on, or what the worker counts."""
         self.end_early: Callable[[PenstockError], None] | None = None
         """Ends the running answer with this error; set by the relay while it runs."""
         self.over_quota: OverLimit | None = None
         """What a request that runs over its quota would have heard: it still does, where there is no spare capacity."""
         self.settlement: Settlement | None = None
 
+    def release(self, now: float) -> None:
+        """Nothing runs any more, and what was used is still to be learned: free what that occupied."""
+        if self.held_s is None and self.on_release is not None:
+            self.on_release()
+        self._end(now)
+
     def settle(self, outcome: Outcome, usage: Usage, now: float) -> bool:
         """End the lease; True the first time, False after that."""
         if self.settlement is not None:
             return False
-        self.settlement = Settlement(outcome=outcome, usage=usage, held_s=now - self._opened_at)
-        on_settle, self.on_settle, self.end_early = self.on_settle, None, None  # they know us: no cycle is to stay
+        self._end(now)
+        self.settlement = Settlement(outcome=outcome, usage=usage, held_s=self.held_s or 0.0)
+        on_settle, self.on_settle = self.on_settle, None
         if on_settle is not None:
             on_settle(self.settlement)
         return True
+
+    def _end(self, now: float) -> None:
+        if self.held_s is not None:
+            return
+        self.held_s = now - self._opened_at
+        on_end, self.on_end = self.on_end, None  # whoever is called knows us: no cycle is to stay
+        self.on_release = self.end_early = None
+        if on_end is not None:
+            on_end()

@@ -80,6 +80,10 @@ class LimitStore(Protocol):
         """Keep the holds of living leases."""
         ...
 
+    async def free(self, lease: RequestId) -> None:
+        """Give back a lease's slots before it is settled: it runs no more, and what it used is still to be learned."""
+        ...
+
     async def settle(self, lease: RequestId, actual: dict[Measure, int]) -> bool:
         """Replace what was reserved by what was used; True the first time, False (and no change) after that."""
         ...
@@ -88,6 +92,10 @@ class LimitStore(Protocol):
 @runtime_checkable
 class ImmediateLimits(Protocol):
     """Meters in this process: a settlement needs no waiting, so nobody finds a slot taken that is free already."""
+
+    def free_now(self, lease: RequestId) -> None:
+        """Do what ``free`` does."""
+        ...
 
     def settle_now(self, lease: RequestId, actual: dict[Measure, int]) -> bool:
         """Do what ``settle`` does."""

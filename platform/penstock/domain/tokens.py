@@ -19,3 +19,7 @@ class Usage:
     def total_tokens(self) -> int:
         """Prompt and output together."""
         return self.prompt_tokens + self.output_tokens
+
+
+UNKNOWN = Usage(exact=False)
+"""Nobody has told yet."""

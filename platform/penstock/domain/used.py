@@ -24,6 +24,10 @@ class Used:
     is_final: bool = True
 
 
+NOTHING = Used()
+"""It never ran."""
+
+
 def told(used: Used) -> bytes:
     """Return the counts as they stand in a header or a comment."""
     fields = (used.prompt_tokens, used.cached_tokens, used.output_tokens, used.sequences, used.prompts)

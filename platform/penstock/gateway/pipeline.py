@@ -26,7 +26,7 @@ from penstock.domain.standing import standing_of
 from penstock.domain.table import VersionEntry, WorkerEntry
 from penstock.domain.tenant import Principal
 from penstock.domain.ticket import Ticket
-from penstock.domain.tokens import Usage
+from penstock.domain.tokens import UNKNOWN, Usage
 
 
 class Identity(Protocol):
@@ -113,6 +113,14 @@ class Relays(Protocol):
         ...
 
 
+class Billing(Protocol):
+    """Closes the lease and the row of an admitted request, with what its worker counted."""
+
+    def close(self, call: Call, lease: Lease, answer: Answer) -> None:
+        """Bill it: now, or as soon as its worker has told what it took; what it occupied is free at once."""
+        ...
+
+
 class Ledger(Protocol):
     """Where finished requests are counted."""
 
@@ -134,6 +142,7 @@ class Pipeline:
     router: Router
     dispatcher: Dispatcher
     relays: Relays
+    billing: Billing
     ledger: Ledger
 
     async def serve(self, call: Call, reply: Reply) -> None:
@@ -150,16 +159,15 @@ class Pipeline:
             call.outcome = error.outcome
             self.ledger.record(call, prepared, Answer(outcome=error.outcome, usage=Usage()))
             raise
-        answer = Answer(outcome=Outcome.INTERNAL, usage=Usage())
+        answer = Answer(outcome=Outcome.INTERNAL, usage=UNKNOWN)
         try:
             answer = await self._run_or_degrade(call, lease, reply)
         except PenstockError as error:
-            answer = Answer(outcome=error.outcome, usage=Usage())
+            answer = Answer(outcome=error.outcome, usage=UNKNOWN)
             raise
         finally:
             call.outcome = answer.outcome
-            lease.settle(answer.outcome, answer.usage, self.clock.monotonic())
-            self.ledger.record(call, prepared, answer)
+            self.billing.close(call, lease, answer)
 
     async def _admitted(self, call: Call) -> Lease:
         """Open the lease; where the budget does not reach, for the smaller model."""

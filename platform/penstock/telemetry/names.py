@@ -218,6 +218,24 @@ LEDGER_ROWS_REFUSED = Metric(
     kind=Kind.COUNTER,
     help="Rows that the ledger refused for what they say; they are set aside in the spool folder.",
 )
+USAGE_DIFFERS = Metric(
+    name="penstock_usage_differs",
+    kind=Kind.COUNTER,
+    help="Answers whose engine told another usage than its gate had counted; the gate's count is billed.",
+    labels=(Label.API,),
+)
+EMPTY_BILLS = Metric(
+    name="penstock_empty_bills",
+    kind=Kind.COUNTER,
+    help="Answers that came to their end and were billed no token at all.",
+    labels=(Label.API,),
+)
+GUESSED_BILLS = Metric(
+    name="penstock_guessed_bills",
+    kind=Kind.COUNTER,
+    help="Requests whose worker could not be asked what they took: billed is the most that the gateway knows.",
+    labels=(Label.OUTCOME,),
+)
 IDEMPOTENT_REQUESTS = Metric(
     name="penstock_idempotent_requests",
     kind=Kind.COUNTER,

@@ -13,6 +13,7 @@ SLOTS = 7
 BUDGET_FOR = 23
 TOKENS_PER_MIN = 1200
 SDK_RPM = 3
+OVERSPEND_FOR = 2000
 OUTAGE_RPM = 40
 YIELDS_RPM, YIELDS_SLOTS = 5, 12
 
@@ -31,6 +32,8 @@ PLANS = {
     "outage-steady": Plan(requests_per_min=1_000_000, max_concurrent=1000),
     "outage-budget": Plan(spend_per_day=MicroUsd(1_000_000)),
     "yields": Plan(requests_per_min=YIELDS_RPM, max_concurrent=YIELDS_SLOTS, over_quota=OverQuota.YIELD),
+    "trained": Plan(spend_per_day=MicroUsd(OVERSPEND_FOR * MICRO_USD_PER_TOKEN)),
+    "trained-streams": Plan(spend_per_day=MicroUsd(OVERSPEND_FOR * MICRO_USD_PER_TOKEN)),
     "once": Plan(requests_per_min=1000, tokens_per_min=1_000_000),
 }
 

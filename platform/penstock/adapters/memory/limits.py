@@ -80,6 +80,19 @@ class MemoryLimits:
                     meter.held += 0 if lease in meter.holds else draw.amount
                     meter.holds[lease] = (draw.amount, due)
 
+    async def free(self, lease: RequestId) -> None:
+        """Give back the slots; what else it drew stays."""
+        self.free_now(lease)
+
+    def free_now(self, lease: RequestId) -> None:
+        """Do the same without an event loop."""
+        draws = self._leases.get(lease, ())
+        for draw in draws:
+            if draw.kind is MeterKind.SLOTS:
+                self._meters[draw.key].release(lease)
+        if draws:
+            self._leases[lease] = tuple(draw for draw in draws if draw.kind is not MeterKind.SLOTS)
+
     async def settle(self, lease: RequestId, actual: dict[Measure, int]) -> bool:
         """Replace what was reserved by what was used, once."""
         return self.settle_now(lease, actual)

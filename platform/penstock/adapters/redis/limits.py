@@ -30,6 +30,7 @@ class RedisLimits:
         self._wire = wire
         self._prefix = f"{prefix}:{{{shard}}}:"
         self._reserve = Script(wire, _script("reserve.lua"))
+        self._free = Script(wire, _script("free.lua"))
         self._settle = Script(wire, _script("settle.lua"))
         self._renew = Script(wire, _script("renew.lua"))
         self._spent = Script(wire, _script("spent.lua"))
@@ -54,6 +55,10 @@ class RedisLimits:
         for start in range(0, len(leases), RENEWED_AT_ONCE):
             keys = [self._lease(lease) for lease in leases[start : start + RENEWED_AT_ONCE]]
             await _answered(self._renew, keys, [int(hold_s * 1000), KEEP_MS])
+
+    async def free(self, lease: RequestId) -> None:
+        """Give back the slots; what else it drew stays."""
+        await _answered(self._free, [self._lease(lease)], [])
 
     async def settle(self, lease: RequestId, actual: dict[Measure, int]) -> bool:
         """Replace what was reserved by what was used, once."""

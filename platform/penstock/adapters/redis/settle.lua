@@ -20,7 +20,7 @@ for i = 1, #record, 5 do
     end
   elseif kind == 'slots' then
     for slot = 1, reserved do redis.call('ZREM', key, lease .. '/' .. slot) end
-  else
+  elseif kind == 'budget' then
     local held = redis.call('HGET', key, 'h' .. lease)
     if held then
       redis.call('HINCRBY', key, 'held', -held)

@@ -24,6 +24,7 @@ from penstock.gateway.admission.guarded import Alone, GuardedLimits
 from penstock.gateway.admission.outage import POLICY, WhenAway
 from penstock.gateway.admission.rebuild import rebuild
 from penstock.gateway.admission.reservations import Reservations, Spawn
+from penstock.gateway.billing import LiveCounts
 from penstock.telemetry import logs, names
 from penstock.telemetry.metrics import Metrics
 
@@ -43,6 +44,8 @@ class Accounting:
     clock: Clock
     metrics: Metrics
     dsn: str
+    live: LiveCounts | None = None
+    """How far whole answers are; set by whoever knows what runs."""
     _ring: KeyRing = field(default_factory=KeyRing)
     _wants_count: bool = False
 
@@ -54,6 +57,7 @@ class Accounting:
         """Keep holds, and deliver rows; each at its own pace, so that a slow database lets no hold lapse."""
         async with Database(self.dsn, max_connections=1) as database, asyncio.TaskGroup() as group:
             group.create_task(_forever(self._keep, _round_over if self.shared is None else self.shared.pause))
+            group.create_task(_forever(self._top_up, _half_over))
             group.create_task(self._deliver(PostgresLedger(database)))
 
     async def _keep(self) -> None:
@@ -61,6 +65,12 @@ class Accounting:
             await self.shared.meet()
         await self.reservations.keep()
         self.spool.flush()  # here, so that a slow database does not delay what is known of running streams
+
+    async def _top_up(self) -> None:
+        """Learn how far whole answers are, and reserve more for whatever runs, before it has outgrown what it has."""
+        if self.live is not None:
+            await self.live.look()
+        await self.reservations.top_up()
 
     async def _deliver(self, ledger: PostgresLedger) -> None:
         """Deliver rows; a database that is away is tried again by the next round."""
@@ -115,6 +125,10 @@ class Accounting:
 
 async def _round_over() -> None:
     await asyncio.sleep(ROUND_S)
+
+
+async def _half_over() -> None:
+    await asyncio.sleep(ROUND_S / 2)
 
 
 async def _forever(step: Callable[[], Awaitable[None]], pause: Callable[[], Awaitable[None]]) -> None:

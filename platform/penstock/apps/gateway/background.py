@@ -16,3 +16,13 @@ class Background:
         task = asyncio.get_running_loop().create_task(work)
         self.tasks.add(task)
         task.add_done_callback(self.tasks.discard)
+
+    async def end(self, within_s: float) -> None:
+        """Let them end, and cancel what has not within this time."""
+        if not self.tasks:
+            return
+        _, late = await asyncio.wait(set(self.tasks), timeout=within_s)
+        for task in late:
+            task.cancel()
+        if late:
+            await asyncio.wait(late, timeout=within_s)

@@ -25,6 +25,7 @@ from penstock.domain.ids import WorkerId
 from penstock.domain.keys import Purpose, derive, worker_secret
 from penstock.gateway.admission.controller import AdmissionController
 from penstock.gateway.admission.reservations import Spawn
+from penstock.gateway.billing import Asking, Closing, LiveCounts
 from penstock.gateway.dispatch import Breakers, DispatchSettings, RetryBudget, WorkerDispatcher
 from penstock.gateway.edge.asgi import Edge
 from penstock.gateway.edge.errors import render
@@ -68,7 +69,7 @@ class Gateway:
     traces: RequestTraces | None
     metrics: Metrics
     clock: SystemClock
-    spawn: Spawn
+    background: Background
 
     async def close(self) -> None:
         """Give back connections and threads, send the last spans."""
@@ -90,6 +91,7 @@ class _Shared:
     table: CurrentTable
     client: HttpClient
     accounting: Accounting
+    spawn: Spawn
 
 
 def compose(settings: Settings, platform_key: bytes) -> Gateway:
@@ -105,6 +107,7 @@ def compose(settings: Settings, platform_key: bytes) -> Gateway:
         table=CurrentTable(),
         client=HttpClient(clock=clock.monotonic),
         accounting=accounting(settings, dsn, clock, background.spawn, metrics),
+        spawn=background.spawn,
     )
     copies = settings.paths.run / "gateway"
     keys = Keyring(
@@ -129,7 +132,7 @@ def compose(settings: Settings, platform_key: bytes) -> Gateway:
         traces=traces,
         metrics=shared.metrics,
         clock=clock,
-        spawn=background.spawn,
+        background=background,
     )
 
 
@@ -145,6 +148,7 @@ def _pipeline(
         settings=RouterSettings(max_waiting=MOST_WAITING),
         metrics=shared.metrics,
     )
+    asking = Asking(shared.client, _ticket_keys(shared.platform_key), shared.clock)
     admission, degrader = _admission(shared), health.degrader(router, shared.clock, shared.metrics)
     pipeline = Pipeline(
         clock=shared.clock,
@@ -156,8 +160,10 @@ def _pipeline(
         router=router,
         dispatcher=_dispatcher(shared, router, breakers),
         relays=_relays(shared, reader),
+        billing=Closing(asks=asking, ledger=ledger, clock=shared.clock, spawn=shared.spawn, metrics=shared.metrics),
         ledger=ledger,
     )
+    shared.accounting.live = LiveCounts(admission.running, asking)
     return pipeline, HealthWatch(
         breakers=breakers, running=admission.running, degrader=degrader, table=shared.table, clock=shared.clock
     )

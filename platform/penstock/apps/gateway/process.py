@@ -24,6 +24,8 @@ from penstock.telemetry import logs, names
 
 TABLE_PATIENCE_S = 2.0
 """How long a start waits for its table and keys before it serves without them."""
+BILLS_WITHIN_S = 3.0
+"""How long the end of a process waits for workers to tell what its last requests took."""
 LAG_EVERY_S = 0.25
 STEP_S = 0.02
 GARBAGE_AT = 10_000
@@ -58,6 +60,7 @@ async def _main(settings: Settings, fd: int | None) -> None:
         logs.logger().info("gateway_ended")
     finally:
         ready.unlink(missing_ok=True)
+        await gateway.background.end(BILLS_WITHIN_S)  # they close rows, which the last delivery takes along
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
@@ -94,7 +97,7 @@ async def _take(gateway: Gateway, table: RoutingTable) -> None:
         logs.logger().error("table_refused", number=table.number, reason=error.message)
         return
     gateway.metrics.gauge(names.TABLE_NUMBER).set(gateway.table.number)
-    gateway.spawn(gateway.preprocessor.warm(table.versions))
+    gateway.background.spawn(gateway.preprocessor.warm(table.versions))
 
 
 async def _announce(server: EdgeServer, ready: Path) -> None:

@@ -9,6 +9,7 @@ question, and which worker takes it is routing's: neither is asked here.
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 
 from penstock.domain.call import Call
 from penstock.domain.clock import Clock
@@ -60,7 +61,9 @@ class AdmissionController:
         fit.check(call.cost, version)
         lease = Lease(opened_at=now, deadline_at=deadline_at)
         reservation = await self._reservations.open(self._claim(call, version), lease)
-        lease.on_settle = self._settling(call, lease, reservation)
+        lease.on_end = self._ending(call, lease, reservation)
+        lease.on_release = partial(self._reservations.release, reservation)
+        lease.on_settle = partial(self._settle, call, reservation)
         return lease
 
     def move(self, call: Call) -> None:
@@ -105,17 +108,19 @@ class AdmissionController:
             degraded=",".join(call.degraded),
         )
 
-    def _settling(self, call: Call, lease: Lease, reservation: Reservation) -> Callable[[Settlement], None]:
+    def _ending(self, call: Call, lease: Lease, reservation: Reservation) -> Callable[[], None]:
         model = reservation.opening.version.partition("@")[0]
         self._in_flight(model, 1)
         self._running[lease] = call
 
-        def settle(end: Settlement) -> None:
+        def end() -> None:
             self._in_flight(model, -1)
             del self._running[lease]
-            self._reservations.close(reservation, end, gpu_s=gpu_s(call), continued=len(call.continued_at))
 
-        return settle
+        return end
+
+    def _settle(self, call: Call, reservation: Reservation, end: Settlement) -> None:
+        self._reservations.close(reservation, end, gpu_s=gpu_s(call), continued=len(call.continued_at))
 
 
 def gpu_s(call: Call) -> float:

@@ -111,6 +111,16 @@ class GuardedLimits:
             except StoreUnavailable:
                 await self._failed()
 
+    async def free(self, lease: RequestId) -> None:
+        """Give back a lease's slots where that can be done now; otherwise they are free once it is settled."""
+        if self._breaker.reach is not Reach.SHARED:
+            await self._alone.free(lease)
+        if self._breaker.reach is not Reach.ALONE:
+            try:
+                await self._store.free(lease)
+            except StoreUnavailable:
+                await self._failed()
+
     async def settle(self, lease: RequestId, actual: dict[Measure, int]) -> bool:
         """Replace what was reserved by what was used; ``StoreUnavailable`` where only the store can, and is away."""
         if self._breaker.reach is not Reach.SHARED:

@@ -5,7 +5,8 @@ ledger's opening and the settlement hang on one ``Reservation``. The keeper belo
 gateway's holds free themselves in ``HOLD_S``.
 
 Trade-off: reserving the expectation admits more than worst cases would, and may overshoot a limit by what running
-answers exceed theirs until the next round of top-ups: at most one second's tokens of the streams that outgrew it.
+answers exceed theirs until the next round of top-ups, twice a second and ahead of what they made in the last one: at
+most one top-up for each running request, streamed or whole.
 """
 
 from collections.abc import Callable, Coroutine, Iterable, Sequence
@@ -21,7 +22,6 @@ from penstock.domain.lease import Lease, Settlement
 from penstock.domain.ledger import LedgerRow, Opening, close
 from penstock.domain.limits import Decision, Draw, ImmediateLimits, LimitStore, Measure, MeterKind
 from penstock.domain.outcome import Outcome
-from penstock.domain.tokens import Usage
 from penstock.gateway.admission import exposure, ratelimits
 from penstock.gateway.admission.draws import Need, Scope, beyond_quota, draws
 from penstock.gateway.admission.expectation import OutputExpectation
@@ -36,7 +36,7 @@ OVER_QUOTA = (b"x-penstock-standing", b"over-quota")
 """The header that tells a caller its request ran over its rates."""
 
 MIN_TOP_UP = 64
-"""The least that a top-up reserves, in tokens."""
+"""The least that a top-up reserves, in tokens for each sequence."""
 
 TRIES = 3
 """How often a request asks for what is left of a budget: others take of it at the same time."""
@@ -91,6 +91,9 @@ class Reservation:
     lease: Lease
     leases: list[RequestId]
     yields: bool = False
+    is_running: bool = True
+    seen: int = 0
+    """Its output tokens at the last round."""
 
 
 class Reservations:
@@ -107,7 +110,7 @@ class Reservations:
     ) -> None:
         """Take the meters, the spool, and a way to start a background task."""
         self._store = store
-        self._at_once = store.settle_now if isinstance(store, ImmediateLimits) else None
+        self._at_once = store if isinstance(store, ImmediateLimits) else None
         self._spawn = spawn
         self._flushing = False
         self._held = MeanHeld()
@@ -184,9 +187,22 @@ class Reservations:
         self._journal.opened(moved)
         reservation.opening = moved
 
+    def release(self, reservation: Reservation) -> None:
+        """Give the slots of a request back that runs no more; what it used is still to be learned."""
+        reservation.is_running = False
+        if self._at_once is not None:
+            self._at_once.free_now(reservation.opening.request)
+        elif any(draw.kind is MeterKind.SLOTS for draw in reservation.draws):
+            self._spawn(self._free(reservation.opening.request))
+
+    async def _free(self, request: RequestId) -> None:
+        if request in self._living:
+            with suppress(StoreUnavailable):  # they are free once it is settled
+                await self._store.free(request)
+
     def close(self, reservation: Reservation, end: Settlement, *, gpu_s: float = 0.0, continued: int = 0) -> LedgerRow:
         """Write the ledger row and learn; ``flush`` settles it with the store."""
-        usage = billable(end.outcome, end.usage)
+        usage = end.usage
         row = close(reservation.opening, end.outcome, usage, gpu_s=gpu_s, now=self._clock.now(), continued=continued)
         del self._living[reservation.opening.request]
         self._exposure.change(reservation.draws, -reservation.beyond)
@@ -219,7 +235,7 @@ class Reservations:
     def _settle(self, lease: RequestId, actual: dict[Measure, int]) -> None:
         """Settle now, or as soon as the loop turns where the store is elsewhere."""
         if self._at_once is not None:
-            self._at_once(lease, actual)
+            self._at_once.settle_now(lease, actual)
             return
         self._unsettled[lease] = actual
         if not self._flushing:
@@ -227,19 +243,44 @@ class Reservations:
             self._spawn(self.flush())
 
     async def keep(self) -> None:
-        """Renew living holds and top up what outgrew its reservation; end early what can't be topped up."""
+        """Renew living holds, and note how far their requests are."""
         await self.flush()
         leases = [lease for reservation in self._living.values() for lease in reservation.leases]
         with suppress(StoreUnavailable):
             await self._store.renew(leases, HOLD_S)
-        for request, reservation in list(self._living.items()):
+        for request, reservation in self._living.items():
             self._journal.delivered(request, reservation.lease.delivered)
-            if reservation.lease.delivered >= reservation.reserved_output and request in self._living:
-                await self._top_up(reservation)
 
-    async def _top_up(self, reservation: Reservation) -> None:
-        """Reserve as much again; where the limits refuse it, the answer ends here and says why."""
-        extra = max(MIN_TOP_UP, reservation.expected_output)
+    async def top_up(self) -> None:
+        """Reserve more for what will have outgrown its reservation by the next round; end what can't be topped up."""
+        for reservation in list(self._living.values()):
+            made = reservation.lease.delivered - reservation.seen
+            reservation.seen += made
+            if reservation.is_running and reservation.seen + made >= reservation.reserved_output:
+                await self._top_up(reservation, made)
+
+    async def _top_up(self, reservation: Reservation, made: int) -> None:
+        """Reserve as much again, and two rounds' worth (``made`` are the tokens of the last), or else the least.
+
+        Where the limits refuse even that and the answer has outgrown what it has, it ends, and says why.
+        """
+        left = reservation.cost.output_tokens - reservation.reserved_output
+        least = MIN_TOP_UP * reservation.cost.sequences
+        wished = max(least, reservation.expected_output, 2 * made)
+        refused: Decision | None = None
+        for extra in dict.fromkeys((min(wished, left), min(least, left))):
+            refused = await self._take_more(reservation, extra) if extra > 0 else None
+            if refused is None:  # it may produce no more, or the store is away: what runs, runs on
+                return
+            if refused.granted:
+                reservation.reserved_output += extra
+                return
+        end_early, has_outgrown = reservation.lease.end_early, reservation.seen >= reservation.reserved_output
+        if refused is not None and end_early is not None and has_outgrown:
+            end_early(self._refusal(reservation.opening.tenant, refused, []))
+
+    async def _take_more(self, reservation: Reservation, extra: int) -> Decision | None:
+        """Take so many tokens more under a lease of their own; None where the store is away."""
         cost = reservation.opening.price.of(prompt=0, cached=0, output=extra)
         amounts = {Measure.TOKENS: extra, Measure.SPEND: int(cost)}
         wanted = tuple(replace(d, amount=amounts[d.measure]) for d in reservation.draws if d.measure in amounts)
@@ -248,17 +289,15 @@ class Reservations:
             decision = await self._take(lease, wanted)
             if reservation.yields and _is_rate(decision):
                 decision = await self._take(lease, beyond_quota(wanted))
-        except StoreUnavailable:  # what runs, runs on: the next round asks again
-            return
+        except StoreUnavailable:
+            return None
         if decision.granted and reservation.opening.request not in self._living:  # it ended while the store was asked
             self._settle(lease, dict.fromkeys(Measure, 0))
         elif decision.granted:
             reservation.leases.append(lease)
-            reservation.reserved_output += extra
             self._exposure.change(reservation.draws, -min(reservation.beyond, cost))
             reservation.beyond = max(0, reservation.beyond - cost)
-        elif reservation.lease.end_early is not None:
-            reservation.lease.end_early(self._refusal(reservation.opening.tenant, decision, []))
+        return decision
 
     async def _settled(self, lease: RequestId, actual: dict[Measure, int]) -> bool:
         """Settle; False where the store can't be reached now."""
@@ -311,10 +350,3 @@ def _need(claim: Claim, expected: int) -> Need:
         slots=claim.cost.slots,
         is_bound=not claim.cost.is_counted,
     )
-
-
-def billable(outcome: Outcome, usage: Usage) -> Usage:
-    """Return what is billed: nothing where no token came back and the engine counted nothing."""
-    if outcome is Outcome.OK or usage.exact or usage.output_tokens:
-        return usage
-    return Usage(exact=False)

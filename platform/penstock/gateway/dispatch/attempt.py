@@ -5,11 +5,13 @@ Until then everything can still be undone, so errors come to the dispatcher; aft
 
 import asyncio
 
-from penstock.domain.call import Timings
+from penstock.domain import used
+from penstock.domain.call import Call
 from penstock.domain.errors import PenstockError
 from penstock.domain.ids import WorkerId
 from penstock.domain.outcome import Stage
 from penstock.domain.relay import Relay
+from penstock.domain.used import NOTHING
 from penstock.gateway.dispatch import verdict, wire
 from penstock.gateway.dispatch.ports import Exchange, Loads
 from penstock.gateway.dispatch.verdict import Verdict
@@ -25,6 +27,7 @@ class Attempt:
     __slots__ = (
         "_aborted",
         "_body",
+        "_call",
         "_done",
         "_exchange",
         "_loads",
@@ -32,13 +35,13 @@ class Attempt:
         "_refused",
         "_relay",
         "_status",
-        "_timings",
         "_worker",
     )
 
-    def __init__(self, relay: Relay, worker: WorkerId, loads: Loads, timings: Timings) -> None:
+    def __init__(self, relay: Relay, worker: WorkerId, loads: Loads, call: Call) -> None:
         """Begin; the relay learns of it at once, so that a client that leaves ends it."""
-        self._timings = timings
+        self._call = call
+        call.used = None
         self._relay = relay
         self._worker = worker
         self._loads = loads
@@ -61,6 +64,7 @@ class Attempt:
 
     def unreachable(self) -> None:
         """No connection could be had."""
+        self._call.used = NOTHING
         self._settle(verdict.unreachable())
 
     async def begun(self) -> Verdict | None:
@@ -103,10 +107,11 @@ class Attempt:
             self._loads.heard(self._worker, load)
         self._status = status
         if status == _OK:
-            self._timings.spent(Stage.QUEUE, wire.waited_s_of(headers))
+            self._call.timings.spent(Stage.QUEUE, wire.waited_s_of(headers))
             self._relay.on_head(status, headers)
         else:
             self._refused = wire.header(headers, wire.REFUSED_HEADER)
+        self._call.used = NOTHING if self._refused else used.heard(wire.header(headers, wire.USED_HEADER))
 
     def on_body(self, data: bytes) -> None:
         """Pass it on; once the caller has a token the rest goes to the relay directly."""

@@ -90,7 +90,11 @@ class WorkerDispatcher:
         if call.attempts >= self.settings.max_attempts or not self.budget.withdraw(self.clock.monotonic()):
             raise rest.error
         self.metrics.counter(names.RETRIES).labels(reason="continuation").inc()
-        await self._deliver(call, self._rest_of(call, ticket, rest), relay, pick, call.lost)
+        try:
+            await self._deliver(call, self._rest_of(call, ticket, rest), relay, pick, call.lost)
+        except BaseException:  # the worker that broke it has made the answer, as far as it went
+            call.worker, call.used = worker, None
+            raise
 
     async def _deliver(self, call: Call, parcel: _Parcel, relay: Relay, pick: Pick, tried: frozenset[WorkerId]) -> None:
         ticket = parcel.ticket
@@ -143,7 +147,7 @@ class WorkerDispatcher:
         return SOON_S
 
     async def _try(self, call: Call, relay: Relay, worker: WorkerEntry, parcel: _Parcel) -> Verdict | None:
-        attempt = Attempt(relay, worker.id, self.loads, call.timings)
+        attempt = Attempt(relay, worker.id, self.loads, call)
         sent_at = self.clock.monotonic()
         self.breakers.sent(worker.id, sent_at)
         self.loads.dispatched(worker.id, parcel.tokens)

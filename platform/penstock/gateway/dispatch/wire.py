@@ -1,11 +1,13 @@
 """What goes over the wire to a worker's gate, and what its headers say back. Pure.
 
 The caller's JSON passes through, save what the platform decides: the model's served name, the tenant's cache salt,
-and that streams end with their usage (the relay hides it from callers who did not ask).
+that streams end with their usage (the relay hides it from callers who did not ask), and that their tokens come as they
+are made, each event with its own.
 """
 
 import msgspec
 
+from penstock.domain import used
 from penstock.domain.ids import VersionId
 from penstock.domain.relay import Rest
 from penstock.domain.request import Api, InferenceRequest
@@ -14,6 +16,7 @@ from penstock.domain.worker import Load
 LOAD_HEADER = b"x-penstock-load"
 WAITED_HEADER = b"x-penstock-waited-ms"
 REFUSED_HEADER = b"x-penstock-refused"
+USED_HEADER = used.HEADER.encode()
 
 _STREAM_USAGE = frozenset({Api.CHAT, Api.COMPLETIONS})
 """APIs where usage of a stream is an option; the others always send it."""
@@ -26,10 +29,11 @@ def body_of(request: InferenceRequest, version: VersionId, cache_salt: str, *, t
     body = {**request.body, "model": version, "cache_salt": cache_salt}
     if token_ids:
         body["return_token_ids"] = True
+    body.pop("stream_interval", None)
     if request.stream and request.api in _STREAM_USAGE:
-        options = body.get("stream_options")
-        asked = options if isinstance(options, dict) else {}
-        body["stream_options"] = {**asked, "include_usage": True}
+        body["stream_options"] = {"include_usage": True}
+    else:
+        body.pop("stream_options", None)
     return _ENCODER.encode(body)
 
 

@@ -81,6 +81,8 @@ TABLE: dict[type[PenstockError], Row] = {
     # may have run
     errors.ClientGone: Row(status=499, type="client_closed_request", anthropic="api_error"),
     errors.ReaderTooSlow: Row(status=499, type="client_closed_request", anthropic="api_error"),
+    errors.BudgetReached: Row(status=402, type="insufficient_quota", anthropic="billing_error"),
+    errors.LimitReached: Row(status=429, type="rate_limit_error", anthropic="rate_limit_error"),
     errors.Failed: _INTERNAL,
     errors.EngineError: _UPSTREAM,
     errors.WorkerLost: _UPSTREAM,

@@ -8,7 +8,7 @@ from penstock.domain.errors import PenstockError
 from penstock.domain.lease import Lease
 from penstock.domain.outcome import FinishReason, Outcome, Stage
 from penstock.domain.relay import Reply
-from penstock.domain.tokens import Usage
+from penstock.domain.tokens import UNKNOWN, Usage
 from penstock.gateway.streaming import reports, stages
 from penstock.gateway.streaming.reports import Report
 
@@ -119,7 +119,8 @@ class Frame:
             self._answered.set_result(
                 Answer(
                     outcome=outcome,
-                    usage=self._counted(),
+                    usage=self._known(outcome),
+                    said=self.usage if outcome is Outcome.OK else None,
                     finish=self.finish,
                     ttft_s=None if self.first_at is None else self.first_at - arrived,
                     itl_s=tuple(self.itl_s),
@@ -138,15 +139,25 @@ class Frame:
         """Wait for it."""
         return await self._answered
 
-    def _counted(self) -> Usage:
-        """Return the engine's count, or else our own of what went by."""
-        if self.usage is not None:
-            return self.usage
-        if self.first_at is None:
-            return Usage(exact=False)
+    def _known(self, outcome: Outcome) -> Usage:
+        """Return what is known here: the engine's word where it was its last, else no less than what went by.
+
+        What an engine only announced (a prompt before its answer, an account with each event) is a lower bound.
+        """
+        said = self.usage
+        if said is not None and outcome is Outcome.OK:
+            return said
+        if said is None and self.first_at is None:
+            return UNKNOWN
+        said = said or UNKNOWN
         prepared = self.call.prepared
-        prompt = max(0, prepared.prompt_tokens) if prepared is not None else 0
-        return Usage(prompt_tokens=prompt, output_tokens=self.tokens, exact=False)
+        prompt = max(said.prompt_tokens, prepared.prompt_tokens if prepared is not None else 0)
+        return Usage(
+            prompt_tokens=prompt,
+            output_tokens=max(said.output_tokens, self.tokens),
+            cached_tokens=said.cached_tokens,
+            exact=False,
+        )
 
 
 _FINISH = {Outcome.CANCELLED: FinishReason.CANCELLED, Outcome.DEADLINE: FinishReason.DEADLINE}

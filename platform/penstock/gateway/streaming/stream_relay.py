@@ -8,6 +8,7 @@ looked into. Once anything has been sent there is no status any more: another wo
 import asyncio
 from collections.abc import Callable
 
+from penstock.domain import used
 from penstock.domain.call import Answer
 from penstock.domain.errors import EngineError, PenstockError, ReaderTooSlow, StreamBroken
 from penstock.domain.ids import RequestId
@@ -198,7 +199,7 @@ class StreamRelay:
             self._start()
             return
         frame.itl_s.append(now - self._last_at)
-        frame.tokens = self._continuity.kept
+        frame.tokens = frame.call.kept_tokens = self._continuity.kept
         frame.call.continued_at.append(now)
         self._lost = None
         self._continuity.continued()
@@ -212,7 +213,7 @@ class StreamRelay:
         """Forward what is plain, then event by event; act on those that say how the answer ends."""
         dialect = self._dialect
         out = [plain]
-        for event in sse.split(events):
+        for event in map(self._without_count, sse.split(events)):
             if event.startswith(dialect.error) or dialect.aborted in event:
                 self._write(b"".join(out))
                 self._lose(EngineError())
@@ -223,6 +224,14 @@ class StreamRelay:
             if self._passes(event):
                 out.append(event)
         self._write(b"".join(out))
+
+    def _without_count(self, event: bytes) -> bytes:
+        """Take what the worker's gate counted out of an event: it stands in front of the last one."""
+        if not event.startswith(used.COMMENT):
+            return event
+        line, _, event = event.partition(b"\n")
+        self._frame.call.used = used.heard(line.removeprefix(used.COMMENT))
+        return event
 
     def _passes(self, event: bytes) -> bool:
         """Read what the event says; False where the caller did not ask for it."""

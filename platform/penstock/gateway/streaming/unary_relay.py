@@ -4,7 +4,15 @@ The body stays bytes: usage is read by a narrow decoder, our own field is splice
 """
 
 from penstock.domain.call import Answer
-from penstock.domain.errors import EngineError, PenstockError, ReaderTooSlow
+from penstock.domain.errors import (
+    BudgetReached,
+    EngineError,
+    Failed,
+    LimitReached,
+    OverBudget,
+    PenstockError,
+    ReaderTooSlow,
+)
 from penstock.domain.outcome import Outcome
 from penstock.domain.relay import Rest, Source
 from penstock.gateway.streaming import reports, stages
@@ -25,6 +33,7 @@ class UnaryRelay:
         self._size = 0
         self._content_type = b"application/json"
         self._delivered = False
+        frame.lease.end_early = self._end_early
         self._watch = Watch(
             frame.reply, deadline_in_s=frame.deadline_in_s, stall_s=frame.stall_s, on_stop=self._stopped
         )
@@ -98,5 +107,17 @@ class UnaryRelay:
         """Wait for the end of the answer."""
         return await self._frame.answer()
 
+    def _end_early(self, error: PenstockError) -> None:
+        """The caller's limits don't carry the answer any further: nothing goes out, and what was made is billed."""
+        if not self._frame.is_over:
+            self._watch.drop_source(_ended(error))
+
     def _stopped(self, error: PenstockError) -> None:
         """The dispatcher still waits and raises this; after delivery nothing is watched."""
+
+
+def _ended(error: PenstockError) -> Failed:
+    """Return the limit's refusal of a request that has run."""
+    kind = BudgetReached if isinstance(error, OverBudget) else LimitReached
+    message = f"{error.message}; the answer was ended, and what it had generated is billed"
+    return kind(message, reason=error.reason, retry_after_s=error.retry_after_s)

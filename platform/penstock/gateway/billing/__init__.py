@@ -1,0 +1,7 @@
+"""Billing: what a request took is what its worker's gate counted, whatever the answer says of itself."""
+
+from penstock.gateway.billing.asking import Asking, Asks
+from penstock.gateway.billing.closing import Closing
+from penstock.gateway.billing.live import LiveCounts
+
+__all__ = ["Asking", "Asks", "Closing", "LiveCounts"]

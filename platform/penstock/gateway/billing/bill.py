@@ -1,0 +1,51 @@
+"""What a request is billed for, by who knows best: the gate that counted it, the engine, or the gateway's guess. Pure.
+
+The engine's own word counts where nobody counts beside it and the answer came to its end; it is only checked against
+the gate's. A caller's API, options and leaving change what an answer says, and never what was counted.
+"""
+
+from penstock.domain.call import Answer, Call
+from penstock.domain.outcome import Outcome
+from penstock.domain.tokens import UNKNOWN, Usage
+from penstock.domain.used import Used
+
+_OUR_FAULT = frozenset({Outcome.ENGINE_ERROR, Outcome.INTERNAL})
+
+
+def counted(call: Call, used: Used) -> Usage:
+    """Return the gate's count as usage. The rest of a broken stream had what was kept of it as a part of its prompt."""
+    prompt = max(0, used.prompt_tokens - call.kept_tokens)
+    return Usage(
+        prompt_tokens=prompt,
+        output_tokens=call.kept_tokens + used.output_tokens,
+        cached_tokens=min(prompt, used.cached_tokens),
+        exact=used.is_final,
+    )
+
+
+def guessed(call: Call, answer: Answer, delivered: int) -> Usage:
+    """Return the most that is known of a request whose worker can't be asked: never nothing for what ran.
+
+    What broke before anything reached the caller, by no fault of its own, costs nothing.
+    """
+    known = answer.usage
+    if answer.outcome in _OUR_FAULT and answer.ttft_s is None:
+        return UNKNOWN
+    prepared = max(0, call.prepared.prompt_tokens) if call.prepared is not None else 0
+    return Usage(
+        prompt_tokens=max(known.prompt_tokens, prepared),
+        output_tokens=max(known.output_tokens, delivered),
+        cached_tokens=known.cached_tokens,
+        exact=False,
+    )
+
+
+def differs(call: Call, said: Usage, used: Used) -> bool:
+    """Tell whether the engine's account of an ended answer is another one than the gate's.
+
+    Beams are the exception: the engine tells those that it kept, the gate all that it ran.
+    """
+    if call.request.body.get("use_beam_search"):
+        return False
+    ours = counted(call, used)
+    return (said.prompt_tokens, said.output_tokens) != (ours.prompt_tokens, ours.output_tokens)

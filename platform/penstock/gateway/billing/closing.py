@@ -1,0 +1,90 @@
+"""Ends a request: bills what its worker's gate counted, told with the answer or asked for; closes its lease (B3, B6).
+
+Where nobody has told, nothing runs any more and slots are free at once; the row is closed when the worker has answered,
+within seconds. A worker that is gone leaves the gateway's own guess, which says that it is one.
+"""
+
+from collections.abc import Callable, Coroutine
+from dataclasses import replace
+from typing import Protocol
+
+from penstock.domain.call import Answer, Call
+from penstock.domain.clock import Clock
+from penstock.domain.lease import Lease
+from penstock.domain.outcome import Outcome
+from penstock.domain.request import Prepared
+from penstock.domain.tokens import Usage
+from penstock.domain.used import Used
+from penstock.gateway.billing import bill
+from penstock.gateway.billing.asking import Asks
+from penstock.telemetry import names
+from penstock.telemetry.logs import logger
+from penstock.telemetry.metrics import Metrics
+
+WAIT_S = 1.0
+"""How long a gate waits for a request's end: an engine notices a departure between two steps."""
+WITHIN_S = 2.0
+
+Spawn = Callable[[Coroutine[None, None, None]], object]
+
+
+class Ledger(Protocol):
+    """Where finished requests are counted."""
+
+    def record(self, call: Call, prepared: Prepared | None, answer: Answer) -> None:
+        """Count the request once: outcome, tokens, stages."""
+        ...
+
+
+class Closing:
+    """Implements the pipeline's ``Billing``."""
+
+    def __init__(self, *, asks: Asks, ledger: Ledger, clock: Clock, spawn: Spawn, metrics: Metrics) -> None:
+        """``spawn`` starts what a worker must be asked for."""
+        self._asks, self._ledger, self._clock, self._spawn = asks, ledger, clock, spawn
+        self._differs = metrics.counter(names.USAGE_DIFFERS)
+        self._empty = metrics.counter(names.EMPTY_BILLS)
+        self._guessed = metrics.counter(names.GUESSED_BILLS)
+
+    def close(self, call: Call, lease: Lease, answer: Answer) -> None:
+        """Bill an admitted request that ended, and close its lease: now, or as soon as its worker has told."""
+        if call.used is not None:
+            self._bill(call, lease, answer, self._of_gate(call, answer, call.used))
+        elif answer.usage.exact or call.worker is None:
+            self._bill(call, lease, answer, answer.usage)
+        else:
+            lease.release(self._clock.monotonic())
+            self._spawn(self._ask(call, lease, answer))
+
+    async def _ask(self, call: Call, lease: Lease, answer: Answer) -> None:
+        worker, usage = call.worker, None
+        assert worker is not None  # noqa: S101  looked at by the caller
+        try:
+            told = await self._asks.ask(worker, [call.request.id], within_s=WITHIN_S, wait_s=WAIT_S)
+            if (used := told.get(call.request.id)) is not None:
+                usage = bill.counted(call, used)
+        finally:  # also where the process is going: a row with a guess is better than none
+            if usage is None:
+                usage = bill.guessed(call, answer, lease.delivered)
+                self._guessed.labels(outcome=answer.outcome).inc()
+            self._bill(call, lease, answer, usage)
+
+    def _of_gate(self, call: Call, answer: Answer, used: Used) -> Usage:
+        if answer.said is not None and bill.differs(call, answer.said, used):
+            self._differs.labels(api=call.request.api).inc()
+            logger().error(
+                "usage_differs",
+                request_id=call.request.id,
+                api=call.request.api,
+                prompt_tokens=answer.said.prompt_tokens - used.prompt_tokens,
+                output_tokens=answer.said.output_tokens - used.output_tokens,
+            )
+        return bill.counted(call, used)
+
+    def _bill(self, call: Call, lease: Lease, answer: Answer, usage: Usage) -> None:
+        if answer.outcome is Outcome.OK and not usage.total_tokens:
+            self._empty.labels(api=call.request.api).inc()
+            logger().error("bill_empty", request_id=call.request.id, api=call.request.api)
+        answer = replace(answer, usage=usage)
+        lease.settle(answer.outcome, usage, self._clock.monotonic())
+        self._ledger.record(call, call.prepared, answer)

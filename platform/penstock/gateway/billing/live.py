@@ -1,0 +1,41 @@
+"""How far whole answers are, twice a second: their tokens don't pass here until they are complete; workers are asked.
+
+With that limits and budgets top up whole answers, and end them, as they do streams (B4, B5). One question for each
+worker that has any, all at once; a worker that is slow to answer is asked again in the next round.
+"""
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Mapping
+
+from penstock.domain.call import Call
+from penstock.domain.ids import RequestId, WorkerId
+from penstock.domain.lease import Lease
+from penstock.domain.table import WorkerEntry
+from penstock.gateway.billing.asking import Asks
+
+WITHIN_S = 0.4
+
+
+class LiveCounts:
+    """Looks at the open leases, and writes into them what their requests have generated."""
+
+    def __init__(self, running: Mapping[Lease, Call], asks: Asks) -> None:
+        """``running`` are the open leases and whose they are."""
+        self._running, self._asks = running, asks
+
+    async def look(self) -> None:
+        """Bring every whole answer's lease up to date."""
+        workers: dict[WorkerId, WorkerEntry] = {}
+        by_worker: dict[WorkerId, dict[RequestId, Lease]] = defaultdict(dict)
+        for lease, call in self._running.items():
+            if not call.request.stream and call.worker is not None:
+                workers[call.worker.id] = call.worker
+                by_worker[call.worker.id][call.request.id] = lease
+        await asyncio.gather(*(self._look_at(workers[worker], leases) for worker, leases in by_worker.items()))
+
+    async def _look_at(self, worker: WorkerEntry, leases: Mapping[RequestId, Lease]) -> None:
+        told = await self._asks.ask(worker, list(leases), within_s=WITHIN_S)
+        for request, used in told.items():
+            if (lease := leases.get(request)) is not None:
+                lease.delivered = max(lease.delivered, used.output_tokens)

@@ -1,0 +1,92 @@
+"""What the stub engine says on the wire, and what it can be told to do. Imports nothing of penstock."""
+
+from dataclasses import dataclass, field
+from typing import Any, Literal, cast
+
+Mode = Literal[
+    "ok",
+    "die_before_token",  # head sent, then the connection breaks
+    "die_after_token",
+    "reset",  # the connection breaks before any byte
+    "freeze",  # takes the request, never answers
+    "freeze_after_token",
+    "refuse",  # the gate's answer: 503 with x-penstock-refused
+    "error",  # a status of its own with the engine's error shape
+    "error_in_stream",  # 200, then an error as the first event
+]
+
+
+@dataclass(kw_only=True)
+class Behaviour:
+    """What to do with the next requests; ``times`` 0 means until told otherwise."""
+
+    mode: Mode = "ok"
+    times: int = 0
+    step_ms: float = 0.0
+    """Time between tokens; 0 writes one token a turn of the event loop."""
+    delay_ms: float = 0.0
+    """Time to the first token (or to a unary answer)."""
+    after_tokens: int = 1
+    status: int = 500
+    reason: str = "draining"
+    load: str = "1,0,64,0.1"
+    pieces: int = 1
+    """Write events in so many pieces (1: whole)."""
+    whole_step_ms: float = 0.0
+    """Time between the tokens of whole answers: they come when the last one is made."""
+    counts: bool = True
+    """A gate counts beside the engine, and tells."""
+
+
+@dataclass(kw_only=True)
+class Stats:
+    """What it saw."""
+
+    requests: int = 0
+    running: int = 0
+    peak: int = 0  # the most that ran at once
+    finished: int = 0
+    aborted: int = 0
+    tokens: int = 0
+    connections: int = 0
+    last_body: dict[str, Any] = field(default_factory=dict)
+    last_raw: bytes = b""
+    last_headers: dict[str, str] = field(default_factory=dict)
+
+
+TOKEN = b" the"
+ERROR = b'data: {"error":{"message":"stub","type":"BadRequestError","param":null,"code":400}}\n\n'
+USAGE = (
+    b'data: {"id":"stub-1","object":"o","created":1,"model":"m","choices":[],'
+    b'"usage":{"prompt_tokens":%d,"total_tokens":%d,"completion_tokens":%d}}\n\n'
+)
+
+
+def chunk(data: bytes) -> bytes:
+    """Return it as a chunk of HTTP/1.1."""
+    return b"%x\r\n%b\r\n" % (len(data), data)
+
+
+def events(path: str, body: dict[str, Any]) -> tuple[bytes, bytes, bytes]:
+    """Return the first event, a token's event, and the finishing event of a stream; ids where they are asked for."""
+    model = str(body.get("model")).encode()
+    head = b'data: {"id":"stub-1","object":"o","created":1,"model":"%b","choices":[{"index":0,%%b' % model
+    head += b',"logprobs":null,"finish_reason":null%b}]%b}\n\n'
+    ids, prompt = (
+        (b',"token_ids":[278]', b',"prompt_token_ids":[1,2,3]') if body.get("return_token_ids") else (b"", b"")
+    )
+    if path.endswith("chat/completions"):
+        first = head % (b'"delta":{"role":"assistant","content":""}', b"", prompt)
+        token = head % (b'"delta":{"content":"%b"}' % TOKEN, ids, b"")
+    else:
+        first = head % (b'"text":""', b',"token_ids":[]', prompt) if prompt else b""
+        token = head % (b'"text":"%b"' % TOKEN, ids, b"")
+    return first, token, token.replace(b'"finish_reason":null', b'"finish_reason":"length"')
+
+
+def max_tokens(body: dict[str, Any]) -> int:
+    """Return how long the answer is to be."""
+    for name in ("max_completion_tokens", "max_tokens", "max_output_tokens"):
+        if isinstance(body.get(name), int):
+            return max(1, cast("int", body[name]))
+    return 16

@@ -1,0 +1,150 @@
+"""A request's end: billed by its gate's count, told or asked for; slots are free at once."""
+
+import asyncio
+from collections.abc import Coroutine, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import pytest
+
+from penstock.domain.call import Answer, Call
+from penstock.domain.ids import RequestId, WorkerId
+from penstock.domain.lease import Lease
+from penstock.domain.outcome import Outcome
+from penstock.domain.request import Prepared
+from penstock.domain.table import WorkerEntry
+from penstock.domain.tokens import UNKNOWN, Usage
+from penstock.domain.used import Used
+from penstock.domain.worker import WorkerState
+from penstock.gateway.billing import Closing, LiveCounts
+from penstock.telemetry import names
+from penstock.telemetry.metrics import Metrics
+from tests.support import calls
+from tests.support.clock import ManualClock
+
+USED = Used(prompt_tokens=30, output_tokens=400, sequences=8, prompts=1)
+WORKER = WorkerEntry(id=WorkerId("w"), url="http://w", state=WorkerState.READY)
+
+
+@dataclass
+class Gates:
+    """Workers' gates, as far as they can be asked."""
+
+    told: dict[RequestId, Used] = field(default_factory=dict)
+    asked: list[tuple[str, tuple[RequestId, ...]]] = field(default_factory=list)
+
+    async def ask(
+        self, worker: WorkerEntry, requests: Sequence[RequestId], *, within_s: float, wait_s: float = 0.0
+    ) -> Mapping[RequestId, Used]:
+        """Tell."""
+        self.asked.append((worker.url, tuple(requests)))
+        await asyncio.sleep(0)
+        return self.told
+
+
+class Desk:
+    """A closing, what it is told, and what became of one request."""
+
+    def __init__(self, clock: ManualClock) -> None:
+        self.gates, self.metrics, self.rows = Gates(), Metrics(), list[Answer]()
+        self.freed = list[str]()
+        self.tasks = list[asyncio.Task[None]]()
+        self.closing = Closing(asks=self.gates, ledger=self, clock=clock, spawn=self._spawn, metrics=self.metrics)
+        self.call = calls.call()
+        self.call.prepared, self.call.worker = Prepared(prompt_tokens=30), WORKER
+        self.lease = Lease(opened_at=0.0, deadline_at=9.0, on_settle=lambda _: self.freed.append("settled"))
+        self.lease.on_end = lambda: self.freed.append("ended")
+        self.lease.on_release = lambda: self.freed.append("released")
+
+    def _spawn(self, work: Coroutine[None, None, None]) -> None:
+        self.tasks.append(asyncio.get_running_loop().create_task(work))
+
+    def record(self, call: Call, prepared: Prepared | None, answer: Answer) -> None:
+        """Take a row."""
+        self.rows.append(answer)
+
+    def close(self, answer: Answer) -> None:
+        """End the request."""
+        self.closing.close(self.call, self.lease, answer)
+
+    def count(self, metric: names.Metric) -> float:
+        """Return a counter's sum."""
+        found = (one for one in self.metrics.registry.collect() if one.name == metric.name)
+        return sum(s.value for family in found for s in family.samples if s.name.endswith("_total"))
+
+
+@pytest.fixture
+async def desk(clock: ManualClock) -> Desk:
+    """Return a desk with one running request."""
+    return Desk(clock)
+
+
+async def test_what_the_gate_told_is_billed_at_once(desk: Desk) -> None:
+    """An answer that came with its count needs no question."""
+    desk.call.used = USED
+    desk.close(Answer(outcome=Outcome.OK, usage=UNKNOWN, said=Usage(prompt_tokens=30, output_tokens=400)))
+    assert desk.rows[0].usage == Usage(prompt_tokens=30, output_tokens=400)
+    assert (desk.freed, desk.gates.asked) == (["ended", "settled"], [])
+    assert desk.count(names.USAGE_DIFFERS) == 0
+
+
+async def test_an_engine_that_tells_otherwise_is_counted_and_not_believed(desk: Desk) -> None:
+    """Finding 4: usage of one choice of eight does not beat the count, and raises an alarm."""
+    desk.call.used = USED
+    desk.close(Answer(outcome=Outcome.OK, usage=UNKNOWN, said=Usage(prompt_tokens=30, output_tokens=51)))
+    assert desk.rows[0].usage.output_tokens == 400
+    assert desk.count(names.USAGE_DIFFERS) == 1
+
+
+async def test_who_left_is_billed_what_was_generated(desk: Desk) -> None:
+    """Finding 4: nothing was heard of a whole answer whose caller left; its worker is asked, slots don't wait."""
+    desk.call.used, desk.gates.told = None, {desk.call.request.id: USED}
+    desk.close(Answer(outcome=Outcome.CANCELLED, usage=UNKNOWN))
+    assert (desk.freed, desk.rows) == (["released", "ended"], [])
+    await asyncio.gather(*desk.tasks)
+    assert desk.freed[2:] == ["settled"]
+    assert desk.rows[0].usage == Usage(prompt_tokens=30, output_tokens=400)
+    assert desk.gates.asked == [("http://w", (desk.call.request.id,))]
+    assert desk.count(names.GUESSED_BILLS) == 0
+
+
+async def test_a_worker_that_does_not_tell_leaves_a_guess(desk: Desk) -> None:
+    """A lost worker's count is never 0 for who left: the prompt, and what was heard while it ran."""
+    desk.call.used, desk.lease.delivered = None, 70
+    desk.close(Answer(outcome=Outcome.CANCELLED, usage=UNKNOWN))
+    await asyncio.gather(*desk.tasks)
+    assert desk.rows[0].usage == Usage(prompt_tokens=30, output_tokens=70, exact=False)
+    assert desk.count(names.GUESSED_BILLS) == 1
+
+
+async def test_a_process_that_goes_leaves_a_row(desk: Desk) -> None:
+    """A question that is cancelled ends in a guess, and not in a lease that nobody settles."""
+    desk.call.used = None
+    desk.close(Answer(outcome=Outcome.CANCELLED, usage=UNKNOWN))
+    await asyncio.sleep(0)
+    desk.tasks[0].cancel()
+    await asyncio.gather(*desk.tasks, return_exceptions=True)
+    assert (len(desk.rows), desk.freed[-1]) == (1, "settled")
+
+
+async def test_an_answer_without_a_token_raises_an_alarm(desk: Desk) -> None:
+    """Finding 4: an ``ok`` row of 0 tokens is a bill that somebody got round."""
+    desk.close(Answer(outcome=Outcome.OK, usage=Usage()))
+    assert desk.count(names.EMPTY_BILLS) == 1
+
+
+async def test_what_never_ran_is_free_and_nobody_is_asked(desk: Desk) -> None:
+    """A refusal, by a limit or by a gate, costs nothing."""
+    desk.close(Answer(outcome=Outcome.NO_CAPACITY, usage=UNKNOWN))
+    assert desk.rows[0].usage == Usage()
+    assert desk.gates.asked == []
+
+
+async def test_whole_answers_are_looked_at_while_they_run(desk: Desk) -> None:
+    """Each worker is asked once for all that it runs; streams are counted where they pass."""
+    stream = calls.call(id=RequestId("s"), stream=True)
+    stream.worker = WORKER
+    desk.gates.told = {desk.call.request.id: USED}
+    other = Lease(opened_at=0.0, deadline_at=9.0)
+    await LiveCounts({desk.lease: desk.call, other: stream}, desk.gates).look()
+    assert desk.gates.asked == [("http://w", (desk.call.request.id,))]
+    assert (desk.lease.delivered, other.delivered) == (400, 0)
