@@ -213,22 +213,22 @@ async def test_a_top_up_for_an_answer_that_has_just_ended_is_given_back(clock: M
     """An answer that ends while the store is asked for more holds nothing afterwards."""
     till = Till(clock, BUDGET)
     reservation = await till.open(worst_case=1000)
-    reservation.lease.delivered = 70
-    end = Settlement(outcome=Outcome.OK, usage=Usage(prompt_tokens=10, output_tokens=70), held_s=1.0)
+    reservation.lease.delivered = reservation.reserved_output
+    end = Settlement(outcome=Outcome.OK, usage=Usage(prompt_tokens=10, output_tokens=20), held_s=1.0)
     till.store.meanwhile = lambda: till.reservations.close(reservation, end)
     await till.reservations.top_up()
     till.store.meanwhile = lambda: None
     await asyncio.gather(*till.tasks)
-    assert await till.has_budget(1000 - 80)
+    assert await till.has_budget(1000 - 30)
 
 
 async def test_where_the_budget_ends_the_answer_ends(clock: ManualClock) -> None:
     """A stream that can't be topped up is ended with the budget's error."""
-    till = Till(clock, Plan(spend_per_day=MicroUsd(100)))
+    till = Till(clock, Plan(spend_per_day=MicroUsd(40)))
     heard: list[PenstockError] = []
     reservation = await till.open(worst_case=1000)
     reservation.lease.end_early = heard.append
-    reservation.lease.delivered = 70
+    reservation.lease.delivered = reservation.reserved_output
     await till.reservations.top_up()
     assert [type(error) for error in heard] == [OverBudget]
 
@@ -252,13 +252,13 @@ async def test_what_runs_runs_on_while_the_store_is_away(clock: ManualClock) -> 
     heard: list[PenstockError] = []
     reservation = await till.open(worst_case=1000)
     reservation.lease.end_early = heard.append
-    reservation.lease.delivered = 70
+    reservation.lease.delivered = reserved = reservation.reserved_output
     till.store.is_down = True
     await till.reservations.top_up()
-    assert (heard, reservation.reserved_output) == ([], 64)
+    assert (heard, reservation.reserved_output) == ([], reserved)
     till.store.is_down = False
     await till.reservations.top_up()
-    assert reservation.reserved_output > 70
+    assert reservation.reserved_output > reserved
 
 
 async def test_a_full_spool_gives_the_reservation_back(clock: ManualClock) -> None:
