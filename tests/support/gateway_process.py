@@ -33,6 +33,8 @@ class Home:
 
     root: Path
     key: str
+    neighbour: str
+    """The key of another tenant, without any bounds."""
 
     @property
     def environment(self) -> dict[str, str]:
@@ -40,16 +42,18 @@ class Home:
         return {**os.environ, "PENSTOCK_HOME": str(self.root), "PENSTOCK_PORT": "0", "PENSTOCK_DATABASE_URL": away}
 
 
-def prepare(root: Path, engine_url: str, plan: Plan | None = None) -> Home:
+def prepare(root: Path, engine_url: str, plan: Plan | None = None, *, context: int = VERSION.max_model_len) -> Home:
     """Write platform key, tokenizer, last good table and last good keys."""
     blob = real_tokenizers.small()
     sha256 = hashlib.sha256(blob).hexdigest()
     secret, key = mint(TenantId("acme"), pepper=derive(PLATFORM_KEY, Purpose.PEPPER), now=0.0)
+    neighbour, its_key = mint(TenantId("bob"), pepper=derive(PLATFORM_KEY, Purpose.PEPPER), now=0.0)
     worker = WorkerEntry(id=WorkerId("w-stub"), url=engine_url, state=WorkerState.READY)
-    version = replace(VERSION, tokenizer_sha256=sha256, chat_template=TEMPLATE, workers=(worker,))
+    version = replace(VERSION, tokenizer_sha256=sha256, chat_template=TEMPLATE, workers=(worker,), max_model_len=context)
     route = Route(alias=Alias("toy"), shares=(Share(version=version.id, weight=10_000),))
     table = RoutingTable(number=3, made_at=0.0, routes=(route,), versions=(version,))
-    ring = KeyRing(keys=(key,), tenants=(Tenant(id=TenantId("acme"), name="Acme", plan=plan or Plan()),))
+    tenants = (Tenant(id=key.tenant, name="Acme", plan=plan or Plan()), Tenant(id=its_key.tenant, name="Bob"))
+    ring = KeyRing(keys=(key, its_key), tenants=tenants)
     files = {
         "platform.key": PLATFORM_KEY.hex().encode(),
         f"artifacts/blobs/{sha256}": blob,
@@ -59,7 +63,7 @@ def prepare(root: Path, engine_url: str, plan: Plan | None = None) -> Home:
     for name, data in files.items():
         (root / name).parent.mkdir(parents=True, exist_ok=True)
         (root / name).write_bytes(data)
-    return Home(root=root, key=secret)
+    return Home(root=root, key=secret, neighbour=neighbour)
 
 
 class GatewayProcess:

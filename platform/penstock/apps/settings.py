@@ -90,7 +90,10 @@ class Settings(BaseSettings):
     probe_every_s: float = Field(default=2.0, gt=0)
     probe_timeout_s: float = Field(default=10.0, gt=0)
 
-    max_body_bytes: int = Field(default=8 << 20, gt=0)
+    max_body_bytes: int = Field(default=0, ge=0)
+    """Of one request; 0 derives it from the largest context that is served: 16 bytes a token, 1 MiB at least."""
+    read_processes: int = Field(default=2, ge=1, le=16)
+    """Child processes of each gateway that read large requests, so that they hold up nobody's stream."""
     max_header_bytes: int = Field(default=32 << 10, gt=0)
     max_connections: int = Field(default=4096, gt=0)
     header_timeout_s: float = Field(default=10.0, gt=0)

@@ -23,12 +23,26 @@ class Api(StrEnum):
         return Task.EMBED if self is Api.EMBEDDINGS else Task.GENERATE
 
 
+class Sealed:
+    """A field of a large body that stays JSON: to read it here would hold up every stream of the process.
+
+    Whoever read it elsewhere left what others must know of it. Not a dataclass: encoders would look inside.
+    """
+
+    __slots__ = ("is_text", "items", "json")
+
+    def __init__(self, json: bytes, *, items: int, is_text: bool) -> None:
+        """``items``: prompts or messages; ``is_text``: no images or sounds, and no token ids."""
+        self.json, self.items, self.is_text = json, items, is_text
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InferenceRequest:
     """What the edge parsed. ``body`` is the caller's JSON object with identity fields already stripped (A4).
 
     ``deadline_s`` is what the caller asked for, in seconds from arrival; 0 where silent.
     ``arrived_at`` is monotonic seconds. ``cost`` is what the body alone says; ``Call.cost`` knows more.
+    In a large request some fields are ``Sealed``, and ``digest`` tells its body from another one's.
     """
 
     id: RequestId
@@ -42,6 +56,12 @@ class InferenceRequest:
     deadline_s: float = 0.0
     traceparent: str = ""
     idempotency_key: str = ""
+    digest: str = ""
+
+    @property
+    def is_large(self) -> bool:
+        """Tell whether the body was too large to be read on the event loop."""
+        return bool(self.digest)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,12 +8,13 @@ from functools import lru_cache
 
 from penstock.adapters.http.client import HttpClient
 from penstock.adapters.memory.answers import MemoryAnswers
+from penstock.adapters.offload import OffloadPool
 from penstock.adapters.postgres.embedded import dsn_of
 from penstock.adapters.postgres.sources import KeySource, TableSource
 from penstock.adapters.redis.answers import RedisAnswers
 from penstock.adapters.redis.wire import Wire
 from penstock.apps import slos
-from penstock.apps.gateway import health
+from penstock.apps.gateway import health, reading
 from penstock.apps.gateway.accounting import Accounting, accounting
 from penstock.apps.gateway.background import Background
 from penstock.apps.gateway.health import HealthWatch
@@ -28,14 +29,16 @@ from penstock.gateway.admission.reservations import Spawn
 from penstock.gateway.billing import Asking, Closing, LiveCounts
 from penstock.gateway.dispatch import Breakers, DispatchSettings, RetryBudget, WorkerDispatcher
 from penstock.gateway.edge.asgi import Edge
+from penstock.gateway.edge.bounds import BodyBounds, of_table
 from penstock.gateway.edge.errors import render
 from penstock.gateway.edge.idempotent import Once
 from penstock.gateway.edge.limits import Limits
+from penstock.gateway.edge.reading import BodyReader
 from penstock.gateway.edge.routes import Facts, application
 from penstock.gateway.edge.server import EdgeServer, configure
 from penstock.gateway.identity.keyring import Keyring
 from penstock.gateway.pipeline import Pipeline
-from penstock.gateway.preprocess import Detokenizer, PromptPreprocessor, TokenizerCache
+from penstock.gateway.preprocess import Detokenizer, OffloadedPreprocessor, PromptPreprocessor, TokenizerCache
 from penstock.gateway.routing import CurrentTable, RouterSettings, TableResolver, WorkerRouter
 from penstock.gateway.streaming import RelaySettings, StreamingRelays
 from penstock.telemetry import names
@@ -64,6 +67,7 @@ class Gateway:
     key_source: KeySource
     client: HttpClient
     preprocessor: PromptPreprocessor
+    offload: OffloadPool
     accounting: Accounting
     health_watch: HealthWatch
     traces: RequestTraces | None
@@ -75,6 +79,7 @@ class Gateway:
         """Give back connections and threads, send the last spans."""
         await self.client.close()
         self.preprocessor.close()
+        await self.offload.close()
         if self.traces is not None:
             self.traces.close()
 
@@ -92,6 +97,7 @@ class _Shared:
     client: HttpClient
     accounting: Accounting
     spawn: Spawn
+    offload: OffloadPool
 
 
 def compose(settings: Settings, platform_key: bytes) -> Gateway:
@@ -108,6 +114,9 @@ def compose(settings: Settings, platform_key: bytes) -> Gateway:
         client=HttpClient(clock=clock.monotonic),
         accounting=accounting(settings, dsn, clock, background.spawn, metrics),
         spawn=background.spawn,
+        offload=OffloadPool(
+            reading.program(settings), processes=settings.read_processes, patience_s=reading.PATIENCE_S
+        ),
     )
     copies = settings.paths.run / "gateway"
     keys = Keyring(
@@ -118,7 +127,8 @@ def compose(settings: Settings, platform_key: bytes) -> Gateway:
     ledger = RequestLedger(shared.metrics, clock.monotonic, traces.finished if traces else None)
     tokenizers = TokenizerCache(open_store(settings))
     preprocessor = PromptPreprocessor(tokenizers, clock)
-    pipeline, health_watch = _pipeline(shared, keys, preprocessor, Detokenizer(tokenizers), ledger)
+    preparing = OffloadedPreprocessor(preprocessor, shared.offload, task=reading.PREPARE)
+    pipeline, health_watch = _pipeline(shared, keys, preparing, Detokenizer(tokenizers), ledger)
     return Gateway(
         server=_server(shared, pipeline, ledger, table_source, tracing=traces is not None),
         table=shared.table,
@@ -127,6 +137,7 @@ def compose(settings: Settings, platform_key: bytes) -> Gateway:
         key_source=KeySource(dsn, copies / "keys.json", clock=clock),
         client=shared.client,
         preprocessor=preprocessor,
+        offload=shared.offload,
         accounting=shared.accounting,
         health_watch=health_watch,
         traces=traces,
@@ -137,7 +148,7 @@ def compose(settings: Settings, platform_key: bytes) -> Gateway:
 
 
 def _pipeline(
-    shared: _Shared, keys: Keyring, preprocessor: PromptPreprocessor, reader: Detokenizer, ledger: RequestLedger
+    shared: _Shared, keys: Keyring, preprocessor: OffloadedPreprocessor, reader: Detokenizer, ledger: RequestLedger
 ) -> tuple[Pipeline, HealthWatch]:
     breakers = health.breakers(shared.table, shared.chance, shared.metrics)
     router = WorkerRouter(
@@ -222,6 +233,8 @@ def _server(
         ids=_new_id,
         witness=ledger,
         rest=application(pipeline.identity, facts, ledger, ids=_new_id),
+        reader=BodyReader(shared.offload, task=reading.READ),
+        bounds=_bounds(shared.table),
         trace=(lambda given: traceparent(given, settings.trace_ratio, shared.chance)) if tracing else str,
     )
     config = configure(edge, limits, refused=ledger.refused, ids=_new_id)
@@ -241,6 +254,13 @@ def _once(shared: _Shared, pipeline: Pipeline) -> Once:
 def _answers(shared: _Shared) -> AnswerStore:
     url = shared.settings.limits_url
     return RedisAnswers(Wire(url, patience_s=ANSWERS_PATIENCE_S)) if url else MemoryAnswers(shared.clock)
+
+
+def _bounds(table: CurrentTable) -> Callable[[], BodyBounds]:
+    """Return what tells the bounds of the table in force."""
+    held = [BodyBounds()]
+    table.on_change(lambda _, after: held.__setitem__(0, of_table(after.table)))
+    return lambda: held[0]
 
 
 def _new_id() -> str:

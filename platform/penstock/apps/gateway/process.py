@@ -98,6 +98,7 @@ async def _take(gateway: Gateway, table: RoutingTable) -> None:
         return
     gateway.metrics.gauge(names.TABLE_NUMBER).set(gateway.table.number)
     gateway.background.spawn(gateway.preprocessor.warm(table.versions))
+    gateway.background.spawn(gateway.offload.warm())
 
 
 async def _announce(server: EdgeServer, ready: Path) -> None:

@@ -18,7 +18,7 @@ from dataclasses import replace
 
 from penstock.domain.model import Task
 from penstock.domain.money import Price
-from penstock.domain.request import Api, InferenceRequest
+from penstock.domain.request import Api, InferenceRequest, Sealed
 from penstock.domain.table import VersionEntry
 from penstock.domain.tenant import Plan
 
@@ -70,8 +70,12 @@ def is_structured(body: Mapping[str, object]) -> bool:
     """Tell whether the answer must have a form that a cut would break."""
     text = body.get("text")
     formats = (body.get("response_format"), text.get("format") if isinstance(text, dict) else None)
-    has_format = any(isinstance(one, dict) and one.get("type", "text") != "text" for one in formats)
+    has_format = isinstance(text, Sealed) or any(map(_is_format, formats))
     return has_format or any(body.get(name) is not None for name in _STRUCTURE)
+
+
+def _is_format(value: object) -> bool:
+    return isinstance(value, Sealed) or (isinstance(value, dict) and value.get("type", "text") != "text")
 
 
 def _is_no_dearer(price: Price, than: Price) -> bool:
@@ -85,4 +89,5 @@ def _is_no_dearer(price: Price, than: Price) -> bool:
 def _speaks_in_tokens(body: Mapping[str, object]) -> bool:
     prompt = body.get("prompt")
     ids = isinstance(prompt, list) and any(not isinstance(one, str) for one in prompt)
+    ids = not prompt.is_text if isinstance(prompt, Sealed) else ids
     return ids or any(body.get(name) is not None for name in _TOKEN_FIELDS)

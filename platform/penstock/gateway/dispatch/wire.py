@@ -10,7 +10,7 @@ import msgspec
 from penstock.domain import used
 from penstock.domain.ids import VersionId
 from penstock.domain.relay import Rest
-from penstock.domain.request import Api, InferenceRequest
+from penstock.domain.request import Api, InferenceRequest, Sealed
 from penstock.domain.worker import Load
 
 LOAD_HEADER = b"x-penstock-load"
@@ -21,7 +21,14 @@ USED_HEADER = used.HEADER.encode()
 _STREAM_USAGE = frozenset({Api.CHAT, Api.COMPLETIONS})
 """APIs where usage of a stream is an option; the others always send it."""
 
-_ENCODER = msgspec.json.Encoder()
+
+def _unsealed(value: object) -> msgspec.Raw:
+    if isinstance(value, Sealed):
+        return msgspec.Raw(value.json)
+    raise NotImplementedError
+
+
+_ENCODER = msgspec.json.Encoder(enc_hook=_unsealed)
 
 
 def body_of(request: InferenceRequest, version: VersionId, cache_salt: str, *, token_ids: bool = False) -> bytes:

@@ -7,7 +7,7 @@ table; after it, the relay has already said it in band.
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from penstock.domain.call import Call, Timings
@@ -24,11 +24,14 @@ from penstock.domain.ids import RequestId
 from penstock.domain.outcome import Stage
 from penstock.domain.relay import Reply
 from penstock.domain.request import Api, InferenceRequest
-from penstock.gateway.edge import head, parse
+from penstock.gateway.edge import head
+from penstock.gateway.edge.bounds import BodyBounds
 from penstock.gateway.edge.errors import Headers, in_band, response_of
 from penstock.gateway.edge.lane import EXTENSION, Lane
 from penstock.gateway.edge.limits import Limits
+from penstock.gateway.edge.parse import Parsed
 from penstock.gateway.edge.plain import PlainReply, read_body
+from penstock.gateway.edge.reading import BodyReader
 from penstock.gateway.edge.types import App, Receive, Scope, Send
 from penstock.gateway.edge.witness import Witness
 from penstock.gateway.pipeline import Identity
@@ -55,6 +58,9 @@ class Edge:
     ids: Callable[[], str]
     witness: Witness
     rest: App
+    reader: BodyReader = field(default_factory=BodyReader)
+    bounds: Callable[[], BodyBounds] = BodyBounds
+    """How much a request may ask for now."""
     trace: Callable[[str], str] = str
     """The caller's ``traceparent`` (or nothing) → the one to go on with."""
 
@@ -78,7 +84,18 @@ class Edge:
 class _Exchange:
     """One request on its way through the edge."""
 
-    __slots__ = ("_api", "_call", "_edge", "_head", "_headers", "_receive", "_reply", "_request_id", "_timings")
+    __slots__ = (
+        "_api",
+        "_bounds",
+        "_call",
+        "_edge",
+        "_head",
+        "_headers",
+        "_receive",
+        "_reply",
+        "_request_id",
+        "_timings",
+    )
 
     def __init__(self, edge: Edge, api: Api, scope: Scope, receive: Receive, reply: Lane | PlainReply) -> None:
         self._edge, self._api, self._receive, self._reply = edge, api, receive, reply
@@ -87,6 +104,7 @@ class _Exchange:
         self._headers = dict(self._head)
         self._request_id = RequestId(head.request_id(self._headers, edge.ids()))
         self._call: Call | None = None
+        self._bounds = edge.bounds()
         reply.decor = self._decor
 
     async def run(self) -> None:
@@ -96,9 +114,9 @@ class _Exchange:
                 head.check_single(self._head)
             principal = self._edge.identity.authenticate(head.credential(self._headers))
             self._timings.mark(Stage.AUTH)
-            call = self._call = Call(
-                request=self._request(await self._body()), principal=principal, timings=self._timings
-            )
+            parsed, digest = await self._edge.reader.read(principal.tenant, self._api, await self._body(), self._bounds)
+            request = self._request(parsed, digest)
+            call = self._call = Call(request=request, principal=principal, timings=self._timings)
             self._timings.mark(Stage.EDGE)
             await self._edge.corridor.serve(call, self._reply)
         except PenstockError as error:
@@ -110,7 +128,7 @@ class _Exchange:
             self._refuse(PenstockError())
 
     async def _body(self) -> bytes:
-        limit = self._edge.limits.body_bytes
+        limit = self._edge.limits.body_bytes or self._bounds.body_bytes(self._api)
         length = self._headers.get(b"content-length")
         if length is not None and int(length) > limit:  # the HTTP parser lets only digits through
             raise BodyTooLarge(f"the body is larger than {limit} bytes")
@@ -130,8 +148,8 @@ class _Exchange:
         receive = self._reply.guarded(self._receive) if isinstance(self._reply, Lane) else self._receive
         return await read_body(receive, limit)
 
-    def _request(self, raw: bytes) -> InferenceRequest:
-        parsed, headers = parse.parse(self._api, raw), self._headers
+    def _request(self, parsed: Parsed, digest: str) -> InferenceRequest:
+        headers = self._headers
         return InferenceRequest(
             id=self._request_id,
             api=self._api,
@@ -144,6 +162,7 @@ class _Exchange:
             deadline_s=head.deadline_s(headers),
             traceparent=self._edge.trace(head.traceparent(headers)),
             idempotency_key=head.idempotency_key(headers),
+            digest=digest,
         )
 
     def _decor(self) -> Headers:

@@ -8,6 +8,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from penstock.domain.errors import ContextTooLong, InvalidField
+from penstock.domain.request import Api
+from penstock.domain.table import RoutingTable
 from penstock.gateway.edge import media, schemas
 from penstock.gateway.edge.depth import is_too_deep_text
 from penstock.gateway.edge.fields import Body
@@ -21,15 +23,35 @@ MAX_TOOLS = 128
 MAX_TEMPLATE_ARGUMENTS = 64
 """A chat template reads a handful of switches."""
 
+BYTES_PER_TOKEN = 16
+"""A token is 4 to 5 characters of English, and one or two of Chinese, each 6 bytes where JSON escapes it; the rest is
+room for the JSON around it."""
+BATCH_TOKENS = 300_000
+"""What OpenAI takes in one embeddings request, over all its inputs."""
+MIN_BODY_BYTES = 1 << 20
+
+_BATCHES = frozenset({Api.COMPLETIONS, Api.EMBEDDINGS})
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Bounds:
+class BodyBounds:
     """``context_tokens`` is the largest context that is served; the default is larger than any that there is."""
 
     context_tokens: int = 16 << 20
 
+    def body_bytes(self, api: Api) -> int:
+        """Return the most bytes a body may have: what holds the largest context, whatever its language."""
+        tokens = max(self.context_tokens, BATCH_TOKENS) if api in _BATCHES else self.context_tokens
+        return max(MIN_BODY_BYTES, tokens * BYTES_PER_TOKEN)
 
-def check(body: Body, bounds: Bounds) -> None:
+
+def of_table(table: RoutingTable) -> BodyBounds:
+    """Return the bounds that the served models give."""
+    contexts = [version.max_model_len for version in table.versions]
+    return BodyBounds(context_tokens=max(contexts)) if contexts else BodyBounds()
+
+
+def check(body: Body, bounds: BodyBounds) -> None:
     """Refuse what no honest request holds, or raise nothing."""
     if len(body) > MAX_FIELDS:
         raise InvalidField(f"the body has more than {MAX_FIELDS} fields")
@@ -38,7 +60,7 @@ def check(body: Body, bounds: Bounds) -> None:
             _CHECKS[name](value, name, bounds)
 
 
-def _messages(value: object, at: str, bounds: Bounds) -> None:
+def _messages(value: object, at: str, bounds: BodyBounds) -> None:
     """Bound a conversation's parts, and look into those that are no plain text."""
     if type(value) is not list:
         return
@@ -71,7 +93,7 @@ def _tool_calls(item: Body, at: str) -> None:
             raise InvalidField("the arguments are nested too deep", param=f"{at}.arguments")
 
 
-def _input(value: object, at: str, bounds: Bounds) -> None:
+def _input(value: object, at: str, bounds: BodyBounds) -> None:
     """Bound prompts and inputs: texts, ids, lists of either, or the items of the Responses API."""
     if type(value) is dict:
         media.check(value, at)
@@ -87,19 +109,19 @@ def _input(value: object, at: str, bounds: Bounds) -> None:
             _ids(item, at, bounds)
 
 
-def _ids(value: object, at: str, bounds: Bounds) -> None:
+def _ids(value: object, at: str, bounds: BodyBounds) -> None:
     if type(value) is list and len(value) > bounds.context_tokens:
         most = bounds.context_tokens
         raise ContextTooLong(f"the prompt has {len(value)} tokens; the largest context here has {most}", param=at)
 
 
-def _system(value: object, at: str, bounds: Bounds) -> None:
+def _system(value: object, at: str, bounds: BodyBounds) -> None:
     del bounds
     if type(value) is list:
         _parts(value, at)
 
 
-def _tools(value: object, at: str, bounds: Bounds) -> None:
+def _tools(value: object, at: str, bounds: BodyBounds) -> None:
     del bounds
     if type(value) is not list:
         return
@@ -108,18 +130,18 @@ def _tools(value: object, at: str, bounds: Bounds) -> None:
     schemas.check_total(sum(schemas.check(tool, at, f"{at}[{i}]") for i, tool in enumerate(value)), at)
 
 
-def _template_arguments(value: object, at: str, bounds: Bounds) -> None:
+def _template_arguments(value: object, at: str, bounds: BodyBounds) -> None:
     del bounds
     if type(value) is dict and len(value) > MAX_TEMPLATE_ARGUMENTS:
         raise InvalidField(f"{at} holds more than {MAX_TEMPLATE_ARGUMENTS} items", param=at)
 
 
-def _schemas(value: object, at: str, bounds: Bounds) -> None:
+def _schemas(value: object, at: str, bounds: BodyBounds) -> None:
     del bounds
     schemas.check(value, at, at)
 
 
-_CHECKS: dict[str, Callable[[object, str, Bounds], None]] = {
+_CHECKS: dict[str, Callable[[object, str, BodyBounds], None]] = {
     "messages": _messages,
     "input": _input,
     "prompt": _input,

@@ -191,6 +191,8 @@ def record_key(who: Principal, request: InferenceRequest) -> RecordKey:
 
 def fingerprint(request: InferenceRequest) -> str:
     """Return what must be the same in a repeated request: the API, and the body's meaning."""
+    if request.is_large:
+        return request.digest
     return hashlib.sha256(request.api.encode() + b"\x1f" + _ENCODER.encode(request.body)).hexdigest()
 
 

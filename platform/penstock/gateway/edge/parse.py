@@ -15,7 +15,7 @@ from penstock.domain.cost import UNBOUNDED, Cost
 from penstock.domain.errors import InvalidField, MalformedBody
 from penstock.domain.request import Api
 from penstock.gateway.edge import bounds, fields
-from penstock.gateway.edge.bounds import Bounds
+from penstock.gateway.edge.bounds import BodyBounds
 from penstock.gateway.edge.depth import MAX_DEPTH, is_too_deep
 from penstock.gateway.edge.fields import Body
 
@@ -75,7 +75,7 @@ _WITH_CHOICES = frozenset({Api.CHAT, Api.COMPLETIONS})
 
 _DECODER = msgspec.json.Decoder()
 
-ANY = Bounds()
+ANY = BodyBounds()
 
 
 class Parsed(msgspec.Struct, frozen=True, gc=False):
@@ -88,7 +88,7 @@ class Parsed(msgspec.Struct, frozen=True, gc=False):
     cost: Cost
 
 
-def parse(api: Api, raw: bytes, within: Bounds = ANY) -> Parsed:
+def parse(api: Api, raw: bytes, within: BodyBounds = ANY) -> Parsed:
     """Return what the body asks for, or raise ``MalformedBody`` or ``InvalidField`` naming the field."""
     body = decode(raw)
     bounds.check(body, within)

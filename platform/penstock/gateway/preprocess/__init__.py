@@ -1,7 +1,15 @@
 """Preprocess: the prompt as the engine will see it, counted exactly, before any GPU time is spent."""
 
 from penstock.gateway.preprocess.detokenize import Detokenizer
+from penstock.gateway.preprocess.offload import OffloadedPreprocessor
 from penstock.gateway.preprocess.prepare import PreprocessSettings, PromptPreprocessor
 from penstock.gateway.preprocess.tokenizer_cache import BlobSource, TokenizerCache
 
-__all__ = ["BlobSource", "Detokenizer", "PreprocessSettings", "PromptPreprocessor", "TokenizerCache"]
+__all__ = [
+    "BlobSource",
+    "Detokenizer",
+    "OffloadedPreprocessor",
+    "PreprocessSettings",
+    "PromptPreprocessor",
+    "TokenizerCache",
+]

@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from penstock.domain.request import Api, InferenceRequest
+from penstock.domain.request import Api, InferenceRequest, Sealed
 
 MAX_CONTINUATIONS = 2
 """Per stream: one that loses a third engine may be what kills them."""
@@ -45,6 +45,8 @@ _SAMPLING = frozenset(
 )
 """They look at the last tokens or at all of them alike (vLLM's repetition penalty does): sent on as they are."""
 
+_TOKEN_SETS = frozenset({"logit_bias", "allowed_token_ids"})
+"""Of those, what may be large and goes on as it is."""
 _SETTLED = frozenset(
     """
     model user stream stream_options metadata store tool_choice parallel_tool_calls
@@ -102,6 +104,8 @@ def stops_of(request: InferenceRequest) -> tuple[str, ...]:
 
 
 def _is_harmless(name: str, value: object) -> bool:
+    if isinstance(value, Sealed):
+        return name in _SETTLED or name in _TOKEN_SETS
     if value is None or name in _SAMPLING or name in _SETTLED:
         return True
     return any(type(value) is type(neutral) and value == neutral for neutral in _NEUTRAL.get(name, ()))
@@ -114,6 +118,8 @@ def _wants_usage_in_each_event(body: Mapping[str, object]) -> bool:
 
 def _is_text(messages: object) -> bool:
     """Images and sounds stand in the prompt as tokens that say nothing without them."""
+    if isinstance(messages, Sealed):
+        return messages.is_text
     contents = (
         [turn.get("content") for turn in messages if isinstance(turn, dict)] if isinstance(messages, list) else []
     )
@@ -122,6 +128,8 @@ def _is_text(messages: object) -> bool:
 
 
 def _is_one_prompt(prompt: object) -> bool:
+    if isinstance(prompt, Sealed):
+        return prompt.items == 1
     if isinstance(prompt, str):
         return True
     return isinstance(prompt, list) and (len(prompt) == 1 or all(type(token) is int for token in prompt))

@@ -5,7 +5,7 @@ import pytest
 
 from penstock.domain.errors import ContextTooLong, InvalidField
 from penstock.domain.request import Api
-from penstock.gateway.edge.bounds import MAX_FIELDS, MAX_PARTS, MAX_TEMPLATE_ARGUMENTS, MAX_TOOLS, Bounds
+from penstock.gateway.edge.bounds import MAX_FIELDS, MAX_PARTS, MAX_TEMPLATE_ARGUMENTS, MAX_TOOLS, BodyBounds
 from penstock.gateway.edge.parse import Parsed, parse
 
 USER = {"role": "user", "content": "hi"}
@@ -20,7 +20,7 @@ INPUTS: dict[Api, dict[str, Any]] = {
 
 def told(api: Api, *, context: int = 1000, **changes: Any) -> Parsed:  # noqa: ANN401  any JSON
     body = {"model": "m", **INPUTS[api], **changes}
-    return parse(api, msgspec.json.encode(body), Bounds(context_tokens=context))
+    return parse(api, msgspec.json.encode(body), BodyBounds(context_tokens=context))
 
 
 def said(*parts: Any) -> list[Any]:  # noqa: ANN401  any JSON

@@ -1,0 +1,55 @@
+"""A gateway's child process: reads and counts large requests, frame by frame, until its parent is gone."""
+
+import asyncio
+import os
+import signal
+import sys
+from collections.abc import Sequence
+
+from penstock.adapters.offload.frames import serve
+from penstock.adapters.offload.pool import Program
+from penstock.apps.settings import Settings, environment, load
+from penstock.apps.stores import open_store
+from penstock.domain.clock import SystemClock
+from penstock.gateway.edge import reading
+from penstock.gateway.preprocess import PromptPreprocessor, TokenizerCache, offload
+
+PATIENCE_S = 10.0
+"""A child that takes longer for one body is given up; the largest takes a second."""
+READ, PREPARE = b"R", b"P"
+"""What to do with a frame: its first byte."""
+
+
+def program(settings: Settings) -> Program:
+    """Return what a child runs."""
+    return Program(arguments=(sys.executable, "-m", __name__), environment=environment(settings))
+
+
+def main() -> None:
+    """Answer until the input ends. Signals are the parent's business: a child lets nobody wait who is being served."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    frames = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # whoever prints does not write into them
+    preprocessor = PromptPreprocessor(TokenizerCache(open_store(load())), SystemClock())
+    with asyncio.Runner() as runner:
+
+        def answer(frame: bytes) -> Sequence[bytes]:
+            return runner.run(_answer(preprocessor, frame))
+
+        serve(sys.stdin.buffer, frames, answer)
+        preprocessor.close()
+
+
+async def _answer(preprocessor: PromptPreprocessor, frame: bytes) -> Sequence[bytes]:
+    task, payload = frame[:1], memoryview(frame)[1:]
+    try:
+        if task == READ:
+            return reading.read(payload)
+        return await offload.prepared(preprocessor, payload)
+    except Exception as error:  # noqa: BLE001  whatever it is, the request it belongs to hears of it
+        return (offload.refusal(error),)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,108 @@
+"""The same work in another process: how it is asked for, and how its refusals come back.
+
+A large body costs milliseconds a mebibyte to decode, check, render and tokenise, with the interpreter lock held: on
+the event loop, or in a thread, every stream of the process would stand still for as long.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Protocol
+
+import msgspec
+
+from penstock.domain import errors
+from penstock.domain.errors import PenstockError
+from penstock.domain.request import InferenceRequest, Prepared, Sealed
+from penstock.domain.table import VersionEntry
+from penstock.domain.tenant import Principal
+
+DONE, REFUSED = b"+", b"-"
+
+
+class Offload(Protocol):
+    """Other processes."""
+
+    async def ask(self, who: str, pieces: Sequence[bytes]) -> bytes:
+        """Return the answer to one frame; ``Overloaded`` where nobody has the time, ``EOFError`` where it died."""
+        ...
+
+
+class Preparing(Protocol):
+    """Counts and hashes a prompt, here."""
+
+    async def prepare(self, request: InferenceRequest, version: VersionEntry, principal: Principal) -> Prepared:
+        """Return what was learned, or raise a ``BadRequest``."""
+        ...
+
+
+class _Refusal(msgspec.Struct):
+    """An error on its way back; ``kind`` is the name of its class, empty for a fault of ours."""
+
+    kind: str
+    message: str
+    param: str | None = None
+    retry_after_s: float | None = None
+
+
+class _Asked(msgspec.Struct):
+    """What preparing needs; the version without its workers."""
+
+    request: InferenceRequest
+    version: VersionEntry
+    principal: Principal
+
+
+def unsealed(value: object) -> msgspec.Raw:
+    """Return the JSON of a sealed field: an encoder's hook."""
+    if isinstance(value, Sealed):
+        return msgspec.Raw(value.json)
+    raise NotImplementedError
+
+
+_ENCODER = msgspec.json.Encoder(enc_hook=unsealed)
+_ASKED = msgspec.json.Decoder(_Asked)
+_PREPARED = msgspec.json.Decoder(Prepared)
+_REFUSAL = msgspec.json.Decoder(_Refusal)
+
+
+def refusal(error: Exception) -> bytes:
+    """Return an error as an answer. What isn't ours is named by its kind: its words may hold a prompt."""
+    if isinstance(error, PenstockError):
+        told = _Refusal(type(error).__name__, error.message, error.param, error.retry_after_s)
+    else:
+        told = _Refusal("", type(error).__name__)
+    return REFUSED + _ENCODER.encode(told)
+
+
+def result(answer: bytes) -> memoryview:
+    """Return what an answer holds, or raise the error that it tells."""
+    if answer[:1] == DONE:
+        return memoryview(answer)[1:]
+    told = _REFUSAL.decode(memoryview(answer)[1:])
+    kind = getattr(errors, told.kind, None) if told.kind else None
+    if kind is None:
+        raise RuntimeError(f"a child process failed with {told.message}")
+    raise kind(told.message, param=told.param, retry_after_s=told.retry_after_s)
+
+
+class OffloadedPreprocessor:
+    """The pipeline's ``Preprocessor``: small requests here, large ones elsewhere."""
+
+    def __init__(self, here: Preparing, elsewhere: Offload, *, task: bytes) -> None:
+        """``task`` tells the other process what to do with the frame."""
+        self._here, self._elsewhere, self._task = here, elsewhere, task
+
+    async def prepare(self, request: InferenceRequest, version: VersionEntry, principal: Principal) -> Prepared:
+        """Count and hash, or raise ``InvalidField`` or ``ContextTooLong``."""
+        if not request.is_large:
+            return await self._here.prepare(request, version, principal)
+        asked = _Asked(request, replace(version, workers=()), principal)
+        answer = await self._elsewhere.ask(principal.tenant, (self._task, _ENCODER.encode(asked)))
+        return _PREPARED.decode(result(answer))
+
+
+async def prepared(here: Preparing, frame: memoryview) -> Sequence[bytes]:
+    """Answer a frame of the above; in the other process."""
+    asked = _ASKED.decode(frame)
+    found = await here.prepare(replace(asked.request, digest=""), asked.version, asked.principal)
+    return (DONE, _ENCODER.encode(found))

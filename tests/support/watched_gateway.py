@@ -1,0 +1,42 @@
+"""The gateway's process, which at SIGUSR1 tells how long its event loop stood still at most since the signal before.
+
+Run as ``python -m tests.support.watched_gateway gateway``; the figures go to ``stalls.json`` in its home: wall seconds,
+and seconds of the process's own CPU, which a busy machine doesn't change.
+"""
+
+import asyncio
+import json
+import os
+import signal
+import sys
+import time
+from pathlib import Path
+
+TICK_S = 0.001
+
+_most = {"wall_s": 0.0, "cpu_s": 0.0}
+
+
+def _tell(_signal: int, _frame: object) -> None:
+    home = Path(os.environ["PENSTOCK_HOME"])
+    (home / "stalls.part").write_text(json.dumps(_most))
+    (home / "stalls.part").rename(home / "stalls.json")
+    _most.update(wall_s=0.0, cpu_s=0.0)
+
+
+async def _watch(_gateway: object) -> None:
+    """Look how much time passes, and how much of it this process computes, between two turns of the loop."""
+    while True:
+        wall, cpu = time.monotonic(), time.process_time()
+        await asyncio.sleep(TICK_S)
+        _most["cpu_s"] = max(_most["cpu_s"], time.process_time() - cpu)
+        _most["wall_s"] = max(_most["wall_s"], time.monotonic() - wall - TICK_S)
+
+
+if __name__ == "__main__":
+    signal.signal(signal.SIGUSR1, _tell)
+    from penstock.apps.cli import app
+    from penstock.apps.gateway import process
+
+    process._probe_lag = _watch
+    sys.exit(app())
