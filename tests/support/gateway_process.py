@@ -33,7 +33,7 @@ class Home:
 
     root: Path
     key: str
-    neighbour: str
+    neighbour: str = ""
     """The key of another tenant, without any bounds."""
 
     @property
@@ -49,7 +49,9 @@ def prepare(root: Path, engine_url: str, plan: Plan | None = None, *, context: i
     secret, key = mint(TenantId("acme"), pepper=derive(PLATFORM_KEY, Purpose.PEPPER), now=0.0)
     neighbour, its_key = mint(TenantId("bob"), pepper=derive(PLATFORM_KEY, Purpose.PEPPER), now=0.0)
     worker = WorkerEntry(id=WorkerId("w-stub"), url=engine_url, state=WorkerState.READY)
-    version = replace(VERSION, tokenizer_sha256=sha256, chat_template=TEMPLATE, workers=(worker,), max_model_len=context)
+    version = replace(
+        VERSION, tokenizer_sha256=sha256, chat_template=TEMPLATE, workers=(worker,), max_model_len=context
+    )
     route = Route(alias=Alias("toy"), shares=(Share(version=version.id, weight=10_000),))
     table = RoutingTable(number=3, made_at=0.0, routes=(route,), versions=(version,))
     tenants = (Tenant(id=key.tenant, name="Acme", plan=plan or Plan()), Tenant(id=its_key.tenant, name="Bob"))

@@ -9,6 +9,7 @@ Body = tuple[Api, bytes]
 _SAID = b'{"model":"toy","max_tokens":1,"messages":[{"role":"user","content":%b}]}'
 _MANY = b'{"model":"toy","max_tokens":1,"messages":[%b]}'
 _ASKED = b'{"model":"toy","max_tokens":1,"messages":[{"role":"user","content":"x"}],%b}'
+_TOOL = b'{"type":"function","function":{"name":"f"}}'
 _PROMPT = b'{"model":"toy","max_tokens":1,"prompt":%b}'
 
 
@@ -35,18 +36,24 @@ WORST: dict[str, Callable[[int], Body]] = {
     "parts that are texts": _chat(_SAID, lambda size: b"[" + _repeated(b'"x"', size) + b"]"),
     "parts that are objects": _chat(_SAID, lambda size: b"[" + _repeated(b'{"type":"text","text":"x"}', size) + b"]"),
     "empty parts": _chat(_SAID, lambda size: b"[" + _repeated(b"[]", size) + b"]"),
-    "messages": _chat(_MANY, lambda size: _repeated(b'{"role":"user","content":"' + b"x" * (size // 4200) + b'"}', size)),
+    "messages": _chat(
+        _MANY, lambda size: _repeated(b'{"role":"user","content":"' + b"x" * (size // 4200) + b'"}', size)
+    ),
     "small messages": _chat(_MANY, lambda size: _repeated(b'{"role":"u"}', min(size, 12 * 4000))),
-    "tools": _chat(_ASKED, lambda size: b'"tools":[' + _repeated(b'{"type":"function","function":{"name":"f"}}', size) + b"]"),
+    "tools": _chat(
+        _ASKED, lambda size: b'"tools":[' + _repeated(b'{"type":"function","function":{"name":"f"}}', size) + b"]"
+    ),
     "template arguments": _chat(_ASKED, lambda size: b'"chat_template_kwargs":{' + _named(b"1", size) + b"}"),
     "fields": _chat(_ASKED, lambda size: _named(b"1", size)),
     "nesting": _chat(_ASKED, lambda size: b'"x":' + b"[" * (size // 2) + b"]" * (size // 2)),
     "shallow nesting": _chat(_ASKED, lambda size: b'"x":[' + _repeated(b"[" * 60 + b"]" * 60, size) + b"]"),
     "properties": _chat(
         _ASKED,
-        lambda size: b'"response_format":{"type":"json_schema","json_schema":{"schema":{"properties":{'
-        + _named(b'{"type":"string"}', size)
-        + b"}}}}",
+        lambda size: (
+            b'"response_format":{"type":"json_schema","json_schema":{"schema":{"properties":{'
+            + _named(b'{"type":"string"}', size)
+            + b"}}}}"
+        ),
     ),
     "something unknown": _chat(_ASKED, lambda size: b'"x":[' + _repeated(b"{}", size) + b"]"),
     "token ids": _completion(lambda size: b"[" + _repeated(b"1", size) + b"]"),

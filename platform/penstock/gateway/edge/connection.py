@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 PIPELINED = 4
 """Requests read ahead of the one being answered; more wait in the kernel's buffer."""
 LINGER_S = 2.0
-LINGER_BYTES = 1 << 20
+LINGER_BYTES = 8 << 20
 """After a refusal, how long and how much of a still arriving body is thrown away, so that the answer is not lost."""
 BODY_MARGIN_S = 2.0
 """The reader of a body gives up first and answers; this is the net below."""
