@@ -40,6 +40,7 @@ ITEMS = [
     {"type": "function_call", "call_id": "c1", "name": "look_up", "arguments": '{"city": "Rome"}'},
     {"type": "function_call_output", "call_id": "c1", "output": "sunny"},
 ]
+THOUGHT = {"type": "reasoning", "id": "r", "summary": [], "content": [{"type": "reasoning_text", "text": "Hm."}]}
 CHAT: dict[str, dict[str, Any]] = {
     "plain": {},
     "choices": {"n": 5, "temperature": 1.0},
@@ -80,18 +81,8 @@ EXACT: dict[str, tuple[Api, dict[str, Any]]] = {
         {"input": "Count.", "max_output_tokens": 6, "text": {"format": {"type": "text"}}, "n": 4},
     ),
     "message": (Api.MESSAGES, {"messages": [SAY], "system": "Be brief.", "max_tokens": 6}),
-    "message: thinking": (
-        Api.MESSAGES,
-        {
-            "messages": [SAY],
-            "max_tokens": 1100,
-            "stop_sequences": [" "],
-            "thinking": {"type": "enabled", "budget_tokens": 1024},
-        },
-    ),
+    "message: thinking": (Api.MESSAGES, {"messages": [SAY], "max_tokens": 6, "thinking": {"type": "adaptive"}}),
     "message: effort": (Api.MESSAGES, {"messages": [SAY], "max_tokens": 6, "output_config": {"effort": "low"}}),
-}
-BOUNDED: dict[str, tuple[Api, dict[str, Any]]] = {
     "response: tools": (
         Api.RESPONSES,
         {"input": "Weather?", "max_output_tokens": 6, "tools": [{"type": "function", **FUNCTION}]},
@@ -110,6 +101,17 @@ BOUNDED: dict[str, tuple[Api, dict[str, Any]]] = {
         {
             "messages": [SAY, {"role": "assistant", "content": [USE]}, {"role": "user", "content": [USED]}],
             "max_tokens": 6,
+        },
+    ),
+}
+BOUNDED: dict[str, tuple[Api, dict[str, Any]]] = {
+    "response: thoughts": (Api.RESPONSES, {"input": [*ITEMS, THOUGHT], "max_output_tokens": 6}),
+    "message: deferred": (
+        Api.MESSAGES,
+        {
+            "messages": [SAY],
+            "max_tokens": 6,
+            "tools": [{"name": "look_up", "input_schema": PARAMETERS, "defer_loading": False}],
         },
     ),
 }

@@ -1,17 +1,16 @@
 """A request's messages as the engine hands them to its chat template. Pure.
 
-What can't be known here (images, sounds, tools of the Responses API) is ``EngineOnly``: then the engine alone counts.
-Source: vLLM 0.32, ``renderers/chat_utils.py``, ``renderers/hf.py``, ``entrypoints/anthropic/serving.py``.
+What can't be known here (images, sounds) is ``EngineOnly``: then the engine alone counts.
+Source: vLLM 0.32, ``renderers/chat_utils.py``, ``renderers/hf.py``.
 """
 
 import json
-from collections.abc import Mapping
 
 from penstock.domain.errors import InvalidField
 from penstock.domain.request import Api
+from penstock.gateway.preprocess import translate
 from penstock.gateway.preprocess.template import ChatTemplate, Message
-
-Body = Mapping[str, object]
+from penstock.gateway.preprocess.translate import Body, EngineOnly
 
 _TEXT_PARTS = {
     "text": "text",
@@ -20,31 +19,27 @@ _TEXT_PARTS = {
     "refusal": "refusal",
     "thinking": "thinking",
 }
-_PARTIAL = frozenset({"in_progress", "incomplete"})
-"""How an item says that the model is to go on with it."""
 _SYSTEM = frozenset({"system", "developer"})
-_MESSAGES_ONLY_TEXT = frozenset({"tools", "mcp_servers"})
-_RESPONSES_ONLY_TEXT = frozenset({"tools", "previous_response_id", "prompt"})
-
-
-class EngineOnly(Exception):
-    """Only the engine can render this."""
 
 
 def of_request(api: Api, body: Body, template: ChatTemplate) -> list[Message]:
     """Return the conversation, or raise ``EngineOnly``, or ``InvalidField`` where it is none."""
     if api is Api.RESPONSES:
-        said = _from_responses(body)
+        said = translate.from_responses(body)
     elif api is Api.MESSAGES:
-        said = _from_messages(body)
+        said = translate.from_messages(body)
     else:
-        said = _list(body.get("messages"))
+        said = translate.listed(body.get("messages"))
     messages = [_message(message, wants_parts=template.wants_parts) for message in said]
     return messages if template.knows_developers else _without_developers(messages)
 
 
-def tools_of(body: Body) -> list[object] | None:
+def tools_of(api: Api, body: Body) -> list[object] | None:
     """Return the tools as the engine gives them to the template: fields in its order, absent ones as null."""
+    if api is Api.RESPONSES:
+        return translate.tools_of_responses(body)
+    if api is Api.MESSAGES:
+        return translate.tools_of_messages(body)
     tools = body.get("tools")
     if not isinstance(tools, list):
         return None
@@ -61,62 +56,7 @@ def _tool(tool: object) -> object:
     return {"type": tool.get("type", "function"), "function": shown}
 
 
-# -- other APIs ----------------------------------------------------------------------
-
-
-def _from_messages(body: Body) -> list[object]:
-    """Translate an Anthropic conversation of plain texts."""
-    if any(body.get(name) for name in _MESSAGES_ONLY_TEXT):
-        raise EngineOnly
-    said: list[object] = []
-    system = _joined(body.get("system"))
-    if system:
-        said.append({"role": "system", "content": system})
-    for message in _list(body.get("messages")):
-        if not isinstance(message, dict) or message.get("role") == "system":
-            raise EngineOnly
-        content = message.get("content")
-        if isinstance(content, list):
-            blocks = [block for block in content if not (isinstance(block, dict) and block.get("text") == "")]
-            if not blocks or any(not isinstance(b, dict) or b.get("type") != "text" for b in blocks):
-                raise EngineOnly
-            content = blocks
-        said.append({"role": message.get("role"), "content": content})
-    return said
-
-
-def _from_responses(body: Body) -> list[object]:
-    """Translate instructions and input of plain texts."""
-    if any(body.get(name) for name in _RESPONSES_ONLY_TEXT):
-        raise EngineOnly
-    said: list[object] = []
-    if body.get("instructions"):
-        said.append({"role": "system", "content": body["instructions"]})
-    given = body.get("input")
-    if isinstance(given, str):
-        return [*said, {"role": "user", "content": given}]
-    for item in _list(given):
-        if isinstance(item, dict) and item.get("status") in _PARTIAL:
-            raise EngineOnly
-        if not isinstance(item, dict) or item.get("type", "message") != "message" or "role" not in item:
-            raise EngineOnly
-        said.append({"role": item["role"], "content": item.get("content")})
-    return said
-
-
-def _joined(system: object) -> str:
-    if not isinstance(system, list):
-        return system if isinstance(system, str) else ""
-    return "".join(str(block.get("text") or "") for block in system if isinstance(block, dict))
-
-
 # -- messages --------------------------------------------------------------------------
-
-
-def _list(messages: object) -> list[object]:
-    if not isinstance(messages, list) or not messages:
-        raise InvalidField("messages must be a list that is not empty", param="messages")
-    return messages
 
 
 def _message(message: object, *, wants_parts: bool) -> Message:

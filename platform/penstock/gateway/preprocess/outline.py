@@ -12,8 +12,8 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 
-from penstock.gateway.preprocess.conversation import Body
 from penstock.gateway.preprocess.template import ChatTemplate, TemplateRefused
+from penstock.gateway.preprocess.translate import Body
 
 _MEDIA = re.compile(r'"(?:input_)?(?:image|audio|video|file|document)[a-z_]*"')
 """Names of parts whose tokens have nothing to do with their bytes; quotes inside a caller's text stand escaped."""

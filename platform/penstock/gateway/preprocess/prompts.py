@@ -8,6 +8,7 @@ from penstock.domain.request import Api, InferenceRequest
 from penstock.domain.table import VersionEntry
 from penstock.gateway.preprocess import conversation, outline, reasoning
 from penstock.gateway.preprocess.template import ChatTemplate, TemplateRefused
+from penstock.gateway.preprocess.translate import EngineOnly
 
 MAX_TOKEN_ID = 2**31 - 1
 
@@ -57,9 +58,9 @@ def rendered(request: InferenceRequest, version: VersionEntry, template: ChatTem
     body = request.body
     try:
         messages = conversation.of_request(request.api, body, template)
-        variables = dict(version.special_tokens) | _template_variables(body)
+        variables = dict(version.special_tokens) | _template_variables(request.api, body)
         variables |= reasoning.variables(request.api, body, template)
-    except conversation.EngineOnly:
+    except EngineOnly:
         text = outline.of(body, dict(version.special_tokens), template)
         return Prompts(texts=(text,) if text else (), is_exact=False)
     try:
@@ -69,12 +70,12 @@ def rendered(request: InferenceRequest, version: VersionEntry, template: ChatTem
     return Prompts(texts=(text,), add_special_tokens=body.get("add_special_tokens") is True)
 
 
-def _template_variables(body: Mapping[str, object]) -> dict[str, object]:
+def _template_variables(api: Api, body: Mapping[str, object]) -> dict[str, object]:
     own = body.get("chat_template_kwargs")
     variables: dict[str, object] = {"tools": None, "documents": None}
     if isinstance(own, dict):
         variables |= {str(name): value for name, value in own.items() if name != "messages"}
-    if (tools := conversation.tools_of(body)) is not None:
+    if (tools := conversation.tools_of(api, body)) is not None:
         variables["tools"] = tools
     if body.get("documents") is not None:
         variables["documents"] = body["documents"]

@@ -22,9 +22,10 @@ DEVELOPER: dict[str, Any] = {"role": "developer", "content": "Be kind."}
     ("api", "body"),
     [
         (Api.MESSAGES, {"messages": [USER], "tools": [{"name": "t"}]}),
-        (Api.MESSAGES, {"messages": [{"role": "user", "content": [{"type": "tool_result", "tool_use_id": "x"}]}]}),
+        (Api.MESSAGES, {"messages": [{"role": "assistant", "content": [{"type": "tool_use", "input": {}}]}]}),
         (Api.RESPONSES, {"input": "x", "previous_response_id": "r"}),
-        (Api.RESPONSES, {"input": [{"type": "function_call_output", "output": "x"}]}),
+        (Api.RESPONSES, {"input": [{"type": "reasoning", "summary": []}]}),
+        (Api.RESPONSES, {"input": "x", "tools": [{"type": "web_search"}]}),
         (Api.RESPONSES, {"input": [{"role": "assistant", "content": "Once", "status": "incomplete"}]}),
     ],
 )
