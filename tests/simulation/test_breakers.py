@@ -10,13 +10,17 @@ import pytest
 from penstock.domain.ids import TenantId, WorkerId
 from penstock.domain.table import WorkerEntry
 from penstock.domain.worker import WorkerState
-from penstock.gateway.dispatch import Breakers, Change, Level
+from penstock.gateway.dispatch import Breakers, Change, Evidence, Finding, Level, Origin, Shape
+from penstock.gateway.dispatch.dispatcher import MOST_ERRORS
 from tests.support.calls import VERSION
 
 PER_S = 50.0
 TENANTS = (TenantId("acme"), TenantId("shop"), TenantId("forum"))
 FAULT_AT_S, WELL_AT_S = 10.0, 40.0
 MOST_ATTEMPTS = 4
+FOUND = {"": Finding.PASSED, "error": Finding.FAILED, "refused": Finding.CLOSED}
+SAYS = {"error": Evidence.ANSWERED, "refused": Evidence.CLOSED}
+SHAPES = (Shape("chat"), Shape("chat tools"), Shape("completions"))
 Fails = Callable[[WorkerId, float, random.Random], str]
 """What becomes of a request: empty where it is answered, ``error``, or ``refused`` (no connection)."""
 
@@ -28,6 +32,7 @@ class Run:
     retries: int = 0
     failed: int = 0
     early: int = 0
+    probes: int = 0
     sent: Counter[WorkerId] = field(default_factory=Counter)
     told: list[Change] = field(default_factory=list)
 
@@ -44,13 +49,22 @@ def play(zones: str, each: int, fails: Fails, *, span_s: float, seed: int) -> It
     breakers.learn([replace(VERSION, workers=entries)], now)
     while (now := now + chance.expovariate(PER_S)) < span_s:
         _ask(workers, breakers, fails, now, run, chance)
+        _probe(breakers, fails, now, run, chance)
         yield now, run
+
+
+def _probe(breakers: Breakers, fails: Fails, now: float, run: Run, chance: random.Random) -> None:
+    """Ask whoever is due: the platform's request meets what a caller's would."""
+    for probe in breakers.due(now):
+        run.probes += 1
+        breakers.judged(probe, FOUND[fails(probe.worker, now, chance)], now)
 
 
 def _ask(
     workers: list[WorkerId], breakers: Breakers, fails: Fails, now: float, run: Run, chance: random.Random
 ) -> None:
     tried: set[WorkerId] = set()
+    who, errors = Origin(chance.choice(TENANTS), chance.choice(SHAPES)), 0
     for attempt in range(MOST_ATTEMPTS):
         left = [w for w in workers if w not in tried]
         if breakers.shut_for_s(VERSION.id, now) or not left:
@@ -59,13 +73,16 @@ def _ask(
         worker = chance.choice(sorted(set(left) - breakers.ejected(left, now)))
         run.sent[worker] += 1
         run.retries += bool(attempt)
-        breakers.sent(worker, now)
         fault = fails(worker, now, chance)
         if not fault:
-            breakers.succeeded(worker, now)
+            breakers.succeeded(worker, who.tenant, now)
+            breakers.charges.clear(who)
             return
-        breakers.failed(worker, now, at_once=fault == "refused", who=chance.choice(TENANTS))
+        breakers.failed(worker, SAYS[fault], who, now)
         tried.add(worker)
+        errors += fault == "error"
+        if errors == MOST_ERRORS:
+            break
     run.failed += 1
 
 
@@ -80,7 +97,9 @@ def test_a_gray_worker_is_left_alone_and_healthy_ones_are_not(
 
     *_, (_, run) = play("abc", 2, fails, span_s=120.0, seed=seed)
     share = run.sent[WorkerId("a0")] / run.sent.total()
-    record_property("gray", {"share": share, "retries": run.retries, "requests": run.sent.total()})
+    record_property(
+        "gray", {"probes": run.probes, "share": share, "retries": run.retries, "requests": run.sent.total()}
+    )
     assert share < 0.25 / 6, "a quarter of its part at the very most"
     assert run.opened(Level.WORKER) == {"a0"}
     assert run.failed == 0
@@ -100,7 +119,7 @@ def test_a_lost_zone_costs_a_dozen_retries(seed: int, record_property: Callable[
             before, retries = sent.copy(), run.retries
         elif not back_at_s and all(sent[w] > before[w] + 2 for w in before if w[0] == "b"):
             back_at_s = now - WELL_AT_S
-    record_property("zone", {"retries": retries, "back_s": back_at_s})
+    record_property("zone", {"probes": run.probes, "retries": retries, "back_s": back_at_s})
     assert run.opened(Level.ZONE) == {"b"}
     assert 0 < retries <= 12
     assert run.failed == 0

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from penstock.telemetry.names import CATALOGUE, Kind
+from penstock.telemetry.definitions import Kind
+from penstock.telemetry.names import CATALOGUE
 from slo.spec import SPECS
 
 ALERTS = sorted((SPECS.parent / "alerts").glob("*.yaml"))

@@ -5,7 +5,7 @@ import random
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from penstock.adapters.http import HttpClient, PoolLimits
 from penstock.domain.call import Answer, Call, Timings
@@ -20,8 +20,16 @@ from penstock.domain.standing import Standing
 from penstock.domain.table import WorkerEntry
 from penstock.domain.ticket import Ticket
 from penstock.domain.worker import Load, WorkerState
-from penstock.gateway.dispatch import Breakers, DispatchSettings, RetryBudget, WorkerDispatcher
+from penstock.gateway.dispatch import (
+    Breakers,
+    DispatchSettings,
+    Prober,
+    ProberSettings,
+    RetryBudget,
+    WorkerDispatcher,
+)
 from penstock.gateway.streaming import RelaySettings, StreamingRelays, TokenReader
+from penstock.telemetry.definitions import Metric
 from penstock.telemetry.metrics import Metrics
 from tests.support.calls import VERSION, principal
 from tests.support.stub_engine import StubEngine
@@ -119,6 +127,39 @@ class Corridor:
     picked: list[int] = field(default_factory=list)
     call: Call | None = None
     lease: Lease | None = None
+
+    @property
+    def workers(self) -> tuple[WorkerEntry, ...]:
+        """The stubs as a table has them."""
+        return tuple(
+            WorkerEntry(id=WorkerId(f"w{index}"), url=stub.url, state=WorkerState.READY)
+            for index, stub in enumerate(self.stubs)
+        )
+
+    @asynccontextmanager
+    async def probing(self, *, timeout_s: float = 0.2) -> AsyncIterator[None]:
+        """Let the platform ask meanwhile, as a gateway does."""
+        self.breakers.learn([replace(VERSION, workers=self.workers)], self.clock.monotonic())
+        prober = Prober(
+            workers=self.client,
+            breakers=self.breakers,
+            settings=ProberSettings(ticket_key=ticket_key, timeout_s=timeout_s),
+            clock=self.clock,
+            metrics=self.metrics,
+        )
+        running = asyncio.create_task(prober.run())
+        try:
+            yield
+        finally:
+            running.cancel()
+            await asyncio.gather(running, return_exceptions=True)
+
+    def counted(self, metric: Metric, **labels: str) -> float:
+        """Return one of the gateway's numbers, summed over the labels that are not named."""
+        lines = self.metrics.exposition().decode().splitlines()
+        mine = [line for line in lines if line.startswith(f"{metric.name}_total")]
+        wanted = [f'{name}="{value}"' for name, value in labels.items()]
+        return sum(float(line.rpartition(" ")[2]) for line in mine if all(label in line for label in wanted))
 
     def pick(self, tried: frozenset[WorkerId]) -> WorkerEntry:
         """Return the first worker not tried."""

@@ -11,7 +11,8 @@ import httpx
 from prometheus_client.parser import text_string_to_metric_families
 
 from penstock.domain.outcome import Stage
-from penstock.telemetry.names import GATE_SECONDS, Kind, Label, Metric
+from penstock.telemetry.definitions import Kind, Label, Metric
+from penstock.telemetry.names import GATE_SECONDS
 from tests.support.platform import Platform, until
 
 QUIET_S = 5.0

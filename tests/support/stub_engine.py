@@ -10,14 +10,14 @@ import asyncio
 import os
 import signal
 import sys
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any, Self, cast
 
 import httptools
 import msgspec
 import uvloop
 
-from tests.support.stub_wire import ERROR, TOKEN, USAGE, Behaviour, Mode, Stats, chunk, events, max_tokens
+from tests.support.stub_wire import INSTEAD, TOKEN, USAGE, Behaviour, Mode, Stats, chunk, events, max_tokens
 
 __all__ = ["Behaviour", "Mode", "Stats", "StubEngine"]
 
@@ -178,6 +178,8 @@ class _Connection(asyncio.Protocol):
         stats.last_raw = self.body
         stats.last_body, stats.last_headers = body, {k.decode().lower(): v.decode() for k, v in self.headers}
         behaviour = stub.take()
+        if behaviour.if_field and behaviour.if_field not in body:
+            behaviour = replace(behaviour, mode="ok")
         self.counts = behaviour.counts
         if behaviour.mode == "freeze":
             return
@@ -202,7 +204,7 @@ class _Connection(asyncio.Protocol):
             message = f"stub says {behaviour.status}"
             error = {"error": {"message": message, "type": "StubError", "param": "messages", "code": behaviour.status}}
             self._unary(behaviour.status, msgspec.json.encode(error), behaviour)
-        elif body.get("stream"):
+        elif body.get("stream") and behaviour.mode != "whole":
             self._stream(path, body, behaviour)
         elif behaviour.mode == "die_before_token":
             self._write(self._head(200, b"content-type: application/json\r\ncontent-length: 1000\r\n", behaviour))
@@ -254,8 +256,8 @@ class _Connection(asyncio.Protocol):
         if behaviour.mode == "die_before_token":
             self.die(gently=True)
             return
-        if behaviour.mode == "error_in_stream":
-            self._write(chunk(ERROR) + chunk(b"data: [DONE]\n\n") + b"0\r\n\r\n")
+        if behaviour.mode in INSTEAD:
+            self._write(INSTEAD[behaviour.mode])
             self._over()
             return
         self.left = max_tokens(body)
@@ -295,6 +297,9 @@ class _Connection(asyncio.Protocol):
             return False
         if behaviour.mode == "die_after_token":
             self.die(gently=True)
+        if behaviour.mode == "error_after_token":
+            self._write(INSTEAD["error_in_stream"].replace(b"400", b"500"))
+            self._over()
         return True
 
     def _write_in_pieces(self, event: bytes, pieces: int) -> None:
@@ -347,7 +352,8 @@ class _Connection(asyncio.Protocol):
             self._tell(asyncio.get_running_loop().time() + msgspec.json.decode(self.body)["wait_s"])
             return
         elif path == "/penstock/load":
-            answer = b'{"running":%d,"waiting":0,"queued_tokens":0,"kv_used_ratio":0.0}' % stats.running
+            load = {"running": stats.running, "waiting": 0, "queued_tokens": 0, "kv_used_ratio": 0.0}
+            answer = msgspec.json.encode({**load, "still_s": stub.behaviour.still_s})
         else:
             answer = msgspec.json.encode(asdict(stats))
         self._say(answer)

@@ -12,7 +12,10 @@ Mode = Literal[
     "freeze_after_token",
     "refuse",  # the gate's answer: 503 with x-penstock-refused
     "error",  # a status of its own with the engine's error shape
+    "error_after_token",  # an error of the engine's own as an event in the middle
     "error_in_stream",  # 200, then an error as the first event
+    "whole",  # 200 and a whole answer, also to who asks for a stream
+    "empty_stream",  # 200, and a stream that ends without an event
 ]
 
 
@@ -36,6 +39,10 @@ class Behaviour:
     """Time between the tokens of whole answers: they come when the last one is made."""
     counts: bool = True
     """A gate counts beside the engine, and tells."""
+    if_field: str = ""
+    """Misbehave to bodies that have this field alone, as engines do that stumble over what callers send."""
+    still_s: float | None = None
+    """What the gate says of its engine: seconds since it last did something."""
 
 
 @dataclass(kw_only=True)
@@ -65,6 +72,13 @@ USAGE = (
 def chunk(data: bytes) -> bytes:
     """Return it as a chunk of HTTP/1.1."""
     return b"%x\r\n%b\r\n" % (len(data), data)
+
+
+INSTEAD = {
+    "empty_stream": b"0\r\n\r\n",
+    "error_in_stream": chunk(ERROR) + chunk(b"data: [DONE]\n\n") + b"0\r\n\r\n",
+}
+"""What a stream consists of that has no token."""
 
 
 def events(path: str, body: dict[str, Any]) -> tuple[bytes, bytes, bytes]:

@@ -8,15 +8,16 @@ from pathlib import Path
 import httpx
 import msgspec
 
-from penstock.domain.ids import Alias, VersionId, WorkerId
+from penstock.domain.ids import Alias, TenantId, VersionId, WorkerId
+from penstock.domain.keys import Purpose, derive, mint
 from penstock.domain.money import MicroUsd, Price
 from penstock.domain.table import Route, RoutingTable, Share, VersionEntry, WorkerEntry
-from penstock.domain.tenant import Plan
+from penstock.domain.tenant import KeyRing, Plan, Tenant
 from penstock.domain.worker import WorkerState
-from penstock.telemetry.names import Metric
+from penstock.telemetry.definitions import Metric
 from tests.support.calls import VERSION
 from tests.support.fleet import reading, sample_name
-from tests.support.gateway_process import GatewayProcess, prepare, started
+from tests.support.gateway_process import PLATFORM_KEY, GatewayProcess, prepare, started
 from tests.support.limits_fleet import Stub, stub
 
 CHAT = "/v1/chat/completions"
@@ -30,6 +31,8 @@ class Site:
 
     gateway: GatewayProcess
     engines: Mapping[str, Stub]
+    secrets: Mapping[str, str]
+    """The keys of the tenants beside the first one."""
 
     def ask(self, model: str, **fields: object) -> httpx.Response:
         """Ask for a short answer."""
@@ -48,9 +51,15 @@ class Site:
 
 @contextmanager
 def site(
-    root: Path, models: Mapping[str, Mapping[str, int]], *, plan: Plan, start_s: float, dear: str = ""
+    root: Path,
+    models: Mapping[str, Mapping[str, int]],
+    *,
+    plan: Plan,
+    start_s: float,
+    dear: str = "",
+    tenants: tuple[str, ...] = (),
 ) -> Iterator[Site]:
-    """Run a gateway before so many engines of each model (each an alias too) in each zone.
+    """Run a gateway before so many engines of each model (each an alias too) in each zone; ``tenants``: more of them.
 
     Nothing costs anything but the output of the model named ``dear``, at a dollar a token.
     """
@@ -63,7 +72,18 @@ def site(
         }
         home = prepare(root, next(iter(engines.values())).url, plan)
         _write_table(root / "run/gateway/table.json", engines, start_s, dear)
-        yield Site(gateway=running.enter_context(started(home)), engines=engines)
+        secrets = _add_tenants(root / "run/gateway/keys.json", tenants, plan)
+        yield Site(gateway=running.enter_context(started(home)), engines=engines, secrets=secrets)
+
+
+def _add_tenants(file: Path, names: tuple[str, ...], plan: Plan) -> dict[str, str]:
+    """Write a key for each of them beside the prepared one, and return their secrets."""
+    ring, pepper = msgspec.json.decode(file.read_bytes(), type=KeyRing), derive(PLATFORM_KEY, Purpose.PEPPER)
+    minted = {name: mint(TenantId(name), pepper=pepper, now=0.0) for name in names}
+    more = tuple(Tenant(id=TenantId(name), name=name, plan=plan) for name in names)
+    keys = (*ring.keys, *(key for _, key in minted.values()))
+    file.write_bytes(msgspec.json.encode(replace(ring, keys=keys, tenants=(*ring.tenants, *more))))
+    return {name: secret for name, (secret, _) in minted.items()}
 
 
 def _write_table(file: Path, engines: Mapping[str, Stub], start_s: float, dear: str) -> None:

@@ -52,7 +52,9 @@ class Call:
     worker: WorkerEntry | None = None
     attempts: int = 0
     lost: frozenset[WorkerId] = frozenset()
-    """Workers that broke off in the middle of this answer."""
+    """Workers that were lost while they had this request."""
+    errors: int = 0
+    """Engines that answered it with an error of their own."""
     continued_at: list[float] = field(default_factory=list)
     """Monotonic seconds at which another worker went on with a stream whose worker was lost."""
     used: Used | None = NOTHING

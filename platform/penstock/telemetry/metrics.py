@@ -8,7 +8,8 @@ from typing import cast
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
 
-from penstock.telemetry.names import CATALOGUE, Kind, Metric
+from penstock.telemetry.definitions import Kind, Metric
+from penstock.telemetry.names import CATALOGUE
 
 __all__ = ["CONTENT_TYPE", "Counter", "Metrics", "TenantLabels", "observe_many"]
 

@@ -4,53 +4,7 @@ Dashboards, alerts, autoscaling and tests read it; no other module spells a metr
 Labels are bounded: closed enums, registered names, or tenants as top N and ``other``.
 """
 
-from dataclasses import dataclass
-from enum import StrEnum
-
-
-class Kind(StrEnum):
-    """Prometheus metric types."""
-
-    COUNTER = "counter"
-    GAUGE = "gauge"
-    HISTOGRAM = "histogram"
-
-
-class Label(StrEnum):
-    """Every label in use."""
-
-    API = "api"
-    CODE = "code"
-    LEVEL = "level"
-    MODEL = "model"
-    OUTCOME = "outcome"
-    PHASE = "phase"
-    REASON = "reason"
-    SCOPE = "scope"
-    STAGE = "stage"
-    STANDING = "standing"
-    STATE = "state"
-    TENANT = "tenant"
-    TIER = "tier"
-    VERSION = "version"
-    WINDOW = "window"
-    WORKER = "worker"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Metric:
-    """One metric: name without ``_total`` (the client adds it to counters), help text, labels, buckets."""
-
-    name: str
-    kind: Kind
-    help: str
-    labels: tuple[Label, ...] = ()
-    buckets: tuple[float, ...] = ()
-
-
-_LATENCY_S = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
-_ITL_S = (0.001, 0.0025, 0.005, 0.01, 0.015, 0.02, 0.03, 0.04, 0.05, 0.075, 0.1, 0.15, 0.2, 0.3, 0.5, 1.0, 2.5)
-_PHASE_S = (0.1, 0.25, 0.5, 1.0, 2.0, 3.0, 5.0, 8.0, 12.0, 20.0, 30.0, 60.0, 120.0, 300.0, 600.0)
+from penstock.telemetry.definitions import ITL_S, LATENCY_S, PHASE_S, Kind, Label, Metric
 
 # -- gateway -----------------------------------------------------------------------
 REQUESTS = Metric(
@@ -76,28 +30,28 @@ STAGE_SECONDS = Metric(
     kind=Kind.HISTOGRAM,
     help="Time a request spent in each stage.",
     labels=(Label.STAGE, Label.MODEL),
-    buckets=_LATENCY_S,
+    buckets=LATENCY_S,
 )
 REQUEST_SECONDS = Metric(
     name="penstock_request_seconds",
     kind=Kind.HISTOGRAM,
     help="Arrival to last byte.",
     labels=(Label.API, Label.MODEL),
-    buckets=_LATENCY_S,
+    buckets=LATENCY_S,
 )
 TTFT_SECONDS = Metric(
     name="penstock_ttft_seconds",
     kind=Kind.HISTOGRAM,
     help="Arrival to first token of streams.",
     labels=(Label.MODEL, Label.TIER),
-    buckets=_LATENCY_S,
+    buckets=LATENCY_S,
 )
 ITL_SECONDS = Metric(
     name="penstock_itl_seconds",
     kind=Kind.HISTOGRAM,
     help="Time between tokens of a stream, as the gateway sees them.",
     labels=(Label.MODEL, Label.TIER),
-    buckets=_ITL_S,
+    buckets=ITL_S,
 )
 PROMPT_TOKENS = Metric(
     name="penstock_prompt_tokens",
@@ -132,8 +86,20 @@ CONTINUATIONS = Metric(
 EJECTIONS = Metric(
     name="penstock_ejections",
     kind=Kind.COUNTER,
-    help="Times a gateway stopped sending to a worker because it failed.",
+    help="Times a gateway stopped sending to a worker, on the evidence of its own probes or of several tenants.",
     labels=(Label.VERSION,),
+)
+SUSPICIONS = Metric(
+    name="penstock_worker_suspicions",
+    kind=Kind.COUNTER,
+    help="Failed attempts by what they say of the worker, held against it, or charged to the caller (ADR 0043).",
+    labels=(Label.REASON, Label.STATE),
+)
+PROBES = Metric(
+    name="penstock_worker_probes",
+    kind=Kind.COUNTER,
+    help="The platform's own questions to workers, by why they were asked and what they found.",
+    labels=(Label.REASON, Label.OUTCOME),
 )
 DEGRADED = Metric(
     name="penstock_degraded",
@@ -150,7 +116,7 @@ PRESSURE = Metric(
 BREAKERS_OPEN = Metric(
     name="penstock_breakers_open",
     kind=Kind.GAUGE,
-    help="Circuits that a gateway holds open or half-open, by level: worker, zone, version.",
+    help="Workers, zones and versions that a gateway leaves alone, by level.",
     labels=(Label.LEVEL,),
 )
 BREAKER_CHANGES = Metric(
@@ -189,7 +155,7 @@ LOOP_LAG_SECONDS = Metric(
     name="penstock_loop_lag_seconds",
     kind=Kind.HISTOGRAM,
     help="How late the event loop runs its timers.",
-    buckets=_LATENCY_S,
+    buckets=LATENCY_S,
 )
 LIMITS_REACH = Metric(
     name="penstock_limits_reach",
@@ -255,7 +221,7 @@ PHASE_SECONDS = Metric(
     kind=Kind.HISTOGRAM,
     help="Time spent in each phase of a worker's start.",
     labels=(Label.VERSION, Label.PHASE),
-    buckets=_PHASE_S,
+    buckets=PHASE_S,
 )
 ENGINE_RESTARTS = Metric(
     name="penstock_engine_restarts",
@@ -268,7 +234,7 @@ PROBE_SECONDS = Metric(
     kind=Kind.HISTOGRAM,
     help="Time of the one-token heartbeat of the engine.",
     labels=(Label.VERSION,),
-    buckets=_LATENCY_S,
+    buckets=LATENCY_S,
 )
 QUEUED_TOKENS = Metric(
     name="penstock_queued_tokens",
@@ -359,7 +325,7 @@ GATE_SECONDS = Metric(
     kind=Kind.HISTOGRAM,
     help="Time of a request at the worker: queue at its door, prefill until its first bytes, decode after them.",
     labels=(Label.VERSION, Label.STAGE),
-    buckets=_LATENCY_S,
+    buckets=LATENCY_S,
 )
 
 # -- controller --------------------------------------------------------------------
@@ -367,7 +333,7 @@ TICK_SECONDS = Metric(
     name="penstock_control_tick_seconds",
     kind=Kind.HISTOGRAM,
     help="Time of one control tick.",
-    buckets=_LATENCY_S,
+    buckets=LATENCY_S,
 )
 TICK_FAILURES = Metric(
     name="penstock_control_tick_failures",

@@ -35,18 +35,25 @@ def test_an_engine_that_stands_still_gets_nothing_new(zones: Site, faults: Fault
         lines = stream.iter_lines()
         assert next(lines).startswith("data: "), stream.status_code
         began = time.monotonic()
-        for engine in zones.engines.values():
-            engine.behave(mode="ok")
         (still,) = (engine for engine in zones.engines.values() if engine.stats["running"])
+        for engine in zones.engines.values():
+            engine.behave(mode="freeze" if engine is still else "ok")
         until("it is suspected", lambda: "worker_suspected" in zones.gateway.log, within_s=10)
         faults.add(
             "an engine stands still under a stream (stub): passed over",
             "new requests go elsewhere",
             time.monotonic() - began,
         )
-        before = still.stats["requests"]
         assert all(zones.ask("toy").status_code == 200 for _ in range(30))
-        assert still.stats["requests"] == before
+        until("the platform found it", lambda: zones.counted(names.PROBES, outcome="failed") >= 1, within_s=15)
+        faults.add(
+            "the same: the platform's own request is not answered either",
+            "its circuit is open",
+            time.monotonic() - began,
+        )
+        assert all(zones.ask("toy").status_code == 200 for _ in range(30))
+        still.behave(mode="ok")
+    until("it is back", lambda: zones.counted(names.BREAKERS_OPEN, level="worker") == 0, within_s=15)
 
 
 def test_a_lost_zone_costs_callers_nothing(zones: Site, faults: FaultTable) -> None:

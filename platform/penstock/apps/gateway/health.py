@@ -12,7 +12,7 @@ from penstock.domain.ids import WorkerId
 from penstock.domain.lease import Lease
 from penstock.domain.slo import Indicator
 from penstock.gateway.admission.degrader import Crowd, PressureDegrader
-from penstock.gateway.dispatch import Breakers, Change, Progress, Stalls
+from penstock.gateway.dispatch import Breakers, Change, Level, Prober, Progress, Stalls
 from penstock.gateway.routing import CurrentTable
 from penstock.telemetry import logs, names
 from penstock.telemetry.metrics import Metrics
@@ -30,12 +30,16 @@ def breakers(table: CurrentTable, chance: random.Random, metrics: Metrics) -> Br
 
 def _reporter(metrics: Metrics) -> Callable[[Change], None]:
     open_, changes, log = metrics.gauge(names.BREAKERS_OPEN), metrics.counter(names.BREAKER_CHANGES), logs.logger()
+    ejections = metrics.counter(names.EJECTIONS)
 
     def report(change: Change) -> None:
         state = "open" if change.is_open else "closed"
         open_.labels(level=change.level).inc(1 if change.is_open else -1)
         changes.labels(level=change.level, state=state).inc()
-        log.warning("breaker_turned", scope=change.level, state=state, **{change.level.value: change.name})
+        if change.is_open and change.level is Level.WORKER:
+            ejections.labels(version=change.version).inc()
+        named = {change.level.value: change.name}
+        log.warning("breaker_turned", scope=change.level, state=state, reason=change.reason, **named)
 
     return report
 
@@ -58,9 +62,10 @@ def _progress(of: tuple[Lease, Call]) -> Progress:
 
 @dataclass(slots=True, kw_only=True)
 class HealthWatch:
-    """Looks twice a second whether engines stand still, by open leases, and how busy versions are."""
+    """Looks twice a second whether engines stand still, by open leases, and how busy versions are; has them probed."""
 
     breakers: Breakers
+    prober: Prober
     running: Mapping[Lease, Call]
     degrader: PressureDegrader
     table: CurrentTable
@@ -69,16 +74,19 @@ class HealthWatch:
     _suspects: frozenset[str] = frozenset()
 
     async def run(self) -> None:
-        """Look until cancelled."""
-        while True:
-            self.look()
-            await asyncio.sleep(LOOK_EVERY_S)
+        """Look and probe until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self.prober.run())
+            while True:
+                self.look()
+                await asyncio.sleep(LOOK_EVERY_S)
 
     def look(self) -> None:
         """Look once, and log who is newly suspected."""
         self.degrader.look(self.table.view.table.versions)
-        suspects = self._stalls.look(map(_progress, self.running.items()), self.clock.monotonic())
-        self.breakers.suspect(suspects)
+        now = self.clock.monotonic()
+        suspects = self._stalls.look(map(_progress, self.running.items()), now)
+        self.breakers.suspect(suspects, now)
         for worker in suspects - self._suspects:
             logs.logger().warning("worker_suspected", worker=worker, reason="no token for long")
         self._suspects = suspects

@@ -27,7 +27,14 @@ from penstock.domain.keys import Purpose, derive, worker_secret
 from penstock.gateway.admission.controller import AdmissionController
 from penstock.gateway.admission.reservations import Spawn
 from penstock.gateway.billing import Asking, Closing, LiveCounts
-from penstock.gateway.dispatch import Breakers, DispatchSettings, RetryBudget, WorkerDispatcher
+from penstock.gateway.dispatch import (
+    Breakers,
+    DispatchSettings,
+    Prober,
+    ProberSettings,
+    RetryBudget,
+    WorkerDispatcher,
+)
 from penstock.gateway.edge.asgi import Edge
 from penstock.gateway.edge.bounds import BodyBounds, of_table
 from penstock.gateway.edge.errors import render
@@ -176,7 +183,12 @@ def _pipeline(
     )
     shared.accounting.live = LiveCounts(admission.running, asking)
     return pipeline, HealthWatch(
-        breakers=breakers, running=admission.running, degrader=degrader, table=shared.table, clock=shared.clock
+        breakers=breakers,
+        prober=_prober(shared, breakers),
+        running=admission.running,
+        degrader=degrader,
+        table=shared.table,
+        clock=shared.clock,
     )
 
 
@@ -204,6 +216,16 @@ def _dispatcher(shared: _Shared, router: WorkerRouter, breakers: Breakers) -> Wo
         settings=DispatchSettings(ticket_key=_ticket_keys(shared.platform_key)),
         clock=shared.clock,
         chance=shared.chance,
+        metrics=shared.metrics,
+    )
+
+
+def _prober(shared: _Shared, breakers: Breakers) -> Prober:
+    return Prober(
+        workers=shared.client,
+        breakers=breakers,
+        settings=ProberSettings(ticket_key=_ticket_keys(shared.platform_key)),
+        clock=shared.clock,
         metrics=shared.metrics,
     )
 

@@ -1,11 +1,16 @@
-"""Dispatch: the request goes to a worker; to another one only while no token was delivered and retries are cheap."""
+"""Dispatch: the request goes to a worker; to another one only while no token was delivered and retries are cheap.
+
+Who is left alone meanwhile rests on evidence that no caller can make: the platform asks for itself (ADR 0043).
+"""
 
 from penstock.gateway.dispatch.breaker import Breakers
 from penstock.gateway.dispatch.circuit import CircuitSettings
 from penstock.gateway.dispatch.dispatcher import DispatchSettings, WorkerDispatcher
 from penstock.gateway.dispatch.ports import Exchange, Loads, Workers
-from penstock.gateway.dispatch.records import BreakerSettings, Change, Level
+from penstock.gateway.dispatch.prober import Prober, ProberSettings
+from penstock.gateway.dispatch.records import BreakerSettings, Change, Evidence, Finding, Level, Probe, Why
 from penstock.gateway.dispatch.retries import RetryBudget
+from penstock.gateway.dispatch.shapes import Origin, Shape
 from penstock.gateway.dispatch.stalls import Progress, Stalls, StallSettings
 
 __all__ = [
@@ -14,13 +19,21 @@ __all__ = [
     "Change",
     "CircuitSettings",
     "DispatchSettings",
+    "Evidence",
     "Exchange",
+    "Finding",
     "Level",
     "Loads",
+    "Origin",
+    "Probe",
+    "Prober",
+    "ProberSettings",
     "Progress",
     "RetryBudget",
+    "Shape",
     "StallSettings",
     "Stalls",
+    "Why",
     "WorkerDispatcher",
     "Workers",
 ]

@@ -30,6 +30,7 @@ class Attempt:
         "_call",
         "_done",
         "_exchange",
+        "_is_unasked",
         "_loads",
         "_paused",
         "_refused",
@@ -42,6 +43,7 @@ class Attempt:
         """Begin; the relay learns of it at once, so that a client that leaves ends it."""
         self._call = call
         call.used = None
+        self._is_unasked = False
         self._relay = relay
         self._worker = worker
         self._loads = loads
@@ -108,6 +110,7 @@ class Attempt:
         self._status = status
         if status == _OK:
             self._call.timings.spent(Stage.QUEUE, wire.waited_s_of(headers))
+            self._is_unasked = self._call.request.stream and not wire.is_stream(headers)
             self._relay.on_head(status, headers)
         else:
             self._refused = wire.header(headers, wire.REFUSED_HEADER)
@@ -118,6 +121,8 @@ class Attempt:
         if self._status != _OK:
             if len(self._body) < _MAX_ERROR_BYTES:
                 self._body += data
+            return
+        if self._is_unasked:
             return
         if data.startswith(_ERROR_EVENTS):
             self._close()
@@ -136,9 +141,11 @@ class Attempt:
             self._settle(verdict.lost())
         elif self._status != _OK:
             self._settle(verdict.of_answer(self._status, self._refused, self._body))
+        elif self._is_unasked:
+            self._settle(verdict.no_stream())
         else:
             self._relay.on_end(None)
-            self._settle(None if self._relay.has_delivered else verdict.lost())
+            self._settle(None if self._relay.has_delivered else verdict.engine_error())
 
     def _settle(self, result: Verdict | None) -> None:
         if not self._done.done():

@@ -1,25 +1,46 @@
-"""Whom to leave alone for a while: what this gateway learns of workers from their answers, zone and version included.
+"""Whom to leave alone for a while: what this gateway knows of workers, on evidence that no caller can make.
 
-A refused connection opens a worker's circuit at once; errors open it after some in a row, or where they are clearly
-more than its peers' (gray failure). For errors at most half of the workers are left alone, and never all of them for
-anything. What that says of zones and versions is the surroundings' business (``surroundings.py``).
+* A refused connection opens a worker's circuit at once.
+* Anything else that goes wrong is a suspicion, and the platform's own probe decides: where it fails the circuit opens,
+  where it passes the worker is acquitted, and what the engine answered is charged to the tenant and shape that it
+  answered (``charges.py``).
+* Where probes pass and yet several tenants' requests of several shapes fail more than at its peers (gray failure), the
+  circuit opens too, for at most half of the workers.
 
-Trade-off: errors of bad requests look like errors of bad workers. So single failures open nothing, and a worker is
-compared with its peers. Nobody's word is needed: each gateway learns for itself, which costs each of them some
-retries, and no gateway can be misled by another. One tenant's failures never shut a version to the others.
+An open circuit closes when a probe passes, or when the worker was started again: no caller's request is a probe. What
+that says of zones and versions is in ``fault_domains.py``.
+
+Trade-off: nobody's word is needed. Each gateway learns for itself, which costs each of them some retries and probes,
+and no gateway can be misled by another.
 """
 
 import random
 from collections.abc import Callable, Iterable, Sequence
+from itertools import islice
 
 from penstock.domain.ids import TenantId, VersionId, WorkerId
 from penstock.domain.table import VersionEntry
-from penstock.gateway.dispatch.outliers import Tally, is_outlier, most_ejected
-from penstock.gateway.dispatch.places import Places
-from penstock.gateway.dispatch.records import BreakerSettings, Change, Level, Record, Switches
-from penstock.gateway.dispatch.surroundings import Surroundings
+from penstock.gateway.dispatch.charges import Charges
+from penstock.gateway.dispatch.circuit import Circuit
+from penstock.gateway.dispatch.fault_domains import FaultDomains
+from penstock.gateway.dispatch.outliers import Votes, is_outlier, most_ejected
+from penstock.gateway.dispatch.places import Place, Places
+from penstock.gateway.dispatch.probes import ProbePlan
+from penstock.gateway.dispatch.records import (
+    BreakerSettings,
+    Change,
+    Evidence,
+    Finding,
+    Level,
+    Probe,
+    Record,
+    Tell,
+    Why,
+)
+from penstock.gateway.dispatch.shapes import Origin
 
-NOBODY = TenantId("")
+_ASKED_FOR_THE_WAIT = 64
+"""So many workers of a shut version are looked at to tell its wait: it is told with each refusal."""
 
 
 def _nobody(_: Change) -> None:
@@ -27,127 +48,237 @@ def _nobody(_: Change) -> None:
 
 
 class Breakers:
-    """All circuits of a gateway; only those with a failure on their record are kept."""
+    """All circuits of a gateway; only workers with something on their record are kept."""
 
     def __init__(
-        self,
-        chance: random.Random,
-        settings: BreakerSettings | None = None,
-        on_change: Callable[[Change], None] = _nobody,
+        self, chance: random.Random, settings: BreakerSettings | None = None, on_change: Tell = _nobody
     ) -> None:
         """``chance`` jitters the open times, so that gateways don't probe together."""
         self._settings = settings or BreakerSettings()
-        self._switches = Switches(self._settings, chance, on_change)
+        self._chance = chance
+        self._tell = on_change
         self._workers: dict[WorkerId, Record] = {}
-        self._around = Surroundings(self._switches, self._workers)
-        self._suspects: frozenset[WorkerId] = frozenset()
+        self._open: set[WorkerId] = set()
+        self._domains = FaultDomains(self._settings, on_change)
+        self._plan = ProbePlan(self._settings.probes)
+        self._stalled: frozenset[WorkerId] = frozenset()
+        self._acquitted: set[WorkerId] = set()
+        self._doubted: set[WorkerId] = set()
+        self.charges = Charges(self._settings.charges)
+        self.wake: Callable[[], None] = lambda: None
+        """Called where a probe is wanted that was not before."""
 
     def learn(self, versions: Iterable[VersionEntry], now: float) -> None:
         """Take in a new table: what left is forgotten, and who was started again begins anew."""
-        before, after = self._around.places, Places(versions)
-        self._around.learn(after, now)
-        for worker in [w for w in self._workers if w not in after.of or (w in after.ready and w not in before.ready)]:
-            self._switches.close(Level.WORKER, worker, self._workers.pop(worker).circuit, now)
-            self._around.began_anew(after.of.get(worker), now)
+        before, after = self._domains.places, Places(versions)
+        mates = self._domains.learn(after)
+        gone = [w for w in self._workers if w not in after.of or (w in after.ready and w not in before.ready)]
+        for worker in gone:
+            record = self._workers.pop(worker)
+            self._plan.forget(worker)
+            self._doubted.discard(worker)
+            self._close(worker, record, now, "began anew" if worker in after.of else "left", before.of.get(worker))
+        self._doubt(mates)
 
-    def suspect(self, workers: frozenset[WorkerId]) -> None:
-        """Prefer others to these until told otherwise: they seem to stand still, and nobody knows yet."""
-        self._suspects = workers
+    def suspect(self, stalled: frozenset[WorkerId], now: float) -> None:
+        """Have these asked, and prefer others until they have answered: they seem to stand still."""
+        for worker in stalled - self._stalled:
+            self._want(Probe(worker=worker, why=Why.SILENT))
+        self._stalled = stalled
+        self._acquitted &= stalled
+        for worker in [w for w, record in self._workers.items() if record.is_clean(now) and not self._is_asked(w)]:
+            del self._workers[worker]
 
     def known(self) -> frozenset[WorkerId]:
-        """Workers with a failure on their record."""
+        """Workers with something on their record."""
         return frozenset(self._workers)
 
     # -- whom to ask -----------------------------------------------------------------------
 
     def ejected(self, workers: Sequence[WorkerId], now: float, among: int = 0) -> frozenset[WorkerId]:
-        """Return which of these to leave alone: never all of them, those that open soonest are kept.
+        """Return which of these to leave alone: never all of them, those that are probed soonest are kept.
 
         Where these are a sample of a version that has so many workers (``among``) it may be all: others can be drawn.
         """
-        if not self._workers and not self._suspects:
+        del now
+        if not self._open and not self._stalled and not self._doubted:
             return frozenset()
-        out = self._individually(workers, now, among)
-        out |= self._around.avoided(workers, out, now, is_sample=bool(among))
+        out = self._individually(workers, among)
+        unsure = (self._stalled - self._acquitted) | self._doubted
+        passed_over = out.union(unsure.intersection(workers))
         if among:
-            return frozenset(out | self._suspects.intersection(workers))
+            return frozenset(passed_over)
         if out and len(out) == len(workers):
-            out.remove(min(workers, key=self._opens_at))
-        slow = out | self._suspects.intersection(workers)
-        return frozenset(slow if len(slow) < len(workers) else out)
+            out.remove(min(workers, key=self._probe_at))
+        return frozenset(passed_over if len(passed_over) < len(workers) else out)
 
     def shut_for_s(self, version: VersionId, now: float) -> float:
         """Return for how long this version refuses early; 0 where requests may be sent."""
-        return self._around.shut_for_s(version, now)
+        if not self._domains.is_shut(version):
+            return 0.0
+        members = islice(self._domains.places.in_version[version], _ASKED_FOR_THE_WAIT)
+        left_s = min(self._probe_at(worker) for worker in members) - now
+        return left_s if left_s > 0.0 else self._settings.circuit.open_s  # a probe is under way
 
     def is_unreachable(self, version: VersionId) -> bool:
         """Tell whether the version is shut because nobody takes its connections: only a start will help."""
-        return self._around.is_unreachable(version)
+        if not self._domains.is_shut(version):
+            return False
+        members = islice(self._domains.places.in_version[version], _ASKED_FOR_THE_WAIT)
+        return all(worker in self._workers and self._workers[worker].is_hard for worker in members)
 
-    # -- what happened -----------------------------------------------------------------------
+    # -- what happened to callers' requests ------------------------------------------------------
 
-    def sent(self, worker: WorkerId, now: float) -> None:
-        """A request goes to this worker; where something is half-open it is the probe."""
+    def succeeded(self, worker: WorkerId, who: TenantId, now: float) -> None:
+        """This worker gave this tenant a token, or a whole answer."""
         record = self._workers.get(worker)
         if record is not None:
-            record.circuit.sent(now)
-        self._around.sent(worker, now)
+            record.alive_at = now
+            record.votes.good(who, now)
 
-    def succeeded(self, worker: WorkerId, now: float) -> None:
-        """This worker answered."""
+    def failed(self, worker: WorkerId, evidence: Evidence, origin: Origin, now: float) -> bool:
+        """This worker failed a request; False where that is known to be the caller's own."""
+        if evidence is Evidence.ANSWERED and self.charges.covers(origin, now):
+            return False
+        record = self._record(worker)
+        if evidence is Evidence.CLOSED:
+            if not record.is_proven:
+                self._prove(worker, record, now, "no connection")
+            record.is_hard = True
+            return True
+        record.votes.bad(origin, now)
+        if not record.circuit.is_open and is_outlier(record.votes, self._peers(worker), now, self._settings.outliers):
+            record.left = self._settings.gray_probes
+            self._trip(worker, record, now, "more failures than its peers", least_s=self._settings.gray_open_s)
+        if evidence is Evidence.BROKEN and worker in self._domains.places.ready:
+            self._doubted.add(worker)
+        self._want(Probe(worker=worker, why=Why(evidence), origin=origin))
+        return True
+
+    # -- what the platform asks ---------------------------------------------------------------------
+
+    def due(self, now: float) -> list[Probe]:
+        """Return the probes to send now; each is to end with ``judged``."""
+        due = [worker for worker in self._to_close() if self._probe_at(worker) <= now]
+        return self._plan.take([Probe(worker=worker, why=Why.HALF_OPEN) for worker in due], now)
+
+    def next_due_at(self) -> float:
+        """Return when to look again; infinite where nobody is to be asked."""
+        return min(self._plan.next_at(), min(map(self._probe_at, self._to_close()), default=float("inf")))
+
+    def place_of(self, worker: WorkerId) -> Place | None:
+        """Return where this worker belongs, None where it left the table."""
+        return self._domains.places.of.get(worker)
+
+    def url_of(self, worker: WorkerId) -> str:
+        """Return its address, empty where it has none."""
+        return self._domains.places.urls.get(worker, "")
+
+    def has_answered_since(self, worker: WorkerId, since: float) -> bool:
+        """Tell whether some caller was answered by it after monotonic second ``since``."""
         record = self._workers.get(worker)
-        if record is not None:
-            self._note_success(worker, record, now)
-        self._around.succeeded(worker, now)
+        return record is not None and record.alive_at > since
 
-    def failed(self, worker: WorkerId, now: float, *, at_once: bool = False, who: TenantId = NOBODY) -> bool:
-        """This worker failed a request of this tenant; ``at_once``: it can't be reached.
+    def judged(self, probe: Probe, finding: Finding, now: float) -> None:
+        """The platform's own request was answered, or not: this is the verdict."""
+        record = self._workers.get(probe.worker)
+        if not self._plan.ended(probe, now) or record is None:
+            return
+        self._doubted.discard(probe.worker)
+        if finding in (Finding.FAILED, Finding.CLOSED):
+            self._prove(probe.worker, record, now, f"probe {finding}")
+            record.is_hard = finding is Finding.CLOSED
+            return
+        if probe.worker in self._stalled:
+            self._acquitted.add(probe.worker)
+        if finding is Finding.PASSED and probe.why is Why.ANSWERED and probe.origin is not None:
+            self.charges.charge(probe.origin, now)
+        self._vouch(probe.worker, record, now, half_open=probe.why is Why.HALF_OPEN)
 
-        True where it is left alone from now on.
-        """
-        record = self._workers.get(worker)
-        if record is None:
-            record = self._workers[worker] = self._switches.record(Level.WORKER, now)
-        record.in_a_row += 1
-        record.is_hard = at_once or (record.is_hard and record.circuit.is_open)
-        record.tally.count(now, bad=True)
-        opened = False
-        is_gray = is_outlier(record.tally, self._peers(worker), self._settings.outliers)
-        if at_once or is_gray or record.circuit.is_open or record.in_a_row >= self._settings.failures:
-            probes = self._settings.gray_probes if is_gray else 1
-            opened = self._switches.trip(Level.WORKER, worker, record.circuit, now, probes=probes)
-        self._around.failed(worker, now, who)
-        return opened
+    # -- circuits ----------------------------------------------------------------------------------
 
-    def _note_success(self, worker: WorkerId, record: Record, now: float) -> None:
-        record.in_a_row = 0
-        record.tally.count(now, bad=False)
-        if record.is_hard:
-            record.is_hard = False
-            self._switches.close(Level.WORKER, worker, record.circuit, now)
-        elif self._switches.passed(Level.WORKER, worker, record.circuit, now):
-            record.tally = Tally(self._settings.outliers.half_life_s, now)
-        if record.is_clean(now):
-            del self._workers[worker]
+    def _vouch(self, worker: WorkerId, record: Record, now: float, *, half_open: bool) -> None:
+        if not half_open:
+            return
+        record.left -= 1
+        if record.left > 0:
+            record.circuit.probe_at = now + self._settings.circuit.open_s
+            return
+        record.votes = Votes(self._settings.outliers)
+        self._close(worker, record, now, "probe passed", self.place_of(worker))
+
+    def _prove(self, worker: WorkerId, record: Record, now: float, reason: str) -> None:
+        record.left = 1
+        record.is_proven = True
+        self._trip(worker, record, now, reason)
+        self._doubt(self._domains.down(worker))
+
+    def _trip(self, worker: WorkerId, record: Record, now: float, reason: str, *, least_s: float = 0.0) -> None:
+        was_open = record.circuit.is_open
+        record.circuit.trip(now, self._chance, least_s=least_s)
+        self._open.add(worker)
+        self._plan.drop(worker)
+        if not was_open:
+            place = self.place_of(worker)
+            version = place.version if place else ""
+            self._tell(Change(level=Level.WORKER, name=worker, is_open=True, reason=reason, version=version))
+        self.wake()
+
+    def _close(self, worker: WorkerId, record: Record, now: float, reason: str, place: Place | None) -> None:
+        record.is_proven = record.is_hard = False
+        self._open.discard(worker)
+        self._domains.up(worker)
+        if record.circuit.is_open:
+            record.circuit.close(now)
+            version = place.version if place else ""
+            self._tell(Change(level=Level.WORKER, name=worker, is_open=False, reason=reason, version=version))
+
+    # -- probes ------------------------------------------------------------------------------------
+
+    def _doubt(self, workers: Iterable[WorkerId]) -> None:
+        """Have these asked because their zone is lost, and pass them over until they have answered."""
+        for worker in workers:
+            self._doubted.add(worker)
+            self._want(Probe(worker=worker, why=Why.ZONE))
+
+    def _want(self, probe: Probe) -> None:
+        if probe.worker not in self._domains.places.ready or self._record(probe.worker).circuit.is_open:
+            return  # one that is open is asked anyway, when its time has come
+        if self._plan.want(probe):
+            self.wake()
+
+    def _to_close(self) -> list[WorkerId]:
+        """Return the open ones that are asked when their time has come, and are not being asked."""
+        ready = self._domains.places.ready
+        return [worker for worker in self._open if worker in ready and not self._plan.is_running(worker)]
+
+    def _is_asked(self, worker: WorkerId) -> bool:
+        return self._plan.is_running(worker) or self._plan.is_wanted(worker)
 
     # -- workers -------------------------------------------------------------------------------
 
-    def _individually(self, workers: Sequence[WorkerId], now: float, among: int) -> set[WorkerId]:
-        """Return who can't be reached, and who fails, the latter within their bound: first who stays open longest.
-
-        A sample is held to the bound where so many of all workers have failed that it may be reached.
-        """
-        out = [(w, r) for w in workers if (r := self._workers.get(w)) is not None and not r.circuit.allows(now)]
-        failing = sorted((w for w, r in out if not r.is_hard), key=self._opens_at, reverse=True)
-        most = most_ejected(len(workers), self._settings.outliers)
-        if len(self._workers) <= most_ejected(among, self._settings.outliers):
-            most = len(workers)
-        return {w for w, r in out if r.is_hard} | set(failing[:most])
-
-    def _opens_at(self, worker: WorkerId) -> float:
+    def _record(self, worker: WorkerId) -> Record:
         record = self._workers.get(worker)
-        return record.circuit.open_until if record else 0.0
+        if record is None:
+            record = self._workers[worker] = Record(Circuit(self._settings.circuit), Votes(self._settings.outliers))
+        return record
+
+    def _individually(self, workers: Sequence[WorkerId], among: int) -> set[WorkerId]:
+        """Return who is down, and who fails callers, the latter within their bound: first who stays open longest.
+
+        A sample is held to the bound where so many of all workers are open that it may be reached.
+        """
+        out = {worker for worker in workers if worker in self._open}
+        most = most_ejected(len(workers), self._settings.outliers)
+        if len(self._open) <= most_ejected(among, self._settings.outliers):
+            return out
+        gray = sorted((worker for worker in out if not self._workers[worker].is_proven), key=self._probe_at)
+        return out.difference(gray[: max(0, len(gray) - most)])
+
+    def _probe_at(self, worker: WorkerId) -> float:
+        record = self._workers.get(worker)
+        return record.circuit.probe_at if record else 0.0
 
     def _peers(self, worker: WorkerId) -> list[float]:
         records = self._workers
-        return [records[w].tally.ratio if w in records else 0.0 for w in self._around.places.peers(worker)]
+        return [records[w].votes.ratio if w in records else 0.0 for w in self._domains.places.peers(worker)]

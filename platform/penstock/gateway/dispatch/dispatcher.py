@@ -2,7 +2,8 @@
 
 Safe: no token has reached the caller, or the relay says what is left to ask for (a continuation). Allowed: the retry
 budget. Useful: the deadline is not over.
-It must not know how a worker is chosen, nor what an answer says.
+Enough: where a second engine said the same the request is at fault, and where a second one was lost with it in flight
+it may be what kills them (ADR 0043). It must not know how a worker is chosen, nor what an answer says.
 """
 
 import asyncio
@@ -12,7 +13,7 @@ from dataclasses import dataclass
 
 from penstock.domain.call import Call
 from penstock.domain.clock import Clock
-from penstock.domain.errors import DeadlineExceeded, DeadlineInQueue, PenstockError, Rejected
+from penstock.domain.errors import DeadlineExceeded, DeadlineInQueue, EngineError, PenstockError, Rejected
 from penstock.domain.ids import VersionId, WorkerId
 from penstock.domain.outcome import Stage
 from penstock.domain.relay import Relay, Rest
@@ -22,13 +23,20 @@ from penstock.gateway.dispatch import verdict, wire
 from penstock.gateway.dispatch.attempt import Attempt
 from penstock.gateway.dispatch.breaker import Breakers
 from penstock.gateway.dispatch.ports import Loads, Workers
+from penstock.gateway.dispatch.records import Evidence
 from penstock.gateway.dispatch.retries import RetryBudget, backoff_s
+from penstock.gateway.dispatch.shapes import Origin, shape_of
 from penstock.gateway.dispatch.verdict import Verdict
 from penstock.telemetry import names
 from penstock.telemetry.metrics import Metrics
 
 SOON_S = 1.0
 """What a refused caller is told to wait where another worker has come meanwhile."""
+
+MOST_ERRORS = 2
+"""Engines that may answer a request with an error, before it is the request's."""
+MOST_LOST = 2
+"""Workers that may be lost with a request in flight, before it counts as what kills them."""
 
 Pick = Callable[[frozenset[WorkerId]], WorkerEntry]
 
@@ -85,13 +93,14 @@ class WorkerDispatcher:
         """Send the rest of a broken stream to a worker that did not break it, or raise the reason why it can't."""
         worker = call.worker
         assert worker is not None  # noqa: S101  it answered before; tells mypy
-        call.lost |= {worker.id}
-        self._blame(call, worker.id, verdict.lost())
-        if call.attempts >= self.settings.max_attempts or not self.budget.withdraw(self.clock.monotonic()):
+        failure = verdict.engine_error() if isinstance(rest.error, EngineError) else verdict.lost()
+        self._note(call, worker.id, failure)
+        who, now = call.principal.tenant, self.clock.monotonic()
+        if self._is_enough(call) or not self.budget.withdraw(who, now):
             raise rest.error
         self.metrics.counter(names.RETRIES).labels(reason="continuation").inc()
         try:
-            await self._deliver(call, self._rest_of(call, ticket, rest), relay, pick, call.lost)
+            await self._deliver(call, self._rest_of(call, ticket, rest), relay, pick, call.lost | {worker.id})
         except BaseException:  # the worker that broke it has made the answer, as far as it went
             call.worker, call.used = worker, None
             raise
@@ -108,13 +117,15 @@ class WorkerDispatcher:
                 tried = frozenset()
                 self._in_time(ticket, failure)
                 continue
+            if failure is not None:
+                self._withdraw(call, failure)
             call.worker = worker
             call.attempts += 1
             failure = await self._try(call, relay, worker, parcel)
             if failure is None:
-                self.breakers.succeeded(worker.id, self.clock.monotonic())
+                self._answered(call, worker.id)
                 return
-            self._blame(call, worker.id, failure)
+            self._note(call, worker.id, failure)
             self._may_retry(call, ticket, failure)
             tried |= {worker.id}
 
@@ -134,7 +145,7 @@ class WorkerDispatcher:
         except Rejected:
             if failure is None:
                 raise
-            if not tried:
+            if not tried or failure.evidence is Evidence.ANSWERED:
                 raise failure.error from None
             return None
 
@@ -149,7 +160,6 @@ class WorkerDispatcher:
     async def _try(self, call: Call, relay: Relay, worker: WorkerEntry, parcel: _Parcel) -> Verdict | None:
         attempt = Attempt(relay, worker.id, self.loads, call)
         sent_at = self.clock.monotonic()
-        self.breakers.sent(worker.id, sent_at)
         self.loads.dispatched(worker.id, parcel.tokens)
         call.timings.mark(Stage.ROUTE)
         try:
@@ -161,28 +171,47 @@ class WorkerDispatcher:
             return await attempt.begun()
         except DeadlineExceeded:
             # Nothing came until the deadline: a frozen worker looks like this, and so does a caller in a great hurry.
-            now = self.clock.monotonic()
-            if now - sent_at >= self.settings.silence_s:
-                self.breakers.failed(worker.id, now, who=call.principal.tenant)
+            if self.clock.monotonic() - sent_at >= self.settings.silence_s:
+                self._note(call, worker.id, verdict.silent())
             raise
 
     def _sealed(self, parcel: _Parcel, worker: WorkerId) -> str:
         """Return a ticket for this attempt alone."""
         return seal(parcel.ticket, self.settings.ticket_key(worker), parcel.binding, self.clock.now())
 
-    def _blame(self, call: Call, worker: WorkerId, failure: Verdict) -> None:
-        now, who = self.clock.monotonic(), call.principal.tenant
-        if not failure.blame:
-            self.breakers.succeeded(worker, now)
-        elif self.breakers.failed(worker, now, at_once=failure.at_once, who=who):
-            self.metrics.counter(names.EJECTIONS).labels(version=call.version.id if call.version else "").inc()
+    def _answered(self, call: Call, worker: WorkerId) -> None:
+        self.breakers.succeeded(worker, call.principal.tenant, self.clock.monotonic())
+        if self.breakers.charges:
+            self.breakers.charges.clear(_origin_of(call))
+
+    def _note(self, call: Call, worker: WorkerId, failure: Verdict) -> None:
+        """Take down what a failed attempt says of its worker, and what of the request."""
+        if failure.evidence is Evidence.NONE:
+            return
+        if failure.evidence is Evidence.ANSWERED:
+            call.errors += 1
+        elif failure.evidence is Evidence.BROKEN:
+            call.lost |= {worker}
+        held = self.breakers.failed(worker, failure.evidence, _origin_of(call), self.clock.monotonic())
+        state = "held" if held else "charged"
+        self.metrics.counter(names.SUSPICIONS).labels(reason=failure.evidence, state=state).inc()
+
+    def _is_enough(self, call: Call) -> bool:
+        """Tell whether nobody else is to have this request, whatever the budget says."""
+        attempts_left = call.attempts < self.settings.max_attempts
+        return not attempts_left or call.errors >= MOST_ERRORS or len(call.lost) >= MOST_LOST
 
     def _may_retry(self, call: Call, ticket: Ticket, failure: Verdict) -> None:
         """Return where another attempt is allowed, or raise what went wrong."""
-        if not failure.retry or call.attempts >= self.settings.max_attempts:
+        if not failure.retry or self._is_enough(call):
             raise failure.error
         self._in_time(ticket, failure)
-        if not self.budget.withdraw(self.clock.monotonic()):
+        if not self.budget.allows(call.principal.tenant, self.clock.monotonic()):
+            raise failure.error
+
+    def _withdraw(self, call: Call, failure: Verdict) -> None:
+        """Pay for another attempt, or raise what went wrong where somebody else was quicker."""
+        if not self.budget.withdraw(call.principal.tenant, self.clock.monotonic()):
             raise failure.error
         self.metrics.counter(names.RETRIES).labels(reason=failure.reason).inc()
 
@@ -201,3 +230,8 @@ def _version_of(call: Call) -> VersionId:
     version = call.version
     assert version is not None  # noqa: S101  resolved before dispatch; tells mypy
     return version.id
+
+
+def _origin_of(call: Call) -> Origin:
+    prepared = call.prepared
+    return Origin(call.principal.tenant, shape_of(call.request, prepared.prompt_tokens if prepared else 0))

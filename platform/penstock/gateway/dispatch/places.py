@@ -1,14 +1,15 @@
-"""Who belongs where: each worker's version and zone, and who of them serves, by the routing table. Pure.
+"""Who belongs where: each worker's version, zone and address, and who of them serves, by the routing table. Pure.
 
 Trade-off: every table asks for each worker's place; who its peers are is asked after a failure only, and found then.
 """
 
-from collections import defaultdict
-from collections.abc import Collection, Iterable
+from collections import Counter, defaultdict
+from collections.abc import Iterable
 from functools import cached_property
 from typing import NamedTuple
 
 from penstock.domain.ids import VersionId, WorkerId
+from penstock.domain.model import Task
 from penstock.domain.table import VersionEntry
 
 
@@ -17,6 +18,7 @@ class Place(NamedTuple):
 
     version: VersionId
     zone: str
+    task: Task
 
 
 class Places:
@@ -27,7 +29,9 @@ class Places:
         self._versions = tuple(versions)
         self.of: dict[WorkerId, Place] = {}
         for version in self._versions:
-            there = {zone: Place(version.id, zone) for zone in {worker.zone for worker in version.workers}}
+            there = {
+                zone: Place(version.id, zone, version.task) for zone in {worker.zone for worker in version.workers}
+            }
             self.of |= {worker.id: there[worker.zone] for worker in version.workers}
 
     @cached_property
@@ -51,21 +55,18 @@ class Places:
         return dict(found)
 
     @cached_property
-    def _zones(self) -> dict[VersionId, frozenset[str]]:
-        return {
-            version: frozenset(self.of[worker].zone for worker in workers)
-            for version, workers in self.in_version.items()
-        }
+    def sizes(self) -> dict[str, Counter[VersionId]]:
+        """How many workers of each version serve in a zone."""
+        found: dict[str, Counter[VersionId]] = defaultdict(Counter)
+        for version, workers in self.in_version.items():
+            for worker in workers:
+                found[self.of[worker].zone][version] += 1
+        return dict(found)
 
-    def zone(self, worker: WorkerId) -> str:
-        """Return its zone, empty where nobody said one."""
-        place = self.of.get(worker)
-        return place.zone if place else ""
-
-    def zones(self, worker: WorkerId) -> Collection[str]:
-        """Return the zones in which workers of its version serve."""
-        place = self.of.get(worker)
-        return self._zones.get(place.version, ()) if place else ()
+    @cached_property
+    def urls(self) -> dict[WorkerId, str]:
+        """Where they listen; empty where they don't yet."""
+        return {worker.id: worker.url for version in self._versions for worker in version.workers}
 
     def peers(self, worker: WorkerId) -> list[WorkerId]:
         """Return the other workers of its version that serve."""

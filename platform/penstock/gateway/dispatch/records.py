@@ -1,16 +1,65 @@
-"""What a gateway holds against a worker, a zone or a version, and how a circuit's turning is told."""
+"""What a gateway holds against a worker, what it has the platform ask about it, and how a circuit's turning is told."""
 
-import random
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from enum import StrEnum
 
-from penstock.domain.ids import TenantId
+from penstock.domain.ids import VersionId, WorkerId
+from penstock.gateway.dispatch.charges import ChargeSettings
 from penstock.gateway.dispatch.circuit import Circuit, CircuitSettings
-from penstock.gateway.dispatch.outliers import OutlierSettings, Tally
+from penstock.gateway.dispatch.outliers import OutlierSettings, Votes
+from penstock.gateway.dispatch.shapes import Origin
 
-FORGOTTEN = 0.1
-"""So little of a failure is left after three half-lives that it is none."""
+
+class Evidence(StrEnum):
+    """What a failed attempt says of the worker."""
+
+    NONE = "none"
+    """Nothing: the caller's fault, or the gate's word about its queue."""
+    ANSWERED = "answered"
+    """The engine answered, with an error of its own or with what it should not: it lives."""
+    BROKEN = "broken"
+    """The connection broke before the answer was complete."""
+    SILENT = "silent"
+    """Nothing came for long."""
+    CLOSED = "closed"
+    """No connection could be had, or the gate shuts down: a proof by itself, which no caller can make."""
+
+
+class Why(StrEnum):
+    """Why the platform asks a worker: a metric label."""
+
+    ANSWERED = "answered"
+    BROKEN = "broken"
+    SILENT = "silent"
+    ZONE = "zone"
+    """Most of its zone is down."""
+    HALF_OPEN = "half_open"
+
+
+class Finding(StrEnum):
+    """What a probe found: a metric label."""
+
+    PASSED = "passed"
+    BUSY = "busy"
+    """It was not answered in time, and the engine works: it is full."""
+    FAILED = "failed"
+    CLOSED = "closed"
+    """No connection could be had."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Probe:
+    """A question to ask of a worker; ``origin``: whose failed request made it suspicious, where one did."""
+
+    worker: WorkerId
+    why: Why
+    origin: Origin | None = None
+
+    @property
+    def is_urgent(self) -> bool:
+        """True where the worker may be gone."""
+        return self.why is not Why.ANSWERED
 
 
 class Level(StrEnum):
@@ -22,83 +71,59 @@ class Level(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ProbeSettings:
+    """How often a suspected worker is asked, and how many at once."""
+
+    every_s: float = 1.0
+    urgent_every_s: float = 0.25
+    most_at_once: int = 32
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class BreakerSettings:
     """When circuits open."""
 
-    failures: int = 3
-    """In a row, of a worker."""
     gray_probes: int = 3
-    """Successes in a row after which an outlier is trusted again; one is luck."""
+    """Probes in a row after which an outlier is trusted again; one is luck."""
+    gray_open_s: float = 5.0
+    """An outlier whose probes pass stays open for so long at least: only callers would show whether it is well."""
     zone_open_ratio: float = 0.5
-    """A zone opens when more than this share of its workers is open, and at least ``zone_least`` are."""
+    """A zone is lost when more than this share of its workers is down, and at least ``zone_least`` are."""
     zone_least: int = 2
-    version_bad_ratio: float = 0.9
-    version_least: float = 5.0
-    """Failures before a version that still takes connections counts as failing everywhere."""
-    version_tenants: int = 2
-    """And so many tenants must have met them: what one of them sends may be what fails."""
-    version_probe_s: float = 2.0
-    """A version's probe is forgotten soon: while it is under way everybody else is refused."""
     circuit: CircuitSettings = field(default_factory=CircuitSettings)
     outliers: OutlierSettings = field(default_factory=OutlierSettings)
+    charges: ChargeSettings = field(default_factory=ChargeSettings)
+    probes: ProbeSettings = field(default_factory=ProbeSettings)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
-    """A circuit opened or closed."""
+    """A circuit opened or closed; ``reason``: on what evidence, in a word."""
 
     level: Level
     name: str
     is_open: bool
+    reason: str = ""
+    version: VersionId | str = ""
+
+
+Tell = Callable[[Change], None]
 
 
 @dataclass(slots=True)
 class Record:
-    """One worker's, zone's or version's; ``is_hard``: it could not even be reached."""
+    """One worker's. ``is_proven``: it is open on the platform's own evidence, ``is_hard``: it can't be reached."""
 
     circuit: Circuit
-    tally: Tally
-    in_a_row: int = 0
+    votes: Votes
+    is_proven: bool = False
     is_hard: bool = False
-    tenants: set[TenantId] = field(default_factory=set)
-    """Some of those whose requests failed since the last success."""
+    left: int = 1
+    """Probes that must pass before it closes."""
+    alive_at: float = float("-inf")
+    """When it last answered a caller with a token."""
 
     def is_clean(self, now: float) -> bool:
         """Tell whether nothing is held against it any more."""
-        return self.circuit.is_calm(now) and self.tally.bad < FORGOTTEN
-
-
-@dataclass(frozen=True, slots=True)
-class Switches:
-    """Makes circuits, turns them, and tells when one turned."""
-
-    settings: BreakerSettings
-    chance: random.Random
-    tell: Callable[[Change], None]
-
-    def record(self, level: Level, now: float) -> Record:
-        """Return a new record with nothing on it."""
-        ours = self.settings
-        circuit = replace(ours.circuit, probe_s=ours.version_probe_s) if level is Level.VERSION else ours.circuit
-        return Record(Circuit(circuit), Tally(ours.outliers.half_life_s, now))
-
-    def trip(self, level: Level, name: str, circuit: Circuit, now: float, *, probes: int = 1) -> bool:
-        """Open, or open again; True where it was not open at this moment."""
-        was_open = circuit.is_open
-        opened = circuit.trip(now, self.chance, probes=probes)
-        if opened and not was_open:
-            self.tell(Change(level=level, name=name, is_open=True))
-        return opened
-
-    def close(self, level: Level, name: str, circuit: Circuit, now: float) -> None:
-        """Close, whoever knows that all is well."""
-        if circuit.is_open:
-            circuit.close(now)
-            self.tell(Change(level=level, name=name, is_open=False))
-
-    def passed(self, level: Level, name: str, circuit: Circuit, now: float) -> bool:
-        """Count a success; True where it closed the circuit."""
-        closed = circuit.passed(now)
-        if closed:
-            self.tell(Change(level=level, name=name, is_open=False))
-        return closed
+        self.votes.fade(now)
+        return self.circuit.is_calm(now) and not self.votes.complaining

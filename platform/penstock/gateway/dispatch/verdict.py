@@ -1,4 +1,6 @@
-"""What a worker's refusal means: whose fault it is, whether another worker may be tried. Pure.
+"""What a worker's refusal means: what it says of the worker, whether another one may be tried. Pure.
+
+A complete answer, whatever it says, comes from an engine that lives: at most it makes its worker suspicious.
 
 An engine's message may quote the request. It goes back to the caller, who wrote it, and nowhere else: never to logs.
 """
@@ -9,6 +11,7 @@ import msgspec
 
 from penstock.domain.errors import (
     BadRequest,
+    DeadlineExceeded,
     DeadlineInQueue,
     DeadlineUnreachable,
     Draining,
@@ -22,6 +25,7 @@ from penstock.domain.errors import (
     UnsupportedByModel,
     WorkerLost,
 )
+from penstock.gateway.dispatch.records import Evidence
 
 MAX_MESSAGE_CHARS = 1_000
 
@@ -31,14 +35,13 @@ _CLIENT_ERRORS = range(400, 500)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
-    """A failed attempt. ``blame``: the worker's breaker counts it; ``at_once``: and opens without waiting for more."""
+    """A failed attempt, and what it says of the worker."""
 
     error: PenstockError
     reason: str
     """Metric label: why another worker was, or was not, tried."""
     retry: bool = False
-    blame: bool = False
-    at_once: bool = False
+    evidence: Evidence = Evidence.NONE
 
 
 class _Detail(msgspec.Struct):
@@ -53,12 +56,28 @@ class _ErrorBody(msgspec.Struct):
 def unreachable() -> Verdict:
     """No connection could be had: it never started."""
     error = NoCapacity("the worker can't be reached")
-    return Verdict(error=error, reason="connect", retry=True, blame=True, at_once=True)
+    return Verdict(error=error, reason="connect", retry=True, evidence=Evidence.CLOSED)
 
 
 def lost() -> Verdict:
-    """The connection broke before the first token."""
-    return Verdict(error=WorkerLost(), reason="reset", retry=True, blame=True)
+    """The connection broke before the answer was complete."""
+    return Verdict(error=WorkerLost(), reason="reset", retry=True, evidence=Evidence.BROKEN)
+
+
+def silent() -> Verdict:
+    """Nothing came until the deadline: a frozen worker looks like this, and so does a full one."""
+    return Verdict(error=DeadlineExceeded(), reason="silent", evidence=Evidence.SILENT)
+
+
+def engine_error() -> Verdict:
+    """The engine answered, in band or by status, that it failed on this request."""
+    return Verdict(error=EngineError(), reason="engine_error", retry=True, evidence=Evidence.ANSWERED)
+
+
+def no_stream() -> Verdict:
+    """The engine gave a whole answer to a request that asks for a stream: it does not stream this."""
+    error = EngineRefused("the model does not stream its answer to this request", param="stream")
+    return Verdict(error=error, reason="refused")
 
 
 def of_answer(status: int, refused: bytes, body: bytes) -> Verdict:
@@ -70,10 +89,10 @@ def of_answer(status: int, refused: bytes, body: bytes) -> Verdict:
     if status in (_NOT_FOUND, _METHOD_NOT_ALLOWED):
         return Verdict(error=UnsupportedByModel(), reason="refused")
     if status == _UNAUTHORIZED:
-        return Verdict(error=EngineError("the worker does not know this gateway"), reason="ticket", blame=True)
+        return _unknown_here()
     if status in _CLIENT_ERRORS:
         return Verdict(error=_refused(body), reason="refused")
-    return Verdict(error=EngineError(), reason="engine_error", retry=True, blame=True)
+    return engine_error()
 
 
 def of_event(data: bytes) -> Verdict:
@@ -107,17 +126,23 @@ def _of_gate(refused: bytes, body: bytes) -> Verdict:
     wait_s = _wait_s(body)
     if refused == b"draining":
         error: PenstockError = Draining("the worker is shutting down")
-        return Verdict(error=error, reason="draining", retry=True, blame=True, at_once=True)
+        return Verdict(error=error, reason="draining", retry=True, evidence=Evidence.CLOSED)
     if refused == b"late":
         if wait_s:
             return Verdict(error=DeadlineUnreachable(retry_after_s=wait_s), reason="late", retry=True)
         return Verdict(error=DeadlineInQueue(), reason="late")
     if refused == b"ticket":
-        return Verdict(error=EngineError("the worker does not know this gateway"), reason="ticket", blame=True)
+        return _unknown_here()
     if refused == b"too_large":
         return Verdict(error=ExceedsEngine(_refused(body).message), reason="refused")
     reason, kind = ("evicted", Evicted) if refused == b"evicted" else ("overloaded", Overloaded)
     return Verdict(error=kind(retry_after_s=wait_s or None), reason=reason, retry=True)
+
+
+def _unknown_here() -> Verdict:
+    """Judge a ticket that was not taken: the platform's own will show whether any is."""
+    error = EngineError("the worker does not know this gateway")
+    return Verdict(error=error, reason="ticket", evidence=Evidence.ANSWERED)
 
 
 def _wait_s(body: bytes) -> float:

@@ -87,6 +87,11 @@ def waited_s_of(headers: list[tuple[bytes, bytes]]) -> float:
         return 0.0
 
 
+def is_stream(headers: list[tuple[bytes, bytes]]) -> bool:
+    """Tell whether the head announces server-sent events."""
+    return header(headers, b"content-type").startswith(b"text/event-stream")
+
+
 def header(headers: list[tuple[bytes, bytes]], name: bytes) -> bytes:
     """Return the first header of this (lower-case) name, empty where there is none."""
     for key, value in headers:

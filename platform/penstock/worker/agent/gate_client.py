@@ -12,7 +12,7 @@ from penstock.domain.clock import Clock
 from penstock.domain.errors import EngineError
 from penstock.domain.ids import RequestId, VersionId
 from penstock.domain.model import Task
-from penstock.domain.request import Api
+from penstock.domain.probe import question
 from penstock.domain.standing import Standing
 from penstock.domain.tenant import PLATFORM
 from penstock.domain.ticket import HEADER, Ticket, binding_of, seal
@@ -62,6 +62,7 @@ class GateClient:
             "waiting": numbers.waiting,
             "kv_used_ratio": numbers.kv_used_ratio,
             "kv_blocks": numbers.kv_blocks,
+            "progress": numbers.progress,
         }
         return _state(await self.ask("/penstock/observed", body, timeout_s))
 
@@ -71,10 +72,8 @@ class GateClient:
 
     async def probe(self, task: Task, timeout_s: float) -> None:
         """Have the engine do the least work that it can do. Raises ``OSError`` or ``EngineError``."""
-        if task is Task.EMBED:
-            await self.ask(Api.EMBEDDINGS, {"input": [[1]]}, timeout_s)
-        else:
-            await self.ask(Api.COMPLETIONS, {"prompt": [1], "max_tokens": 1, "cache_salt": PLATFORM}, timeout_s)
+        path, body = question(task)
+        await self.ask(path, body, timeout_s)
 
     async def ask(self, path: str, body: Mapping[str, object], timeout_s: float) -> Mapping[str, object]:
         """Send JSON and return the JSON answer. Raises ``OSError``, ``EngineRefused`` or another ``EngineError``."""

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from penstock.domain.ids import VersionId
 from penstock.telemetry import names
-from penstock.telemetry.names import Kind, Label, Metric
+from penstock.telemetry.definitions import Kind, Label, Metric
 
 NAMES: dict[str, Metric] = {
     "vllm:num_requests_running": names.ENGINE_RUNNING,

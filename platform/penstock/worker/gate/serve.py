@@ -259,7 +259,8 @@ class Gate:
         return guarded
 
     async def _load(self, _: Scope, __: Receive, send: Send) -> None:
-        await _answer(send, 200, json.dumps(self._load_fields()).encode())
+        still_s = self.tally.book.still_s(self.clock.monotonic())
+        await _answer(send, 200, json.dumps({**self._load_fields(), "still_s": still_s}).encode())
 
     async def _exposition(self, _: Scope, __: Receive, send: Send) -> None:
         await _answer(send, 200, self.tally.metrics.exposition(), content_type=CONTENT_TYPE.encode())
@@ -279,9 +280,13 @@ class Gate:
             await self._refuse(Refusal.TICKET, send)
             return
         raw = json.loads(body)
-        self.tally.book.observed = Observed(
-            waiting=int(raw["waiting"]), kv_used_ratio=float(raw["kv_used_ratio"]), kv_blocks=int(raw["kv_blocks"])
+        observed = Observed(
+            waiting=int(raw["waiting"]),
+            kv_used_ratio=float(raw["kv_used_ratio"]),
+            kv_blocks=int(raw["kv_blocks"]),
+            progress=tuple(map(float, raw.get("progress", ()))),
         )
+        self.tally.book.observe(observed, self.clock.monotonic())
         if raw["kv_blocks"]:
             self.door.seats.size = replace(self.door.seats.size, kv_blocks=int(raw["kv_blocks"]))
         await _answer(send, 200, json.dumps(self._state()).encode())

@@ -17,6 +17,7 @@ from penstock.domain.used import Used
 from penstock.domain.worker import WorkerState
 from penstock.gateway.billing import Closing, LiveCounts
 from penstock.telemetry import names
+from penstock.telemetry.definitions import Metric
 from penstock.telemetry.metrics import Metrics
 from tests.support import calls
 from tests.support.clock import ManualClock
@@ -66,7 +67,7 @@ class Desk:
         """End the request."""
         self.closing.close(self.call, self.lease, answer)
 
-    def count(self, metric: names.Metric) -> float:
+    def count(self, metric: Metric) -> float:
         """Return a counter's sum."""
         found = (one for one in self.metrics.registry.collect() if one.name == metric.name)
         return sum(s.value for family in found for s in family.samples if s.name.endswith("_total"))

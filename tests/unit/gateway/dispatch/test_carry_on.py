@@ -128,15 +128,27 @@ async def test_the_lost_worker_is_blamed() -> None:
         assert way.breakers.known() == {"w0"}
 
 
-async def test_a_stream_goes_on_twice() -> None:
-    """Two workers die under one stream, and a third ends it."""
+async def test_a_stream_that_loses_a_second_worker_ends() -> None:
+    """Two workers lost under one stream: it may be what kills them, so no third one is asked."""
     async with corridor(3) as way:
         dying(way, 6, 5)
         reply = FakeReply()
         answer = await way.ask(ask(), reply)
-    assert way.picked[-1] == 2
-    assert text(reply) == " the" * TOKENS
-    assert answer.usage == Usage(prompt_tokens=3, output_tokens=TOKENS)
+    assert way.picked == [0, 1]
+    assert answer.outcome is Outcome.BROKEN_STREAM
+    assert answer.usage.output_tokens == 11
+    assert reply.body.count(b'"code":"stream_broken"') == 1
+
+
+async def test_an_engines_error_in_the_middle_is_a_suspicion() -> None:
+    """An error event after tokens comes from an engine that lives: another goes on, and the platform asks."""
+    async with corridor(2) as way, way.probing():
+        dying(way, 6, mode="error_after_token")
+        way.stubs[0].behaviour.times = 1
+        answer = await way.ask(ask(), FakeReply())
+        await until(lambda: way.counted(names.PROBES, reason="answered", outcome="passed") == 1)
+        assert not way.breakers.ejected(["w0", "w1"], time.monotonic())  # type: ignore[list-item]
+    assert answer.outcome is Outcome.OK
 
 
 async def test_a_refusal_of_the_next_is_passed_over() -> None:

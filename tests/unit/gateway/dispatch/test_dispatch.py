@@ -4,7 +4,6 @@ import time
 import pytest
 
 from penstock.domain.errors import (
-    DeadlineExceeded,
     DeadlineInQueue,
     Draining,
     EngineError,
@@ -186,28 +185,6 @@ async def test_late_work_is_dropped_before_dispatch() -> None:
         with pytest.raises(DeadlineInQueue):
             await way.ask(unary_request(), FakeReply(), deadline_s=0.0)
         assert way.picked == []
-
-
-async def test_frozen_worker_ends_with_the_deadline_and_is_blamed() -> None:
-    """A worker that never answers is given up at the deadline; a few of those eject it."""
-    async with corridor(2) as way:
-        way.silence_s = 0.01
-        way.stubs[0].behaviour = Behaviour(mode="freeze")
-        for _ in range(3):
-            with pytest.raises(DeadlineExceeded):
-                await way.ask(unary_request(), FakeReply(), deadline_s=0.05)
-        assert way.breakers.ejected(["w0", "w1"], time.monotonic()) == {"w0"}  # type: ignore[list-item]
-        await until(lambda: way.stubs[0].stats.running == 0)
-
-
-async def test_a_caller_in_a_great_hurry_blames_nobody() -> None:
-    """A deadline that no worker could have kept says nothing of the worker."""
-    async with corridor(2) as way:
-        way.stubs[0].behaviour = Behaviour(mode="freeze")
-        for _ in range(3):
-            with pytest.raises(DeadlineExceeded):
-                await way.ask(unary_request(), FakeReply(), deadline_s=0.05)
-        assert not way.breakers.known()
 
 
 @pytest.mark.parametrize("stream", [False, True])

@@ -7,15 +7,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.domain.errors import NoCapacity, Overloaded
-from penstock.domain.ids import TenantId, WorkerId
+from penstock.domain.ids import WorkerId
 from penstock.domain.request import Prepared
 from penstock.domain.table import RoutingTable, VersionEntry, WorkerEntry
 from penstock.domain.worker import Load, WorkerState
-from penstock.gateway.dispatch import Breakers, BreakerSettings, CircuitSettings
+from penstock.gateway.dispatch import Breakers, BreakerSettings, CircuitSettings, Evidence, Finding
 from penstock.gateway.routing import CurrentTable, LoadBoard, RouterSettings, WorkerRouter, scorers
 from penstock.gateway.routing.load_board import BELIEVED_S
 from penstock.gateway.routing.scorers import Candidate, Weights
 from penstock.telemetry.metrics import Metrics
+from tests.support.breakers import origin
 from tests.support.calls import VERSION
 from tests.support.clock import ManualClock
 
@@ -111,19 +112,22 @@ def test_a_version_nobody_reaches_is_refused_early_with_its_start_time() -> None
     """Its table still says ready: the first request finds out, the next ones hear at once how long a start takes."""
     house = House(replace(version(worker(W0)), start_s=17.0))
     assert house.pick() == W0
-    house.breakers.failed(W0, 0.0, at_once=True)
+    house.breakers.failed(W0, Evidence.CLOSED, origin(), 0.0)
     with pytest.raises(NoCapacity) as caught:
         house.pick()
     assert caught.value.retry_after_s == 19.0
-    house.clock.advance(0.5)
+    (probe,) = house.breakers.due(0.5)
+    house.breakers.judged(probe, Finding.PASSED, 0.5)
     assert house.pick() == W0
 
 
 def test_a_version_that_fails_everywhere_says_when_it_is_tried_again() -> None:
     """Where connections are taken and everything fails, the wait is the time to the next probe."""
     house = House(worker(W0))
-    for who in ("acme", "shop") * 3:
-        house.breakers.failed(W0, 0.0, who=TenantId(who))
+    house.breakers.failed(W0, Evidence.ANSWERED, origin(), 0.0)
+    assert house.pick() == W0
+    (probe,) = house.breakers.due(0.0)
+    house.breakers.judged(probe, Finding.FAILED, 0.0)
     with pytest.raises(NoCapacity, match="every worker of this model fails") as caught:
         house.pick()
     assert caught.value.retry_after_s == 1.0
@@ -145,7 +149,7 @@ def test_full_workers_say_how_long_by_their_rate() -> None:
 def test_ejected_workers_are_left_alone_but_never_all() -> None:
     """A broken worker is avoided; if it is the only one it is asked all the same."""
     house = House(worker(W0), worker(W1))
-    house.breakers.failed(W0, 0.0, at_once=True)
+    house.breakers.failed(W0, Evidence.CLOSED, origin(), 0.0)
     assert {house.pick() for _ in range(20)} == {W1}
     assert house.pick(tried=frozenset({W1})) == W0
 

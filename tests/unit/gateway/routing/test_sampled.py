@@ -15,11 +15,12 @@ from penstock.domain.ids import WorkerId
 from penstock.domain.request import Prepared
 from penstock.domain.table import RoutingTable, VersionEntry, WorkerEntry
 from penstock.domain.worker import Load, WorkerState
-from penstock.gateway.dispatch import Breakers
+from penstock.gateway.dispatch import Breakers, Evidence
 from penstock.gateway.routing import CurrentTable, RouterSettings, SampleSettings, WorkerRouter
 from penstock.gateway.routing.load_board import LoadBoard, Seen
 from penstock.gateway.routing.prefix_index import MAX_HOLDERS
 from penstock.telemetry.metrics import Metrics
+from tests.support.breakers import origin
 from tests.support.calls import VERSION
 from tests.support.clock import ManualClock
 
@@ -85,8 +86,8 @@ def fleets(draw: st.DrawFn) -> tuple[Fleet, frozenset[WorkerId]]:
     for worker in sorted(draw(some)):
         fleet.heard(worker, Load(waiting=MOST_WAITING))
     for worker in sorted(draw(some)):
-        fleet.breakers.failed(worker, 0.0, at_once=draw(st.booleans()))
-    fleet.breakers.suspect(frozenset(draw(some)))
+        fleet.breakers.failed(worker, draw(st.sampled_from([Evidence.CLOSED, Evidence.BROKEN])), origin(), 0.0)
+    fleet.breakers.suspect(frozenset(draw(some)), 0.0)
     fleet.clock.advance(draw(st.sampled_from([0.0, 0.3, 0.7])))
     return fleet, frozenset(draw(some))
 
@@ -127,7 +128,7 @@ def test_the_last_worker_that_can_is_found(able: int) -> None:
     fleet = Fleet(300, "abc")
     for worker in fleet.ids:
         if worker != fleet.ids[able]:
-            fleet.breakers.failed(worker, 0.0, at_once=True)
+            fleet.breakers.failed(worker, Evidence.CLOSED, origin(), 0.0)
     assert {fleet.pick() for _ in range(5)} == {fleet.ids[able]}
 
 
@@ -136,7 +137,7 @@ def test_a_lost_zone_is_not_drawn() -> None:
     fleet = Fleet(300, "abc")
     zone = set(fleet.ids[::3])
     for worker in sorted(zone)[:60]:
-        fleet.breakers.failed(worker, 0.0, at_once=True)
+        fleet.breakers.failed(worker, Evidence.CLOSED, origin(), 0.0)
     assert not zone & {fleet.pick() for _ in range(2_000)}
 
 
@@ -144,8 +145,8 @@ def test_more_than_half_are_never_left_alone_for_errors() -> None:
     """Where two thirds fail some requests, they are not all avoided: the rest would drown."""
     fleet = Fleet(300)
     for worker in fleet.ids[:200]:
-        for _ in range(3):
-            fleet.breakers.failed(worker, 0.0)
+        for n in range(12):
+            fleet.breakers.failed(worker, Evidence.SILENT, origin(f"tenant {n % 4}", f"shape {n % 3}"), 0.0)
     got = Counter(fleet.pick() for _ in range(2_000))
     assert sum(got[w] for w in fleet.ids[:200]) > 0.02 * got.total()
 

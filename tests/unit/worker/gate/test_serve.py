@@ -14,6 +14,7 @@ from penstock.domain.standing import Standing
 from penstock.domain.tenant import PLATFORM
 from penstock.domain.ticket import HEADER, Ticket, binding_of, seal
 from penstock.telemetry import names
+from penstock.telemetry.definitions import Kind, Metric
 from penstock.worker.gate.admission.door import Door
 from penstock.worker.gate.admission.doors import OpenOrder
 from penstock.worker.gate.admission.load import Observed
@@ -111,8 +112,8 @@ def gate(engine: Engine, clock: ManualClock) -> Gate:
     return Gate(engine, CONFIG, clock)
 
 
-def sample(gate: Gate, metric: names.Metric, **labels: str) -> float:
-    name = f"{metric.name}_total" if metric.kind is names.Kind.COUNTER else f"{metric.name}_count"
+def sample(gate: Gate, metric: Metric, **labels: str) -> float:
+    name = f"{metric.name}_total" if metric.kind is Kind.COUNTER else f"{metric.name}_count"
     return gate.tally.metrics.registry.get_sample_value(name, {"version": "m@1", **labels}) or 0.0
 
 
@@ -358,7 +359,9 @@ async def test_orders_are_taken_from_the_platform_alone(gate: Gate) -> None:
 async def test_the_gate_takes_the_agents_reading(gate: Gate) -> None:
     """What the agent read off the engine is in the load from then on."""
     client = Client(gate)
-    client.next = [{"type": "http.request", "body": b'{"waiting": 0, "kv_used_ratio": 0.25, "kv_blocks": 364}'}]
+    client.next = [
+        {"type": "http.request", "body": b'{"waiting": 0, "kv_used_ratio": 0.25, "kv_blocks": 364, "progress": [7]}'}
+    ]
     await client.call("/penstock/observed", replace(TICKET, tenant=PLATFORM))
     assert client.body == {
         "load": {"running": 0, "waiting": 0, "queued_tokens": 0, "kv_used_ratio": 0.25, "wait_s": 0.0},
@@ -367,7 +370,7 @@ async def test_the_gate_takes_the_agents_reading(gate: Gate) -> None:
     }
     load = Client(gate)
     await load.call("/penstock/load", None)
-    assert load.body["kv_used_ratio"] == 0.25
+    assert (load.body["kv_used_ratio"], load.body["still_s"]) == (0.25, 0.0)
     assert gate.door.seats.size.kv_blocks == 364
 
 

@@ -18,12 +18,14 @@ class Observed:
     kv_used_ratio: float = 0.0
     kv_blocks: int = 0
     """How many KV blocks it has; 0 until it has said so."""
+    progress: tuple[float, ...] = ()
+    """Counters that move whenever it works."""
 
 
 class LoadBook:
     """Counts of one engine. The owner says what enters, what got its first token, what leaves."""
 
-    __slots__ = ("_max_num_seqs", "in_flight", "observed", "queued_tokens")
+    __slots__ = ("_max_num_seqs", "_moved_at", "in_flight", "observed", "queued_tokens")
 
     def __init__(self, max_num_seqs: int) -> None:
         """Take the size of the engine's batch."""
@@ -31,6 +33,17 @@ class LoadBook:
         self.in_flight = 0
         self.queued_tokens = 0
         self.observed = Observed()
+        self._moved_at: float | None = None
+
+    def observe(self, observed: Observed, now: float) -> None:
+        """Take in what the engine says of itself at monotonic second ``now``."""
+        if observed.progress and observed.progress != self.observed.progress:
+            self._moved_at = now
+        self.observed = observed
+
+    def still_s(self, now: float) -> float | None:
+        """Return for how long the engine has done nothing, None where nobody has ever said."""
+        return None if self._moved_at is None else now - self._moved_at
 
     def enter(self, prompt_tokens: int, output_tokens: int) -> None:
         """Count a request in."""

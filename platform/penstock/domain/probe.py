@@ -1,0 +1,12 @@
+"""The platform's own question to an engine: the least work that it can do, so that asking costs next to nothing."""
+
+from penstock.domain.model import Task
+from penstock.domain.request import Api
+from penstock.domain.tenant import PLATFORM
+
+
+def question(task: Task) -> tuple[Api, dict[str, object]]:
+    """Return where to send it, and the body without the model's name."""
+    if task is Task.EMBED:
+        return Api.EMBEDDINGS, {"input": [[1]]}
+    return Api.COMPLETIONS, {"prompt": [1], "max_tokens": 1, "cache_salt": PLATFORM}

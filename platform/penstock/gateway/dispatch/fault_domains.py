@@ -1,0 +1,106 @@
+"""Fault domains: which zones are lost and which versions are shut, by which of their workers are down. Pure.
+
+* Zone: more than half of its workers are down. The platform asks the rest of them at once, and until they have answered
+  they are passed over while another zone serves.
+* Version: every worker is down. Requests are refused early, without work, until the first of them is up again.
+
+Down is who is so on the platform's own evidence: no connection, or a failed probe. Nothing else counts here, so no
+caller's request can shut what others use.
+
+Trade-off: a zone is found lost by the failures of whichever versions live there, so that one model's requests pay
+for the knowledge and all models have it. A model that is down everywhere must not look like a lost zone: its workers
+say nothing about their zones. So the loss of a zone is learned from models that live in several.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable
+
+from penstock.domain.ids import VersionId, WorkerId
+from penstock.gateway.dispatch.places import Place, Places
+from penstock.gateway.dispatch.records import BreakerSettings, Change, Level, Tell
+
+
+class FaultDomains:
+    """Counts who is down, by version and by zone."""
+
+    def __init__(self, settings: BreakerSettings, tell: Tell) -> None:
+        """Know nobody yet."""
+        self._settings = settings
+        self._tell = tell
+        self._down: dict[WorkerId, Place] = {}
+        self._in_version: Counter[VersionId] = Counter()
+        self._in_zone: dict[str, Counter[VersionId]] = defaultdict(Counter)
+        self._lost: set[str] = set()
+        self._shut: set[VersionId] = set()
+        self.places = Places()
+
+    def learn(self, places: Places) -> frozenset[WorkerId]:
+        """Take in who belongs where now; return whom to ask, as ``down`` does."""
+        self.places = places
+        down = [worker for worker in self._down if worker in places.ready]
+        self._in_version.clear()
+        self._in_zone.clear()
+        self._down = {worker: places.of[worker] for worker in down}
+        for place in self._down.values():
+            self._count(place, 1)
+        return self._judge({*self._in_version, *self._shut}, {*self._in_zone, *self._lost})
+
+    def down(self, worker: WorkerId) -> frozenset[WorkerId]:
+        """This worker is down; return the other workers of the zones that are lost by that."""
+        place = self.places.of.get(worker)
+        if place is None or worker in self._down or worker not in self.places.ready:
+            return frozenset()
+        self._down[worker] = place
+        return self._turned(place, 1)
+
+    def up(self, worker: WorkerId) -> None:
+        """This worker is up again."""
+        place = self._down.pop(worker, None)
+        if place is not None:
+            self._turned(place, -1)
+
+    def is_shut(self, version: VersionId) -> bool:
+        """Tell whether every worker of this version is down."""
+        return version in self._shut
+
+    # -- judging ---------------------------------------------------------------------------
+
+    def _turned(self, place: Place, change: int) -> frozenset[WorkerId]:
+        self._count(place, change)
+        was_shut = place.version in self._shut
+        turns = was_shut is not self._is_shut(place.version)
+        zones = {zone for zone, sizes in self.places.sizes.items() if sizes[place.version]} if turns else {place.zone}
+        return self._judge({place.version}, zones)
+
+    def _count(self, place: Place, change: int) -> None:
+        self._in_version[place.version] += change
+        self._in_zone[place.zone][place.version] += change
+
+    def _judge(self, versions: Iterable[VersionId], zones: Iterable[str]) -> frozenset[WorkerId]:
+        """Look at these again, versions first: the workers of those that are shut say nothing of their zones."""
+        for version in sorted(versions):
+            if self._is_shut(version) is not (version in self._shut):
+                self._shut ^= {version}
+                self._told(Level.VERSION, version, is_open=version in self._shut)
+        found: set[WorkerId] = set()
+        for zone in sorted(zones):
+            if self._is_lost(zone) is not (zone in self._lost):
+                self._lost ^= {zone}
+                self._told(Level.ZONE, zone, is_open=zone in self._lost)
+                if zone in self._lost:
+                    found.update(self.places.in_zone[zone])
+        return frozenset(found.difference(self._down))
+
+    def _is_shut(self, version: VersionId) -> bool:
+        members = self.places.in_version.get(version, ())
+        return bool(members) and self._in_version[version] >= len(members)
+
+    def _is_lost(self, zone: str) -> bool:
+        down, sizes = self._in_zone.get(zone, Counter()), self.places.sizes.get(zone, Counter())
+        lost = sum(count for version, count in down.items() if version not in self._shut)
+        whole = sum(count for version, count in sizes.items() if version not in self._shut)
+        return lost >= self._settings.zone_least and lost > self._settings.zone_open_ratio * whole
+
+    def _told(self, level: Level, name: str, *, is_open: bool) -> None:
+        reason = ("every worker is down" if level is Level.VERSION else "most workers are down") if is_open else ""
+        self._tell(Change(level=level, name=name, is_open=is_open, reason=reason))

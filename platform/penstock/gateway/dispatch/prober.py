@@ -1,0 +1,194 @@
+"""Asks workers the platform's own question, through the same gate and client as every request, and tells the breakers.
+
+A probe that is answered late says nothing by itself: behind a full engine it waits like everybody. So before a worker
+is found to stand still, it is asked whether its engine works, by somebody nearer to it.
+"""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import msgspec
+
+from penstock.domain import probe as platform
+from penstock.domain.clock import Clock
+from penstock.domain.ids import RequestId, WorkerId
+from penstock.domain.standing import Standing
+from penstock.domain.tenant import PLATFORM
+from penstock.domain.ticket import HEADER, Ticket, binding_of, seal
+from penstock.gateway.dispatch.breaker import Breakers
+from penstock.gateway.dispatch.places import Place
+from penstock.gateway.dispatch.ports import Workers
+from penstock.gateway.dispatch.records import Finding, Probe
+from penstock.telemetry import logs, names
+from penstock.telemetry.metrics import Metrics
+
+_STATE_PATH = "/penstock/load"
+_SHORTEST_WAIT_S = 0.02
+_MOST_BYTES = 64 << 10
+_FULL = 503
+_FAILURES = frozenset({401, *range(500, 600)}) - {_FULL}
+"""Tickets of ours that are not taken, and errors of the engine's own."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProberSettings:
+    """``ticket_key`` as for every ticket. Where a probe is not answered in time, the engine must have done something
+    meanwhile, else it stands still.
+    """
+
+    ticket_key: Callable[[WorkerId], bytes]
+    timeout_s: float = 5.0
+    state_timeout_s: float = 1.0
+
+
+class _State(msgspec.Struct):
+    still_s: float | None = None
+    """Seconds since the engine last did something, None where nobody near it knows."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Reply:
+    status: int
+    body: bytes
+
+
+class _Unreachable(ConnectionError):
+    """No connection could be had."""
+
+
+class _Asking:
+    """Receiver of one exchange."""
+
+    def __init__(self) -> None:
+        self.reply: asyncio.Future[_Reply] = asyncio.get_running_loop().create_future()
+        self.is_over = False
+        self._status, self._body = 0, b""
+
+    def on_head(self, status: int, headers: list[tuple[bytes, bytes]]) -> None:
+        del headers
+        self._status = status
+
+    def on_body(self, data: bytes) -> None:
+        self._body = (self._body + data)[:_MOST_BYTES]
+
+    def on_end(self, error: BaseException | None) -> None:
+        self.is_over = True
+        if self.reply.done():
+            return
+        if error is not None:
+            self.reply.set_exception(ConnectionError("the worker broke off"))
+        else:
+            self.reply.set_result(_Reply(self._status, self._body))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prober:
+    """Runs for as long as the gateway does."""
+
+    workers: Workers
+    breakers: Breakers
+    settings: ProberSettings
+    clock: Clock
+    metrics: Metrics
+
+    async def run(self) -> None:
+        """Ask whoever is due, until cancelled."""
+        woken = asyncio.Event()
+        self.breakers.wake = woken.set
+        async with asyncio.TaskGroup() as group:
+            while True:
+                woken.clear()
+                for probe in self.breakers.due(self.clock.monotonic()):
+                    group.create_task(self._settle(probe, woken))
+                await self._pause(woken)
+
+    async def _pause(self, woken: asyncio.Event) -> None:
+        wait_s = self.breakers.next_due_at() - self.clock.monotonic()
+        try:
+            async with asyncio.timeout(None if wait_s == float("inf") else max(_SHORTEST_WAIT_S, wait_s)):
+                await woken.wait()
+        except TimeoutError:
+            return
+
+    async def _settle(self, probe: Probe, woken: asyncio.Event) -> None:
+        """Ask, tell the breakers, and say for people what was asked why, and what was found."""
+        began = self.clock.monotonic()
+        place = self.breakers.place_of(probe.worker)
+        url = self.breakers.url_of(probe.worker)
+        finding = await self._find(probe, place, url) if place and url else Finding.CLOSED
+        now, origin = self.clock.monotonic(), probe.origin
+        self.metrics.counter(names.PROBES).labels(reason=probe.why, outcome=finding).inc()
+        logs.logger().info(
+            "worker_probed",
+            worker=probe.worker,
+            version=place.version if place else "",
+            reason=probe.why,
+            outcome=finding,
+            seconds=round(now - began, 3),
+            tenant=origin.tenant if origin else "",
+            shape=origin.shape if origin else "",
+        )
+        self.breakers.judged(probe, finding, now)
+        woken.set()
+
+    async def _find(self, probe: Probe, place: Place, url: str) -> Finding:
+        path, body = platform.question(place.task)
+        sent, began = msgspec.json.encode({"model": place.version, **body}), self.clock.monotonic()
+        try:
+            headers = self._headers(probe.worker, binding_of(path, sent))
+            reply = await self._post(url, path, headers, sent, self.settings.timeout_s)
+        except _Unreachable:
+            return Finding.CLOSED
+        except TimeoutError:
+            is_alive = self.breakers.has_answered_since(probe.worker, began) or await self._moves(url)
+            return Finding.BUSY if is_alive else Finding.FAILED
+        except OSError:
+            return Finding.FAILED
+        return _judged(reply)
+
+    async def _moves(self, url: str) -> bool:
+        """Ask the gate whether its engine works; where nobody knows, the probe's silence is what there is."""
+        try:
+            reply = await self._post(url, _STATE_PATH, (), b"", self.settings.state_timeout_s)
+            still_s = msgspec.json.decode(reply.body, type=_State).still_s
+        except (OSError, msgspec.MsgspecError):
+            return False
+        return still_s is not None and still_s < self.settings.timeout_s
+
+    async def _post(
+        self, url: str, path: str, headers: Sequence[tuple[str, str]], body: bytes, timeout_s: float
+    ) -> _Reply:
+        """Return the whole answer; raises ``OSError``, ``TimeoutError`` among them."""
+        asking = _Asking()
+        try:
+            exchange = await self.workers.send(url, path, headers, body, asking)
+        except OSError as error:
+            raise _Unreachable from error
+        try:
+            async with asyncio.timeout(timeout_s):
+                return await asking.reply
+        finally:
+            if not asking.is_over:
+                exchange.abort()
+
+    def _headers(self, worker: WorkerId, binding: bytes) -> Sequence[tuple[str, str]]:
+        now = self.clock.now()
+        ticket = Ticket(
+            request=RequestId("platform"),
+            tenant=PLATFORM,
+            standing=Standing.INTERACTIVE,
+            weight=1,
+            deadline_at=now + self.settings.timeout_s,
+            prompt_tokens=1,
+            expected_output_tokens=1,
+        )
+        sealed = seal(ticket, self.settings.ticket_key(worker), binding, now)
+        return (("content-type", "application/json"), (HEADER, sealed))
+
+
+def _judged(reply: _Reply) -> Finding:
+    """Judge an answer: what the engine refuses it has read, and a queue that is full is no fault."""
+    if reply.status == _FULL:
+        return Finding.BUSY
+    return Finding.FAILED if reply.status in _FAILURES else Finding.PASSED

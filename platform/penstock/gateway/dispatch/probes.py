@@ -1,0 +1,88 @@
+"""Which worker the platform asks next: one question at a time each, at bounded rates, few at once. Pure.
+
+Trade-off: suspicions raised by the engine's answers are asked about once a second, since callers can make them; what
+may be a dead worker is asked about almost at once.
+"""
+
+from collections.abc import Iterable, Iterator
+from itertools import chain
+
+from penstock.domain.ids import WorkerId
+from penstock.gateway.dispatch.records import Probe, ProbeSettings
+
+
+class ProbePlan:
+    """All workers that somebody wants to know about."""
+
+    def __init__(self, settings: ProbeSettings) -> None:
+        """Plan nothing."""
+        self._settings = settings
+        self._wanted: dict[WorkerId, Probe] = {}
+        self._running: dict[WorkerId, Probe] = {}
+        self._ended_at: dict[WorkerId, float] = {}
+
+    def want(self, probe: Probe) -> bool:
+        """Plan it, where none is under way; False where that changes nothing."""
+        before = self._wanted.get(probe.worker)
+        if probe.worker in self._running or (before is not None and (before.is_urgent or not probe.is_urgent)):
+            return False
+        self._wanted[probe.worker] = probe
+        return True
+
+    def take(self, half_open: Iterable[Probe], now: float) -> list[Probe]:
+        """Return those that are to be asked at monotonic second ``now``; they are under way from here on."""
+        room = self._settings.most_at_once - len(self._running)
+        taken: list[Probe] = []
+        for probe in self._ready(half_open, now):
+            if len(taken) >= room:
+                break
+            taken.append(probe)
+        for probe in taken:
+            self._wanted.pop(probe.worker, None)
+            self._running[probe.worker] = probe
+        return taken
+
+    def next_at(self) -> float:
+        """Return when the next of the wanted ones may be asked; infinite where none is."""
+        if len(self._running) >= self._settings.most_at_once:
+            return float("inf")
+        return min((self._may_at(probe) for probe in self._wanted.values()), default=float("inf"))
+
+    def is_running(self, worker: WorkerId) -> bool:
+        """Tell whether this worker is being asked."""
+        return worker in self._running
+
+    def is_wanted(self, worker: WorkerId) -> bool:
+        """Tell whether this worker is to be asked."""
+        return worker in self._wanted
+
+    def ended(self, probe: Probe, now: float) -> bool:
+        """It was answered, or not; False where nobody cares any more."""
+        if self._running.get(probe.worker) is not probe:
+            return False
+        del self._running[probe.worker]
+        self._ended_at[probe.worker] = now
+        return True
+
+    def drop(self, worker: WorkerId) -> None:
+        """It is asked in another way, when its circuit is half-open."""
+        self._wanted.pop(worker, None)
+
+    def forget(self, worker: WorkerId) -> None:
+        """The worker left, or began anew: what it was asked before says nothing."""
+        self._wanted.pop(worker, None)
+        self._running.pop(worker, None)
+        self._ended_at.pop(worker, None)
+
+    def _ready(self, half_open: Iterable[Probe], now: float) -> Iterator[Probe]:
+        wanted = sorted(self._wanted.values(), key=lambda probe: not probe.is_urgent)
+        seen: set[WorkerId] = set()
+        for probe in chain(wanted, half_open):
+            if probe.worker not in self._running and probe.worker not in seen and self._may_at(probe) <= now:
+                seen.add(probe.worker)
+                yield probe
+
+    def _may_at(self, probe: Probe) -> float:
+        ended_at = self._ended_at.get(probe.worker)
+        every_s = self._settings.urgent_every_s if probe.is_urgent else self._settings.every_s
+        return ended_at + every_s if ended_at is not None else float("-inf")

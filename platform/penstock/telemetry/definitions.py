@@ -1,0 +1,49 @@
+"""What a metric is: its kind, its labels (a closed set), its buckets. The catalogue itself is ``names.py``."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Kind(StrEnum):
+    """Prometheus metric types."""
+
+    COUNTER = "counter"
+    GAUGE = "gauge"
+    HISTOGRAM = "histogram"
+
+
+class Label(StrEnum):
+    """Every label in use."""
+
+    API = "api"
+    CODE = "code"
+    LEVEL = "level"
+    MODEL = "model"
+    OUTCOME = "outcome"
+    PHASE = "phase"
+    REASON = "reason"
+    SCOPE = "scope"
+    STAGE = "stage"
+    STANDING = "standing"
+    STATE = "state"
+    TENANT = "tenant"
+    TIER = "tier"
+    VERSION = "version"
+    WINDOW = "window"
+    WORKER = "worker"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Metric:
+    """One metric: name without ``_total`` (the client adds it to counters), help text, labels, buckets."""
+
+    name: str
+    kind: Kind
+    help: str
+    labels: tuple[Label, ...] = ()
+    buckets: tuple[float, ...] = ()
+
+
+LATENCY_S = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
+ITL_S = (0.001, 0.0025, 0.005, 0.01, 0.015, 0.02, 0.03, 0.04, 0.05, 0.075, 0.1, 0.15, 0.2, 0.3, 0.5, 1.0, 2.5)
+PHASE_S = (0.1, 0.25, 0.5, 1.0, 2.0, 3.0, 5.0, 8.0, 12.0, 20.0, 30.0, 60.0, 120.0, 300.0, 600.0)
