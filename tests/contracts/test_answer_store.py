@@ -11,10 +11,15 @@ from penstock.adapters.redis.answers import RedisAnswers
 from penstock.adapters.redis.wire import Wire
 from penstock.domain.clock import SystemClock
 from penstock.domain.errors import Conflict
-from penstock.domain.idempotency import AnswerStore, Claim, Piece, RecordKey
+from penstock.domain.idempotency import KEEP_S, AnswerQuota, AnswerStore, Claim, Piece, RecordKey
+from penstock.domain.ids import TenantId
+from tests.support.clock import ManualClock
 from tests.support.redis_server import RedisServer
 
-KEY = RecordKey("k1")
+ACME, SHOP = TenantId("acme"), TenantId("shop")
+KEY = RecordKey(ACME, "k1")
+LOCAL_KEY = b"k" * 32
+SMALL = AnswerQuota(max_bytes=10_000, max_records=8)
 HEAD = Piece(status=200, content_type="application/json", version="toy@1")
 BODY = [Piece(data=b'{"a":'), Piece(data=b"1}")]
 END = Piece(is_end=True)
@@ -29,13 +34,13 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServer]:
 
 @pytest.fixture(params=["memory", "redis"])
 async def store(request: pytest.FixtureRequest, server: RedisServer) -> AsyncIterator[AnswerStore]:
-    """Return each implementation in turn, empty."""
+    """Return each implementation in turn, empty, with a small quota for each tenant."""
     if request.param == "memory":
-        yield MemoryAnswers(SystemClock())
+        yield MemoryAnswers(SystemClock(), SMALL)
         return
     wire = Wire(server.url, patience_s=2.0)
     await wire.call("FLUSHALL")
-    yield RedisAnswers(wire)
+    yield RedisAnswers(wire, LOCAL_KEY, SMALL)
     await wire.close()
 
 
@@ -96,7 +101,7 @@ async def test_a_key_of_a_dead_gateway_frees_itself(server: RedisServer, monkeyp
     monkeypatch.setattr(redis_answers, "ALIVE_S", 0.2)
     wire = Wire(server.url, patience_s=2.0)
     await wire.call("FLUSHALL")
-    store = RedisAnswers(wire)
+    store = RedisAnswers(wire, LOCAL_KEY)
     await store.claim(KEY, "body")
     await store.append(KEY, HEAD)
     with pytest.raises(Conflict):
@@ -112,7 +117,7 @@ async def test_a_gateway_whose_claim_lapsed_writes_no_more(
     monkeypatch.setattr(redis_answers, "ALIVE_S", 0.1)
     wire = Wire(server.url, patience_s=2.0)
     await wire.call("FLUSHALL")
-    frozen, heir = RedisAnswers(wire), RedisAnswers(wire)
+    frozen, heir = (RedisAnswers(wire, LOCAL_KEY) for _ in range(2))
     await frozen.claim(KEY, "body")
     await asyncio.sleep(0.15)
     assert await heir.claim(KEY, "body") is Claim.MINE
@@ -133,13 +138,146 @@ async def test_a_crowd_may_follow_one_answer(store: AnswerStore) -> None:
     assert all(pieces == [HEAD, *BODY, END] for pieces in await asyncio.gather(*reading))
 
 
-async def test_memory_forgets_the_oldest_answers_first() -> None:
-    """The process's store is bounded in bytes."""
-    store = MemoryAnswers(SystemClock(), max_bytes=1000)
-    for i in range(20):
-        key = RecordKey(f"k{i}")
-        await store.claim(key, "body")
-        await store.append(key, Piece(status=200, data=b"x" * 100))
-        await store.append(key, END)
-    assert await store.claim(RecordKey("k19"), "body") is Claim.SAME
-    assert await store.claim(RecordKey("k0"), "body") is Claim.MINE
+async def keep(store: AnswerStore, key: RecordKey, size_bytes: int = 1_000) -> Claim:
+    """Answer under a key with so many bytes, and return what was found there."""
+    claim = await store.claim(key, "body")
+    if claim is Claim.MINE:
+        for piece in (HEAD, Piece(data=b"x" * size_bytes), END):
+            await store.append(key, piece)
+    return claim
+
+
+def keys(tenant: TenantId, many: int) -> list[RecordKey]:
+    """Return so many keys of a tenant."""
+    return [RecordKey(tenant, f"{tenant}-{n}") for n in range(many)]
+
+
+@pytest.mark.parametrize(("size_bytes", "many"), [(3_000, 40), (1, 40)])
+async def test_a_flood_of_answers_costs_the_neighbour_nothing(store: AnswerStore, size_bytes: int, many: int) -> None:
+    """Finding 11: a tenant beyond its quota, in bytes or in records, loses its own oldest answers and nobody else's."""
+    shop, acme = keys(SHOP, 3), keys(ACME, many)
+    for key in shop:
+        await keep(store, key)
+    for key in acme:
+        assert await keep(store, key, size_bytes) is Claim.MINE
+    assert [await store.claim(key, "body") for key in shop] == [Claim.SAME] * 3
+    assert await store.claim(acme[-1], "body") is Claim.SAME
+    assert await store.claim(acme[0], "body") is Claim.MINE
+
+
+async def test_a_quota_is_held_to_the_byte(store: AnswerStore) -> None:
+    """Of answers that together fit all are kept; one more and the oldest has gone."""
+    fits = keys(ACME, 3)
+    for key in fits:
+        await keep(store, key, 2_500)
+    assert [await store.claim(key, "body") for key in fits] == [Claim.SAME] * 3
+    await keep(store, RecordKey(ACME, "more"), 2_500)
+    assert [await store.claim(key, "body") for key in fits[1:]] == [Claim.SAME] * 2
+    assert await store.claim(fits[0], "body") is Claim.MINE
+
+
+async def test_what_is_released_takes_no_room(store: AnswerStore) -> None:
+    """Finding 11: a hundred refused requests with keys push out nothing."""
+    await keep(store, KEY, 2_000)
+    for key in keys(ACME, 100):
+        assert await store.claim(key, "body") is Claim.MINE
+        await store.append(key, Piece(data=b"x" * 3_000))
+        await store.release(key)
+    assert await store.claim(KEY, "body") is Claim.SAME
+
+
+async def test_answers_under_way_are_never_pushed_out(store: AnswerStore) -> None:
+    """With nothing but answers under way a tenant's next one finds no room, and another tenant's finds its own."""
+    acme = keys(ACME, SMALL.max_records + 1)
+    assert [await store.claim(key, "body") for key in acme] == [Claim.MINE] * SMALL.max_records + [Claim.FULL]
+    assert await keep(store, keys(SHOP, 1)[0]) is Claim.MINE
+    await store.append(acme[0], HEAD)
+    await store.append(acme[0], END)
+    assert await store.claim(acme[-1], "body") is Claim.MINE
+
+
+async def test_an_answer_that_finds_no_room_on_its_way_is_given_up(store: AnswerStore) -> None:
+    """It is passed on and not kept: its writer hears so, its followers too, and the key is free."""
+    await store.claim(KEY, "body")
+    await store.append(KEY, HEAD)
+    reader = asyncio.create_task(read(store))
+    await asyncio.sleep(0.05)
+    with pytest.raises(Conflict):
+        await store.append(KEY, Piece(data=b"x" * 2 * SMALL.max_bytes))
+    with pytest.raises(Conflict):
+        await reader
+    assert await keep(store, KEY) is Claim.MINE
+
+
+async def test_the_same_words_of_two_tenants_are_two_keys(store: AnswerStore) -> None:
+    """Records are their tenant's."""
+    assert await keep(store, RecordKey(ACME, "same")) is Claim.MINE
+    assert await keep(store, RecordKey(SHOP, "same")) is Claim.MINE
+
+
+async def test_redis_holds_no_plain_text(server: RedisServer) -> None:
+    """K1: neither an answer's words, nor its type, nor a fingerprint that could be guessed from a body."""
+    wire = Wire(server.url, patience_s=2.0)
+    await wire.call("FLUSHALL")
+    store = RedisAnswers(wire, LOCAL_KEY)
+    await store.claim(KEY, "fingerprint")
+    await record(store, [HEAD, Piece(data=b"the patient's diagnosis"), Piece(data=b"the patient's diagnosis"), END])
+    names = await wire.call("KEYS", "*")
+    assert isinstance(names, list)
+    dumps = [bytes(name) + bytes(await wire.call("DUMP", name) or b"") for name in names if isinstance(name, bytes)]  # type: ignore[arg-type]
+    assert len(dumps) == 4
+    told = [word for word in (b"diagnosis", b"json", b"toy@1", b"fingerprint") if any(word in dump for dump in dumps)]
+    assert told == []
+    assert (await read(store))[1].data == b"the patient's diagnosis"
+    await wire.close()
+
+
+@pytest.mark.parametrize("change", ["other key", "altered", "swapped", "of another tenant"])
+async def test_what_does_not_open_is_dropped(server: RedisServer, change: str) -> None:
+    """An answer that was altered, or sealed by another platform, is never passed on; its key is free again."""
+    wire = Wire(server.url, patience_s=2.0)
+    await wire.call("FLUSHALL")
+    store, other = RedisAnswers(wire, LOCAL_KEY), RedisAnswers(wire, b"o" * 32)
+    await store.claim(KEY, "body")
+    await record(store, [HEAD, *BODY, END])
+    here, there = (f"penstock:answers:{{{tenant}}}:k1:" for tenant in (ACME, SHOP))
+    if change == "altered":
+        await wire.call("XADD", f"{here}body", "*", "p", b"x" * 40)
+        await wire.call("XTRIM", f"{here}body", "MAXLEN", 1)
+    elif change == "swapped":
+        entries = await wire.call("XRANGE", f"{here}body", "-", "+")
+        await wire.call("DEL", f"{here}body")
+        for _, fields in [entries[0], entries[2], entries[1], entries[3]]:  # type: ignore[index, misc]
+            await wire.call("XADD", f"{here}body", "*", *fields)  # type: ignore[misc]
+    elif change == "of another tenant":
+        await wire.call("RENAME", f"{here}body", f"{there}body")
+        await wire.call("RENAME", f"{here}claim", f"{there}claim")
+    reader, key = (other if change == "other key" else store), RecordKey(SHOP if "tenant" in change else ACME, "k1")
+    got: list[Piece] = []
+    with pytest.raises(Conflict):
+        got += [piece async for piece in reader.follow(key)]
+    assert got == []
+    assert await store.claim(key, "body") is Claim.MINE
+    await wire.close()
+
+
+async def test_memory_is_bounded_over_all_tenants() -> None:
+    """Where all together are too many, whoever has most gives first."""
+    store = MemoryAnswers(SystemClock(), max_bytes=20_000)
+    await keep(store, keys(SHOP, 1)[0])
+    acme = keys(ACME, 40)
+    for key in acme:
+        await keep(store, key)
+    assert await store.claim(keys(SHOP, 1)[0], "body") is Claim.SAME
+    assert await store.claim(acme[-1], "body") is Claim.SAME
+    assert await store.claim(acme[0], "body") is Claim.MINE
+
+
+async def test_memory_forgets_what_is_a_day_old() -> None:
+    """A day later the key is free, and nothing is kept of a tenant that has no records."""
+    clock = ManualClock()
+    store = MemoryAnswers(clock)
+    await keep(store, KEY)
+    clock.advance(KEEP_S + 1.0)
+    assert await store.claim(RecordKey(SHOP, "k"), "body") is Claim.MINE
+    assert set(store._rooms) == {SHOP}

@@ -67,7 +67,12 @@ class Site:
     def start(self) -> str:
         """Start one more gateway and return its name."""
         redis, postgres = self.redis.url, self.postgres.dsn
-        running = started(self.home, PENSTOCK_LIMITS_URL=redis, PENSTOCK_DATABASE_URL=postgres)
+        running = started(
+            self.home,
+            PENSTOCK_LIMITS_URL=redis,
+            PENSTOCK_ANSWERS_URL=self.redis.answers_url,
+            PENSTOCK_DATABASE_URL=postgres,
+        )
         gateway = self.stack.enter_context(running)
         name = f"g{gateway.process.pid}"
         self.gateways[name] = gateway

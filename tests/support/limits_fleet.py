@@ -108,7 +108,9 @@ class Fleet:
 
     def start(self) -> GatewayProcess:
         """Start one more gateway."""
-        return self.stack.enter_context(started(self.home, PENSTOCK_LIMITS_URL=self.redis.url))
+        return self.stack.enter_context(
+            started(self.home, PENSTOCK_LIMITS_URL=self.redis.url, PENSTOCK_ANSWERS_URL=self.redis.answers_url)
+        )
 
     async def ask(
         self,

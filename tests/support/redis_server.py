@@ -34,6 +34,11 @@ class RedisServer:
         """Where clients connect."""
         return f"unix://{self.socket}"
 
+    @property
+    def answers_url(self) -> str:
+        """Where gateways keep answers: another database than the limits'."""
+        return f"{self.url}?db=1"
+
     def start(self) -> None:
         """Start and wait until it answers; only then can anybody else find it."""
         self._binary.chmod(0o755)

@@ -15,7 +15,7 @@ from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, Settings
 
 from penstock.worker.gate_config import DoorOrder
 
-SECRET = ("database_url", "limits_url")
+SECRET = ("database_url", "limits_url", "answers_url")
 """Settings that may hold a password."""
 
 
@@ -107,6 +107,11 @@ class Settings(BaseSettings):
     limits_when_away: str = ""
     """What holds while that store is away, per limit: ``spend=share,tokens=open``. Silent are ``spend=closed`` and
     ``share`` for requests, tokens, concurrency and streams: each gateway gives its part."""
+    answers_url: str = ""
+    """Redis or Valkey for answers under idempotency keys, another one than the limits'; empty keeps them in the
+    process, where one gateway's keys mean nothing to another."""
+    answers_tenant_bytes: int = Field(default=64 << 20, gt=0, description="What a tenant's kept answers take at most.")
+    answers_tenant_records: int = Field(default=50_000, gt=0)
     retry_budget_ratio: float = Field(default=0.1, ge=0, le=1)
     otlp_endpoint: str = ""
     """OpenTelemetry collector (HTTP); empty turns tracing off."""

@@ -1,4 +1,5 @@
-"""Limits that one process counts hold only while it is the only gateway: several need a store that they share.
+"""Limits that one process counts hold only while it is the only gateway: several need a store that they share, and
+another one for answers under idempotency keys.
 
 A supervisor replaces its one gateway by starting the next beside it, and the old one takes no more requests: those
 two may be there together.
@@ -8,22 +9,57 @@ import fcntl
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from urllib.parse import parse_qs, urlsplit
 
 from penstock.apps.settings import Settings
 from penstock.domain.command_error import CommandError
 
 FILE = "limits.lock"
+ANSWERS_REMEDY = "Name a Redis or Valkey of their own in PENSTOCK_ANSWERS_URL."
 REMEDY = "Name the Redis or Valkey that they share in PENSTOCK_LIMITS_URL, or run one gateway (PENSTOCK_GATEWAYS=1)."
 
 
 def check_shared(settings: Settings) -> None:
-    """Raise ``CommandError`` where each of several gateways would give every limit and budget whole."""
+    """Raise ``CommandError`` where several gateways would break a promise for want of a store, or one store of two."""
     if settings.gateways > 1 and not settings.limits_url:
         raise CommandError(
             f"Without a shared store each of {settings.gateways} gateways gives every limit and budget whole:"
             f" {settings.gateways} times what was agreed.",
             do=REMEDY,
         )
+    if settings.gateways > 1 and not settings.answers_url:
+        raise CommandError(
+            "Without a shared store of answers a request repeated under its idempotency key runs again at another"
+            " gateway, and is billed again.",
+            do=ANSWERS_REMEDY,
+        )
+    is_shared = settings.answers_url and settings.limits_url
+    if is_shared and _database(settings.answers_url) == _database(settings.limits_url):
+        raise CommandError("A day of answers would fill the store that decides on limits.", do=ANSWERS_REMEDY)
+
+
+def doubts_on_answers(settings: Settings) -> str:
+    """Return what an operator should know of where answers under idempotency keys are kept; empty where all is well."""
+    if not settings.limits_url:
+        return ""
+    if not settings.answers_url:
+        return "in this process: at another gateway a repeated request runs again (PENSTOCK_ANSWERS_URL)"
+    if _server(settings.answers_url) == _server(settings.limits_url):
+        return "on the limits' server, whose memory they share (PENSTOCK_ANSWERS_URL)"
+    return ""
+
+
+def _database(url: str) -> tuple[str, str]:
+    """Return the server and the number of its database that a URL names, as the client reads it."""
+    parts = urlsplit(url)
+    named = parse_qs(parts.query).get("db", [])
+    path = "" if parts.scheme == "unix" else parts.path.strip("/")
+    return _server(url), (named or [path or "0"])[0]
+
+
+def _server(url: str) -> str:
+    parts = urlsplit(url)
+    return parts.path if parts.scheme == "unix" else f"{parts.hostname or 'localhost'}:{parts.port or 6379}"
 
 
 @contextmanager

@@ -1,17 +1,37 @@
 """Idempotency keys: the same key with the same body gets the same answer, whoever is asked (A8).
 
 A record is opened by the first request, grows while the answer comes, and is replayed or followed by later ones.
-Answers that never started (429, 503) or broke off are not kept: the key is free again, so that a retry can succeed.
+Answers that never started (429, 503), were refused or broke off are not kept: the key is free again.
+
+Records take room from their own tenant's quota: where it is full, the tenant's oldest complete ones leave.
 """
 
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import NewType, Protocol
+from typing import NamedTuple, Protocol
 
-RecordKey = NewType("RecordKey", str)
-"""Tenant and the caller's key, hashed together: keys of tenants can't meet."""
+from penstock.domain.ids import TenantId
 
+
+class RecordKey(NamedTuple):
+    """Whose record it is, and the caller's key hashed: keys of tenants can't meet, the caller's words stay here."""
+
+    tenant: TenantId
+    name: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AnswerQuota:
+    """What one tenant's records may take together; a piece counts its bytes and ``PIECE_BYTES``."""
+
+    max_bytes: int = 64 << 20
+    max_records: int = 50_000
+
+
+USUAL_QUOTA = AnswerQuota()
+PIECE_BYTES = 128
+"""What keeping a piece costs beside its data, about."""
 MAX_KEY_CHARS = 255
 KEEP_S = 24 * 3600.0
 ALIVE_S = 10.0
@@ -29,6 +49,8 @@ class Claim(StrEnum):
     """The same request's answer, still coming: follow it."""
     OTHER = "other"
     """Another body's answer: refuse."""
+    FULL = "full"
+    """Nothing, and no room: the tenant's whole quota is in use by answers that still come."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,7 +74,7 @@ class AnswerStore(Protocol):
     async def append(self, key: RecordKey, piece: Piece) -> None:
         """Add to the record this request opened; a sign of life as well (an empty piece is only that).
 
-        Raises ``Conflict`` where the record is no longer this gateway's.
+        Raises ``Conflict`` where the record is no longer this gateway's, or is given up for want of room.
         """
         ...
 

@@ -32,6 +32,7 @@ class Purpose(StrEnum):
     PEPPER = "pepper"
     TICKET = "ticket"
     CACHE_SALT = "cache-salt"
+    ANSWERS = "answers"
     WORKER = "worker"
 
 

@@ -106,7 +106,7 @@ def _pair_redis(tmp_path_factory: pytest.TempPathFactory) -> Iterator[WatchedRed
 
 @pytest.fixture(scope="session")
 def _pair(homes: Path, shared_settings: dict[str, str], _pair_redis: WatchedRedis) -> Iterator[Platform]:
-    settings = {**shared_settings, **QUICK, "limits_url": _pair_redis.url}
+    settings = {**shared_settings, **QUICK, "limits_url": _pair_redis.url, "answers_url": _pair_redis.answers_url}
     with Platform(home=homes / "pair", models="smollm2", workers=2, settings=settings) as running:
         bound(running)
         yield running

@@ -5,14 +5,15 @@ from pathlib import Path
 import pytest
 
 from penstock.apps.settings import Settings
-from penstock.apps.sharing import check_shared, limits_of_this_home
+from penstock.apps.sharing import check_shared, doubts_on_answers, limits_of_this_home
 from penstock.domain.command_error import CommandError
 
 
 @pytest.mark.parametrize(("gateways", "limits_url"), [(1, ""), (1, "redis://r"), (4, "redis://r")])
 def test_one_gateway_or_a_shared_store_may_start(tmp_path: Path, gateways: int, limits_url: str) -> None:
     """One gateway needs no store, and with a store there may be any number."""
-    check_shared(Settings(home=tmp_path, gateways=gateways, limits_url=limits_url))
+    answers_url = "redis://answers" if gateways > 1 else ""
+    check_shared(Settings(home=tmp_path, gateways=gateways, limits_url=limits_url, answers_url=answers_url))
 
 
 def test_several_gateways_without_a_shared_store_are_refused(tmp_path: Path) -> None:
@@ -20,6 +21,39 @@ def test_several_gateways_without_a_shared_store_are_refused(tmp_path: Path) -> 
     with pytest.raises(CommandError, match="4 times what was agreed") as caught:
         check_shared(Settings(home=tmp_path, gateways=4))
     assert "PENSTOCK_LIMITS_URL" in caught.value.do
+
+
+def test_several_gateways_share_their_answers(tmp_path: Path) -> None:
+    """Without a shared store of answers a repeated request would run again at another gateway: refused."""
+    with pytest.raises(CommandError, match="billed again") as caught:
+        check_shared(Settings(home=tmp_path, gateways=2, limits_url="redis://r"))
+    assert "PENSTOCK_ANSWERS_URL" in caught.value.do
+
+
+@pytest.mark.parametrize(
+    ("answers_url", "is_refused", "is_doubted"),
+    [
+        ("redis://r", True, True),
+        ("redis://:secret@r:6379/0", True, True),
+        ("redis://r/1", False, True),
+        ("redis://r?db=1", False, True),
+        ("unix:///run/redis", False, False),
+        ("redis://other", False, False),
+        ("redis://r:6380", False, False),
+        ("", False, True),
+    ],
+)
+def test_answers_have_a_store_of_their_own(
+    tmp_path: Path, answers_url: str, is_refused: bool, is_doubted: bool
+) -> None:
+    """Finding 11: the limits' own database is refused, its server (one memory) or none at all is told."""
+    settings = Settings(home=tmp_path, limits_url="redis://r", answers_url=answers_url)
+    assert bool(doubts_on_answers(settings)) == is_doubted
+    if is_refused:
+        with pytest.raises(CommandError, match="fill the store"):
+            check_shared(settings)
+    else:
+        check_shared(settings)
 
 
 def test_a_second_gateway_of_a_home_is_refused(tmp_path: Path) -> None:

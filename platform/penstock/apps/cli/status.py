@@ -8,6 +8,7 @@ from penstock.apps.cli import tables
 from penstock.apps.cli.terminal import explained, out
 from penstock.apps.connections import operator
 from penstock.apps.settings import Settings, load, without_password
+from penstock.apps.sharing import doubts_on_answers
 
 _UTIME = 11
 """Where the user CPU time stands in ``/proc/<pid>/stat``, counted after the name; the system's follows it."""
@@ -51,7 +52,9 @@ def version() -> None:
 def _limits(settings: Settings) -> str:
     """Say where limits and budgets are counted, and whether they hold."""
     if settings.limits_url:
-        return f"limits and budgets: shared by all gateways in {without_password(settings.limits_url)}"
+        shared = f"limits and budgets: shared by all gateways in {without_password(settings.limits_url)}"
+        doubt = doubts_on_answers(settings)
+        return f"{shared}\nanswers under idempotency keys: {doubt}" if doubt else shared
     if settings.gateways > 1:
         return f"limits and budgets: NOT HELD; {settings.gateways} gateways share none (PENSTOCK_LIMITS_URL)"
     return "limits and budgets: counted by the one gateway"

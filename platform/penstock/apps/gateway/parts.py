@@ -19,9 +19,10 @@ from penstock.apps.gateway.accounting import Accounting, accounting
 from penstock.apps.gateway.background import Background
 from penstock.apps.gateway.health import HealthWatch
 from penstock.apps.settings import Settings
+from penstock.apps.sharing import doubts_on_answers
 from penstock.apps.stores import open_store
 from penstock.domain.clock import SystemClock
-from penstock.domain.idempotency import AnswerStore
+from penstock.domain.idempotency import AnswerQuota, AnswerStore
 from penstock.domain.ids import WorkerId
 from penstock.domain.keys import Purpose, derive, worker_secret
 from penstock.gateway.admission.controller import AdmissionController
@@ -48,7 +49,7 @@ from penstock.gateway.pipeline import Pipeline
 from penstock.gateway.preprocess import Detokenizer, OffloadedPreprocessor, PromptPreprocessor, TokenizerCache
 from penstock.gateway.routing import CurrentTable, RouterSettings, TableResolver, WorkerRouter
 from penstock.gateway.streaming import RelaySettings, StreamingRelays
-from penstock.telemetry import names
+from penstock.telemetry import logs, names
 from penstock.telemetry.metrics import CONTENT_TYPE, Metrics
 from penstock.telemetry.requests import RequestLedger
 from penstock.telemetry.traces import RequestTraces, otlp, traceparent
@@ -274,8 +275,14 @@ def _once(shared: _Shared, pipeline: Pipeline) -> Once:
 
 
 def _answers(shared: _Shared) -> AnswerStore:
-    url = shared.settings.limits_url
-    return RedisAnswers(Wire(url, patience_s=ANSWERS_PATIENCE_S)) if url else MemoryAnswers(shared.clock)
+    settings = shared.settings
+    if doubt := doubts_on_answers(settings):
+        logs.logger().warning("answers_kept_doubtfully", where=doubt)
+    quota = AnswerQuota(max_bytes=settings.answers_tenant_bytes, max_records=settings.answers_tenant_records)
+    if not settings.answers_url:
+        return MemoryAnswers(shared.clock, quota)
+    key = derive(shared.platform_key, Purpose.ANSWERS)
+    return RedisAnswers(Wire(settings.answers_url, patience_s=ANSWERS_PATIENCE_S), key, quota)
 
 
 def _bounds(table: CurrentTable) -> Callable[[], BodyBounds]:

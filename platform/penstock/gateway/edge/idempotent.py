@@ -3,8 +3,8 @@
 It stands before the corridor and knows nothing of what happens there: a replay passes no limit, costs nothing and has
 no ledger row. Requests without a key pay one look at a field.
 
-Kept are answers that came to their end, and refusals that the same request would meet again. What never started, broke
-off or was cancelled frees its key, and whoever waited for it takes its place.
+Kept are answers that came to their end. What was refused, broke off or was cancelled takes no room and frees its key;
+whoever waited for it takes its place.
 
 Trade-off: the caller may read the end of an answer a moment before the store has it. A gateway killed in that moment
 loses the record, not the answer.
@@ -26,7 +26,7 @@ from penstock.domain.errors import (
     DeadlineInQueue,
     Evicted,
     IdempotencyMismatch,
-    PenstockError,
+    OverLimit,
     ReaderTooSlow,
     StreamBroken,
 )
@@ -35,14 +35,11 @@ from penstock.domain.outcome import Outcome
 from penstock.domain.relay import Reply
 from penstock.domain.request import InferenceRequest
 from penstock.domain.tenant import Principal
-from penstock.gateway.edge.errors import Headers, response_of
+from penstock.gateway.edge.errors import Headers
 from penstock.gateway.edge.tape import MAX_ANSWER_BYTES, Tape, TapedReply
 
 CLAIMS = 4
 """How often a request may find its forerunner broken off before it is sent back."""
-FREED = frozenset({402, 408, 409, 429, 499})
-"""Refusals of the moment: the same request may fare better later. Every 5xx is one as well."""
-
 _ENCODER = msgspec.json.Encoder(order="deterministic")
 
 
@@ -103,6 +100,8 @@ class Once:
             if claim is Claim.OTHER:
                 self._count(Use.CONFLICTING)
                 raise IdempotencyMismatch(param="idempotency-key")
+            if claim is Claim.FULL:
+                raise OverLimit("too many answers under idempotency keys are under way", retry_after_s=1.0)
             if claim is Claim.MINE:
                 self._count(Use.FIRST)
                 await self._record(key, call, reply)
@@ -113,19 +112,11 @@ class Once:
         raise Evicted("the requests before this one with its idempotency key broke off", retry_after_s=1.0)
 
     async def _record(self, key: RecordKey, call: Call, reply: Reply) -> None:
-        tape, keeps = Tape(self._answers, key, self._max_bytes), False
+        tape = Tape(self._answers, key, self._max_bytes)
         try:
             await self._corridor.serve(call, TapedReply(reply, tape))
-            keeps = call.outcome is Outcome.OK
-        except PenstockError as error:
-            status, headers, body = response_of(error, call.request.id, call.request.api)
-            keeps = status < 500 and status not in FREED and not reply.started  # noqa: PLR2004  the server's errors
-            if keeps:
-                tape.head(status, headers)
-                tape.body(body)
-            raise
         finally:
-            await tape.close(keeps=keeps)
+            await tape.close(keeps=call.outcome is Outcome.OK)
 
     async def _repeat(self, key: RecordKey, call: Call, reply: Reply) -> bool:
         """Pass the recorded answer on as it comes; False where it broke off before anything was passed on."""
@@ -186,7 +177,8 @@ class _Follower:
 
 def record_key(who: Principal, request: InferenceRequest) -> RecordKey:
     """Return the name of the record: keys of tenants can't meet, and the caller's words don't reach the store."""
-    return RecordKey(hashlib.sha256(f"{who.tenant}\x1f{request.idempotency_key}".encode()).hexdigest())
+    name = hashlib.sha256(f"{who.tenant}\x1f{request.idempotency_key}".encode()).hexdigest()
+    return RecordKey(who.tenant, name)
 
 
 def fingerprint(request: InferenceRequest) -> str:

@@ -51,7 +51,7 @@ class Tape:
             self._put(Piece(is_end=True))
         else:
             self._task.cancel()
-        with suppress(asyncio.CancelledError, StoreUnavailable, Conflict):
+        with suppress(asyncio.CancelledError, StoreUnavailable):
             is_over = await self._task
             if is_over:
                 return
@@ -63,7 +63,12 @@ class Tape:
         self._news.set()
 
     async def _run(self) -> bool:
-        """Return True when the record is complete, or given up and released."""
+        """Return True when the record is complete, given up, or no longer ours."""
+        with suppress(Conflict):
+            return await self._bring()
+        return True
+
+    async def _bring(self) -> bool:
         while True:
             with suppress(TimeoutError):
                 async with asyncio.timeout(SIGN_OF_LIFE_S):

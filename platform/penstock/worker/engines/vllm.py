@@ -29,7 +29,7 @@ GRAMMAR_CACHE_MB = 64
 GRAMMAR_REGEX_S = 2
 """How long vLLM compiles one regular expression."""
 
-_SECRET = frozenset({"PENSTOCK_DATABASE_URL", "PENSTOCK_LIMITS_URL"})
+_SECRET = frozenset({"PENSTOCK_DATABASE_URL", "PENSTOCK_LIMITS_URL", "PENSTOCK_ANSWERS_URL"})
 
 GATE_MODULE = "penstock.worker.gate.serve"
 GATE = f"{GATE_MODULE}.Gate"

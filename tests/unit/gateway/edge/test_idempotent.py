@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
+from unittest.mock import patch
 
 import httpx
 import pytest
@@ -10,7 +11,7 @@ from penstock.adapters.memory.answers import MemoryAnswers
 from penstock.domain.call import Call
 from penstock.domain.clock import SystemClock
 from penstock.domain.errors import InvalidField, OverLimit, Overloaded, PenstockError, ReaderTooSlow, StoreUnavailable
-from penstock.domain.idempotency import AnswerStore, Claim, Piece, RecordKey
+from penstock.domain.idempotency import AnswerQuota, AnswerStore, Claim, Piece, RecordKey
 from penstock.domain.outcome import Outcome
 from penstock.domain.relay import Reply
 from penstock.gateway.edge.asgi import Edge
@@ -128,13 +129,39 @@ async def test_what_never_started_or_failed_frees_its_key(gateway: Gateway, erro
     assert gateway.asked == 2
 
 
-async def test_a_refusal_that_would_come_again_is_kept(gateway: Gateway) -> None:
-    """The same 400 with the same words, without asking the corridor."""
+async def test_a_refusal_takes_no_room(gateway: Gateway) -> None:
+    """Finding 11: the same 400 again, each time from the corridor; nothing is kept of it."""
     gateway.fails = InvalidField("no", param="seed")
     first, second = await gateway.ask(), await gateway.ask()
-    assert (first.status_code, second.status_code, gateway.asked) == (400, 400, 1)
-    assert second.content == first.content
-    assert second.headers["idempotency-replayed"] == "true"
+    assert (first.status_code, second.status_code, gateway.asked) == (400, 400, 2)
+    assert "idempotency-replayed" not in second.headers
+    gateway.fails = None
+    assert (await gateway.ask()).status_code == 200
+
+
+async def test_a_tenant_whose_room_is_all_under_way_hears_so() -> None:
+    """429 before anything ran, with when to come back."""
+    gateway = Gateway(MemoryAnswers(SystemClock(), AnswerQuota(max_records=0)))
+    answer = await gateway.ask()
+    assert (answer.status_code, answer.headers["retry-after"], gateway.asked) == (429, "1", 0)
+    await gateway.http.aclose()
+
+
+async def test_an_answer_without_room_is_passed_on_and_frees_nobody_elses_record() -> None:
+    """Given up on its way, it is not released at its end: by then the key may be another request's."""
+    answers = MemoryAnswers(SystemClock(), AnswerQuota(max_bytes=10))
+    released: list[RecordKey] = []
+    gateway = Gateway(answers)
+    release = answers.release
+
+    async def counted(key: RecordKey) -> None:
+        released.append(key)
+        await release(key)
+
+    with patch.object(answers, "release", counted):
+        assert (await gateway.ask()).text.endswith("data: [DONE]\n\n")
+    assert len(released) == 1, "by the store itself, for want of room"
+    await gateway.http.aclose()
 
 
 async def test_a_broken_stream_is_not_kept(gateway: Gateway) -> None:
