@@ -360,7 +360,7 @@ class _Connection(asyncio.Protocol):
 
     def _tell(self, until: float) -> None:
         """Answer what a gateway asks, as soon as all that it asks for has ended, or when it waits no longer."""
-        loop, answer = asyncio.get_running_loop(), self.stub.used(self.body) if self.stub.behaviour.counts else b"{}"
+        loop, answer = asyncio.get_running_loop(), self.stub.used(self.body) if self.stub.behaviour.counts else b"[]"
         if b"false" in answer and loop.time() < until:
             loop.call_later(0.005, self._tell, until)
         else:

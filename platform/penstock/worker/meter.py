@@ -1,5 +1,6 @@
 """What a request really takes of its engine, counted beside it: whatever its API says, also when its caller has left.
 
+An engine's side says first that it fills meters (``fill``): beside one that does not, a count of 0 would say nothing.
 The gate makes a ``Meter`` for each request and puts it where the engine's side finds it (``current``: tasks that the
 engine's server starts inherit it). Whoever knows the engine fills it, once for each prompt and once for each step of
 each sequence. Neither side knows the other.
@@ -12,6 +13,19 @@ from penstock.domain.used import Used
 
 current: ContextVar["Meter | None"] = ContextVar("meter", default=None)
 """The meter of the request that this task works for."""
+
+
+_filled: list[str] = []
+
+
+def fill(engine: str) -> None:
+    """Say that the meters of this process are filled from now on, by what knows this engine."""
+    _filled[:] = [engine]
+
+
+def are_filled() -> bool:
+    """Tell whether meters of this process count anything."""
+    return bool(_filled)
 
 
 def _nobody(_: int) -> None:

@@ -61,7 +61,7 @@ def worker(
     with WorkerProcess(
         home=worker_settings.home, version=versions["smollm2"], id="counted", settings=settings
     ) as running:
-        yield running.ready()
+        yield running.ready(within_s=200)
 
 
 def said(body: dict[str, Any]) -> tuple[int, int]:

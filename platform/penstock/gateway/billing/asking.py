@@ -19,7 +19,6 @@ from penstock.domain.used import Used
 
 PATH = "/penstock/usage"
 _OK = 200
-_NOTHING: Mapping[RequestId, Used] = {}
 
 
 class Receiver(Protocol):
@@ -61,8 +60,11 @@ class Asks(Protocol):
 
     async def ask(
         self, worker: WorkerEntry, requests: Sequence[RequestId], *, within_s: float, wait_s: float = 0.0
-    ) -> Mapping[RequestId, Used]:
-        """Return what is known within ``within_s``; where they still run, after waiting ``wait_s`` for their end."""
+    ) -> Mapping[RequestId, Used] | None:
+        """Return what these took so far, or all of it where they end within ``wait_s``; who never came is left out.
+
+        None where the worker does not say it within ``within_s``.
+        """
         ...
 
 
@@ -75,8 +77,8 @@ class Asking:
 
     async def ask(
         self, worker: WorkerEntry, requests: Sequence[RequestId], *, within_s: float, wait_s: float = 0.0
-    ) -> Mapping[RequestId, Used]:
-        """Return what is known within ``within_s``; nothing where the worker does not say."""
+    ) -> Mapping[RequestId, Used] | None:
+        """Ask."""
         body = msgspec.json.encode({"requests": requests, "wait_s": wait_s})
         headers = [("content-type", "application/json"), (HEADER, self._ticket(worker.id, body, within_s))]
         answer = _Answer()
@@ -88,7 +90,7 @@ class Asking:
         except (OSError, msgspec.MsgspecError):  # a time-out is an OSError as well
             if exchange is not None and not answer.body.done():
                 exchange.abort()
-            return _NOTHING
+            return None
 
     def _ticket(self, worker: WorkerId, body: bytes, seconds: float) -> str:
         now = self._clock.now()

@@ -14,7 +14,7 @@ from penstock.domain.lease import Lease
 from penstock.domain.outcome import Outcome
 from penstock.domain.request import Prepared
 from penstock.domain.tokens import Usage
-from penstock.domain.used import Used
+from penstock.domain.used import NOTHING, Used
 from penstock.gateway.billing import bill
 from penstock.gateway.billing.asking import Asks
 from penstock.telemetry import names
@@ -61,8 +61,8 @@ class Closing:
         assert worker is not None  # noqa: S101  looked at by the caller
         try:
             told = await self._asks.ask(worker, [call.request.id], within_s=WITHIN_S, wait_s=WAIT_S)
-            if (used := told.get(call.request.id)) is not None:
-                usage = bill.counted(call, used)
+            if told is not None:
+                usage = bill.counted(call, told.get(call.request.id, NOTHING))
         finally:  # also where the process is going: a row with a guess is better than none
             if usage is None:
                 usage = bill.guessed(call, answer, lease.delivered)

@@ -8,7 +8,7 @@ So what is counted are the engine's own ids. Written for vLLM 0.32; an engine th
 import re
 from typing import Any
 
-from penstock.worker.meter import current
+from penstock.worker.meter import current, fill
 
 _BEAM = re.compile(r"^(.+)-[0-9a-f]+-beam-\d+$")
 """A step of a beam search is one request for each beam: its prompt is the first one's and what the beam has so far."""
@@ -18,6 +18,7 @@ def install() -> None:
     """Count from now on whatever this process's engine does for a request that has a meter."""
     from vllm.v1.engine.output_processor import OutputProcessor
 
+    fill("vllm")
     OutputProcessor.add_request = _adding(OutputProcessor.add_request)
     OutputProcessor.process_outputs = _processing(OutputProcessor.process_outputs)
 

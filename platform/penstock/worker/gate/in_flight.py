@@ -22,7 +22,7 @@ from penstock.telemetry import names
 from penstock.telemetry.metrics import Metrics
 from penstock.worker.gate.admission.door import Door
 from penstock.worker.gate.admission.load import LoadBook
-from penstock.worker.meter import Meter
+from penstock.worker.meter import Meter, are_filled
 
 Message = MutableMapping[str, Any]
 """An ASGI message."""
@@ -31,7 +31,7 @@ _EVENT = b"data: {"
 _COMPLETION = re.compile(rb'"(?:completion_tokens|output_tokens)":\s*(\d+)')
 _DECODED_MS = re.compile(rb'"generation_time_ms":\s*(\d+(?:\.\d+)?)')
 """What an answer that comes as a whole says of itself: the rest of its time was before its first token."""
-_STREAM, _OK = b"text/event-stream", 200
+_STREAM = b"text/event-stream"
 _USED = used.HEADER.encode()
 LAST_EVENTS: dict[str, tuple[bytes, ...]] = {
     Api.CHAT: (b"data: [DONE]",),
@@ -181,17 +181,17 @@ class InFlight:
     def _counts(self, head: Message) -> Iterable[tuple[bytes, bytes]]:
         """Return the header that tells what the request took, where all of it is known: not yet with a stream's head.
 
-        An engine that nobody counts beside has told no sequence of an answer: unknown is not 0.
+        Beside an engine that nobody counts nothing is told: unknown is not 0.
         """
         if any(name == b"content-type" and value.startswith(_STREAM) for name, value in head.get("headers", ())):
             return ()
-        if not self._meter.sequences and head["status"] == _OK:
+        if not are_filled():
             return ()
         return ((_USED, used.told(self._meter.used)),)
 
     def _tell_at_the_end(self, message: Message) -> None:
         """Put what the request took in front of its stream's last event, in the same event: they come together."""
-        if self._meter.sequences:
+        if are_filled():
             message["body"] = b"%b%b\n%b" % (used.COMMENT, used.told(self._meter.used), message["body"])
 
     def _see_first(self, decoded_s: float) -> None:

@@ -18,6 +18,8 @@ from penstock.worker.meter import Meter
 
 KEEP_S = 60.0
 MOST_ENDED = 16_384
+COMING_S = 0.2
+"""How long a request may still be on its way here when a gateway asks for it: both came to one event loop."""
 
 
 class Meters:
@@ -28,6 +30,7 @@ class Meters:
         self._meters: dict[RequestId, Meter] = {}
         self._ended: deque[tuple[float, RequestId, Meter]] = deque()
         self._awaited: dict[Meter, asyncio.Future[None]] = {}
+        self._expected: dict[RequestId, asyncio.Future[None]] = {}
 
     def __len__(self) -> int:
         """How many are known."""
@@ -36,6 +39,7 @@ class Meters:
     def open(self, request: RequestId) -> Meter:
         """Return a new meter for a request that came."""
         meter = self._meters[request] = Meter()
+        _resolve(self._expected.pop(request, None))
         return meter
 
     def close(self, request: RequestId, meter: Meter, now: float) -> None:
@@ -46,12 +50,12 @@ class Meters:
             _, name, old = self._ended.popleft()
             if self._meters.get(name) is old:
                 del self._meters[name]
-        awaited = self._awaited.pop(meter, None)
-        if awaited is not None and not awaited.done():
-            awaited.set_result(None)
+        _resolve(self._awaited.pop(meter, None))
 
     async def used(self, requests: Sequence[RequestId], wait_s: float = 0.0) -> dict[RequestId, Used]:
-        """Return what these took so far, and all of it where they end within ``wait_s``; unknown ones are left out."""
+        """Return what these took so far, and all of it where they end within ``wait_s``; who never came is left out."""
+        if wait_s > 0.0:
+            await self._until_here([name for name in requests if name not in self._meters], min(wait_s, COMING_S))
         known = {name: meter for name in requests if (meter := self._meters.get(name)) is not None}
         running = [meter for meter in known.values() if not meter.is_over]
         if running and wait_s > 0.0:
@@ -60,8 +64,23 @@ class Meters:
                     await asyncio.wait([self._end_of(meter) for meter in running])
         return {name: meter.used for name, meter in known.items()}
 
+    async def _until_here(self, unknown: Sequence[RequestId], wait_s: float) -> None:
+        """Wait a moment for requests whose callers were gone before they came."""
+        if not unknown:
+            return
+        loop = asyncio.get_running_loop()
+        coming = [self._expected.setdefault(name, loop.create_future()) for name in unknown]
+        await asyncio.wait(coming, timeout=wait_s)
+        for name in unknown:
+            self._expected.pop(name, None)
+
     def _end_of(self, meter: Meter) -> asyncio.Future[None]:
         awaited = self._awaited.get(meter)
         if awaited is None:
             awaited = self._awaited[meter] = asyncio.get_running_loop().create_future()
         return awaited
+
+
+def _resolve(waiting: asyncio.Future[None] | None) -> None:
+    if waiting is not None and not waiting.done():
+        waiting.set_result(None)

@@ -40,7 +40,7 @@ from penstock.worker.gate.queue_wait import QueueWait, SentAway
 from penstock.worker.gate.tickets import TicketCheck
 from penstock.worker.gate.work import excess, work_of
 from penstock.worker.gate_config import GateConfig
-from penstock.worker.meter import Meter, current
+from penstock.worker.meter import Meter, are_filled, current
 
 _TICKET = HEADER.encode()
 _LOOPBACK = frozenset({"127.0.0.1", "::1", ""})
@@ -295,6 +295,9 @@ class Gate:
         body = await self._order(scope, receive)
         if body is None:
             await self._refuse(Refusal.TICKET, send)
+            return
+        if not are_filled():
+            await _answer(send, 404, b"{}")
             return
         try:
             answer = await usage.answer(self.meters, body)

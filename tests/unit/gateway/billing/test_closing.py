@@ -30,12 +30,12 @@ WORKER = WorkerEntry(id=WorkerId("w"), url="http://w", state=WorkerState.READY)
 class Gates:
     """Workers' gates, as far as they can be asked."""
 
-    told: dict[RequestId, Used] = field(default_factory=dict)
+    told: dict[RequestId, Used] | None = None
     asked: list[tuple[str, tuple[RequestId, ...]]] = field(default_factory=list)
 
     async def ask(
         self, worker: WorkerEntry, requests: Sequence[RequestId], *, within_s: float, wait_s: float = 0.0
-    ) -> Mapping[RequestId, Used]:
+    ) -> Mapping[RequestId, Used] | None:
         """Tell."""
         self.asked.append((worker.url, tuple(requests)))
         await asyncio.sleep(0)
@@ -106,6 +106,14 @@ async def test_who_left_is_billed_what_was_generated(desk: Desk) -> None:
     assert desk.rows[0].usage == Usage(prompt_tokens=30, output_tokens=400)
     assert desk.gates.asked == [("http://w", (desk.call.request.id,))]
     assert desk.count(names.GUESSED_BILLS) == 0
+
+
+async def test_what_never_came_to_its_worker_is_free(desk: Desk) -> None:
+    """A worker that tells, and knows nothing of a request, has done nothing for it."""
+    desk.call.used, desk.gates.told = None, {}
+    desk.close(Answer(outcome=Outcome.DEADLINE, usage=UNKNOWN))
+    await asyncio.gather(*desk.tasks)
+    assert desk.rows[0].usage == Usage()
 
 
 async def test_a_worker_that_does_not_tell_leaves_a_guess(desk: Desk) -> None:

@@ -12,6 +12,7 @@ from penstock.domain.ids import RequestId, TenantId, VersionId, WorkerId
 from penstock.domain.standing import Standing
 from penstock.domain.tenant import PLATFORM
 from penstock.domain.ticket import HEADER, Ticket, binding_of, seal
+from penstock.worker import meter as meter_module
 from penstock.worker.gate.serve import Gate
 from penstock.worker.gate_config import GateConfig
 from penstock.worker.meter import current
@@ -34,6 +35,12 @@ LAST = {
     "/v1/responses": b'event: response.completed\ndata: {"x":1}\n\n',
     "/v1/messages": b'event: message_stop\ndata: {"type":"message_stop"}\n\n',
 }
+
+
+@pytest.fixture(autouse=True)
+def _filled(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let somebody fill meters."""
+    monkeypatch.setattr(meter_module, "_filled", ["test"])
 
 
 class Engine:
@@ -107,8 +114,9 @@ async def test_a_refusal_by_the_engine_took_nothing(clock: ManualClock) -> None:
 
 
 @pytest.mark.parametrize("kind", [b"application/json", b"text/event-stream"])
-async def test_unknown_is_not_nothing(kind: bytes, clock: ManualClock) -> None:
+async def test_unknown_is_not_nothing(kind: bytes, clock: ManualClock, monkeypatch: pytest.MonkeyPatch) -> None:
     """Beside an engine that nobody counts nothing is told: a count of 0 would be a bill of 0."""
+    monkeypatch.setattr(meter_module, "_filled", [])
     head, body = await ask(
         Gate(Engine([b"data: [DONE]\n\n"], kind, counts=False), CONFIG, clock), "/v1/chat/completions"
     )

@@ -60,3 +60,22 @@ async def test_what_does_not_end_is_told_as_it_is() -> None:
     assert not used.is_final
     meters.close(A, meter, 0.0)
     assert meters._awaited == {}
+
+
+async def test_who_left_before_its_request_came_is_waited_for_a_moment() -> None:
+    """A caller may be gone before its request is here: the question overtakes it, and is answered all the same."""
+    meters = Meters()
+    asking = asyncio.create_task(meters.used([A], 5.0))
+    await asyncio.sleep(0)
+    meter = meters.open(A)
+    meter.prompt(9)
+    meters.close(A, meter, 0.0)
+    assert (await asking)[A].prompt_tokens == 9
+    assert (meters._expected, meters._awaited) == ({}, {})
+
+
+async def test_who_never_came_is_left_out() -> None:
+    """Nothing is told of a request that was never here."""
+    meters = Meters()
+    assert await meters.used([A], 0.001) == {}
+    assert meters._expected == {}
