@@ -155,7 +155,7 @@ def test_beams_are_counted_as_the_engine_ran_them(worker: WorkerProcess) -> None
 
 def test_embeddings_are_counted_in_every_encoding(start_worker: WorkerMaker, versions: dict[str, str]) -> None:
     """Vectors as numbers, as text or as bytes: each answer tells the prompts' tokens (finding 4)."""
-    encoder = start_worker(versions["minilm"]).ready()
+    encoder = start_worker(versions["minilm"]).ready(within_s=200)
     texts = ["one", "two words", "and three of them"]
     answer, told = whole(encoder, EMBEDDINGS, {"input": texts})
     assert (told.prompt_tokens, told.prompts) == (answer.json()["usage"]["prompt_tokens"], 3)

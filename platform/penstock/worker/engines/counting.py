@@ -5,6 +5,7 @@ the HTTP request that it belongs to, and each step's new tokens come through the
 So what is counted are the engine's own ids. Written for vLLM 0.32; an engine that has no such place does not start.
 """
 
+import logging
 import re
 from typing import Any
 
@@ -47,15 +48,23 @@ def _processing(process: Any) -> Any:  # noqa: ANN401
         states = self.request_states
         before = [states.get(output.request_id) for output in outputs]
         done = process(self, outputs, *args, **named)  # cuts what was made beyond a stop string
-        for state, output in zip(before, outputs, strict=True):
-            if state is None or (meter := state.meter) is None:
-                continue
-            if state.tells_cached:
-                state.tells_cached = False
-                meter.cached(state.num_cached_tokens)
-            meter.made(len(output.new_token_ids))
-            if output.request_id not in states:
-                meter.leave()
+        try:
+            _count(states, before, outputs)
+        except Exception:
+            logging.getLogger(__name__).exception("what a step made could not be counted")
         return done
 
     return process_outputs
+
+
+def _count(states: Any, before: Any, outputs: Any) -> None:  # noqa: ANN401
+    """Fill the meters with what a step has made."""
+    for state, output in zip(before, outputs, strict=True):
+        if state is None or (meter := state.meter) is None:
+            continue
+        if state.tells_cached:
+            state.tells_cached = False
+            meter.cached(state.num_cached_tokens)
+        meter.made(len(output.new_token_ids))
+        if output.request_id not in states:
+            meter.leave()

@@ -172,7 +172,7 @@ class Gate:
             waited_s = self.clock.monotonic() - arrived_at
             self.tally.queue_s.observe(waited_s)
             receive = wait.receive
-            prefill = self._prefilling(work)
+            prefill = None if are_filled() else self._prefilling(work)
         connection = Connection(
             scope["path"], receive, send, self.clock.monotonic, lambda: (*self.headers(), _waited(waited_s))
         )
@@ -185,7 +185,7 @@ class Gate:
                 prefill.cancel()
 
     def _prefilling(self, work: Work) -> asyncio.TimerHandle:
-        """Let the door go on after a while even where no first token shows that the prompt is through."""
+        """Let the door go on after a while where nobody counts: nothing shows that a whole answer's prompt is in."""
         door, clock = self.door, self.clock
         return asyncio.get_running_loop().call_later(
             door.prefill.of(work.prompt_tokens), lambda: door.presume_prefilled(work.request, clock.monotonic())

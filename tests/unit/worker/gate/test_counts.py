@@ -153,3 +153,28 @@ async def test_who_may_not_ask_or_asks_nonsense_is_refused(
     gate = Gate(Engine([], b"application/json"), CONFIG, clock)
     head, _ = await ask(gate, "/penstock/usage", replace(TICKET, tenant=tenant), body)
     assert head["status"] == status
+
+
+async def test_the_door_sees_whole_answers_grow(clock: ManualClock) -> None:
+    """An answer in one piece tells the door of its first token and of each lot, though its client sees nothing yet."""
+    seen: list[tuple[int, int]] = []
+    gate: Gate
+
+    async def engine(scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
+        meter = current.get()
+        assert meter is not None
+        meter.prompt(12)
+        meter.enter()
+        clock.advance(0.5)
+        for _ in range(40):
+            meter.made(1)
+            entry = next(iter(gate.door._entries.values()))
+            seen.append((entry.prompt_left, entry.output_tokens))
+        meter.leave()
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body", "body": b"{}"})
+
+    gate = Gate(engine, CONFIG, clock)
+    await ask(gate, "/v1/completions")
+    assert (seen[0], seen[-1]) == ((0, 1), (0, 33))
+    assert gate.door.prefill.of(10) < 0.5

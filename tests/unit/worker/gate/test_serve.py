@@ -18,7 +18,6 @@ from penstock.telemetry.definitions import Kind, Metric
 from penstock.worker.gate.admission.door import Door
 from penstock.worker.gate.admission.doors import OpenOrder
 from penstock.worker.gate.admission.load import Observed
-from penstock.worker.gate.admission.pace import Prefill
 from penstock.worker.gate.serve import Gate
 from penstock.worker.gate_config import GateConfig, install
 from tests.support.clock import ManualClock
@@ -189,22 +188,6 @@ async def test_what_the_engine_has_no_place_for_waits_at_the_door(
     assert [client.status for client in clients] == [200, 200, 200]
     assert [client.headers["x-penstock-waited-ms"] for client in clients] == ["0.000", "0.000", "2500.000"]
     assert (gate.load.running, gate.load.waiting, gate.load.queued_tokens) == (0, 0, 0)
-
-
-@pytest.mark.parametrize(("metrics", "took_s"), [(b'{"generation_time_ms": 2900.0}', 0.1), (b"null", 3.0)])
-async def test_a_whole_answer_says_how_long_its_prompt_took(
-    gate: Gate, engine: Engine, clock: ManualClock, metrics: bytes, took_s: float
-) -> None:
-    """What an engine says it decoded is no prefill; with nothing said, only that it was no longer than all of it."""
-    engine.chunks = [b'{"usage": {"completion_tokens": 60}, "metrics": %s}' % metrics]
-    client, calls = Client(gate), list[Awaitable[None]]()
-    await started(client, calls)
-    clock.advance(3.0)
-    engine.steps.release()
-    await asyncio.gather(*calls)
-    meant = Prefill()
-    meant.learn(10, took_s, exact=took_s < 1.0)
-    assert gate.door.prefill.of(10) == pytest.approx(meant.of(10))
 
 
 async def test_a_door_that_asks_to_be_looked_at_again_is(

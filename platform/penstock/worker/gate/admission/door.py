@@ -171,11 +171,8 @@ class Door:
         late_s = now + WAIT_HEADROOM * wait_s + run_s - work.deadline_at
         return max(0.0, min(late_s / WAIT_HEADROOM, wait_s))
 
-    def progressed(self, request: RequestId, tokens: int, now: float, decoded_s: float = 0.0) -> None:
-        """Some output tokens came (the first ones also mean that the prompt is done).
-
-        An answer that comes as a whole may say how long of its time came after its first token.
-        """
+    def progressed(self, request: RequestId, tokens: int, now: float) -> None:
+        """Some output tokens came (the first ones also mean that the prompt is done)."""
         entry = self._entries[request]
         done = PROMPT_WEIGHT * entry.prompt_left + OUTPUT_WEIGHT * tokens
         entry.output_tokens += tokens
@@ -185,8 +182,7 @@ class Door:
             self.order.correct(entry.work, OUTPUT_WEIGHT * min(over, tokens))
             self.seats.grow(entry.work, entry.output_tokens)
         if entry.prompt_left and entry.entered_at is not None:
-            exact = tokens <= FIRST_TOKENS or decoded_s > 0.0
-            self.prefill.learn(entry.prompt_left, now - entry.entered_at - decoded_s, exact=exact)
+            self.prefill.learn(entry.prompt_left, now - entry.entered_at, exact=tokens <= FIRST_TOKENS)
             entry.prompt_left = 0
             self.presume_prefilled(request, now)
 

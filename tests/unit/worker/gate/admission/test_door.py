@@ -257,13 +257,13 @@ def test_everybody_hears_exactly_once_and_nothing_leaks(steps: list[tuple[str, S
     assert not house.door._entries
 
 
-def test_whole_answers_teach_how_long_prompts_take() -> None:
-    """Where they say how long they were decoded, prompts are presumed through as soon as they really are."""
+def test_first_tokens_teach_how_long_prompts_take() -> None:
+    """They are seen of whole answers too, so how long a prompt will take is known from all of them."""
     house = House()
     slow_s = house.door.prefill.of(100)
     for i in range(300):
         house.arrive(f"r{i}", now=10.0 * i)
-        house.door.progressed(RequestId(f"r{i}"), 50, 10.0 * i + 3.0, 2.95)
+        house.door.progressed(RequestId(f"r{i}"), 1, 10.0 * i + 0.05)
         house.leave(f"r{i}", 10.0 * i + 3.0)
     assert house.door.prefill.of(100) == pytest.approx(0.05, rel=0.1)
     assert slow_s == pytest.approx(0.2)
