@@ -168,7 +168,7 @@ async def _read(reader: asyncio.StreamReader, end: str, chance: random.Random) -
             async with asyncio.timeout(chance.uniform(0.01, 0.3)):
                 await reader.read(-1)
     elif end == "reads nothing":
-        await asyncio.sleep(2 * STALL_S)
+        await asyncio.sleep(6 * STALL_S)
     else:
         await reader.read(-1)
 

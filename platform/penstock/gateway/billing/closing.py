@@ -24,6 +24,8 @@ from penstock.telemetry.metrics import Metrics
 WAIT_S = 1.0
 """How long a gate waits for a request's end: an engine notices a departure between two steps."""
 WITHIN_S = 2.0
+TRIES = 3
+"""How often a worker is asked that does not answer in time; one that can't be reached says so at once."""
 
 Spawn = Callable[[Coroutine[None, None, None]], object]
 
@@ -57,17 +59,28 @@ class Closing:
             self._spawn(self._ask(call, lease, answer))
 
     async def _ask(self, call: Call, lease: Lease, answer: Answer) -> None:
-        worker, usage = call.worker, None
-        assert worker is not None  # noqa: S101  looked at by the caller
+        usage = None
         try:
-            told = await self._asks.ask(worker, [call.request.id], within_s=WITHIN_S, wait_s=WAIT_S)
-            if told is not None:
-                usage = bill.counted(call, told.get(call.request.id, NOTHING))
+            usage = await self._told(call)
         finally:  # also where the process is going: a row with a guess is better than none
             if usage is None:
                 usage = bill.guessed(call, answer, lease.delivered)
                 self._guessed.labels(outcome=answer.outcome).inc()
             self._bill(call, lease, answer, usage)
+
+    async def _told(self, call: Call) -> Usage | None:
+        """Return what the worker tells; None where it does not.
+
+        Who never came to it is known by its first answer alone: later ones may be those of an engine started anew.
+        """
+        worker = call.worker
+        assert worker is not None  # noqa: S101  looked at by the caller
+        for attempt in range(TRIES):
+            told = await self._asks.ask(worker, [call.request.id], within_s=WITHIN_S, wait_s=WAIT_S)
+            if told is not None:
+                used = told.get(call.request.id, None if attempt else NOTHING)
+                return None if used is None else bill.counted(call, used)
+        return None
 
     def _of_gate(self, call: Call, answer: Answer, used: Used) -> Usage:
         if answer.said is not None and bill.differs(call, answer.said, used):

@@ -31,6 +31,8 @@ class Gates:
     """Workers' gates, as far as they can be asked."""
 
     told: dict[RequestId, Used] | None = None
+    silent: int = 0
+    """How many questions are not answered in time."""
     asked: list[tuple[str, tuple[RequestId, ...]]] = field(default_factory=list)
 
     async def ask(
@@ -39,7 +41,8 @@ class Gates:
         """Tell."""
         self.asked.append((worker.url, tuple(requests)))
         await asyncio.sleep(0)
-        return self.told
+        self.silent -= 1
+        return None if self.silent >= 0 else self.told
 
 
 class Desk:
@@ -123,6 +126,18 @@ async def test_a_worker_that_does_not_tell_leaves_a_guess(desk: Desk) -> None:
     await asyncio.gather(*desk.tasks)
     assert desk.rows[0].usage == Usage(prompt_tokens=30, output_tokens=70, exact=False)
     assert desk.count(names.GUESSED_BILLS) == 1
+
+
+@pytest.mark.parametrize("knows", [True, False])
+async def test_a_busy_worker_is_asked_again(desk: Desk, *, knows: bool) -> None:
+    """One that was silent may have been started anew since: what it does not know then is a guess, and not free."""
+    desk.call.used, desk.gates.silent = None, 1
+    desk.gates.told = {desk.call.request.id: USED} if knows else {}
+    desk.close(Answer(outcome=Outcome.CANCELLED, usage=UNKNOWN))
+    await asyncio.gather(*desk.tasks)
+    assert len(desk.gates.asked) == 2
+    assert (desk.rows[0].usage.output_tokens, desk.rows[0].usage.exact) == ((400, True) if knows else (0, False))
+    assert desk.rows[0].usage.prompt_tokens == 30
 
 
 async def test_a_process_that_goes_leaves_a_row(desk: Desk) -> None:
