@@ -15,6 +15,7 @@ from penstock.domain.errors import ArtifactRefused
 from penstock.domain.ids import VersionId, WorkerId
 from penstock.domain.keys import Purpose, derive
 from penstock.domain.model import is_sha256
+from penstock.packaging.ports import ArtifactStore
 from penstock.telemetry import logs
 from penstock.worker.agent import wire
 from penstock.worker.agent.agent import Agent, AgentConfig, Ports
@@ -55,6 +56,7 @@ class Workplace:
     def __init__(self, settings: Settings, worker: WorkerId) -> None:
         """Make the folders that it writes to."""
         self._settings, self._worker = settings, worker
+        self._digest = ""  # asked for once: a sound copy here needs no store
         self._paths = settings.paths
         self._engines = self._paths.run / "engines"
         self._engines.mkdir(parents=True, exist_ok=True)
@@ -156,17 +158,14 @@ class Workplace:
 
     def _obtain(self, version: VersionId, watch: Watch) -> Copy:
         store, clock = open_store(self._settings), SystemClock()
-        _, _, digits = version.partition("@")
-        found = (digits,) if is_sha256(digits) else store.signed(digits) if digits else ()
-        if len(found) != 1:
-            raise ArtifactRefused(f"{version} names {len(found)} signed versions in the artifact store")
+        self._digest = self._digest or _digest(store, version)
         node = Node(
             source=store,
             cache=NodeCache(self._paths.cache, budget_bytes=self._settings.node_cache_bytes),
             fetcher=Fetcher(store, clock),
             verifier=open_verifier(self._settings),
         )
-        return node.obtain(found[0], watch)
+        return node.obtain(self._digest, watch)
 
     def _controller(self) -> str:
         """Return where the controller is now: it may have come back at another address."""
@@ -176,6 +175,15 @@ class Workplace:
             return self._paths.controller_address.read_text().strip()
         except OSError:
             return ""
+
+
+def _digest(store: ArtifactStore, version: VersionId) -> str:
+    """Return the digest of the version, or raise ``ArtifactRefused`` where its name is not exactly one's."""
+    _, _, digits = version.partition("@")
+    found = (digits,) if is_sha256(digits) else store.signed(digits) if digits else ()
+    if len(found) != 1:
+        raise ArtifactRefused(f"{version} names {len(found)} signed versions in the artifact store")
+    return found[0]
 
 
 def _url(place: Place) -> str:

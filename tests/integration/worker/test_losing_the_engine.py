@@ -6,6 +6,7 @@ import signal
 import psutil
 import pytest
 
+from penstock.apps.settings import Settings
 from penstock.domain.model import EngineSettings, GoldenPrompt
 from tests.support.worker_process import Publisher, WorkerMaker, WorkerProcess, group, until
 
@@ -17,7 +18,7 @@ def recovers(worker: WorkerProcess, reason: str, *, hurt: int, number: signal.Si
     old, restarts = worker.engine_pid, worker.report["restarts"]
     counted = worker.metric("penstock_engine_restarts_total", reason=reason)
     os.kill(hurt, number)
-    until("ready is no longer reported", lambda: worker.state == "loading", within_s=10)
+    until("ready is no longer reported", lambda: worker.state in ("verifying", "loading"), within_s=10)
     assert reason in worker.report["detail"]
     worker.ready()
     assert worker.engine_pid not in (0, old)
@@ -49,6 +50,29 @@ def test_a_frozen_engine_core_is_replaced(worker: WorkerProcess) -> None:
     """An engine whose HTTP server still answers while its core is frozen is found as well."""
     core = psutil.Process(worker.engine_pid).children(recursive=True)[0].pid
     recovers(worker, "hang", hurt=core, number=signal.SIGSTOP)
+
+
+def test_weights_that_were_altered_do_not_serve_after_a_restart(
+    start_worker: WorkerMaker, worker_settings: Settings, versions: dict[str, str]
+) -> None:
+    """Finding 10: weights that change on disk while an engine runs are found and replaced before the next start."""
+    version = versions["minilm"]
+    worker = start_worker(version).ready()
+    weights = next(worker_settings.paths.cache.glob(f"{version.partition('@')[2]}*/model.safetensors"))
+    sound = weights.read_bytes()
+    assert weights.stat().st_mode & 0o777 == 0o444
+    weights.chmod(0o644)
+    with weights.open("r+b") as file:
+        file.seek(len(sound) // 2)
+        file.write(bytes(byte ^ 0xFF for byte in sound[len(sound) // 2 :][:64]))
+    before = len(worker.controller.reports)
+    os.kill(worker.engine_pid, signal.SIGKILL)
+    until("the engine is lost", lambda: worker.state != "ready")
+    worker.ready()
+    since = {report["state"] for report in worker.controller.reports[before:]}
+    assert {"verifying", "fetching"} <= since
+    assert "cached_version_damaged" in worker.log.read_text()
+    assert weights.read_bytes() == sound
 
 
 def test_wrong_golden_answers_refuse_readiness(start_worker: WorkerMaker, publish_minilm: Publisher) -> None:

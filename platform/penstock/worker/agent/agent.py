@@ -170,18 +170,26 @@ class Agent:
         return EXIT_FAILED
 
     async def _work(self) -> None:
-        """Serve for as long as that makes sense; raises why it does not any more."""
-        copy = await self._obtain()
-        launch = self._ports.plan(copy)
-        self._enter(WorkerState.LOADING)
+        """Serve for as long as that makes sense; raises why it does not any more.
+
+        What an engine loads is verified before each start: a copy on disk may have changed since the last one.
+        """
+        copy, why = await self._obtain(), ""
         while True:
-            try:
-                await self._start(copy, launch)
-                assert self._running is not None  # noqa: S101 - for the type checker: `_start` has set it
-                lost = await self._running.watch(copy.manifest, self._hooks)
-            except EngineLost as error:
-                lost = error
-            await self._recover(lost)
+            self._enter(WorkerState.LOADING, why)
+            lost = await self._serve(copy)
+            why = f"{lost.cause}: {lost.message}"
+            await self._recover(lost, why)
+            held, copy = copy.hold, await self._obtain()
+            held.release()
+
+    async def _serve(self, copy: Copy) -> EngineLost:
+        """Start an engine and watch it; return how it was lost."""
+        try:
+            running = await self._start(copy)
+            return await running.watch(copy.manifest, self._hooks)
+        except EngineLost as lost:
+            return lost
 
     async def _obtain(self) -> Copy:
         loop = asyncio.get_running_loop()
@@ -200,21 +208,22 @@ class Agent:
             except StoreUnavailable as error:
                 await self._wait_or_give_up(error)
 
-    async def _start(self, copy: Copy, launch: LaunchPlan) -> None:
-        engine = await self._ports.launcher.start(launch, self._config.files)
+    async def _start(self, copy: Copy) -> Running:
+        engine = await self._ports.launcher.start(self._ports.plan(copy), self._config.files)
         self._config.files.pid.write_text(str(engine.pid))
         logger().info("engine_started", worker=self._config.worker, pid=engine.pid)
-        self._running = Running(
+        running = self._running = Running(
             engine, self._ports.client, self._config.files.log, clock=self._ports.clock, pace=self._config.pace
         )
-        await self._running.warm(copy.manifest, self._hooks, lambda: self._enter(WorkerState.WARMING))
+        await running.warm(copy.manifest, self._hooks, lambda: self._enter(WorkerState.WARMING))
         self._enter(WorkerState.READY)
         self._ports.memory.keep(self._config.version, self._life.took_s)
+        return running
 
-    async def _recover(self, lost: EngineLost) -> None:
+    async def _recover(self, lost: EngineLost, why: str) -> None:
         self._life.restarts += 1
         self._metrics.restart(lost.cause)
-        self._enter(WorkerState.LOADING, f"{lost.cause}: {lost.message}")
+        self._enter(WorkerState.VERIFYING, why)
         await self._end_engine()
         await self._wait_or_give_up(lost)
 

@@ -20,15 +20,15 @@ _ENDINGS = frozenset({WorkerState.DRAINING, WorkerState.STOPPED, WorkerState.FAI
 _AFTER: dict[WorkerState, frozenset[WorkerState]] = {
     WorkerState.FETCHING: frozenset({WorkerState.VERIFYING}) | _ENDINGS,
     WorkerState.VERIFYING: frozenset({WorkerState.FETCHING, WorkerState.LOADING}) | _ENDINGS,
-    WorkerState.LOADING: frozenset({WorkerState.LOADING, WorkerState.COMPILING, WorkerState.WARMING}) | _ENDINGS,
-    WorkerState.COMPILING: frozenset({WorkerState.LOADING, WorkerState.WARMING}) | _ENDINGS,
-    WorkerState.WARMING: frozenset({WorkerState.LOADING, WorkerState.READY}) | _ENDINGS,
-    WorkerState.READY: frozenset({WorkerState.LOADING}) | _ENDINGS,
+    WorkerState.LOADING: frozenset({WorkerState.VERIFYING, WorkerState.COMPILING, WorkerState.WARMING}) | _ENDINGS,
+    WorkerState.COMPILING: frozenset({WorkerState.VERIFYING, WorkerState.WARMING}) | _ENDINGS,
+    WorkerState.WARMING: frozenset({WorkerState.VERIFYING, WorkerState.READY}) | _ENDINGS,
+    WorkerState.READY: frozenset({WorkerState.VERIFYING}) | _ENDINGS,
     WorkerState.DRAINING: frozenset({WorkerState.STOPPED, WorkerState.FAILED}),
     WorkerState.STOPPED: frozenset(),
     WorkerState.FAILED: frozenset(),
 }
-"""A damaged copy is fetched again; a restarted engine goes back to loading only, its files are still verified."""
+"""A damaged copy is fetched again; before an engine is started again its files are verified anew."""
 
 LEAST_WAIT_S = 0.5
 """The least that is promised."""

@@ -23,6 +23,8 @@ from penstock.worker.artifacts.parts import no_room
 RESERVE_BYTES = 64 << 20
 """Left free on the disk: logs and the database write there too."""
 
+READ_ONLY = 0o444
+
 
 class Hold:
     """The right to use a copy: while any process has one, nobody removes the copy to make room."""
@@ -91,8 +93,14 @@ class NodeCache:
         return Hold(self._use(digest))
 
     def publish(self, digest: str) -> Path:
-        """Turn the finished staging folder into the copy, in one step."""
+        """Turn the finished staging folder into the copy, in one step; its files are there to be read.
+
+        Folders stay their owner's to change: whoever removes a home needs no other rights than to make one.
+        """
         self.drop(digest)
+        for path in self.staging(digest).rglob("*"):
+            if path.is_file():
+                path.chmod(READ_ONLY)
         return self.staging(digest).rename(self.folder(digest))
 
     def drop(self, digest: str) -> None:

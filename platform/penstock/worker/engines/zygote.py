@@ -178,10 +178,23 @@ def _let_engine_core_fork() -> None:
     CpuPlatform.check_and_update_config = classmethod(check_and_fork)
 
 
+def _register_models() -> None:
+    """Give vLLM the imported models as classes: by name it would import all of itself once more, to look at each.
+
+    That look costs 7 s on a quiet machine, once per architecture and cache.
+    """
+    from vllm.model_executor.models import ModelRegistry
+
+    for architecture, known in list(ModelRegistry.models.items()):
+        if getattr(known, "module_name", "") in PREIMPORTED:
+            ModelRegistry.register_model(architecture, known.load_model_cls())
+
+
 def _import_everything(threads: int, folder: str) -> None:
     os.environ.update(environment(Place(host="", port=0, threads=threads, compiled=folder)))  # noqa: TID251 - as in `launch`
     for name in PREIMPORTED:
         importlib.import_module(name)
+    _register_models()
     _let_engine_core_fork()
     gc.collect()
     gc.freeze()

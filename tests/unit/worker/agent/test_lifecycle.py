@@ -29,10 +29,21 @@ def test_a_start_times_its_phases() -> None:
 
 
 def test_a_restart_times_only_what_it_repeats() -> None:
-    """A restarted engine's loading replaces the old timing, a broken-off one counts for nothing."""
-    life = lived((VERIFYING, 3.0), (LOADING, 4.0), (WARMING, 9.0), (LOADING, 20.0), (LOADING, 50.0))
-    assert life.enter(WARMING, 52.0) == PhaseTiming(phase=LOADING, seconds=2.0)
-    assert dict(life.took_s) == {FETCHING: 3.0, VERIFYING: 1.0, LOADING: 2.0}
+    """A restarted engine's verifying and loading replace the old timings, a broken-off phase counts for nothing."""
+    life = lived((VERIFYING, 3.0), (LOADING, 4.0), (WARMING, 9.0), (VERIFYING, 20.0), (LOADING, 20.5))
+    assert life.enter(WARMING, 22.5) == PhaseTiming(phase=LOADING, seconds=2.0)
+    assert dict(life.took_s) == {FETCHING: 3.0, VERIFYING: 0.5, LOADING: 2.0}
+
+
+@pytest.mark.parametrize("state", [LOADING, WorkerState.COMPILING, WARMING, READY])
+def test_no_engine_is_started_again_on_files_that_nobody_verified(state: WorkerState) -> None:
+    """Finding 10: from wherever an engine was lost, the way to loading leads through verifying."""
+    life = Life(0.0)
+    life.state = state
+    with pytest.raises(ValueError, match="can't go"):
+        life.enter(LOADING, 1.0)
+    life.enter(VERIFYING, 1.0)
+    life.enter(LOADING, 2.0)
 
 
 @pytest.mark.parametrize(

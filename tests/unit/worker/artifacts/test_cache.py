@@ -51,6 +51,14 @@ def test_the_least_recently_used_gives_way(cache: NodeCache) -> None:
     assert there(cache) == [B]
 
 
+def test_a_copy_is_there_to_be_read_and_can_go(cache: NodeCache) -> None:
+    """Finding 10: nobody writes to a published file by accident, and a copy is replaced and removed all the same."""
+    assert (cache.folder(A) / "f").stat().st_mode & 0o777 == 0o444
+    fill(cache, A, 500)
+    cache.drop(A)
+    assert there(cache) == [B, C]
+
+
 def test_what_is_in_use_stays(cache: NodeCache) -> None:
     """A copy that a process holds is passed over, until it is let go."""
     with cache.hold(A), cache.hold(B):
