@@ -24,6 +24,9 @@ from penstock.domain.standing import Standing
 from penstock.domain.ticket import HEADER, Ticket, binding_of, seal
 
 READY_WITHIN_S = 60.0
+QUICK = {"probe_timeout_s": "2", "probe_every_s": "0.5", "heartbeat_s": "0.2", "drain_grace_s": "60"}
+"""Settings of a worker whose watchdog is impatient."""
+
 WorkerMaker = Callable[..., "WorkerProcess"]
 Publisher = Callable[..., str]
 

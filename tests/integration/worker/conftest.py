@@ -14,9 +14,7 @@ from penstock.apps.settings import Settings
 from penstock.packaging import demo
 from penstock.packaging.measured import measured
 from penstock.packaging.packing import Choices, Publishing, describe, publish
-from tests.support.worker_process import Publisher, WorkerMaker, WorkerProcess
-
-QUICK = {"probe_timeout_s": "2", "probe_every_s": "0.5", "heartbeat_s": "0.2", "drain_grace_s": "60"}
+from tests.support.worker_process import QUICK, Publisher, WorkerMaker, WorkerProcess
 
 
 @pytest.fixture(scope="session")

@@ -1,9 +1,4 @@
-"""When an engine counts as hung, why it died, and whether to try again: pure policies.
-
-Trade-off of the watchdog: it judges by progress, not by latency. A busy engine may take long for one request, but its
-step counters move; so it is found hung only when nothing at all has moved for the timeout, and a merely slow one is
-left alone. Seconds in which the agent itself did not run (a suspended machine) do not count.
-"""
+"""Why an engine died, and whether to try again: pure policies."""
 
 import random
 from collections import deque
@@ -32,32 +27,6 @@ def cause_of(exit_code: int | None, *, oom_kills: int | None) -> Cause:
     if exit_code == _SIGKILL and oom_kills is None:
         return Cause.OUT_OF_MEMORY
     return Cause.CRASH
-
-
-class Watchdog:
-    """Tells whether an engine hangs, from readings of its progress."""
-
-    def __init__(self, timeout_s: float, now: float) -> None:
-        """Allow ``timeout_s`` without progress; one look counts at most half of it."""
-        self._timeout_s = timeout_s
-        self._marker: object = None
-        self._looked_at = now
-        self.silent_s = 0.0
-
-    def look(self, marker: object, now: float) -> None:
-        """Take a reading: ``marker`` differs from the last where the engine worked, None where it did not answer."""
-        elapsed_s = min(now - self._looked_at, self._timeout_s / 2)
-        self._looked_at = now
-        if marker is not None and marker != self._marker:
-            self._marker = marker
-            self.silent_s = 0.0
-        else:
-            self.silent_s += elapsed_s
-
-    @property
-    def is_hung(self) -> bool:
-        """True after the timeout without progress."""
-        return self.silent_s >= self._timeout_s
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

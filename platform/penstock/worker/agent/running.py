@@ -13,17 +13,15 @@ from penstock.domain.clock import Clock
 from penstock.domain.errors import EngineError, PenstockError
 from penstock.domain.model import Manifest
 from penstock.domain.worker import Load
+from penstock.worker.agent.evidence import COMPILING, Evidence
 from penstock.worker.agent.gate_client import GateClient
-from penstock.worker.agent.health import Cause, Watchdog, cause_of
+from penstock.worker.agent.health import Cause, cause_of
+from penstock.worker.agent.log_tail import LogTail
 from penstock.worker.agent.warmup import golden, warm
-from penstock.worker.engines.log_files import LogBounds, rotate
+from penstock.worker.agent.watchdog import Doing, Patience, Watchdog
 from penstock.worker.engines.process import EngineProcess
 
 _POLL_S = 0.05
-_COMPILING = (b"Compiling a graph", b"Capturing CUDA graph", b"Start compiling")
-"""What vLLM logs when it begins to compile."""
-
-_DETAIL_CHARS = 300
 
 
 class EngineLost(PenstockError):
@@ -67,6 +65,7 @@ class Running:
         self.engine, self.client = engine, client
         self._clock, self._pace = clock, pace
         self._log = LogTail(log)
+        self._evidence = Evidence(engine.pid, self._log)
 
     async def warm(self, manifest: Manifest, hooks: Hooks, on_up: Callable[[], None]) -> None:
         """Return when the engine may serve; raises ``EngineLost`` or ``AnswersWrong``."""
@@ -107,7 +106,7 @@ class Running:
         try:
             async with asyncio.timeout(self._pace.start_timeout_s):
                 while not await self._is_up():
-                    if self._log.has_new(_COMPILING):
+                    if self._log.has_new(COMPILING):
                         hooks.compiling()
                     await asyncio.sleep(_POLL_S)
         except TimeoutError:
@@ -129,16 +128,17 @@ class Running:
 
     async def _look_after(self, manifest: Manifest, hooks: Hooks) -> None:
         pace = self._pace
-        dog = Watchdog(pace.probe_timeout_s, self._clock.monotonic())
+        dog = Watchdog(Patience.of(pace.probe_timeout_s), self._clock.monotonic())
         short_s = pace.probe_timeout_s / 4
         next_probe = 0.0
         while True:
-            self._log.trim()
             marker, is_idle = await self._read(hooks, short_s)
             now = self._clock.monotonic()
-            dog.look(marker, now)
-            if dog.is_hung:
-                raise EngineLost(Cause.HANG, f"no progress for {dog.silent_s:.1f} s")
+            self._evidence.read_log(moved=dog.has_moved(marker))
+            did = self._evidence.look(now, answers=marker is not None) if dog.is_suspicious else Doing.NOTHING
+            dog.look(marker, did, now)
+            if dog.verdict:
+                raise EngineLost(Cause.HANG, dog.verdict)
             if (is_idle or dog.silent_s) and now >= next_probe:
                 next_probe = now + pace.probe_every_s
                 await self._probe(manifest, hooks, short_s)
@@ -161,43 +161,3 @@ class Running:
         with suppress(OSError, EngineError):  # what it did not do, the counters say
             await self.client.probe(manifest.task, timeout_s)
             hooks.probed(self._clock.monotonic() - began)
-
-
-class LogTail:
-    """Reads what a log gained since we began, keeps its end, and keeps the file within bounds."""
-
-    def __init__(self, path: Path, bounds: LogBounds | None = None) -> None:
-        """Begin at the log's present end."""
-        self._path = path
-        self._bounds = bounds or LogBounds()
-        self._at = path.stat().st_size if path.exists() else 0
-        self._end = b""
-
-    def has_new(self, words: tuple[bytes, ...]) -> bool:
-        """Tell whether one of these came since the last look."""
-        new = self._read()
-        return any(word in new for word in words)
-
-    def reason(self) -> str:
-        """Return the last line that names an error and the one after it, else the last line."""
-        self._read()
-        lines = [line.strip() for line in self._end.decode(errors="replace").splitlines() if line.strip()]
-        for at in reversed(range(len(lines))):
-            if "Error: " in lines[at] and "See root cause" not in lines[at]:
-                return " ".join(lines[at : at + 2])[:_DETAIL_CHARS]
-        return (lines or ["it wrote nothing"])[-1][:_DETAIL_CHARS]
-
-    def trim(self) -> None:
-        """Cut the log where it has grown too large, after reading it."""
-        self._read()
-        if rotate(self._path, self._bounds):
-            self._at = 0
-
-    def _read(self) -> bytes:
-        with suppress(OSError), self._path.open("rb") as file:
-            file.seek(self._at)
-            new = file.read()
-            self._at += len(new)
-            self._end = (self._end + new)[-16384:]
-            return new
-        return b""

@@ -8,8 +8,8 @@ import pytest
 from penstock.domain.ids import VersionId, WorkerId
 from penstock.domain.worker import Load, PhaseTiming, WorkerReport, WorkerState
 from penstock.worker.agent.heartbeat import Heart
+from penstock.worker.agent.log_tail import LogTail
 from penstock.worker.agent.phases import PhaseMemory
-from penstock.worker.agent.running import LogTail
 from tests.support.worker_process import Controller, until
 
 pytestmark = pytest.mark.integration

@@ -5,7 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from penstock.worker.agent.running import LogTail
+from penstock.worker.agent.log_tail import LogTail
 from penstock.worker.engines.log_files import LogBounds, prune, rotate
 
 SMALL = LogBounds(most_bytes=100, pieces=2, gone=3)

@@ -1,0 +1,37 @@
+"""What an engine whose counters stand still is seen doing, from its processes and its log.
+
+It reads ``/proc`` while there is no progress, and leaves all conclusions to ``watchdog``.
+"""
+
+from penstock.worker.agent.log_tail import LogTail
+from penstock.worker.agent.watchdog import Doing, doing
+from penstock.worker.engines import vitals
+from penstock.worker.engines.vitals import Vitals
+
+COMPILING = (b"Compiling a graph", b"Capturing CUDA graph", b"Start compiling")
+"""What vLLM logs when it begins to compile."""
+
+
+class Evidence:
+    """Of one engine."""
+
+    def __init__(self, pid: int, log: LogTail) -> None:
+        """Take the engine's first process and its log."""
+        self._pid, self._log = pid, log
+        self._says_compiling = False
+        self._before: tuple[Vitals, float] | None = None
+
+    def read_log(self, *, moved: bool) -> None:
+        """Note what it says, and keep its log within bounds; what it did before it made progress counts no more."""
+        if moved:
+            self._says_compiling, self._before = False, None
+        self._says_compiling = self._log.has_new(COMPILING) or self._says_compiling
+        self._log.trim()
+
+    def look(self, now: float, *, answers: bool) -> Doing:
+        """Return what it did since the last look, of one look what it does now."""
+        seen = vitals.read(self._pid)
+        before, at = self._before or (None, now)
+        self._before = (seen, now)
+        did = doing(before, seen, now - at, answers=answers)
+        return Doing.COMPILING if did is Doing.WORKING and self._says_compiling else did

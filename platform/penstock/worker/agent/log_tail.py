@@ -1,0 +1,48 @@
+"""The end of an engine's log: what it says that it does, and why it ended."""
+
+from contextlib import suppress
+from pathlib import Path
+
+from penstock.worker.engines.log_files import LogBounds, rotate
+
+_DETAIL_CHARS = 300
+
+
+class LogTail:
+    """Reads what a log gained since we began, keeps its end, and keeps the file within bounds."""
+
+    def __init__(self, path: Path, bounds: LogBounds | None = None) -> None:
+        """Begin at the log's present end."""
+        self._path = path
+        self._bounds = bounds or LogBounds()
+        self._at = path.stat().st_size if path.exists() else 0
+        self._end = b""
+
+    def has_new(self, words: tuple[bytes, ...]) -> bool:
+        """Tell whether one of these came since the last look."""
+        new = self._read()
+        return any(word in new for word in words)
+
+    def reason(self) -> str:
+        """Return the last line that names an error and the one after it, else the last line."""
+        self._read()
+        lines = [line.strip() for line in self._end.decode(errors="replace").splitlines() if line.strip()]
+        for at in reversed(range(len(lines))):
+            if "Error: " in lines[at] and "See root cause" not in lines[at]:
+                return " ".join(lines[at : at + 2])[:_DETAIL_CHARS]
+        return (lines or ["it wrote nothing"])[-1][:_DETAIL_CHARS]
+
+    def trim(self) -> None:
+        """Cut the log where it has grown too large, after reading it."""
+        self._read()
+        if rotate(self._path, self._bounds):
+            self._at = 0
+
+    def _read(self) -> bytes:
+        with suppress(OSError), self._path.open("rb") as file:
+            file.seek(self._at)
+            new = file.read()
+            self._at += len(new)
+            self._end = (self._end + new)[-16384:]
+            return new
+        return b""

@@ -1,0 +1,115 @@
+"""When an engine counts as hung: a pure policy over what its counters say and what its processes are seen doing.
+
+Counters that move are work; a busy engine may take long for one request and is left alone. Where they stand still,
+what the engine does meanwhile decides how long that is believed in:
+
+* nothing: it is frozen or deadlocked, and found after ``still_s``;
+* work: a step on a slow machine, a template, a grammar; believed for ``working_s``, or for some of its own usual steps;
+* compiling: believed for ``compiling_s``.
+
+Seconds in which the agent itself did not run (a suspended machine) do not count.
+Trade-off: an endless loop looks like work, and is found that much later than a deadlock.
+"""
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Self
+
+from penstock.worker.engines.vitals import Vitals
+
+BUSY_PART = 0.1
+"""Whoever takes or waits for this part of one core works. A server that only answers the watchdog takes a hundredth."""
+
+STEPS = 20.0
+"""So many of its own usual steps an engine may take for one, however slow they are."""
+
+_LEARNING = 0.2
+
+
+class Doing(StrEnum):
+    """What an engine does while its counters stand still."""
+
+    NOTHING = "nothing"
+    WORKING = "working"
+    COMPILING = "compiling"
+
+
+def doing(before: Vitals | None, now: Vitals, elapsed_s: float, *, answers: bool) -> Doing:
+    """Judge two readings: of an engine that answers its core's, of one that doesn't its server's."""
+    if now.compiles:
+        return Doing.COMPILING
+    mine = now.core if answers else now.server
+    if mine.wants_core:
+        return Doing.WORKING
+    if before is None:
+        return Doing.NOTHING
+    taken_s = mine.seconds - (before.core if answers else before.server).seconds
+    return Doing.WORKING if taken_s >= BUSY_PART * elapsed_s > 0 else Doing.NOTHING
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Patience:
+    """How many seconds without progress are believed in, by what the engine does meanwhile."""
+
+    still_s: float
+    working_s: float
+    compiling_s: float
+
+    @classmethod
+    def of(cls, still_s: float) -> Self:
+        """Return what follows from the patience with an engine that does nothing."""
+        return cls(still_s=still_s, working_s=6.0 * still_s, compiling_s=30.0 * still_s)
+
+
+class Watchdog:
+    """Tells whether an engine hangs."""
+
+    def __init__(self, patience: Patience, now: float) -> None:
+        """Begin with an engine that has just worked."""
+        self._patience = patience
+        self._marker: object = None
+        self._looked_at = now
+        self._seconds = dict.fromkeys(Doing, 0.0)
+        self._step_s = 0.0
+
+    def has_moved(self, marker: object) -> bool:
+        """Tell whether the engine worked since the last look: its marker is another one. None is no answer."""
+        return marker is not None and marker != self._marker
+
+    def look(self, marker: object, did: Doing, now: float) -> None:
+        """Take a reading; ``did`` counts where nothing has moved. One look counts at most half of ``still_s``."""
+        elapsed_s = min(now - self._looked_at, self._patience.still_s / 2)
+        self._looked_at = now
+        if self.has_moved(marker):
+            self._marker = marker
+            self._step_s += _LEARNING * (self._seconds[Doing.WORKING] - self._step_s)
+            self._seconds = dict.fromkeys(Doing, 0.0)
+        else:
+            self._seconds[did] += elapsed_s
+
+    @property
+    def silent_s(self) -> float:
+        """Seconds since the last progress."""
+        return sum(self._seconds.values())
+
+    @property
+    def is_suspicious(self) -> bool:
+        """True after so long without progress that what it does is worth a look."""
+        return self.silent_s >= self._patience.still_s / 4
+
+    @property
+    def verdict(self) -> str:
+        """Why the engine counts as hung; empty where it does not."""
+        for did, most_s in self._most_s().items():
+            if self._seconds[did] >= most_s:
+                return f"no progress for {self.silent_s:.1f} s, {did} for {self._seconds[did]:.1f} s of them"
+        return ""
+
+    def _most_s(self) -> dict[Doing, float]:
+        patience = self._patience
+        working_s = min(patience.compiling_s, max(patience.working_s, STEPS * self._step_s))
+        return {
+            Doing.NOTHING: patience.still_s,
+            Doing.WORKING: working_s,
+            Doing.COMPILING: patience.compiling_s,
+        }

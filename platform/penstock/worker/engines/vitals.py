@@ -1,0 +1,99 @@
+"""What an engine's processes are seen doing, read from ``/proc``: what they took of the cores, whether they want one,
+and whether a compiler runs among them. Linux only. It draws no conclusions.
+
+Time spent waiting for a core counts like time on it: an engine on a starved machine gets little and wants all.
+"""
+
+import os
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+COMPILERS = frozenset(
+    {"c++", "cc", "cc1", "cc1plus", "cicc", "clang", "clang++", "collect2", "g++", "gcc", "ld", "nvcc", "ptxas"}
+)
+"""Programs that inductor and triton run, by the name that the kernel keeps of them."""
+
+_PROC = Path("/proc")
+_WANTS_A_CORE = frozenset("RD")
+"""States of a thread: on a core or waiting for one; waiting for a disk."""
+_TICK_S = 1.0 / os.sysconf("SC_CLK_TCK")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Activity:
+    """Of one or several processes: seconds on a core or waiting for one since they began; whether any wants one now."""
+
+    seconds: float = 0.0
+    wants_core: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Vitals:
+    """One reading. ``core`` is what computes: all processes but the first, or the first where it is alone."""
+
+    server: Activity
+    core: Activity
+    compiles: bool
+
+
+def read(leader: int) -> Vitals:
+    """Return what the process and its descendants do now; nothing for processes that are gone."""
+    server, others, compiles = _activity([leader]), [], False
+    for pid in _descendants(leader):
+        if _name(pid) in COMPILERS:
+            compiles = True
+        else:
+            others.append(pid)
+    return Vitals(server=server, core=_activity(others) if others else server, compiles=compiles)
+
+
+def _descendants(pid: int) -> Iterator[int]:
+    for task in _tasks(pid):
+        with suppress(OSError, ValueError):
+            for child in (task / "children").read_text().split():
+                yield int(child)
+                yield from _descendants(int(child))
+
+
+def _activity(pids: list[int]) -> Activity:
+    seconds, wants_core = 0.0, False
+    for pid in pids:
+        seconds += _ran_s(_PROC / str(pid))
+        for task in _tasks(pid):
+            seconds += _waited_s(task)
+            wants_core = wants_core or _fields(task)[0] in _WANTS_A_CORE
+    return Activity(seconds=seconds, wants_core=wants_core)
+
+
+def _tasks(pid: int) -> list[Path]:
+    with suppress(OSError):
+        return list((_PROC / str(pid) / "task").iterdir())
+    return []
+
+
+def _name(pid: int) -> str:
+    with suppress(OSError):
+        return (_PROC / str(pid) / "comm").read_text().strip()
+    return ""
+
+
+def _ran_s(process: Path) -> float:
+    """Return the seconds on a core of all its threads, those that are gone too."""
+    fields = _fields(process)
+    return (int(fields[11]) + int(fields[12])) * _TICK_S if len(fields) > 12 else 0.0  # noqa: PLR2004 - proc(5)
+
+
+def _waited_s(task: Path) -> float:
+    """Return how long a thread waited for a core; 0 where the kernel does not count it."""
+    with suppress(OSError, ValueError, IndexError):
+        return int((task / "schedstat").read_text().split()[1]) / 1e9
+    return 0.0
+
+
+def _fields(path: Path) -> list[str]:
+    """Return the fields of ``stat`` from the state on; the name before them may hold anything."""
+    with suppress(OSError):
+        return (path / "stat").read_text().rpartition(")")[2].split() or [""]
+    return [""]
