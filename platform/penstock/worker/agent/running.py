@@ -130,18 +130,18 @@ class Running:
         pace = self._pace
         dog = Watchdog(Patience.of(pace.probe_timeout_s), self._clock.monotonic())
         short_s = pace.probe_timeout_s / 4
-        next_probe = 0.0
+        next_probe, is_probed = 0.0, True
         while True:
             marker, is_idle = await self._read(hooks, short_s)
             now = self._clock.monotonic()
             self._evidence.read_log(moved=dog.has_moved(marker))
-            did = self._evidence.look(now, answers=marker is not None) if dog.is_suspicious else Doing.NOTHING
+            did = Doing.RESTING if is_idle and is_probed else self._evidence.look(now, answers=marker is not None)
             dog.look(marker, did, now)
             if dog.verdict:
                 raise EngineLost(Cause.HANG, dog.verdict)
             if (is_idle or dog.silent_s) and now >= next_probe:
                 next_probe = now + pace.probe_every_s
-                await self._probe(manifest, hooks, short_s)
+                is_probed = await self._probe(manifest, hooks, short_s)
             await asyncio.sleep(pace.look_every_s)
 
     async def _read(self, hooks: Hooks, timeout_s: float) -> tuple[object, bool]:
@@ -156,8 +156,12 @@ class Running:
         hooks.load(state.load)
         return numbers.progress, state.in_flight == 0
 
-    async def _probe(self, manifest: Manifest, hooks: Hooks, timeout_s: float) -> None:
+    async def _probe(self, manifest: Manifest, hooks: Hooks, timeout_s: float) -> bool:
+        """Tell whether the engine did it in time; what it did not do, the counters say."""
         began = self._clock.monotonic()
-        with suppress(OSError, EngineError):  # what it did not do, the counters say
+        try:
             await self.client.probe(manifest.task, timeout_s)
-            hooks.probed(self._clock.monotonic() - began)
+        except (OSError, EngineError):
+            return False
+        hooks.probed(self._clock.monotonic() - began)
+        return True

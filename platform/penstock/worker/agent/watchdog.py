@@ -3,9 +3,10 @@
 Counters that move are work; a busy engine may take long for one request and is left alone. Where they stand still,
 what the engine does meanwhile decides how long that is believed in:
 
-* nothing: it is frozen or deadlocked, and found after ``still_s``;
+* nothing, seen over two looks: it is frozen or deadlocked, and found after ``still_s``;
 * work: a step on a slow machine, a template, a grammar; believed for ``working_s``, or for some of its own usual steps;
-* compiling: believed for ``compiling_s``.
+* compiling: believed for ``compiling_s``;
+* unknown, because nobody looked before or the watchdog was itself kept from its core: like work.
 
 Seconds in which the agent itself did not run (a suspended machine) do not count.
 Trade-off: an endless loop looks like work, and is found that much later than a deadlock.
@@ -15,7 +16,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Self
 
-from penstock.worker.engines.vitals import Vitals
+from penstock.worker.engines.vitals import Activity, Vitals
 
 BUSY_PART = 0.1
 """Whoever takes or waits for this part of one core works. A server that only answers the watchdog takes a hundredth."""
@@ -29,6 +30,9 @@ _LEARNING = 0.2
 class Doing(StrEnum):
     """What an engine does while its counters stand still."""
 
+    RESTING = "resting"
+    """It has nothing to do, and answered its last probe."""
+    UNKNOWN = "unknown"
     NOTHING = "nothing"
     WORKING = "working"
     COMPILING = "compiling"
@@ -38,13 +42,20 @@ def doing(before: Vitals | None, now: Vitals, elapsed_s: float, *, answers: bool
     """Judge two readings: of an engine that answers its core's, of one that doesn't its server's."""
     if now.compiles:
         return Doing.COMPILING
-    mine = now.core if answers else now.server
-    if mine.wants_core:
+    if (now.core if answers else now.server).wants_core:
         return Doing.WORKING
-    if before is None:
-        return Doing.NOTHING
-    taken_s = mine.seconds - (before.core if answers else before.server).seconds
-    return Doing.WORKING if taken_s >= BUSY_PART * elapsed_s > 0 else Doing.NOTHING
+    if before is None or not elapsed_s:
+        return Doing.UNKNOWN
+    was, is_now = (before.core, now.core) if answers else (before.server, now.server)
+    if _is_busy(was, is_now, elapsed_s):
+        return Doing.WORKING
+    if not answers and _is_busy(before.watcher, now.watcher, elapsed_s):
+        return Doing.UNKNOWN  # it may have answered, and we came too late to read it
+    return Doing.NOTHING
+
+
+def _is_busy(before: Activity, now: Activity, elapsed_s: float) -> bool:
+    return now.seconds - before.seconds >= BUSY_PART * elapsed_s
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,11 +104,6 @@ class Watchdog:
         return sum(self._seconds.values())
 
     @property
-    def is_suspicious(self) -> bool:
-        """True after so long without progress that what it does is worth a look."""
-        return self.silent_s >= self._patience.still_s / 4
-
-    @property
     def verdict(self) -> str:
         """Why the engine counts as hung; empty where it does not."""
         for did, most_s in self._most_s().items():
@@ -109,6 +115,7 @@ class Watchdog:
         patience = self._patience
         working_s = min(patience.compiling_s, max(patience.working_s, STEPS * self._step_s))
         return {
+            Doing.UNKNOWN: working_s,
             Doing.NOTHING: patience.still_s,
             Doing.WORKING: working_s,
             Doing.COMPILING: patience.compiling_s,

@@ -31,10 +31,14 @@ class Activity:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Vitals:
-    """One reading. ``core`` is what computes: all processes but the first, or the first where it is alone."""
+    """One reading. ``core`` is what computes: all processes but the first, or the first where it is alone.
+
+    ``watcher`` is the process that reads: where it is kept from a core, it knows little of others.
+    """
 
     server: Activity
     core: Activity
+    watcher: Activity
     compiles: bool
 
 
@@ -46,7 +50,8 @@ def read(leader: int) -> Vitals:
             compiles = True
         else:
             others.append(pid)
-    return Vitals(server=server, core=_activity(others) if others else server, compiles=compiles)
+    core = _activity(others) if others else server
+    return Vitals(server=server, core=core, watcher=_activity([os.getpid()]), compiles=compiles)
 
 
 def _descendants(pid: int) -> Iterator[int]:

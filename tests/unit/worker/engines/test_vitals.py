@@ -8,12 +8,14 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from penstock.worker.agent.watchdog import Doing, doing
 from penstock.worker.engines import vitals
+from penstock.worker.engines.vitals import Activity, Vitals
 
 SLEEPS = "import time; print(flush=True); time.sleep(60)"
 SPINS = "print(flush=True)\nwhile True: pass"
@@ -36,11 +38,16 @@ def running(program: str) -> Iterator[int]:
 
 def did(pid: int, *, answers: bool) -> Doing:
     """Look twice, a fifth of a second of our own work apart: whoever wants to work has had its chance by then."""
-    before, began = vitals.read(pid), time.monotonic()
+    before, began = others(pid), time.monotonic()
     worked_s = time.process_time()
     while time.process_time() - worked_s < 0.2:
         pass
-    return doing(before, vitals.read(pid), time.monotonic() - began, answers=answers)
+    return doing(before, others(pid), time.monotonic() - began, answers=answers)
+
+
+def others(pid: int) -> Vitals:
+    """Return a reading of somebody who has a core whenever he wants."""
+    return replace(vitals.read(pid), watcher=Activity())
 
 
 @pytest.mark.parametrize(("program", "expected"), [(SLEEPS, Doing.NOTHING), (SPINS, Doing.WORKING)])
@@ -70,8 +77,18 @@ def test_a_compiler_among_its_processes_is_seen(tmp_path: Path) -> None:
         assert did(pid, answers=True) is Doing.COMPILING
 
 
+def test_who_looks_is_seen_too() -> None:
+    """What we ourselves took of the cores is in the reading."""
+    with running(SLEEPS) as pid:
+        before, worked_s = vitals.read(pid).watcher, time.process_time()
+        while time.process_time() - worked_s < 0.1:
+            pass
+        assert vitals.read(pid).watcher.seconds - before.seconds >= 0.08
+
+
 def test_processes_that_are_gone_do_nothing() -> None:
     """An engine that ends while it is looked at is no error."""
     with running(SLEEPS) as pid:
         pass
-    assert vitals.read(pid) == vitals.Vitals(server=vitals.Activity(), core=vitals.Activity(), compiles=False)
+    seen = vitals.read(pid)
+    assert (seen.server, seen.core, seen.compiles) == (vitals.Activity(), vitals.Activity(), False)
