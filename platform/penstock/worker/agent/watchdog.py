@@ -6,7 +6,7 @@ what the engine does meanwhile decides how long that is believed in:
 * nothing, seen over two looks: it is frozen or deadlocked, and found after ``still_s``;
 * work: a step on a slow machine, a template, a grammar; believed for ``working_s``, or for some of its own usual steps;
 * compiling: believed for ``compiling_s``;
-* unknown, because nobody looked before or the watchdog was itself kept from its core: like work.
+* unknown, because nobody looked before, a server gave its core no work, or the watchdog got no core: like work.
 
 Seconds in which the agent itself did not run (a suspended machine) do not count.
 Trade-off: an endless loop looks like work, and is found that much later than a deadlock.
@@ -20,6 +20,9 @@ from penstock.worker.engines.vitals import Activity, Vitals
 
 BUSY_PART = 0.1
 """Whoever takes or waits for this part of one core works. A server that only answers the watchdog takes a hundredth."""
+
+FULL_PART = 0.8
+"""A server, one thread of Python, that takes or waits for so much of a core may keep its core without work."""
 
 STEPS = 20.0
 """So many of its own usual steps an engine may take for one, however slow they are."""
@@ -49,13 +52,15 @@ def doing(before: Vitals | None, now: Vitals, elapsed_s: float, *, answers: bool
     was, is_now = (before.core, now.core) if answers else (before.server, now.server)
     if _is_busy(was, is_now, elapsed_s):
         return Doing.WORKING
-    if not answers and _is_busy(before.watcher, now.watcher, elapsed_s):
-        return Doing.UNKNOWN  # it may have answered, and we came too late to read it
-    return Doing.NOTHING
+    if answers:
+        starved = _is_busy(before.server, now.server, elapsed_s, FULL_PART)  # of work, by a server that has no time
+    else:
+        starved = _is_busy(before.watcher, now.watcher, elapsed_s)  # we are: it may have answered in time
+    return Doing.UNKNOWN if starved else Doing.NOTHING
 
 
-def _is_busy(before: Activity, now: Activity, elapsed_s: float) -> bool:
-    return now.seconds - before.seconds >= BUSY_PART * elapsed_s
+def _is_busy(before: Activity, now: Activity, elapsed_s: float, part: float = BUSY_PART) -> bool:
+    return now.seconds - before.seconds >= part * elapsed_s
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -93,7 +93,8 @@ def seen(server_s: float, core_s: float, watcher_s: float = 0.0, *, wants: str =
     ("now", "answers", "did"),
     [
         (seen(1.0, 5.0), True, NOTHING),
-        (seen(1.9, 5.01), True, NOTHING),
+        (seen(1.5, 5.01), True, NOTHING),
+        (seen(1.9, 5.01), True, UNKNOWN),
         (seen(1.0, 5.5), True, WORKING),
         (seen(1.0, 5.0, wants="core"), True, WORKING),
         (seen(1.0, 5.9, wants="core"), False, NOTHING),
@@ -106,6 +107,7 @@ def seen(server_s: float, core_s: float, watcher_s: float = 0.0, *, wants: str =
     ids=[
         "deadlocked",
         "a frozen core behind a busy server",
+        "a server that renders, and a core without work",
         "a long step",
         "a step on a machine that has no core for it",
         "a frozen server before a busy core",
