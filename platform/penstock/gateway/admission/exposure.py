@@ -10,7 +10,7 @@ they may take can exceed the budget until they are topped up or ended. What othe
 what they left.
 """
 
-from collections import Counter, OrderedDict
+from collections import OrderedDict
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
@@ -18,7 +18,6 @@ from penstock.domain.limits import Draw, MeterKind
 
 MOST_REMEMBERED = 4096
 PART_OF_WHAT_IS_LEFT = 4
-UNKNOWN = 1 << 60
 
 
 class Exposure:
@@ -26,16 +25,18 @@ class Exposure:
 
     def __init__(self) -> None:
         """Begin with nothing running."""
-        self._open: Counter[str] = Counter()
+        self._open: dict[str, int] = {}
         self._left: OrderedDict[str, int] = OrderedDict()
 
     def hold(self, wanted: tuple[Draw, ...], worst: int) -> tuple[Draw, ...]:
         """Return what a request should draw that probably takes ``wanted``, and of money ``worst`` at most."""
-        budgets = [draw for draw in wanted if draw.kind is MeterKind.BUDGET]
-        if not any(self._left.get(one.key, 0) - worst < self._open[one.key] for one in budgets):
-            return wanted
-        left = min((self._left.get(one.key, UNKNOWN) for one in budgets), default=UNKNOWN)
-        return less(wanted, budgets[0].amount, min(left, worst * PART_OF_WHAT_IS_LEFT))
+        least, left, is_near = 0, worst * PART_OF_WHAT_IS_LEFT, False
+        for draw in wanted:
+            if draw.kind is MeterKind.BUDGET:
+                has = self._left.get(draw.key)
+                least, left = draw.amount, left if has is None else min(left, has)
+                is_near = is_near or has is None or has - worst < self._open.get(draw.key, 0)
+        return less(wanted, least, left) if is_near else wanted
 
     def saw(self, wanted: Sequence[Draw], remaining: Sequence[int]) -> None:
         """Take in what a decision said that is left."""
@@ -43,21 +44,26 @@ class Exposure:
             if draw.kind is MeterKind.BUDGET:
                 self._left[draw.key] = left
                 self._left.move_to_end(draw.key)
-        while len(self._left) > MOST_REMEMBERED:
+        if len(self._left) > MOST_REMEMBERED:
             self._left.popitem(last=False)
 
     def change(self, drawn: Iterable[Draw], beyond: int) -> None:
         """A request runs that may take so much more than it holds; negative where it ended or holds more."""
         for draw in drawn:
             if draw.kind is MeterKind.BUDGET:
-                self._open[draw.key] += beyond
-                if not self._open[draw.key]:
-                    del self._open[draw.key]
+                now = self._open.get(draw.key, 0) + beyond
+                if now:
+                    self._open[draw.key] = now
+                else:
+                    self._open.pop(draw.key, None)
 
 
 def money(drawn: Iterable[Draw]) -> int | None:
     """Return the micro-dollars among these draws; None where no budget is drawn on."""
-    return next((draw.amount for draw in drawn if draw.kind is MeterKind.BUDGET), None)
+    for draw in drawn:
+        if draw.kind is MeterKind.BUDGET:
+            return draw.amount
+    return None
 
 
 def left(wanted: Sequence[Draw], remaining: Sequence[int]) -> int:

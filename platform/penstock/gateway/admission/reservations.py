@@ -9,7 +9,7 @@ answers exceed theirs until the next round of top-ups, twice a second and ahead 
 most one top-up for each running request, streamed or whole.
 """
 
-from collections.abc import Callable, Coroutine, Iterable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Protocol
@@ -86,10 +86,10 @@ class Reservation:
     draws: tuple[Draw, ...]
     expected_output: int
     reserved_output: int
-    beyond: int
-    """Micro-dollars that it may cost beyond what it holds."""
     lease: Lease
     leases: list[RequestId]
+    beyond: int = 0
+    """Micro-dollars that it may cost beyond what it holds."""
     yields: bool = False
     is_running: bool = True
     seen: int = 0
@@ -136,21 +136,27 @@ class Reservations:
             cost=claim.cost,
             draws=wanted,
             expected_output=expected,
-            reserved_output=max(expected, _paid_output(claim, wanted)),
-            beyond=_beyond(claim, wanted),
+            reserved_output=expected,
             lease=lease,
             leases=[opening.request],
             yields=claim.yields,
         )
-        self._exposure.change(wanted, reservation.beyond)
+        if (held := exposure.money(wanted)) is not None:
+            reservation.reserved_output = max(expected, _paid_output(claim, held))
+            reservation.beyond = max(0, _worst(claim) - held)
+            self._exposure.change(wanted, reservation.beyond)
         lease.expected_output = expected
         return reservation
 
     async def _reserve(self, claim: Claim, need: Need, lease: Lease) -> tuple[Draw, ...]:
         """Take what the request draws and return it; over its rates only what nobody may exceed, where it yields."""
         request, tenant = claim.opening.request, claim.opening.tenant
-        wanted = self._exposure.hold(draws(claim.scopes, need, self._clock.now()), _worst(claim))
-        wanted, decision = await self._take_what_is_left(request, wanted, need.cost)
+        wanted = draws(claim.scopes, need, self._clock.now())
+        if exposure.money(wanted) is None:
+            decision = await self._take(request, wanted)
+        else:
+            wanted = self._exposure.hold(wanted, _worst(claim))
+            wanted, decision = await self._take_what_is_left(request, wanted, need.cost)
         lease.headers = ratelimits.headers(wanted, decision.remaining)
         if decision.refused_by is None:
             return wanted
@@ -172,10 +178,10 @@ class Reservations:
         while True:
             decision = await self._take(request, wanted)
             self._exposure.saw(wanted, decision.remaining)
-            refused, has, tries = decision.refused_by, exposure.left(wanted, decision.remaining), tries + 1
+            refused, tries = decision.refused_by, tries + 1
             if refused is None or refused.kind is not MeterKind.BUDGET or refused.amount == least or tries == TRIES:
                 return wanted, decision
-            wanted = exposure.less(wanted, least, has)
+            wanted = exposure.less(wanted, least, exposure.left(wanted, decision.remaining))
 
     async def _take(self, lease: RequestId, wanted: tuple[Draw, ...]) -> Decision:
         return await self._store.reserve(lease, wanted, HOLD_S) if wanted else FREE
@@ -205,7 +211,8 @@ class Reservations:
         usage = end.usage
         row = close(reservation.opening, end.outcome, usage, gpu_s=gpu_s, now=self._clock.now(), continued=continued)
         del self._living[reservation.opening.request]
-        self._exposure.change(reservation.draws, -reservation.beyond)
+        if reservation.beyond:
+            self._exposure.change(reservation.draws, -reservation.beyond)
         self._held.learn(row.tenant, end.held_s)
         self._journal.closed(row)
         if end.outcome is Outcome.OK:
@@ -295,8 +302,9 @@ class Reservations:
             self._settle(lease, dict.fromkeys(Measure, 0))
         elif decision.granted:
             reservation.leases.append(lease)
-            self._exposure.change(reservation.draws, -min(reservation.beyond, cost))
-            reservation.beyond = max(0, reservation.beyond - cost)
+            covered = min(reservation.beyond, cost)
+            self._exposure.change(reservation.draws, -covered)
+            reservation.beyond -= covered
         return decision
 
     async def _settled(self, lease: RequestId, actual: dict[Measure, int]) -> bool:
@@ -327,17 +335,11 @@ def _worst(claim: Claim) -> int:
     return claim.opening.price.of(prompt=cost.prompt_tokens, cached=0, output=cost.output_tokens)
 
 
-def _beyond(claim: Claim, drawn: Iterable[Draw]) -> int:
-    """Return what the request may cost beyond the money that it draws."""
-    held = exposure.money(drawn)
-    return 0 if held is None else max(0, _worst(claim) - held)
-
-
-def _paid_output(claim: Claim, drawn: Iterable[Draw]) -> int:
-    """Return the output tokens that the money pays which the request draws; 0 where it draws none."""
-    held, price = exposure.money(drawn), claim.opening.price
+def _paid_output(claim: Claim, held: int) -> int:
+    """Return the output tokens that so much money pays, the prompt paid."""
+    price = claim.opening.price
     prompt = price.of(prompt=claim.cost.prompt_tokens, cached=0, output=0)
-    return 0 if held is None else price.output_for(held - prompt, claim.cost.output_tokens)
+    return price.output_for(held - prompt, claim.cost.output_tokens)
 
 
 def _need(claim: Claim, expected: int) -> Need:
