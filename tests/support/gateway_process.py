@@ -42,11 +42,19 @@ class Home:
         return {**os.environ, "PENSTOCK_HOME": str(self.root), "PENSTOCK_PORT": "0", "PENSTOCK_DATABASE_URL": away}
 
 
-def prepare(root: Path, engine_url: str, plan: Plan | None = None, *, context: int = VERSION.max_model_len) -> Home:
+def prepare(
+    root: Path,
+    engine_url: str,
+    plan: Plan | None = None,
+    *,
+    context: int = VERSION.max_model_len,
+    key_lasts_s: float = 0,
+) -> Home:
     """Write platform key, tokenizer, last good table and last good keys."""
     blob = real_tokenizers.small()
     sha256 = hashlib.sha256(blob).hexdigest()
     secret, key = mint(TenantId("acme"), pepper=derive(PLATFORM_KEY, Purpose.PEPPER), now=0.0)
+    key = replace(key, expires_at=time.time() + key_lasts_s if key_lasts_s else 0.0)
     neighbour, its_key = mint(TenantId("bob"), pepper=derive(PLATFORM_KEY, Purpose.PEPPER), now=0.0)
     worker = WorkerEntry(id=WorkerId("w-stub"), url=engine_url, state=WorkerState.READY)
     version = replace(

@@ -96,11 +96,16 @@ class Running:
 
 
 @asynccontextmanager
-async def running(serve: Serve = hello, limits: Limits | None = None) -> AsyncIterator[Running]:
+async def running(
+    serve: Serve = hello,
+    limits: Limits | None = None,
+    *,
+    change: Callable[[Edge], Edge] = lambda edge: edge,
+) -> AsyncIterator[Running]:
     """Run a gateway on a free port in this event loop."""
     limits, toy = limits or Limits(), Toy(serve)
     listener: socket.socket = listening_socket("127.0.0.1", 0)
-    config = configure(edge(toy, limits), limits, refused=toy.refused, ids=lambda: "0")
+    config = configure(change(edge(toy, limits)), limits, refused=toy.refused, ids=lambda: "0")
     server = EdgeServer(config)
     served = asyncio.create_task(server._serve([listener]))
     while not server.started:  # noqa: ASYNC110  uvicorn has no event for it

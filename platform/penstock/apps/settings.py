@@ -92,6 +92,8 @@ class Settings(BaseSettings):
 
     max_body_bytes: int = Field(default=0, ge=0)
     """Of one request; 0 derives it from the largest context that is served: 16 bytes a token, 1 MiB at least."""
+    max_held_bytes: int = Field(default=256 << 20, gt=0)
+    """Of large requests that are being received or read, in one gateway; one tenant may fill a half of it."""
     read_processes: int = Field(default=2, ge=1, le=16)
     """Child processes of each gateway that read large requests, so that they hold up nobody's stream."""
     max_header_bytes: int = Field(default=32 << 10, gt=0)

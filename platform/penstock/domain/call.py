@@ -40,6 +40,10 @@ class Timings:
         self.seconds[stage] = seconds
 
 
+def nothing() -> None:
+    """Nobody waits for it."""
+
+
 @dataclass(slots=True, kw_only=True)
 class Call:
     """One request on its way: what each stage has learned so far."""
@@ -62,6 +66,8 @@ class Call:
     kept_tokens: int = 0
     """Tokens of the answer that an earlier worker made: the present one has them in its prompt."""
     degraded: tuple[Degradation, ...] = ()
+    on_admitted: Callable[[], None] = nothing
+    """Gives back what the request's body held until its limits hold it."""
     outcome: Outcome | None = None
     """How it ended; None while it runs."""
 

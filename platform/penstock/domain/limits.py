@@ -72,6 +72,10 @@ class LimitStore(Protocol):
         """Take all draws or none. Slots and budget holds free themselves ``hold_s`` after the last renewal."""
         ...
 
+    async def look(self, draws: Sequence[Draw]) -> Decision:
+        """Tell what ``reserve`` would decide now, and take nothing; granted also where nobody can tell."""
+        ...
+
     async def adopt(self, lease: RequestId, draws: Sequence[Draw], hold_s: float) -> None:
         """Take all draws, also where they don't fit: it was given elsewhere. ``Conflict`` where the lease is known."""
         ...

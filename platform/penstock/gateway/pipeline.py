@@ -155,6 +155,7 @@ class Pipeline:
             call.timings.mark(Stage.PREPROCESS)
             lease = await self._admitted(call)
             call.timings.mark(Stage.ADMISSION)
+            call.on_admitted()
         except PenstockError as error:
             call.outcome = error.outcome
             self.ledger.record(call, prepared, Answer(outcome=error.outcome, usage=Usage()))

@@ -172,3 +172,20 @@ def test_a_missing_platform_key_is_explained(tmp_path: Path) -> None:
     )
     assert done.returncode != 0
     assert "platform key" in done.stdout + done.stderr
+
+
+@pytest.mark.slow
+def test_a_stream_ends_with_the_right_to_it(tmp_path: Path, engine: str) -> None:
+    """Finding 17: a key that ends in the middle of an answer ends that answer, in band and within seconds."""
+    home = prepare(tmp_path, engine, key_lasts_s=12.0)
+    ends_at = time.time() + 12.0
+    long = {**CHAT, "stream": True, "max_tokens": 1900}
+    with (
+        started(home) as gateway,
+        gateway.http() as http,
+        http.stream("POST", "/v1/chat/completions", json=long) as told,
+    ):
+        lines = [line for line in told.iter_lines() if line.startswith("data: ")]
+    assert told.status_code == 200
+    assert json.loads(lines[-1].removeprefix("data: "))["error"]["code"] == "invalid_api_key"
+    assert ends_at - 1 < time.time() < ends_at + 10

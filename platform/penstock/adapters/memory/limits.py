@@ -51,15 +51,14 @@ class MemoryLimits:
         if lease in self._leases:
             raise Conflict(f"lease {lease} is open already")
         now = self._clock.monotonic()
-        free = [self._free(draw, now) for draw in draws]
-        for draw, has in zip(draws, free, strict=True):
-            if has < draw.amount:
-                wait_s, untouched = _wait_s(draw, has), tuple(map(floor, free))
-                return Decision(granted=False, refused_by=draw, retry_after_s=wait_s, remaining=untouched)
-        self._take(lease, draws, now + hold_s)
-        return Decision(
-            granted=True, remaining=tuple([floor(has - draw.amount) for draw, has in zip(draws, free, strict=True)])
-        )
+        decision = self._decide(draws, now)
+        if decision.granted:
+            self._take(lease, draws, now + hold_s)
+        return decision
+
+    async def look(self, draws: Sequence[Draw]) -> Decision:
+        """Tell what ``reserve`` would decide now, and take nothing."""
+        return self._decide(draws, self._clock.monotonic())
 
     async def adopt(self, lease: RequestId, draws: Sequence[Draw], hold_s: float) -> None:
         """Take all draws, also where they don't fit."""
@@ -124,6 +123,16 @@ class MemoryLimits:
         """Count exactly so much."""
         for key, amount in exactly.items():
             self._meters.setdefault(key, _Meter()).spent = amount
+
+    def _decide(self, draws: Sequence[Draw], now: float) -> Decision:
+        free = [self._free(draw, now) for draw in draws]
+        for draw, has in zip(draws, free, strict=True):
+            if has < draw.amount:
+                wait_s, untouched = _wait_s(draw, has), tuple(map(floor, free))
+                return Decision(granted=False, refused_by=draw, retry_after_s=wait_s, remaining=untouched)
+        return Decision(
+            granted=True, remaining=tuple([floor(has - draw.amount) for draw, has in zip(draws, free, strict=True)])
+        )
 
     def _free(self, draw: Draw, now: float) -> float:
         """Return what the draw's meter has left."""

@@ -14,6 +14,7 @@ from penstock.domain.limits import SLOTS_RETRY_S, Decision, Draw, Measure, Meter
 
 KEEP_MS = 24 * 3600 * 1000
 """How long a lease that nobody settles is remembered, so that a late settlement still counts."""
+NO_LEASE = RequestId("")
 RENEWED_AT_ONCE = 500
 """Leases in one call: the store does nothing else meanwhile."""
 
@@ -39,12 +40,11 @@ class RedisLimits:
 
     async def reserve(self, lease: RequestId, draws: Sequence[Draw], hold_s: float) -> Decision:
         """Take all draws or none."""
-        refused, wait_ms, *left = _ints(await self._draw(lease, draws, hold_s, "ask"))
-        if not refused:
-            return Decision(granted=True, remaining=tuple(left))
-        draw = draws[refused - 1]
-        wait_s = _retry_after_s(draw, wait_ms)
-        return Decision(granted=False, refused_by=draw, retry_after_s=wait_s, remaining=tuple(left))
+        return _decision(draws, await self._draw(lease, draws, hold_s, "ask"))
+
+    async def look(self, draws: Sequence[Draw]) -> Decision:
+        """Tell what ``reserve`` would decide now, and take nothing."""
+        return _decision(draws, await self._draw(NO_LEASE, draws, 0.0, "look"))
 
     async def adopt(self, lease: RequestId, draws: Sequence[Draw], hold_s: float) -> None:
         """Take all draws, also where they don't fit."""
@@ -129,3 +129,12 @@ def _retry_after_s(draw: Draw, wait_ms: int) -> float:
     if draw.kind is MeterKind.SLOTS:
         return SLOTS_RETRY_S
     return wait_ms / 1000 if wait_ms >= 0 else 0.0
+
+
+def _decision(draws: Sequence[Draw], answer: Value) -> Decision:
+    refused, wait_ms, *left = _ints(answer)
+    if not refused:
+        return Decision(granted=True, remaining=tuple(left))
+    draw = draws[refused - 1]
+    wait_s = _retry_after_s(draw, wait_ms)
+    return Decision(granted=False, refused_by=draw, retry_after_s=wait_s, remaining=tuple(left))

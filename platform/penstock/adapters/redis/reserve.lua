@@ -2,12 +2,13 @@
 -- It may be set back (also by a failover): then a bucket refills from now on, and no hold lasts longer than one hold.
 -- Holds are all of one length where leases are asked for; those of adopted ones are shorter.
 -- KEYS[1] the lease; KEYS[2..] one meter per draw.
--- ARGV: hold_ms, keep_ms, ask or adopt (take all, also where it doesn't fit), then per draw:
+-- ARGV: hold_ms, keep_ms, ask, look (take none) or adopt (take all, also where it doesn't fit), then per draw:
 --   kind, measure, amount, capacity, refill_per_ms
 -- Answer: {index of the draw that refused (from 1; 0 is granted), wait_ms, what each meter has left...}
 local t = redis.call('TIME')
 local now = t[1] * 1000 + math.floor(t[2] / 1000)
 local hold, keep, asks = tonumber(ARGV[1]), tonumber(ARGV[2]), ARGV[3] == 'ask'
+local looks = ARGV[3] == 'look'
 local lease = KEYS[1]
 local function shorten(key)
   if not asks then return end
@@ -53,11 +54,15 @@ for i = 1, draws do
     local state = redis.call('HMGET', key, 'spent', 'held')
     free[i] = capacity - (tonumber(state[1]) or 0) - (tonumber(state[2]) or 0)
   end
-  if asks and answer[1] == 0 and free[i] < amount then answer = {i, wait} end
+  if (asks or looks) and answer[1] == 0 and free[i] < amount then answer = {i, wait} end
 end
 
 if answer[1] > 0 then
   for i = 1, draws do answer[i + 2] = math.floor(free[i]) end
+  return answer
+end
+if looks then
+  for i = 1, draws do answer[i + 2] = math.floor(free[i] - tonumber(ARGV[6 + (i - 1) * 5])) end
   return answer
 end
 

@@ -2,7 +2,7 @@
 
 import random
 import secrets
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -23,8 +23,9 @@ from penstock.apps.sharing import doubts_on_answers
 from penstock.apps.stores import open_store
 from penstock.domain.clock import SystemClock
 from penstock.domain.idempotency import AnswerQuota, AnswerStore
-from penstock.domain.ids import WorkerId
+from penstock.domain.ids import VersionId, WorkerId
 from penstock.domain.keys import Purpose, derive, worker_secret
+from penstock.domain.tenant import Principal
 from penstock.gateway.admission.controller import AdmissionController
 from penstock.gateway.admission.reservations import Spawn
 from penstock.gateway.billing import Asking, Closing, LiveCounts
@@ -40,6 +41,7 @@ from penstock.gateway.edge.asgi import Edge
 from penstock.gateway.edge.bounds import BodyBounds, of_table
 from penstock.gateway.edge.errors import render
 from penstock.gateway.edge.idempotent import Once
+from penstock.gateway.edge.intake import Intake
 from penstock.gateway.edge.limits import Limits
 from penstock.gateway.edge.reading import BodyReader
 from penstock.gateway.edge.routes import Facts, application
@@ -48,6 +50,7 @@ from penstock.gateway.identity.keyring import Keyring
 from penstock.gateway.pipeline import Pipeline
 from penstock.gateway.preprocess import Detokenizer, OffloadedPreprocessor, PromptPreprocessor, TokenizerCache
 from penstock.gateway.routing import CurrentTable, RouterSettings, TableResolver, WorkerRouter
+from penstock.gateway.routing.resolve import reachable
 from penstock.gateway.streaming import RelaySettings, StreamingRelays
 from penstock.telemetry import logs, names
 from penstock.telemetry.metrics import CONTENT_TYPE, Metrics
@@ -60,6 +63,8 @@ MOST_MODELS = 1024
 MOST_WAITING = 4 * Bounds().total_requests
 """A worker is passed over when so many wait at its door. Far beyond the door's own bounds: it knows who gives way for
 whom, and a refusal here would hit everybody alike."""
+MOST_LOOKS = 4
+"""Before a body is read, so many versions are asked about at most."""
 ANSWERS_PATIENCE_S = 0.5
 """What a request with an idempotency key waits for the store at most."""
 
@@ -258,6 +263,8 @@ def _server(
         rest=application(pipeline.identity, facts, ledger, ids=_new_id),
         reader=BodyReader(shared.offload, task=reading.READ),
         bounds=_bounds(shared.table),
+        intake=Intake(total_bytes=settings.max_held_bytes, most_arriving=max(1, settings.max_connections // 4)),
+        refuse_early=_early(shared),
         trace=(lambda given: traceparent(given, settings.trace_ratio, shared.chance)) if tracing else str,
     )
     config = configure(edge, limits, refused=ledger.refused, ids=_new_id)
@@ -290,6 +297,19 @@ def _bounds(table: CurrentTable) -> Callable[[], BodyBounds]:
     held = [BodyBounds()]
     table.on_change(lambda _, after: held.__setitem__(0, of_table(after.table)))
     return lambda: held[0]
+
+
+def _early(shared: _Shared) -> Callable[[Principal, str], Awaitable[None]]:
+    """Return what refuses before a large body is read, where the limits refuse whatever it may hold."""
+
+    async def refuse(who: Principal, model: str) -> None:
+        versions: frozenset[VersionId] = frozenset()
+        if who.scopes:
+            versions = reachable(shared.table.view, who, model)
+        if len(versions) <= MOST_LOOKS:
+            await shared.accounting.reservations.refuse_early(who, sorted(versions))
+
+    return refuse
 
 
 def _new_id() -> str:

@@ -14,7 +14,7 @@ from penstock.apps.settings import Settings
 from penstock.apps.sharing import limits_of_this_home
 from penstock.apps.up.services import ready_file
 from penstock.domain.command_error import CommandError
-from penstock.domain.errors import TableRefused
+from penstock.domain.errors import TableRefused, Unauthenticated
 from penstock.domain.table import RoutingTable
 from penstock.domain.tenant import KeyRing
 from penstock.gateway.edge.server import EdgeServer, listening_socket
@@ -26,6 +26,7 @@ TABLE_PATIENCE_S = 2.0
 """How long a start waits for its table and keys before it serves without them."""
 BILLS_WITHIN_S = 3.0
 """How long the end of a process waits for workers to tell what its last requests took."""
+REVOKED_WITHIN_S = 1.0
 LAG_EVERY_S = 0.25
 STEP_S = 0.02
 GARBAGE_AT = 10_000
@@ -47,6 +48,7 @@ async def _main(settings: Settings, fd: int | None) -> None:
     tasks.append(asyncio.create_task(_probe_lag(gateway)))
     tasks.append(asyncio.create_task(gateway.accounting.run()))
     tasks.append(asyncio.create_task(gateway.health_watch.run()))
+    tasks.append(asyncio.create_task(_end_revoked(gateway)))
     try:
         await _until(lambda: bool(gateway.table.number and len(gateway.keys)), TABLE_PATIENCE_S)
         _freeze_heap()
@@ -79,6 +81,15 @@ def _freeze_heap() -> None:
     gc.collect()
     gc.freeze()
     gc.set_threshold(GARBAGE_AT)
+
+
+async def _end_revoked(gateway: Gateway) -> None:
+    """End the answers of keys that are valid no more, once a second."""
+    while True:
+        await asyncio.sleep(REVOKED_WITHIN_S)
+        for lease, call in list(gateway.health_watch.running.items()):
+            if lease.end_early is not None and not gateway.keys.is_valid(call.principal.key):
+                lease.end_early(Unauthenticated("this API key was revoked, or has expired"))
 
 
 async def _take_keys(gateway: Gateway, ring: KeyRing) -> None:

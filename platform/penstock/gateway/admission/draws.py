@@ -11,10 +11,10 @@ from functools import lru_cache
 from penstock.domain.budget import Budget, budgets
 from penstock.domain.ids import VersionId
 from penstock.domain.limits import Draw, Measure, MeterKind
-from penstock.domain.money import MicroUsd
+from penstock.domain.money import FREE, MicroUsd
 from penstock.domain.tenant import Scope
 
-__all__ = ["Need", "Scope", "beyond_quota", "draws"]
+__all__ = ["Need", "Scope", "beyond_quota", "draws", "least"]
 
 MOST_REMEMBERED = 4096
 """Draws that are the same for every request of a scope are made once."""
@@ -39,6 +39,11 @@ class Need:
 def draws(scopes: tuple[Scope, ...], need: Need, now: float) -> tuple[Draw, ...]:
     """Return all draws, cheapest to explain first; bounds of zero draw nothing. ``now`` is Unix seconds."""
     return tuple(draw for scope in scopes for draw in _of(scope, need, now))
+
+
+def least(scopes: tuple[Scope, ...], version: VersionId, now: float) -> tuple[Draw, ...]:
+    """Return what every request draws at least: where this is refused, so is whatever else it may ask for."""
+    return draws(scopes, Need(version=version, tokens=1, cost=FREE, stream=False), now)
 
 
 def beyond_quota(wanted: Iterable[Draw]) -> tuple[Draw, ...]:

@@ -97,6 +97,15 @@ class GuardedLimits:
             raise StoreUnavailable("budgets can't be counted now, so nothing is spent", retry_after_s=RETRY_S)
         return await self._by_myself(lease, draws, hold_s)
 
+    async def look(self, draws: Sequence[Draw]) -> Decision:
+        """Ask the store; while it does not decide, who is refused hears it when the request is here."""
+        if self._breaker.reach is Reach.SHARED and not self._forgot:
+            try:
+                return await self._store.look(draws)
+            except StoreUnavailable:
+                await self._failed()
+        return Decision(granted=True)
+
     async def adopt(self, lease: RequestId, draws: Sequence[Draw], hold_s: float) -> None:
         """Take all draws, also where they don't fit."""
         await self._store.adopt(lease, draws, hold_s)

@@ -17,13 +17,14 @@ from typing import Protocol
 from penstock.domain.clock import Clock
 from penstock.domain.cost import Cost
 from penstock.domain.errors import OverBudget, OverLimit, StoreUnavailable
-from penstock.domain.ids import RequestId, TenantId
+from penstock.domain.ids import RequestId, TenantId, VersionId
 from penstock.domain.lease import Lease, Settlement
 from penstock.domain.ledger import LedgerRow, Opening, close
 from penstock.domain.limits import Decision, Draw, ImmediateLimits, LimitStore, Measure, MeterKind
 from penstock.domain.outcome import Outcome
+from penstock.domain.tenant import OverQuota, Principal
 from penstock.gateway.admission import exposure, ratelimits
-from penstock.gateway.admission.draws import Need, Scope, beyond_quota, draws
+from penstock.gateway.admission.draws import Need, Scope, beyond_quota, draws, least
 from penstock.gateway.admission.expectation import OutputExpectation
 from penstock.gateway.admission.exposure import Exposure
 from penstock.gateway.admission.held import MeanHeld
@@ -147,6 +148,25 @@ class Reservations:
             self._exposure.change(wanted, reservation.beyond)
         lease.expected_output = expected
         return reservation
+
+    async def refuse_early(self, who: Principal, versions: Sequence[VersionId]) -> None:
+        """Raise what this caller would hear for the least of requests, where it may ask for these versions only.
+
+        Nothing is taken, so nothing has to be given back, and a refusal is as exact as that of ``open``. Returns where
+        any of the versions would be answered, or nobody can tell.
+        """
+        refusals = [await self._refused_now(who, version) for version in versions] if who.scopes else []
+        if refusals and all(refusals):
+            raise min(filter(None, refusals), key=lambda error: error.retry_after_s or 0.0)
+
+    async def _refused_now(self, who: Principal, version: VersionId) -> OverLimit | OverBudget | None:
+        wanted = least(who.scopes, version, self._clock.now())
+        if who.plan.over_quota is OverQuota.YIELD:
+            wanted = beyond_quota(wanted)
+        decision = await self._store.look(wanted) if wanted else FREE
+        if decision.refused_by is None:
+            return None
+        return self._refusal(who.tenant, decision, ratelimits.headers(wanted, decision.remaining))
 
     async def _reserve(self, claim: Claim, need: Need, lease: Lease) -> tuple[Draw, ...]:
         """Take what the request draws and return it; over its rates only what nobody may exceed, where it yields."""

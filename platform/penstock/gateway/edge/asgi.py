@@ -6,7 +6,7 @@ table; after it, the relay has already said it in band.
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -24,18 +24,22 @@ from penstock.domain.ids import RequestId
 from penstock.domain.outcome import Stage
 from penstock.domain.relay import Reply
 from penstock.domain.request import Api, InferenceRequest
+from penstock.domain.tenant import Principal
 from penstock.gateway.edge import head
 from penstock.gateway.edge.bounds import BodyBounds
 from penstock.gateway.edge.errors import Headers, in_band, response_of
+from penstock.gateway.edge.intake import Held, Intake
 from penstock.gateway.edge.lane import EXTENSION, Lane
 from penstock.gateway.edge.limits import Limits
-from penstock.gateway.edge.parse import Parsed
+from penstock.gateway.edge.parse import Parsed, parse
 from penstock.gateway.edge.plain import PlainReply, read_body
-from penstock.gateway.edge.reading import BodyReader
+from penstock.gateway.edge.reading import INLINE_BYTES, BodyReader, is_small, model_of
 from penstock.gateway.edge.types import App, Receive, Scope, Send
 from penstock.gateway.edge.witness import Witness
 from penstock.gateway.pipeline import Identity
 
+_LONG = len(str(INLINE_BYTES))
+"""Digits of a length that may be too much to be read on the event loop."""
 PATHS: dict[str, Api] = {str(api): api for api in Api}
 
 
@@ -45,6 +49,10 @@ class Corridor(Protocol):
     async def serve(self, call: Call, reply: Reply) -> None:
         """Answer it; raise a ``PenstockError`` only before the reply has started."""
         ...
+
+
+async def _let_in(_who: Principal, _model: str) -> None:
+    """Nobody is over a limit."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,6 +67,9 @@ class Edge:
     witness: Witness
     rest: App
     reader: BodyReader = field(default_factory=BodyReader)
+    intake: Intake = field(default_factory=Intake)
+    refuse_early: Callable[[Principal, str], Awaitable[None]] = _let_in
+    """Raises what a caller would hear for any request for this model, or for any at all."""
     bounds: Callable[[], BodyBounds] = BodyBounds
     """How much a request may ask for now."""
     trace: Callable[[str], str] = str
@@ -91,6 +102,7 @@ class _Exchange:
         "_edge",
         "_head",
         "_headers",
+        "_held",
         "_receive",
         "_reply",
         "_request_id",
@@ -105,6 +117,7 @@ class _Exchange:
         self._request_id = RequestId(head.request_id(self._headers, edge.ids()))
         self._call: Call | None = None
         self._bounds = edge.bounds()
+        self._held: Held | None = None
         reply.decor = self._decor
 
     async def run(self) -> None:
@@ -114,9 +127,10 @@ class _Exchange:
                 head.check_single(self._head)
             principal = self._edge.identity.authenticate(head.credential(self._headers))
             self._timings.mark(Stage.AUTH)
-            parsed, digest = await self._edge.reader.read(principal.tenant, self._api, await self._body(), self._bounds)
-            request = self._request(parsed, digest)
+            request = self._request(*await self._read(principal))
             call = self._call = Call(request=request, principal=principal, timings=self._timings)
+            if self._held is not None:
+                call.on_admitted = self._held.release
             self._timings.mark(Stage.EDGE)
             await self._edge.corridor.serve(call, self._reply)
         except PenstockError as error:
@@ -126,27 +140,56 @@ class _Exchange:
         except Exception as error:  # noqa: BLE001  a bug of ours must not become a broken connection
             self._edge.witness.crashed(error, self._request_id)
             self._refuse(PenstockError())
+        finally:
+            if self._held is not None:
+                self._held.release()
 
-    async def _body(self) -> bytes:
-        limit = self._edge.limits.body_bytes or self._bounds.body_bytes(self._api)
-        length = self._headers.get(b"content-length")
-        if length is not None and int(length) > limit:  # the HTTP parser lets only digits through
+    async def _read(self, who: Principal) -> tuple[Parsed, str]:
+        """Return what the body asks for; whoever is over its limits is told so as soon as that is known."""
+        edge, length = self._edge, self._headers.get(b"content-length", b"")
+        limit = edge.limits.body_bytes or self._bounds.body_bytes(self._api)
+        if length and int(length) > limit:  # the HTTP parser lets only digits through
             raise BodyTooLarge(f"the body is larger than {limit} bytes")
         if self._headers.get(b"content-encoding", b"identity") != b"identity":
             raise MalformedBody("the body must not be compressed")
+        if len(length) >= _LONG or not length:  # five digits, or nobody knows
+            await self._refuse_early(who)
+        raw = await self._body(who, limit)
+        if is_small(raw):
+            return parse(self._api, raw, self._bounds), ""
+        if model := model_of(raw):
+            await self._refuse_early(who, model)
+        parsed, digest = await edge.reader.read(who.tenant, self._api, raw, self._bounds)
+        if not model:
+            await self._refuse_early(who, parsed.model)
+        return parsed, digest
+
+    async def _refuse_early(self, who: Principal, model: str = "") -> None:
+        """Ask the limits; not for a request that may be answered from a record, which costs nothing."""
+        if b"idempotency-key" not in self._headers:
+            await self._edge.refuse_early(who, model)
+
+    async def _body(self, who: Principal, limit: int) -> bytes:
         if isinstance(self._reply, Lane):
             whole = self._reply.whole_body(limit)
             if whole is not None:
+                if len(whole) > INLINE_BYTES:
+                    self._held = self._edge.intake.begin(who.tenant)
+                    self._held.grow(len(whole))
                 return whole
+        self._held = held = self._edge.intake.begin(who.tenant)
+        held.arrives()
         try:
             async with asyncio.timeout(self._edge.limits.body_timeout_s):
-                return await self._arriving_body(limit)
+                body = await self._arriving_body(limit, held)
         except TimeoutError as error:
             raise RequestTimedOut("the body was not received in time") from error
+        held.is_here()
+        return body
 
-    async def _arriving_body(self, limit: int) -> bytes:
+    async def _arriving_body(self, limit: int, held: Held) -> bytes:
         receive = self._reply.guarded(self._receive) if isinstance(self._reply, Lane) else self._receive
-        return await read_body(receive, limit)
+        return await read_body(receive, limit, held.grow)
 
     def _request(self, parsed: Parsed, digest: str) -> InferenceRequest:
         headers = self._headers

@@ -16,14 +16,16 @@ LOW_WATER_SHARE = 4
 """Writers go on when the queue is down to this part of its bound."""
 
 
-async def read_body(receive: Receive, limit: int) -> bytes:
-    """Return the whole body, or raise ``BodyTooLarge`` as soon as it is, or ``ClientGone``."""
+async def read_body(receive: Receive, limit: int, grow: Callable[[int], None]) -> bytes:
+    """Return the whole body, or raise ``BodyTooLarge`` as soon as it is, or ``ClientGone``; ``grow`` hears of bytes."""
     body = bytearray()
     while True:
         message = await receive()
         if message["type"] == "http.disconnect":
             raise ClientGone
-        body += message.get("body", b"")
+        piece = message.get("body", b"")
+        grow(len(piece))
+        body += piece
         if len(body) > limit:
             raise BodyTooLarge(f"the body is larger than {limit} bytes")
         if not message.get("more_body", False):

@@ -73,6 +73,11 @@ class Keyring:
             raise Forbidden("an auditor's key reads usage and the audit log; it can't ask models")
         return entry.principal
 
+    def is_valid(self, key: KeyId) -> bool:
+        """Tell whether a key that was accepted before would be now."""
+        entry = self._entries.get(key)
+        return entry is not None and entry.key.valid_at(self._now())
+
     def _principal(self, key: ApiKey, tenant: Tenant, orgs: Mapping[OrgId, Org]) -> Principal:
         org = orgs.get(tenant.org) or Org(id=tenant.org, name="")  # a copy from before there were organisations
         scopes = (

@@ -15,7 +15,7 @@ from penstock.domain.ids import VersionId
 from penstock.domain.request import InferenceRequest
 from penstock.domain.table import Route, Share, VersionEntry
 from penstock.domain.tenant import Principal
-from penstock.gateway.routing.current import CurrentTable
+from penstock.gateway.routing.current import CurrentTable, View
 
 _SPACE = 2.0**64
 
@@ -43,6 +43,13 @@ class TableResolver:
         if request.api.task is not version.task:
             raise UnsupportedByModel(f"{name!r} does not answer {request.api.value}", param="model")
         return version
+
+
+def reachable(view: View, principal: Principal, name: str = "") -> frozenset[VersionId]:
+    """Return the versions that may answer this caller: behind one name, or behind every name that it may use."""
+    routes = [route for alias, route in view.routes.items() if name in ("", alias) and principal.may_use(alias)]
+    pinned = [one.id for version, one in view.versions.items() if name in ("", version) and principal.may_use(version)]
+    return frozenset(share.version for route in routes for share in route.shares).union(pinned)
 
 
 def sticky_key(request: InferenceRequest, principal: Principal) -> str:

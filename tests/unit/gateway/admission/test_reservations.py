@@ -68,6 +68,11 @@ class Breakable:
         self.meanwhile()
         return decision
 
+    async def look(self, draws: Sequence[Draw]) -> Decision:
+        """Look, if in reach."""
+        self._check()
+        return await self.inner.look(draws)
+
     async def adopt(self, lease: RequestId, draws: Sequence[Draw], hold_s: float) -> None:
         """Adopt, if in reach."""
         self._check()

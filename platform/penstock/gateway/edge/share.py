@@ -1,0 +1,43 @@
+"""A bounded store that callers share without knowing one another: nobody may hold more than what is free. Pure.
+
+One caller alone may fill a half, two a third each, ``k`` together ``k / (k + 1)``: a newcomer always finds room, and
+nothing is set aside for callers who aren't there.
+Source: Choudhury and Hahne, "Dynamic queue length thresholds for shared-memory packet switches", 1998.
+"""
+
+
+class SharedRoom:
+    """Units by whose they are."""
+
+    def __init__(self, total: int) -> None:
+        """Begin empty."""
+        self._total = total
+        self._used = 0
+        self._held: dict[str, int] = {}
+
+    @property
+    def used(self) -> int:
+        """What all hold together."""
+        return self._used
+
+    def held(self, who: str) -> int:
+        """Return what one holds."""
+        return self._held.get(who, 0)
+
+    def take(self, who: str, units: int) -> bool:
+        """Take units; False, and nothing taken, where that would be more than what stays free."""
+        mine = self._held.get(who, 0) + units
+        if mine > self._total - self._used - units:
+            return False
+        self._held[who] = mine
+        self._used += units
+        return True
+
+    def give(self, who: str, units: int) -> None:
+        """Give units back."""
+        self._used -= units
+        left = self._held[who] - units
+        if left:
+            self._held[who] = left
+        else:
+            del self._held[who]

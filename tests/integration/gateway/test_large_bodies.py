@@ -1,0 +1,153 @@
+"""The worst bodies that there are, sent to a real gateway: nobody else feels them (C10, C12, A5)."""
+
+import contextlib
+import http.client
+import json
+import os
+import signal
+import statistics
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+
+from penstock.domain.errors import PenstockError
+from penstock.domain.request import Api
+from penstock.domain.tenant import Plan
+from penstock.gateway.edge.parse import parse
+from penstock.gateway.edge.reading import INLINE_BYTES, is_small
+from tests.support.gateway_process import GatewayProcess, prepare, started
+from tests.support.platform import until
+from tests.support.worst_bodies import WORST
+
+pytestmark = [pytest.mark.integration, pytest.mark.timeout(300)]
+
+CONTEXT = 131_072
+BODY_BYTES = 2 << 20
+SMALL = b'{"model":"toy","max_tokens":1,"messages":[{"role":"user","content":"hi"}]}'
+SENDERS = 4
+LOAD_S = 2.0
+MOST = 3
+"""A body may hold the loop for so many times what the costliest small body, or a load of small ones, does."""
+
+MOST_WAIT = 10
+"""The same of a neighbour's wait, which has the senders' own work in it: they share a process with who measures."""
+
+
+@dataclass(frozen=True)
+class Felt:
+    """What a neighbour felt, in seconds, and how long the loop computed at a stretch."""
+
+    median_s: float
+    stall_s: float
+    statuses: frozenset[int]
+
+
+@pytest.fixture(scope="module")
+def engine() -> Iterator[str]:
+    """Yield the address of a stub engine that answers at once."""
+    command = [sys.executable, "-m", "tests.support.stub_engine"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        yield json.loads(process.stdout.readline())["url"]
+        process.kill()
+
+
+@pytest.fixture(scope="module", params=[0, 1], ids=["without limits", "over its limit"])
+def gateway(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, engine: str
+) -> Iterator[GatewayProcess]:
+    """Yield a gateway whose caller has no limit, or one that it is over from its second request on."""
+    home = prepare(tmp_path_factory.mktemp("home"), engine, Plan(requests_per_min=request.param), context=CONTEXT)
+    with started(home, program="tests.support.watched_gateway") as running:
+        ask(running, running.home.key, "POST", Api.CHAT, SMALL)
+        felt(running, Api.CHAT, SMALL)  # children start, code is met the first time
+        yield running
+
+
+def ask(gateway: GatewayProcess, key: str, method: str, path: str, body: bytes | None = None) -> int:
+    """Send one request; 0 where the connection was cut while the body was still being sent."""
+    connection = http.client.HTTPConnection(urlsplit(gateway.url).netloc, timeout=60)
+    try:
+        connection.request(method, path, body, {"authorization": f"Bearer {key}"})
+        answer = connection.getresponse()
+        answer.read()
+    except ConnectionError:
+        return 0
+    finally:
+        connection.close()
+    return answer.status
+
+
+def stall_s(gateway: GatewayProcess) -> float:
+    """Return the most that the process computed between two turns of its loop, since the call before."""
+    told = gateway.home.root / "stalls.json"
+    told.unlink(missing_ok=True)
+    os.kill(gateway.process.pid, signal.SIGUSR1)
+    until("it told", told.exists)
+    return float(json.loads(told.read_text())["cpu_s"])
+
+
+def felt(gateway: GatewayProcess, path: str, body: bytes) -> Felt:
+    """Send this body again and again, and meanwhile ask something small as somebody else."""
+    ends_at, statuses, waits = time.monotonic() + LOAD_S, set(), []
+
+    def send() -> None:
+        while time.monotonic() < ends_at:
+            statuses.add(ask(gateway, gateway.home.key, "POST", path, body))
+
+    senders = [threading.Thread(target=send) for _ in range(SENDERS)]
+    stall_s(gateway)
+    for sender in senders:
+        sender.start()
+    while any(sender.is_alive() for sender in senders):
+        begun = time.monotonic()
+        assert ask(gateway, gateway.home.neighbour, "GET", "/v1/models") == 200
+        waits.append(time.monotonic() - begun)
+    return Felt(statistics.median(waits), stall_s(gateway), frozenset(statuses))
+
+
+def costliest_small_s() -> float:
+    """Return the CPU that the worst of the bodies takes which are read on the event loop."""
+    costs = []
+    for make in WORST.values():
+        api, body = make(INLINE_BYTES)
+        if is_small(body):
+            begun = time.process_time()
+            with contextlib.suppress(PenstockError):
+                parse(api, body)
+            costs.append(time.process_time() - begun)
+    return max(costs)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", WORST)
+def test_no_body_holds_up_anybody_else(gateway: GatewayProcess, name: str) -> None:
+    """Finding 6: a body that costs seconds to read leaves the loop, and a neighbour's requests, as they are."""
+    control = felt(gateway, Api.CHAT, SMALL)
+    path, body = WORST[name](BODY_BYTES)
+    under = felt(gateway, path, body)
+    assert not under.statuses & {500, 502}
+    assert under.stall_s <= MOST * max(control.stall_s, costliest_small_s())
+    assert under.median_s <= MOST_WAIT * max(control.median_s, costliest_small_s())
+
+
+def test_a_body_beyond_the_largest_context_is_told_so(gateway: GatewayProcess) -> None:
+    """The bound follows from the model: 131,072 tokens of 16 bytes."""
+    assert ask(gateway, gateway.home.key, "POST", Api.CHAT, b" " * (BODY_BYTES + 1)) == 413
+
+
+def test_children_end_with_their_gateway(tmp_path: Path, engine: str) -> None:
+    """A gateway that is killed leaves no process behind."""
+    with started(prepare(tmp_path, engine, context=CONTEXT)) as running:
+        large = json.dumps({"model": "toy", "messages": [{"role": "user", "content": "hi " * 9000}], "max_tokens": 1})
+        assert ask(running, running.home.key, "POST", Api.CHAT, large.encode()) == 200
+        listed = Path(f"/proc/{running.process.pid}/task/{running.process.pid}/children").read_text().split()
+        assert listed
+    until("no child is left", lambda: not any(Path(f"/proc/{child}/stat").exists() for child in listed))
