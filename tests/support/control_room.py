@@ -2,10 +2,11 @@
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 
 import httpx
+from fastapi import FastAPI
 
 from penstock.adapters.memory.audit import MemoryAudit
 from penstock.adapters.memory.leadership import LeaderLock, MemoryLeadership
@@ -28,7 +29,7 @@ from penstock.domain.clock import Clock
 from penstock.domain.fleet import FleetPlan, FleetView, Running
 from penstock.domain.ids import TenantId, WorkerId
 from penstock.domain.keys import Purpose, derive, mint, worker_secret
-from penstock.domain.tenant import Role, Tenant
+from penstock.domain.tenant import OPERATORS, Role, Tenant
 from penstock.domain.worker import WORKER_HEADER
 from penstock.telemetry.metrics import Metrics
 from tests.support import control_things as things
@@ -112,13 +113,18 @@ class Room:
             meters=self.meters,
         )
 
+    @cached_property
+    def app(self) -> FastAPI:
+        """The API, made once."""
+        return make_app(self.control)
+
     def _count_leading(self) -> None:
         self.leadings += 1
 
-    async def key(self, role: Role, *, tenant: str = "acme", expires_in_s: float = 0.0) -> str:
-        """Mint and store a key."""
-        if tenant not in {one.id for one in await self.tenancy.tenants()}:
-            await self.tenancy.add_tenant(Tenant(id=TenantId(tenant), name=tenant), things.act())
+    async def key(self, role: Role, *, tenant: str = OPERATORS, expires_in_s: float = 0.0) -> str:
+        """Mint and store a key of the operators, or of another tenant; there is always a tenant ``acme``."""
+        for name in {"acme", tenant} - {one.id for one in await self.tenancy.tenants()}:
+            await self.tenancy.add_tenant(Tenant(id=TenantId(name), name=name), things.act())
         now = self.clock.now()
         expires_at = now + expires_in_s if expires_in_s else 0.0
         secret, key = mint(TenantId(tenant), pepper=PEPPER, now=now, role=role, expires_at=expires_at)
@@ -130,6 +136,6 @@ class Room:
         """Yield a client of the API; one that says it is a worker may have that worker's credential."""
         headers = {"authorization": f"Bearer {credential}"} if credential else {}
         headers |= {WORKER_HEADER: worker} if worker else {}
-        transport: Any = httpx.ASGITransport(make_app(self.control), raise_app_exceptions=False)
+        transport: Any = httpx.ASGITransport(self.app, raise_app_exceptions=False)
         async with httpx.AsyncClient(transport=transport, base_url="http://controller", headers=headers) as client:
             yield client

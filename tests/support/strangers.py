@@ -15,13 +15,14 @@ FORGED = "psk_000000000000_" + "0" * 49
 
 @dataclass(kw_only=True)
 class Strangers:
-    """``infer``, ``scoped`` and ``auditor`` are secrets of the stranger's keys; the victim's key id is ``key``."""
+    """``infer``, ``scoped``, ``auditor``, ``admin`` are secrets of the stranger's keys; the victim's key id is ``key``."""
 
     platform: Platform
     name: str
     infer: str = ""
     scoped: str = ""
     auditor: str = ""
+    admin: str = ""
     revoked: str = ""
     victims: str = ""
     made: list[str] = field(default_factory=list)
@@ -36,6 +37,7 @@ class Strangers:
         self.infer = self.mint(self.stranger)
         self.scoped = self.mint(self.stranger, models=["minilm"])
         self.auditor = self.mint(self.stranger, role="auditor")
+        self.admin = self.mint(self.stranger, role="admin")
         self.revoked = self.mint(self.stranger, role="admin")
         self.act("POST", f"/keys/{key_id(self.revoked)}/revoke")
 

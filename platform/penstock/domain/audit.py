@@ -2,11 +2,16 @@
 
 from dataclasses import dataclass
 
+from penstock.domain.ids import TenantId
+
+NO_TENANT = TenantId("")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Act:
     """One act. ``who`` is a key id or ``platform``; ``what`` a word such as ``key.revoke``; ``at`` Unix seconds.
 
+    ``tenant`` is the one that it concerns and that may read it, empty where it is the platform's own affair.
     ``detail`` is for people and holds no secret and no prompt text.
     """
 
@@ -15,3 +20,4 @@ class Act:
     target: str
     at: float
     detail: str = ""
+    tenant: TenantId = NO_TENANT

@@ -9,6 +9,9 @@ from penstock.domain.money import FREE, MicroUsd
 PLATFORM = TenantId("_platform")
 """The platform itself: probes, warm-up and orders to a gate travel under this tenant, uncounted. No caller has it."""
 
+OPERATORS = TenantId("operators")
+"""The tenant whose admin and auditor keys reach the platform and all tenants; any other's reach their own."""
+
 
 class Priority(StrEnum):
     """Service classes, best first (B7)."""
@@ -34,8 +37,9 @@ class Role(StrEnum):
 
     INFER = "infer"
     ADMIN = "admin"
+    """Of the operators: everything. Of another tenant: reads like an auditor, and makes and ends keys of its own."""
     AUDITOR = "auditor"
-    """Reads usage, ledger and audit log; changes nothing and asks no model."""
+    """Reads usage, ledger, keys, budgets and audit log; changes nothing and asks no model."""
 
 
 MOST_RESERVED = 0.5
@@ -163,6 +167,12 @@ class KeyRing:
         tenants = (scope(ScopeKind.TENANT, one.id, one.plan) for one in self.tenants)
         orgs = (scope(ScopeKind.ORG, org.id, org.plan) for org in self.orgs)
         return tuple(one for one in (*keys, *tenants, *orgs) if one.plan.draws)
+
+    def tenant_of(self, scope: str) -> TenantId:
+        """Return whose a scope of this name is; empty for an organisation's, and for one that there isn't."""
+        kind, _, name = scope.partition(":")
+        owners = {str(key.id): key.tenant for key in self.keys} if kind == ScopeKind.KEY else {}
+        return TenantId(name) if kind == ScopeKind.TENANT else owners.get(name, TenantId(""))
 
 
 def scope(kind: ScopeKind, name: str, plan: Plan) -> Scope:

@@ -16,9 +16,8 @@ from penstock.adapters.postgres.registry import PostgresRegistry
 from penstock.adapters.postgres.tables import PostgresTables
 from penstock.adapters.postgres.tenancy import PostgresTenancy
 from penstock.domain.fleet import Deployment
-from penstock.domain.ids import TenantId
 from penstock.domain.keys import Purpose, derive, mint
-from penstock.domain.tenant import Role, Tenant
+from penstock.domain.tenant import OPERATORS, Role, Tenant
 from tests.support import control_things as things
 from tests.support.control_process import ControlledHome, controlled_home, until
 
@@ -63,8 +62,8 @@ async def admin(home: ControlledHome) -> httpx.AsyncClient:
     pepper = derive(bytes.fromhex("ab" * 32), Purpose.PEPPER)
     async with Database(home.database_url, max_connections=1) as database:
         store = PostgresTenancy(database)
-        await store.add_tenant(Tenant(id=TenantId("ops"), name="ops"), things.act())
-        secret, key = mint(TenantId("ops"), pepper=pepper, now=1.0, role=Role.ADMIN)
+        await store.add_tenant(Tenant(id=OPERATORS, name="Operators"), things.act())
+        secret, key = mint(OPERATORS, pepper=pepper, now=1.0, role=Role.ADMIN)
         await store.add_key(key, things.act())
     headers = {"authorization": f"Bearer {secret}"}
     return httpx.AsyncClient(base_url=f"{home.address()}/admin/v1", headers=headers, trust_env=False)

@@ -27,8 +27,12 @@ class For(Enum):
     ANYBODY = auto()
     CALLERS = auto()
     WORKERS = auto()
-    AUDITORS = auto()
+    READERS = auto()
+    """Auditors and admins, each of its own tenant; the operators' of all."""
+    MANAGERS = auto()
+    """Admins, each of its own tenant."""
     ADMINS = auto()
+    """Admins of the operators, or where the address names another tenant than the reader's."""
 
 
 GATEWAY: Mapping[Route, For] = {
@@ -50,9 +54,14 @@ CONTROLLER: Mapping[Route, For] = {
     ("GET", "/metrics"): For.ANYBODY,
     ("POST", "/internal/workers/heartbeat"): For.WORKERS,
     ("GET", "/internal/versions/{version}"): For.WORKERS,
-    ("GET", f"{ADMIN}/audit"): For.AUDITORS,
-    ("GET", f"{ADMIN}/usage/rows"): For.AUDITORS,
-    ("GET", f"{ADMIN}/usage/{{tenant}}"): For.AUDITORS,
+    ("GET", f"{ADMIN}/audit"): For.READERS,
+    ("GET", f"{ADMIN}/budgets"): For.READERS,
+    ("GET", f"{ADMIN}/keys"): For.READERS,
+    ("GET", f"{ADMIN}/tenants"): For.READERS,
+    ("GET", f"{ADMIN}/usage/rows"): For.READERS,
+    ("PATCH", f"{ADMIN}/keys/{{key}}/plan"): For.MANAGERS,
+    ("POST", f"{ADMIN}/keys/{{key}}/revoke"): For.MANAGERS,
+    ("POST", f"{ADMIN}/keys/{{key}}/rotate"): For.MANAGERS,
     **dict.fromkeys(
         [
             ("GET", f"{ADMIN}/models"),
@@ -68,17 +77,12 @@ CONTROLLER: Mapping[Route, For] = {
             ("GET", f"{ADMIN}/orgs"),
             ("POST", f"{ADMIN}/orgs"),
             ("PATCH", f"{ADMIN}/orgs/{{org}}/plan"),
-            ("GET", f"{ADMIN}/tenants"),
+            ("GET", f"{ADMIN}/usage/{{tenant}}"),
             ("POST", f"{ADMIN}/tenants"),
             ("GET", f"{ADMIN}/tenants/{{tenant}}"),
             ("PATCH", f"{ADMIN}/tenants/{{tenant}}/plan"),
             ("PUT", f"{ADMIN}/tenants/{{tenant}}/org"),
-            ("GET", f"{ADMIN}/keys"),
             ("POST", f"{ADMIN}/keys"),
-            ("PATCH", f"{ADMIN}/keys/{{key}}/plan"),
-            ("POST", f"{ADMIN}/keys/{{key}}/revoke"),
-            ("POST", f"{ADMIN}/keys/{{key}}/rotate"),
-            ("GET", f"{ADMIN}/budgets"),
             ("GET", f"{ADMIN}/budgets/reconcile"),
             ("POST", f"{ADMIN}/budgets/reconcile"),
             ("PATCH", f"{ADMIN}/budgets/{{kind}}/{{name}}"),
@@ -137,8 +141,8 @@ def refusals(strangers: Strangers, who: For) -> dict[str, set[int]]:
     known = {401} if who is For.WORKERS else {403}
     refused = {"": {401}, FORGED: {401}, strangers.revoked: {401}, "x" * 64: {401}}
     refused |= {strangers.infer: known, strangers.scoped: known, strangers.victims: known}
-    if who is not For.AUDITORS:
-        refused[strangers.auditor] = known
+    if who is not For.READERS:
+        refused |= {strangers.auditor: known, strangers.admin: known | {400} if who is For.MANAGERS else known}
     if who is For.WORKERS:
         refused[strangers.platform.admin_key] = known
     return refused
@@ -156,11 +160,15 @@ def test_the_controller_is_closed_to_strangers(strangers: Strangers, method: str
     assert strangers.state() == before
 
 
-@pytest.mark.parametrize("path", [path for (_, path), who in CONTROLLER.items() if who is For.AUDITORS])
+@pytest.mark.parametrize("path", [path for (_, path), who in CONTROLLER.items() if who is For.READERS])
 def test_an_auditor_reads_and_no_more(strangers: Strangers, path: str) -> None:
-    """The three addresses answer; the same addresses with any other method don't."""
+    """The lists tell it of its own tenant alone; the same addresses with any other method don't answer."""
     base, address = strangers.platform.controller_url, strangers.filled(path)
-    assert strangers.ask(base, strangers.auditor, "GET", address).status_code == 200
+    for secret in (strangers.auditor, strangers.admin):
+        answer = strangers.ask(base, secret, "GET", address)
+        assert answer.status_code == 200
+        assert strangers.victim not in answer.text
+        assert strangers.objects["key"] not in answer.text
     for method in METHODS[1:]:
         assert strangers.ask(base, strangers.auditor, method, address, PLAN).status_code in {401, 403, 404, 405}
 

@@ -19,10 +19,9 @@ import pytest
 from penstock.adapters.postgres.database import Database
 from penstock.adapters.postgres.tenancy import PostgresTenancy
 from penstock.domain.audit import Act
-from penstock.domain.ids import TenantId
 from penstock.domain.keys import Purpose, derive, mint
 from penstock.domain.money import MicroUsd
-from penstock.domain.tenant import Plan, Role
+from penstock.domain.tenant import OPERATORS, Plan, Role, Tenant
 from tests.support.gateway_process import PLATFORM_KEY
 from tests.support.history_site import Customer, Site, comes_true, site
 from tests.support.platform import until
@@ -52,9 +51,10 @@ def town() -> Iterator[Site]:
 
 async def add_operator(town: Site) -> None:
     """Give the home an operator's key."""
-    secret, key = mint(TenantId("shop"), pepper=derive(PLATFORM_KEY, Purpose.PEPPER), now=0.0, role=Role.ADMIN)
+    secret, key = mint(OPERATORS, pepper=derive(PLATFORM_KEY, Purpose.PEPPER), now=0.0, role=Role.ADMIN)
     async with Database(town.postgres.dsn, max_connections=1) as database:
         act = Act(who="platform", what="test.seed", target="operator", at=0.0)
+        await PostgresTenancy(database).add_tenant(Tenant(id=OPERATORS, name="Operators"), act)
         await PostgresTenancy(database).add_key(key, act)
     (town.home.root / "admin.key").write_text(secret)
 

@@ -1,6 +1,7 @@
 """The audit log, in memory. Twin of `adapters.postgres.audit`."""
 
 from penstock.domain.audit import Act
+from penstock.domain.ids import TenantId
 
 
 class MemoryAudit:
@@ -21,6 +22,6 @@ class MemoryAudit:
         self._acts.append(act)
         return True
 
-    async def newest(self, limit: int) -> tuple[Act, ...]:
+    async def newest(self, limit: int, *, tenant: TenantId | None = None) -> tuple[Act, ...]:
         """Return the newest acts, newest first."""
-        return tuple(self._acts[::-1][:limit])
+        return tuple([act for act in self._acts[::-1] if tenant in {None, act.tenant}][:limit])

@@ -3,13 +3,14 @@
 from penstock.adapters.postgres.database import Database, Session
 from penstock.adapters.postgres.queries import load
 from penstock.domain.audit import Act
+from penstock.domain.ids import TenantId
 
 _SQL = load("audit")
 
 
 async def note(session: Session, act: Act) -> None:
     """Write one act."""
-    await session.run(_SQL["note"], act.at, act.who, act.what, act.target, act.detail)
+    await session.run(_SQL["note"], act.at, act.who, act.what, act.target, act.detail, act.tenant)
 
 
 class PostgresAudit:
@@ -26,9 +27,11 @@ class PostgresAudit:
 
     async def note_threshold(self, act: Act) -> bool:
         """Write a ``budget.threshold`` unless its target has one; True where this call wrote it."""
-        row = await self._database.row(_SQL["note_threshold"], act.at, act.who, act.what, act.target, act.detail)
+        row = await self._database.row(
+            _SQL["note_threshold"], act.at, act.who, act.what, act.target, act.detail, act.tenant
+        )
         return row is not None
 
-    async def newest(self, limit: int) -> tuple[Act, ...]:
+    async def newest(self, limit: int, *, tenant: TenantId | None = None) -> tuple[Act, ...]:
         """Return the newest acts, newest first."""
-        return tuple(Act(**dict(row)) for row in await self._database.rows(_SQL["newest"], limit))
+        return tuple(Act(**dict(row)) for row in await self._database.rows(_SQL["newest"], limit, tenant))

@@ -10,13 +10,17 @@ from penstock.apps.connections import operator
 from penstock.apps.settings import load
 
 app = typer.Typer(no_args_is_help=True, help="API keys: shown once when made, stored only as a keyed hash.")
+ROLES = (
+    "infer asks models; auditor reads usage, keys, budgets and audit log of its tenant; admin also makes and ends its keys. "
+    "Of the tenant operators, auditor reads everything and admin does everything."
+)
 Id = Annotated[str, typer.Argument(help="A key's id: the part between `psk_` and the next `_`.")]
 
 
 @app.command("create")
 def create_key(
     tenant: Annotated[str, typer.Argument(help="Whose key it is.")],
-    role: Annotated[str, typer.Option(help="infer asks models, auditor reads usage, admin does everything.")] = "infer",
+    role: Annotated[str, typer.Option(help=ROLES)] = "infer",
     model: Annotated[list[str] | None, typer.Option(help="Only for this alias; may be repeated.")] = None,
     expires_in_s: Annotated[float, typer.Option(help="End by itself after so many seconds; 0 never.")] = 0.0,
     plan: Annotated[
@@ -33,7 +37,9 @@ def create_key(
 
     * `penstock keys create shop --plan requests_per_min=60 --plan spend_per_day=2.50`
 
-    * `penstock keys create operators --role auditor`
+    * `penstock keys create shop --role auditor` - reads of shop alone
+
+    * `penstock keys create operators --role admin` - for another operator of the platform
     """
     with explained():
         body = {

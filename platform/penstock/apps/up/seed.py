@@ -13,20 +13,21 @@ from penstock.adapters.postgres.registry import PostgresRegistry
 from penstock.adapters.postgres.tenancy import PostgresTenancy
 from penstock.apps.settings import Settings
 from penstock.control.registry.registry import Registry
-from penstock.domain.audit import Act
+from penstock.domain.audit import NO_TENANT, Act
 from penstock.domain.clock import Clock
 from penstock.domain.command_error import CommandError
 from penstock.domain.errors import PenstockError
 from penstock.domain.ids import Alias, ModelName, TenantId, VersionId
 from penstock.domain.keys import Purpose, derive, hash_secret, key_id_of, mint
 from penstock.domain.table import WEIGHT_TOTAL, Route, Share
+from penstock.domain.tenant import OPERATORS as OPERATORS_ID
 from penstock.domain.tenant import Role, Tenant
 from penstock.packaging.packing import Packed
 from penstock.supervision.files import write_private
 
 WHO = "platform"
 DEMO = Tenant(id=TenantId("demo"), name="Demo")
-OPERATORS = Tenant(id=TenantId("operators"), name="Operators of this platform")
+OPERATORS = Tenant(id=OPERATORS_ID, name="Operators of this platform")
 
 
 @asynccontextmanager
@@ -65,7 +66,7 @@ class Seed:
         known = {tenant.id for tenant in await self._tenancy.tenants()}
         for tenant in (DEMO, OPERATORS):
             if tenant.id not in known:
-                await self._tenancy.add_tenant(tenant, self._act("tenant.create", tenant.id))
+                await self._tenancy.add_tenant(tenant, self._act("tenant.create", tenant.id, tenant=tenant.id))
         minted = 0
         for file, tenant, role in (
             (self._paths.demo_key, DEMO, Role.INFER),
@@ -108,11 +109,13 @@ class Seed:
 
     async def _mint(self, file: Path, tenant: Tenant, role: Role) -> None:
         secret, key = mint(tenant.id, pepper=self._pepper, now=self._clock.now(), role=role)
-        await self._tenancy.add_key(key, self._act("key.create", key.id, f"for {tenant.id} at first start"))
+        await self._tenancy.add_key(
+            key, self._act("key.create", key.id, f"for {tenant.id} at first start", tenant=tenant.id)
+        )
         write_private(file, secret)
 
-    def _act(self, what: str, target: str, detail: str = "") -> Act:
-        return Act(who=WHO, what=what, target=target, at=self._clock.now(), detail=detail)
+    def _act(self, what: str, target: str, detail: str = "", *, tenant: TenantId = NO_TENANT) -> Act:
+        return Act(who=WHO, what=what, target=target, at=self._clock.now(), detail=detail, tenant=tenant)
 
 
 def read_key(file: Path) -> str:

@@ -6,15 +6,16 @@ from dataclasses import dataclass
 
 from fastapi import Request
 
+from penstock.control.api.access import Caller
 from penstock.control.api.ports import AuditLog, TableHistory, TenancyStore
 from penstock.control.fleet.heartbeats import Heartbeats
 from penstock.control.fleet.orders import Orders
 from penstock.control.registry.registry import Registry
 from penstock.control.runtime import Runtime
-from penstock.domain.audit import Act
+from penstock.domain.audit import NO_TENANT, Act
 from penstock.domain.clock import Clock
-from penstock.domain.errors import Forbidden, Unauthenticated
-from penstock.domain.ids import WorkerId
+from penstock.domain.errors import Unauthenticated
+from penstock.domain.ids import TenantId, WorkerId
 from penstock.domain.keys import hash_secret, key_id_of
 from penstock.domain.ledger import LedgerReader
 from penstock.domain.limits import SpentStore
@@ -62,19 +63,23 @@ class Control:
             raise Unauthenticated("this address is for workers of this platform")
         return worker
 
-    async def operator(self, request: Request) -> ApiKey:
-        """Return the admin key of the caller, or raise ``Unauthenticated`` or ``Forbidden``."""
-        key = await self._key(request)
-        if key.role is not Role.ADMIN:
-            raise Forbidden("this needs an admin key")
-        return key
+    async def operator(self, request: Request) -> Caller:
+        """Return the caller with an admin key of the operators, or raise ``Unauthenticated`` or ``Forbidden``."""
+        caller = await self.manager(request)
+        caller.check_operator()
+        return caller
 
-    async def auditor(self, request: Request) -> ApiKey:
-        """Return the caller's key where it may read usage, ledger and audit log, or raise like ``operator``."""
-        key = await self._key(request)
-        if key.role not in {Role.ADMIN, Role.AUDITOR}:
-            raise Forbidden("this needs an auditor's or an admin key")
-        return key
+    async def manager(self, request: Request) -> Caller:
+        """Return the caller with an admin key of any tenant, or raise like ``operator``."""
+        caller = Caller(key=await self._key(request))
+        caller.check_role(Role.ADMIN)
+        return caller
+
+    async def reader(self, request: Request) -> Caller:
+        """Return the caller with an admin's or auditor's key of any tenant, or raise like ``operator``."""
+        caller = Caller(key=await self._key(request))
+        caller.check_role(Role.ADMIN, Role.AUDITOR)
+        return caller
 
     async def _key(self, request: Request) -> ApiKey:
         credential = _bearer(request)
@@ -92,10 +97,13 @@ class Control:
             keys=await self.tenancy.keys(), tenants=await self.tenancy.tenants(), orgs=await self.tenancy.orgs()
         )
 
-    async def act(self, request: Request, what: str, target: str = "", detail: str = "") -> Act:
-        """Return the act that the caller is about to do; raises like ``operator``."""
-        key = await self.operator(request)
-        return Act(who=key.id, what=what, target=target, at=self.clock.now(), detail=detail)
+    async def act(self, request: Request, what: str, target: str = "", *, tenant: TenantId = NO_TENANT) -> Act:
+        """Return the act that an operator is about to do; raises like ``operator``."""
+        return self.act_of(await self.operator(request), what, target, tenant=tenant)
+
+    def act_of(self, caller: Caller, what: str, target: str = "", *, tenant: TenantId = NO_TENANT) -> Act:
+        """Return the act that this caller is about to do; ``tenant`` may read of it."""
+        return Act(who=caller.key.id, what=what, target=target, at=self.clock.now(), tenant=tenant)
 
 
 def _bearer(request: Request) -> str:

@@ -81,9 +81,9 @@ class FleetAndTable:
         return answer(_shown(table))
 
     async def audit(self, request: Request, limit: int = 50) -> Response:
-        """List administrative acts, newest first."""
-        await self._control.auditor(request)
-        return answer({"acts": await self._control.audit.newest(_bounded(limit))})
+        """List administrative acts, newest first: all to operators, those about its own tenant to any other key."""
+        caller = await self._control.reader(request)
+        return answer({"acts": await self._control.audit.newest(_bounded(limit), tenant=caller.reach)})
 
     async def status(self, request: Request) -> Response:
         """Show this controller at a glance."""

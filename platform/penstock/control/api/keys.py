@@ -1,4 +1,4 @@
-"""Operators: API keys. A key's secret leaves this process once, in the answer that made it."""
+"""API keys, for operators and tenants of their own. A secret leaves this process once, in the answer that made it."""
 
 import math
 from dataclasses import replace
@@ -9,6 +9,7 @@ from penstock.control.api import plans
 from penstock.control.api.bodies import KeyMade, KeyShown, NewKey, PlanChange, Rotation, key_fields
 from penstock.control.api.deps import Control
 from penstock.control.api.wire import answer, read
+from penstock.domain.audit import Act
 from penstock.domain.errors import InvalidField
 from penstock.domain.ids import KeyId
 from penstock.domain.keys import mint
@@ -35,8 +36,11 @@ class Keys:
 
     async def mint(self, request: Request) -> Response:
         """Make a key and show it, this one time; its plan bounds this key alone, below its tenant's bounds."""
-        act = await self._control.act(request, "key.mint")
+        caller = await self._control.manager(request)
         body = await read(request, NewKey)
+        caller.check_tenant(body.tenant)
+        caller.check_models(body.models)
+        act = self._control.act_of(caller, "key.mint", tenant=body.tenant)
         _check_seconds(body.expires_in_s, "expires_in_s")
         plan = plans.checked(body.plan, ScopeKind.KEY)
         if body.tenant not in {tenant.id for tenant in await self._store.tenants()}:
@@ -54,19 +58,21 @@ class Keys:
         return answer(KeyMade(**key_fields(key), secret=secret), 201)
 
     async def keys(self, request: Request) -> Response:
-        """List keys without their hashes."""
-        await self._control.operator(request)
-        return answer({"keys": [KeyShown(**key_fields(key)) for key in await self._store.keys()]})
+        """List keys without their hashes: all to operators, its own tenant's to any other key."""
+        caller = await self._control.reader(request)
+        return answer(
+            {"keys": [KeyShown(**key_fields(one)) for one in await self._store.keys() if caller.sees(one.tenant)]}
+        )
 
     async def change(self, request: Request, key: KeyId) -> Response:
         """Change a key's own bounds; what is not named stays."""
-        act = await self._control.act(request, "key.plan")
+        act = await self._act(request, "key.plan", key)
         change = await read(request, PlanChange)
         return answer(await plans.change(self._store, ScopeId(kind=ScopeKind.KEY, id=key), change, act))
 
     async def revoke(self, request: Request, key: KeyId) -> Response:
         """Make a key worthless within seconds."""
-        act = await self._control.act(request, "key.revoke", key)
+        act = await self._act(request, "key.revoke", key)
         if not await self._store.revoke_key(key, act):
             raise InvalidField("there is no such key that still works", param="key")
         return answer({"id": key, "revoked_at": act.at})
@@ -76,7 +82,7 @@ class Keys:
 
         The successor has the old key's bounds and a meter of its own: what the old key spent stays with its tenant.
         """
-        act = await self._control.act(request, "key.rotate", key)
+        act = await self._act(request, "key.rotate", key)
         body = await read(request, Rotation)
         _check_seconds(body.overlap_s, "overlap_s")
         old = await self._store.key(key)
@@ -93,6 +99,14 @@ class Keys:
         new = replace(made, plan=old.plan)
         await self._store.rotate_key(key, new, act.at + body.overlap_s, replace(act, detail=f"successor {new.id}"))
         return answer(KeyMade(**key_fields(new), secret=secret), 201)
+
+    async def _act(self, request: Request, what: str, key: KeyId) -> Act:
+        """Return the act; a key of a tenant that the caller doesn't see is one that there isn't."""
+        caller = await self._control.manager(request)
+        known = await self._store.key(key)
+        if known is None or not caller.sees(known.tenant):
+            raise InvalidField("there is no such key", param="key")
+        return self._control.act_of(caller, what, key, tenant=known.tenant)
 
 
 def _check_seconds(value: float, param: str) -> None:

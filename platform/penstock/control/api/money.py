@@ -1,10 +1,10 @@
-"""Operators and auditors: budgets and what is spent of them, usage, the ledger itself, and whether counters agree."""
+"""Budgets and what is spent of them, usage, the ledger itself, and whether counters agree; tenants see their own."""
 
 import csv
 import io
 import math
 from collections.abc import Sequence
-from dataclasses import astuple, fields
+from dataclasses import astuple, fields, replace
 
 from fastapi import APIRouter, Request, Response
 
@@ -47,8 +47,8 @@ class Money:
 
     async def budgets(self, request: Request) -> Response:
         """List the budgets in force with what the ledger says was spent of them, the fullest first."""
-        await self._control.operator(request)
-        lines = await budget.read(self._control.ledger, await self._control.ring(), self._control.clock.now())
+        ring = (await self._control.reader(request)).visible(await self._control.ring())
+        lines = await budget.read(self._control.ledger, ring, self._control.clock.now())
         return answer({"budgets": [_shown(line) for line in sorted(lines, key=lambda line: -line.used_ratio)]})
 
     async def cap(self, request: Request, kind: str, name: str) -> Response:
@@ -59,8 +59,9 @@ class Money:
         act = await self._control.act(request, f"{kind}.budget")
         if kind not in set(ScopeKind):
             raise InvalidField(f"budgets belong to one of {', '.join(ScopeKind)}", param="kind")
-        caps = await read(request, Caps)
-        plan = await plans.change(self._control.tenancy, ScopeId(kind=ScopeKind(kind), id=name), caps, act)
+        caps, whose = await read(request, Caps), ScopeId(kind=ScopeKind(kind), id=name)
+        noted = replace(act, tenant=(await self._control.ring()).tenant_of(str(whose)))
+        plan = await plans.change(self._control.tenancy, whose, caps, noted)
         if self._control.meters is not None:
             lines = await budget.read(self._control.ledger, await self._control.ring(), act.at)
             await self._control.meters.raise_spent({line.budget.meter: line.spent for line in lines})
@@ -84,7 +85,7 @@ class Money:
 
     async def usage(self, request: Request, tenant: TenantId, begin: float = 0.0, end: float = 0.0) -> Response:
         """Sum up a tenant's requests by version and outcome; silent is this month until now. Unix seconds."""
-        await self._control.auditor(request)
+        (await self._control.reader(request)).check_tenant(tenant)
         span = self._span(begin, end)
         if tenant not in {one.id for one in await self._control.tenancy.tenants()}:
             raise InvalidField(f"there is no tenant {tenant}", param="tenant")
@@ -97,11 +98,12 @@ class Money:
         Query: ``tenant``, ``begin`` and ``end`` (Unix seconds), ``after`` (the page before's ``next``), ``limit``,
         ``format`` (json or csv; a CSV page's cursor is in the header ``x-penstock-next``).
         """
-        await self._control.auditor(request)
-        query = request.query_params
+        caller, query = await self._control.reader(request), request.query_params
         span = self._span(_number(query.get("begin", "0"), "begin"), _number(query.get("end", "0"), "end"))
         limit = int(max(1, min(MAX_ROWS, _number(query.get("limit", "1000"), "limit"))))
-        tenant = TenantId(query["tenant"]) if query.get("tenant") else None
+        tenant = TenantId(query["tenant"]) if query.get("tenant") else caller.reach
+        if tenant is not None:
+            caller.check_tenant(tenant)
         rows = await self._control.ledger.page(span, tenant=tenant, after=_cursor(query.get("after", "")), limit=limit)
         following = f"{rows[-1].closed_at!r},{rows[-1].request}" if len(rows) == limit else ""
         if query.get("format", "json") == "csv":

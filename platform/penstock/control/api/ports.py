@@ -88,6 +88,6 @@ class AuditLog(Protocol):
         """Write a ``budget.threshold`` unless its target has one; True where this call wrote it."""
         ...
 
-    async def newest(self, limit: int) -> tuple[Act, ...]:
-        """The newest, newest first."""
+    async def newest(self, limit: int, *, tenant: TenantId | None = None) -> tuple[Act, ...]:
+        """The newest, newest first: of all, or of what concerns one tenant."""
         ...

@@ -1,4 +1,4 @@
-"""Operators: tenants and their plans."""
+"""Tenants and their plans: operators change them, a tenant sees its own."""
 
 from dataclasses import replace
 
@@ -46,22 +46,24 @@ class Tenants:
         await self._check_smaller(tenant.plan.degrade_model, "plan.degrade_model")
         if tenant.org not in {org.id for org in await self._store.orgs()}:
             raise InvalidField(f"there is no organisation {tenant.org}", param="org")
-        await self._store.add_tenant(tenant, replace(act, target=tenant.id, detail=f"of {tenant.org}"))
+        await self._store.add_tenant(
+            tenant, replace(act, target=tenant.id, detail=f"of {tenant.org}", tenant=tenant.id)
+        )
         return answer(tenant, 201)
 
     async def tenants(self, request: Request) -> Response:
-        """List tenants."""
-        await self._control.operator(request)
-        return answer({"tenants": await self._store.tenants()})
+        """List tenants: all to operators, its own to any other key."""
+        caller = await self._control.reader(request)
+        return answer({"tenants": [one for one in await self._store.tenants() if caller.sees(one.id)]})
 
     async def tenant(self, request: Request, tenant: TenantId) -> Response:
         """Show one tenant."""
-        await self._control.operator(request)
+        (await self._control.reader(request)).check_tenant(tenant)
         return answer(await self._known(tenant))
 
     async def change(self, request: Request, tenant: TenantId) -> Response:
         """Change a tenant's plan; what is not named stays. Gateways have it within a second."""
-        act = await self._control.act(request, "tenant.plan")
+        act = await self._control.act(request, "tenant.plan", tenant=tenant)
         change = await read(request, PlanChange)
         if change.degrade_model is not UNSET:
             await self._check_smaller(change.degrade_model, "degrade_model")
@@ -73,7 +75,7 @@ class Tenants:
         From then on the new one's bounds hold, and what the tenant has spent in the present day and month counts for
         the new one's budgets. What the old one's meters have counted stays counted until their windows end.
         """
-        act = await self._control.act(request, "tenant.move")
+        act = await self._control.act(request, "tenant.move", tenant=tenant)
         org = (await read(request, Membership)).org
         known = await self._known(tenant)
         if org not in {one.id for one in await self._store.orgs()}:

@@ -8,7 +8,7 @@ raised: that heals what a killed gateway never settled.
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from penstock.control.budgets.thresholds import Crossing, crossed
@@ -67,23 +67,22 @@ class BudgetWatch:
 
     async def look(self) -> int:
         """Look once, and return how many alarms were new."""
-        lines = await budget.read(self.ledger, await self.ring(), self.clock.now())
+        ring = await self.ring()
+        lines = await budget.read(self.ledger, ring, self.clock.now())
         self._show(lines)
         crossings = tuple(crossed(lines))
-        new = [
-            crossing for crossing in crossings if crossing.name not in self.raised and await self._raise_alarm(crossing)
-        ]
+        new = [one for one in crossings if one.name not in self.raised and await self._raise_alarm(one, ring)]
         self.raised.clear()
         self.raised.update(crossing.name for crossing in crossings)
         if self.shared is not None:
             await self.shared.raise_spent({line.budget.meter: line.spent for line in lines})
         return len(new)
 
-    async def _raise_alarm(self, crossing: Crossing) -> bool:
+    async def _raise_alarm(self, crossing: Crossing, ring: KeyRing) -> bool:
         line, window = crossing.line, crossing.line.budget.window
         detail = f"{line.spent} of {line.budget.cap} micro-dollars, {crossing.percent} % of the {window.period}"
         act = Act(who="platform", what="budget.threshold", target=crossing.name, at=self.clock.now(), detail=detail)
-        if not await self.log.note_threshold(act):
+        if not await self.log.note_threshold(replace(act, tenant=ring.tenant_of(line.budget.scope))):
             return False
         logger().warning(
             "budget_threshold",

@@ -1,84 +1,272 @@
-"""Who may call what: every route of the controller against every kind of credential."""
+"""Who may call what: every route of the controller against every role, of the operators and of two tenants.
+
+The routes are read from the application; one that is missing in the table fails the first test.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from enum import Enum, auto
+from typing import Any
 
 import msgspec
 import pytest
 from fastapi.routing import APIRoute
 
 from penstock.control.api.app import ADMIN, make_app
-from penstock.domain.ids import WorkerId
+from penstock.domain.ids import KeyId, OrgId, RequestId, TenantId, VersionId, WorkerId
 from penstock.domain.keys import key_id_of
-from penstock.domain.tenant import Role
+from penstock.domain.ledger import LedgerRow
+from penstock.domain.money import MicroUsd
+from penstock.domain.outcome import Outcome
+from penstock.domain.tenant import OPERATORS, Org, Plan, Priority, Role, ScopeId, ScopeKind
 from tests.support import control_things as things
 from tests.support.clock import ManualClock
 from tests.support.control_room import Room, worker_bearer
 
+Route = tuple[str, str]
+MINE, OTHERS = "alice", "bob"
 WORKER = WorkerId("w1")
-OPEN = {"/healthz", "/readyz", "/metrics"}
-AUDITORS = {
-    ("GET", f"{ADMIN}/audit"),
-    ("GET", f"{ADMIN}/usage/rows"),
-    ("GET", f"{ADMIN}/usage/tenant"),
+
+
+class For(Enum):
+    """Who gets through."""
+
+    ANYBODY = auto()
+    WORKERS = auto()
+    OPERATORS = auto()
+    """Admin keys of the operators' tenant."""
+    READERS = auto()
+    """Admin and auditor keys: of the operators for all tenants, of a tenant for itself."""
+    MANAGERS = auto()
+    """Admin keys: of the operators for all tenants, of a tenant for its own keys."""
+
+
+TABLE: Mapping[Route, For] = {
+    ("GET", "/healthz"): For.ANYBODY,
+    ("GET", "/readyz"): For.ANYBODY,
+    ("GET", "/metrics"): For.ANYBODY,
+    ("POST", "/internal/workers/heartbeat"): For.WORKERS,
+    ("GET", "/internal/versions/{version}"): For.WORKERS,
+    ("GET", f"{ADMIN}/audit"): For.READERS,
+    ("GET", f"{ADMIN}/budgets"): For.READERS,
+    ("GET", f"{ADMIN}/keys"): For.READERS,
+    ("GET", f"{ADMIN}/tenants"): For.READERS,
+    ("GET", f"{ADMIN}/tenants/{{tenant}}"): For.READERS,
+    ("GET", f"{ADMIN}/usage/rows"): For.READERS,
+    ("GET", f"{ADMIN}/usage/{{tenant}}"): For.READERS,
+    ("POST", f"{ADMIN}/keys"): For.MANAGERS,
+    ("PATCH", f"{ADMIN}/keys/{{key}}/plan"): For.MANAGERS,
+    ("POST", f"{ADMIN}/keys/{{key}}/revoke"): For.MANAGERS,
+    ("POST", f"{ADMIN}/keys/{{key}}/rotate"): For.MANAGERS,
+    **dict.fromkeys(
+        [
+            ("GET", f"{ADMIN}/models"),
+            ("POST", f"{ADMIN}/models"),
+            ("GET", f"{ADMIN}/models/{{version}}"),
+            ("GET", f"{ADMIN}/aliases"),
+            ("GET", f"{ADMIN}/aliases/{{alias}}"),
+            ("PUT", f"{ADMIN}/aliases/{{alias}}"),
+            ("DELETE", f"{ADMIN}/aliases/{{alias}}"),
+            ("GET", f"{ADMIN}/deployments"),
+            ("PUT", f"{ADMIN}/deployments/{{version}}"),
+            ("POST", f"{ADMIN}/deployments/{{version}}/restart"),
+            ("GET", f"{ADMIN}/orgs"),
+            ("POST", f"{ADMIN}/orgs"),
+            ("PATCH", f"{ADMIN}/orgs/{{org}}/plan"),
+            ("POST", f"{ADMIN}/tenants"),
+            ("PATCH", f"{ADMIN}/tenants/{{tenant}}/plan"),
+            ("PUT", f"{ADMIN}/tenants/{{tenant}}/org"),
+            ("GET", f"{ADMIN}/budgets/reconcile"),
+            ("POST", f"{ADMIN}/budgets/reconcile"),
+            ("PATCH", f"{ADMIN}/budgets/{{kind}}/{{name}}"),
+            ("GET", f"{ADMIN}/workers"),
+            ("POST", f"{ADMIN}/workers/{{worker}}/restart"),
+            ("GET", f"{ADMIN}/table"),
+            ("GET", f"{ADMIN}/table/history"),
+            ("POST", f"{ADMIN}/table/rollback"),
+            ("GET", f"{ADMIN}/status"),
+        ],
+        For.OPERATORS,
+    ),
+}
+PLAN = Plan(spend_per_day=MicroUsd(100))
+GUARDED = sorted(route for route, who in TABLE.items() if route[1].startswith(ADMIN))
+BODIES: Mapping[Route, dict[str, Any]] = {
+    ("PATCH", f"{ADMIN}/keys/{{key}}/plan"): {"max_concurrent": 1},
+    ("POST", f"{ADMIN}/keys/{{key}}/rotate"): {"overlap_s": 0},
 }
 
 
-def routes(prefix: str) -> list[tuple[str, str]]:
-    """Return method and path of every route below the prefix, read from the application itself."""
-    found = []
-    for route in make_app(Room(ManualClock()).control).routes:
-        if isinstance(route, APIRoute) and route.path.startswith(prefix):
-            found += [(method, route.path.replace("{", "").replace("}", "")) for method in sorted(route.methods)]
-    return found
+@dataclass(frozen=True, kw_only=True)
+class Town:
+    """A controller with two customers that have keys, rows, budgets and a history; secrets by tenant and role."""
+
+    room: Room
+    secrets: Mapping[tuple[str, Role], str]
+    keys: Mapping[str, KeyId]
+
+    def address(self, path: str, tenant: str) -> str:
+        """Return the address with this tenant's things in it."""
+        named = {"tenant": tenant, "key": self.keys[tenant], "kind": "tenant", "name": tenant}
+        return re.sub(r"\{(\w+)\}", lambda match: named.get(match[1], "none"), path)
+
+    def body(self, route: Route, tenant: str) -> dict[str, Any]:
+        """Return a body that would do something to this tenant."""
+        return {"tenant": tenant} if route == ("POST", f"{ADMIN}/keys") else BODIES.get(route, {})
+
+    async def state(self) -> object:
+        """Return everything that a call may change."""
+        room = self.room
+        return (
+            await room.control.ring(),
+            await room.registry.routes(),
+            await room.registry.deployments(),
+            await room.audit.newest(1000),
+        )
 
 
-def test_every_route_is_open_or_guarded() -> None:
-    """There is no route outside the operators', the workers' and the three health addresses."""
-    others = {path for _, path in routes("/") if not path.startswith((f"{ADMIN}/", "/internal/"))}
-    assert others == OPEN
-    assert len(routes(ADMIN)) >= 20
+async def town(clock: ManualClock) -> Town:
+    room, secrets, keys = Room(clock), {}, {}
+    for tenant in (MINE, OTHERS, OPERATORS):
+        for role in Role:
+            secrets[tenant, role] = await room.key(role, tenant=tenant)
+        keys[tenant] = key = KeyId(key_id_of(await room.key(Role.INFER, tenant=tenant)) or "")
+        noted = replace(things.act("key.mint", target=tenant), tenant=TenantId(tenant))
+        for kind, name in ((ScopeKind.TENANT, tenant), (ScopeKind.KEY, key)):
+            await room.tenancy.change_plan(ScopeId(kind=kind, id=name), lambda _: PLAN, noted)
+        await room.ledger.append([row(tenant, key, clock.now())])
+    await room.tenancy.add_org(Org(id=OrgId("none"), name="none"), things.act())
+    return Town(room=room, secrets=secrets, keys=keys)
 
 
-@pytest.mark.parametrize(("method", "path"), routes(ADMIN))
-async def test_an_operators_route_wants_an_admin_key(clock: ManualClock, method: str, path: str) -> None:
-    """Without key 401, with a forged, revoked, expired or workers' one 401, with a caller's key 403."""
-    room = Room(clock)
-    forged = await room.key(Role.ADMIN, tenant="other")
-    revoked = await room.key(Role.ADMIN)
-    await room.tenancy.revoke_key(key_id_of(revoked) or "", things.act(at=clock.now()))  # type: ignore[arg-type]
-    expired = await room.key(Role.ADMIN, expires_in_s=5.0)
-    clock.advance(6.0)
+def row(tenant: str, key: KeyId, now: float) -> LedgerRow:
+    return LedgerRow(
+        request=RequestId(f"request-of-{tenant}"),
+        tenant=TenantId(tenant),
+        key=key,
+        version=VersionId("m@1"),
+        digest="d",
+        api="/v1/chat/completions",
+        priority=Priority.STANDARD,
+        outcome=Outcome.OK,
+        prompt_tokens=1,
+        cached_tokens=0,
+        output_tokens=1,
+        exact=True,
+        gpu_s=0.1,
+        cost=MicroUsd(7),
+        opened_at=now - 2,
+        closed_at=now - 1,
+    )
+
+
+def routes() -> set[Route]:
+    """Return method and path of every route, read from the application itself."""
+    found = make_app(Room(ManualClock()).control).routes
+    return {(method, one.path) for one in found if isinstance(one, APIRoute) for method in one.methods}
+
+
+def may(who: For, tenant: str, role: Role, about: str) -> bool:
+    """Return whether a key of this tenant and role gets through to a route about some tenant."""
+    roles = {For.OPERATORS: {Role.ADMIN}, For.MANAGERS: {Role.ADMIN}, For.READERS: {Role.ADMIN, Role.AUDITOR}}[who]
+    return role in roles and (tenant == OPERATORS or (who is not For.OPERATORS and tenant == about))
+
+
+def test_every_route_is_in_the_table() -> None:
+    """A new route fails here until somebody says who may call it."""
+    assert routes() == set(TABLE)
+
+
+@pytest.mark.parametrize("route", GUARDED, ids=" ".join)
+@pytest.mark.parametrize("about", [MINE, OTHERS])
+async def test_a_role_holds_in_its_own_tenant(clock: ManualClock, route: Route, about: str) -> None:
+    """Finding 14: every role of every tenant on every route gets what the table says, and else changes nothing."""
+    here, (method, path) = await town(clock), route
+    named = "{tenant}" in path or "{key}" in path or route == ("POST", f"{ADMIN}/keys")
+    for tenant, role in list(here.secrets):
+        before = await here.state()
+        async with here.room.client(here.secrets[tenant, role]) as client:
+            answer = await client.request(method, here.address(path, about), json=here.body(route, about))
+        status = answer.status_code
+        if may(TABLE[route], tenant, role, about if named else tenant):
+            assert status not in {401, 403, 405, 500}, (tenant, role, answer.text)
+            here = here if method == "GET" else await town(clock)
+        else:
+            hidden = "{key}" in path and role is Role.ADMIN and tenant != OPERATORS
+            assert status == (400 if hidden and TABLE[route] is For.MANAGERS else 403), (tenant, role, answer.text)
+            assert await here.state() == before
+
+
+@pytest.mark.parametrize("route", [one for one in GUARDED if TABLE[one] is For.READERS], ids=" ".join)
+@pytest.mark.parametrize("role", [Role.ADMIN, Role.AUDITOR])
+async def test_a_tenant_reads_of_itself_alone(clock: ManualClock, route: Route, role: Role) -> None:
+    """Finding 14: what a tenant's key may read tells of it, and not a word of another tenant or of the operators."""
+    here, (method, path) = await town(clock), route
+    for tenant, strangers in ((MINE, (OTHERS, OPERATORS)), (OTHERS, (MINE, OPERATORS))):
+        async with here.room.client(here.secrets[tenant, role]) as client:
+            answer = await client.request(method, here.address(path, tenant))
+        assert answer.status_code == 200
+        assert tenant in answer.text or here.keys[tenant] in answer.text
+        for stranger in strangers:
+            assert stranger not in answer.text
+            assert here.keys[stranger] not in answer.text
+    async with here.room.client(here.secrets[OPERATORS, role]) as client:
+        answer = await client.request(method, here.address(path, MINE))
+    assert (OTHERS in answer.text) is ("{tenant}" not in path)
+
+
+@pytest.mark.parametrize("path", [f"{ADMIN}/usage/rows?tenant=", f"{ADMIN}/usage/", f"{ADMIN}/tenants/"])
+@pytest.mark.parametrize("other", [OTHERS, "nobody"])
+async def test_another_tenant_is_as_one_that_does_not_exist(clock: ManualClock, path: str, other: str) -> None:
+    """Finding 14: naming another tenant is refused in the same words as naming none."""
+    here = await town(clock)
+    async with here.room.client(here.secrets[MINE, Role.AUDITOR]) as client:
+        answer = await client.get(path + other)
+    assert (answer.status_code, answer.json()["error"]["message"]) == (403, "this key is of another tenant")
+
+
+async def test_a_key_that_others_have_is_as_one_that_does_not_exist(clock: ManualClock) -> None:
+    """Finding 14: a tenant's admin can't find out which keys there are."""
+    here = await town(clock)
+    async with here.room.client(here.secrets[MINE, Role.ADMIN]) as client:
+        told = [await client.post(f"{ADMIN}/keys/{key}/revoke") for key in (here.keys[OTHERS], "nosuchkey")]
+    assert told[0].json()["error"]["message"] == told[1].json()["error"]["message"]
+    assert [answer.status_code for answer in told] == [400, 400]
+
+
+async def test_a_scoped_admin_key_gives_no_wider_ones(clock: ManualClock) -> None:
+    """A key that is scoped to models makes keys for some of these models and not for all."""
+    here = await town(clock)
+    async with here.room.client(here.secrets[OPERATORS, Role.ADMIN]) as client:
+        body = {"tenant": MINE, "role": "admin", "models": ["a", "b"]}
+        scoped = (await client.post(f"{ADMIN}/keys", json=body)).json()["secret"]
+    async with here.room.client(scoped) as client:
+        asked = [{"models": ["a"]}, {"models": ["a", "c"]}, {}]
+        made = [await client.post(f"{ADMIN}/keys", json={"tenant": MINE, **one}) for one in asked]
+    assert [answer.status_code for answer in made] == [201, 403, 403]
+
+
+@pytest.mark.parametrize("route", GUARDED, ids=" ".join)
+async def test_nothing_gets_through_without_a_valid_key(clock: ManualClock, route: Route) -> None:
+    """Without a key, with a forged, a revoked, an expired or the workers' one: 401."""
+    here, (method, path) = await town(clock), route
+    forged = here.secrets[OPERATORS, Role.ADMIN]
     forged = forged[:-1] + ("x" if forged[-1] != "x" else "y")
-    cases = {"": 401, forged: 401, revoked: 401, expired: 401, worker_bearer(WORKER): 401}
-    cases[await room.key(Role.INFER)] = 403
-    if (method, path) not in AUDITORS:
-        cases[await room.key(Role.AUDITOR)] = 403
-    for credential, status in cases.items():
-        async with room.client(credential) as client:
-            answer = await client.request(method, path, json={})
-        assert answer.status_code == status
-        assert answer.json()["error"]["code"] == ("forbidden" if status == 403 else "invalid_api_key")
+    revoked = await here.room.key(Role.ADMIN)
+    await here.room.tenancy.revoke_key(KeyId(key_id_of(revoked) or ""), things.act(at=clock.now()))
+    expired = await here.room.key(Role.ADMIN, expires_in_s=5.0)
+    clock.advance(6.0)
+    for credential in ("", forged, revoked, expired, worker_bearer(WORKER)):
+        async with here.room.client(credential) as client:
+            answer = await client.request(method, here.address(path, MINE), json={})
+        assert (answer.status_code, answer.json()["error"]["code"]) == (401, "invalid_api_key")
 
 
-@pytest.mark.parametrize(("method", "path"), routes(ADMIN))
-async def test_an_admin_key_gets_through(clock: ManualClock, method: str, path: str) -> None:
-    """With an admin key no route answers 401, 403 or 500."""
-    room = Room(clock)
-    async with room.client(await room.key(Role.ADMIN)) as client:
-        answer = await client.request(method, path, json={})
-    assert answer.status_code not in {401, 403, 500}
-
-
-@pytest.mark.parametrize(("method", "path"), sorted(AUDITORS))
-async def test_an_auditors_key_reads(clock: ManualClock, method: str, path: str) -> None:
-    """Usage, ledger and audit log are an auditor's to read."""
-    room = Room(clock)
-    async with room.client(await room.key(Role.AUDITOR, tenant="tenant")) as client:
-        assert (await client.request(method, path)).status_code == 200
-
-
-@pytest.mark.parametrize(("method", "path"), routes("/internal"))
-async def test_a_workers_route_wants_the_workers_credential(clock: ManualClock, method: str, path: str) -> None:
+@pytest.mark.parametrize("route", sorted(one for one, who in TABLE.items() if who is For.WORKERS), ids=" ".join)
+async def test_a_workers_route_wants_the_workers_credential(clock: ManualClock, route: Route) -> None:
     """Not even an admin key reports heartbeats."""
-    room = Room(clock)
+    room, (method, path) = Room(clock), route
     for credential in ("", "x" * 64, await room.key(Role.ADMIN), worker_bearer(WorkerId("w2"))):
         async with room.client(credential, worker=WORKER) as client:
             assert (await client.request(method, path, json={})).status_code == 401
@@ -98,7 +286,7 @@ async def test_a_worker_reports_for_itself_alone(clock: ManualClock) -> None:
     assert [seen.report.worker for seen in await room.heartbeats.seen()] == [WORKER]
 
 
-@pytest.mark.parametrize("path", sorted(OPEN))
+@pytest.mark.parametrize("path", sorted(path for (_, path), who in TABLE.items() if who is For.ANYBODY))
 async def test_health_is_open(clock: ManualClock, path: str) -> None:
     """The health addresses answer anybody, and show no tenant."""
     room = Room(clock)

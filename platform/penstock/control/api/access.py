@@ -1,0 +1,61 @@
+"""What a key may see and change: a role holds in the key's own tenant, and over the platform in the operators' alone.
+
+Pure. An answer about another tenant is the same whether that tenant exists or not.
+"""
+
+from dataclasses import dataclass
+
+from penstock.domain.errors import Forbidden
+from penstock.domain.ids import Alias, TenantId
+from penstock.domain.tenant import OPERATORS, ApiKey, KeyRing, Role
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Caller:
+    """Who calls the operators' API: a key that is valid now."""
+
+    key: ApiKey
+
+    @property
+    def is_operator(self) -> bool:
+        """True where the key's role holds for all tenants and for the platform itself."""
+        return self.key.tenant == OPERATORS
+
+    @property
+    def reach(self) -> TenantId | None:
+        """The one tenant that the key may see; None for all."""
+        return None if self.is_operator else self.key.tenant
+
+    def sees(self, tenant: TenantId) -> bool:
+        """Return whether this tenant's things are the key's to see."""
+        return self.is_operator or tenant == self.key.tenant
+
+    def visible(self, ring: KeyRing) -> KeyRing:
+        """Return what the key may see of these; an organisation's bounds are of several tenants."""
+        if self.is_operator:
+            return ring
+        return KeyRing(
+            keys=tuple(key for key in ring.keys if self.sees(key.tenant)),
+            tenants=tuple(one for one in ring.tenants if self.sees(one.id)),
+        )
+
+    def check_role(self, *roles: Role) -> None:
+        """Raise ``Forbidden`` where the key has none of these roles."""
+        if self.key.role not in roles:
+            raise Forbidden(f"this needs a key with one of the roles: {', '.join(roles)}")
+
+    def check_operator(self) -> None:
+        """Raise ``Forbidden`` where the key is not the operators'."""
+        if not self.is_operator:
+            raise Forbidden(f"this needs a key of the tenant {OPERATORS}")
+
+    def check_tenant(self, tenant: TenantId) -> None:
+        """Raise ``Forbidden`` where this tenant is not the key's to see."""
+        if not self.sees(tenant):
+            raise Forbidden("this key is of another tenant")
+
+    def check_models(self, models: tuple[Alias, ...]) -> None:
+        """Raise ``Forbidden`` where a new key would reach models that this one doesn't."""
+        mine = set(self.key.models)
+        if mine and not (models and mine.issuperset(models)):
+            raise Forbidden(f"this key gives keys for some of {', '.join(sorted(mine))} only")
