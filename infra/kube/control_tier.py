@@ -10,7 +10,15 @@ from infra.kube import pods
 from infra.kube.manifest import Manifest
 from infra.kube.namespaces import SERVING
 from infra.kube.scaling import Scaled, gateway_triggers, scaled_object
-from infra.kube.workloads import CONTROLLER_PORT, GATEWAY_PORT, Ports, account, disruption_budget, labels_of
+from infra.kube.workloads import (
+    CONTROLLER_PORT,
+    GATEWAY_PORT,
+    METRICS_PORT,
+    Ports,
+    account,
+    disruption_budget,
+    labels_of,
+)
 
 UNLISTED_S = 15
 """Time between leaving the endpoints and SIGTERM: the load balancer needs it to hear that a pod is gone."""
@@ -45,6 +53,8 @@ def shared_environment(site: Site) -> tuple[Mapping[str, object], ...]:
     """What every process is told about where it runs."""
     return (
         pods.plain("PENSTOCK_HOST", "0.0.0.0"),  # noqa: S104 - inside a pod behind a NetworkPolicy
+        pods.plain("PENSTOCK_METRICS_HOST", "0.0.0.0"),  # noqa: S104 - as above
+        pods.plain("PENSTOCK_METRICS_PORT", str(METRICS_PORT)),
         pods.plain("PENSTOCK_HOME", HOME),
         pods.plain("PENSTOCK_MODELS", ""),
         pods.plain("AWS_REGION", site.region),
@@ -67,7 +77,8 @@ def gateway(site: Site, server: object, target_group_arn: object) -> Iterator[Ma
         pods.plain("PENSTOCK_CONTROLLER_URL", controller_url()),
         pods.plain("PENSTOCK_DRAIN_GRACE_S", str(size.drain_s)),
         pods.from_secret("PENSTOCK_DATABASE_URL", "gateway", "database-url"),
-        pods.from_secret("PENSTOCK_CACHE_URL", "gateway", "cache-url"),
+        pods.plain("PENSTOCK_GATEWAYS", str(size.min_replicas)),
+        pods.from_secret("PENSTOCK_LIMITS_URL", "gateway", "cache-url"),
     )
     image = _reference(site, site.environment.images["gateway"])
     deployed = Deployed(name="gateway", image=image, size=size, port=GATEWAY_PORT, environment=environment)
@@ -149,7 +160,10 @@ def _pod(deployed: Deployed, labels: Mapping[str, str]) -> dict[str, object]:
     main |= {
         "args": [deployed.name],
         "env": list(deployed.environment),
-        "ports": [{"name": "http", "containerPort": deployed.port}],
+        "ports": [
+            {"name": "http", "containerPort": deployed.port},
+            {"name": "metrics", "containerPort": METRICS_PORT},
+        ],
         "lifecycle": pods.pause_before_stop(UNLISTED_S),
         "volumeMounts": [dict(pods.SCRATCH_MOUNT), tls_mount()],
     }

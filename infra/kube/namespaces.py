@@ -106,7 +106,7 @@ def operator_doors(cidr: str) -> Iterator[Door]:
 
 def _special(namespace: str, cidr: str) -> Iterator[Door]:
     if namespace == "monitoring":
-        targets = (8000, 8080, 8081, 8085, 8090, 9090, 9093, 9400, 9402, 10250)
+        targets = (8000, 8080, 8085, 8090, 9090, 9093, 9400, 9402, 9464, 10250)
         yield Door(name="allow-scraping", outward=True, ports=targets, pods={}, peers=(block(cidr),))
         queries = (
             namespace_peer("autoscaling"),

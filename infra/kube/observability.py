@@ -17,7 +17,7 @@ MONITORING = "monitoring"
 MONITORED = {"penstock.io/monitored": "true"}
 REPOSITORY = Path(__file__).resolve().parent.parent.parent
 PROMETHEUS_URL = "http://prometheus-operated.monitoring.svc:9090"
-SCRAPED = {"gateway": "http", "controller": "http", "worker": "agent"}
+SCRAPED = {"gateway": "metrics", "controller": "metrics", "worker": "agent"}
 """Workload to the name of the port that answers /metrics."""
 
 

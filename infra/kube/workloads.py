@@ -8,6 +8,8 @@ from infra.kube.namespaces import SERVING, Door, block, namespace_peer, policy
 
 GATEWAY_PORT = 8080
 CONTROLLER_PORT = 8081
+METRICS_PORT = 9464
+"""Of gateway and controller: numbers of tenants are no caller's to read."""
 AGENT_PORT = 8090
 ENGINE_PORT = 8100
 POSTGRES_PORT = 5432
@@ -85,11 +87,13 @@ def doors(cidr: str) -> Iterator[Manifest]:
     outside = block(cidr)
     anywhere = block("0.0.0.0/0", "169.254.169.254/32")
     wanted = (
-        ("gateway", False, (GATEWAY_PORT,), (outside, eyes)),
+        ("gateway", False, (GATEWAY_PORT,), (outside,)),
+        ("gateway", False, (METRICS_PORT,), (eyes,)),
         ("gateway", True, (AGENT_PORT, ENGINE_PORT), (worker,)),
         ("gateway", True, (CONTROLLER_PORT,), (controller,)),
         ("gateway", True, (POSTGRES_PORT, VALKEY_PORT), (outside,)),
-        ("controller", False, (CONTROLLER_PORT,), (gateway, worker, eyes)),
+        ("controller", False, (CONTROLLER_PORT,), (gateway, worker)),
+        ("controller", False, (METRICS_PORT,), (eyes,)),
         ("controller", True, (AGENT_PORT,), (worker,)),
         ("controller", True, (POSTGRES_PORT,), (outside,)),
         ("worker", False, (AGENT_PORT, ENGINE_PORT), (gateway, controller, worker, eyes)),

@@ -53,4 +53,4 @@ def _held(http: httpx.Client, gate: Gate) -> float:
 
 
 def _in_flight(http: httpx.Client, fleet: Fleet) -> float:
-    return sum(float(value) for value in _IN_FLIGHT.findall(http.get(f"{fleet.platform.url}/metrics").text))
+    return sum(float(value) for value in _IN_FLIGHT.findall(http.get(fleet.platform.metrics_url).text))

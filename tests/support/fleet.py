@@ -133,7 +133,7 @@ class Fleet:
 
     def counted(self, metric: Metric, **labels: str) -> float:
         """Return a metric of the gateway, summed over the labels that are not named."""
-        return reading(f"{self.platform.url}/metrics", sample_name(metric), labels)
+        return reading(self.platform.metrics_url, sample_name(metric), labels)
 
 
 def sample_name(metric: Metric) -> str:

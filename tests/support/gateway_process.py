@@ -86,6 +86,16 @@ class GatewayProcess:
     def log(self) -> str:
         return (self.home.root / f"gateway-{self.process.pid}.log").read_text()
 
+    @property
+    def metrics_url(self) -> str:
+        """Where it shows its metrics."""
+        return (self.home.root / f"run/metrics/{self.process.pid}").read_text().strip()
+
+    @property
+    def metrics(self) -> str:
+        """Its metrics."""
+        return httpx.get(self.metrics_url, trust_env=False).text
+
     def http(self) -> httpx.Client:
         headers = {"authorization": f"Bearer {self.home.key}"}
         return httpx.Client(base_url=self.url, headers=headers, timeout=10, trust_env=False)

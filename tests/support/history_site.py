@@ -144,7 +144,7 @@ class Site:
 
     def in_flight(self) -> int:
         """Return how many requests the gateways count as running."""
-        return sum(int(reading(f"{one.url}/metrics", IN_FLIGHT.name, {})) for one in self.gateways.values())
+        return sum(int(reading(one.metrics_url, IN_FLIGHT.name, {})) for one in self.gateways.values())
 
     def troubles(self) -> list[str]:
         """Return what the gateways warned of, and what waits in their spools."""

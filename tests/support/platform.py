@@ -154,6 +154,12 @@ class Platform:
         return (self.home / "run/gateway.addr").read_text().strip()
 
     @property
+    def metrics_url(self) -> str:
+        """Return where its first gateway shows metrics."""
+        pid = json.loads((self.home / "run/up.json").read_text())["processes"]["gateway 1"]
+        return (self.home / f"run/metrics/{pid}").read_text().strip()
+
+    @property
     def controller_url(self) -> str:
         """Return the controller's address."""
         return (self.home / "run/controller.addr").read_text().strip()

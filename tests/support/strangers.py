@@ -15,7 +15,7 @@ FORGED = "psk_000000000000_" + "0" * 49
 
 @dataclass(kw_only=True)
 class Strangers:
-    """``infer``, ``scoped``, ``auditor``, ``admin`` are secrets of the stranger's keys; the victim's key id is ``key``."""
+    """``infer``, ``scoped``, ``auditor``, ``admin`` are the stranger's secrets; the victim's key id is ``key``."""
 
     platform: Platform
     name: str
@@ -88,6 +88,11 @@ class Strangers:
         secret = str(self.act("POST", "/keys", {"tenant": tenant, **fields})["secret"])
         self.made.append(secret)
         return secret
+
+    def use(self) -> None:
+        """Ask a model as the victim."""
+        body = {"model": "smollm2", "messages": [{"role": "user", "content": "hi"}], "max_tokens": 1}
+        self.ask(self.platform.url, self.victims, "POST", "/v1/chat/completions", body).raise_for_status()
 
     def act(self, method: str, path: str, body: object = None) -> dict[str, Any]:
         """Do something as an operator."""

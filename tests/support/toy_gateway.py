@@ -69,7 +69,7 @@ def edge(toy: Toy, limits: Limits, facts: Facts | None = None) -> Edge:
     keys = Keyring(pepper=PEPPER, salt_key=b"s" * 32, now=clock.now)
     keys.replace(RING)
     counter = itertools.count()
-    facts = facts or Facts(table=lambda: EMPTY, missing=lambda: "", metrics=lambda: (b"# none\n", "text/plain"))
+    facts = facts or Facts(table=lambda: EMPTY, missing=lambda: "")
     return Edge(
         corridor=toy,
         identity=keys,

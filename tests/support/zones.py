@@ -42,7 +42,7 @@ class Site:
 
     def counted(self, metric: Metric, **labels: str) -> float:
         """Return one of the gateway's numbers, summed over the labels that are not named."""
-        return reading(f"{self.gateway.url}/metrics", sample_name(metric), labels)
+        return reading(self.gateway.metrics_url, sample_name(metric), labels)
 
     def asked(self, prefix: str) -> int:
         """Return how many requests these engines have seen."""

@@ -4,7 +4,7 @@ import asyncio
 import signal
 import socket
 import sys
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Coroutine, Generator, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
@@ -24,6 +24,7 @@ from penstock.adapters.postgres.tenancy import PostgresTenancy
 from penstock.adapters.process.fleet import HostConfig, LocalFleet
 from penstock.adapters.redis.limits import RedisLimits
 from penstock.adapters.redis.wire import Wire
+from penstock.apps import exposition
 from penstock.apps.settings import Home, Settings, environment_of_workers
 from penstock.apps.worker_keys import platform_key, provide
 from penstock.control.api.app import make_app
@@ -69,7 +70,14 @@ async def _main(settings: Settings, command: WorkerCommand) -> None:
     async with Database(dsn) as database:
         control, runtime = _compose(settings, database, dsn, secrets, _fleet(settings, command), url)
         logs.logger().info("controller_listens", url=url)
-        await _serve(control, runtime, database, listener)
+        key = platform_key(settings.paths)
+        watch = _watch(control, exposition.scope_label(settings, key))
+        metrics = asyncio.create_task(exposition.serve(settings, control.metrics.exposition))
+        try:
+            await _serve(control, _control(runtime, watch, database), listener)
+        finally:
+            metrics.cancel()
+            await asyncio.gather(metrics, return_exceptions=True)
 
 
 def _compose(
@@ -114,7 +122,7 @@ def _compose(
     return control, runtime
 
 
-def _watch(control: Control) -> BudgetWatch:
+def _watch(control: Control, label: Callable[[str], str]) -> BudgetWatch:
     return BudgetWatch(
         clock=control.clock,
         ledger=control.ledger,
@@ -123,6 +131,7 @@ def _watch(control: Control) -> BudgetWatch:
         metrics=control.metrics,
         shared=control.meters,
         acts=lambda: control.runtime.leads,
+        label=label,
     )
 
 
@@ -164,14 +173,14 @@ class _Server(uvicorn.Server):
         yield
 
 
-async def _serve(control: Control, runtime: Runtime, database: Database, listener: socket.socket) -> None:
+async def _serve(control: Control, work: Coroutine[None, None, None], listener: socket.socket) -> None:
     config = uvicorn.Config(
         make_app(control), log_config=None, access_log=False, lifespan="off", timeout_graceful_shutdown=3
     )
     server = _Server(config)
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, setattr, server, "should_exit", True)  # noqa: FBT003
-    corridor = asyncio.create_task(_control(runtime, _watch(control), database))
+    corridor = asyncio.create_task(work)
     try:
         await server.serve(sockets=[listener])
     finally:

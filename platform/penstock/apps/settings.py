@@ -6,6 +6,7 @@ Each process cuts what it needs out of this into its rooms' own small config obj
 
 import os
 import re
+from enum import StrEnum
 from functools import lru_cache
 from pathlib import Path
 
@@ -42,6 +43,14 @@ class Home:
     def worker_key(self, worker: str) -> Path:
         """Return where a worker of this machine finds its own secret."""
         return self.run / "workers" / f"{worker}.key"
+
+
+class TenantNames(StrEnum):
+    """How metrics call tenants."""
+
+    NAMED = "named"
+    HASHED = "hashed"
+    OFF = "off"
 
 
 class Settings(BaseSettings):
@@ -115,6 +124,13 @@ class Settings(BaseSettings):
     answers_tenant_bytes: int = Field(default=64 << 20, gt=0, description="What a tenant's kept answers take at most.")
     answers_tenant_records: int = Field(default=50_000, gt=0)
     retry_budget_ratio: float = Field(default=0.1, ge=0, le=1)
+    metrics_host: str = "127.0.0.1"
+    metrics_port: int = Field(default=0, ge=0, le=65535)
+    """Where gateways and controller show metrics: gateway n on ``port + n - 1``, then the controller; 0 free ones."""
+    metrics_tenants: TenantNames = TenantNames.NAMED
+    """Tenants in metrics: ``named``, ``hashed``, or ``off``."""
+    metrics_most_tenants: int = Field(default=50, ge=0)
+    """How many tenants metrics tell apart; all others are ``other``."""
     otlp_endpoint: str = ""
     """OpenTelemetry collector (HTTP); empty turns tracing off."""
     trace_ratio: float = Field(default=0.01, ge=0, le=1)

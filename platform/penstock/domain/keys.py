@@ -34,6 +34,7 @@ class Purpose(StrEnum):
     CACHE_SALT = "cache-salt"
     ANSWERS = "answers"
     WORKER = "worker"
+    METRICS = "metrics"
 
 
 def derive(platform_key: bytes, purpose: Purpose) -> bytes:
@@ -57,6 +58,11 @@ def hash_secret(secret: str, pepper: bytes) -> str:
 def cache_salt(tenant: TenantId, salt_key: bytes) -> str:
     """Return the tenant's prefix-cache salt: stable, and not to be guessed from outside (E5)."""
     return hmac.digest(salt_key, tenant.encode(), hashlib.sha256).hex()[:32]
+
+
+def tenant_label(tenant: str, label_key: bytes) -> str:
+    """Return what metrics may call a tenant that they must not name."""
+    return hmac.digest(label_key, tenant.encode(), hashlib.sha256).hex()[:12]
 
 
 def mint(

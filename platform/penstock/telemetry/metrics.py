@@ -2,7 +2,7 @@
 
 from bisect import bisect_left
 from collections import Counter as Counting
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import cast
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
@@ -14,6 +14,7 @@ from penstock.telemetry.names import CATALOGUE
 __all__ = ["CONTENT_TYPE", "Counter", "Metrics", "TenantLabels", "observe_many"]
 
 CONTENT_TYPE = CONTENT_TYPE_LATEST
+OTHER = "other"
 
 
 class Metrics:
@@ -49,21 +50,19 @@ class Metrics:
 
 
 class TenantLabels:
-    """Bounds the tenant label: the first ``limit`` tenants by name, all others as ``other`` (J4)."""
+    """Bounds the tenant label: the first ``limit`` tenants, all others as ``other`` (J4); ``name`` may hide names."""
 
-    def __init__(self, limit: int = 50) -> None:
+    def __init__(self, limit: int = 50, name: Callable[[str], str] = str) -> None:
         """Keep at most ``limit`` names."""
         self._limit = limit
-        self._known: set[str] = set()
+        self._name = name
+        self._known: dict[str, str] = {}
 
     def of(self, tenant: str) -> str:
         """Return the label value for this tenant."""
-        if tenant in self._known:
-            return tenant
-        if len(self._known) < self._limit:
-            self._known.add(tenant)
-            return tenant
-        return "other"
+        if tenant not in self._known and len(self._known) < self._limit:
+            self._known[tenant] = self._name(tenant)
+        return self._known.get(tenant, OTHER)
 
 
 def observe_many(histogram: Histogram, values: Sequence[float]) -> None:

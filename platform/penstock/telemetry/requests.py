@@ -29,11 +29,17 @@ Trace = Callable[[Call, Answer], None]
 class RequestLedger:
     """Implements the pipeline's ``Ledger`` and the edge's ``Witness``."""
 
-    def __init__(self, metrics: Metrics, clock: Callable[[], float], trace: Trace | None = None) -> None:
-        """Take the process's metrics, monotonic time, and where traces go."""
+    def __init__(
+        self,
+        metrics: Metrics,
+        clock: Callable[[], float],
+        trace: Trace | None = None,
+        tenants: TenantLabels | None = None,
+    ) -> None:
+        """Take the process's metrics, monotonic time, where traces go, and how tenants are shown."""
         self._clock = clock
         self._trace = trace
-        self._tenants = TenantLabels()
+        self._tenants = tenants or TenantLabels()
         self._log = logs.logger()
         self._refusals = metrics.counter(names.REFUSALS)
         self._children = lru_cache(maxsize=MOST_CHILDREN)(_children_of(metrics))

@@ -63,7 +63,8 @@ def test_requests_are_counted_and_logged_without_their_text(gateway: GatewayProc
     with gateway.http() as http:
         stream(http)
         http.post("/v1/chat/completions", json={**CHAT, "model": "none"})
-        told = http.get("/metrics").text
+        assert http.get("/metrics").status_code == 404
+        told = gateway.metrics
     assert 'penstock_requests_total{api="/v1/chat/completions",model="toy",outcome="ok",tenant="acme"} 1.0' in told
     assert 'penstock_refusals_total{code="model_not_found"} 1.0' in told
     assert 'penstock_ttft_seconds_count{model="toy",tier="chat"} 1.0' in told

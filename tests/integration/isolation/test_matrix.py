@@ -45,13 +45,11 @@ GATEWAY: Mapping[Route, For] = {
     ("GET", "/v1/models/{model}"): For.CALLERS,
     ("GET", "/healthz"): For.ANYBODY,
     ("GET", "/readyz"): For.ANYBODY,
-    ("GET", "/metrics"): For.ANYBODY,
     ("GET", "/openapi.json"): For.ANYBODY,
 }
 CONTROLLER: Mapping[Route, For] = {
     ("GET", "/healthz"): For.ANYBODY,
     ("GET", "/readyz"): For.ANYBODY,
-    ("GET", "/metrics"): For.ANYBODY,
     ("POST", "/internal/workers/heartbeat"): For.WORKERS,
     ("GET", "/internal/versions/{version}"): For.WORKERS,
     ("GET", f"{ADMIN}/audit"): For.READERS,
@@ -227,14 +225,34 @@ def test_an_undocumented_method_of_the_gateway_does_nothing(strangers: Strangers
                 assert answer.status_code in {401, 403, 404, 405}, (method, answer.text)
 
 
-@pytest.mark.parametrize("path", ["/healthz", "/readyz", "/metrics", "/openapi.json"])
+@pytest.mark.parametrize("path", ["/healthz", "/readyz", "/openapi.json"])
 @pytest.mark.parametrize("process", ["gateway", "controller"])
 def test_open_addresses_tell_no_tenant(strangers: Strangers, process: str, path: str) -> None:
-    """Anybody may read them, so a tenant's keys and organisation are not in them."""
+    """Finding 8: anybody may read them, so they don't name a tenant, also where it has just sent a request."""
+    assert (
+        strangers.ask(strangers.platform.url, strangers.victims, "POST", "/v1/chat/completions", CHAT).status_code
+        == 200
+    )
     base = strangers.platform.url if process == "gateway" else strangers.platform.controller_url
     answer = strangers.ask(base, "", "GET", path)
     assert answer.status_code == 200
     assert strangers.victim not in answer.text
+
+
+@pytest.mark.parametrize("process", ["gateway", "controller"])
+def test_metrics_are_on_a_listener_of_their_own(strangers: Strangers, process: str) -> None:
+    """Finding 8: after a request of a tenant its numbers are on loopback alone, and no other address has them."""
+    assert (
+        strangers.ask(strangers.platform.url, strangers.victims, "POST", "/v1/chat/completions", CHAT).status_code
+        == 200
+    )
+    base = strangers.platform.url if process == "gateway" else strangers.platform.controller_url
+    for secret in ("", strangers.infer, strangers.platform.admin_key):
+        answer = strangers.ask(base, secret, "GET", "/metrics")
+        assert answer.status_code == 404
+        assert strangers.victim not in answer.text
+    assert strangers.platform.metrics_url.startswith("http://127.0.0.1:")
+    assert f'tenant="{strangers.victim}"' in strangers.http.get(strangers.platform.metrics_url).text
 
 
 def test_the_operators_and_the_callers_doors_are_two(strangers: Strangers) -> None:

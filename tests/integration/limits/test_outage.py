@@ -25,7 +25,7 @@ SILENCE_S = 2 * PATIENCE_S + CONNECT_WITHIN_S
 async def told(gateways: Fleet, metric: str) -> list[float]:
     """Return a metric of every gateway."""
     async with gateways.client() as http:
-        pages = await asyncio.gather(*(http.get(f"{one.url}/metrics") for one in gateways.gateways))
+        pages = await asyncio.gather(*(http.get(one.metrics_url) for one in gateways.gateways))
     return [float(page.text.partition(f"\n{metric} ")[2].partition("\n")[0]) for page in pages]
 
 

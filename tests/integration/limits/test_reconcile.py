@@ -116,7 +116,7 @@ def test_a_repeated_request_is_charged_once(town: Site) -> None:
     assert len({answer.content for answer in answers}) == 1
     assert comes_true(lambda: len(rows_of(town, "once")) > 0, 15.0)
     assert rows_of(town, "once") == [TOKENS]
-    pages = [httpx.get(f"{one.url}/metrics", trust_env=False).text for one in town.gateways.values()]
+    pages = [one.metrics for one in town.gateways.values()]
     used = [re.findall(r'penstock_idempotent_requests_total\{state="(\w+)"\} ([\d.]+)', page) for page in pages]
     assert used == [[("first", "1.0"), ("replayed", "1.0")], [("replayed", "1.0")]]
 

@@ -11,8 +11,8 @@ from penstock.apps.settings import load
 
 app = typer.Typer(no_args_is_help=True, help="API keys: shown once when made, stored only as a keyed hash.")
 ROLES = (
-    "infer asks models; auditor reads usage, keys, budgets and audit log of its tenant; admin also makes and ends its keys. "
-    "Of the tenant operators, auditor reads everything and admin does everything."
+    "infer asks models; auditor reads its tenant's usage, keys, budgets and audit log; admin also keeps its keys. "
+    "Of the tenant operators, an auditor reads it of all tenants and an admin does everything."
 )
 Id = Annotated[str, typer.Argument(help="A key's id: the part between `psk_` and the next `_`.")]
 

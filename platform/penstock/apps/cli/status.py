@@ -61,12 +61,14 @@ def _limits(settings: Settings) -> str:
 
 
 def _processes(settings: Settings) -> None:
+    from penstock.apps import exposition
     from penstock.apps.up import state
 
     found = state.read(settings.paths.run)
     named = {"supervisor": found.pid, **found.processes} if found else {}
-    rows = [(name, pid, *_usage(pid)) for name, pid in named.items() if pid]
-    tables.show(f"Processes of {settings.paths.root}", ("process", "pid", "memory MB", "CPU s"), rows)
+    run = settings.paths.run
+    rows = [(name, pid, *_usage(pid), exposition.address(run, pid)) for name, pid in named.items() if pid]
+    tables.show(f"Processes of {settings.paths.root}", ("process", "pid", "memory MB", "CPU s", "metrics"), rows)
 
 
 def _usage(pid: int) -> tuple[str, str]:

@@ -14,6 +14,7 @@ from penstock.adapters.postgres.sources import KeySource, TableSource
 from penstock.adapters.redis.answers import RedisAnswers
 from penstock.adapters.redis.wire import Wire
 from penstock.apps import slos
+from penstock.apps.exposition import Exposition, tenant_labels
 from penstock.apps.gateway import health, reading
 from penstock.apps.gateway.accounting import Accounting, accounting
 from penstock.apps.gateway.background import Background
@@ -53,7 +54,7 @@ from penstock.gateway.routing import CurrentTable, RouterSettings, TableResolver
 from penstock.gateway.routing.resolve import reachable
 from penstock.gateway.streaming import RelaySettings, StreamingRelays
 from penstock.telemetry import logs, names
-from penstock.telemetry.metrics import CONTENT_TYPE, Metrics
+from penstock.telemetry.metrics import Metrics
 from penstock.telemetry.requests import RequestLedger
 from penstock.telemetry.traces import RequestTraces, otlp, traceparent
 from penstock.worker.gate.admission.fair_queue import Bounds
@@ -85,6 +86,7 @@ class Gateway:
     health_watch: HealthWatch
     traces: RequestTraces | None
     metrics: Metrics
+    exposition: Exposition
     clock: SystemClock
     background: Background
 
@@ -137,13 +139,15 @@ def compose(settings: Settings, platform_key: bytes) -> Gateway:
     )
     table_source = TableSource(dsn, copies / "table.json", clock=clock)
     traces = RequestTraces(otlp(settings.otlp_endpoint), clock.now, clock.monotonic) if settings.otlp_endpoint else None
-    ledger = RequestLedger(shared.metrics, clock.monotonic, traces.finished if traces else None)
+    ledger = RequestLedger(
+        metrics, clock.monotonic, traces.finished if traces else None, tenant_labels(settings, platform_key)
+    )
     tokenizers = TokenizerCache(open_store(settings))
     preprocessor = PromptPreprocessor(tokenizers, clock)
     preparing = OffloadedPreprocessor(preprocessor, shared.offload, task=reading.PREPARE)
     pipeline, health_watch = _pipeline(shared, keys, preparing, Detokenizer(tokenizers), ledger)
     return Gateway(
-        server=_server(shared, pipeline, ledger, table_source, tracing=traces is not None),
+        server=_server(shared, pipeline, ledger, tracing=traces is not None),
         table=shared.table,
         keys=keys,
         table_source=table_source,
@@ -154,7 +158,8 @@ def compose(settings: Settings, platform_key: bytes) -> Gateway:
         accounting=shared.accounting,
         health_watch=health_watch,
         traces=traces,
-        metrics=shared.metrics,
+        metrics=metrics,
+        exposition=_exposition(metrics, table_source),
         clock=clock,
         background=background,
     )
@@ -243,14 +248,11 @@ def _relays(shared: _Shared, reader: Detokenizer) -> StreamingRelays:
     )
 
 
-def _server(
-    shared: _Shared, pipeline: Pipeline, ledger: RequestLedger, source: TableSource, *, tracing: bool
-) -> EdgeServer:
+def _server(shared: _Shared, pipeline: Pipeline, ledger: RequestLedger, *, tracing: bool) -> EdgeServer:
     limits, settings = _limits(shared.settings), shared.settings
     facts = Facts(
         table=lambda: shared.table.view.table,
         missing=lambda: "" if shared.table.number else "no routing table yet",
-        metrics=_exposition(shared.metrics, source),
         draining=lambda: config.draining,  # made below
     )
     edge = Edge(
@@ -316,15 +318,15 @@ def _new_id() -> str:
     return secrets.token_hex(ID_BYTES)
 
 
-def _exposition(metrics: Metrics, source: TableSource) -> Callable[[], tuple[bytes, str]]:
+def _exposition(metrics: Metrics, source: TableSource) -> Exposition:
     age, refused = metrics.gauge(names.TABLE_AGE_SECONDS), metrics.counter(names.TABLES_REFUSED)
     counted = [0]
 
-    def expose() -> tuple[bytes, str]:
+    def expose() -> bytes:
         age.set(source.age_s)
         refused.inc(source.refused - counted[0])
         counted[0] = source.refused
-        return metrics.exposition(), CONTENT_TYPE
+        return metrics.exposition()
 
     return expose
 

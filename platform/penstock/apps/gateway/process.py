@@ -9,6 +9,7 @@ from pathlib import Path
 
 import uvloop
 
+from penstock.apps import exposition
 from penstock.apps.gateway.parts import Gateway, compose
 from penstock.apps.settings import Settings
 from penstock.apps.sharing import limits_of_this_home
@@ -46,6 +47,7 @@ async def _main(settings: Settings, fd: int | None) -> None:
     tasks = [asyncio.create_task(gateway.key_source.run(lambda ring: _take_keys(gateway, ring)))]
     tasks.append(asyncio.create_task(gateway.table_source.run(lambda table: _take(gateway, table))))
     tasks.append(asyncio.create_task(_probe_lag(gateway)))
+    tasks.append(asyncio.create_task(exposition.serve(settings, gateway.exposition)))
     tasks.append(asyncio.create_task(gateway.accounting.run()))
     tasks.append(asyncio.create_task(gateway.health_watch.run()))
     tasks.append(asyncio.create_task(_end_revoked(gateway)))

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import httpx
 
+from penstock.apps import exposition
 from penstock.apps.settings import Settings, environment, environment_of_workers
 from penstock.supervision.child import Child, Command
 from penstock.worker.engines.process import zygote_argv
@@ -18,12 +19,20 @@ ENGINES_SOCKET = "engines.sock"
 
 def gateway(settings: Settings, number: int, fd: int) -> Command:
     """Return how gateway ``number`` is started on the inherited socket."""
+    settings = _with_metrics_port(settings, number - 1)
     return _command(settings, f"gateway {number}", f"gateway-{number}.log", ("gateway", "--fd", str(fd)), (fd,))
 
 
 def controller(settings: Settings) -> Command:
     """Return how the controller is started."""
+    settings = _with_metrics_port(settings, settings.gateways)
     return _command(settings, "controller", "controller.log", ("controller",), ())
+
+
+def _with_metrics_port(settings: Settings, offset: int) -> Settings:
+    """Give each process a port of its own for its metrics; with 0 each takes a free one."""
+    port = settings.metrics_port and settings.metrics_port + offset
+    return settings.model_copy(update={"metrics_port": port})
 
 
 def wants_engines_parent(settings: Settings) -> bool:
@@ -67,7 +76,7 @@ async def always_ready(_: Child) -> bool:
 
 def forget_gateways(run: Path) -> None:
     """Remove ready files of gateways of an earlier run."""
-    for file in (run / "gateway").glob("*.ready"):
+    for file in (*(run / "gateway").glob("*.ready"), *(run / exposition.FOLDER).glob("*")):
         file.unlink(missing_ok=True)
 
 

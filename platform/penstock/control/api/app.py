@@ -16,7 +16,6 @@ from penstock.control.api.tenants import Tenants
 from penstock.control.api.wire import answer
 from penstock.domain.errors import InvalidField, MethodNotAllowed, PenstockError, UnknownRoute
 from penstock.telemetry.logs import logger
-from penstock.telemetry.metrics import CONTENT_TYPE
 
 ADMIN = "/admin/v1"
 
@@ -50,13 +49,8 @@ def _health(control: Control) -> APIRouter:
         is_ready = control.runtime.is_ready
         return answer({"ready": is_ready, "leader": control.runtime.leads}, 200 if is_ready else 503)
 
-    async def metrics() -> Response:
-        """Return the Prometheus text format."""
-        return Response(control.metrics.exposition(), media_type=CONTENT_TYPE)
-
     router.add_api_route("/healthz", healthz, methods=["GET"])
     router.add_api_route("/readyz", readyz, methods=["GET"])
-    router.add_api_route("/metrics", metrics, methods=["GET"])
     return router
 
 

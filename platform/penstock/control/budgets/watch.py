@@ -50,6 +50,8 @@ class BudgetWatch:
     shared: SpentStore | None
     acts: Callable[[], bool]
     """Whether this controller leads: only one raises alarms."""
+    label: Callable[[str], str] = str
+    """What metrics call a scope."""
     raised: set[str] = field(default_factory=set)
     """Alarms that are known to have been raised, so that the log is not asked again."""
 
@@ -101,6 +103,6 @@ class BudgetWatch:
         for place, line in enumerate(fullest):
             scope, period = line.budget.scope, line.budget.window.period
             if place < MOST_SHOWN:
-                gauge.labels(scope, period).set(line.used_ratio)
+                gauge.labels(self.label(scope), period).set(line.used_ratio)
         for line in reversed(fullest[MOST_SHOWN:]):
             gauge.labels(OTHER, line.budget.window.period).set(line.used_ratio)

@@ -87,7 +87,6 @@ def document() -> Json:
     paths["/v1/models/{model}"] = {"get": _one_model()}
     paths["/healthz"] = {"get": _get("Tell that the process lives.", _ref("Status"))}
     paths["/readyz"] = {"get": _get("Tell whether it can serve.", _ref("Status"))}
-    paths["/metrics"] = {"get": _get("Prometheus metrics.", {"type": "string"}, content="text/plain")}
     paths["/openapi.json"] = {"get": _get("This document.", {"type": "object"})}
     return {
         "openapi": "3.1.0",

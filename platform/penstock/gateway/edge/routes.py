@@ -1,4 +1,4 @@
-"""Everything but inference: models, health, metrics, the API document. A small FastAPI application.
+"""Everything but inference: models, health, the API document. A small FastAPI application.
 
 It speaks our error shape everywhere, for paths and methods that don't exist too. Nothing here is on the hot path.
 """
@@ -37,11 +37,10 @@ READY_RETRY_S = 1.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
-    """What the routes tell: the table in use, what is missing before ready (or nothing), the metrics and their type."""
+    """What the routes tell: the table in use, and what is missing before ready (or nothing)."""
 
     table: Callable[[], RoutingTable]
     missing: Callable[[], str]
-    metrics: Callable[[], tuple[bytes, str]]
     draining: Callable[[], bool] = lambda: False
 
 
@@ -107,11 +106,6 @@ def _add_health(api: FastAPI, facts: Facts) -> None:
         if missing:
             raise NoCapacity(f"not ready: {missing}", retry_after_s=READY_RETRY_S)
         return _json({"status": "ready", "table": facts.table().number})
-
-    @api.get("/metrics")
-    async def metrics() -> Response:
-        body, content_type = facts.metrics()
-        return Response(body, headers={"content-type": content_type})
 
 
 def _caller(request: Request, identity: Identity) -> Principal:

@@ -20,7 +20,7 @@ from penstock.domain.errors import ArtifactRefused, EngineError, PenstockError, 
 from penstock.domain.ids import VersionId, WorkerId
 from penstock.domain.worker import Load, WorkerReport, WorkerState
 from penstock.telemetry.logs import logger
-from penstock.worker.agent import wire
+from penstock.telemetry.pages import serve
 from penstock.worker.agent.gate_client import GateClient
 from penstock.worker.agent.health import Restarts
 from penstock.worker.agent.heartbeat import Heart
@@ -106,7 +106,7 @@ class Agent:
         self._listen_to_signals()
         self._metrics.state(self._life.state)
         page = pages(self.report, self._metrics, self._ports.client)
-        server = await wire.serve(self._config.status_host, self._config.status_port, page)
+        server = await serve(self._config.status_host, self._config.status_port, page)
         port = server.sockets[0].getsockname()[1]
         logger().info("worker_started", worker=self._config.worker, version=self._config.version, port=port)
         beating = asyncio.create_task(self._heart.run())

@@ -13,9 +13,9 @@ from penstock.domain.ids import VersionId
 from penstock.domain.worker import PhaseTiming, WorkerReport, WorkerState
 from penstock.telemetry import names
 from penstock.telemetry.metrics import CONTENT_TYPE, Metrics
+from penstock.telemetry.pages import Page
 from penstock.worker.agent.gate_client import GateClient
 from penstock.worker.agent.health import Cause
-from penstock.worker.agent.wire import Page
 from penstock.worker.engines import translate
 
 CATALOGUE = (names.WORKER_STATE, names.PHASE_SECONDS, names.ENGINE_RESTARTS, names.PROBE_SECONDS)

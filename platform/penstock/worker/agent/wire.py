@@ -1,4 +1,4 @@
-"""The agent's little HTTP: one call, and a server of a few read-only pages. Standard library, one connection a call.
+"""The agent's little HTTP client: one call, one connection. Standard library.
 
 Not for the token path: the gateways speak to the engine directly.
 """
@@ -6,15 +6,11 @@ Not for the token path: the gateways speak to the engine directly.
 import asyncio
 import socket
 import ssl
-from collections.abc import Awaitable, Callable, Mapping
-from contextlib import suppress
+from collections.abc import Mapping
 from dataclasses import dataclass
-from http import HTTPStatus
 from urllib.parse import urlsplit
 
 MAX_HEAD_BYTES = 64 << 10
-Page = Callable[[], Awaitable[tuple[int, str, bytes]]]
-"""Returns status, content type, body."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,31 +78,6 @@ async def _chunks(reader: asyncio.StreamReader) -> bytes:
         body += await reader.readexactly(size)
         await reader.readexactly(2)
     return body
-
-
-async def serve(host: str, port: int, pages: Mapping[str, Page]) -> asyncio.Server:
-    """Serve these pages by path."""
-
-    async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        with suppress(OSError, ValueError, IndexError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
-            async with asyncio.timeout(10.0):
-                head = await reader.readuntil(b"\r\n\r\n")
-                method, path = head.decode("latin-1").split(" ")[:2]
-                writer.write(await _page(method, path.partition("?")[0], pages))
-                await writer.drain()
-        writer.close()
-
-    return await asyncio.start_server(handle, host, port, limit=MAX_HEAD_BYTES)
-
-
-async def _page(method: str, path: str, pages: Mapping[str, Page]) -> bytes:
-    status, kind, body = 404, "text/plain", b"not found\n"
-    if method not in ("GET", "HEAD"):
-        status, body = 405, b"only GET\n"
-    elif path in pages:
-        status, kind, body = await pages[path]()
-    head = f"HTTP/1.1 {status} {HTTPStatus(status).phrase}\r\ncontent-type: {kind}\r\ncontent-length: {len(body)}"
-    return f"{head}\r\nconnection: close\r\n\r\n".encode() + (b"" if method == "HEAD" else body)
 
 
 def reserve(host: str, port: int) -> socket.socket:

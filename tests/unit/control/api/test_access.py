@@ -45,7 +45,6 @@ class For(Enum):
 TABLE: Mapping[Route, For] = {
     ("GET", "/healthz"): For.ANYBODY,
     ("GET", "/readyz"): For.ANYBODY,
-    ("GET", "/metrics"): For.ANYBODY,
     ("POST", "/internal/workers/heartbeat"): For.WORKERS,
     ("GET", "/internal/versions/{version}"): For.WORKERS,
     ("GET", f"{ADMIN}/audit"): For.READERS,

@@ -1,4 +1,4 @@
-"""Models, health, metrics, and everything that is not there: one error shape, and a document that says so."""
+"""Models, health, and everything that is not there: one error shape, and a document that says so."""
 
 from dataclasses import replace
 
@@ -29,7 +29,7 @@ TABLE = RoutingTable(
 
 
 async def ask(path: str, method: str = "GET", *, auth: bool = True, **facts: object) -> httpx.Response:
-    told = {"table": lambda: TABLE, "missing": lambda: "", "metrics": lambda: (b"up 1\n", "text/plain"), **facts}
+    told = {"table": lambda: TABLE, "missing": lambda: "", **facts}
     app = edge(Toy(hello), Limits(), Facts(**told))  # type: ignore[arg-type]
     headers = {"authorization": f"Bearer {SECRET}"} if auth else {}
     async with httpx.AsyncClient(transport=httpx.ASGITransport(app=app), base_url="http://g") as http:
@@ -99,19 +99,20 @@ async def test_health_is_apart_from_readiness() -> None:
     assert (await ask("/readyz", draining=lambda: True)).json()["error"]["code"] == "draining"
 
 
-async def test_metrics_are_text() -> None:
-    """Prometheus gets what the registry says."""
-    answer = await ask("/metrics", auth=False)
-    assert (answer.text, answer.headers["content-type"]) == ("up 1\n", "text/plain")
+async def test_metrics_are_not_for_callers() -> None:
+    """Finding 8: the callers' port has no metrics, with a key or without one."""
+    for auth in (False, True):
+        answer = await ask("/metrics", auth=auth)
+        assert (answer.status_code, answer.json()["error"]["code"]) == (404, "route_not_found")
 
 
 async def test_a_fault_in_a_route_is_a_500_in_our_shape() -> None:
-    """Even a broken metrics registry answers in the one shape."""
+    """Even a broken route answers in the one shape."""
 
-    def broken() -> tuple[bytes, str]:
+    def broken() -> str:
         raise RuntimeError("secret")
 
-    answer = await ask("/metrics", metrics=broken)
+    answer = await ask("/readyz", missing=broken)
     assert (answer.status_code, answer.json()["error"]["code"]) == (500, "internal_error")
     assert "secret" not in answer.text
 

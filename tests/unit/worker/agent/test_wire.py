@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
+from penstock.telemetry import pages
 from penstock.worker.agent import wire
 
 Peer = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
@@ -27,14 +28,14 @@ async def get(port: int, path: str, method: str = "GET", timeout_s: float = 2.0)
 )
 async def test_pages_are_served_by_path(method: str, path: str, status: int, body: bytes) -> None:
     """A page answers at its path alone."""
-    async with await wire.serve("127.0.0.1", 0, {"/page": page}) as server:
+    async with await pages.serve("127.0.0.1", 0, {"/page": page}) as server:
         answer = await get(server.sockets[0].getsockname()[1], path, method)
     assert (answer.status, answer.body) == (status, body)
 
 
 async def test_pages_are_read_only() -> None:
     """What is not a reading method is refused."""
-    async with await wire.serve("127.0.0.1", 0, {"/page": page}) as server:
+    async with await pages.serve("127.0.0.1", 0, {"/page": page}) as server:
         assert (await get(server.sockets[0].getsockname()[1], "/page", "DELETE")).status == 405
 
 
@@ -98,7 +99,7 @@ async def test_a_reserved_port_is_for_the_child_alone() -> None:
     kept = wire.reserve("127.0.0.1", 0)
     port = kept.getsockname()[1]
     try:
-        async with await wire.serve("127.0.0.1", port, {"/page": page}):
+        async with await pages.serve("127.0.0.1", port, {"/page": page}):
             assert (await get(port, "/page")).body == b"hello"
         with socket.socket() as other, pytest.raises(OSError, match="in use"):
             other.bind(("127.0.0.1", port))

@@ -1,0 +1,86 @@
+"""Metrics on a listener of their own: whoever may ask a model has no business with other tenants' numbers.
+
+A supervised process that follows another waits until that one lets the port go.
+"""
+
+import asyncio
+import errno
+import os
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+from penstock.apps.settings import Settings, TenantNames
+from penstock.domain.keys import Purpose, derive, tenant_label
+from penstock.supervision.files import write_private
+from penstock.supervision.listening import url_of
+from penstock.telemetry import logs, pages
+from penstock.telemetry.metrics import CONTENT_TYPE, OTHER, TenantLabels
+
+Exposition = Callable[[], bytes]
+AGAIN_S = 0.5
+FOLDER = "metrics"
+
+
+def address_file(run: Path, pid: int) -> Path:
+    """Return the file that says where a process shows its metrics."""
+    return run / FOLDER / str(pid)
+
+
+def address(run: Path, pid: int) -> str:
+    """Return where a process shows its metrics, empty where it doesn't."""
+    try:
+        return address_file(run, pid).read_text().strip()
+    except OSError:
+        return ""
+
+
+async def serve(settings: Settings, exposition: Exposition) -> None:
+    """Serve ``/metrics`` until cancelled, and leave a file that says where."""
+    server = await _when_free(settings, exposition)
+    port = server.sockets[0].getsockname()[1]
+    file, url = address_file(settings.paths.run, os.getpid()), url_of(settings.metrics_host, port)
+    file.parent.mkdir(parents=True, exist_ok=True)
+    write_private(file, f"{url}/metrics")
+    logs.logger().info("metrics_served", url=url)
+    try:
+        async with server:
+            await server.serve_forever()
+    finally:
+        file.unlink(missing_ok=True)
+
+
+async def _when_free(settings: Settings, exposition: Exposition) -> asyncio.Server:
+    async def page() -> tuple[int, str, bytes]:
+        return 200, CONTENT_TYPE, exposition()
+
+    is_told = False
+    while True:
+        try:
+            return await pages.serve(settings.metrics_host, settings.metrics_port, {"/metrics": page})
+        except OSError as error:
+            if not is_told:
+                logs.logger().warning("metrics_not_served", reason=errno.errorcode.get(error.errno or 0, str(error)))
+            is_told = True
+            await asyncio.sleep(AGAIN_S)
+
+
+def tenant_labels(settings: Settings, platform_key: bytes) -> TenantLabels:
+    """Return how metrics call tenants, as the settings say."""
+    if settings.metrics_tenants is TenantNames.OFF:
+        return TenantLabels(limit=0)
+    return TenantLabels(limit=settings.metrics_most_tenants, name=_namer(settings, platform_key))
+
+
+def scope_label(settings: Settings, platform_key: bytes) -> Callable[[str], str]:
+    """Return how metrics call a budget's scope, such as ``tenant:shop``."""
+    if settings.metrics_tenants is TenantNames.OFF:
+        return lambda scope: f"{scope.partition(':')[0]}:{OTHER}"
+    named = _namer(settings, platform_key)
+    return lambda scope: f"{scope.partition(':')[0]}:{named(scope.partition(':')[2])}"
+
+
+def _namer(settings: Settings, platform_key: bytes) -> Callable[[str], str]:
+    if settings.metrics_tenants is TenantNames.NAMED:
+        return str
+    return partial(tenant_label, label_key=derive(platform_key, Purpose.METRICS))

@@ -1,0 +1,38 @@
+"""A server of a few read-only pages, such as metrics, on a listener of its own; one connection a call.
+
+Not for callers: whoever reaches the listener may read every page.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
+from http import HTTPStatus
+
+MAX_HEAD_BYTES = 64 << 10
+Page = Callable[[], Awaitable[tuple[int, str, bytes]]]
+"""Returns status, content type, body."""
+
+
+async def serve(host: str, port: int, pages: Mapping[str, Page]) -> asyncio.Server:
+    """Serve these pages by path."""
+
+    async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with suppress(OSError, ValueError, IndexError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
+            async with asyncio.timeout(10.0):
+                head = await reader.readuntil(b"\r\n\r\n")
+                method, path = head.decode("latin-1").split(" ")[:2]
+                writer.write(await _page(method, path.partition("?")[0], pages))
+                await writer.drain()
+        writer.close()
+
+    return await asyncio.start_server(handle, host, port, limit=MAX_HEAD_BYTES)
+
+
+async def _page(method: str, path: str, pages: Mapping[str, Page]) -> bytes:
+    status, kind, body = 404, "text/plain", b"not found\n"
+    if method not in ("GET", "HEAD"):
+        status, body = 405, b"only GET\n"
+    elif path in pages:
+        status, kind, body = await pages[path]()
+    head = f"HTTP/1.1 {status} {HTTPStatus(status).phrase}\r\ncontent-type: {kind}\r\ncontent-length: {len(body)}"
+    return f"{head}\r\nconnection: close\r\n\r\n".encode() + (b"" if method == "HEAD" else body)
