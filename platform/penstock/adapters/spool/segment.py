@@ -3,7 +3,7 @@
 A line is written whole by one ``write``; a torn last line (full disk, lost node) is ignored when read.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -62,15 +62,16 @@ class History:
                 self.rows.append(row)
                 self.last_seen = max(self.last_seen, row.closed_at)
 
-    def lost(self) -> list[LedgerRow]:
-        """Return rows for what was open when the process died."""
-        return [self._lost(opening) for opening in self.open.values()]
+    def lost(self, took: Mapping[RequestId, Usage]) -> list[LedgerRow]:
+        """Return rows for what was open when the process died, with what their workers say that they ``took``."""
+        return [self._lost(opening, took.get(opening.request)) for opening in self.open.values()]
 
-    def _lost(self, opening: Opening) -> LedgerRow:
-        """Bill the prompt and the tokens passed on, as far as was noted; nothing where none was known to be."""
-        tokens = self.tokens.get(opening.request, 0)
-        prompt = opening.prompt_tokens if tokens else 0
-        usage = Usage(prompt_tokens=prompt, output_tokens=tokens, exact=False)
+    def _lost(self, opening: Opening, usage: Usage | None) -> LedgerRow:
+        """Bill what is known, or else the prompt and the tokens passed on, as far as was noted."""
+        if usage is None:
+            tokens = self.tokens.get(opening.request, 0)
+            prompt = opening.prompt_tokens if tokens else 0
+            usage = Usage(prompt_tokens=prompt, output_tokens=tokens, exact=False)
         return close(opening, Outcome.INTERNAL, usage, gpu_s=0.0, now=self.last_seen)
 
 

@@ -12,7 +12,7 @@ import asyncio
 import errno
 import fcntl
 import os
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
 
@@ -21,6 +21,7 @@ from penstock.domain.clock import Clock
 from penstock.domain.errors import BadRequest, StoreUnavailable
 from penstock.domain.ids import RequestId
 from penstock.domain.ledger import LedgerRow, LedgerSink, Opening
+from penstock.domain.tokens import Usage
 
 SEGMENT_BYTES = 1 << 20
 BATCH_ROWS = 500
@@ -28,6 +29,7 @@ LINES_AT_ONCE = 64
 """Read so many lines, a quarter of a millisecond, before the event loop has its turn."""
 REFUSED = ".refused"
 """What the files are called that hold rows which the ledger does not take."""
+Took = Callable[[Iterable[Opening]], Awaitable[Mapping[RequestId, Usage]]]
 Heir = Callable[[Sequence[LedgerRow]], Awaitable[None]]
 OnRefused = Callable[[LedgerRow, str], None]
 
@@ -91,7 +93,7 @@ class Spool:
         if self._is_behind:
             self._note_progress()
 
-    async def deliver(self, sink: LedgerSink, heir: Heir | None = None) -> int:
+    async def deliver(self, sink: LedgerSink, heir: Heir | None = None, took: Took | None = None) -> int:
         """Sync, then carry sealed segments, and those of dead processes, to the ledger; return the rows delivered.
 
         ``inherit`` gets the rows that a dead process left first, perhaps more than once: it settles their leases.
@@ -103,7 +105,7 @@ class Spool:
         for segment in sorted(self._folder.glob(f"{self._name}.*.jsonl"))[:-1]:
             rows += await self._carry((await _read([segment])).rows, [segment], sink)
         for name in sorted({p.name.split(".")[0] for p in self._folder.glob("*.lock")} - {self._name}):
-            rows += await self._finish(name, sink, heir)
+            rows += await self._finish(name, sink, heir, took)
         return rows
 
     async def _sync(self) -> None:
@@ -111,7 +113,7 @@ class Spool:
         sealed, self._sealed = self._sealed, []
         await asyncio.to_thread(_sync_and_close, [*sealed, os.dup(self._fd)])
 
-    async def _finish(self, name: str, sink: LedgerSink, heir: Heir | None) -> int:
+    async def _finish(self, name: str, sink: LedgerSink, heir: Heir | None, took: Took | None) -> int:
         """Deliver all of a dead process's segments; nothing where it lives or another one finishes it."""
         lock = self._folder / f"{name}.lock"
         try:
@@ -121,7 +123,7 @@ class Spool:
         try:
             segments = [*sorted(self._folder.glob(f"{name}.*.jsonl")), *self._folder.glob(f"{name}{REFUSED}")]
             history = await _read(segments)
-            rows = history.rows + history.lost()
+            rows = history.rows + history.lost(await took(history.open.values()) if took is not None else {})
             if heir is not None:
                 await heir(rows)
             await self._carry(rows, segments, sink)

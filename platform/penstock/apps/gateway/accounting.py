@@ -24,7 +24,7 @@ from penstock.gateway.admission.guarded import Alone, GuardedLimits
 from penstock.gateway.admission.outage import POLICY, WhenAway
 from penstock.gateway.admission.rebuild import rebuild
 from penstock.gateway.admission.reservations import Reservations, Spawn
-from penstock.gateway.billing import LiveCounts
+from penstock.gateway.billing import LiveCounts, Orphans
 from penstock.telemetry import logs, names
 from penstock.telemetry.metrics import Metrics
 
@@ -46,6 +46,8 @@ class Accounting:
     dsn: str
     live: LiveCounts | None = None
     """How far whole answers are; set by whoever knows what runs."""
+    orphans: Orphans | None = None
+    """What requests of a dead gateway took; set by whoever knows the workers."""
     _ring: KeyRing = field(default_factory=KeyRing)
     _wants_count: bool = False
 
@@ -90,7 +92,8 @@ class Accounting:
 
     async def _round(self, ledger: PostgresLedger) -> bool:
         try:
-            await self.spool.deliver(ledger, self.reservations.inherit)
+            took = self.orphans.took if self.orphans is not None else None
+            await self.spool.deliver(ledger, self.reservations.inherit, took)
             await self._count_the_past(ledger)
         except StoreUnavailable:
             return False

@@ -29,7 +29,7 @@ from penstock.domain.keys import Purpose, derive, worker_secret
 from penstock.domain.tenant import Principal
 from penstock.gateway.admission.controller import AdmissionController
 from penstock.gateway.admission.reservations import Spawn
-from penstock.gateway.billing import Asking, Closing, LiveCounts
+from penstock.gateway.billing import Asking, Closing, LiveCounts, Orphans
 from penstock.gateway.dispatch import (
     Breakers,
     DispatchSettings,
@@ -193,6 +193,7 @@ def _pipeline(
         ledger=ledger,
     )
     shared.accounting.live = LiveCounts(admission.running, asking)
+    shared.accounting.orphans = Orphans(lambda: shared.table.view.table.versions, asking)
     return pipeline, HealthWatch(
         breakers=breakers,
         prober=_prober(shared, breakers),

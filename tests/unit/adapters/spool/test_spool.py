@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -119,6 +119,7 @@ half = opening("half", prompt=1_000_000)
 spool.opened(half)
 spool.delivered(RequestId("half"), 7)
 spool.opened(opening("unheard"))
+spool.opened(opening("young"))
 spool.flush()
 asyncio.run(spool.deliver(Sink()))
 late = opening("late")
@@ -140,13 +141,19 @@ def test_a_killed_process_leaves_true_rows_behind(tmp_path: Path) -> None:
         assert sink.rows == {}, "leases are settled before their rows can be counted"
         inherited.extend(row.request for row in rows)
 
-    asyncio.run(heir.deliver(sink, inherit))
+    async def took(left: Iterable[Opening]) -> dict[RequestId, Usage]:
+        assert {one.request for one in left} == {"half", "unheard", "young"}
+        return {RequestId("young"): Usage(prompt_tokens=5, output_tokens=19)}
+
+    asyncio.run(heir.deliver(sink, inherit, took))
     assert (sink.rows, inherited) == ({}, []), "a living process's segments are its own"
     child.send_signal(signal.SIGKILL)
     child.wait()
     child.stdout.close()
-    asyncio.run(heir.deliver(sink, inherit))
-    assert set(inherited) == {"half", "unheard", "late"}
+    asyncio.run(heir.deliver(sink, inherit, took))
+    assert set(inherited) == {"half", "unheard", "young", "late"}
+    young = sink.rows[RequestId("young")]
+    assert (young.prompt_tokens, young.output_tokens, young.exact) == (5, 19, True), "its worker still knew (finding 4)"
     assert sink.rows[RequestId("late")].outcome is Outcome.OK
     half = sink.rows[RequestId("half")]
     assert (half.outcome, half.output_tokens, half.exact) == (Outcome.INTERNAL, 7, False)

@@ -48,7 +48,7 @@ class Stuck(Spool):
         super().__init__(folder, clock)
         self.let_go = asyncio.Event()
 
-    async def deliver(self, sink: LedgerSink, heir: object = None) -> int:
+    async def deliver(self, sink: LedgerSink, heir: object = None, took: object = None) -> int:
         await self.let_go.wait()
         return 0
 

@@ -1,0 +1,63 @@
+"""What requests took whose gateway died: their workers still know it for a minute (finding 4).
+
+Nobody wrote down which worker had a request, so all of its version are asked. Where several know of it, the one that
+made most had the answer.
+"""
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+from penstock.domain.ids import RequestId, VersionId
+from penstock.domain.ledger import Opening
+from penstock.domain.table import VersionEntry, WorkerEntry
+from penstock.domain.tokens import Usage
+from penstock.domain.used import Used
+from penstock.gateway.billing.asking import Asks
+
+TABLE_WITHIN_S = 2.0
+LOOK_S = 0.05
+WAIT_S, WITHIN_S = 1.0, 2.0
+
+
+class Orphans:
+    """Asks the workers of the present table."""
+
+    def __init__(self, versions: Callable[[], Iterable[VersionEntry]], asks: Asks) -> None:
+        """``versions`` may be empty for a moment: a process that starts has no table yet."""
+        self._versions, self._asks = versions, asks
+
+    async def took(self, left: Iterable[Opening]) -> Mapping[RequestId, Usage]:
+        """Return what is known of these requests."""
+        by_version: dict[VersionId, list[RequestId]] = defaultdict(list)
+        for opening in left:
+            by_version[opening.version].append(opening.request)
+        if not by_version:
+            return {}
+        found: dict[RequestId, Used] = {}
+        for told in await asyncio.gather(*(self._ask(*one) for one in await self._questions(by_version))):
+            for request, used in told.items():
+                if request not in found or found[request].output_tokens <= used.output_tokens:
+                    found[request] = used
+        return {request: _usage(used) for request, used in found.items()}
+
+    async def _questions(
+        self, by_version: Mapping[VersionId, Sequence[RequestId]]
+    ) -> list[tuple[WorkerEntry, Sequence[RequestId]]]:
+        for _ in range(int(TABLE_WITHIN_S / LOOK_S)):
+            if versions := list(self._versions()):
+                return [(worker, by_version[v.id]) for v in versions if v.id in by_version for worker in v.workers]
+            await asyncio.sleep(LOOK_S)
+        return []
+
+    async def _ask(self, worker: WorkerEntry, requests: Sequence[RequestId]) -> Mapping[RequestId, Used]:
+        return await self._asks.ask(worker, requests, within_s=WITHIN_S, wait_s=WAIT_S) or {}
+
+
+def _usage(used: Used) -> Usage:
+    return Usage(
+        prompt_tokens=used.prompt_tokens,
+        output_tokens=used.output_tokens,
+        cached_tokens=used.cached_tokens,
+        exact=used.is_final,
+    )

@@ -1,0 +1,69 @@
+"""What requests took whose gateway died, as their workers still know it."""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from penstock.domain.ids import KeyId, RequestId, TenantId, WorkerId
+from penstock.domain.ledger import Opening
+from penstock.domain.table import VersionEntry, WorkerEntry
+from penstock.domain.tenant import Priority
+from penstock.domain.tokens import Usage
+from penstock.domain.used import Used
+from penstock.domain.worker import WorkerState
+from penstock.gateway.billing import Orphans
+from tests.support.calls import VERSION
+
+
+class Gates:
+    """Each worker knows some; one does not answer."""
+
+    def __init__(self, known: Mapping[str, Mapping[str, Used] | None]) -> None:
+        self.known = known
+
+    async def ask(
+        self, worker: WorkerEntry, requests: Sequence[RequestId], *, within_s: float, wait_s: float = 0.0
+    ) -> Mapping[RequestId, Used] | None:
+        """Tell."""
+        told = self.known[worker.id]
+        return None if told is None else {RequestId(name): used for name, used in told.items() if name in requests}
+
+
+def version(*workers: str) -> VersionEntry:
+    """Return a version with these workers."""
+    entries = [WorkerEntry(id=WorkerId(name), url=name, state=WorkerState.READY) for name in workers]
+    return replace(VERSION, workers=tuple(entries))
+
+
+def left(name: str) -> Opening:
+    """Return what a dead gateway wrote of a request."""
+    return Opening(
+        request=RequestId(name),
+        tenant=TenantId("t"),
+        key=KeyId("k"),
+        version=VERSION.id,
+        digest=VERSION.digest,
+        api="/v1/completions",
+        priority=Priority.STANDARD,
+        prompt_tokens=9,
+        price=VERSION.price,
+        opened_at=0.0,
+    )
+
+
+async def test_whoever_knows_most_of_a_dead_gateways_request_is_believed() -> None:
+    """Finding 4: all workers of its version are asked; one that is silent or knows nothing hinders nobody."""
+    tried, ran = Used(prompt_tokens=9, prompts=1), Used(prompt_tokens=9, output_tokens=30, sequences=1, prompts=1)
+    gates = Gates({"w0": {"a": tried}, "w1": {"a": ran}, "w2": None, "w3": {}})
+    orphans = Orphans(lambda: (version("w0", "w1", "w2", "w3"),), gates)
+    assert await orphans.took([left("a"), left("b")]) == {"a": Usage(prompt_tokens=9, output_tokens=30)}
+
+
+async def test_a_process_that_starts_waits_for_its_table() -> None:
+    """The one who finishes a dead gateway's rows may not know the workers yet."""
+    table: list[VersionEntry] = []
+    orphans = Orphans(lambda: table, Gates({"w": {"a": Used(prompt_tokens=9, prompts=1)}}))
+    asking = asyncio.create_task(orphans.took([left("a")]))
+    await asyncio.sleep(0)
+    table.append(version("w"))
+    assert set(await asking) == {"a"}

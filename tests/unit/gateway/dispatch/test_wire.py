@@ -1,0 +1,28 @@
+"""What goes over the wire to a gate."""
+
+import msgspec
+import pytest
+
+from penstock.domain.request import Api
+from penstock.gateway.dispatch import wire
+from tests.support import calls
+
+TOLD = {"stream_options": {"include_usage": True, "continuous_usage_stats": True}, "stream_interval": 20}
+
+
+@pytest.mark.parametrize(
+    ("api", "stream", "options"),
+    [
+        (Api.CHAT, True, {"include_usage": True}),
+        (Api.COMPLETIONS, True, {"include_usage": True}),
+        (Api.RESPONSES, True, None),
+        (Api.CHAT, False, None),
+    ],
+)
+def test_callers_do_not_shape_how_tokens_come(api: Api, stream: bool, options: dict[str, bool] | None) -> None:
+    """Finding 4: no lots of tokens in one event, no account with each of them; the account at the end always."""
+    request = calls.request(api=api, stream=stream, body={"model": "toy", **TOLD})
+    sent = msgspec.json.decode(wire.body_of(request, calls.VERSION.id, "salt"))
+    assert sent.get("stream_options") == options
+    assert "stream_interval" not in sent
+    assert sent["model"] == calls.VERSION.id
