@@ -126,6 +126,7 @@ class _Exchange:
             if len(self._headers) < len(self._head):
                 head.check_single(self._head)
             principal = self._edge.identity.authenticate(head.credential(self._headers))
+            self._reply.prove()
             self._timings.mark(Stage.AUTH)
             request = self._request(*await self._read(principal))
             call = self._call = Call(request=request, principal=principal, timings=self._timings)

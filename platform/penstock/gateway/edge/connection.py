@@ -16,6 +16,7 @@ from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
 from penstock.domain.errors import BadRequest, HeadersTooLarge, Overloaded, PenstockError, RequestTimedOut
 from penstock.domain.ids import RequestId
+from penstock.gateway.edge.addresses import Addresses
 from penstock.gateway.edge.errors import response_of
 from penstock.gateway.edge.lane import EXTENSION, Lane
 from penstock.gateway.edge.limits import Limits
@@ -48,6 +49,7 @@ class EdgeConfig(Config):
     limits: Limits
     refused: Callable[[PenstockError, RequestId], None]
     ids: Callable[[], str]
+    addresses: "Addresses[Connection]"
     draining: bool = False
 
 
@@ -70,7 +72,12 @@ class Connection(HttpToolsProtocol):
         self._closing_since = 0.0
         self._expect(Awaits.HEAD, self._limits.header_timeout_s)
         transport.set_write_buffer_limits(high=self._limits.write_buffer_bytes)
-        if len(self.connections) > self._limits.connections:
+        self._address = self.client[0] if self.client else ""
+        self._is_proven = False
+        stays, gives_way = self.config.addresses.enter(self._address, self, self.loop.time())
+        if gives_way is not None:
+            gives_way.transport.abort()
+        if not stays or len(self.connections) > self._limits.connections:
             self._refuse(Overloaded("this gateway has too many connections", retry_after_s=1.0))
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -78,6 +85,7 @@ class Connection(HttpToolsProtocol):
         for lane in list(self._lanes):
             lane.lost()
         self._lanes.clear()
+        self.config.addresses.leave(self._address, self)
         super().connection_lost(exc)
 
     def pause_writing(self) -> None:
@@ -139,6 +147,7 @@ class Connection(HttpToolsProtocol):
     def on_headers_complete(self) -> None:
         """Start the request, with its lane in the scope."""
         self._check_host()
+        self.config.addresses.spoke(self._address, self)
         self._in_head = False
         self._expect(Awaits.BODY, self._limits.body_timeout_s + BODY_MARGIN_S)
         super().on_headers_complete()
@@ -220,6 +229,12 @@ class Connection(HttpToolsProtocol):
             self.transport.write_eof()
         else:
             self.transport.close()
+
+    def prove(self) -> None:
+        """A valid key came on this connection: its address is no stranger."""
+        if not self._is_proven:
+            self._is_proven = True
+            self.config.addresses.prove(self._address)
 
     def shutdown(self) -> None:
         """Drain: what runs or is queued is answered, and then the connection closes."""

@@ -39,6 +39,10 @@ class Way(Protocol):
     transport: "asyncio.Transport"
     loop: "asyncio.AbstractEventLoop"
 
+    def prove(self) -> None:
+        """A valid key came."""
+        ...
+
     def close_after(self, *, unread: bool) -> None:
         """Close once everything is sent; ``unread`` tells that the client may still be sending its body."""
         ...
@@ -88,6 +92,10 @@ class Lane:
             return message
 
         return receive_or_raise
+
+    def prove(self) -> None:
+        """Tell the connection that a valid key came on it."""
+        self._way.prove()
 
     # -- the reply -----------------------------------------------------------------------
 

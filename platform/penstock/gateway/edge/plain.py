@@ -62,6 +62,9 @@ class PlainReply:
         """True once the client has left."""
         return self._is_gone
 
+    def prove(self) -> None:
+        """Whoever owns the connections does not ask."""
+
     def start(self, status: int, headers: Headers) -> None:
         """Queue status and headers."""
         self._is_started = True

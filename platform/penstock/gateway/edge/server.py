@@ -17,6 +17,7 @@ from uvicorn import Server
 
 from penstock.domain.errors import PenstockError
 from penstock.domain.ids import RequestId
+from penstock.gateway.edge.addresses import Addresses
 from penstock.gateway.edge.connection import Connection, EdgeConfig
 from penstock.gateway.edge.limits import Limits
 from penstock.gateway.edge.types import App
@@ -49,6 +50,7 @@ def configure(
         proxy_headers=False,
         backlog=BACKLOG,
     )
+    config.addresses = Addresses(limits.connections)
     config.limits, config.refused, config.ids = limits, refused, ids
     return config
 

@@ -227,7 +227,7 @@ async def test_a_body_that_trickles_is_cut_off() -> None:
 @on_uvloop
 async def test_more_connections_than_allowed_are_turned_away() -> None:
     """The surplus gets a 503 with a time to come back; the others are served."""
-    async with running(limits=Limits(connections=2)) as gateway:
+    async with running(limits=Limits(connections=4)) as gateway:
         clients = [await Client.to(gateway) for _ in range(3)]
         await asyncio.sleep(0.05)
         status, headers, body = await clients[2].response()

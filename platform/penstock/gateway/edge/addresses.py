@@ -1,0 +1,64 @@
+"""Connections by where they come from: no address can take them all, and one that asks nothing gives way. Pure.
+
+An address may hold a multiple of what stays free (``share``): four times as much once a valid key came from it, so that
+many callers behind one gateway of their own have four fifths of all, and as much where none did. Beyond that its oldest
+connection gives way that has waited for a while without a whole head.
+"""
+
+from collections import OrderedDict
+from typing import Generic, TypeVar
+
+C = TypeVar("C")
+
+KNOWN_PARTS, STRANGER_PARTS = 4, 1
+MOST_KNOWN = 10_000
+PATIENCE_S = 1.0
+"""Who has sent no head for so long may be dropped for another one; before that it may be on its way."""
+
+
+class Addresses(Generic[C]):
+    """The connections of one gateway; ``now`` is monotonic seconds."""
+
+    def __init__(self, most: int) -> None:
+        """Have room for so many."""
+        self._most = most
+        self._count: dict[str, int] = {}
+        self._total = 0
+        self._silent: dict[str, OrderedDict[C, float]] = {}
+        self._known: OrderedDict[str, None] = OrderedDict()
+
+    def enter(self, address: str, connection: C, now: float) -> tuple[bool, C | None]:
+        """Tell whether the connection may stay, and which one has to go for it. Each entry is ended by ``leave``."""
+        mine = self._count[address] = self._count.get(address, 0) + 1
+        self._total += 1
+        silent = self._silent.setdefault(address, OrderedDict())
+        silent[connection] = now
+        parts = KNOWN_PARTS if address in self._known else STRANGER_PARTS
+        if mine <= parts * (self._most - self._total):
+            return True, None
+        oldest, since = next(iter(silent.items()))
+        if now - since < PATIENCE_S:
+            return False, None
+        del silent[oldest]
+        return True, oldest
+
+    def spoke(self, address: str, connection: C) -> None:
+        """A whole head came."""
+        if (silent := self._silent.get(address)) is not None:
+            silent.pop(connection, None)
+
+    def prove(self, address: str) -> None:
+        """A valid key came from there."""
+        self._known[address] = None
+        self._known.move_to_end(address)
+        if len(self._known) > MOST_KNOWN:
+            self._known.popitem(last=False)
+
+    def leave(self, address: str, connection: C) -> None:
+        """The connection is closed."""
+        self.spoke(address, connection)
+        self._total -= 1
+        self._count[address] -= 1
+        if not self._count[address]:
+            del self._count[address]
+            self._silent.pop(address, None)
