@@ -137,13 +137,13 @@ class Corridor:
         )
 
     @asynccontextmanager
-    async def probing(self, *, timeout_s: float = 0.2) -> AsyncIterator[None]:
+    async def probing(self, *, timeout_s: float = 0.2, look_s: float = 0.5) -> AsyncIterator[None]:
         """Let the platform ask meanwhile, as a gateway does."""
         self.breakers.learn([replace(VERSION, workers=self.workers)], self.clock.monotonic())
         prober = Prober(
             workers=self.client,
             breakers=self.breakers,
-            settings=ProberSettings(ticket_key=ticket_key, timeout_s=timeout_s),
+            settings=ProberSettings(ticket_key=ticket_key, timeout_s=timeout_s, look_s=look_s),
             clock=self.clock,
             metrics=self.metrics,
         )

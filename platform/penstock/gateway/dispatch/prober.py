@@ -1,7 +1,7 @@
 """Asks workers the platform's own question, through the same gate and client as every request, and tells the breakers.
 
-A probe that is answered late says nothing by itself: behind a full engine it waits like everybody. So before a worker
-is found to stand still, it is asked whether its engine works, by somebody nearer to it.
+A probe that is answered late says nothing by itself: behind a full engine it waits like everybody. So meanwhile the
+gate is asked for how long its engine has done nothing: a hung one is found without waiting, a full one is not blamed.
 """
 
 import asyncio
@@ -39,6 +39,8 @@ class ProberSettings:
 
     ticket_key: Callable[[WorkerId], bytes]
     timeout_s: float = 5.0
+    look_s: float = 0.5
+    """How often the gate is asked while a probe waits."""
     state_timeout_s: float = 1.0
 
 
@@ -135,26 +137,44 @@ class Prober:
     async def _find(self, probe: Probe, place: Place, url: str) -> Finding:
         path, body = platform.question(place.task)
         sent, began = msgspec.json.encode({"model": place.version, **body}), self.clock.monotonic()
+        headers = self._headers(probe.worker, binding_of(path, sent))
+        asking = asyncio.ensure_future(self._post(url, path, headers, sent, self.settings.timeout_s))
+        watching = asyncio.ensure_future(self._until_still(url))
         try:
-            headers = self._headers(probe.worker, binding_of(path, sent))
-            reply = await self._post(url, path, headers, sent, self.settings.timeout_s)
+            await asyncio.wait({asking, watching}, return_when=asyncio.FIRST_COMPLETED)
+            return _judged(asking.result()) if asking.done() else Finding.FAILED
         except _Unreachable:
             return Finding.CLOSED
         except TimeoutError:
-            is_alive = self.breakers.has_answered_since(probe.worker, began) or await self._moves(url)
-            return Finding.BUSY if is_alive else Finding.FAILED
+            return await self._late(probe.worker, url, began)
         except OSError:
             return Finding.FAILED
-        return _judged(reply)
+        finally:
+            asking.cancel()
+            watching.cancel()
+            await asyncio.gather(asking, watching, return_exceptions=True)
 
-    async def _moves(self, url: str) -> bool:
-        """Ask the gate whether its engine works; where nobody knows, the probe's silence is what there is."""
+    async def _late(self, worker: WorkerId, url: str, began: float) -> Finding:
+        """Judge a probe that was not answered in time."""
+        still_s = await self._still_s(url)
+        is_moving = still_s is not None and still_s < self.settings.timeout_s
+        return Finding.BUSY if is_moving or self.breakers.has_answered_since(worker, began) else Finding.FAILED
+
+    async def _until_still(self, url: str) -> None:
+        """Return when the gate says that its engine has done nothing for as long as a probe may take."""
+        while True:
+            await asyncio.sleep(self.settings.look_s)
+            still_s = await self._still_s(url)
+            if still_s is not None and still_s >= self.settings.timeout_s:
+                return
+
+    async def _still_s(self, url: str) -> float | None:
+        """Return for how long the engine has done nothing, None where nobody knows or the gate does not answer."""
         try:
             reply = await self._post(url, _STATE_PATH, (), b"", self.settings.state_timeout_s)
-            still_s = msgspec.json.decode(reply.body, type=_State).still_s
+            return msgspec.json.decode(reply.body, type=_State).still_s
         except (OSError, msgspec.MsgspecError):
-            return False
-        return still_s is not None and still_s < self.settings.timeout_s
+            return None
 
     async def _post(
         self, url: str, path: str, headers: Sequence[tuple[str, str]], body: bytes, timeout_s: float

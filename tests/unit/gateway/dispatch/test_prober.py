@@ -76,6 +76,16 @@ async def test_a_worker_that_is_gone_is_found_by_the_first_broken_connection() -
         assert is_out(way)
 
 
+async def test_an_engine_that_the_gate_knows_to_hang_is_found_at_once() -> None:
+    """Where the gate says that nothing has moved for as long as a probe may take, the verdict does not wait for it."""
+    async with corridor(2) as way, way.probing(timeout_s=30.0, look_s=0.01):
+        way.stubs[0].behaviour = Behaviour(mode="freeze", still_s=31.0)
+        suspect(way, Evidence.SILENT)
+        await until(lambda: way.counted(names.PROBES, reason="silent", outcome="failed") == 1)
+        await until(lambda: way.stubs[0].stats.running == 0)
+        assert is_out(way)
+
+
 @pytest.mark.parametrize("mode", ["error", "freeze"])
 async def test_a_worker_that_is_well_again_is_brought_back_by_a_probe(mode: Mode) -> None:
     """No caller is needed: the platform asks again until it is answered."""
