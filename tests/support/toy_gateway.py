@@ -38,7 +38,7 @@ async def hello(call: Call, reply: Reply) -> None:
 
 @dataclass
 class Seen:
-    """What the toy pipeline and the witness were told."""
+    """What the toy pipeline and the observer were told."""
 
     calls: list[Call] = field(default_factory=list)
     refused: list[str] = field(default_factory=list)
@@ -46,7 +46,7 @@ class Seen:
 
 
 class Toy:
-    """The toy corridor and witness: one class for both ports."""
+    """The toy corridor and observer: one class for both ports."""
 
     def __init__(self, serve: Serve) -> None:
         self.seen = Seen()
@@ -76,7 +76,7 @@ def edge(toy: Toy, limits: Limits, facts: Facts | None = None) -> Edge:
         clock=clock,
         limits=limits,
         ids=lambda: f"{next(counter):010d}",
-        witness=toy,
+        observer=toy,
         rest=application(keys, facts, toy, ids=lambda: f"{next(counter):010d}"),
     )
 

@@ -27,7 +27,7 @@ Trace = Callable[[Call, Answer], None]
 
 
 class RequestLedger:
-    """Implements the pipeline's ``Ledger`` and the edge's ``Witness``."""
+    """Implements the pipeline's ``Ledger`` and the edge's ``ErrorObserver``."""
 
     def __init__(
         self,

@@ -262,7 +262,7 @@ def _server(shared: _Shared, pipeline: Pipeline, ledger: RequestLedger, *, traci
         clock=shared.clock,
         limits=limits,
         ids=_new_id,
-        witness=ledger,
+        observer=ledger,
         rest=application(pipeline.identity, facts, ledger, ids=_new_id),
         reader=BodyReader(shared.offload, task=reading.READ),
         bounds=_bounds(shared.table),

@@ -27,15 +27,15 @@ from penstock.domain.request import Api, InferenceRequest
 from penstock.domain.tenant import Principal
 from penstock.gateway.edge import head
 from penstock.gateway.edge.bounds import BodyBounds
+from penstock.gateway.edge.direct import EXTENSION, DirectReply
 from penstock.gateway.edge.errors import Headers, in_band, response_of
 from penstock.gateway.edge.intake import Held, Intake
-from penstock.gateway.edge.lane import EXTENSION, Lane
 from penstock.gateway.edge.limits import Limits
+from penstock.gateway.edge.observer import ErrorObserver
 from penstock.gateway.edge.parse import Parsed, parse
 from penstock.gateway.edge.plain import PlainReply, read_body
 from penstock.gateway.edge.reading import INLINE_BYTES, BodyReader, is_small, model_of
 from penstock.gateway.edge.types import App, Receive, Scope, Send
-from penstock.gateway.edge.witness import Witness
 from penstock.gateway.pipeline import Identity
 
 _LONG = len(str(INLINE_BYTES))
@@ -64,7 +64,7 @@ class Edge:
     clock: Clock
     limits: Limits
     ids: Callable[[], str]
-    witness: Witness
+    observer: ErrorObserver
     rest: App
     reader: BodyReader = field(default_factory=BodyReader)
     intake: Intake = field(default_factory=Intake)
@@ -83,9 +83,9 @@ class Edge:
         if api is None:
             await self.rest(scope, receive, send)
             return
-        lane = scope.get("extensions", {}).get(EXTENSION)
-        if isinstance(lane, Lane):
-            await _Exchange(self, api, scope, receive, lane).run()
+        reply = scope.get("extensions", {}).get(EXTENSION)
+        if isinstance(reply, DirectReply):
+            await _Exchange(self, api, scope, receive, reply).run()
             return
         reply = PlainReply(receive, send, self.limits.write_buffer_bytes)
         await _Exchange(self, api, scope, receive, reply).run()
@@ -109,7 +109,7 @@ class _Exchange:
         "_timings",
     )
 
-    def __init__(self, edge: Edge, api: Api, scope: Scope, receive: Receive, reply: Lane | PlainReply) -> None:
+    def __init__(self, edge: Edge, api: Api, scope: Scope, receive: Receive, reply: DirectReply | PlainReply) -> None:
         self._edge, self._api, self._receive, self._reply = edge, api, receive, reply
         self._timings = Timings(edge.clock.monotonic, edge.clock.monotonic())
         self._head: list[tuple[bytes, bytes]] = scope["headers"]
@@ -139,7 +139,7 @@ class _Exchange:
         except asyncio.CancelledError:
             self._refuse(Draining("this gateway was shut down before the answer was complete", retry_after_s=1.0))
         except Exception as error:  # noqa: BLE001  a bug of ours must not become a broken connection
-            self._edge.witness.crashed(error, self._request_id)
+            self._edge.observer.crashed(error, self._request_id)
             self._refuse(PenstockError())
         finally:
             if self._held is not None:
@@ -171,7 +171,7 @@ class _Exchange:
             await self._edge.refuse_early(who, model)
 
     async def _body(self, who: Principal, limit: int) -> bytes:
-        if isinstance(self._reply, Lane):
+        if isinstance(self._reply, DirectReply):
             whole = self._reply.whole_body(limit)
             if whole is not None:
                 if len(whole) > INLINE_BYTES:
@@ -189,7 +189,7 @@ class _Exchange:
         return body
 
     async def _arriving_body(self, limit: int, held: Held) -> bytes:
-        receive = self._reply.guarded(self._receive) if isinstance(self._reply, Lane) else self._receive
+        receive = self._reply.guarded(self._receive) if isinstance(self._reply, DirectReply) else self._receive
         return await read_body(receive, limit, held.grow)
 
     def _request(self, parsed: Parsed, digest: str) -> InferenceRequest:
@@ -226,7 +226,7 @@ class _Exchange:
         if reply.gone or isinstance(error, ClientGone):
             reply.finish()
             return
-        self._edge.witness.refused(error, self._request_id)
+        self._edge.observer.refused(error, self._request_id)
         if not reply.started:
             status, headers, body = response_of(error, self._request_id, self._api)
             reply.start(status, headers + self._told())

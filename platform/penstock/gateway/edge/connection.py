@@ -17,8 +17,8 @@ from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 from penstock.domain.errors import BadRequest, HeadersTooLarge, Overloaded, PenstockError, RequestTimedOut
 from penstock.domain.ids import RequestId
 from penstock.gateway.edge.addresses import Addresses
+from penstock.gateway.edge.direct import EXTENSION, DirectReply
 from penstock.gateway.edge.errors import response_of
-from penstock.gateway.edge.lane import EXTENSION, Lane
 from penstock.gateway.edge.limits import Limits
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ class EdgeConfig(Config):
 
 
 class Connection(HttpToolsProtocol):
-    """A client's connection; its requests find their lane in ``scope["extensions"]``."""
+    """A client's connection; its requests find their reply in ``scope["extensions"]``."""
 
     config: EdgeConfig
 
@@ -62,7 +62,7 @@ class Connection(HttpToolsProtocol):
         """Take the connection, or turn it away when there are too many."""
         super().connection_made(transport)
         self._limits = self.config.limits
-        self._lanes: deque[Lane] = deque()
+        self._replies: deque[DirectReply] = deque()
         self._refusal: PenstockError | None = None
         self._in_head = True
         self._head_bytes = 0
@@ -82,23 +82,23 @@ class Connection(HttpToolsProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Tell every request of this connection, not only the newest."""
-        for lane in list(self._lanes):
-            lane.lost()
-        self._lanes.clear()
+        for reply in list(self._replies):
+            reply.lost()
+        self._replies.clear()
         self.config.addresses.leave(self._address, self)
         super().connection_lost(exc)
 
     def pause_writing(self) -> None:
         """Pass the pressure on to whoever produces."""
         super().pause_writing()
-        if self._lanes:
-            self._lanes[0].paused()
+        if self._replies:
+            self._replies[0].paused()
 
     def resume_writing(self) -> None:
         """Let the producer go on."""
         super().resume_writing()
-        if self._lanes:
-            self._lanes[0].resumed()
+        if self._replies:
+            self._replies[0].resumed()
 
     # -- reading -----------------------------------------------------------------------
 
@@ -145,18 +145,18 @@ class Connection(HttpToolsProtocol):
         super().on_header(name, value)
 
     def on_headers_complete(self) -> None:
-        """Start the request, with its lane in the scope."""
+        """Start the request, with its reply in the scope."""
         self._check_host()
         self.config.addresses.spoke(self._address, self)
         self._in_head = False
         self._expect(Awaits.BODY, self._limits.body_timeout_s + BODY_MARGIN_S)
         super().on_headers_complete()
-        lane = Lane(self, self.cycle)
-        self.scope["extensions"] = {EXTENSION: lane}  # type: ignore[dict-item]  # the value is ours
-        self._lanes.append(lane)
+        reply = DirectReply(self, self.cycle)
+        self.scope["extensions"] = {EXTENSION: reply}  # type: ignore[dict-item]  # the value is ours
+        self._replies.append(reply)
         if self.config.draining:
-            lane.last()
-        if 1 < len(self._lanes) <= PIPELINED:
+            reply.last()
+        if 1 < len(self._replies) <= PIPELINED:
             self.flow.resume_reading()  # reading on is how a disconnect is noticed
 
     def on_message_complete(self) -> None:
@@ -207,8 +207,8 @@ class Connection(HttpToolsProtocol):
 
     def on_response_complete(self) -> None:
         """A response is out: go on with the next request, or wait for one."""
-        if self._lanes:  # a lost connection has let go of them
-            self._lanes.popleft().forget()
+        if self._replies:  # a lost connection has let go of them
+            self._replies.popleft().forget()
         self.server_state.total_requests += 1
         if self.transport.is_closing() or self._awaits is Awaits.CLOSE:
             return
@@ -238,12 +238,12 @@ class Connection(HttpToolsProtocol):
 
     def shutdown(self) -> None:
         """Drain: what runs or is queued is answered, and then the connection closes."""
-        if self._lanes:
+        if self._replies:
             self._last_request()
 
     def is_idle(self) -> bool:
         """Tell whether no request is running or arriving."""
-        return not self._lanes and not (self._in_head and self._head_bytes)
+        return not self._replies and not (self._in_head and self._head_bytes)
 
     def sweep(self, now: float) -> None:
         """Act on a limit of time that has passed; ``now`` is the loop's time."""
@@ -267,7 +267,7 @@ class Connection(HttpToolsProtocol):
     def _is_answering(self) -> bool:
         """Tell whether an answer is under way that must not be cut off because the next request is slow to come."""
         arriving = self._awaits is Awaits.BODY
-        return len(self._lanes) > arriving and self._awaits is not Awaits.CLOSE
+        return len(self._replies) > arriving and self._awaits is not Awaits.CLOSE
 
     def _expect(self, what: Awaits, within_s: float) -> None:
         self._awaits = what
@@ -275,23 +275,23 @@ class Connection(HttpToolsProtocol):
 
     def _rest(self) -> None:
         """Wait for nothing while a request runs, for the next one otherwise."""
-        if self._lanes:
+        if self._replies:
             self._expect(Awaits.NOTHING, math.inf)
         else:
             self._expect(Awaits.NEXT, self._limits.keep_alive_s)
 
     def _last_request(self) -> None:
-        if self._lanes:
-            self._lanes[-1].last()
+        if self._replies:
+            self._replies[-1].last()
 
     def _break_off(self, error: PenstockError) -> None:
         """Stop reading this connection; requests before the fault are still answered, the faulty one is refused."""
-        if not self._lanes:
+        if not self._replies:
             self._refuse(error)
             return
         self._last_request()
         if not self._in_head:
-            self._lanes[-1].spoil()
+            self._replies[-1].spoil()
         self._expect(Awaits.CLOSE, math.inf)
 
     def _refuse(self, error: PenstockError) -> None:
@@ -306,5 +306,5 @@ class Connection(HttpToolsProtocol):
 
     def _discard(self, size: int) -> None:
         self._discarded_bytes += size
-        if self._discarded_bytes > LINGER_BYTES and not self._lanes:
+        if self._discarded_bytes > LINGER_BYTES and not self._replies:
             self.transport.abort()

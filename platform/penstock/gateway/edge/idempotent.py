@@ -36,7 +36,7 @@ from penstock.domain.relay import Reply
 from penstock.domain.request import InferenceRequest
 from penstock.domain.tenant import Principal
 from penstock.gateway.edge.errors import Headers
-from penstock.gateway.edge.tape import MAX_ANSWER_BYTES, Tape, TapedReply
+from penstock.gateway.edge.recorder import MAX_ANSWER_BYTES, AnswerRecorder, RecordedReply
 
 CLAIMS = 4
 """How often a request may find its forerunner broken off before it is sent back."""
@@ -112,11 +112,11 @@ class Once:
         raise Evicted("the requests before this one with its idempotency key broke off", retry_after_s=1.0)
 
     async def _record(self, key: RecordKey, call: Call, reply: Reply) -> None:
-        tape = Tape(self._answers, key, self._max_bytes)
+        recorder = AnswerRecorder(self._answers, key, self._max_bytes)
         try:
-            await self._corridor.serve(call, TapedReply(reply, tape))
+            await self._corridor.serve(call, RecordedReply(reply, recorder))
         finally:
-            await tape.close(keeps=call.outcome is Outcome.OK)
+            await recorder.close(keeps=call.outcome is Outcome.OK)
 
     async def _repeat(self, key: RecordKey, call: Call, reply: Reply) -> bool:
         """Pass the recorded answer on as it comes; False where it broke off before anything was passed on."""

@@ -27,9 +27,9 @@ from penstock.domain.table import RoutingTable
 from penstock.domain.tenant import Principal
 from penstock.gateway.edge import head
 from penstock.gateway.edge.errors import response_of
+from penstock.gateway.edge.observer import ErrorObserver
 from penstock.gateway.edge.openapi import document
 from penstock.gateway.edge.types import App, Message, Receive, Scope, Send
-from penstock.gateway.edge.witness import Witness
 from penstock.gateway.pipeline import Identity
 
 READY_RETRY_S = 1.0
@@ -44,7 +44,7 @@ class Facts:
     draining: Callable[[], bool] = lambda: False
 
 
-def application(identity: Identity, facts: Facts, witness: Witness, *, ids: Callable[[], str]) -> App:
+def application(identity: Identity, facts: Facts, observer: ErrorObserver, *, ids: Callable[[], str]) -> App:
     """Return the ASGI application of all routes that are not inference."""
     api = FastAPI(openapi_url=None, docs_url=None, redoc_url=None, redirect_slashes=False)
     _add_models(api, identity, facts)
@@ -56,23 +56,23 @@ def application(identity: Identity, facts: Facts, witness: Witness, *, ids: Call
 
     @api.exception_handler(PenstockError)
     async def refused(request: Request, error: PenstockError) -> Response:
-        return _refusal(request, error, witness)
+        return _refusal(request, error, observer)
 
     @api.exception_handler(HTTPException)
     async def missing(request: Request, error: HTTPException) -> Response:
-        return _refusal(request, _translated(error), witness, dict(error.headers or {}))
+        return _refusal(request, _translated(error), observer, dict(error.headers or {}))
 
     @api.exception_handler(RequestValidationError)
     async def invalid(request: Request, _: RequestValidationError) -> Response:
-        return _refusal(request, InvalidField(), witness)
+        return _refusal(request, InvalidField(), observer)
 
     @api.exception_handler(Exception)
     async def crashed(request: Request, _: Exception) -> Response:
-        return _refusal(request, PenstockError(), witness)
+        return _refusal(request, PenstockError(), observer)
 
     for path in Api:  # only other methods come here
         api.add_api_route(path, _only_post, methods=["GET", "PUT", "PATCH", "DELETE", "OPTIONS", "HEAD", "TRACE"])
-    return _Guarded(api, witness, ids)
+    return _Guarded(api, observer, ids)
 
 
 async def _only_post() -> Response:
@@ -152,9 +152,11 @@ def _translated(error: HTTPException) -> PenstockError:
     return BadRequest()
 
 
-def _refusal(request: Request, error: PenstockError, witness: Witness, more: dict[str, str] | None = None) -> Response:
+def _refusal(
+    request: Request, error: PenstockError, observer: ErrorObserver, more: dict[str, str] | None = None
+) -> Response:
     request_id = RequestId(request.scope["state"]["request_id"])
-    witness.refused(error, request_id)
+    observer.refused(error, request_id)
     status, headers, body = response_of(error, request_id)
     told = {name.decode(): value.decode() for name, value in headers} | (more or {})
     return Response(body, status, headers=told)
@@ -163,8 +165,8 @@ def _refusal(request: Request, error: PenstockError, witness: Witness, more: dic
 class _Guarded:
     """Puts the request id on every answer, and turns a fault of ours into the table's 500."""
 
-    def __init__(self, app: App, witness: Witness, ids: Callable[[], str]) -> None:
-        self._app, self._witness, self._ids = app, witness, ids
+    def __init__(self, app: App, observer: ErrorObserver, ids: Callable[[], str]) -> None:
+        self._app, self._observer, self._ids = app, observer, ids
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -183,7 +185,7 @@ class _Guarded:
         try:
             await self._app(scope, receive, send_with_id)
         except Exception as error:  # noqa: BLE001  a bug of ours must not become a broken connection
-            self._witness.crashed(error, request_id)
+            self._observer.crashed(error, request_id)
             if not started:
                 await _send_500(send_with_id, request_id)
 

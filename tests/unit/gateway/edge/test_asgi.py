@@ -143,7 +143,7 @@ async def test_a_stream_comes_through_in_order() -> None:
 
 
 async def test_a_fault_is_a_500_in_our_shape() -> None:
-    """A bug is witnessed by its kind, and the client learns nothing of the inside."""
+    """A bug is told by its kind, and the client learns nothing of the inside."""
 
     async def bug(call: Call, reply: Reply) -> None:
         raise KeyError("prompt text")

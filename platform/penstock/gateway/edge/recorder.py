@@ -18,7 +18,7 @@ SIGN_OF_LIFE_S = ALIVE_S / 4
 """How often the store hears of an answer that says nothing."""
 
 
-class Tape:
+class AnswerRecorder:
     """One answer on its way into the store; ``close`` must be awaited."""
 
     def __init__(self, answers: AnswerStore, key: RecordKey, max_bytes: int) -> None:
@@ -84,12 +84,12 @@ class Tape:
                     return True
 
 
-class TapedReply:
-    """The way back to the client, with a tape beside it."""
+class RecordedReply:
+    """The way back to the client, with a recorder beside it."""
 
-    def __init__(self, reply: Reply, tape: Tape) -> None:
+    def __init__(self, reply: Reply, recorder: AnswerRecorder) -> None:
         """Take both."""
-        self._reply, self._tape = reply, tape
+        self._reply, self._recorder = reply, recorder
 
     @property
     def started(self) -> bool:
@@ -103,13 +103,13 @@ class TapedReply:
 
     def start(self, status: int, headers: Headers) -> None:
         """Send and note status and headers."""
-        self._tape.head(status, headers)
+        self._recorder.head(status, headers)
         self._reply.start(status, headers)
 
     def write(self, data: bytes) -> None:
         """Send and note body bytes."""
         if data:
-            self._tape.body(data)
+            self._recorder.body(data)
             self._reply.write(data)
 
     def finish(self) -> None:

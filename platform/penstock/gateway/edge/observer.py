@@ -6,7 +6,7 @@ from penstock.domain.errors import PenstockError
 from penstock.domain.ids import RequestId
 
 
-class Witness(Protocol):
+class ErrorObserver(Protocol):
     """Told of every request that ends in an error response."""
 
     def refused(self, error: PenstockError, request_id: RequestId) -> None:

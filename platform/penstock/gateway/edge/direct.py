@@ -17,8 +17,8 @@ from penstock.gateway.edge.types import Message, Receive
 if TYPE_CHECKING:
     import asyncio
 
-EXTENSION = "penstock.lane"
-"""The lane's name among the scope's extensions."""
+EXTENSION = "penstock.reply"
+"""The reply's name among the scope's extensions."""
 
 _CHUNKED = b"transfer-encoding: chunked\r\n"
 _CLOSE = b"connection: close\r\n"
@@ -33,8 +33,8 @@ def _no_headers() -> Headers:
     return []
 
 
-class Way(Protocol):
-    """What a lane needs of its connection."""
+class ClientConnection(Protocol):
+    """What a reply needs of its connection."""
 
     transport: "asyncio.Transport"
     loop: "asyncio.AbstractEventLoop"
@@ -48,14 +48,14 @@ class Way(Protocol):
         ...
 
 
-class Lane:
+class DirectReply:
     """One request's reply; implements the pipeline's ``Reply``."""
 
-    __slots__ = ("_chunked", "_cycle", "_head", "_on_gone", "_on_pause", "_on_resume", "_way", "broken", "decor")
+    __slots__ = ("_chunked", "_connection", "_cycle", "_head", "_on_gone", "_on_pause", "_on_resume", "broken", "decor")
 
-    def __init__(self, way: Way, cycle: RequestResponseCycle) -> None:
+    def __init__(self, connection: ClientConnection, cycle: RequestResponseCycle) -> None:
         """Take the connection and uvicorn's cycle of this request."""
-        self._way = way
+        self._connection = connection
         self._cycle = cycle
         self._head: tuple[int, Headers] | None = None
         self._chunked = False
@@ -95,7 +95,7 @@ class Lane:
 
     def prove(self) -> None:
         """Tell the connection that a valid key came on it."""
-        self._way.prove()
+        self._connection.prove()
 
     # -- the reply -----------------------------------------------------------------------
 
@@ -120,9 +120,9 @@ class Lane:
             return
         head = self._compose(ends=False) if self._head is not None else b""
         if self._chunked:
-            self._way.transport.write(b"%b%x\r\n%b\r\n" % (head, len(data), data))
+            self._connection.transport.write(b"%b%x\r\n%b\r\n" % (head, len(data), data))
         else:
-            self._way.transport.write(head + data if head else data)
+            self._connection.transport.write(head + data if head else data)
 
     def finish(self) -> None:
         """End the body, and the connection where it does not stay."""
@@ -133,29 +133,29 @@ class Lane:
         cycle.message_event.set()
         if not cycle.disconnected:
             if self._head is not None:
-                self._way.transport.write(self._compose(ends=True))
+                self._connection.transport.write(self._compose(ends=True))
             elif self._chunked:
-                self._way.transport.write(_END)
+                self._connection.transport.write(_END)
             if not cycle.keep_alive:
-                self._way.close_after(unread=cycle.more_body)
+                self._connection.close_after(unread=cycle.more_body)
         cycle.on_response()
 
     def abort(self) -> None:
         """Drop the connection without a word; nobody is told, because the caller knows."""
         self.forget()
         self._cycle.disconnected = True
-        self._way.transport.abort()
+        self._connection.transport.abort()
 
     def watch(
         self, *, on_gone: Callable[[], None], on_pause: Callable[[], None], on_resume: Callable[[], None]
     ) -> None:
         """Be told when the client leaves, when its buffer is full, and when it has room again."""
         if self._cycle.disconnected:
-            self._way.loop.call_soon(on_gone)
+            self._connection.loop.call_soon(on_gone)
             return
         self._on_gone, self._on_pause, self._on_resume = on_gone, on_pause, on_resume
         if self._cycle.flow.write_paused:
-            self._way.loop.call_soon(on_pause)
+            self._connection.loop.call_soon(on_pause)
 
     def _compose(self, *, ends: bool) -> bytes:
         """Return the head's bytes, once; ``ends`` tells that no body follows."""
