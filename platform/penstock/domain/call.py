@@ -71,13 +71,25 @@ class Call:
     outcome: Outcome | None = None
     """How it ended; None while it runs."""
 
+    _last_cost: tuple[InferenceRequest, VersionEntry | None, Prepared | None, Cost] | None = field(
+        default=None, repr=False, compare=False
+    )
+    """What ``cost`` was last, and what was known then: many ask."""
+
     @property
     def cost(self) -> Cost:
         """The most that the request may cost, by all that is known so far."""
-        cost, prepared = self.request.cost, self.prepared
+        request, version, prepared = self.request, self.version, self.prepared
+        last = self._last_cost
+        if last is not None and last[0] is request and last[1] is version and last[2] is prepared:
+            return last[3]
+        cost = request.cost
         if prepared is not None:
             cost = cost.with_prompt(prepared.prompt_tokens, is_counted=prepared.is_counted)
-        return cost if self.version is None else cost.within(self.version.max_model_len)
+        if version is not None:
+            cost = cost.within(version.max_model_len)
+        self._last_cost = (request, version, prepared, cost)
+        return cost
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

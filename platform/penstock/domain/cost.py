@@ -5,7 +5,7 @@ body alone; what is learned on the way (the model's context, the prompt's count,
 is never below the truth, and nothing unknown counts as 0.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 UNBOUNDED = 1 << 40
 """Tokens where the body says nothing and the model isn't known yet."""
@@ -64,18 +64,30 @@ class Cost:
 
     def with_output(self, each: int) -> "Cost":
         """Return the cost where each sequence has at most so many tokens."""
-        return replace(self, output_tokens=each * self.sequences)
+        return self._of(self.prompt_tokens, each * self.sequences, is_counted=self.is_counted)
 
     def with_prompt(self, tokens: int, *, is_counted: bool) -> "Cost":
         """Return the cost with the tokens of all prompts together, exact or as a lower bound than before."""
-        return replace(self, prompt_tokens=min(tokens, self.prompt_tokens), is_counted=is_counted)
+        return self._of(min(tokens, self.prompt_tokens), self.output_tokens, is_counted=is_counted)
 
     def within(self, context: int) -> "Cost":
         """Return the cost on a model of this context, which holds a prompt and what is generated from it."""
         prompt = min(self.prompt_tokens, self.prompts * context)
         left = self.prompts * context - (prompt if self.is_counted else 0)
         most = self.sequences // self.prompts * max(self.prompts, left)
-        return replace(self, prompt_tokens=prompt, output_tokens=min(self.output_tokens, most))
+        return self._of(prompt, min(self.output_tokens, most), is_counted=self.is_counted)
+
+    def _of(self, prompt: int, output: int, *, is_counted: bool) -> "Cost":
+        """Return the same request with other tokens; ``replace`` takes three times as long."""
+        return Cost(
+            prompts=self.prompts,
+            sequences=self.sequences,
+            prompt_tokens=prompt,
+            output_tokens=output,
+            is_counted=is_counted,
+            body_bytes=self.body_bytes,
+            scores_prompt=self.scores_prompt,
+        )
 
 
 def most_sequences(max_num_seqs: int) -> int:

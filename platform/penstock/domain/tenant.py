@@ -57,6 +57,7 @@ class Plan:
     weight: int = 1
     max_output_tokens: int = 0
     max_concurrent: int = 0
+    """Requests at a time; one with several sequences (choices, beams, prompts) counts as so many."""
     max_streams: int = 0
     requests_per_min: int = 0
     tokens_per_min: int = 0

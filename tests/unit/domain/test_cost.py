@@ -7,6 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.domain.cost import MOST_WORK_TOKENS, UNBOUNDED, Cost, most_sequences
+from penstock.domain.request import Prepared
+from tests.support import calls
 
 CONTEXT = 2048
 
@@ -99,3 +101,17 @@ def test_sequences_are_requests_at_a_time_and_vectors_are_one(prompts: int, outp
 def test_one_request_may_have_half_of_an_engines_sequences(has: int, most: int) -> None:
     """And always one."""
     assert most_sequences(has) == most
+
+
+def test_a_call_costs_what_is_known_of_it_now() -> None:
+    """Each thing that is learned (model, prompt, plan) is in the cost from then on, however often it was asked for."""
+    call = calls.call(version=None, cost=Cost(sequences=2))
+    call.prepared = None
+    assert call.cost.names_no_output
+    call.version = calls.VERSION
+    assert (call.cost.prompt_tokens, call.cost.output_tokens) == (CONTEXT, 2 * CONTEXT)
+    call.prepared = Prepared(prompt_tokens=48)
+    assert (call.cost.prompt_tokens, call.cost.output_tokens) == (48, 2 * (CONTEXT - 48))
+    call.request = replace(call.request, cost=call.request.cost.with_output(10))
+    assert call.cost.output_tokens == 20
+    assert call.cost is call.cost
