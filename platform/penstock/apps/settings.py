@@ -98,6 +98,8 @@ class Settings(BaseSettings):
     """Before each engine: ``fair``; ``fifo`` (same seats) or ``open`` (no admission at all) are for comparisons."""
     probe_every_s: float = Field(default=2.0, gt=0)
     probe_timeout_s: float = Field(default=10.0, gt=0)
+    """An engine that does nothing for so long while it has work is replaced; one that computes gets six times as long,
+    one that compiles thirty times."""
 
     max_body_bytes: int = Field(default=0, ge=0)
     """Of one request; 0 derives it from the largest context that is served: 16 bytes a token, 1 MiB at least."""
