@@ -46,6 +46,11 @@ GATEWAY: Mapping[Route, For] = {
     ("GET", "/healthz"): For.ANYBODY,
     ("GET", "/readyz"): For.ANYBODY,
     ("GET", "/openapi.json"): For.ANYBODY,
+    ("GET", "/health"): For.ANYBODY,
+    ("GET", "/ping"): For.ANYBODY,
+    ("POST", "/ping"): For.ANYBODY,
+    ("GET", "/version"): For.ANYBODY,
+    ("GET", "/docs"): For.ANYBODY,
 }
 CONTROLLER: Mapping[Route, For] = {
     ("GET", "/healthz"): For.ANYBODY,

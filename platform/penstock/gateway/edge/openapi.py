@@ -19,6 +19,8 @@ Json = dict[str, object]
 
 _ANY_ROUTE = (400, 405, 408, 431, 500, 503)
 _NULL: Json = {"type": "null"}
+_VERSION: Json = {"type": "object", "required": ["version"], "properties": {"version": {"type": "string"}}}
+_NO_BODY: Json = {"200": {"description": "It can."}, "503": {"description": "Not yet, or no more."}}
 _STRINGS: Json = {"type": "array", "items": {"type": "string"}, "minItems": 1, "maxItems": parse.MAX_PROMPTS}
 _IDS: Json = {"type": "array", "items": {"type": "integer", "minimum": 0}, "minItems": 1}
 _ID_LISTS: Json = {"type": "array", "items": _IDS, "minItems": 1, "maxItems": parse.MAX_PROMPTS}
@@ -87,6 +89,11 @@ def document() -> Json:
     paths["/v1/models/{model}"] = {"get": _one_model()}
     paths["/healthz"] = {"get": _get("Tell that the process lives.", _ref("Status"))}
     paths["/readyz"] = {"get": _get("Tell whether it can serve.", _ref("Status"))}
+    as_vllm = {"summary": "Tell by the status whether it can serve, as vLLM does.", "responses": _NO_BODY}
+    paths["/health"] = {"get": as_vllm}
+    paths["/ping"] = {"get": as_vllm, "post": as_vllm}
+    paths["/version"] = {"get": _get("Tell the platform's version.", _VERSION)}
+    paths["/docs"] = {"get": _get("This document, for people.", {"type": "string"}, content="text/html")}
     paths["/openapi.json"] = {"get": _get("This document.", {"type": "object"})}
     return {
         "openapi": "3.1.0",

@@ -11,6 +11,7 @@ from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 
+from penstock import __version__
 from penstock.domain.errors import (
     BadRequest,
     Draining,
@@ -26,6 +27,7 @@ from penstock.domain.request import Api
 from penstock.domain.table import RoutingTable
 from penstock.domain.tenant import Principal
 from penstock.gateway.edge import head
+from penstock.gateway.edge.docs import add_docs
 from penstock.gateway.edge.errors import response_of
 from penstock.gateway.edge.observer import ErrorObserver
 from penstock.gateway.edge.openapi import document
@@ -49,6 +51,8 @@ def application(identity: Identity, facts: Facts, observer: ErrorObserver, *, id
     api = FastAPI(openapi_url=None, docs_url=None, redoc_url=None, redirect_slashes=False)
     _add_models(api, identity, facts)
     _add_health(api, facts)
+    _add_as_vllm(api, facts)
+    add_docs(api)
 
     @api.get("/openapi.json")
     async def openapi() -> Response:
@@ -106,6 +110,20 @@ def _add_health(api: FastAPI, facts: Facts) -> None:
         if missing:
             raise NoCapacity(f"not ready: {missing}", retry_after_s=READY_RETRY_S)
         return _json({"status": "ready", "table": facts.table().number})
+
+
+def _add_as_vllm(api: FastAPI, facts: Facts) -> None:
+    """Add what load generators and hosts ask vLLM before they send it anything: status alone, no body."""
+
+    async def health() -> Response:
+        return Response(status_code=503 if facts.draining() or facts.missing() else 200)
+
+    api.add_api_route("/health", health, methods=["GET"])
+    api.add_api_route("/ping", health, methods=["GET", "POST"])
+
+    @api.get("/version")
+    async def version() -> Response:
+        return _json({"version": __version__})
 
 
 def _caller(request: Request, identity: Identity) -> Principal:

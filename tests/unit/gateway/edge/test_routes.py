@@ -6,6 +6,7 @@ import httpx
 import pytest
 from openapi_spec_validator import validate as validate_document
 
+from penstock import __version__
 from penstock.domain.ids import Alias, KeyId, TenantId, VersionId, WorkerId
 from penstock.domain.table import Route, RoutingTable, Share, WorkerEntry
 from penstock.domain.tenant import Plan, Principal, Role
@@ -123,3 +124,18 @@ async def test_the_document_is_served_and_valid() -> None:
     validate_document(served)
     assert served == document()
     assert {"/v1/chat/completions", "/v1/models/{model}", "/readyz"} < set(served["paths"])
+
+
+@pytest.mark.parametrize(("path", "method"), [("/health", "GET"), ("/ping", "GET"), ("/ping", "POST")])
+async def test_health_is_told_as_vllm_tells_it(path: str, method: str) -> None:
+    """A status and no body, without a key: 200 where it can serve, 503 where it waits for its table or drains."""
+    well = await ask(path, method, auth=False)
+    assert (well.status_code, well.content) == (200, b"")
+    waiting = await ask(path, method, auth=False, missing=lambda: "routing table")
+    draining = await ask(path, method, auth=False, draining=lambda: True)
+    assert [(one.status_code, one.content) for one in (waiting, draining)] == [(503, b"")] * 2
+
+
+async def test_the_version_is_told_as_vllm_tells_it() -> None:
+    """One field, without a key."""
+    assert (await ask("/version", auth=False)).json() == {"version": __version__}
