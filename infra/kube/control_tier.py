@@ -79,6 +79,7 @@ def gateway(site: Site, server: object, target_group_arn: object) -> Iterator[Ma
         pods.from_secret("PENSTOCK_DATABASE_URL", "gateway", "database-url"),
         pods.plain("PENSTOCK_GATEWAYS", str(size.min_replicas)),
         pods.from_secret("PENSTOCK_LIMITS_URL", "gateway", "cache-url"),
+        pods.plain("PENSTOCK_ANSWERS_URL", "$(PENSTOCK_LIMITS_URL)?db=1"),
     )
     image = _reference(site, site.environment.images["gateway"])
     deployed = Deployed(name="gateway", image=image, size=size, port=GATEWAY_PORT, environment=environment)

@@ -1,0 +1,65 @@
+"""What pods are told in the platform's own settings, and who reaches their metrics."""
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from infra.capture.fleet import Capture
+from infra.kube import observability, workloads
+
+ROOT = Path(__file__).resolve().parents[2]
+SETTINGS = ROOT / "platform/penstock/apps/settings.py"
+POLICY = "kubernetes:networking.k8s.io/v1:NetworkPolicy"
+
+
+def settings() -> set[str]:
+    """Return the variables that the platform reads, out of its source."""
+    classes = [node for node in ast.walk(ast.parse(SETTINGS.read_text())) if isinstance(node, ast.ClassDef)]
+    (found,) = [node for node in classes if node.name == "Settings"]
+    fields = [node.target for node in found.body if isinstance(node, ast.AnnAssign)]
+    return {f"PENSTOCK_{field.id.upper()}" for field in fields if isinstance(field, ast.Name)}
+
+
+def environments(captures: tuple[Capture, ...]) -> Iterator[tuple[str, dict[str, str]]]:
+    """Yield each gateway's and controller's variables, with the text of those that are plain."""
+    for item in captures:
+        for node in item.graph.of("kubernetes:apps/v1:Deployment"):
+            text = str(node.inputs)
+            named = re.findall(r"\{'name': '(PENSTOCK_\w+)'(?:, 'value': '([^']*)')?", text)
+            if named:
+                yield node.urn, dict(named)
+
+
+def test_every_variable_is_one_that_the_platform_reads(captures: tuple[Capture, ...]) -> None:
+    """Finding 9: a variable that is read by nobody, as PENSTOCK_CACHE_URL was, or is not part of another, is found."""
+    found = list(environments(captures))
+    assert found
+    known = settings()
+    unread = {
+        name
+        for _, named in found
+        for name in named
+        if name not in known and not any(f"$({name})" in value for value in named.values())
+    }
+    assert unread == set()
+
+
+def test_several_gateways_share_their_limits(captures: tuple[Capture, ...]) -> None:
+    """Finding 9: where there may be several gateways, each knows the store that they share, and how many they are."""
+    gateways = [named for urn, named in environments(captures) if urn.endswith("gateway")]
+    assert gateways
+    for named in gateways:
+        assert {"PENSTOCK_LIMITS_URL", "PENSTOCK_ANSWERS_URL", "PENSTOCK_GATEWAYS"} <= set(named)
+
+
+def test_metrics_of_tenants_are_for_prometheus_alone(captures: tuple[Capture, ...]) -> None:
+    """Finding 8: gateways and controllers are scraped on a port of their own, which nobody but Prometheus reaches."""
+    assert {observability.SCRAPED[name] for name in ("gateway", "controller")} == {"metrics"}
+    doors = [node for item in captures for node in item.graph.of(POLICY) if str(workloads.METRICS_PORT) in node.urn]
+    assert doors
+    for door in doors:
+        text = str(door.inputs)
+        assert "ipBlock" not in text
+        assert text.count("podSelector") == 2  # whose door it is, and who comes
+        assert "'prometheus'" in text
