@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from penstock.domain.ids import RequestId, TenantId
 from penstock.domain.standing import Standing
-from penstock.simulator.engine import SMOLLM2_CPU, EngineModel
+from penstock.simulator.engine import SMOLLM2_TWO_CORES, EngineModel
 from penstock.simulator.worker import Arrival, Record, run
 from penstock.worker.gate.admission import doors
 from penstock.worker.gate.admission.cost import Work
@@ -68,7 +68,7 @@ def traffic(per_s: float, chance: random.Random, *, patience_s: float, span_s: f
 
 def play(order: DoorOrder, arrivals: Iterable[Arrival], span_s: float = SPAN_S) -> dict[TenantId, Record]:
     """Let the traffic meet this door in front of an engine of 32 seats."""
-    return run(arrivals, doors.make(order, SIZE), EngineModel(SMOLLM2_CPU, max_seqs=SEATS), span_s)
+    return run(arrivals, doors.make(order, SIZE), EngineModel(SMOLLM2_TWO_CORES, max_seqs=SEATS), span_s)
 
 
 def capacity() -> float:
@@ -76,7 +76,7 @@ def capacity() -> float:
     crowd = list(traffic(60.0, random.Random(0), patience_s=0.0, span_s=SPAN_S))
     wide = Bounds(tenant_requests=10**6, tenant_cost=1e12, total_requests=10**6, total_cost=1e12)
     door = doors.make(DoorOrder.FIFO, SIZE, bounds=wide)
-    records = run(crowd, door, EngineModel(SMOLLM2_CPU, max_seqs=SEATS), SPAN_S)
+    records = run(crowd, door, EngineModel(SMOLLM2_TWO_CORES, max_seqs=SEATS), SPAN_S)
     return sum(record.service for record in records.values()) / SPAN_S
 
 

@@ -1,33 +1,41 @@
 """One worker in virtual time: arrivals meet the real door, in whichever order, in front of an engine model.
 
-A caller whose deadline passes leaves, wherever its request is: what was done for it until then was done in vain.
+The door hears what the gate would tell it, when it would: of a stream's first token, then of tokens in lots; of an
+answer that comes as a whole only at its end. What a step's end lets in misses the step that follows at once, as in a
+real engine. A caller whose deadline passes leaves, wherever its request is: what was done for it was done in vain.
 """
 
 import heapq
-import math
+import itertools
 from collections import Counter, defaultdict
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import partial
 
 from penstock.domain.ids import RequestId, TenantId
-from penstock.simulator.engine import EngineModel, Sequence
+from penstock.simulator.engine import TOLD_EVERY, EngineModel, Sequence, Step
 from penstock.worker.gate.admission.cost import Work, cost
 from penstock.worker.gate.admission.door import Away, Door
+
+LEAST_STEP_S = 1e-6
+"""The resolution of virtual time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Arrival:
-    """A request of the traffic: when, what, and how long its answer really is."""
+    """A request of the traffic: when, what, how long its answers really are, each of them; its caller may ask again."""
 
     at: float
     work: Work
     output_tokens: int
+    is_stream: bool = True
+    then: Callable[[float], "Arrival | None"] | None = None
+    """What the caller asks next once this one has ended at a second, however it ended."""
 
     @property
     def cost(self) -> float:
         """What it really costs, in tokens of service."""
-        return cost(self.work.prompt_tokens, self.output_tokens)
+        return cost(self.work.prompt_tokens, self.work.sequences * self.output_tokens)
 
 
 @dataclass(slots=True)
@@ -58,18 +66,21 @@ class Refused:
     told_s: float
 
 
+@dataclass(slots=True)
+class _Here:
+    """A request that waits or runs, and how much of its answer the door knows of."""
+
+    arrival: Arrival
+    first_at: float = 0.0
+    told: int = 0
+
+
 def run(arrivals: Iterable[Arrival], door: Door, engine: EngineModel, until: float) -> dict[TenantId, Record]:
     """Play the traffic until virtual second ``until``; return what each tenant experienced."""
     worker = Worker(door, engine)
-    pending = [(a.at, i, a) for i, a in enumerate(arrivals)]
-    heapq.heapify(pending)
-    while worker.now < until and (pending or engine.busy):
-        while pending and pending[0][0] <= worker.now:
-            worker.arrive(heapq.heappop(pending)[2])
-        if engine.busy:
-            worker.step()
-        elif pending:
-            worker.now = pending[0][0]
+    for arrival in arrivals:
+        worker.expect(arrival)
+    worker.run(until)
     return worker.records
 
 
@@ -82,60 +93,125 @@ class Worker:
         self.records: dict[TenantId, Record] = defaultdict(Record)
         self.refused: list[Refused] = []
         self._door, self._engine = door, engine
-        self._look_at = math.inf
-        door.look_later = self._look_later
-        self._here: dict[RequestId, Arrival] = {}
-        self._deadlines: list[tuple[float, RequestId]] = []
+        door.look_later = lambda seconds: self._at(self.now + seconds, lambda: door.look(self.now))
+        self._here: dict[RequestId, _Here] = {}
+        self._timers: list[tuple[float, int, Callable[[], None]]] = []
+        self._numbers = itertools.count()
+        self._news: Step | None = None
+
+    def expect(self, arrival: Arrival) -> None:
+        """A request will come."""
+        self._at(arrival.at, partial(self.arrive, arrival))
+
+    def run(self, until: float) -> None:
+        """Let time pass."""
+        while self.now < until and (self._timers or self._engine.busy or self._news):
+            if self._engine.busy:
+                self.step()
+            elif self._news is not None:
+                self._hear()
+            else:
+                self._ring(max(self.now, self._timers[0][0]))
 
     def arrive(self, arrival: Arrival) -> None:
         """Bring a request to the door."""
         work = arrival.work
         self.records[work.tenant].asked += 1
-        self._here[work.request] = arrival
+        self._here[work.request] = _Here(arrival)
         if work.deadline_at:
-            heapq.heappush(self._deadlines, (work.deadline_at, work.request))
-        let_in = partial(self._engine.enter, work, arrival.output_tokens)
-        self._door.arrive(work, self.now, let_in, partial(self._sent_away, work))
+            self._at(work.deadline_at, partial(self._give_up, work.request))
+        self._door.arrive(work, self.now, partial(self._let_in, arrival), partial(self._sent_away, arrival))
 
     def step(self) -> None:
-        """Let the engine do one step, then those leave whose deadline has passed."""
-        seconds, produced, done = self._engine.step()
-        self.now += seconds
-        for sequence in produced:
-            self._token(sequence)
-        for sequence in done:
-            self._complete(self._here.pop(sequence.work.request))
-        if self._look_at <= self.now:
-            self._look_at = math.inf
-            self._door.look(self.now)
-        while self._deadlines and self._deadlines[0][0] <= self.now:
-            self._give_up(heapq.heappop(self._deadlines)[1])
+        """Let the engine do one step; meanwhile the door hears what came of the last one, and others come."""
+        step = self._engine.step()
+        self._hear()
+        end = self.now + step.seconds
+        self._ring(end)
+        self.now, self._news = end, step
 
-    def _look_later(self, seconds: float) -> None:
-        self._look_at = self.now + seconds
+    def _hear(self) -> None:
+        """Tell the door of the last step."""
+        news, self._news = self._news, None
+        if news is None:
+            return
+        for sequence in news.first:
+            self._first(sequence)
+        for sequence in news.told:
+            self._tell(sequence, TOLD_EVERY * sequence.width)
+        for sequence in news.done:
+            self._complete(sequence)
 
-    def _sent_away(self, work: Work, why: Away, wait_s: float) -> None:
+    def _at(self, at: float, what: Callable[[], None]) -> None:
+        heapq.heappush(self._timers, (max(at, self.now + LEAST_STEP_S), next(self._numbers), what))
+
+    def _ring(self, until: float) -> None:
+        """Let everything happen that is due by then, each at its own second."""
+        while self._timers and self._timers[0][0] <= until:
+            at, _, what = heapq.heappop(self._timers)
+            self.now = max(self.now, at)
+            what()
+
+    def _let_in(self, arrival: Arrival) -> None:
+        work = arrival.work
+        self._engine.enter(work, arrival.output_tokens)
+        if not arrival.is_stream:
+            self._at(self.now + self._door.prefill.of(work.prompt_tokens), partial(self._presume, work.request))
+
+    def _presume(self, request: RequestId) -> None:
+        self._door.presume_prefilled(request, self.now)
+
+    def _sent_away(self, arrival: Arrival, why: Away, wait_s: float) -> None:
+        work = arrival.work
         self.records[work.tenant].away[why] += 1
         self.refused.append(Refused(at=self.now, work=work, why=why, told_s=wait_s))
         del self._here[work.request]
-
-    def _complete(self, arrival: Arrival) -> None:
-        record = self.records[arrival.work.tenant]
-        record.in_time += 1
-        record.good += arrival.cost
-        self._door.leave(arrival.work.request, self.now)
+        self._ask_again(arrival)
 
     def _give_up(self, request: RequestId) -> None:
-        arrival = self._here.pop(request, None)
-        if arrival is not None:
-            self.records[arrival.work.tenant].too_late += 1
+        here = self._here.pop(request, None)
+        if here is not None:
+            self.records[here.arrival.work.tenant].too_late += 1
             self._engine.abort(request)
             self._door.leave(request, self.now)
+            self._ask_again(here.arrival)
 
-    def _token(self, sequence: Sequence) -> None:
-        work, record = sequence.work, self.records[sequence.work.tenant]
-        record.service += cost(0, 1)
-        if sequence.made == 1:
-            record.ttft_s.append(self.now - self._here[work.request].at)
-            record.service += cost(work.prompt_tokens, 0)
-        self._door.progressed(work.request, 1, self.now)
+    def _first(self, sequence: Sequence) -> None:
+        here = self._here.get(sequence.work.request)
+        if here is None:
+            return
+        here.first_at = self.now
+        record = self.records[sequence.work.tenant]
+        record.ttft_s.append(self.now - here.arrival.at)
+        record.service += cost(sequence.work.prompt_tokens, 0)
+        self._tell(sequence, sequence.width)
+
+    def _tell(self, sequence: Sequence, tokens: int) -> None:
+        here, work = self._here.get(sequence.work.request), sequence.work
+        if here is None:
+            return
+        self.records[work.tenant].service += cost(0, tokens)
+        here.told += tokens
+        if here.arrival.is_stream:
+            self._door.progressed(work.request, tokens, self.now)
+
+    def _complete(self, sequence: Sequence) -> None:
+        here, work = self._here.pop(sequence.work.request, None), sequence.work
+        if here is None:
+            return
+        record, made = self.records[work.tenant], sequence.output_tokens * sequence.width
+        rest = made - here.told
+        record.service += cost(0, rest)
+        record.in_time += 1
+        record.good += here.arrival.cost
+        if not here.arrival.is_stream:
+            self._door.progressed(work.request, made, self.now, self.now - here.first_at)
+        elif rest:
+            self._door.progressed(work.request, rest, self.now)
+        self._door.leave(work.request, self.now)
+        self._ask_again(here.arrival)
+
+    def _ask_again(self, arrival: Arrival) -> None:
+        again = arrival.then(self.now) if arrival.then is not None else None
+        if again is not None:
+            self.expect(again)

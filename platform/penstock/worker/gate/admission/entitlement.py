@@ -1,16 +1,20 @@
-"""Who may enter the engine now, given its seats: what is reserved, each standing's part, each tenant's share.
+"""Who may enter the engine now, given its seats: what is reserved, each standing's part, what is kept for who is away.
 
-A tenant alone may fill the engine but for the seats kept for better standings; beside others it is held to its share
-even while they pause, so that they find a free seat when they come back. Reserved capacity goes before all of that.
+Who gets how much is the queue's to say, in tokens of service. Here nobody is held to a share of the seats: while
+anybody waits who fits, all of them are taken but for a stated reserve: an eighth for tenants below their share, who
+needn't wait for others' answers to end then, and what a flood leaves free while it stands back for somebody.
 
-Trade-off: seats kept free are throughput given up for isolation.
+Trade-off: seats kept free are throughput given up for isolation; a tenant that comes back with more requests at once
+than the reserve has seats gets the next ones that come free.
 """
 
+import math
+
 from penstock.domain.standing import Standing
+from penstock.worker.gate.admission.active import Active
 from penstock.worker.gate.admission.cost import Fit, Work
 from penstock.worker.gate.admission.reserved import Reserved
 from penstock.worker.gate.admission.seats import Room, Seats
-from penstock.worker.gate.admission.shares import Shares
 
 STANDING_PART = {
     Standing.INTERACTIVE: 1.0,
@@ -30,6 +34,13 @@ its steps."""
 FIRST_PREFILL_PART = 0.5
 """The same for a tenant that has nothing inside: its prompt may join those of half a step, and is next."""
 
+KEPT_PART = 0.125
+"""The part of the slots, one at least, that is kept for tenants below their share, while several of a standing or
+better are about."""
+RESERVE_PART = 0.375
+"""The part of the slots that may be free though somebody waits who fits. What is not kept for those below their share,
+for better standings or by reservation, a flood leaves free while it stands back for somebody, and never more."""
+
 _BOUND_FROM = {
     one: tuple(
         (rung, part)
@@ -47,31 +58,50 @@ class Entitlement:
     def __init__(self, seats: Seats) -> None:
         """Begin with nobody known."""
         self._seats = seats
-        self.shares = Shares()
+        self.active = Active()
         self.reserved = Reserved(seats)
 
     def seen(self, work: Work, now: float) -> None:
         """A request has come, whatever becomes of it."""
-        self.shares.seen(work, now)
+        self.active.seen(work, now)
         self.reserved.seen(work, now)
 
     def forget(self, now: float) -> None:
         """Let go of what was kept for tenants that have been away."""
-        self.shares.forget(now)
+        self.active.forget(now)
         self.reserved.forget(now)
 
-    def fits(self, work: Work) -> Fit:
-        """Tell whether the request may enter now."""
+    def fits(self, work: Work, *, is_owed: bool = True) -> Fit:
+        """Tell whether the request may enter now; ``is_owed`` where its tenant was served no more than others."""
         room = self._seats.room_for(work, prefill_part=self._prefill_part(work))
         if room is not Fit.YES or not len(self._seats) or self.reserved.covers(work):
             return room
-        need, left = self._seats.need(work), self._left(work.standing)
+        need, left, whole = self._seats.need(work), self._left(work.standing), self._seats.whole
         if left.slots <= 0:
             return Fit.CLOSED
-        return Fit.YES if need.blocks <= left.blocks and self._within_share(work, need) else Fit.OVER_SHARE
+        if need.slots - 1 >= left.slots or need.blocks > left.blocks:
+            return Fit.NO_ROOM
+        kept = whole.times(self._kept_for_others(work, is_owed=is_owed) / whole.slots)
+        fits = need.slots - 1 < left.slots - kept.slots and need.blocks <= left.blocks - kept.blocks
+        return Fit.YES if fits else Fit.OVER_SHARE
+
+    @property
+    def may_leave_free(self) -> bool:
+        """True while no more than the reserve is free: a flood may stand back and let seats be."""
+        whole = self._seats.whole
+        return whole.slots - self._seats.held.slots <= RESERVE_PART * whole.slots
+
+    def _kept_for_others(self, work: Work, *, is_owed: bool) -> int:
+        """Return how many slots are kept from this request: for tenants below their share that stand no lower."""
+        active, whole = self.active, self._seats.whole
+        if active.many(work.standing) <= 1:
+            return 0
+        if is_owed and self._seats.held_by(work.tenant).slots < active.share_of(work) * whole.slots:
+            return 0
+        return max(1, math.floor(KEPT_PART * whole.slots))
 
     def _prefill_part(self, work: Work) -> float:
-        if self.shares.is_alone:
+        if self.active.is_alone:
             return 1.0
         return PREFILL_PART_BESIDE_OTHERS if self._seats.held_by(work.tenant).slots else FIRST_PREFILL_PART
 
@@ -85,9 +115,3 @@ class Entitlement:
             slots = min(slots, whole.slots * part - held.slots)
             blocks = min(blocks, whole.blocks * part - held.blocks)
         return Room(slots, blocks)
-
-    def _within_share(self, work: Work, need: Room) -> bool:
-        """Tell whether the tenant stays within its share; one request at a time is always within it."""
-        held = self._seats.held_by(work.tenant)
-        share = max(self.shares.of(work), self.reserved.part_of(work.tenant))
-        return not held.slots or self._seats.whole.times(share).takes_one_more(held, need)

@@ -62,10 +62,10 @@ class FairOrder:
         """Let it wait; where the queue is full, in place of waiting work of lower standing."""
         evicted = self.queue.make_room(work)
         if evicted is not None:
-            self._entitled.shares.enter(work.tenant)
-            self.queue.push(work)
+            self._entitled.active.come(work.tenant)
+            self.queue.push(work, self._entitled.active.share_of(work) * self._seats.whole.slots)
             for victim in evicted:
-                self._entitled.shares.leave(victim.tenant)
+                self._entitled.active.leave(victim.tenant)
         return evicted
 
     def next(self, now: float) -> Work | None:
@@ -80,7 +80,7 @@ class FairOrder:
         """Take a waiting request out."""
         work = self.queue.remove(request)
         if work is not None:
-            self._entitled.shares.leave(work.tenant)
+            self._entitled.active.leave(work.tenant)
 
     def correct(self, work: Work, delta_cost: float) -> None:
         """Charge the difference to the tenant and its lane."""
@@ -88,10 +88,10 @@ class FairOrder:
 
     def finish(self, work: Work, now: float) -> None:
         """Close the request's account; with its tenant's last one here, expect the tenant back."""
-        shares = self._entitled.shares
-        shares.leave(work.tenant)
+        active = self._entitled.active
+        active.leave(work.tenant)
         self.queue.finish(work)
-        if not shares.count_of(work.tenant):
+        if not active.is_here(work.tenant):
             self._expected.left(work.tenant, work.standing, now)
 
     def _next(self) -> Work | None:
@@ -105,12 +105,12 @@ class FairOrder:
         return self.queue.pop(self._fits)
 
     def _fits(self, work: Work) -> Fit:
-        fit = self._entitled.fits(work)
+        fit = self._entitled.fits(work, is_owed=self.queue.is_owed(work))
         return Fit.AFTER_YOU if fit is Fit.YES and self._waits_for_somebody(work) else fit
 
     def _waits_for_somebody(self, head: Work) -> bool:
         """Tell whether this prompt, of a flood, stands back for a moment; ``look_at`` is when to ask again."""
-        if self._entitled.shares.is_alone or not self.queue.is_flood(head):
+        if not self._entitled.may_leave_free or not self.queue.is_flood(head):
             return False
         most_s = min(MOST_WAIT_S, WAIT_PART * self._stay.of(head.cost))
         soon = self._expected.soon(most_s, self._now)

@@ -85,12 +85,12 @@ class FairQueue:
             evicted.append(victim)
         return evicted
 
-    def push(self, work: Work) -> None:
-        """Let a request wait; the caller has asked ``make_room``."""
+    def push(self, work: Work, share: float = 0.0) -> None:
+        """Let a request wait, whose tenant has this share of the slots; the caller has asked ``make_room``."""
         lane = self._lanes[work.standing]
         if not lane.waiting:
             lane.virtual = max(lane.virtual, self._now)
-        lane.push(work)
+        lane.push(work, share)
         self._waiting[work.request] = work
         self._cost += work.cost
 
@@ -114,15 +114,18 @@ class FairQueue:
 
     def pop(self, fits: Callable[[Work], Fit]) -> Work | None:
         """Take the next request that ``fits`` the engine and charge it; None where nothing may start now."""
-        waiting = [lane for lane in self._shared if lane.waiting]
+        waiting, overtaken = [lane for lane in self._shared if lane.waiting], list[Lane]()
         for lane in sorted(waiting, key=lambda lane: lane.virtual) or [lane for lane in self._spare if lane.waiting]:
             flow = lane.choose(fits)
             if flow is not None:
+                for other in overtaken:
+                    other.overtaken()
                 self._now = max(self._now, lane.virtual)
                 lane.virtual += flow.head.cost / lane.weight
                 return self._dispatch(lane, flow)
             if lane.held:
                 return None
+            overtaken.append(lane)
         return None
 
     def head_of(self, tenant: TenantId) -> Work | None:
@@ -140,6 +143,10 @@ class FairQueue:
         """Tell whether as much of the head's tenant waits here as runs."""
         flow = self._lanes[head.standing].flows[head.tenant]
         return len(flow.queue) >= flow.running > 0
+
+    def is_owed(self, work: Work) -> bool:
+        """Tell whether a request's tenant was served no more than others of its standing, what is inside left out."""
+        return self._lanes[work.standing].is_owed(work)
 
     def would_go_first(self, tenant: TenantId, standing: Standing, head: Work) -> bool:
         """Tell whether a tenant that has nothing here would go before a waiting head, were it to come now."""

@@ -20,8 +20,9 @@ SLACK = 64
 class Flow:
     """One tenant: its queue and its virtual time.
 
-    ``last`` is what its last request added to the virtual time, ``fresh`` its first request's cost until it is served
-    again, ``noted`` its load as the lane's crowd knows it.
+    ``last`` is what its last request added to the virtual time, ``inside`` what those in the engine did; ``fresh`` its
+    first request's cost until it is served again, ``noted`` its load as the lane's crowd knows it. ``share`` is its
+    share of the slots.
     """
 
     tenant: TenantId
@@ -31,24 +32,46 @@ class Flow:
     arrival: int = 0
     cost: float = 0.0
     fresh: float = 0.0
+    share: float = 0.0
     running: int = 0
+    slots: int = 0
+    inside: float = 0.0
     bypassed: int = 0
     noted: float = 0.0
     queue: OrderedDict[RequestId, Work] = field(default_factory=OrderedDict)
 
     @property
     def rank(self) -> float:
-        """Its place in the order, least first: one with nothing in the engine may be ahead by its last request.
+        """Its place in the order, least first: it may be ahead by what is inside, up to its share of the slots.
 
-        It waits for a whole answer before it asks again. Were it to wait as long again after that, others who always
-        have something inside would go first by what it had got long ago.
+        So a share is a floor: a handful of requests at once needn't queue behind a flood, one for the other. And one
+        with nothing inside may be ahead by its last request: it waits for a whole answer before it asks again. Were it
+        to wait as long again after that, others who always have something inside would go first by what it had got
+        long ago. Both are bounded, so in the long run service follows weights all the same.
         """
-        return self.virtual if self.running else self.virtual - self.last
+        if not self.running:
+            return self.virtual - self.last
+        return self.virtual - self.inside if self.slots < self.share else self.virtual
 
     @property
     def place(self) -> tuple[float, int, TenantId]:
         """Its entry in its lane's order; another one of it is outdated."""
         return self.rank, self.arrival, self.tenant
+
+    def enter(self, work: Work) -> None:
+        """Charge a request that enters the engine."""
+        self.bypassed = 0
+        self.last = work.cost / self.weight
+        self.virtual += self.last
+        self.inside += self.last
+        self.running += 1
+        self.slots += work.sequences
+
+    def leave(self, work: Work) -> None:
+        """One that was inside is gone."""
+        self.running -= 1
+        self.slots -= work.sequences
+        self.inside = max(0.0, self.inside - work.cost / self.weight) if self.running else 0.0
 
     @property
     def head(self) -> Work:

@@ -38,17 +38,24 @@ class Lane:
         self._arrivals = 0
         self._next: list[tuple[float, int, TenantId]] = []
         self._crowd = Crowd()
+        self._crowded: list[Flow] = []
 
-    def push(self, work: Work) -> None:
-        """Let a request wait. A flow that was idle resumes at the present: idling earns nothing."""
+    def push(self, work: Work, share: float = 0.0) -> None:
+        """Let a request wait; ``share`` is its tenant's of the slots.
+
+        A flow that was idle resumes at the present: idling earns nothing.
+        """
         flow = self.flows.get(work.tenant)
         if flow is None:
             self._sweep()
             flow = self.flows[work.tenant] = Flow(work.tenant, work.weight)
+        before, flow.share = flow.place, share
         if not self.waiting:
             self._now = max(self._now, self._last)
         if flow.queue:
             self._busy_weight += work.weight - flow.weight
+            if flow.place != before:
+                self._queue_up(flow)
         else:
             self._wake(flow, work)
         flow.weight = work.weight
@@ -73,7 +80,7 @@ class Lane:
         return flow
 
     def choose(self, fits: Callable[[Work], Fit]) -> Flow | None:
-        """Return the least served flow whose head fits.
+        """Return the least served flow whose head fits; the lane's present is where the least served one stands.
 
         Heads for which there is no room are overtaken a bounded number of times, heads beyond their share freely, and
         nobody overtakes one that fits in a step or two: small prompts, one after another, would keep out a large one.
@@ -94,21 +101,25 @@ class Lane:
             self.held = self.held or fit is Fit.SOON
             if self.held or fit is Fit.CLOSED or len(passed) >= LOOK_AHEAD:
                 break
+        if chosen is not None:
+            self._now = max(self._now, (passed or [chosen])[0].rank)
         for flow in passed:
             heapq.heappush(self._next, flow.place)
-        for flow in crowded if chosen else ():
-            flow.bypassed += 1
+        self._crowded = crowded
+        if chosen is not None:
+            self.overtaken()
         return chosen
+
+    def overtaken(self) -> None:
+        """Somebody goes before the heads for which the last choice found no room."""
+        for flow in self._crowded:
+            flow.bypassed += 1
 
     def dispatch(self, flow: Flow) -> Work:
         """Start a flow's head: charge its expected cost to the flow."""
         work = flow.head
-        self._now = max(self._now, flow.virtual)
-        flow.bypassed = 0
-        flow.running += 1
+        flow.enter(work)
         self.running += 1
-        flow.last = work.cost / flow.weight
-        flow.virtual += flow.last
         self._last = max(self._last, flow.virtual)
         self.take_out(work)
         self._queue_up(flow)
@@ -123,10 +134,14 @@ class Lane:
     def finish(self, work: Work) -> None:
         """A running request has ended."""
         flow = self.flows[work.tenant]
-        flow.running -= 1
+        flow.leave(work)
         self.running -= 1
-        if not flow.running:
-            self._queue_up(flow)
+        self._queue_up(flow)
+
+    def is_owed(self, work: Work) -> bool:
+        """Tell whether a request's tenant is ahead of others by one request at most, what is inside left out."""
+        flow = self.flows.get(work.tenant)
+        return flow is None or flow.virtual - flow.inside <= self._now + work.cost / work.weight
 
     def would_go_first(self, tenant: TenantId, work: Work) -> bool:
         """Tell whether a tenant that has nothing here would go before a waiting head, were it to come now."""

@@ -30,6 +30,13 @@ class EngineSize:
     """How many prompt tokens one step of the engine takes: as many may be on their way through prefill before the
     next request waits here instead, and not behind all of them in the engine."""
 
+    long_prefill_tokens: int = 0
+    """The most that one prompt takes of a step, where its request is not the only one; 0 where nothing bounds it."""
+
+    def in_a_step(self, prompt_tokens: int) -> int:
+        """Return how much of a step a prompt takes while it is in prefill."""
+        return min(prompt_tokens, self.long_prefill_tokens) if self.long_prefill_tokens else prompt_tokens
+
     def blocks(self, tokens: int) -> int:
         """Return how many blocks hold so many tokens."""
         return -(-tokens // self.block_size)
@@ -146,14 +153,15 @@ class Seats:
             return Fit.YES
         if not self.whole.takes_one_more(self.held, self.need(work)):
             return Fit.NO_ROOM
-        own = work.prompt_tokens if self.held_by(work.tenant).slots else 0
+        own = self.size.in_a_step(work.prompt_tokens) if self.held_by(work.tenant).slots else 0
         crowded = self._prefill_tokens + own > self.size.prefill_tokens * prefill_part
         return Fit.SOON if self._prefilling and crowded else Fit.YES
 
     def take(self, work: Work) -> None:
         """Seat the request; its prompt is in prefill until ``prefilled``."""
-        self._prefilling[work.request] = work.prompt_tokens
-        self._prefill_tokens += work.prompt_tokens
+        tokens = self.size.in_a_step(work.prompt_tokens)
+        self._prefilling[work.request] = tokens
+        self._prefill_tokens += tokens
         need = self.need(work)
         self._seats[work.request] = _Seat(work, int(need.blocks))
         self._cost += work.cost

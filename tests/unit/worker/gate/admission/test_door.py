@@ -83,7 +83,7 @@ def test_the_engine_never_gets_more_than_it_has_seats() -> None:
     assert len(house.inside) == SIZE.max_seqs + 1
 
 
-def test_beside_another_tenant_a_flood_leaves_it_free_seats() -> None:
+def test_beside_another_tenant_a_flood_leaves_it_a_free_seat() -> None:
     """A tenant that comes back within the activity window finds a seat without waiting for the flood's answers."""
     house = House()
     house.arrive("v0", "victim")
@@ -91,7 +91,7 @@ def test_beside_another_tenant_a_flood_leaves_it_free_seats() -> None:
     for i in range(50):
         house.arrive(f"f{i}", "flood", now=2.0)
     house.arrive("v1", "victim", now=3.0)
-    assert house.inside == ["v0", "f0", "f1", "v1"]
+    assert house.inside == ["v0", "f0", "f1", "f2", "v1"]
 
 
 def test_alone_again_a_tenant_fills_the_engine() -> None:

@@ -4,10 +4,10 @@ from dataclasses import replace
 
 from penstock.domain.ids import RequestId, TenantId
 from penstock.domain.standing import Standing
+from penstock.worker.gate.admission.active import ACTIVE_S
 from penstock.worker.gate.admission.cost import Fit, Work
 from penstock.worker.gate.admission.entitlement import Entitlement
 from penstock.worker.gate.admission.seats import EngineSize, Seats
-from penstock.worker.gate.admission.shares import ACTIVE_S
 
 SIZE = EngineSize(max_seqs=8, kv_blocks=100, block_size=16, watermark=0.0, prefill_tokens=10_000)
 
@@ -38,17 +38,39 @@ class Rules:
         for one in works:
             self.entitled.seen(one, 0.0)
             if self.entitled.fits(one) is Fit.YES:
+                self.entitled.active.come(one.tenant)
                 self.seats.take(one)
                 entered += 1
         return entered
 
 
-def test_a_tenant_is_held_to_its_share_beside_another() -> None:
-    """Alone a tenant fills the engine; with another one active it gets its weight's part, and the other the rest."""
+def test_a_tenant_fills_the_engine_but_for_what_is_kept_for_others() -> None:
+    """A share is no cap: beside others a tenant takes all seats but an eighth, and who is below its share has those."""
+    rules = Rules(replace(SIZE, max_seqs=16))
+    rules.entitled.seen(work("b", "b"), 0.0)
+    assert rules.seat(*(work(f"a{i}") for i in range(17))) == 14
+    assert rules.seat(*(work(f"b{i}", "b") for i in range(3))) == 2
+
+
+def test_nothing_is_kept_where_all_have_their_share() -> None:
+    """Two that both want all of it have half each, and no seat is idle."""
     rules = Rules()
-    assert rules.seat(work("b0", "b")) == 1
-    assert rules.seat(*(work(f"a{i}") for i in range(8))) == 4
-    assert rules.seat(*(work(f"b{i}", "b") for i in range(1, 8))) == 3
+    rules.entitled.seen(work("b", "b"), 0.0)
+    assert rules.seat(*(work(f"{'ab'[i % 2]}{i}", "ab"[i % 2]) for i in range(10))) == 8
+
+
+def test_nothing_is_kept_for_lower_standings() -> None:
+    """Interactive work leaves no seat for a batch tenant that pauses."""
+    rules = Rules()
+    rules.entitled.seen(work("b", "batch", standing=Standing.BATCH), 0.0)
+    assert rules.seat(*(work(f"a{i}") for i in range(9))) == 8
+
+
+def test_nothing_is_kept_for_spare_work() -> None:
+    """A tenant that only sends work over its quota is not about: no seat stays empty for it."""
+    rules = Rules()
+    rules.entitled.seen(work("s", "spare", standing=Standing.OVER_QUOTA), 0.0)
+    assert rules.seat(*(work(f"a{i}") for i in range(9))) == 8
 
 
 def test_prompts_fill_a_step_only_where_nobody_else_is_about() -> None:
@@ -96,26 +118,19 @@ def test_a_reservation_is_no_bound() -> None:
     assert rules.seat(*(work(f"r{i}", "r", reserved=0.25) for i in range(8))) == 8
 
 
-def test_in_a_crowd_a_tenants_part_follows_its_lane() -> None:
-    """Beside many free tenants an interactive one may fill its lane's share, and not one of twenty equal parts."""
-    rules = Rules(replace(SIZE, max_seqs=40, kv_blocks=1000))
-    assert rules.seat(*(work(f"f{i}", f"free{i}", standing=Standing.FREE) for i in range(19))) == 19
-    assert rules.seat(*(work(f"i{i}", "vip") for i in range(40))) == 21
-    assert rules.entitled.shares.of(work("i", "vip")) == 16 / 18
-    assert rules.entitled.shares.of(work("f", "free0", standing=Standing.FREE)) == 1 / 20
-
-
 def test_who_has_been_silent_is_forgotten() -> None:
-    """Half a minute after it was last seen a tenant's part is free, unless something of it is still here."""
+    """Half a minute after it was last seen nothing is kept for a tenant, unless something of it is still here."""
     rules = Rules()
-    shares = rules.entitled.shares
+    active = rules.entitled.active
     for tenant in ("gone", "here"):
-        shares.seen(work("r", tenant), 0.0)
-    shares.enter(TenantId("here"))
-    shares.forget(ACTIVE_S)
-    assert shares.of(work("r", "gone")) == 0.5
-    shares.forget(ACTIVE_S + 1)
-    assert shares.is_alone
-    shares.leave(TenantId("here"))
-    shares.forget(2 * ACTIVE_S + 2)
-    assert shares.of(work("r", "new")) == 1.0
+        active.seen(work("r", tenant), 0.0)
+    active.come(TenantId("here"))
+    active.forget(ACTIVE_S)
+    assert active.many(Standing.FREE) == 2
+    assert active.share_of(work("r", "here")) == 0.5
+    active.forget(ACTIVE_S + 1)
+    assert active.is_alone
+    assert active.share_of(work("r", "here")) == 1.0
+    active.leave(TenantId("here"))
+    active.forget(2 * ACTIVE_S + 2)
+    assert active.many(Standing.FREE) == 0

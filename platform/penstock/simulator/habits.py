@@ -1,0 +1,177 @@
+"""Tenants by their habits in virtual time: a reader of one kind beside a crowd of another, behind any of the doors.
+
+The reader asks, looks at the answer for a while and asks again. The crowd asks at random, more than the engine can do,
+its tenants by Zipf's law, or as so many callers that never pause. Run as a program it prints the table that decision
+records 0045 and 0048 quote: ``python -m penstock.simulator.habits``.
+"""
+
+import itertools
+import random
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+
+from penstock.domain.ids import RequestId, TenantId
+from penstock.domain.standing import Standing
+from penstock.simulator.engine import SMOLLM2_ONE_CORE, EngineModel, StepCost
+from penstock.simulator.worker import Arrival, Record, run
+from penstock.worker.gate.admission import doors
+from penstock.worker.gate.admission.cost import Work
+from penstock.worker.gate.admission.seats import EngineSize
+from penstock.worker.gate_config import DoorOrder
+
+READER = TenantId("reader")
+CROWD_PER_S = 11.0
+"""Ten times what a reader of documents asks alone."""
+FIRST_S = 10.0
+"""The crowd is there before the reader."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Habit:
+    """What somebody asks: bounds of the prompts, tokens of the answers, and how many of ten are streams."""
+
+    name: str
+    prompts: tuple[int, int]
+    output: int
+    streams_of_ten: int = 10
+    patience_s: float = 0.0
+    callers: int = 0
+    """So many ask one request after another, instead of at random."""
+
+    def arrival(self, tenant: TenantId, number: int, at: float, chance: random.Random) -> Arrival:
+        """Return one request."""
+        work = Work(
+            request=RequestId(f"{tenant}/{number}"),
+            tenant=tenant,
+            standing=Standing.PAID,
+            weight=1.0,
+            prompt_tokens=chance.randint(*self.prompts),
+            expected_output_tokens=self.output,
+            deadline_at=at + self.patience_s if self.patience_s else 0.0,
+        )
+        is_stream = chance.randrange(10) < self.streams_of_ten
+        return Arrival(at=at, work=work, output_tokens=self.output, is_stream=is_stream)
+
+    def asking(self, tenant: TenantId, caller: int, pause: Callable[[random.Random], float]) -> Arrival:
+        """Return the first request of a caller that asks one after another."""
+        chance, numbers = random.Random(caller), itertools.count(caller, 1000)
+
+        def ask(now: float) -> Arrival:
+            return replace(self.arrival(tenant, next(numbers), now + pause(chance), chance), then=ask)
+
+        return ask(0.0)
+
+
+SHORT = Habit(name="short", prompts=(10, 40), output=16)
+DOCUMENTS = Habit(name="documents", prompts=(220, 490), output=16)
+LONG = Habit(name="long", prompts=(1200, 1700), output=16)
+CHAT = Habit(name="chat", prompts=(33, 166), output=60, patience_s=20.0)
+MIXED = replace(CHAT, name="chat, half whole", streams_of_ten=5)
+LONG_FLOOD = Habit(name="long", prompts=(1200, 1700), output=60, patience_s=60.0, callers=12)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scene:
+    """Who meets whom: a reader, which looks so long at an answer, and a flood of so many tenants; nobody where None."""
+
+    reader: Habit
+    flood: Habit | None
+    tenants: int = 1
+    looks_s: float = 0.3
+    span_s: float = 300.0
+    engine: StepCost = SMOLLM2_ONE_CORE
+    seats: int = 32
+
+    def play(self, order: DoorOrder) -> "Played":
+        """Return what each of them experienced behind this door."""
+        size = EngineSize(
+            max_seqs=self.seats,
+            kv_blocks=4000,
+            block_size=32,
+            prefill_tokens=self.engine.chunk_tokens,
+            long_prefill_tokens=self.engine.long_prefill_tokens,
+        )
+        arrivals = [self._reader(), *self._crowd()]
+        records = run(arrivals, doors.make(order, size), EngineModel(self.engine, self.seats), self.span_s)
+        return Played(reader=records.pop(READER), crowd=list(records.values()))
+
+    def _reader(self) -> Arrival:
+        asking = self.reader.asking(READER, 1, lambda chance: self.looks_s * chance.uniform(0.5, 1.5))
+        return replace(asking, at=FIRST_S)
+
+    def _crowd(self) -> Iterator[Arrival]:
+        if self.flood is not None and self.flood.callers:
+            for caller in range(self.flood.callers):
+                yield self.flood.asking(TenantId(f"crowd-{caller % self.tenants}"), caller, lambda _: 0.005)
+        elif self.flood is not None:
+            yield from crowd(self.flood, CROWD_PER_S, self.tenants, self.span_s)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Played:
+    """What a reader and the crowd beside it experienced."""
+
+    reader: Record
+    crowd: list[Record]
+
+    def ttft_s(self, q: float) -> float:
+        """Return a quantile of the reader's times to first token, but for its first ones: nobody knew it yet."""
+        return Record(ttft_s=self.reader.ttft_s[3:]).ttft_quantile(q)
+
+    @property
+    def answers(self) -> int:
+        """Answers that the crowd got in time."""
+        return sum(record.in_time for record in self.crowd)
+
+
+def zipf(tenants: int) -> list[float]:
+    """Return the parts of so many tenants, of which the k-th has 1/k of the first one's."""
+    whole = sum(1 / k for k in range(1, tenants + 1))
+    return [1 / k / whole for k in range(1, tenants + 1)]
+
+
+def crowd(habit: Habit, per_s: float, tenants: int, span_s: float) -> Iterator[Arrival]:
+    """Yield requests at random, so many a second of all these tenants together."""
+    for rank, part in enumerate(zipf(tenants), start=1):
+        tenant, chance, at = TenantId(f"crowd-{rank}"), random.Random(rank), 0.0
+        for number in itertools.count(1):
+            at += chance.expovariate(per_s * part)
+            if at >= span_s:
+                break
+            yield habit.arrival(tenant, number, at, chance)
+
+
+SCENES = (
+    Scene(reader=DOCUMENTS, flood=CHAT, span_s=600.0),
+    Scene(reader=DOCUMENTS, flood=MIXED, span_s=600.0),
+    Scene(reader=SHORT, flood=CHAT),
+    Scene(reader=LONG, flood=CHAT, span_s=600.0),
+    Scene(reader=SHORT, flood=LONG_FLOOD, span_s=600.0),
+    Scene(reader=DOCUMENTS, flood=LONG_FLOOD, span_s=600.0),
+    Scene(reader=LONG, flood=LONG_FLOOD, span_s=900.0),
+    Scene(reader=DOCUMENTS, flood=CHAT, tenants=7, looks_s=3.0, span_s=900.0),
+    Scene(reader=DOCUMENTS, flood=CHAT, tenants=49, looks_s=20.0, span_s=3000.0),
+    Scene(reader=DOCUMENTS, flood=CHAT, tenants=199, looks_s=60.0, span_s=6000.0),
+)
+"""What the table shows. Beside more tenants a reader asks less often: it stays within its share of the engine."""
+
+
+def main() -> None:
+    """Print the table."""
+    print("TTFT of a reader beside a flood, over its own alone; and answers that the flood got")  # noqa: T201
+    heads = "".join(f"{order:>8} p50   p99 flood" for order in (DoorOrder.FAIR, DoorOrder.FIFO))
+    print(f"{'reader':10} {'flood':18} {'tenants':>7} {'alone p50':>9}   p99 {heads}")  # noqa: T201
+    for scene in SCENES:
+        alone = replace(scene, flood=None).play(DoorOrder.FAIR)
+        flood = scene.flood.name if scene.flood else ""
+        row = f"{scene.reader.name:10} {flood:18} {scene.tenants + 1:>7}"
+        row += f" {alone.ttft_s(0.5):>9.3f} {alone.ttft_s(0.99):.3f}"
+        for order in (DoorOrder.FAIR, DoorOrder.FIFO):
+            beside = scene.play(order)
+            p50, p99 = (beside.ttft_s(q) / alone.ttft_s(q) for q in (0.5, 0.99))
+            row += f" {p50:>11.2f} {p99:>5.2f} {beside.answers:>5}"
+        print(row)  # noqa: T201
+
+
+if __name__ == "__main__":
+    main()
