@@ -21,6 +21,10 @@ class Habit:
     words: tuple[int, int]
     tokens: int
     deadline_s: float = 60.0
+    streams_of_ten: int = 10
+    """The others ask for an answer that comes as a whole."""
+    callers: int = 0
+    """So many ask one request after another, instead of at random."""
 
 
 @dataclass
@@ -74,7 +78,7 @@ async def _ask(http: httpx.AsyncClient, side: Side, habit: Habit, chance: random
         "model": side.model,
         "messages": [{"role": "user", "content": f"{chance.random()} {words}"}],
         "max_tokens": habit.tokens,
-        "stream": True,
+        "stream": chance.randrange(10) < habit.streams_of_ten,
         "ignore_eos": True,
     }
     headers = {
@@ -92,7 +96,7 @@ async def _ask(http: httpx.AsyncClient, side: Side, habit: Habit, chance: random
             if not first_s and _has_text(line):
                 first_s = time.perf_counter() - began
                 seen.first_s.append(first_s)
-            is_whole = is_whole or line == "data: [DONE]"
+            is_whole = is_whole or line == "data: [DONE]" or line.startswith('{"id"')
     took_s = time.perf_counter() - began
     if is_whole and took_s <= habit.deadline_s:
         seen.whole_s.append(took_s)

@@ -150,6 +150,7 @@ class Workplace:
                 ticket_key=self._ticket_key.hex(),
                 max_num_seqs=copy.manifest.engine.max_num_seqs,
                 max_num_batched_tokens=copy.manifest.engine.max_num_batched_tokens,
+                long_prefill_tokens=copy.manifest.engine.long_prefill_tokens,
                 block_size=copy.manifest.engine.block_size,
                 door_order=self._settings.door_order,
             ),

@@ -68,6 +68,8 @@ class EngineSettings:
     max_model_len: int = 2048
     max_num_seqs: int = 32
     max_num_batched_tokens: int = 512
+    long_prefill_tokens: int = 0
+    """The most that one prompt takes of a step, while its request isn't the only one; 0 bounds it by the step alone."""
     block_size: int = 32
     kv_cache_bytes: int = 268_435_456
     dtype: str = "bfloat16"

@@ -28,12 +28,11 @@ FIRST_S = 10.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Habit:
-    """What somebody asks: bounds of the prompts, tokens of the answers, and how many of ten are streams."""
+    """What somebody asks: bounds of the prompts, tokens of the answers."""
 
     name: str
     prompts: tuple[int, int]
     output: int
-    streams_of_ten: int = 10
     patience_s: float = 0.0
     callers: int = 0
     """So many ask one request after another, instead of at random."""
@@ -49,8 +48,7 @@ class Habit:
             expected_output_tokens=self.output,
             deadline_at=at + self.patience_s if self.patience_s else 0.0,
         )
-        is_stream = chance.randrange(10) < self.streams_of_ten
-        return Arrival(at=at, work=work, output_tokens=self.output, is_stream=is_stream)
+        return Arrival(at=at, work=work, output_tokens=self.output)
 
     def asking(self, tenant: TenantId, caller: int, pause: Callable[[random.Random], float]) -> Arrival:
         """Return the first request of a caller that asks one after another."""
@@ -66,7 +64,6 @@ SHORT = Habit(name="short", prompts=(10, 40), output=16)
 DOCUMENTS = Habit(name="documents", prompts=(220, 490), output=16)
 LONG = Habit(name="long", prompts=(1200, 1700), output=16)
 CHAT = Habit(name="chat", prompts=(33, 166), output=60, patience_s=20.0)
-MIXED = replace(CHAT, name="chat, half whole", streams_of_ten=5)
 LONG_FLOOD = Habit(name="long", prompts=(1200, 1700), output=60, patience_s=60.0, callers=12)
 
 
@@ -143,7 +140,6 @@ def crowd(habit: Habit, per_s: float, tenants: int, span_s: float) -> Iterator[A
 
 SCENES = (
     Scene(reader=DOCUMENTS, flood=CHAT, span_s=600.0),
-    Scene(reader=DOCUMENTS, flood=MIXED, span_s=600.0),
     Scene(reader=SHORT, flood=CHAT),
     Scene(reader=LONG, flood=CHAT, span_s=600.0),
     Scene(reader=SHORT, flood=LONG_FLOOD, span_s=600.0),

@@ -1,8 +1,8 @@
 """One worker in virtual time: arrivals meet the real door, in whichever order, in front of an engine model.
 
-The door hears what the gate would tell it, when it would: of a stream's first token, then of tokens in lots; of an
-answer that comes as a whole only at its end. What a step's end lets in misses the step that follows at once, as in a
-real engine. A caller whose deadline passes leaves, wherever its request is: what was done for it was done in vain.
+The door hears what the gate would tell it, when it would: of a first token, then of tokens in lots. What a step's end
+lets in misses the step that follows at once, as in a real engine. A caller whose deadline passes leaves, wherever its
+request is: what was done for it was done in vain.
 """
 
 import heapq
@@ -28,7 +28,6 @@ class Arrival:
     at: float
     work: Work
     output_tokens: int
-    is_stream: bool = True
     then: Callable[[float], "Arrival | None"] | None = None
     """What the caller asks next once this one has ended at a second, however it ended."""
 
@@ -71,7 +70,6 @@ class _Here:
     """A request that waits or runs, and how much of its answer the door knows of."""
 
     arrival: Arrival
-    first_at: float = 0.0
     told: int = 0
 
 
@@ -155,11 +153,6 @@ class Worker:
     def _let_in(self, arrival: Arrival) -> None:
         work = arrival.work
         self._engine.enter(work, arrival.output_tokens)
-        if not arrival.is_stream:
-            self._at(self.now + self._door.prefill.of(work.prompt_tokens), partial(self._presume, work.request))
-
-    def _presume(self, request: RequestId) -> None:
-        self._door.presume_prefilled(request, self.now)
 
     def _sent_away(self, arrival: Arrival, why: Away, wait_s: float) -> None:
         work = arrival.work
@@ -180,7 +173,6 @@ class Worker:
         here = self._here.get(sequence.work.request)
         if here is None:
             return
-        here.first_at = self.now
         record = self.records[sequence.work.tenant]
         record.ttft_s.append(self.now - here.arrival.at)
         record.service += cost(sequence.work.prompt_tokens, 0)
@@ -192,8 +184,7 @@ class Worker:
             return
         self.records[work.tenant].service += cost(0, tokens)
         here.told += tokens
-        if here.arrival.is_stream:
-            self._door.progressed(work.request, tokens, self.now)
+        self._door.progressed(work.request, tokens, self.now)
 
     def _complete(self, sequence: Sequence) -> None:
         here, work = self._here.pop(sequence.work.request, None), sequence.work
@@ -204,9 +195,7 @@ class Worker:
         record.service += cost(0, rest)
         record.in_time += 1
         record.good += here.arrival.cost
-        if not here.arrival.is_stream:
-            self._door.progressed(work.request, made, self.now, self.now - here.first_at)
-        elif rest:
+        if rest:
             self._door.progressed(work.request, rest, self.now)
         self._door.leave(work.request, self.now)
         self._ask_again(here.arrival)

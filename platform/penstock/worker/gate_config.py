@@ -23,6 +23,7 @@ class GateConfig:
     ticket_key: str
     max_num_seqs: int
     max_num_batched_tokens: int = 512
+    long_prefill_tokens: int = 0
     block_size: int = 16
     door_order: DoorOrder = DoorOrder.FAIR
 

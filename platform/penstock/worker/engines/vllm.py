@@ -138,6 +138,7 @@ def _sizes(engine: EngineSettings) -> tuple[str, ...]:
         *("--max-model-len", str(engine.max_model_len)),
         *("--max-num-seqs", str(engine.max_num_seqs)),
         *("--max-num-batched-tokens", str(engine.max_num_batched_tokens)),
+        *("--long-prefill-token-threshold", str(engine.long_prefill_tokens)),
         *("--block-size", str(engine.block_size)),
         *("--shutdown-timeout", str(SHUTDOWN_TIMEOUT_S)),
     )

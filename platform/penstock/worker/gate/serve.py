@@ -85,6 +85,7 @@ def _door(config: GateConfig) -> Door:
         kv_blocks=UNKNOWN_BLOCKS,
         block_size=config.block_size,
         prefill_tokens=config.max_num_batched_tokens,
+        long_prefill_tokens=config.long_prefill_tokens,
     )
     return doors.make(config.door_order, size)
 

@@ -36,6 +36,7 @@ class Flow:
     running: int = 0
     slots: int = 0
     inside: float = 0.0
+    charges: dict[RequestId, float] = field(default_factory=dict)
     bypassed: int = 0
     noted: float = 0.0
     queue: OrderedDict[RequestId, Work] = field(default_factory=OrderedDict)
@@ -64,6 +65,7 @@ class Flow:
         self.last = work.cost / self.weight
         self.virtual += self.last
         self.inside += self.last
+        self.charges[work.request] = self.last
         self.running += 1
         self.slots += work.sequences
 
@@ -71,7 +73,8 @@ class Flow:
         """One that was inside is gone."""
         self.running -= 1
         self.slots -= work.sequences
-        self.inside = max(0.0, self.inside - work.cost / self.weight) if self.running else 0.0
+        charge = self.charges.pop(work.request)
+        self.inside = self.inside - charge if self.running else 0.0
 
     @property
     def head(self) -> Work:

@@ -141,7 +141,9 @@ class Lane:
     def is_owed(self, work: Work) -> bool:
         """Tell whether a request's tenant is ahead of others by one request at most, what is inside left out."""
         flow = self.flows.get(work.tenant)
-        return flow is None or flow.virtual - flow.inside <= self._now + work.cost / work.weight
+        if flow is None:
+            return True
+        return flow.virtual - (flow.inside if flow.running else flow.last) <= self._now + work.cost / work.weight
 
     def would_go_first(self, tenant: TenantId, work: Work) -> bool:
         """Tell whether a tenant that has nothing here would go before a waiting head, were it to come now."""

@@ -118,6 +118,14 @@ def test_a_first_prompt_joins_a_step_that_ends_soon() -> None:
     assert seats.room_for(work("next", "c", prompt=1)) is Fit.SOON
 
 
+def test_a_newcomer_joins_the_step_of_a_long_prompt() -> None:
+    """Finding 16: where one prompt takes a bounded part of a step, the next one needn't wait until it is through."""
+    seats = Seats(EngineSize(max_seqs=8, kv_blocks=1000, block_size=16, prefill_tokens=512, long_prefill_tokens=256))
+    seats.take(work("long", "a", prompt=1500))
+    assert seats.room_for(work("short", "b", prompt=20), prefill_part=0.5) is Fit.YES
+    assert seats.room_for(work("another", "a", prompt=1500), prefill_part=0.5) is Fit.SOON
+
+
 @given(st.lists(st.tuples(st.sampled_from("abc"), st.sampled_from(Standing), st.booleans()), max_size=60))
 def test_what_is_held_adds_up_by_tenant_and_by_standing(jobs: list[tuple[str, Standing, bool]]) -> None:
     """The sums that the rules read are those of the requests inside, whatever came, grew and went."""
