@@ -51,13 +51,13 @@ def sleeper(reserved: float) -> tuple[Record, float]:
 
 
 def test_a_reserving_tenant_gets_its_seats_within_a_bound(record_property: Callable[[str, object], None]) -> None:
-    """Each of a burst of as many requests as it has seats starts within 2.5 s beside floods of long answers,
+    """Each of a burst of as many requests as it has seats starts within two seconds beside floods of long answers,
     and what is kept free for that costs less than a tenth of the engine's work.
     """
     (with_part, service), (without, whole) = sleeper(PART), sleeper(0.0)
     record_property("worst_ttft_s", {"reserved": max(with_part.ttft_s), "not": max(without.ttft_s)})
     record_property("service_per_s", {"reserved": service, "not": whole})
     assert len(with_part.ttft_s) == 1 + SLOTS * 5
-    assert max(with_part.ttft_s) < 2.5
-    assert max(without.ttft_s) > 2 * max(with_part.ttft_s)
+    assert max(with_part.ttft_s) < 2.0
+    assert max(without.ttft_s) > 1.75 * max(with_part.ttft_s)
     assert service > 0.9 * whole
