@@ -10,6 +10,7 @@ from typing import NamedTuple
 from penstock.domain.ids import TenantId
 from penstock.domain.standing import Standing
 from penstock.worker.gate.admission.cost import Work
+from penstock.worker.gate.admission.fair_queue import LANE_WEIGHT
 
 ACTIVE_S = 30.0
 """A tenant counts as about so long after it was last seen."""
@@ -29,6 +30,7 @@ class Active:
         self._tenants: OrderedDict[TenantId, _Tenant] = OrderedDict()
         self._requests: Counter[TenantId] = Counter()
         self._many = [0] * len(Standing)
+        self._weights = [0.0] * len(Standing)
         self._weight = 0.0
 
     def many(self, standing: Standing) -> int:
@@ -36,8 +38,16 @@ class Active:
         return sum(self._many[standing:])
 
     def share_of(self, work: Work) -> float:
-        """Return the part (0..1] of the engine that is this request's tenant's; none is spare work's."""
-        return work.weight / max(self._weight, work.weight) if not work.standing.is_spare else 0.0
+        """Return the part (0..1] of the engine that is this request's tenant's; none is spare work's.
+
+        By its weight among all that are about, or in its lane and the lane's among theirs, whichever is more.
+        """
+        lane = LANE_WEIGHT.get(work.standing)
+        if lane is None:
+            return 0.0
+        lanes = sum(LANE_WEIGHT.get(one, 0.0) for one in Standing if self._many[one] and one is not work.standing)
+        beside = max(self._weights[work.standing], work.weight)
+        return max(work.weight / max(self._weight, work.weight), lane / (lane + lanes) * work.weight / beside)
 
     def seen(self, work: Work, now: float) -> None:
         """A tenant has sent a request; it stands as its latest one with a share."""
@@ -80,10 +90,12 @@ class Active:
         self._tenants[name] = tenant
         self._weight += tenant.weight
         self._many[tenant.standing] += 1
+        self._weights[tenant.standing] += tenant.weight
 
     def _drop(self, name: TenantId) -> _Tenant | None:
         tenant = self._tenants.pop(name, None)
         if tenant is not None:
             self._weight = self._weight - tenant.weight if self._tenants else 0.0
             self._many[tenant.standing] -= 1
+            self._weights[tenant.standing] -= tenant.weight
         return tenant
