@@ -12,7 +12,7 @@ PYTHON ?= $(firstword $(foreach p,python3.11 python3 python,$(shell \
 	$(p) -c 'import sys; sys.version_info[:2] == (3, 11) and print("$(p)")' 2>/dev/null)))
 PYTEST_ARGS ?=
 
-.PHONY: help setup models promtool serve test drills coverage unit lint format types imports check bench-gateway bench-admission bench-queue bench-routing lock clean
+.PHONY: help setup models promtool serve test drills coverage unit lint format types imports check bench-gateway bench-admission bench-queue bench-routing clients lock clean
 
 help: ## Print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  \033[1m%-14s\033[0m %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -75,6 +75,9 @@ bench-queue: setup ## What waiting in fair order costs, by how many wait
 
 bench-routing: setup ## What a fleet's size costs: a pick, a new table, the controller's tick
 	@$(BIN)/python -m loadtests.bench_routing
+
+clients: models ## Other people's load generators against a started platform: guidellm, aiperf, vllm bench serve
+	@$(BIN)/python -m loadtests.clients
 
 lock: setup ## Rebuild the locks from requirements/*.in (UPGRADE=--upgrade moves everything)
 	@requirements/lock $(UPGRADE) && $(MAKE) setup && $(BIN)/python requirements/licenses.py
