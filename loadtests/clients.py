@@ -72,7 +72,15 @@ def _environment(name: str) -> Path:
     if not made.exists() or made.stat().st_mtime < lock.stat().st_mtime:
         print(f"making {name}'s environment", flush=True)
         subprocess.run([sys.executable, "-m", "venv", "--clear", folder], check=True)
-        install = [folder / "bin/pip", "install", "--quiet", "--no-deps", "--require-hashes", "--requirement", lock]
+        install: list[str | Path] = [
+            folder / "bin/pip",
+            "install",
+            "--quiet",
+            "--no-deps",
+            "--require-hashes",
+            "--requirement",
+            lock,
+        ]
         subprocess.run(install, check=True, stderr=subprocess.DEVNULL)
         made.touch()
     return folder
