@@ -27,10 +27,10 @@ from penstock.control.registry.registry import Registry
 from penstock.control.runtime import Pace, Parts, Runtime
 from penstock.domain.clock import Clock
 from penstock.domain.fleet import FleetPlan, FleetView, Running
-from penstock.domain.ids import TenantId, WorkerId
-from penstock.domain.keys import Purpose, derive, mint, worker_secret
+from penstock.domain.ids import TenantId, VersionId, WorkerId
+from penstock.domain.keys import Purpose, derive, mint, worker_bearer
 from penstock.domain.tenant import OPERATORS, Role, Tenant
-from penstock.domain.worker import WORKER_HEADER
+from penstock.domain.worker import VERSION_HEADER, WORKER_HEADER
 from penstock.telemetry.metrics import Metrics
 from tests.support import control_things as things
 
@@ -38,9 +38,9 @@ PLATFORM_KEY = b"k" * 32
 PEPPER = derive(PLATFORM_KEY, Purpose.PEPPER)
 
 
-def worker_bearer(worker: WorkerId) -> str:
-    """Return what a worker of this name shows with its reports."""
-    return derive(worker_secret(PLATFORM_KEY, worker), Purpose.WORKER).hex()
+def bearer_of(worker: str, version: str = things.TINY) -> str:
+    """Return what a worker of this name, started for this version, shows with its reports."""
+    return worker_bearer(PLATFORM_KEY, WorkerId(worker), VersionId(version))
 
 
 class PaperHost:
@@ -108,7 +108,7 @@ class Room:
             orders=self.orders,
             runtime=self.runtime,
             metrics=self.metrics,
-            secrets=Secrets(pepper=PEPPER, worker_bearer=worker_bearer),
+            secrets=Secrets(pepper=PEPPER, worker_bearer=partial(worker_bearer, PLATFORM_KEY)),
             ledger=self.ledger,
             meters=self.meters,
         )
@@ -132,10 +132,12 @@ class Room:
         return secret
 
     @asynccontextmanager
-    async def client(self, credential: str = "", *, worker: str = "") -> AsyncIterator[httpx.AsyncClient]:
+    async def client(
+        self, credential: str = "", *, worker: str = "", version: str = things.TINY
+    ) -> AsyncIterator[httpx.AsyncClient]:
         """Yield a client of the API; one that says it is a worker may have that worker's credential."""
         headers = {"authorization": f"Bearer {credential}"} if credential else {}
-        headers |= {WORKER_HEADER: worker} if worker else {}
+        headers |= {WORKER_HEADER: worker, VERSION_HEADER: version} if worker else {}
         transport: Any = httpx.ASGITransport(self.app, raise_app_exceptions=False)
         async with httpx.AsyncClient(transport=transport, base_url="http://controller", headers=headers) as client:
             yield client

@@ -9,8 +9,7 @@ import urllib.request
 from contextlib import suppress
 from pathlib import Path
 
-from penstock.domain.keys import Purpose, derive
-from penstock.domain.worker import WORKER_HEADER
+from penstock.domain.worker import VERSION_HEADER, WORKER_HEADER
 
 EVERY_S = 0.1
 LOADING_S = 0.3
@@ -18,8 +17,7 @@ LOADING_S = 0.3
 
 def main(home: Path, version: str, worker: str) -> None:
     """Report until told to go."""
-    secret = bytes.fromhex((home / f"run/workers/{worker}.key").read_text().strip())
-    bearer = derive(secret, Purpose.WORKER).hex()
+    _, bearer = (home / f"run/workers/{worker}.key").read_text().split()
     went: list[int] = []
     signal.signal(signal.SIGTERM, lambda number, _: went.append(number))
     began = time.monotonic()
@@ -40,7 +38,12 @@ def report(home: Path, bearer: str, version: str, worker: str, state: str) -> st
     request = urllib.request.Request(
         f"{url}/internal/workers/heartbeat",
         json.dumps(body).encode(),
-        {"authorization": f"Bearer {bearer}", WORKER_HEADER: worker, "content-type": "application/json"},
+        {
+            "authorization": f"Bearer {bearer}",
+            WORKER_HEADER: worker,
+            VERSION_HEADER: version,
+            "content-type": "application/json",
+        },
     )
     with urllib.request.urlopen(request, timeout=1.0) as answer:
         return str(json.load(answer)["desired"])

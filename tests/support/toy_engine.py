@@ -19,7 +19,7 @@ from starlette.types import Receive, Scope, Send
 
 from penstock.domain.clock import SystemClock
 from penstock.domain.ids import RequestId, VersionId, WorkerId
-from penstock.domain.keys import Purpose, derive, worker_secret
+from penstock.domain.keys import worker_secret
 from penstock.domain.request import Api
 from penstock.worker.gate.meters import Meters
 from penstock.worker.gate.serve import Gate
@@ -203,7 +203,7 @@ def _gate(worker: str, version: str, key: bytes, truth: Path) -> Gate:
     config = GateConfig(
         worker=name,
         version=VersionId(version),
-        ticket_key=derive(worker_secret(key, name), Purpose.TICKET).hex(),
+        ticket_key=worker_secret(key, name).hex(),
         max_num_seqs=4096,
         door_order=DoorOrder.OPEN,
     )

@@ -19,7 +19,7 @@ import httpx
 import psutil
 
 from penstock.domain.ids import RequestId, TenantId, WorkerId
-from penstock.domain.keys import Purpose, derive, worker_secret
+from penstock.domain.keys import worker_secret
 from penstock.domain.standing import Standing
 from penstock.domain.ticket import HEADER, Ticket, binding_of, seal
 
@@ -206,7 +206,7 @@ class WorkerProcess:
             prompt_tokens=8,
             expected_output_tokens=64,
         )
-        key = maker.key or derive(worker_secret(platform_key, WorkerId(self.id)), Purpose.TICKET)
+        key = maker.key or worker_secret(platform_key, WorkerId(self.id))
         headers = {HEADER: seal(ticket, key, binding_of(path, raw), now), "content-type": "application/json"}
         return raw, headers
 

@@ -40,7 +40,7 @@ from penstock.control.runtime import Pace, Parts, Runtime
 from penstock.domain.clock import SystemClock
 from penstock.domain.errors import StoreUnavailable
 from penstock.domain.ids import VersionId, WorkerId
-from penstock.domain.keys import Purpose, derive, worker_secret
+from penstock.domain.keys import Purpose, derive, worker_bearer
 from penstock.supervision.files import write_private
 from penstock.supervision.listening import bind, url_of
 from penstock.telemetry import logs
@@ -153,7 +153,7 @@ def _fleet(settings: Settings, command: WorkerCommand) -> LocalFleet:
 
 def _provided(home: Home, command: WorkerCommand, worker: WorkerId, version: VersionId) -> Sequence[str]:
     """Give a worker its secret and return how it is started."""
-    provide(home, worker)
+    provide(home, worker, version)
     return command(worker, version)
 
 
@@ -161,7 +161,7 @@ def _secrets(home: Home) -> Secrets:
     key = platform_key(home)
     return Secrets(
         pepper=derive(key, Purpose.PEPPER),
-        worker_bearer=lambda worker: derive(worker_secret(key, worker), Purpose.WORKER).hex(),
+        worker_bearer=partial(worker_bearer, key),
     )
 
 

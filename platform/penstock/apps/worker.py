@@ -9,11 +9,10 @@ from pathlib import Path
 
 from penstock.apps.settings import Settings
 from penstock.apps.stores import open_store, open_verifier
-from penstock.apps.worker_keys import secret_of
+from penstock.apps.worker_keys import secrets_of
 from penstock.domain.clock import SystemClock
 from penstock.domain.errors import ArtifactRefused
 from penstock.domain.ids import VersionId, WorkerId
-from penstock.domain.keys import Purpose, derive
 from penstock.domain.model import is_sha256
 from penstock.packaging.ports import ArtifactStore
 from penstock.telemetry import logs
@@ -69,8 +68,7 @@ class Workplace:
             log=self._paths.logs / f"engine-{worker}.log",
             pid=self._engines / f"{worker}.pid",
         )
-        secret = secret_of(settings, worker)
-        self._ticket_key, self._bearer = derive(secret, Purpose.TICKET), derive(secret, Purpose.WORKER).hex()
+        self._secrets = secrets_of(settings, worker)
         prune(self._paths.logs, self._engines, LogBounds())
 
     def place(self, port: int) -> Place:
@@ -111,9 +109,9 @@ class Workplace:
             obtain=self._obtain,
             plan=lambda copy: self._plan(version, place, copy),
             launcher=self._launcher(forking),
-            client=GateClient(url=_url(place), version=version, ticket_key=self._ticket_key, clock=clock),
+            client=GateClient(url=_url(place), version=version, ticket_key=self._secrets.ticket_key, clock=clock),
             controller=self._controller,
-            bearer=self._bearer,
+            bearer=self._secrets.bearer,
             memory=PhaseMemory(self._paths.run / "phases"),
             clock=clock,
             chance=random.Random(),
@@ -147,7 +145,7 @@ class Workplace:
             gate=GateConfig(
                 worker=self._worker,
                 version=version,
-                ticket_key=self._ticket_key.hex(),
+                ticket_key=self._secrets.ticket_key.hex(),
                 max_num_seqs=copy.manifest.engine.max_num_seqs,
                 max_num_batched_tokens=copy.manifest.engine.max_num_batched_tokens,
                 long_prefill_tokens=copy.manifest.engine.long_prefill_tokens,

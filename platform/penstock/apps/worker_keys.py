@@ -1,35 +1,60 @@
-"""Who gives a worker its secret: whoever starts it, from the platform's key, which the worker itself never reads."""
+"""Who gives a worker its secrets: whoever starts it, from the platform's key, which the worker itself never reads."""
 
+from dataclasses import dataclass
 from pathlib import Path
 
 from penstock.apps.settings import Home, Settings
 from penstock.domain.command_error import CommandError
-from penstock.domain.ids import WorkerId
-from penstock.domain.keys import worker_secret
+from penstock.domain.ids import VersionId, WorkerId
+from penstock.domain.keys import worker_bearer, worker_secret
 from penstock.supervision.files import write_private
 
 
-def provide(home: Home, worker: WorkerId) -> None:
-    """Write the worker's secret where it looks for it, or raise ``CommandError`` where there is no platform key."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerSecrets:
+    """What one worker holds: the key of tickets for it, and what it shows with its reports of its one version."""
+
+    ticket_key: bytes
+    bearer: str
+
+    def __repr__(self) -> str:
+        """Hide everything."""
+        return "WorkerSecrets(…)"
+
+
+def made_for(home: Home, worker: WorkerId, version: VersionId) -> str:
+    """Return the text of a worker's key file, or raise ``CommandError`` where there is no platform key."""
+    key = platform_key(home)
+    return f"{worker_secret(key, worker).hex()} {worker_bearer(key, worker, version)}"
+
+
+def provide(home: Home, worker: WorkerId, version: VersionId) -> None:
+    """Write the worker's secrets where it looks for them; raises like ``made_for``."""
     file = home.worker_key(worker)
     file.parent.mkdir(parents=True, exist_ok=True)
-    write_private(file, worker_secret(platform_key(home), worker).hex())
+    write_private(file, made_for(home, worker, version))
 
 
 def platform_key(home: Home) -> bytes:
     """Return the platform's key, or raise ``CommandError``."""
-    return _read(home.platform_key, "platform key", "Start with `penstock up`, which makes one.")
-
-
-def secret_of(settings: Settings, worker: WorkerId) -> bytes:
-    """Return this worker's own secret, or raise ``CommandError``."""
-    given = settings.worker_key_file
-    file = Path(given) if given else settings.paths.worker_key(worker)
-    return _read(file, f"key of worker {worker}", "`penstock worker-key NAME` beside the platform key prints one.")
-
-
-def _read(file: Path, what: str, do: str) -> bytes:
+    file = home.platform_key
     try:
         return bytes.fromhex(file.read_text().strip())
     except (OSError, ValueError) as error:
-        raise CommandError(f"There is no usable {what} in {file}.", do=do) from error
+        raise CommandError(
+            f"There is no usable platform key in {file}.", do="Start with `penstock up`, which makes one."
+        ) from error
+
+
+def secrets_of(settings: Settings, worker: WorkerId) -> WorkerSecrets:
+    """Return this worker's own secrets, or raise ``CommandError``."""
+    given = settings.worker_key_file
+    file = Path(given) if given else settings.paths.worker_key(worker)
+    try:
+        ticket_key, bearer = file.read_text().split()
+        return WorkerSecrets(ticket_key=bytes.fromhex(ticket_key), bearer=bearer)
+    except (OSError, ValueError) as error:
+        raise CommandError(
+            f"There is no usable key of worker {worker} in {file}.",
+            do="`penstock worker-key NAME VERSION` beside the platform key prints one.",
+        ) from error

@@ -14,7 +14,7 @@ import string
 import zlib
 from enum import StrEnum
 
-from penstock.domain.ids import Alias, KeyId, TenantId, WorkerId
+from penstock.domain.ids import Alias, KeyId, TenantId, VersionId, WorkerId
 from penstock.domain.tenant import ApiKey, Role
 
 PREFIX = "psk"
@@ -43,11 +43,17 @@ def derive(platform_key: bytes, purpose: Purpose) -> bytes:
 
 
 def worker_secret(platform_key: bytes, worker: WorkerId) -> bytes:
-    """Return the one secret that this worker holds: what it shares with gateways and controller, and no other worker.
+    """Return what this worker shares with the gateways, and no other worker does: the key of tickets for it.
 
-    ``derive`` it for ``TICKET`` and, for its heartbeats, ``WORKER``. It says nothing of the platform's key.
+    It says nothing of the platform's key.
     """
-    return hmac.digest(derive(platform_key, Purpose.WORKER), worker.encode(), hashlib.sha256)
+    return hmac.digest(derive(platform_key, Purpose.TICKET), worker.encode(), hashlib.sha256)
+
+
+def worker_bearer(platform_key: bytes, worker: WorkerId, version: VersionId) -> str:
+    """Return what this worker shows with its reports: good for itself, and for the version that it was started for."""
+    name = f"{worker}\x1f{version}".encode()
+    return hmac.digest(derive(platform_key, Purpose.WORKER), name, hashlib.sha256).hex()
 
 
 def hash_secret(secret: str, pepper: bytes) -> str:

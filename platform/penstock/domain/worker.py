@@ -7,6 +7,8 @@ from penstock.domain.ids import VersionId, WorkerId
 
 WORKER_HEADER = "x-penstock-worker"
 """Names the worker that answers a gateway, or that reports to the controller."""
+VERSION_HEADER = "x-penstock-version"
+"""Names the version that a reporting worker was started for."""
 
 
 class WorkerState(StrEnum):

@@ -10,8 +10,8 @@ import httpx
 import psutil
 import pytest
 
-from penstock.domain.ids import WorkerId
-from penstock.domain.keys import Purpose, derive, worker_secret
+from penstock.domain.ids import VersionId, WorkerId
+from penstock.domain.keys import worker_bearer, worker_secret
 from tests.support.worker_process import QUICK, TicketMaker, WorkerMaker, WorkerProcess, until
 
 HUGE_PAGES = Path("/sys/kernel/mm/transparent_hugepage/enabled")
@@ -25,8 +25,8 @@ def test_a_worker_goes_through_its_phases_and_reports_them(worker: WorkerProcess
     assert [phase["phase"] for phase in worker.report["phases"]] == ["fetching", "verifying", "loading", "warming"]
     assert all(phase["seconds"] > 0 for phase in worker.report["phases"])
     platform_key = bytes.fromhex((worker.home / "platform.key").read_text())
-    key = derive(worker_secret(platform_key, WorkerId(worker.id)), Purpose.WORKER)
-    assert worker.controller.bearers == {f"Bearer {key.hex()}"}
+    bearer = worker_bearer(platform_key, WorkerId(worker.id), VersionId(worker.version))
+    assert worker.controller.bearers == {f"Bearer {bearer}"}
     assert {report["path"] for report in worker.controller.reports} == {"/internal/workers/heartbeat"}
 
 
@@ -120,7 +120,7 @@ def test_the_worker_does_not_hold_the_platforms_key(worker: WorkerProcess) -> No
     platform_key = (worker.home / "platform.key").read_text().strip()
     own = (worker.home / f"run/workers/{worker.id}.key").read_text().strip()
     plan = next((worker.home / "run/engines").glob("*.plan")).read_bytes()
-    assert own == worker_secret(bytes.fromhex(platform_key), WorkerId(worker.id)).hex()
+    assert own.split()[0] == worker_secret(bytes.fromhex(platform_key), WorkerId(worker.id)).hex()
     assert platform_key.encode() not in plan
     assert platform_key not in str(psutil.Process(worker.engine_pid).environ())
 

@@ -42,7 +42,7 @@ def test_the_chosen_door_stands_before_the_engine(
     monkeypatch.setenv("PENSTOCK_HOME", str(tmp_path))
     monkeypatch.setenv("PENSTOCK_DOOR_ORDER", order.value)
     (tmp_path / "platform.key").write_text("11" * 32)
-    provide(Settings().paths, WorkerId("w"))
+    provide(Settings().paths, WorkerId("w"), VERSION)
     place = Workplace(Settings(), WorkerId("w"))
     copy = Copy(manifest=MANIFEST, folder=tmp_path, hold=Hold(tmp_path / "use"))
     launch = place._plan(VERSION, place.place(4711), copy)

@@ -110,30 +110,30 @@ def worker(
     from penstock.apps.settings import load
     from penstock.apps.worker import main
     from penstock.apps.worker_keys import provide
-    from penstock.domain.ids import WorkerId
+    from penstock.domain.ids import VersionId, WorkerId
 
     _begin()
     with explained():
         settings, name = load(), WorkerId(worker_id or f"{version.partition('@')[0]}-{secrets.token_hex(4)}")
         if not settings.worker_key_file and not settings.paths.worker_key(name).exists():
-            provide(settings.paths, name)  # started by hand, beside the platform's own key
+            provide(settings.paths, name, VersionId(version))  # started by hand, beside the platform's own key
         main(settings, version, name)
 
 
 def worker_key(
     name: Annotated[str, typer.Argument(help="The worker's name, as in `penstock worker --id NAME`.")],
+    version: Annotated[str, typer.Argument(help="The version that it serves, as name@digest.")],
 ) -> None:
-    """Print the secret of one worker, for PENSTOCK_WORKER_KEY_FILE on its machine.
+    """Print the secrets of one worker, for PENSTOCK_WORKER_KEY_FILE on its machine.
 
-    Example: `penstock worker-key gpu-17 > /run/secrets/worker.key`
+    Example: `penstock worker-key gpu-17 smollm2-135m-instruct@0123456789ab > /run/secrets/worker.key`
     """
     from penstock.apps.settings import load
-    from penstock.apps.worker_keys import platform_key
-    from penstock.domain.ids import WorkerId
-    from penstock.domain.keys import worker_secret
+    from penstock.apps.worker_keys import made_for
+    from penstock.domain.ids import VersionId, WorkerId
 
     with explained():
-        typer.echo(worker_secret(platform_key(load().paths), WorkerId(name)).hex())
+        typer.echo(made_for(load().paths, WorkerId(name), VersionId(version)))
 
 
 def _begin(parent: int = 0) -> None:

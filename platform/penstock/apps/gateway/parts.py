@@ -4,7 +4,7 @@ import random
 import secrets
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 
 from penstock.adapters.http.client import HttpClient
 from penstock.adapters.memory.answers import MemoryAnswers
@@ -216,7 +216,7 @@ def _admission(shared: _Shared) -> AdmissionController:
 
 def _ticket_keys(platform_key: bytes) -> Callable[[WorkerId], bytes]:
     """Return what tickets for a worker are sealed with; those of workers asked lately are at hand."""
-    return lru_cache(maxsize=1 << 14)(lambda worker: derive(worker_secret(platform_key, worker), Purpose.TICKET))
+    return lru_cache(maxsize=1 << 14)(partial(worker_secret, platform_key))
 
 
 def _dispatcher(shared: _Shared, router: WorkerRouter, breakers: Breakers) -> WorkerDispatcher:

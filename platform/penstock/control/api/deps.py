@@ -15,12 +15,12 @@ from penstock.control.runtime import Runtime
 from penstock.domain.audit import NO_TENANT, Act
 from penstock.domain.clock import Clock
 from penstock.domain.errors import Unauthenticated
-from penstock.domain.ids import TenantId, WorkerId
+from penstock.domain.ids import TenantId, VersionId, WorkerId
 from penstock.domain.keys import hash_secret, key_id_of
 from penstock.domain.ledger import LedgerReader
 from penstock.domain.limits import SpentStore
 from penstock.domain.tenant import ApiKey, KeyRing, Role
-from penstock.domain.worker import WORKER_HEADER
+from penstock.domain.worker import VERSION_HEADER, WORKER_HEADER
 from penstock.telemetry.metrics import Metrics
 
 
@@ -29,8 +29,8 @@ class Secrets:
     """What credentials are checked against; never shown."""
 
     pepper: bytes
-    worker_bearer: Callable[[WorkerId], str]
-    """Returns what a worker of this name shows with its reports."""
+    worker_bearer: Callable[[WorkerId, VersionId], str]
+    """Returns what a worker of this name, started for this version, shows with its reports."""
 
     def __repr__(self) -> str:
         """Hide everything."""
@@ -55,13 +55,14 @@ class Control:
     metrics: Metrics
     secrets: Secrets
 
-    def worker(self, request: Request) -> WorkerId:
-        """Return which worker calls, or raise ``Unauthenticated``: each holds a credential of its own."""
+    def worker(self, request: Request) -> tuple[WorkerId, VersionId]:
+        """Return which worker calls and what it serves, or raise ``Unauthenticated``: each holds its own credential."""
         worker = WorkerId(request.headers.get(WORKER_HEADER, ""))
-        expected = self.secrets.worker_bearer(worker)
+        version = VersionId(request.headers.get(VERSION_HEADER, ""))
+        expected = self.secrets.worker_bearer(worker, version)
         if not worker or not hmac.compare_digest(_bearer(request).encode(), expected.encode()):
             raise Unauthenticated("this address is for workers of this platform")
-        return worker
+        return worker, version
 
     async def operator(self, request: Request) -> Caller:
         """Return the caller with an admin key of the operators, or raise ``Unauthenticated`` or ``Forbidden``."""

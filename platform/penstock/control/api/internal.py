@@ -36,16 +36,18 @@ class Internal:
 
     async def version(self, request: Request, version: VersionId) -> Response:
         """Show a worker the version that it is ordered to serve: its full digest above all."""
-        self._control.worker(request)
+        _, served = self._control.worker(request)
+        if version != served:
+            raise Forbidden("a worker asks for the version that it was started for")
         return answer(await self._control.registry.version(version))
 
     async def heartbeat(self, request: Request) -> Response:
         """Take a worker's report: memory only, so it is answered at once with the database away, too."""
-        worker = self._control.worker(request)
+        who = self._control.worker(request)
         raw = await body(request)
         report = decode(raw.replace(_NUL, b" "), WorkerReport)
-        if report.worker != worker:
-            raise Forbidden("a worker reports for itself alone")
+        if (report.worker, report.version) != who:
+            raise Forbidden("a worker reports for itself alone, and for the version that it was started for")
         self._control.heartbeats.take(report)
         is_drained = self._control.orders.wants_drained(report.worker)
         return answer(Desired(desired="drain" if is_drained else "serve"))

@@ -8,7 +8,7 @@ import json
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 
-from penstock.domain.worker import WORKER_HEADER, WorkerReport
+from penstock.domain.worker import VERSION_HEADER, WORKER_HEADER, WorkerReport
 from penstock.telemetry.logs import logger
 from penstock.worker.agent import wire
 
@@ -64,7 +64,11 @@ class Heart:
         call = wire.Call(
             url=base.rstrip("/") + PATH,
             method="POST",
-            headers={"authorization": f"Bearer {self.bearer}", WORKER_HEADER: report.worker},
+            headers={
+                "authorization": f"Bearer {self.bearer}",
+                WORKER_HEADER: report.worker,
+                VERSION_HEADER: report.version,
+            },
             body=json.dumps(asdict(report)).encode(),
             timeout_s=max(1.0, self.every_s),
         )

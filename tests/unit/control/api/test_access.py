@@ -22,7 +22,7 @@ from penstock.domain.outcome import Outcome
 from penstock.domain.tenant import OPERATORS, Org, Plan, Priority, Role, ScopeId, ScopeKind
 from tests.support import control_things as things
 from tests.support.clock import ManualClock
-from tests.support.control_room import Room, worker_bearer
+from tests.support.control_room import Room, bearer_of
 
 Route = tuple[str, str]
 MINE, OTHERS = "alice", "bob"
@@ -256,7 +256,7 @@ async def test_nothing_gets_through_without_a_valid_key(clock: ManualClock, rout
     await here.room.tenancy.revoke_key(KeyId(key_id_of(revoked) or ""), things.act(at=clock.now()))
     expired = await here.room.key(Role.ADMIN, expires_in_s=5.0)
     clock.advance(6.0)
-    for credential in ("", forged, revoked, expired, worker_bearer(WORKER)):
+    for credential in ("", forged, revoked, expired, bearer_of(WORKER)):
         async with here.room.client(credential) as client:
             answer = await client.request(method, here.address(path, MINE), json={})
         assert (answer.status_code, answer.json()["error"]["code"]) == (401, "invalid_api_key")
@@ -266,21 +266,21 @@ async def test_nothing_gets_through_without_a_valid_key(clock: ManualClock, rout
 async def test_a_workers_route_wants_the_workers_credential(clock: ManualClock, route: Route) -> None:
     """Not even an admin key reports heartbeats."""
     room, (method, path) = Room(clock), route
-    for credential in ("", "x" * 64, await room.key(Role.ADMIN), worker_bearer(WorkerId("w2"))):
+    for credential in ("", "x" * 64, await room.key(Role.ADMIN), bearer_of("w2"), bearer_of(WORKER, "other@1")):
         async with room.client(credential, worker=WORKER) as client:
             assert (await client.request(method, path, json={})).status_code == 401
-    async with room.client(worker_bearer(WORKER)) as client:
+    async with room.client(bearer_of(WORKER)) as client:
         assert (await client.request(method, path, json={})).status_code == 401
-    async with room.client(worker_bearer(WORKER), worker=WORKER) as client:
-        assert (await client.request(method, path, json={})).status_code in {400, 404}
+    async with room.client(bearer_of(WORKER), worker=WORKER) as client:
+        assert (await client.request(method, path, json={})).status_code in {400, 403}
 
 
-async def test_a_worker_reports_for_itself_alone(clock: ManualClock) -> None:
-    """One that was broken into can't take a neighbour's place in the routing table, and with it everybody's prompts."""
+async def test_a_worker_reports_for_itself_and_its_version_alone(clock: ManualClock) -> None:
+    """One that was broken into takes no place in the routing table but its own, and so no prompts of other models."""
     room = Room(clock)
-    async with room.client(worker_bearer(WORKER), worker=WORKER) as client:
-        for name, status in (("w2", 403), (WORKER, 200)):
-            body = msgspec.json.encode(things.report(name))
+    async with room.client(bearer_of(WORKER), worker=WORKER) as client:
+        for name, version, status in (("w2", things.TINY, 403), (WORKER, "other@1", 403), (WORKER, things.TINY, 200)):
+            body = msgspec.json.encode(things.report(name, VersionId(version)))
             assert (await client.post("/internal/workers/heartbeat", content=body)).status_code == status
     assert [seen.report.worker for seen in await room.heartbeats.seen()] == [WORKER]
 

@@ -7,13 +7,13 @@ import httpx
 import msgspec
 import pytest
 
-from penstock.domain.ids import VersionId, WorkerId
+from penstock.domain.ids import VersionId
 from penstock.domain.model import Manifest, digest_of
 from penstock.domain.tenant import Role
 from penstock.domain.worker import WorkerState
 from tests.support import control_things as things
 from tests.support.clock import ManualClock
-from tests.support.control_room import Room, worker_bearer
+from tests.support.control_room import Room, bearer_of
 
 
 @pytest.fixture
@@ -107,7 +107,7 @@ async def test_workers_report_and_are_shown(operator: httpx.AsyncClient, room: R
     """A heartbeat shows up with its age, and a worker that was told to go hears it in the answer."""
     version = await registered(operator)
     report = things.report("w1", VersionId(version), WorkerState.LOADING)
-    async with room.client(worker_bearer(WorkerId("w1")), worker="w1") as worker:
+    async with room.client(bearer_of("w1", version), worker="w1", version=version) as worker:
         answer = await worker.post("/internal/workers/heartbeat", content=msgspec.json.encode(report))
         assert answer.json() == {"desired": "serve"}
         clock.advance(2.0)
@@ -127,7 +127,7 @@ async def test_workers_report_and_are_shown(operator: httpx.AsyncClient, room: R
 async def test_a_worker_with_garbled_last_words_is_still_heard(room: Room) -> None:
     """A NUL in a worker's report, which no database holds, becomes a space instead of a refusal."""
     report = things.report("w1", state=WorkerState.FAILED)
-    async with room.client(worker_bearer(WorkerId("w1")), worker="w1") as worker:
+    async with room.client(bearer_of("w1"), worker="w1") as worker:
         body = msgspec.json.encode(replace(report, detail="bad\0bytes"))
         assert (await worker.post("/internal/workers/heartbeat", content=body)).status_code == 200
     assert [one.report.detail for one in await room.heartbeats.seen()] == ["bad bytes"]
