@@ -176,5 +176,6 @@ def test_a_killed_gateway_is_followed_by_another(pair: Fleet, books: Books, faul
     )
     [row] = books.left_behind
     assert row["request"] == stream.headers["x-request-id"]
-    assert 0 <= row["output_tokens"] <= stream.tokens
+    # What was generated, as the worker counted it: the engine went on until it saw that nobody reads.
+    assert 0 < row["output_tokens"] < 400
     faults.add("`kill -9` of the gateway", "streams cut without `[DONE]`, engine free; next request answered", took_s)
