@@ -157,19 +157,19 @@ async def test_settlement_replaces_the_reservation_by_the_use(store: LimitStore)
 
 
 async def test_overuse_is_owed(store: LimitStore) -> None:
-    """Use beyond the reservation is taken from what comes next."""
+    """Use beyond the reservation is taken from what comes next; a refusal tells what is spent and what is held."""
     await store.reserve(lease(1), [bucket(1), budget(10)], 5.0)
     await store.settle(lease(1), {Measure.TOKENS: 10, Measure.SPEND: 95})
-    assert not (await store.reserve(lease(2), [bucket(1)], 5.0)).granted
-    assert not (await store.reserve(lease(3), [budget(6)], 5.0)).granted
-    assert (await store.reserve(lease(4), [budget(5)], 5.0)).granted
+    assert not (await store.reserve(lease(2), [bucket(1), budget(3)], 5.0)).granted
+    await store.reserve(lease(4), [budget(3)], 5.0)
+    refused = await store.reserve(lease(3), [slots(), budget(6)], 5.0)
+    assert (refused.granted, refused.spent, refused.held, refused.remaining) == (False, 95, 3, (2, 2))
 
 
 async def test_a_lease_settles_once(store: LimitStore) -> None:
     """The second settlement changes nothing, whatever it says."""
     await store.reserve(lease(1), [budget(50)], 5.0)
-    assert await store.settle(lease(1), {Measure.SPEND: 10}) is True
-    assert await store.settle(lease(1), {Measure.SPEND: 90}) is False
+    assert [await store.settle(lease(1), {Measure.SPEND: spent}) for spent in (10, 90)] == [True, False]
     assert (await store.reserve(lease(2), [budget(90)], 5.0)).granted
 
 

@@ -177,6 +177,10 @@ class OverBudget(Rejected):
     outcome = Outcome.OVER_BUDGET
 
 
+class BudgetHeld(OverBudget):
+    """What is left of the caller's budget is held by its running requests."""
+
+
 class NoCapacity(Rejected):
     """No worker of this model is ready."""
 

@@ -63,6 +63,10 @@ class Decision:
     refused_by: Draw | None = None
     retry_after_s: float = 0.0
     remaining: tuple[int, ...] = ()
+    spent: int = 0
+    """What the budget that refused has spent."""
+    held: int = 0
+    """What running leases hold of the budget that refused."""
 
 
 class LimitStore(Protocol):

@@ -128,10 +128,20 @@ class MemoryLimits:
         free = [self._free(draw, now) for draw in draws]
         for draw, has in zip(draws, free, strict=True):
             if has < draw.amount:
-                wait_s, untouched = _wait_s(draw, has), tuple(map(floor, free))
-                return Decision(granted=False, refused_by=draw, retry_after_s=wait_s, remaining=untouched)
+                return self._refused(draw, _wait_s(draw, has), tuple(map(floor, free)))
         return Decision(
             granted=True, remaining=tuple([floor(has - draw.amount) for draw, has in zip(draws, free, strict=True)])
+        )
+
+    def _refused(self, draw: Draw, wait_s: float, untouched: tuple[int, ...]) -> Decision:
+        is_budget, meter = draw.kind is MeterKind.BUDGET, self._meters[draw.key]
+        return Decision(
+            granted=False,
+            refused_by=draw,
+            retry_after_s=wait_s,
+            remaining=untouched,
+            spent=meter.spent if is_budget else 0,
+            held=meter.held if is_budget else 0,
         )
 
     def _free(self, draw: Draw, now: float) -> float:

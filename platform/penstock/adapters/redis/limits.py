@@ -132,9 +132,15 @@ def _retry_after_s(draw: Draw, wait_ms: int) -> float:
 
 
 def _decision(draws: Sequence[Draw], answer: Value) -> Decision:
-    refused, wait_ms, *left = _ints(answer)
+    refused, wait_ms, spent, held, *left = _ints(answer)
     if not refused:
         return Decision(granted=True, remaining=tuple(left))
     draw = draws[refused - 1]
-    wait_s = _retry_after_s(draw, wait_ms)
-    return Decision(granted=False, refused_by=draw, retry_after_s=wait_s, remaining=tuple(left))
+    return Decision(
+        granted=False,
+        refused_by=draw,
+        retry_after_s=_retry_after_s(draw, wait_ms),
+        remaining=tuple(left),
+        spent=spent,
+        held=held,
+    )

@@ -4,7 +4,8 @@
 -- KEYS[1] the lease; KEYS[2..] one meter per draw.
 -- ARGV: hold_ms, keep_ms, ask, look (take none) or adopt (take all, also where it doesn't fit), then per draw:
 --   kind, measure, amount, capacity, refill_per_ms
--- Answer: {index of the draw that refused (from 1; 0 is granted), wait_ms, what each meter has left...}
+-- Answer: {index of the draw that refused (from 1; 0 is granted), wait_ms, what that budget has spent, what running
+--   leases hold of it (both 0 for other kinds), what each meter has left...}
 local t = redis.call('TIME')
 local now = t[1] * 1000 + math.floor(t[2] / 1000)
 local hold, keep, asks = tonumber(ARGV[1]), tonumber(ARGV[2]), ARGV[3] == 'ask'
@@ -20,12 +21,12 @@ if redis.call('EXISTS', lease) == 1 then return redis.error_reply('LEASE exists'
 
 local draws = #KEYS - 1
 local free = {}
-local answer = {0, 0}
+local answer = {0, 0, 0, 0}
 
 for i = 1, draws do
   local key, at = KEYS[i + 1], 4 + (i - 1) * 5
   local kind, amount, capacity = ARGV[at], tonumber(ARGV[at + 2]), tonumber(ARGV[at + 3])
-  local wait = -1
+  local wait, spent, held = -1, 0, 0
   if kind == 'bucket' then
     local refill = tonumber(ARGV[at + 4])
     local state = redis.call('HMGET', key, 'level', 'at')
@@ -43,26 +44,27 @@ for i = 1, draws do
   else
     local expired = redis.call('ZRANGEBYSCORE', key .. ':due', '-inf', now)
     for _, id in ipairs(expired) do
-      local held = redis.call('HGET', key, 'h' .. id)
-      if held then
-        redis.call('HINCRBY', key, 'held', -held)
+      local one = redis.call('HGET', key, 'h' .. id)
+      if one then
+        redis.call('HINCRBY', key, 'held', -one)
         redis.call('HDEL', key, 'h' .. id)
       end
       redis.call('ZREM', key .. ':due', id)
     end
     shorten(key .. ':due')
     local state = redis.call('HMGET', key, 'spent', 'held')
-    free[i] = capacity - (tonumber(state[1]) or 0) - (tonumber(state[2]) or 0)
+    spent, held = tonumber(state[1]) or 0, tonumber(state[2]) or 0
+    free[i] = capacity - spent - held
   end
-  if (asks or looks) and answer[1] == 0 and free[i] < amount then answer = {i, wait} end
+  if (asks or looks) and answer[1] == 0 and free[i] < amount then answer = {i, wait, spent, held} end
 end
 
 if answer[1] > 0 then
-  for i = 1, draws do answer[i + 2] = math.floor(free[i]) end
+  for i = 1, draws do answer[i + 4] = math.floor(free[i]) end
   return answer
 end
 if looks then
-  for i = 1, draws do answer[i + 2] = math.floor(free[i] - tonumber(ARGV[6 + (i - 1) * 5])) end
+  for i = 1, draws do answer[i + 4] = math.floor(free[i] - tonumber(ARGV[6 + (i - 1) * 5])) end
   return answer
 end
 
@@ -84,7 +86,7 @@ for i = 1, draws do
     redis.call('PEXPIRE', key, 32 * 24 * 3600 * 1000)
     redis.call('PEXPIRE', key .. ':due', 32 * 24 * 3600 * 1000)
   end
-  answer[i + 2] = math.floor(left)
+  answer[i + 4] = math.floor(left)
   record[#record + 1] = key
   record[#record + 1] = kind
   record[#record + 1] = ARGV[at + 1]

@@ -1,45 +1,95 @@
 """What a caller is told that a limit refuses: whose limit of what size, when to come back, what is left of each.
 
-A budget's refusal names its window and when that ends. A request that exceeds a limit all by itself is told so, and
-not to come back.
+A budget's refusal names its window and tells apart what is spent and what running requests hold: only what is spent
+lasts until the window ends. A request that exceeds a limit all by itself is told so, and not to come back.
 """
 
 from datetime import UTC, datetime
 
-from penstock.domain.errors import ExceedsLimit, OverBudget, OverLimit
-from penstock.domain.limits import Draw, Measure
-from penstock.domain.money import MicroUsd
+from penstock.domain.errors import BudgetHeld, ExceedsLimit, OverBudget, OverLimit
+from penstock.domain.limits import Decision, Draw, Measure
 
-CENT = 0.01
+MICRO = 1_000_000
 
 _WHAT = {
     Measure.REQUESTS: "requests a minute",
     Measure.TOKENS: "tokens a minute",
     Measure.CONCURRENCY: "requests at a time",
     Measure.STREAMS: "streams at a time",
-    Measure.SPEND: "spend",
 }
 _DAY_CHARS = len("2026-11-21")
 
 Headers = list[tuple[bytes, bytes]]
 
 
-def refusal(draw: Draw, retry_after_s: float, headers: Headers, now: float) -> OverLimit | OverBudget:
-    """Return the error of the limit that refused; ``now`` is Unix seconds."""
-    scope = draw.key.split(":", 1)[0]
-    reason = f"{scope}_{draw.measure}"
-    if draw.measure is Measure.SPEND:
-        return OverBudget(_budget(draw, scope, now), retry_after_s=retry_after_s, reason=reason, headers=headers)
+def over_limit(draw: Draw, retry_after_s: float, headers: Headers) -> OverLimit:
+    """Return the error of the rate, or of the slots, that refused."""
+    scope, reason = _scope(draw), _reason(draw)
     limit = f"the {scope}'s limit of {draw.capacity} {_WHAT[draw.measure]}"
     if draw.amount > draw.capacity:
         return ExceedsLimit(f"this request alone exceeds {limit}", reason=reason, headers=headers)
     return OverLimit(f"{limit} is reached", retry_after_s=retry_after_s, reason=reason, headers=headers)
 
 
-def _budget(draw: Draw, scope: str, now: float) -> str:
-    window = draw.key.rpartition(":")[2]
-    period = "day" if len(window) == _DAY_CHARS else "month"
+def over_budget(
+    refused: Decision, free_in_s: float, headers: Headers, now: float, *, has_run: bool = False
+) -> OverBudget:
+    """Return the error of the budget that refused; ``now`` is Unix seconds.
+
+    ``free_in_s`` is when a running request should have ended; with ``has_run`` this is one, and it got no more money.
+    """
+    draw = refused.refused_by
+    assert draw is not None  # noqa: S101  callers look first
+    kind, text, wait_s = _case(refused, draw, free_in_s, now, has_run=has_run)
+    return kind(text, retry_after_s=wait_s, reason=_reason(draw), headers=headers)
+
+
+def _case(
+    refused: Decision, draw: Draw, free_in_s: float, now: float, *, has_run: bool
+) -> tuple[type[OverBudget], str, float | None]:
+    """Return the error's class, its message, and the seconds after which this may fit (None: never)."""
+    budget, ends, until_end_s = _budget(draw), _ends(draw, now), draw.window_ends_in_s
+    if refused.spent >= draw.capacity:
+        return OverBudget, f"{budget} is used up; {ends}", until_end_s
+    left = f"{budget} has {_dollars(draw.capacity - refused.spent - refused.held)} left{_beside(refused)}"
+    if has_run:
+        return OverBudget, f"{left}, too little for the rest of this answer; {ends}", until_end_s
+    asked = f"this request may cost {_dollars(draw.amount)}"
+    if draw.amount > draw.capacity:
+        return OverBudget, f"{asked} and alone exceeds {budget}: ask for fewer tokens", None
+    if refused.spent + draw.amount <= draw.capacity:
+        also = f", and {asked}" if draw.amount else ""
+        return BudgetHeld, f"{left}{also}: come back when one of them has ended", free_in_s
+    return OverBudget, f"{left}, and {asked}: ask for fewer tokens; {ends}", until_end_s
+
+
+def _beside(refused: Decision) -> str:
+    return f" while running requests hold {_dollars(refused.held)}" if refused.held else ""
+
+
+def _budget(draw: Draw) -> str:
+    return f"the {_scope(draw)}'s budget of {_dollars(draw.capacity)} for {_window(draw)}"
+
+
+def _ends(draw: Draw, now: float) -> str:
+    period = "day" if len(_window(draw)) == _DAY_CHARS else "month"
     ends_at = datetime.fromtimestamp(round(now + draw.window_ends_in_s), UTC)
-    dollars = MicroUsd(draw.capacity) / 1_000_000
-    cap = f"${dollars:,.2f}" if dollars >= CENT else f"${dollars:.6f}"
-    return f"the {scope}'s budget of {cap} for {window} is used up; the {period} ends at {ends_at:%Y-%m-%dT%H:%M:%SZ}"
+    return f"the {period} ends at {ends_at:%Y-%m-%dT%H:%M:%SZ}"
+
+
+def _scope(draw: Draw) -> str:
+    return draw.key.split(":", 1)[0]
+
+
+def _window(draw: Draw) -> str:
+    return draw.key.rpartition(":")[2]
+
+
+def _reason(draw: Draw) -> str:
+    return f"{_scope(draw)}_{draw.measure}"
+
+
+def _dollars(micro: int) -> str:
+    """Say money exactly, with two digits at least; less than nothing is nothing."""
+    whole, _, cents = f"{max(0, micro) / MICRO:,.6f}".partition(".")
+    return f"${whole}.{cents.rstrip('0'):0<2}"

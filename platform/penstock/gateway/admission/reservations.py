@@ -28,7 +28,7 @@ from penstock.gateway.admission.draws import Need, Scope, beyond_quota, draws, l
 from penstock.gateway.admission.expectation import OutputExpectation
 from penstock.gateway.admission.exposure import Exposure
 from penstock.gateway.admission.held import MeanHeld
-from penstock.gateway.admission.refusals import Headers, refusal
+from penstock.gateway.admission.refusals import Headers, over_budget, over_limit
 
 HOLD_S = 10.0
 """How long slots and budget holds outlive the last renewal."""
@@ -304,7 +304,7 @@ class Reservations:
                 return
         end_early, has_outgrown = reservation.lease.end_early, reservation.seen >= reservation.reserved_output
         if refused is not None and end_early is not None and has_outgrown:
-            end_early(self._refusal(reservation.opening.tenant, refused, []))
+            end_early(self._refusal(reservation.opening.tenant, refused, [], has_run=True))
 
     async def _take_more(self, reservation: Reservation, extra: int) -> Decision | None:
         """Take so many tokens more under a lease of their own; None where the store is away."""
@@ -335,13 +335,17 @@ class Reservations:
             return False
         return True
 
-    def _refusal(self, tenant: TenantId, refused: Decision, headers: Headers) -> OverLimit | OverBudget:
-        """Return the error; slots come free as this tenant's own requests end."""
-        draw, wait_s = refused.refused_by, refused.retry_after_s
+    def _refusal(
+        self, tenant: TenantId, refused: Decision, headers: Headers, *, has_run: bool = False
+    ) -> OverLimit | OverBudget:
+        """Return the error; slots, and money that is held, come free as this tenant's own requests end."""
+        draw, now = refused.refused_by, self._clock.now()
         assert draw is not None  # noqa: S101  callers look first
-        if draw.kind is MeterKind.SLOTS:
-            wait_s = self._held.next_free_s(tenant, draw.capacity)
-        return refusal(draw, wait_s, headers, self._clock.now())
+        if draw.kind is MeterKind.BUDGET:
+            return over_budget(refused, self._held.next_free_s(tenant, 1), headers, now, has_run=has_run)
+        is_slot = draw.kind is MeterKind.SLOTS
+        wait_s = self._held.next_free_s(tenant, draw.capacity) if is_slot else refused.retry_after_s
+        return over_limit(draw, wait_s, headers)
 
 
 def _is_rate(decision: Decision) -> bool:

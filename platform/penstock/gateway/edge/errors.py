@@ -55,6 +55,7 @@ TABLE: dict[type[PenstockError], Row] = {
     errors.ExceedsEngine: _INVALID,
     errors.Unauthenticated: Row(status=401, type="authentication_error", anthropic="authentication_error"),
     errors.OverBudget: Row(status=402, type="insufficient_quota", anthropic="billing_error"),
+    errors.BudgetHeld: Row(status=402, type="insufficient_quota", anthropic="billing_error", retryable=True),
     errors.Forbidden: Row(status=403, type="permission_error", anthropic="permission_error"),
     errors.UnknownModel: _NOT_FOUND,
     errors.UnknownRoute: _NOT_FOUND,

@@ -3,12 +3,10 @@
 import asyncio
 import random
 from collections.abc import Callable, Coroutine, Sequence
-from datetime import UTC, datetime, timedelta
 
 import pytest
 
 from penstock.adapters.memory.limits import MemoryLimits
-from penstock.domain.budget import month
 from penstock.domain.cost import Cost
 from penstock.domain.errors import ExceedsLimit, OverBudget, OverLimit, PenstockError, StoreUnavailable
 from penstock.domain.ids import KeyId, RequestId, TenantId, VersionId
@@ -289,21 +287,6 @@ async def test_a_refusal_names_the_limit_and_the_wait(clock: ManualClock) -> Non
         b"x-ratelimit-remaining-requests": b"0",
         b"x-ratelimit-reset-requests": b"1m0s",
     }
-
-
-async def test_a_budgets_refusal_names_its_window_and_when_it_ends(clock: ManualClock) -> None:
-    """The caller hears which of the budgets it is, what it was, and from when on there is another one."""
-    till = Till(clock, Plan(spend_per_month=MicroUsd(20)))
-    with pytest.raises(OverBudget) as refused:
-        await till.open(worst_case=100)
-    now = datetime.fromtimestamp(clock.now(), UTC)
-    following = (now.replace(day=1) + timedelta(days=32)).replace(day=1)
-    text = (
-        f"the tenant's budget of $0.000020 for {now:%Y-%m} is used up; the month ends at {following:%Y-%m}-01T00:00:00Z"
-    )
-    assert refused.value.message == text
-    assert refused.value.retry_after_s == pytest.approx(month(clock.now()).span.end - clock.now())
-    assert refused.value.reason == "tenant_spend"
 
 
 async def test_a_request_that_can_never_fit_is_not_told_to_come_back(clock: ManualClock) -> None:
