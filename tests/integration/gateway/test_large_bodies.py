@@ -40,6 +40,10 @@ MOST_WAIT = 10
 """The same of a neighbour's wait, which has the senders' own work in it: they share a process with who measures."""
 
 
+OFTEN = ("a text", "parts that are objects", "token ids")
+"""The bodies that are sent at each run: text, many objects, many numbers. ``make drills`` sends them all."""
+
+
 @dataclass(frozen=True)
 class Felt:
     """What a neighbour felt, in seconds, and how long the loop computed at a stretch."""
@@ -127,7 +131,9 @@ def costliest_small_s() -> float:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", WORST)
+@pytest.mark.parametrize(
+    "name", [name if name in OFTEN else pytest.param(name, marks=pytest.mark.drill) for name in WORST]
+)
 def test_no_body_holds_up_anybody_else(gateway: GatewayProcess, name: str) -> None:
     """Finding 6: a body that costs seconds to read leaves the loop, and a neighbour's requests, as they are."""
     control = felt(gateway, Api.CHAT, SMALL)

@@ -15,6 +15,8 @@ from penstock.domain.clock import SystemClock
 from penstock.gateway.edge import reading
 from penstock.gateway.preprocess import PromptPreprocessor, TokenizerCache, offload
 
+NICENESS = 5
+"""Where cores are short the gateway's own loop goes first: everybody's tokens pass through it."""
 PATIENCE_S = 10.0
 """A child that takes longer for one body is given up; the largest takes a second."""
 READ, PREPARE = b"R", b"P"
@@ -30,6 +32,7 @@ def main() -> None:
     """Answer until the input ends. Signals are the parent's business: a child lets nobody wait who is being served."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    os.nice(NICENESS)
     frames = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # whoever prints does not write into them
     gc.freeze()
