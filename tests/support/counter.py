@@ -34,6 +34,10 @@ class Counter:
         )
         return len(self.reference.encode(text, add_special_tokens=False))
 
+    def on_top(self, api: Api) -> int:
+        """Return how many special tokens the engine adds to a rendered chat of this API."""
+        return len(self.reference.encode("")) if api is Api.RESPONSES else 0
+
 
 def counter_of(blob: bytes) -> Counter:
     """Return a counter with this tokenizer."""

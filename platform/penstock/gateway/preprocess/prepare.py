@@ -17,7 +17,7 @@ from penstock.domain.model import Task
 from penstock.domain.request import InferenceRequest, Prepared
 from penstock.domain.table import VersionEntry
 from penstock.domain.tenant import Principal
-from penstock.gateway.preprocess import blocks, prompts, template
+from penstock.gateway.preprocess import blocks, options, prompts, template
 from penstock.gateway.preprocess.prompts import Prompts
 from penstock.gateway.preprocess.tokenizer_cache import LoadedTokenizer, TokenizerCache
 
@@ -45,9 +45,10 @@ class PromptPreprocessor:
         asked = self._prompts(request, version)
         if not asked.is_exact:
             return Prepared(prompt_tokens=await self._bound(asked, version), is_counted=False)
-        tokens = list(asked.ids) or await self._tokens(asked, version)
         limit = _truncation(request, version)
-        counts = [min(len(ids), limit) for ids in tokens]
+        tokens = list(asked.ids) or await self._tokens(asked, version)
+        least = version.max_model_len if options.is_padded(request.api, request.body) else 0
+        counts = [max(least, min(len(ids), limit)) for ids in tokens]
         _check_context(counts, request, version, asked)
         if version.task is Task.EMBED or len(tokens) != 1 or len(tokens[0]) > limit:
             return Prepared(prompt_tokens=sum(counts))
@@ -93,13 +94,9 @@ def _encode(tokenizer: LoadedTokenizer, asked: Prompts) -> list[list[int]]:
 
 
 def _truncation(request: InferenceRequest, version: VersionEntry) -> int:
-    """Return how many tokens of a prompt the engine keeps; without ``truncate_prompt_tokens`` all of them."""
-    asked = request.body.get("truncate_prompt_tokens")
-    if not isinstance(asked, int) or isinstance(asked, bool):
-        return 1 << 62
-    if asked >= 0:
-        return asked
-    return version.max_model_len - (1 if prompts.requested_output(request.api, request.body) else 0)
+    """Return how many tokens of a prompt the engine keeps, one less than the context where it is to answer."""
+    answers = 1 if prompts.requested_output(request.api, request.body) else 0
+    return options.kept_tokens(request.api, request.body, version.max_model_len - answers)
 
 
 def _check_chars(chars: int, tokenizer: LoadedTokenizer, version: VersionEntry, param: str) -> None:

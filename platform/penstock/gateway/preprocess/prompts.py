@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from penstock.domain.errors import InvalidField, UnsupportedByModel
 from penstock.domain.request import Api, InferenceRequest
 from penstock.domain.table import VersionEntry
-from penstock.gateway.preprocess import conversation, outline, reasoning
+from penstock.gateway.preprocess import conversation, options, outline, reasoning
 from penstock.gateway.preprocess.template import ChatTemplate, TemplateRefused
 from penstock.gateway.preprocess.translate import EngineOnly
 
@@ -64,10 +64,11 @@ def rendered(request: InferenceRequest, version: VersionEntry, template: ChatTem
         text = outline.of(body, dict(version.special_tokens), template)
         return Prompts(texts=(text,) if text else (), is_exact=False)
     try:
-        text = template.render(messages, variables, continue_final=body.get("continue_final_message") is True)
+        goes_on = options.option(request.api, body, "continue_final_message") is True
+        text = template.render(messages, variables, continue_final=goes_on)
     except TemplateRefused as error:
         raise InvalidField(str(error), param="messages") from error
-    return Prompts(texts=(text,), add_special_tokens=body.get("add_special_tokens") is True)
+    return Prompts(texts=(text,), add_special_tokens=options.adds_special_to_chat(request.api, body))
 
 
 def _template_variables(api: Api, body: Mapping[str, object]) -> dict[str, object]:
@@ -77,9 +78,9 @@ def _template_variables(api: Api, body: Mapping[str, object]) -> dict[str, objec
         variables |= {str(name): value for name, value in own.items() if name != "messages"}
     if (tools := conversation.tools_of(api, body)) is not None:
         variables["tools"] = tools
-    if body.get("documents") is not None:
-        variables["documents"] = body["documents"]
-    variables["add_generation_prompt"] = body.get("add_generation_prompt", True) is not False
+    if (documents := options.option(api, body, "documents")) is not None:
+        variables["documents"] = documents
+    variables["add_generation_prompt"] = options.opens_turn(api, body)
     return variables
 
 
