@@ -63,6 +63,19 @@ async def test_the_first_request_answers_and_later_ones_replay(store: AnswerStor
     assert await read(store) == [HEAD, *BODY, END]
 
 
+async def test_a_record_is_seen_from_its_claim_to_its_release(store: AnswerStore) -> None:
+    """A key has a record while its answer grows and once it is complete, and no other tenant's key has."""
+    assert not await store.has(KEY)
+    await store.claim(KEY, "body")
+    assert await store.has(KEY)
+    assert not await store.has(RecordKey(SHOP, KEY.name))
+    await store.release(KEY)
+    assert not await store.has(KEY)
+    await store.claim(KEY, "body")
+    await record(store, [HEAD, *BODY, END])
+    assert await store.has(KEY)
+
+
 async def test_another_body_under_the_same_key_is_told_apart(store: AnswerStore) -> None:
     """The key belongs to the body it came with first."""
     await store.claim(KEY, "body")

@@ -71,6 +71,10 @@ class AnswerStore(Protocol):
         """Open a record for this body, or tell what is there; one atomic decision."""
         ...
 
+    async def has(self, key: RecordKey) -> bool:
+        """Tell whether there is a record, complete or growing, whatever body it is for."""
+        ...
+
     async def append(self, key: RecordKey, piece: Piece) -> None:
         """Add to the record this request opened; a sign of life as well (an empty piece is only that).
 

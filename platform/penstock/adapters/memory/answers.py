@@ -73,6 +73,11 @@ class MemoryAnswers:
             return Claim.OTHER
         return Claim.SAME if record.is_complete else Claim.GROWING
 
+    async def has(self, key: RecordKey) -> bool:
+        """Tell whether there is a record."""
+        self._sweep(self._clock.now())
+        return self._find(key)[1] is not None
+
     async def append(self, key: RecordKey, piece: Piece) -> None:
         """Add to the record."""
         room, record = self._find(key)

@@ -84,6 +84,11 @@ class RedisAnswers:
             self._writing[key] = writing
         return claim
 
+    async def has(self, key: RecordKey) -> bool:
+        """Tell whether there is a record: its claim is there as long as the record."""
+        with _store():
+            return bool(await self._wire.call("EXISTS", self._record(key, "claim")))
+
     async def append(self, key: RecordKey, piece: Piece) -> None:
         """Add to the record and keep it: shortly while it grows, long once it is complete."""
         writing = self._writing.get(key)

@@ -256,8 +256,9 @@ def _server(shared: _Shared, pipeline: Pipeline, ledger: RequestLedger, *, traci
         missing=lambda: "" if shared.table.number else "no routing table yet",
         draining=lambda: config.draining,  # made below
     )
+    once = _once(shared, pipeline)
     edge = Edge(
-        corridor=_once(shared, pipeline),
+        corridor=once,
         identity=pipeline.identity,
         clock=shared.clock,
         limits=limits,
@@ -268,6 +269,7 @@ def _server(shared: _Shared, pipeline: Pipeline, ledger: RequestLedger, *, traci
         bounds=_bounds(shared.table),
         intake=Intake(total_bytes=settings.max_held_bytes, most_arriving=max(1, settings.max_connections // 4)),
         refuse_early=_early(shared),
+        is_recorded=once.is_recorded,
         trace=(lambda given: traceparent(given, settings.trace_ratio, shared.chance)) if tracing else str,
     )
     config = configure(edge, limits, refused=ledger.refused, ids=_new_id)

@@ -55,6 +55,11 @@ async def _let_in(_who: Principal, _model: str) -> None:
     """Nobody is over a limit."""
 
 
+async def _unrecorded(_who: Principal, _idempotency_key: str) -> bool:
+    """Nobody keeps answers."""
+    return False
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Edge:
     """The ASGI application: the inference APIs here, everything else in ``rest``."""
@@ -70,6 +75,8 @@ class Edge:
     intake: Intake = field(default_factory=Intake)
     refuse_early: Callable[[Principal, str], Awaitable[None]] = _let_in
     """Raises what a caller would hear for any request for this model, or for any at all."""
+    is_recorded: Callable[[Principal, str], Awaitable[bool]] = _unrecorded
+    """Tells whether there may be an answer under a caller's idempotency key."""
     bounds: Callable[[], BodyBounds] = BodyBounds
     """How much a request may ask for now."""
     trace: Callable[[str], str] = str
@@ -166,9 +173,13 @@ class _Exchange:
         return parsed, digest
 
     async def _refuse_early(self, who: Principal, model: str = "") -> None:
-        """Ask the limits; not for a request that may be answered from a record, which costs nothing."""
-        if b"idempotency-key" not in self._headers:
+        """Ask the limits; who is over one may still be answered from a record, which costs nothing."""
+        try:
             await self._edge.refuse_early(who, model)
+        except PenstockError:
+            key = head.idempotency_key(self._headers)
+            if not key or not await self._edge.is_recorded(who, key):
+                raise
 
     async def _body(self, who: Principal, limit: int) -> bytes:
         if isinstance(self._reply, DirectReply):

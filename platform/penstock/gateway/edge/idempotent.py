@@ -93,8 +93,13 @@ class Once:
             return self._corridor.serve(call, reply)
         return self._once(call, reply)
 
+    async def is_recorded(self, who: Principal, idempotency_key: str) -> bool:
+        """Tell, without its body, whether a request may be answered from a record."""
+        return await self._answers.has(record_key(who, idempotency_key))
+
     async def _once(self, call: Call, reply: Reply) -> None:
-        key, print_of_body = record_key(call.principal, call.request), fingerprint(call.request)
+        key = record_key(call.principal, call.request.idempotency_key)
+        print_of_body = fingerprint(call.request)
         for _ in range(CLAIMS):
             claim = await self._answers.claim(key, print_of_body)
             if claim is Claim.OTHER:
@@ -175,9 +180,9 @@ class _Follower:
         raise ReaderTooSlow
 
 
-def record_key(who: Principal, request: InferenceRequest) -> RecordKey:
+def record_key(who: Principal, idempotency_key: str) -> RecordKey:
     """Return the name of the record: keys of tenants can't meet, and the caller's words don't reach the store."""
-    name = hashlib.sha256(f"{who.tenant}\x1f{request.idempotency_key}".encode()).hexdigest()
+    name = hashlib.sha256(f"{who.tenant}\x1f{idempotency_key}".encode()).hexdigest()
     return RecordKey(who.tenant, name)
 
 

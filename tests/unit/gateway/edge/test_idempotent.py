@@ -12,12 +12,14 @@ from penstock.domain.call import Call
 from penstock.domain.clock import SystemClock
 from penstock.domain.errors import InvalidField, OverLimit, Overloaded, PenstockError, ReaderTooSlow, StoreUnavailable
 from penstock.domain.idempotency import AnswerQuota, AnswerStore, Claim, Piece, RecordKey
+from penstock.domain.ids import TenantId
 from penstock.domain.outcome import Outcome
 from penstock.domain.relay import Reply
 from penstock.gateway.edge.asgi import Edge
 from penstock.gateway.edge.idempotent import Once, Use
 from penstock.gateway.edge.limits import Limits
 from tests.support.calls import call as a_call
+from tests.support.calls import principal
 from tests.support.toy_gateway import SECRET, Toy, edge
 
 BODY = {"model": "m", "messages": [{"role": "user", "content": "hi"}]}
@@ -36,7 +38,7 @@ class Gateway:
         self.go_on.set()
         toy = Toy(self._serve)
         plain = edge(toy, Limits())
-        once = Once(toy, answers or MemoryAnswers(SystemClock()), count=self.uses.append, **options)
+        self.once = once = Once(toy, answers or MemoryAnswers(SystemClock()), count=self.uses.append, **options)
         fields = {name: getattr(plain, name) for name in Edge.__dataclass_fields__}
         self.app = Edge(**{**fields, "corridor": once})
         transport = httpx.ASGITransport(app=self.app)
@@ -77,6 +79,15 @@ async def test_a_repeated_request_gets_the_same_bytes_and_says_so(gateway: Gatew
         "content-type": "text/event-stream",
     }.items():
         assert second.headers[name] == value
+
+
+async def test_a_record_is_known_without_the_body(gateway: Gateway) -> None:
+    """The tenant and the caller's key say whether a replay may be there; another tenant's key says nothing."""
+    who, other = principal(), principal(tenant=TenantId("shop"))
+    assert not await gateway.once.is_recorded(who, HEADERS["idempotency-key"])
+    await gateway.ask()
+    assert await gateway.once.is_recorded(who, HEADERS["idempotency-key"])
+    assert not await gateway.once.is_recorded(other, HEADERS["idempotency-key"])
 
 
 async def test_every_use_of_a_key_is_counted(gateway: Gateway) -> None:

@@ -124,8 +124,29 @@ async def test_a_large_body_is_refused_by_the_model_that_it_names() -> None:
         client.send(head(length=len(body)) + body)
         assert (await client.response())[0] == 429
         assert asked == ["", "m"]
-        client.send(head(b"idempotency-key: k", length=len(body)) + body)
+        await client.close()
+
+
+@on_uvloop
+async def test_a_fresh_idempotency_key_is_no_way_around_the_limits() -> None:
+    """Finding C10: only a key that has a record lets a caller over its limit send its body."""
+    told: list[str] = []
+
+    async def refuse(who: Principal, model: str) -> None:
+        raise OverLimit(retry_after_s=7.0)
+
+    async def is_recorded(who: Principal, key: str) -> bool:
+        told.append(f"{who.tenant} {key}")
+        return key == "old"
+
+    async with running(change=lambda edge: replace(edge, refuse_early=refuse, is_recorded=is_recorded)) as gateway:
+        body = REQUEST + b" " * INLINE_BYTES
+        client = await Client.to(gateway)
+        client.send(head(b"idempotency-key: old", length=len(body)) + body)
         assert (await client.response())[0] == 200, "a record costs nothing"
+        assert set(told) == {"acme old"}
+        client.send(head(b"idempotency-key: fresh", length=1 << 20))
+        assert (await client.response())[0] == 429, "its body was not waited for"
         await client.close()
 
 
