@@ -13,6 +13,9 @@ from penstock.domain.outcome import Outcome
 from penstock.domain.tenant import Priority
 from penstock.domain.tokens import Usage
 
+LEAST_GPU_S = 0.001
+"""The least of an engine's time that a row says which used it: no engine makes a step in less."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Opening:
@@ -79,7 +82,7 @@ def close(
         cached_tokens=usage.cached_tokens,
         output_tokens=usage.output_tokens,
         exact=usage.exact,
-        gpu_s=gpu_s,
+        gpu_s=max(gpu_s, LEAST_GPU_S) if started else gpu_s,
         cost=cost if started else MicroUsd(0),
         opened_at=opening.opened_at,
         closed_at=now,

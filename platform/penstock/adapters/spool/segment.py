@@ -72,7 +72,13 @@ class History:
             tokens = self.tokens.get(opening.request, 0)
             prompt = opening.prompt_tokens if tokens else 0
             usage = Usage(prompt_tokens=prompt, output_tokens=tokens, exact=False)
-        return close(opening, Outcome.INTERNAL, usage, gpu_s=0.0, now=self.last_seen)
+        gpu_s = self._gpu_s(opening) if usage.total_tokens else 0.0
+        return close(opening, Outcome.INTERNAL, usage, gpu_s=gpu_s, now=self.last_seen)
+
+    def _gpu_s(self, opening: Opening) -> float:
+        """Return its time until the process was seen last, shared with what else was open at its version."""
+        beside = sum(other.version == opening.version for other in self.open.values())
+        return max(0.0, self.last_seen - opening.opened_at) / max(1, beside)
 
 
 def lines(path: Path) -> Iterator[Line]:

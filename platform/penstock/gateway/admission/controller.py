@@ -120,14 +120,22 @@ class AdmissionController:
         return end
 
     def _settle(self, call: Call, reservation: Reservation, end: Settlement) -> None:
-        self._reservations.close(reservation, end, gpu_s=gpu_s(call), continued=len(call.continued_at))
+        self._reservations.close(reservation, end, gpu_s=gpu_s(call, end), continued=len(call.continued_at))
 
 
-def gpu_s(call: Call) -> float:
-    """Estimate the engine's seconds of a request: its time in the engine, shared with those that ran beside it."""
-    seconds = call.timings.seconds
-    beside = call.worker.load.running if call.worker is not None else 1
-    return (seconds.get(Stage.PREFILL, 0.0) + seconds.get(Stage.DECODE, 0.0)) / max(1, beside)
+def gpu_s(call: Call, end: Settlement) -> float:
+    """Estimate the engine's seconds of a request: its time in the engine, shared with those that ran beside it.
+
+    An answer in one piece that was broken off has no stages: then all counts from dispatch to the end, less what is
+    known of the wait.
+    """
+    route, queue, *engine = (
+        call.timings.seconds.get(stage, 0.0) for stage in (Stage.ROUTE, Stage.QUEUE, Stage.PREFILL, Stage.DECODE)
+    )
+    in_engine_s, beside = sum(engine), call.worker.load.running if call.worker is not None else 1
+    if not in_engine_s and end.usage.total_tokens:
+        in_engine_s = max(0.0, end.held_s - route - queue)
+    return in_engine_s / max(1, beside)
 
 
 def bounded(request: InferenceRequest, most_tokens: int) -> InferenceRequest:

@@ -1,7 +1,10 @@
-"""How long a tenant's requests hold their slots: what a caller whose slots are full is told to wait.
+"""How long a tenant's requests hold their slots and money: what a caller who waits for its own requests is told.
 
-Exponentially weighted, so it follows a change within some tens of requests. With ``c`` requests running, one of them
-ends about every ``mean / c`` seconds.
+Exponentially weighted by count and by time: it follows a change within some tens of requests, and what was learned
+loses half its weight in a minute, so that a flood's long waits don't outlive it. With ``c`` requests running, one of
+them ends about every ``mean / c`` seconds. Requests hold while they wait for an engine: that counts as well.
+
+Trade-off: a tenant of which nothing ended for minutes is told the first guess, as one that nobody knows.
 """
 
 from collections import OrderedDict
@@ -9,7 +12,9 @@ from collections import OrderedDict
 from penstock.domain.ids import TenantId
 
 EWMA_SHARE = 0.1
-"""Weight of the newest request in the mean."""
+"""Weight of the newest request in the mean, where no time has passed."""
+HALF_LIFE_S = 60.0
+"""After so long half of what was learned has become the first guess again."""
 FIRST_GUESS_S = 1.0
 """Mean request time of a tenant that has finished nothing yet."""
 
@@ -19,16 +24,23 @@ class MeanHeld:
 
     def __init__(self, *, most_remembered: int = 10_000) -> None:
         """Remember at most so many tenants."""
-        self._means: OrderedDict[TenantId, float] = OrderedDict()
+        self._means: OrderedDict[TenantId, tuple[float, float]] = OrderedDict()
         self._most = most_remembered
 
-    def learn(self, tenant: TenantId, held_s: float) -> None:
-        """Take in one finished request."""
-        mean = self._means.pop(tenant, FIRST_GUESS_S)
-        self._means[tenant] = mean + EWMA_SHARE * (held_s - mean)
+    def learn(self, tenant: TenantId, held_s: float, now: float) -> None:
+        """Take in one request that finished at this monotonic second."""
+        mean, at = self._means.pop(tenant, (FIRST_GUESS_S, now))
+        kept = (1 - EWMA_SHARE) * _aged(now - at)
+        self._means[tenant] = (held_s + kept * (mean - held_s), now)
         if len(self._means) > self._most:
             self._means.popitem(last=False)
 
-    def next_free_s(self, tenant: TenantId, slots: int) -> float:
+    def next_free_s(self, tenant: TenantId, slots: int, now: float) -> float:
         """Return the seconds until one of so many busy slots should be free."""
-        return self._means.get(tenant, FIRST_GUESS_S) / slots
+        mean, at = self._means.get(tenant, (FIRST_GUESS_S, now))
+        return (FIRST_GUESS_S + _aged(now - at) * (mean - FIRST_GUESS_S)) / slots
+
+
+def _aged(age_s: float) -> float:
+    """Return the part of its weight that something so old still has."""
+    return 0.5 ** (max(0.0, age_s) / HALF_LIFE_S)

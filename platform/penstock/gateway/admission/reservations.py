@@ -233,7 +233,7 @@ class Reservations:
         del self._living[reservation.opening.request]
         if reservation.beyond:
             self._exposure.change(reservation.draws, -reservation.beyond)
-        self._held.learn(row.tenant, end.held_s)
+        self._held.learn(row.tenant, end.held_s, self._clock.monotonic())
         self._journal.closed(row)
         if end.outcome is Outcome.OK:
             self._expectation.learn(row.tenant, row.version, reservation.cost, row.output_tokens)
@@ -339,12 +339,14 @@ class Reservations:
         self, tenant: TenantId, refused: Decision, headers: Headers, *, has_run: bool = False
     ) -> OverLimit | OverBudget:
         """Return the error; slots, and money that is held, come free as this tenant's own requests end."""
-        draw, now = refused.refused_by, self._clock.now()
+        draw, now = refused.refused_by, self._clock.monotonic()
         assert draw is not None  # noqa: S101  callers look first
         if draw.kind is MeterKind.BUDGET:
-            return over_budget(refused, self._held.next_free_s(tenant, 1), headers, now, has_run=has_run)
+            return over_budget(
+                refused, self._held.next_free_s(tenant, 1, now), headers, self._clock.now(), has_run=has_run
+            )
         is_slot = draw.kind is MeterKind.SLOTS
-        wait_s = self._held.next_free_s(tenant, draw.capacity) if is_slot else refused.retry_after_s
+        wait_s = self._held.next_free_s(tenant, draw.capacity, now) if is_slot else refused.retry_after_s
         return over_limit(draw, wait_s, headers)
 
 

@@ -158,8 +158,9 @@ def test_a_killed_process_leaves_true_rows_behind(tmp_path: Path) -> None:
     half = sink.rows[RequestId("half")]
     assert (half.outcome, half.output_tokens, half.exact) == (Outcome.INTERNAL, 7, False)
     assert half.cost == 100_000 + 2
+    assert min(young.gpu_s, half.gpu_s) > 0.0, "both used an engine"
     unheard = sink.rows[RequestId("unheard")]
-    assert (unheard.outcome, unheard.cost) == (Outcome.INTERNAL, 0)
+    assert (unheard.outcome, unheard.cost, unheard.gpu_s) == (Outcome.INTERNAL, 0, 0.0)
     assert [p for p in tmp_path.iterdir() if str(child.pid) in p.name] == []
 
 

@@ -8,10 +8,10 @@ from penstock.adapters.memory.limits import MemoryLimits
 from penstock.domain.cost import UNBOUNDED, Cost
 from penstock.domain.errors import DeadlineUnreachable, InvalidField, OverLimit
 from penstock.domain.ids import RequestId, VersionId
-from penstock.domain.ledger import LedgerRow, Opening
+from penstock.domain.ledger import LEAST_GPU_S, LedgerRow, Opening
 from penstock.domain.model import Tier
 from penstock.domain.money import MicroUsd, Price
-from penstock.domain.outcome import Degradation, Outcome
+from penstock.domain.outcome import Degradation, Outcome, Stage
 from penstock.domain.request import Api
 from penstock.domain.tenant import Plan
 from penstock.domain.tokens import Usage
@@ -99,6 +99,27 @@ async def test_the_row_says_how_often_a_stream_was_continued(clock: ManualClock)
     lease.settle(Outcome.OK, Usage(prompt_tokens=5, output_tokens=3), 3.0)
     await asyncio.gather(*parts.tasks)
     assert [row.continued for row in parts.rows] == [2]
+
+
+@pytest.mark.parametrize("outcome", [Outcome.CANCELLED, Outcome.DEADLINE])
+async def test_an_answer_that_was_broken_off_has_used_its_engine(clock: ManualClock, outcome: Outcome) -> None:
+    """Without stages a whole answer's seconds are those from dispatch to its end, less the wait that is known."""
+    parts = Counted(clock)
+    call = calls.call()
+    lease = await parts.controller.admit(call)
+    call.timings.put(Stage.ROUTE, 0.5)
+    call.timings.put(Stage.QUEUE, 1.5)
+    lease.settle(outcome, Usage(prompt_tokens=5, output_tokens=30), 6.0)
+    assert [row.gpu_s for row in parts.rows] == [4.0]
+
+
+async def test_a_row_that_used_no_engine_has_no_seconds_and_any_other_has_some(clock: ManualClock) -> None:
+    """What never ran took nothing, and what ran for too short a time to be measured is never none."""
+    parts = Counted(clock)
+    for number, usage in enumerate((Usage(), Usage(prompt_tokens=5))):
+        lease = await parts.controller.admit(calls.call(id=RequestId(f"req-{number}")))
+        lease.settle(Outcome.CANCELLED, usage, 3.0 if number == 0 else 0.0)
+    assert [row.gpu_s for row in parts.rows] == [0.0, LEAST_GPU_S]
 
 
 async def test_a_moved_request_is_the_other_models_from_then_on(clock: ManualClock) -> None:
