@@ -59,7 +59,7 @@ async def test_tenants_and_keys_come_back_as_they_went_in(store: TenancyStore) -
 async def test_a_tenant_exists_once(store: TenancyStore) -> None:
     """A second tenant of the same id is a conflict."""
     await store.add_tenant(ACME, things.act())
-    with pytest.raises(Conflict):
+    with pytest.raises(Conflict, match="this tenant exists already"):
         await store.add_tenant(ACME, things.act())
 
 
@@ -109,7 +109,7 @@ async def test_a_tenant_belongs_to_an_organisation(store: TenancyStore) -> None:
     """The default one is always there; others are added once, and a tenant needs its own to exist."""
     group = Org(id=OrgId("group"), name="Group", plan=Plan(spend_per_day=MicroUsd(5)))
     await store.add_org(group, things.act())
-    with pytest.raises(Conflict):
+    with pytest.raises(Conflict, match="this organisation exists already"):
         await store.add_org(group, things.act())
     assert [org.id for org in await store.orgs()] == [DEFAULT_ORG, "group"]
     member = replace(ACME, org=group.id)

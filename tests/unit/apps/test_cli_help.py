@@ -1,19 +1,24 @@
 """The command line's surface: every command explains itself, and mistakes end in words."""
 
 from collections.abc import Iterator
+from enum import StrEnum
 from pathlib import Path
 from typing import cast
 
 import click
 import pytest
 import typer
+from msgspec import convert
 from typer.testing import CliRunner
 
 from penstock import __version__
-from penstock.apps.cli import app
+from penstock.apps.cli import app, bounds
 from penstock.apps.cli.models import _price, _share
 from penstock.apps.settings import load
+from penstock.control.api.plans import checked
 from penstock.domain.command_error import CommandError
+from penstock.domain.errors import InvalidField
+from penstock.domain.tenant import OverQuota, Plan, Priority, Role, ScopeKind
 
 RUNNER = CliRunner()
 
@@ -74,6 +79,29 @@ def test_every_command_and_argument_explains_itself(path: tuple[str, ...]) -> No
 def test_help_has_examples(path: tuple[str, ...]) -> None:
     """Commands that take something show how they are used."""
     assert "For example" in (ALL[path].help or "")
+
+
+@pytest.mark.parametrize(
+    ("command", "choices"),
+    [(["keys", "create", "x", "--role", "root"], Role), (["tenants", "create", "x", "--priority", "high"], Priority)],
+)
+def test_a_wrong_choice_is_answered_with_the_right_ones(command: list[str], choices: type[StrEnum]) -> None:
+    """Who names a role or class that there is not sees those that there are."""
+    result = RUNNER.invoke(app, command)
+    assert result.exit_code == 2
+    assert [choice for choice in choices if choice not in result.stderr] == []
+
+
+def test_what_the_help_of_bounds_names_is_what_keys_and_organisations_take() -> None:
+    """Every field that is named is accepted, and every other field of a plan is refused in words."""
+    others = {"priority": Priority.BATCH, "over_quota": OverQuota.YIELD, "paid": False, "weight": 2}
+    for kind, who in ((ScopeKind.KEY, "a key"), (ScopeKind.ORG, "an organisation")):
+        for name in bounds.CAPS:
+            checked(convert({name: 1}, Plan), kind)
+        for name, value in others.items():
+            with pytest.raises(InvalidField, match=f"{who} has bounds only"):
+                checked(convert({name: value}, Plan), kind)
+    assert {*bounds.FIELDS} - {*bounds.CAPS} == {*others, "degrade_output_tokens", "degrade_model", "reserved"}
 
 
 def test_the_version_is_the_packages() -> None:

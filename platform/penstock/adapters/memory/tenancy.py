@@ -26,8 +26,10 @@ class MemoryTenancy:
 
     async def add_tenant(self, tenant: Tenant, act: Act) -> None:
         """Store a new tenant; ``Conflict`` where the id is taken, or where there is no such organisation."""
-        if tenant.id in self._tenants or tenant.org not in self._orgs:
-            raise Conflict("there is such a tenant, or there is no such organisation")
+        if tenant.id in self._tenants:
+            raise Conflict("this tenant exists already")
+        if tenant.org not in self._orgs:
+            raise Conflict("there is no such organisation")
         self._tenants[tenant.id] = tenant
         await self._audit.note(act)
 
@@ -48,7 +50,7 @@ class MemoryTenancy:
     async def add_org(self, org: Org, act: Act) -> None:
         """Store a new organisation; ``Conflict`` where the id is taken."""
         if org.id in self._orgs:
-            raise Conflict("there is such an organisation")
+            raise Conflict("this organisation exists already")
         self._orgs[org.id] = org
         await self._audit.note(act)
 

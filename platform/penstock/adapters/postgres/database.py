@@ -29,6 +29,9 @@ _AWAY = (
     asyncpg.InvalidCatalogNameError,
 )
 
+_NOUNS = {"org": "organisation", "api_key": "API key"}
+"""Tables whose rows have another name in words."""
+
 
 @contextmanager
 def translated() -> Iterator[None]:
@@ -39,6 +42,9 @@ def translated() -> Iterator[None]:
         raise InvalidField("the database can't hold this value") from error
     except _AWAY as error:
         raise StoreUnavailable("the database can't be reached") from error
+    except asyncpg.UniqueViolationError as error:
+        table = error.table_name or "row"
+        raise Conflict(f"this {_NOUNS.get(table, table.replace('_', ' '))} exists already") from error
     except asyncpg.IntegrityConstraintViolationError as error:
         raise Conflict(f"the database refused this: {error.constraint_name or 'a constraint'}") from error
 

@@ -19,6 +19,17 @@ WORDS = ("priority", "over_quota")
 PLAIN = {"priority": "standard", "weight": 1, "over_quota": "refuse", "paid": True}
 """What is not said of a plan, beside bounds of zero."""
 FIELDS = ("priority", *NUMBERS, *DOLLARS, "degrade_model", "deadline_s", "paid", "over_quota", "reserved")
+CAPS = (
+    "max_output_tokens",
+    "max_concurrent",
+    "max_streams",
+    "requests_per_min",
+    "tokens_per_min",
+    *DOLLARS,
+    "deadline_s",
+)
+"""What a key or an organisation may have: the rest is its tenant's."""
+CAPS_HELP = f"FIELD=VALUE, 0 for no bound; fields: {', '.join(CAPS)} (money in dollars)."
 HELP = (
     f"FIELD=VALUE, 0 for no bound; fields: {', '.join(FIELDS)} (money in dollars, paid=yes or no, "
     "over_quota=refuse or yield, reserved as a part of each engine)."

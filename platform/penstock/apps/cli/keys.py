@@ -8,11 +8,13 @@ from penstock.apps.cli import bounds, tables
 from penstock.apps.cli.terminal import err, explained, out
 from penstock.apps.connections import operator
 from penstock.apps.settings import load
+from penstock.domain.tenant import Role
 
 app = typer.Typer(no_args_is_help=True, help="API keys: shown once when made, stored only as a keyed hash.")
 ROLES = (
-    "infer asks models; auditor reads its tenant's usage, keys, budgets and audit log; admin also keeps its keys. "
-    "Of the tenant operators, an auditor reads it of all tenants and an admin does everything."
+    "infer asks models. auditor reads its tenant's usage, keys, budgets and audit log. admin reads the same and keeps "
+    "its tenant's keys: makes, changes, rotates, revokes. Both do so at the controller's address "
+    "(`penstock status` shows it). Of the tenant operators, an auditor reads all tenants' and an admin does everything."
 )
 Id = Annotated[str, typer.Argument(help="A key's id: the part between `psk_` and the next `_`.")]
 
@@ -20,11 +22,11 @@ Id = Annotated[str, typer.Argument(help="A key's id: the part between `psk_` and
 @app.command("create")
 def create_key(
     tenant: Annotated[str, typer.Argument(help="Whose key it is.")],
-    role: Annotated[str, typer.Option(help=ROLES)] = "infer",
+    role: Annotated[Role, typer.Option(help=ROLES)] = Role.INFER,
     model: Annotated[list[str] | None, typer.Option(help="Only for this alias; may be repeated.")] = None,
     expires_in_s: Annotated[float, typer.Option(help="End by itself after so many seconds; 0 never.")] = 0.0,
     plan: Annotated[
-        list[str] | None, typer.Option(help=f"A bound of this key alone; may be repeated. {bounds.HELP}")
+        list[str] | None, typer.Option(help=f"A bound of this key alone; may be repeated. {bounds.CAPS_HELP}")
     ] = None,
 ) -> None:
     """Make a key and show it, this one time.
@@ -76,7 +78,7 @@ def list_keys(tenant: Annotated[str, typer.Argument(help="Only this tenant's.", 
 
 @app.command("plan")
 def change_plan(
-    key_id: Id, changes: Annotated[list[str], typer.Argument(help=f"Bounds of this key alone. {bounds.HELP}")]
+    key_id: Id, changes: Annotated[list[str], typer.Argument(help=f"Bounds of this key alone. {bounds.CAPS_HELP}")]
 ) -> None:
     """Change a key's own bounds; the tenant's hold beside them.
 

@@ -8,17 +8,19 @@ from penstock.apps.cli import bounds, tables
 from penstock.apps.cli.terminal import explained, out
 from penstock.apps.connections import operator
 from penstock.apps.settings import load
+from penstock.domain.tenant import Priority
 
 app = typer.Typer(no_args_is_help=True, help="Tenants: who keys, limits and prefix caches belong to.")
 orgs = typer.Typer(no_args_is_help=True, help="Organisations: their bounds hold for all of their tenants together.")
 Changes = Annotated[list[str], typer.Argument(help=bounds.HELP)]
+Caps = Annotated[list[str], typer.Argument(help=bounds.CAPS_HELP)]
 
 
 @app.command("create")
 def create_tenant(
     tenant: Annotated[str, typer.Argument(help="Its id, for example shop.")],
     name: Annotated[str, typer.Option(help="Its name for people; default: its id.")] = "",
-    priority: Annotated[str, typer.Option(help="interactive, standard or batch.")] = "standard",
+    priority: Annotated[Priority, typer.Option(help="Who is served first, and shed last.")] = Priority.STANDARD,
     weight: Annotated[int, typer.Option(min=1, help="Its share among tenants of the same class.")] = 1,
     org: Annotated[str, typer.Option(help="The organisation it belongs to.")] = "default",
     plan: Annotated[list[str] | None, typer.Option(help=f"A bound; may be repeated. {bounds.HELP}")] = None,
@@ -102,7 +104,7 @@ def move_tenant(
 def create_org(
     org: Annotated[str, typer.Argument(help="Its id, for example retail.")],
     name: Annotated[str, typer.Option(help="Its name for people; default: its id.")] = "",
-    plan: Annotated[list[str] | None, typer.Option(help=f"A bound; may be repeated. {bounds.HELP}")] = None,
+    plan: Annotated[list[str] | None, typer.Option(help=f"A bound; may be repeated. {bounds.CAPS_HELP}")] = None,
 ) -> None:
     """Make an organisation; tenants join it with `penstock tenants create TENANT --org ORG`.
 
@@ -124,7 +126,7 @@ def list_orgs() -> None:
 
 
 @orgs.command("plan")
-def change_org(org: Annotated[str, typer.Argument(help="Its id.")], changes: Changes) -> None:
+def change_org(org: Annotated[str, typer.Argument(help="Its id.")], changes: Caps) -> None:
     """Change an organisation's bounds; what is not named stays.
 
     For example: `penstock orgs plan retail tokens_per_min=1000000`

@@ -76,7 +76,7 @@ def export_usage(
         rows = _rows(operator(load()), tenant, _seconds(since), _seconds(until))
         with output.open("w", newline="") if output else nullcontext(sys.stdout) as file:
             count = _write(rows, form, file)
-        err.print(f"{count} rows", style="dim")
+        err.print(f"{count} row{'' if count == 1 else 's'}", style="dim")
 
 
 @app.command("reconcile")

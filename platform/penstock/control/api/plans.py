@@ -25,6 +25,7 @@ _BOUNDS = (
     "degrade_output_tokens",
     "deadline_s",
 )
+_WHO = {ScopeKind.KEY: "a key", ScopeKind.ORG: "an organisation"}
 _TENANTS_OWN = ("priority", "weight", "degrade_output_tokens", "degrade_model", "paid", "over_quota", "reserved")
 
 
@@ -42,7 +43,7 @@ def checked(plan: Plan, kind: ScopeKind, param: str = "plan.") -> Plan:
         raise InvalidField("capacity is reserved for paying tenants", param=f"{param}reserved")
     own = next((name for name in _TENANTS_OWN if getattr(plan, name) != getattr(_PLAIN, name)), None)
     if own and kind is not ScopeKind.TENANT:
-        raise InvalidField(f"{own} is a tenant's; a {kind} has bounds only", param=param + own)
+        raise InvalidField(f"{own} is a tenant's; {_WHO[kind]} has bounds only", param=param + own)
     return plan
 
 

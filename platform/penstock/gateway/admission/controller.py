@@ -147,5 +147,14 @@ def bounded(request: InferenceRequest, most_tokens: int) -> InferenceRequest:
         each = max(1, most_tokens // cost.sequences)
         return replace(request, body={**request.body, field: each}, cost=cost.with_output(each))
     if cost.output_tokens > most_tokens:
-        raise InvalidField(f"this plan allows {most_tokens} output tokens a request, all choices together", param=field)
+        raise InvalidField(
+            f"this plan allows {most_tokens} output tokens a request, all choices together", param=_sent(request)
+        )
     return request
+
+
+def _sent(request: InferenceRequest) -> str:
+    """Return the field in which the caller named its output: the older one where only that is there."""
+    field, older = OUTPUT_FIELD[request.api], "max_tokens"
+    is_older = request.body.get(field) is None and request.body.get(older) is not None
+    return older if is_older and request.api is Api.CHAT else field

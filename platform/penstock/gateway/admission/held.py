@@ -8,6 +8,7 @@ Trade-off: a tenant of which nothing ended for minutes is told the first guess, 
 """
 
 from collections import OrderedDict
+from math import exp2
 
 from penstock.domain.ids import TenantId
 
@@ -43,4 +44,4 @@ class MeanHeld:
 
 def _aged(age_s: float) -> float:
     """Return the part of its weight that something so old still has."""
-    return 0.5 ** (max(0.0, age_s) / HALF_LIFE_S)
+    return exp2(-max(0.0, age_s) / HALF_LIFE_S)

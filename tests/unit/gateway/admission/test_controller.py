@@ -158,6 +158,21 @@ async def test_more_output_than_the_plan_allows_is_refused(clock: ManualClock) -
     assert parts.in_flight == {}
 
 
+@pytest.mark.parametrize(
+    ("named", "param"),
+    [
+        ({"max_tokens": 500}, "max_tokens"),
+        ({"max_tokens": None, "max_completion_tokens": 500}, "max_completion_tokens"),
+        ({"max_tokens": 5, "max_completion_tokens": 500}, "max_completion_tokens"),
+    ],
+)
+def test_a_refused_wish_is_named_as_it_was_sent(named: dict[str, object], param: str) -> None:
+    """The field at fault is one of the caller's own body."""
+    with pytest.raises(InvalidField) as caught:
+        bounded(calls.request(body={"model": "toy", **named}, cost=Cost(output_tokens=500)), 100)
+    assert caught.value.param == param
+
+
 @pytest.mark.parametrize(("n", "each"), [(None, 100), (1, 100), (3, 33), (200, 1)])
 async def test_a_silent_request_is_bounded_by_the_plan(clock: ManualClock, n: int | None, each: int) -> None:
     """The plan's bound is shared by all choices and reaches the engine; the caller's own object stays as it was."""
