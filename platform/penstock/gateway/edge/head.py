@@ -56,12 +56,18 @@ def idempotency_key(headers: HeaderMap) -> str:
 
 
 def credential(headers: HeaderMap) -> str:
-    """Return the API key from ``Authorization: Bearer`` or ``x-api-key``; nothing where there is none."""
-    given = headers.get(b"authorization")
-    if given is not None:
-        scheme, _, token = given.partition(b" ")
-        return token.strip().decode("latin-1") if scheme.lower() == b"bearer" else ""
-    return headers.get(b"x-api-key", b"").decode("latin-1")
+    """Return the API key from ``Authorization: Bearer`` or ``x-api-key``; nothing where there is none.
+
+    Anthropic's SDK may send both: one key is fine, two would mean the one or the other to whoever reads them.
+    """
+    given, plain = headers.get(b"authorization"), headers.get(b"x-api-key", b"")
+    if given is None:
+        return plain.decode("latin-1")
+    scheme, _, token = given.partition(b" ")
+    bearer = token.strip() if scheme.lower() == b"bearer" else b""
+    if plain and bearer and plain != bearer:
+        raise BadRequest("authorization and x-api-key hold different keys")
+    return bearer.decode("latin-1")
 
 
 def check_single(headers: Iterable[tuple[bytes, bytes]]) -> None:

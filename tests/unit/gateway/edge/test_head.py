@@ -65,7 +65,8 @@ def test_an_idempotency_key_is_printable_and_short() -> None:
         ({b"authorization": b"Basic eDp5"}, ""),
         ({b"authorization": b"psk_x"}, ""),
         ({b"x-api-key": b"psk_y"}, "psk_y"),
-        ({b"authorization": b"Bearer psk_x", b"x-api-key": b"psk_y"}, "psk_x"),
+        ({b"authorization": b"Bearer psk_x", b"x-api-key": b"psk_x"}, "psk_x"),
+        ({b"authorization": b"Basic eDp5", b"x-api-key": b"psk_y"}, ""),
     ],
 )
 def test_the_credential_is_found_where_both_sdks_put_it(headers: dict[bytes, bytes], key: str) -> None:
@@ -85,6 +86,12 @@ def test_the_credential_is_found_where_both_sdks_put_it(headers: dict[bytes, byt
 def test_an_encoded_slash_does_not_part_a_path(raw: bytes, path: str) -> None:
     """Finding 17: ``/v1%2fchat/completions`` is no route of ours."""
     assert head.path(raw) == path
+
+
+def test_two_different_keys_are_refused() -> None:
+    """One tenant's bearer token beside another's ``x-api-key`` was the first one's request."""
+    with pytest.raises(BadRequest, match="different keys"):
+        head.credential({b"authorization": b"Bearer psk_x", b"x-api-key": b"psk_y"})
 
 
 def test_a_second_credential_is_refused() -> None:
