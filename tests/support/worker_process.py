@@ -99,6 +99,8 @@ class TicketMaker:
     tenant: str = "acme"
     seconds: float = 60.0
     key: bytes = b""
+    inputs: int = 0
+    """So many, to make vectors of; with 0 it is one prompt to generate from."""
 
 
 @dataclass(kw_only=True)
@@ -203,8 +205,10 @@ class WorkerProcess:
             standing=Standing.PAID,
             weight=1,
             deadline_at=now + maker.seconds,
-            prompt_tokens=8,
-            expected_output_tokens=64,
+            prompt_tokens=8 * max(1, maker.inputs),
+            expected_output_tokens=0 if maker.inputs else 64,
+            prompts=max(1, maker.inputs),
+            sequences=max(1, maker.inputs),
         )
         key = maker.key or worker_secret(platform_key, WorkerId(self.id))
         headers = {HEADER: seal(ticket, key, binding_of(path, raw), now), "content-type": "application/json"}

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from contextvars import ContextVar
 
 from penstock.domain.used import Used
+from penstock.worker.share import Share
 
 current: ContextVar["Meter | None"] = ContextVar("meter", default=None)
 """The meter of the request that this task works for."""
@@ -48,6 +49,7 @@ class Meter:
         "prompts",
         "running",
         "sequences",
+        "share",
     )
 
     def __init__(self) -> None:
@@ -55,6 +57,8 @@ class Meter:
         self.prompts = self.prompt_tokens = self.cached_tokens = 0
         self.sequences = self.running = self.output_tokens = 0
         self.is_over = False
+        self.share: Share | None = None
+        """How much of it is in the engine at once; None where that is all of it."""
         self._searches: set[str] = set()
         self._report: Callable[[int], None] = _nobody
         self._report_at = self._report_every = self._reported = 0
@@ -84,6 +88,8 @@ class Meter:
     def close(self) -> None:
         """The request is over; nobody is told of anything any more."""
         self.is_over, self._report = True, _nobody
+        if self.share is not None:
+            self.share.close()
 
     # -- the engine's side ---------------------------------------------------------------
 

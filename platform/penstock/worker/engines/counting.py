@@ -2,11 +2,15 @@
 
 Every API, streamed or whole, passes vLLM's ``OutputProcessor``: a request of its engine enters there in the context of
 the HTTP request that it belongs to, and each step's new tokens come through there before anybody makes words of them.
-So what is counted are the engine's own ids. Written for vLLM 0.32; an engine that has no such place does not start.
+So what is counted are the engine's own ids. Before, each prompt of a list passes ``AsyncLLM.add_request`` in a task of
+its own: there it waits for room in its request's share. Written for vLLM 0.32; an engine that has no such places does
+not start.
 """
 
 import logging
 import re
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from penstock.worker.meter import current, fill
@@ -17,11 +21,45 @@ _BEAM = re.compile(r"^(.+)-[0-9a-f]+-beam-\d+$")
 
 def install() -> None:
     """Count from now on whatever this process's engine does for a request that has a meter."""
+    from vllm.v1.engine.async_llm import AsyncLLM
     from vllm.v1.engine.output_processor import OutputProcessor
 
     fill("vllm")
+    AsyncLLM.add_request = sharing(AsyncLLM.add_request)
     OutputProcessor.add_request = _adding(OutputProcessor.add_request)
     OutputProcessor.process_outputs = _processing(OutputProcessor.process_outputs)
+
+
+def sharing(add: Any) -> Any:  # noqa: ANN401
+    """Return the engine's way in where each prompt waits for room in its request's share."""
+
+    async def add_request(self: Any, request_id: Any, prompt: Any, params: Any, *args: Any, **named: Any) -> Any:  # noqa: ANN401
+        meter = current.get()
+        share = meter.share if meter is not None else None
+        if share is None:
+            return await add(self, request_id, prompt, params, *args, **named)
+        choices = getattr(params, "n", 1)  # vectors have none
+        await share.take(choices)
+        try:
+            queue = await add(self, request_id, prompt, params, *args, **named)
+        except BaseException:
+            share.give(choices)
+            raise
+        queue.close = _giving(queue, partial(share.give, choices))
+        return queue
+
+    return add_request
+
+
+def _giving(queue: Any, give: Callable[[], None]) -> Callable[[], None]:  # noqa: ANN401
+    """Return the end of a prompt's outputs, which comes however it ends: done, aborted, cancelled or failed."""
+
+    def close() -> None:
+        del queue.close  # its class has the real one
+        give()
+        queue.close()
+
+    return close
 
 
 def _adding(add: Any) -> Any:  # noqa: ANN401  vLLM is untyped here

@@ -101,6 +101,7 @@ class InFlight:
         "_meter",
         "_output",
         "_prompt",
+        "_prompts",
         "_request",
         "_send",
         "_tally",
@@ -113,6 +114,7 @@ class InFlight:
         self._connection, self._tally = connection, tally
         self._send = connection.send
         self._prompt, self._output = max(0, ticket.prompt_tokens), max(0, ticket.expected_output_tokens)
+        self._prompts = max(1, ticket.prompts)
         self._is_counted = ticket.tenant != PLATFORM
         self._has_first = self._is_gone = self._is_complete = False
         self._late_tokens = 0
@@ -153,6 +155,8 @@ class InFlight:
         if self._has_first:
             tally.decode_s.observe(self._connection.clock() - self._first_at)
             meter.flush()
+            if self._prompts > 1:  # what never came in is given back
+                tally.door.counted(self._request, meter.prompt_tokens)
         meter.close()
         tally.door.leave(self._request, self._connection.clock())
         if not self._is_complete:
@@ -183,6 +187,6 @@ class InFlight:
             self._has_first, self._first_at = True, now
             self._tally.book.prefilled(self._prompt)
             self._tally.prefill_s.observe(now - self._entered_at)
-            if self._meter.prompts:
+            if self._meter.prompts >= self._prompts:
                 door.counted(self._request, self._meter.prompt_tokens)
         door.progressed(self._request, tokens, now)

@@ -41,6 +41,7 @@ from penstock.worker.gate.tickets import TicketCheck
 from penstock.worker.gate.work import excess, work_of
 from penstock.worker.gate_config import GateConfig
 from penstock.worker.meter import Meter, are_filled, current
+from penstock.worker.share import Share
 
 _TICKET = HEADER.encode()
 _LOOPBACK = frozenset({"127.0.0.1", "::1", ""})
@@ -161,7 +162,7 @@ class Gate:
         waited_s, prefill = 0.0, None
         if ticket.tenant != PLATFORM:
             work = self._work(ticket, request)
-            if too_much := excess(work, self.door.seats.size):
+            if too_much := excess(ticket, work, self.door.seats.size):
                 await self._refuse(Refusal.TOO_LARGE, send, detail=f"it needs {too_much}")
                 return
             wait = QueueWait(self.door, work, receive, self.clock.monotonic)
@@ -173,6 +174,8 @@ class Gate:
             waited_s = self.clock.monotonic() - arrived_at
             self.tally.queue_s.observe(waited_s)
             receive = wait.receive
+            if work.part < 1.0:
+                meter.share = Share(work.sequences)
             prefill = None if are_filled() else self._prefilling(work)
         connection = Connection(
             scope["path"], receive, send, self.clock.monotonic, lambda: (*self.headers(), _waited(waited_s))

@@ -10,13 +10,19 @@ from penstock.domain.ticket import Ticket
 from penstock.worker.gate.admission.cost import Work
 from penstock.worker.gate.admission.seats import EngineSize
 
+MOST_AT_ONCE = 0.125
+"""The part of an engine's sequences that the prompts of one list have at once: the others wait for those, so that who
+comes next waits for a few prompts and not for a list."""
+
 
 def work_of(ticket: Ticket, request: RequestId, size: EngineSize, *, deadline_at: float) -> Work:
     """Return what the door works with; ``deadline_at`` in the door's seconds.
 
-    Vectors are through in a step each: however many, they never hold more seats than there are.
+    The prompts of a list are in the engine a few at a time, and hold seats and blocks for those alone.
     """
-    makes_vectors = not ticket.expected_output_tokens
+    prompts = max(1, ticket.prompts)
+    choices = max(1, -(-ticket.sequences // prompts))
+    at_once = min(prompts, max(1, int(size.max_seqs * MOST_AT_ONCE) // choices))
     return Work(
         request=request,
         tenant=ticket.tenant,
@@ -27,18 +33,19 @@ def work_of(ticket: Ticket, request: RequestId, size: EngineSize, *, deadline_at
         work_tokens=ticket.work_tokens,
         deadline_at=deadline_at,
         reserved=ticket.reserved,
-        prompts=min(ticket.prompts, size.max_seqs) if makes_vectors else ticket.prompts,
-        sequences=min(ticket.sequences, size.max_seqs) if makes_vectors else ticket.sequences,
+        prompts=at_once,
+        sequences=choices * at_once,
+        part=at_once / prompts,
     )
 
 
-def excess(work: Work, size: EngineSize) -> str:
+def excess(ticket: Ticket, work: Work, size: EngineSize) -> str:
     """Return what the request needs beyond what one may have, in words for its caller; nothing where it may run."""
     if not work.expected_output_tokens:
         return ""
     most = most_sequences(size.max_seqs)
-    if work.sequences > most:
-        return f"{work.sequences} sequences at once, of which one request may have {most}"
+    if ticket.sequences > most:
+        return f"{ticket.sequences} sequences at once, of which one request may have {most}"
     blocks = size.blocks_of(work, 0)
     if blocks > size.kv_blocks:
         needs, has = blocks * size.block_size, size.kv_blocks * size.block_size

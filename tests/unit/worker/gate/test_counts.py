@@ -1,5 +1,6 @@
 """The gate tells what a request took of the engine: with each answer, and when it is asked."""
 
+import asyncio
 import json
 from collections.abc import MutableMapping
 from dataclasses import replace
@@ -15,7 +16,7 @@ from penstock.domain.ticket import HEADER, Ticket, binding_of, seal
 from penstock.worker import meter as meter_module
 from penstock.worker.gate.serve import Gate
 from penstock.worker.gate_config import GateConfig
-from penstock.worker.meter import current
+from penstock.worker.meter import Meter, current
 from tests.support.clock import ManualClock
 
 KEY = b"\x01" * 32
@@ -178,3 +179,52 @@ async def test_the_door_sees_whole_answers_grow(clock: ManualClock) -> None:
     await ask(gate, "/v1/completions")
     assert (seen[0], seen[-1]) == ((0, 1), (0, 33))
     assert gate.door.prefill.of(10) < 0.5
+
+
+async def test_a_list_has_a_share_and_is_charged_for_what_came_in(clock: ManualClock) -> None:
+    """A list's first prompts say nothing of the others: its charge stands until its end, and its share ends with it."""
+    charges: list[float] = []
+    meters: list[Meter] = []
+    gate: Gate
+
+    async def engine(scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
+        meter = current.get()
+        assert meter is not None
+        assert meter.share is not None
+        meters.append(meter)
+        work = next(iter(gate.door._entries.values())).work
+        assert (work.sequences, work.cost) == (2, 64 * 10)
+        for _ in range(2):
+            meter.prompt(10)
+            meter.enter()
+            meter.made(0)
+            charges.append(next(iter(gate.door._entries.values())).work.cost)
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body", "body": b"{}"})
+
+    gate = Gate(engine, replace(CONFIG, max_num_seqs=16), clock)
+    asked = replace(TICKET, prompts=64, sequences=64, prompt_tokens=64 * 10, expected_output_tokens=0)
+    corrected: list[float] = []
+    correct = gate.door.order.correct
+    gate.door.order.correct = lambda work, delta: (corrected.append(delta), correct(work, delta))[1]  # type: ignore[method-assign]
+    await ask(gate, "/v1/embeddings", asked)
+    assert charges == [640, 640]
+    assert corrected == [-620]
+    with pytest.raises(asyncio.CancelledError):
+        await meters[0].share.take(1)  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize("changes", [{}, {"tenant": PLATFORM, "prompts": 64, "sequences": 64}])
+async def test_one_prompt_and_the_platform_have_no_share(changes: dict[str, Any], clock: ManualClock) -> None:
+    """What books all that it asks for, or comes from the platform itself, waits for nothing behind the door."""
+    shares: list[object] = []
+
+    async def engine(scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
+        meter = current.get()
+        assert meter is not None
+        shares.append(meter.share)
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body", "body": b"{}"})
+
+    await ask(Gate(engine, CONFIG, clock), "/v1/completions", replace(TICKET, **changes))
+    assert shares == [None]

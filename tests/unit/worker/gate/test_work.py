@@ -39,22 +39,43 @@ def ticket(**changes: int) -> Ticket:
             ticket(sequences=17, expected_output_tokens=17 * 64),
             "17 sequences at once, of which one request may have 16",
         ),
-        (ticket(prompts=10, sequences=10, prompt_tokens=1700), "KV cache for 1760 tokens"),
+        (ticket(prompts=10, sequences=10, prompt_tokens=1700), ""),
+        (ticket(prompts=10, sequences=10, prompt_tokens=4400), "KV cache for 1792 tokens"),
         (ticket(prompts=2048, sequences=2048, prompt_tokens=400_000, expected_output_tokens=0), ""),
     ],
 )
 def test_more_than_a_part_of_the_engine_is_told(asked: Ticket, words: str) -> None:
     """Finding 1: the gate knows the engine's own numbers, and says which of them a request exceeds."""
-    assert excess(work_of(asked, asked.request, SIZE, deadline_at=0.0), SIZE).startswith(words)
-    assert bool(words) == bool(excess(work_of(asked, asked.request, SIZE, deadline_at=0.0), SIZE))
+    told = excess(asked, work_of(asked, asked.request, SIZE, deadline_at=0.0), SIZE)
+    assert told.startswith(words)
+    assert bool(words) == bool(told)
 
 
 def test_the_door_books_what_the_ticket_says() -> None:
-    """Sequences are seats and work of CPUs is charged; vectors never need more seats than there are."""
+    """Sequences are seats and work of CPUs is charged."""
     choices = work_of(ticket(sequences=8, work_tokens=500), RequestId("r"), SIZE, deadline_at=1.0)
     assert (choices.sequences, choices.prompts, choices.cost) == (8, 1, 100 + 500 + 2 * 64)
-    vectors = work_of(ticket(prompts=99, sequences=99, expected_output_tokens=0), RequestId("r"), SIZE, deadline_at=1.0)
-    assert (vectors.sequences, vectors.prompts, vectors.prompt_tokens) == (32, 32, 100)
+
+
+@pytest.mark.parametrize(
+    ("asked", "booked", "blocks"),
+    [
+        (ticket(prompts=64, sequences=64, prompt_tokens=64 * 100, expected_output_tokens=0), (4, 4), 4 * 7),
+        (ticket(prompts=16, sequences=16, prompt_tokens=16 * 96, expected_output_tokens=16 * 32), (4, 4), 4 * 8),
+        (ticket(prompts=3, sequences=6, prompt_tokens=3 * 96, expected_output_tokens=6 * 32), (2, 4), 2 * 6 + 4 * 2),
+        (ticket(prompts=2, sequences=16, prompt_tokens=2 * 96, expected_output_tokens=16 * 32), (1, 8), 6 + 8 * 2),
+        (ticket(prompts=2, sequences=2, prompt_tokens=2 * 96, expected_output_tokens=2 * 32), (2, 2), 2 * 8),
+        (ticket(prompts=2048, sequences=2048, prompt_tokens=2048 * 96, expected_output_tokens=0), (4, 4), 4 * 6),
+    ],
+)
+def test_a_list_of_prompts_books_a_few_and_is_charged_whole(
+    asked: Ticket, booked: tuple[int, int], blocks: int
+) -> None:
+    """A list of prompts took every seat: it holds those of an eighth of the engine, or of one prompt's choices."""
+    work = work_of(asked, asked.request, SIZE, deadline_at=0.0)
+    assert (work.prompts, work.sequences) == booked
+    assert SIZE.blocks_of(work, work.expected_output_tokens) == blocks
+    assert work.cost == asked.prompt_tokens + 2 * asked.expected_output_tokens
 
 
 async def test_the_gate_is_the_second_wall(clock: ManualClock) -> None:

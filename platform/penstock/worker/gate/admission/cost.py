@@ -4,6 +4,7 @@ A decoded token occupies the batch for a whole step, a prompt token for a share 
 as in VTC (Sheng et al., OSDI'24), whose weights are w_p = 1 and w_q = 2.
 """
 
+import math
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -23,7 +24,8 @@ def cost(prompt_tokens: int, output_tokens: int) -> float:
 class Work:
     """A request as the queue sees it; ``deadline_at`` in the queue owner's seconds.
 
-    Tokens are those of all its prompts and of all its sequences together.
+    Tokens are those of all its prompts and of all its sequences together; ``prompts`` and ``sequences`` are those that
+    are in the engine at once, and ``part`` is what part of all they are.
     """
 
     request: RequestId
@@ -36,10 +38,16 @@ class Work:
     sequences: int = 1
     """How many answers are decoded side by side: its prompts times the choices of each, and a seat for each of them."""
     prompts: int = 1
+    part: float = 1.0
     work_tokens: int = 0
     """What it makes CPUs do beside its prompt (grammar, template, log probabilities), as prompt tokens."""
     reserved: float = 0.0
     """The part of the engine that is kept for its tenant, as its plan says."""
+
+    @property
+    def prompt_at_once(self) -> int:
+        """The tokens of the prompts that are in the engine at once: their mean counts, as nobody here knows each."""
+        return self.prompt_tokens if self.part == 1.0 else math.ceil(self.prompt_tokens * self.part)
 
     @property
     def cost(self) -> float:

@@ -182,7 +182,9 @@ class Door:
             self.order.correct(entry.work, OUTPUT_WEIGHT * min(over, tokens))
             self.seats.grow(entry.work, entry.output_tokens)
         if entry.prompt_left and entry.entered_at is not None:
-            self.prefill.learn(entry.prompt_left, now - entry.entered_at, exact=tokens <= FIRST_TOKENS)
+            self.prefill.learn(
+                min(entry.prompt_left, entry.work.prompt_at_once), now - entry.entered_at, exact=tokens <= FIRST_TOKENS
+            )
             entry.prompt_left = 0
             self.presume_prefilled(request, now)
 

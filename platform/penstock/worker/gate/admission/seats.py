@@ -43,9 +43,11 @@ class EngineSize:
 
     def blocks_of(self, work: Work, output_tokens: int) -> int:
         """Return how many blocks a request holds with so many output tokens in all: prompts count once."""
+        if work.part < 1.0:
+            output_tokens = math.ceil(output_tokens * work.part)
         if work.sequences == 1:
-            return self.blocks(work.prompt_tokens + output_tokens)
-        shared, own = divmod(math.ceil(work.prompt_tokens / work.prompts), self.block_size)
+            return self.blocks(work.prompt_at_once + output_tokens)
+        shared, own = divmod(math.ceil(work.prompt_at_once / work.prompts), self.block_size)
         return work.prompts * shared + work.sequences * self.blocks(own + math.ceil(output_tokens / work.sequences))
 
     @property
@@ -153,13 +155,13 @@ class Seats:
             return Fit.YES
         if not self.whole.takes_one_more(self.held, self.need(work)):
             return Fit.NO_ROOM
-        own = self.size.in_a_step(work.prompt_tokens) if self.held_by(work.tenant).slots else 0
+        own = self.size.in_a_step(work.prompt_at_once) if self.held_by(work.tenant).slots else 0
         crowded = self._prefill_tokens + own > self.size.prefill_tokens * prefill_part
         return Fit.SOON if self._prefilling and crowded else Fit.YES
 
     def take(self, work: Work) -> None:
         """Seat the request; its prompt is in prefill until ``prefilled``."""
-        tokens = self.size.in_a_step(work.prompt_tokens)
+        tokens = self.size.in_a_step(work.prompt_at_once)
         self._prefilling[work.request] = tokens
         self._prefill_tokens += tokens
         need = self.need(work)

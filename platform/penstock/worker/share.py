@@ -1,0 +1,63 @@
+"""A request's share of its engine: so many sequences at once, and its other prompts wait until those are through.
+
+An engine takes all prompts of a list at once, and whoever comes next would wait behind all of them. The gate says what
+the share is; whoever knows the engine asks before each prompt. Neither side knows the other.
+"""
+
+import asyncio
+from collections import deque
+
+
+class Share:
+    """First come, first served. Of one event loop."""
+
+    __slots__ = ("_inside", "_is_closed", "_most", "_waiting")
+
+    def __init__(self, most: int) -> None:
+        """Begin with nothing inside; a prompt with more choices than ``most`` goes in alone."""
+        self._most, self._inside, self._is_closed = most, 0, False
+        self._waiting: deque[tuple[int, asyncio.Future[None]]] = deque()
+
+    async def take(self, sequences: int) -> None:
+        """Wait for room for so many sequences; whoever waits when the request is over is cancelled."""
+        if self._is_closed:
+            raise asyncio.CancelledError
+        if not self._waiting and self._has_room_for(sequences):
+            self._inside += sequences
+            return
+        room: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.append((sequences, room))
+        try:
+            await room
+            if self._is_closed:
+                raise asyncio.CancelledError
+        except asyncio.CancelledError:
+            if room.cancelled():
+                self._let_in()
+            else:  # it was let in and has left in the same moment
+                self.give(sequences)
+            raise
+
+    def give(self, sequences: int) -> None:
+        """So many sequences are through, or never came in: the next prompts may."""
+        self._inside -= sequences
+        self._let_in()
+
+    def close(self) -> None:
+        """The request is over: nothing that waits comes in any more."""
+        self._is_closed = True
+        while self._waiting:
+            self._waiting.popleft()[1].cancel()
+
+    def _has_room_for(self, sequences: int) -> bool:
+        return not self._inside or self._inside + sequences <= self._most
+
+    def _let_in(self) -> None:
+        while self._waiting:
+            sequences, room = self._waiting[0]
+            if not room.done():
+                if not self._has_room_for(sequences):
+                    return
+                self._inside += sequences
+                room.set_result(None)
+            self._waiting.popleft()

@@ -1,0 +1,70 @@
+"""A list of prompts takes a share of a real engine: it is answered whole, and others are answered beside it."""
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+import httpx
+import pytest
+
+from penstock.apps.settings import Settings
+from penstock.domain import used
+from penstock.domain.tenant import PLATFORM
+from tests.support.worker_process import QUICK, TicketMaker, WorkerProcess, until
+
+pytestmark = [pytest.mark.integration, pytest.mark.timeout(400)]
+
+EMBEDDINGS = "/v1/embeddings"
+TEXT = "a few words of a text that is not short " * 10
+
+
+@pytest.fixture(scope="module")
+def encoder(
+    worker_settings: Settings, versions: dict[str, str], shared_settings: dict[str, str]
+) -> Iterator[WorkerProcess]:
+    """Yield a ready worker of MiniLM that several tests use."""
+    settings = {**shared_settings, **QUICK}
+    with WorkerProcess(home=worker_settings.home, version=versions["minilm"], id="lists", settings=settings) as running:
+        yield running.ready(within_s=200)
+
+
+def embed(encoder: WorkerProcess, name: str, inputs: int, *, timeout: float = 300.0) -> httpx.Response:
+    """Ask for vectors of so many texts, each another one."""
+    body = {"model": encoder.version, "input": [f"{number} {TEXT}" for number in range(inputs)]}
+    maker = TicketMaker(request=name, tenant=name, seconds=300.0, inputs=inputs)
+    return encoder.post(EMBEDDINGS, body, maker, timeout=timeout)
+
+
+def came(encoder: WorkerProcess, name: str, wait_s: float = 0.0) -> tuple[int, bool]:
+    """Return how many prompts of a request have entered the engine, and whether it is over."""
+    body = {"requests": [name], "wait_s": wait_s}
+    told = encoder.post("/penstock/usage", body, TicketMaker(tenant=PLATFORM)).json().get(name)
+    return (told["prompts"], told["is_final"]) if told else (0, False)
+
+
+def test_a_neighbour_is_answered_beside_a_list(encoder: WorkerProcess) -> None:
+    """One list of inputs took the whole engine, and more than 256 were a 503: a neighbour's one input passes 300."""
+    with ThreadPoolExecutor() as pool:
+        listed = pool.submit(embed, encoder, "list", 300)
+        until("the list has begun", lambda: came(encoder, "list")[0] > 0, within_s=60.0)
+        alone = embed(encoder, "neighbour", 1)
+        prompts, is_over = came(encoder, "list")
+        assert alone.status_code == 200, alone.text
+        assert not is_over
+        assert prompts < 150
+        answer = listed.result()
+    assert answer.status_code == 200, answer.text
+    assert [one["index"] for one in answer.json()["data"]] == list(range(300))
+    told = used.heard(answer.headers[used.HEADER].encode())
+    assert told is not None
+    assert (told.prompts, told.prompt_tokens) == (300, answer.json()["usage"]["prompt_tokens"])
+
+
+def test_a_list_whose_caller_left_goes_no_further(encoder: WorkerProcess) -> None:
+    """Two hundred inputs of a caller who had left kept a neighbour waiting for 22 s: what still waits never enters."""
+    with pytest.raises(httpx.ReadTimeout):
+        embed(encoder, "leaver", 2000, timeout=3.0)
+    until("it is over", lambda: came(encoder, "leaver", 5.0)[1], within_s=60.0)
+    prompts, _ = came(encoder, "leaver")
+    assert prompts < 2000
+    assert embed(encoder, "next", 1).status_code == 200
+    assert came(encoder, "leaver") == (prompts, True)
