@@ -26,6 +26,8 @@ KV_BLOCKS = "num_gpu_blocks"
 """A label of vLLM's ``cache_config_info``: how many KV blocks the engine has, on any device."""
 _CACHE_CONFIG = "vllm:cache_config_info{"
 _BLOCKS = re.compile(rf'{KV_BLOCKS}="(\d+)"')
+_NULL_BLOCK = 1
+"""What vLLM's pool has where a model needs no KV cache: nothing is ever kept in it."""
 
 _WANTED = frozenset((*NAMES, *_PROGRESS))
 
@@ -53,7 +55,7 @@ class EngineNumbers:
 
     @property
     def kv_blocks(self) -> int:
-        """How many KV blocks there are."""
+        """How many KV blocks there are; 0 where none are known, or the model needs none."""
         return int(self.values.get(KV_BLOCKS, 0))
 
     @property
@@ -68,7 +70,8 @@ def parse(text: str) -> EngineNumbers:
     for name, value in _samples(text):
         values[name] = values.get(name, 0.0) + value
     for line in text.splitlines():
-        if line.startswith(_CACHE_CONFIG) and (found := _BLOCKS.search(line)):
+        found = _BLOCKS.search(line) if line.startswith(_CACHE_CONFIG) else None
+        if found and int(found[1]) > _NULL_BLOCK:
             values[KV_BLOCKS] = values.get(KV_BLOCKS, 0.0) + float(found[1])
     return EngineNumbers(values=values)
 

@@ -33,6 +33,13 @@ def test_progress_moves_with_each_step_of_the_engine() -> None:
     assert parse(THEIRS.replace("12.5", "13.5")).progress == parse(THEIRS).progress
 
 
+def test_an_encoder_has_no_kv_blocks() -> None:
+    """Of a model without a KV cache vLLM tells one block: the door took it for all, and let in one at a time."""
+    line = 'vllm:cache_config_info{{block_size="16",num_gpu_blocks="{}"}} 1.0\n'
+    assert parse(THEIRS + line.format(1)).kv_blocks == 0
+    assert parse(THEIRS + line.format(364)).kv_blocks == 364
+
+
 def test_the_exposition_is_valid_and_in_our_names() -> None:
     """What comes out is read by a Prometheus parser, has our names and the version, and nothing else of theirs."""
     families = {f.name: f for f in text_string_to_metric_families(exposition(parse(THEIRS), VersionId("m@1")))}

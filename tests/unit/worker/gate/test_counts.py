@@ -14,6 +14,7 @@ from penstock.domain.standing import Standing
 from penstock.domain.tenant import PLATFORM
 from penstock.domain.ticket import HEADER, Ticket, binding_of, seal
 from penstock.worker import meter as meter_module
+from penstock.worker.gate.admission.cost import Work
 from penstock.worker.gate.serve import Gate
 from penstock.worker.gate_config import GateConfig
 from penstock.worker.meter import Meter, current
@@ -181,7 +182,9 @@ async def test_the_door_sees_whole_answers_grow(clock: ManualClock) -> None:
     assert gate.door.prefill.of(10) < 0.5
 
 
-async def test_a_list_has_a_share_and_is_charged_for_what_came_in(clock: ManualClock) -> None:
+async def test_a_list_has_a_share_and_is_charged_for_what_came_in(
+    clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A list's first prompts say nothing of the others: its charge stands until its end, and its share ends with it."""
     charges: list[float] = []
     meters: list[Meter] = []
@@ -206,7 +209,12 @@ async def test_a_list_has_a_share_and_is_charged_for_what_came_in(clock: ManualC
     asked = replace(TICKET, prompts=64, sequences=64, prompt_tokens=64 * 10, expected_output_tokens=0)
     corrected: list[float] = []
     correct = gate.door.order.correct
-    gate.door.order.correct = lambda work, delta: (corrected.append(delta), correct(work, delta))[1]  # type: ignore[method-assign]
+
+    def noting(work: Work, delta_cost: float) -> None:
+        corrected.append(delta_cost)
+        correct(work, delta_cost)
+
+    monkeypatch.setattr(gate.door.order, "correct", noting)
     await ask(gate, "/v1/embeddings", asked)
     assert charges == [640, 640]
     assert corrected == [-620]
