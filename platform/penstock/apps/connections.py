@@ -17,11 +17,16 @@ TIMEOUT_S = 300.0
 
 def operator(settings: Settings) -> Operator:
     """Return a client of the controller with the admin key of this home."""
+    paths, url = settings.paths, controller_address(settings)
+    return Operator(url, _read(paths.admin_key, f"There is no admin key in this home. ({paths.root})"))
+
+
+def controller_address(settings: Settings) -> str:
+    """Return the controller's address, or raise ``CommandError`` where none runs."""
     paths = settings.paths
-    url = settings.controller_url or _read(
+    return settings.controller_url or _read(
         paths.controller_address, f"The controller of this home is not running. ({paths.root})"
     )
-    return Operator(url, _read(paths.admin_key, f"There is no admin key in this home. ({paths.root})"))
 
 
 def fleet(settings: Settings, clock: Clock) -> FleetWatch:

@@ -59,6 +59,11 @@ def run(*words: str, code: int = 0) -> str:
     return done.output
 
 
+def test_the_status_shows_where_the_controller_is(room: Room, tmp_path: Path) -> None:
+    """Keys of auditors and admins are of use at that address alone."""
+    assert f" at {(tmp_path / 'run/controller.addr').read_text()} " in run("status")
+
+
 def test_an_organisations_life(room: Room) -> None:
     """Organisations, tenants and their plans are made, changed and shown."""
     run("orgs", "create", "retail", "--plan", "spend_per_month=1000")

@@ -6,7 +6,7 @@ from typing import Any
 
 from penstock.apps.cli import tables
 from penstock.apps.cli.terminal import explained, out
-from penstock.apps.connections import operator
+from penstock.apps.connections import controller_address, operator
 from penstock.apps.settings import Settings, load, without_password
 from penstock.apps.sharing import doubts_on_answers
 
@@ -28,7 +28,8 @@ def status() -> None:
         found = api.get("/status")
         out.print(
             f"routing table {found['table']} of {tables.when(found['table_made_at'])}"
-            f" · controller {'leads' if found['leader'] else 'stands by'} · {found['failed_ticks']} failed ticks",
+            f" · controller {'leads' if found['leader'] else 'stands by'} at {controller_address(settings)}"
+            f" · {found['failed_ticks']} failed ticks",
             highlight=False,
         )
         out.print(_limits(settings), highlight=False)
