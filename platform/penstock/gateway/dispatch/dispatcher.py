@@ -48,7 +48,7 @@ class DispatchSettings:
     ticket_key: Callable[[WorkerId], bytes]
     max_attempts: int = 4
     silence_s: float = 2.0
-    """A deadline that passes says something of a worker only where it had so long."""
+    """A deadline of the platform that passes says something of a worker only where it had so long."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -170,8 +170,9 @@ class WorkerDispatcher:
         try:
             return await attempt.begun()
         except DeadlineExceeded:
-            # Nothing came until the deadline: a frozen worker looks like this, and so does a caller in a great hurry.
-            if self.clock.monotonic() - sent_at >= self.settings.silence_s:
+            # Nothing came until the deadline: a frozen worker looks like this, and so does a caller in a hurry.
+            now = self.clock.monotonic()
+            if now - sent_at >= self.settings.silence_s and not _ended_by_caller(call, now):
                 self._note(call, worker.id, verdict.silent())
             raise
 
@@ -230,6 +231,12 @@ def _version_of(call: Call) -> VersionId:
     version = call.version
     assert version is not None  # noqa: S101  resolved before dispatch; tells mypy
     return version.id
+
+
+def _ended_by_caller(call: Call, now: float) -> bool:
+    """Tell whether the deadline that the caller chose has passed at monotonic second ``now``."""
+    request = call.request
+    return 0.0 < request.deadline_s <= now - request.arrived_at
 
 
 def _origin_of(call: Call) -> Origin:

@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+from dataclasses import replace
 
 import pytest
 
@@ -31,6 +32,26 @@ async def test_a_caller_in_a_great_hurry_blames_nobody() -> None:
             with pytest.raises(DeadlineExceeded):
                 await way.ask(unary_request(), FakeReply(), deadline_s=0.05)
         assert not way.breakers.known()
+
+
+async def test_a_deadline_that_the_caller_chose_blames_nobody() -> None:
+    """Finding 2: whoever gives a frozen or a full worker less time than it needs raises no suspicion by that."""
+    async with corridor(2) as way:
+        way.silence_s = 0.01
+        way.stubs[0].behaviour = Behaviour(mode="freeze")
+        with pytest.raises(DeadlineExceeded):
+            await way.ask(replace(unary_request(), deadline_s=0.05), FakeReply(), deadline_s=0.05)
+        assert not way.breakers.known()
+
+
+async def test_a_deadline_of_the_platform_counts_where_the_caller_gave_more() -> None:
+    """A frozen worker is not covered by callers who name a deadline beyond their plan's."""
+    async with corridor(2) as way:
+        way.silence_s = 0.01
+        way.stubs[0].behaviour = Behaviour(mode="freeze")
+        with pytest.raises(DeadlineExceeded):
+            await way.ask(replace(unary_request(), deadline_s=60.0), FakeReply(), deadline_s=0.05)
+        assert way.breakers.known() == {"w0"}
 
 
 async def test_no_third_engine_is_asked_where_two_answered_with_an_error() -> None:
