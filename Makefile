@@ -34,8 +34,8 @@ serve: setup ## Start the whole platform here and ask it a first question
 promtool: setup ## Fetch Prometheus's rule checker where the machine has none (once)
 	@requirements/promtool
 
-test: models promtool ## Every kind of test that needs no GPU, real engines included (ends within 30 minutes)
-	@$(BIN)/pytest -m "not gpu and not drill" --session-timeout=1740 --durations=25 $(PYTEST_ARGS)
+test: models promtool ## Every kind of test that needs no GPU, real engines included (ends within 45 minutes)
+	@$(BIN)/pytest -m "not gpu and not drill" --session-timeout=2700 --durations=25 $(PYTEST_ARGS)
 
 drills: models ## Further variants of the fault tests: other processes, other signals, other seeds
 	@HISTORY_SEEDS="$${HISTORY_SEEDS:-1 2 3 4}" $(BIN)/pytest -m "drill" --durations=10 $(PYTEST_ARGS)
