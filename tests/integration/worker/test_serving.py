@@ -70,7 +70,11 @@ def test_a_request_with_a_ticket_is_answered_with_the_load(worker: WorkerProcess
     assert answer.json()["usage"]["completion_tokens"] == 4
     assert answer.headers["x-penstock-worker"] == worker.id
     running, waiting, queued_tokens, kv_used_ratio, wait_s = answer.headers["x-penstock-load"].split(",")
-    assert (int(running), int(waiting), int(queued_tokens)) == (1, 0, 72)
+    assert (int(running), int(waiting), int(queued_tokens)) == (
+        1,
+        0,
+        64,
+    )  # its prompt is through, its output is expected
     assert 0 <= float(kv_used_ratio) <= 1
     assert float(wait_s) >= 0
 
@@ -153,7 +157,9 @@ def test_a_client_that_leaves_while_it_waits_frees_the_engine(worker: WorkerProc
         worker.post("/v1/completions", body, timeout=0.3)
     until("the engine is empty", lambda: worker.metric("penstock_engine_running_requests") == 0, within_s=1)
     load = worker.load()
-    assert load == {"running": 0, "waiting": 0, "queued_tokens": 0, "kv_used_ratio": load["kv_used_ratio"], "wait_s": 0}
+    assert {name: load[name] for name in ("running", "waiting", "queued_tokens", "wait_s")} == dict.fromkeys(
+        ("running", "waiting", "queued_tokens", "wait_s"), 0
+    )
     assert time.monotonic() - began < 3
 
 
