@@ -17,6 +17,7 @@ from dataclasses import dataclass, replace
 from penstock.domain.errors import Unauthenticated
 from penstock.domain.ids import RequestId, TenantId
 from penstock.domain.standing import Standing
+from penstock.domain.tenant import PLATFORM
 
 HEADER = "x-penstock-ticket"
 MAX_SKEW_S = 90.0
@@ -59,6 +60,19 @@ class Presented:
     """Tells it from all others."""
     stale_at: float
     """Unix seconds from which it is refused for its age."""
+
+
+def of_platform(deadline_at: float) -> Ticket:
+    """Return the ticket of the platform's own small requests: probes, orders, questions."""
+    return Ticket(
+        request=RequestId("platform"),
+        tenant=PLATFORM,
+        standing=Standing.INTERACTIVE,
+        weight=1,
+        deadline_at=deadline_at,
+        prompt_tokens=1,
+        expected_output_tokens=1,
+    )
 
 
 def binding_of(path: str, body: bytes) -> bytes:

@@ -11,10 +11,8 @@ import msgspec
 
 from penstock.domain.clock import Clock
 from penstock.domain.ids import RequestId, WorkerId
-from penstock.domain.standing import Standing
 from penstock.domain.table import WorkerEntry
-from penstock.domain.tenant import PLATFORM
-from penstock.domain.ticket import HEADER, Ticket, binding_of, seal
+from penstock.domain.ticket import HEADER, binding_of, of_platform, seal
 from penstock.domain.used import Used
 
 PATH = "/penstock/usage"
@@ -94,15 +92,7 @@ class Asking:
 
     def _ticket(self, worker: WorkerId, body: bytes, seconds: float) -> str:
         now = self._clock.now()
-        ticket = Ticket(
-            request=RequestId("usage"),
-            tenant=PLATFORM,
-            standing=Standing.INTERACTIVE,
-            weight=1,
-            deadline_at=now + seconds,
-            prompt_tokens=0,
-            expected_output_tokens=0,
-        )
+        ticket = of_platform(now + seconds)
         return seal(ticket, self._key_of(worker), binding_of(PATH, body), now)
 
 

@@ -12,10 +12,8 @@ import msgspec
 
 from penstock.domain import probe as platform
 from penstock.domain.clock import Clock
-from penstock.domain.ids import RequestId, WorkerId
-from penstock.domain.standing import Standing
-from penstock.domain.tenant import PLATFORM
-from penstock.domain.ticket import HEADER, Ticket, binding_of, seal
+from penstock.domain.ids import WorkerId
+from penstock.domain.ticket import HEADER, binding_of, of_platform, seal
 from penstock.gateway.dispatch.breaker import Breakers
 from penstock.gateway.dispatch.places import Place
 from penstock.gateway.dispatch.ports import Workers
@@ -194,15 +192,7 @@ class Prober:
 
     def _headers(self, worker: WorkerId, binding: bytes) -> Sequence[tuple[str, str]]:
         now = self.clock.now()
-        ticket = Ticket(
-            request=RequestId("platform"),
-            tenant=PLATFORM,
-            standing=Standing.INTERACTIVE,
-            weight=1,
-            deadline_at=now + self.settings.timeout_s,
-            prompt_tokens=1,
-            expected_output_tokens=1,
-        )
+        ticket = of_platform(now + self.settings.timeout_s)
         sealed = seal(ticket, self.settings.ticket_key(worker), binding, now)
         return (("content-type", "application/json"), (HEADER, sealed))
 

@@ -10,12 +10,10 @@ from typing import cast
 
 from penstock.domain.clock import Clock
 from penstock.domain.errors import EngineError
-from penstock.domain.ids import RequestId, VersionId
+from penstock.domain.ids import VersionId
 from penstock.domain.model import Task
 from penstock.domain.probe import question
-from penstock.domain.standing import Standing
-from penstock.domain.tenant import PLATFORM
-from penstock.domain.ticket import HEADER, Ticket, binding_of, seal
+from penstock.domain.ticket import HEADER, binding_of, of_platform, seal
 from penstock.domain.worker import Load
 from penstock.worker.agent import wire
 from penstock.worker.agent.warmup.ask import EngineRefused
@@ -99,15 +97,7 @@ class GateClient:
 
     def _ticket(self, timeout_s: float, binding: bytes) -> str:
         now = self.clock.now()
-        ticket = Ticket(
-            request=RequestId("platform"),
-            tenant=PLATFORM,
-            standing=Standing.INTERACTIVE,
-            weight=1,
-            deadline_at=now + timeout_s,
-            prompt_tokens=1,
-            expected_output_tokens=1,
-        )
+        ticket = of_platform(now + timeout_s)
         return seal(ticket, self.ticket_key, binding, now)
 
 
