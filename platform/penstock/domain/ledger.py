@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
+from penstock.domain.cost import UNBOUNDED
 from penstock.domain.ids import KeyId, RequestId, TenantId, VersionId
 from penstock.domain.money import MicroUsd, Price
 from penstock.domain.outcome import Outcome
@@ -19,7 +20,10 @@ LEAST_GPU_S = 0.001
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Opening:
-    """What is known when a request starts; enough to write its row if nobody lives to tell the rest."""
+    """What is known when a request starts; enough to write its row if nobody lives to tell the rest.
+
+    Its tokens are the most that it may take.
+    """
 
     request: RequestId
     tenant: TenantId
@@ -33,6 +37,7 @@ class Opening:
     opened_at: float
     degraded: str = ""
     """What the answer will lack (``Degradation``, joined by commas), empty where nothing."""
+    output_tokens: int = UNBOUNDED
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -202,6 +202,12 @@ GUESSED_BILLS = Metric(
     help="Requests whose worker could not be asked what they took: billed is the most that the gateway knows.",
     labels=(Label.OUTCOME,),
 )
+CAPPED_BILLS = Metric(
+    name="penstock_capped_bills",
+    kind=Kind.COUNTER,
+    help="Requests whose worker told more tokens than they could take; billed is the most that they could.",
+    labels=(Label.API,),
+)
 IDEMPOTENT_REQUESTS = Metric(
     name="penstock_idempotent_requests",
     kind=Kind.COUNTER,

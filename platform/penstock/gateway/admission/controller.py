@@ -106,6 +106,7 @@ class AdmissionController:
             price=version.price,
             opened_at=self._clock.now(),
             degraded=",".join(call.degraded),
+            output_tokens=call.cost.output_tokens,
         )
 
     def _ending(self, call: Call, lease: Lease, reservation: Reservation) -> Callable[[], None]:

@@ -2,6 +2,7 @@
 
 The engine's own word counts where nobody counts beside it and the answer came to its end; it is only checked against
 the gate's. A caller's API, options and leaving change what an answer says, and never what was counted.
+Nobody is believed beyond what the request could cost: a worker that was broken into says what it likes.
 """
 
 from penstock.domain.call import Answer, Call
@@ -36,6 +37,19 @@ def guessed(call: Call, answer: Answer, delivered: int) -> Usage:
         prompt_tokens=max(known.prompt_tokens, prepared),
         output_tokens=max(known.output_tokens, delivered),
         cached_tokens=known.cached_tokens,
+        exact=False,
+    )
+
+
+def capped(usage: Usage, *, prompt: int, output: int) -> Usage:
+    """Return the usage itself where it is within the most that the request could take; else what is, as a guess."""
+    if usage.prompt_tokens <= prompt and usage.output_tokens <= output:
+        return usage
+    prompt = min(prompt, usage.prompt_tokens)
+    return Usage(
+        prompt_tokens=prompt,
+        output_tokens=min(output, usage.output_tokens),
+        cached_tokens=min(prompt, usage.cached_tokens),
         exact=False,
     )
 

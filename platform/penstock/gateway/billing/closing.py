@@ -47,6 +47,7 @@ class Closing:
         self._differs = metrics.counter(names.USAGE_DIFFERS)
         self._empty = metrics.counter(names.EMPTY_BILLS)
         self._guessed = metrics.counter(names.GUESSED_BILLS)
+        self._capped = metrics.counter(names.CAPPED_BILLS)
 
     def close(self, call: Call, lease: Lease, answer: Answer) -> None:
         """Bill an admitted request that ended, and close its lease: now, or as soon as its worker has told."""
@@ -98,6 +99,20 @@ class Closing:
         if answer.outcome is Outcome.OK and not usage.total_tokens:
             self._empty.labels(api=call.request.api).inc()
             logger().error("bill_empty", request_id=call.request.id, api=call.request.api)
-        answer = replace(answer, usage=usage)
-        lease.settle(answer.outcome, usage, self._clock.monotonic())
+        answer = replace(answer, usage=self._capped_to_cost(call, usage))
+        lease.settle(answer.outcome, answer.usage, self._clock.monotonic())
         self._ledger.record(call, call.prepared, answer)
+
+    def _capped_to_cost(self, call: Call, told: Usage) -> Usage:
+        usage = bill.capped(told, prompt=call.cost.prompt_tokens, output=call.cost.output_tokens)
+        if usage is not told:
+            self._capped.labels(api=call.request.api).inc()
+            logger().error(
+                "bill_capped",
+                request_id=call.request.id,
+                api=call.request.api,
+                worker=call.worker.id if call.worker is not None else "",
+                prompt_tokens=told.prompt_tokens - usage.prompt_tokens,
+                output_tokens=told.output_tokens - usage.output_tokens,
+            )
+        return usage

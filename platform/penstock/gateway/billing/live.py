@@ -37,5 +37,6 @@ class LiveCounts:
     async def _look_at(self, worker: WorkerEntry, leases: Mapping[RequestId, Lease]) -> None:
         told = await self._asks.ask(worker, list(leases), within_s=WITHIN_S)
         for request, used in (told or {}).items():
-            if (lease := leases.get(request)) is not None:
-                lease.delivered = max(lease.delivered, used.output_tokens)
+            lease = leases.get(request)
+            if lease is not None and (call := self._running.get(lease)) is not None:
+                lease.delivered = max(lease.delivered, min(used.output_tokens, call.cost.output_tokens))

@@ -1,7 +1,7 @@
 """What requests took whose gateway died: their workers still know it for a minute (finding 4).
 
 Nobody wrote down which worker had a request, so all of its version are asked. Where several know of it, the one that
-made most had the answer.
+made most had the answer; none is believed beyond what the request could cost.
 """
 
 import asyncio
@@ -13,6 +13,7 @@ from penstock.domain.ledger import Opening
 from penstock.domain.table import VersionEntry, WorkerEntry
 from penstock.domain.tokens import Usage
 from penstock.domain.used import Used
+from penstock.gateway.billing import bill
 from penstock.gateway.billing.asking import Asks
 
 TABLE_WITHIN_S = 2.0
@@ -39,7 +40,8 @@ class Orphans:
             for request, used in told.items():
                 if request not in found or found[request].output_tokens <= used.output_tokens:
                     found[request] = used
-        return {request: _usage(used) for request, used in found.items()}
+        most = {opening.request: opening for opening in left}
+        return {request: _usage(used, most[request]) for request, used in found.items() if request in most}
 
     async def _questions(
         self, by_version: Mapping[VersionId, Sequence[RequestId]]
@@ -54,10 +56,11 @@ class Orphans:
         return await self._asks.ask(worker, requests, within_s=WITHIN_S, wait_s=WAIT_S) or {}
 
 
-def _usage(used: Used) -> Usage:
-    return Usage(
+def _usage(used: Used, most: Opening) -> Usage:
+    usage = Usage(
         prompt_tokens=used.prompt_tokens,
         output_tokens=used.output_tokens,
         cached_tokens=used.cached_tokens,
         exact=used.is_final,
     )
+    return bill.capped(usage, prompt=most.prompt_tokens, output=most.output_tokens)

@@ -2,11 +2,12 @@
 
 import asyncio
 from collections.abc import Coroutine, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pytest
 
 from penstock.domain.call import Answer, Call
+from penstock.domain.cost import Cost
 from penstock.domain.ids import RequestId, WorkerId
 from penstock.domain.lease import Lease
 from penstock.domain.outcome import Outcome
@@ -172,3 +173,31 @@ async def test_whole_answers_are_looked_at_while_they_run(desk: Desk) -> None:
     await LiveCounts({desk.lease: desk.call, other: stream}, desk.gates).look()
     assert desk.gates.asked == [("http://w", (desk.call.request.id,))]
     assert (desk.lease.delivered, other.delivered) == (400, 0)
+
+
+LIE = Used(prompt_tokens=10**9, cached_tokens=10**9, output_tokens=10**9, sequences=1, prompts=1)
+"""What a worker says whose key was stolen, of a request of 30 tokens that may make 400."""
+
+
+@pytest.mark.parametrize("way", ["told", "asked", "the engine's word"])
+async def test_no_worker_bills_more_than_the_request_could_cost(desk: Desk, way: str) -> None:
+    """A stolen worker's key: whatever it tells, and how, the row holds the most that was asked for, and is inexact."""
+    desk.call.request = replace(desk.call.request, cost=Cost(output_tokens=400))
+    answer = Answer(outcome=Outcome.OK, usage=UNKNOWN)
+    desk.call.used, desk.gates.told = None, {desk.call.request.id: LIE}
+    if way == "told":
+        desk.call.used = LIE
+    elif way != "asked":
+        answer = replace(answer, usage=Usage(prompt_tokens=10**9, cached_tokens=10**9, output_tokens=10**9))
+    desk.close(answer)
+    await asyncio.gather(*desk.tasks)
+    assert desk.rows[0].usage == Usage(prompt_tokens=30, output_tokens=400, cached_tokens=30, exact=False)
+    assert desk.count(names.CAPPED_BILLS) == 1
+
+
+async def test_no_worker_spends_a_budget_by_saying_how_far_it_is(desk: Desk) -> None:
+    """A stolen worker's key: limits top up a running answer for no more than it may make."""
+    desk.call.request = replace(desk.call.request, cost=Cost(output_tokens=400))
+    desk.gates.told = {desk.call.request.id: LIE}
+    await LiveCounts({desk.lease: desk.call}, desk.gates).look()
+    assert desk.lease.delivered == 400

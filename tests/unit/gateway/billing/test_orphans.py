@@ -48,6 +48,7 @@ def left(name: str) -> Opening:
         prompt_tokens=9,
         price=VERSION.price,
         opened_at=0.0,
+        output_tokens=64,
     )
 
 
@@ -67,3 +68,12 @@ async def test_a_process_that_starts_waits_for_its_table() -> None:
     await asyncio.sleep(0)
     table.append(version("w"))
     assert set(await asking) == {"a"}
+
+
+async def test_nobody_claims_a_dead_gateways_request_for_more_than_it_could_cost() -> None:
+    """A stolen worker's key: all workers of a version are asked, and one that claims the most has it at its bound."""
+    lie = Used(prompt_tokens=10**9, cached_tokens=10**9, output_tokens=10**9, sequences=1, prompts=1)
+    gates = Gates({"w0": {"a": Used(prompt_tokens=9, output_tokens=30)}, "w1": {"a": lie}})
+    orphans = Orphans(lambda: (version("w0", "w1"),), gates)
+    told = await orphans.took([left("a")])
+    assert told == {"a": Usage(prompt_tokens=9, output_tokens=64, cached_tokens=9, exact=False)}
