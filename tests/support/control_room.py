@@ -18,6 +18,7 @@ from penstock.adapters.memory.tables import MemoryTables
 from penstock.adapters.memory.tenancy import MemoryTenancy
 from penstock.control.api.app import make_app
 from penstock.control.api.deps import Control, Secrets
+from penstock.control.fleet.addresses import WorkerAddresses
 from penstock.control.fleet.heartbeats import Heartbeats
 from penstock.control.fleet.orders import Orders
 from penstock.control.fleet.plan import FleetPolicy, plan
@@ -111,6 +112,7 @@ class Room:
             secrets=Secrets(pepper=PEPPER, worker_bearer=partial(worker_bearer, PLATFORM_KEY)),
             ledger=self.ledger,
             meters=self.meters,
+            addresses=WorkerAddresses(),
         )
 
     @cached_property

@@ -30,6 +30,7 @@ from penstock.apps.worker_keys import platform_key, provide
 from penstock.control.api.app import make_app
 from penstock.control.api.deps import Control, Secrets
 from penstock.control.budgets.watch import BudgetWatch
+from penstock.control.fleet.addresses import WorkerAddresses
 from penstock.control.fleet.heartbeats import Heartbeats
 from penstock.control.fleet.orders import Orders
 from penstock.control.fleet.plan import FleetPolicy, plan
@@ -118,6 +119,7 @@ def _compose(
         secrets=secrets,
         ledger=PostgresLedger(database),
         meters=RedisLimits(Wire(settings.limits_url)) if settings.limits_url else None,
+        addresses=WorkerAddresses.of(settings.worker_addresses.split(",")),
     )
     return control, runtime
 

@@ -74,6 +74,9 @@ class Settings(BaseSettings):
     """Where workers and the CLI find the controller; empty reads the address file in the home."""
     worker_key_file: str = ""
     """Where a worker finds its own secret (`penstock worker-key`); empty looks in the home."""
+    worker_addresses: str = ""
+    """Networks and domains that workers may report addresses of (``10.0.0.0/8,workers.svc.cluster.local``), beside the
+    address that a report comes from; empty where nothing between worker and controller changes that one."""
     controller_port: int = Field(default=0, ge=0, le=65535)
 
     models: str = "smollm2,minilm"

@@ -3,7 +3,6 @@
 import asyncio
 import os
 import random
-import socket
 from contextlib import closing
 from pathlib import Path
 
@@ -15,6 +14,7 @@ from penstock.domain.errors import ArtifactRefused
 from penstock.domain.ids import VersionId, WorkerId
 from penstock.domain.model import is_sha256
 from penstock.packaging.ports import ArtifactStore
+from penstock.supervision.listening import url_of
 from penstock.telemetry import logs
 from penstock.worker.agent import wire
 from penstock.worker.agent.agent import Agent, AgentConfig, Ports
@@ -109,13 +109,17 @@ class Workplace:
             obtain=self._obtain,
             plan=lambda copy: self._plan(version, place, copy),
             launcher=self._launcher(forking),
-            client=GateClient(url=_url(place), version=version, ticket_key=self._secrets.ticket_key, clock=clock),
+            client=self._gate(version, place),
             controller=self._controller,
             bearer=self._secrets.bearer,
             memory=PhaseMemory(self._paths.run / "phases"),
             clock=clock,
             chance=random.Random(),
         )
+
+    def _gate(self, version: VersionId, place: Place) -> GateClient:
+        url = url_of(place.host, place.port)
+        return GateClient(url=url, version=version, ticket_key=self._secrets.ticket_key, clock=SystemClock())
 
     def forking(self) -> Forking:
         """Return the way to the pre-imported parent: a shared one, or one of our own."""
@@ -186,5 +190,5 @@ def _digest(store: ArtifactStore, version: VersionId) -> str:
 
 
 def _url(place: Place) -> str:
-    host = socket.gethostname() if place.host in ("0.0.0.0", "::") else place.host  # noqa: S104 - compared, not bound
-    return f"http://[{host}]:{place.port}" if ":" in host else f"http://{host}:{place.port}"
+    """Return where it listens; the controller puts in where a worker is that listens on all its addresses."""
+    return f"http://[{place.host}]:{place.port}" if ":" in place.host else f"http://{place.host}:{place.port}"

@@ -8,6 +8,7 @@ from fastapi import Request
 
 from penstock.control.api.access import Caller
 from penstock.control.api.ports import AuditLog, TableHistory, TenancyStore
+from penstock.control.fleet.addresses import WorkerAddresses
 from penstock.control.fleet.heartbeats import Heartbeats
 from penstock.control.fleet.orders import Orders
 from penstock.control.registry.registry import Registry
@@ -54,6 +55,8 @@ class Control:
     runtime: Runtime
     metrics: Metrics
     secrets: Secrets
+    addresses: WorkerAddresses
+    """Where workers may say that they are."""
 
     def worker(self, request: Request) -> tuple[WorkerId, VersionId]:
         """Return which worker calls and what it serves, or raise ``Unauthenticated``: each holds its own credential."""

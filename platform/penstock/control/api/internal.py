@@ -1,5 +1,6 @@
 """Workers report here; the answer says whether to go on."""
 
+from dataclasses import replace
 from typing import Literal, TypedDict
 
 from fastapi import APIRouter, Request, Response
@@ -48,6 +49,7 @@ class Internal:
         report = decode(raw.replace(_NUL, b" "), WorkerReport)
         if (report.worker, report.version) != who:
             raise Forbidden("a worker reports for itself alone, and for the version that it was started for")
-        self._control.heartbeats.take(report)
+        url = self._control.addresses.reached_at(report.url, request.client.host if request.client else "")
+        self._control.heartbeats.take(replace(report, url=url))
         is_drained = self._control.orders.wants_drained(report.worker)
         return answer(Desired(desired="drain" if is_drained else "serve"))

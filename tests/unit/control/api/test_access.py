@@ -285,6 +285,16 @@ async def test_a_worker_reports_for_itself_and_its_version_alone(clock: ManualCl
     assert [seen.report.worker for seen in await room.heartbeats.seen()] == [WORKER]
 
 
+async def test_a_worker_reports_an_address_of_its_own_alone(clock: ManualClock) -> None:
+    """A stolen worker's key: gateways are sent to no other host, above all not to a cloud's metadata (SSRF)."""
+    room = Room(clock)
+    async with room.client(bearer_of(WORKER), worker=WORKER) as client:
+        for url, status in (("http://169.254.169.254:80", 403), ("http://0.0.0.0:7", 200)):
+            body = msgspec.json.encode(things.report(WORKER, things.TINY, url=url))
+            assert (await client.post("/internal/workers/heartbeat", content=body)).status_code == status
+    assert [seen.report.url for seen in await room.heartbeats.seen()] == ["http://127.0.0.1:7"]
+
+
 @pytest.mark.parametrize("path", sorted(path for (_, path), who in TABLE.items() if who is For.ANYBODY))
 async def test_health_is_open(clock: ManualClock, path: str) -> None:
     """The health addresses answer anybody, and show no tenant."""
