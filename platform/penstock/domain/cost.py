@@ -28,7 +28,7 @@ MOST_OF_ENGINE = 0.5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cost:
-    """The most that one request may cost. ``sequences``: prompts times ``max(n, best_of, beams)``."""
+    """The most that one request may cost. ``sequences``: prompts times ``n``, which beams are too."""
 
     prompts: int = 1
     sequences: int = 1

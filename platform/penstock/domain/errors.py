@@ -61,6 +61,12 @@ class InvalidField(BadRequest):
     code = "invalid_field"
 
 
+class UnsupportedField(InvalidField):
+    """A field asks for something that is not served here."""
+
+    code = "unsupported_field"
+
+
 class ContextTooLong(BadRequest):
     """Prompt and requested output do not fit into the model's context."""
 

@@ -120,9 +120,13 @@ class ModelVersion:
     created_at: float
 
 
+SHORT_DIGEST = 12
+"""So many digits of its digest stand in a version's id."""
+
+
 def version_id(name: ModelName, digest: str) -> VersionId:
     """Return ``name@digest12``."""
-    return VersionId(f"{name}@{digest[:12]}")
+    return VersionId(f"{name}@{digest[:SHORT_DIGEST]}")
 
 
 def is_sha256(text: str) -> bool:

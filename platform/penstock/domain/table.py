@@ -3,11 +3,12 @@
 The gateway serves from the last good one when the controller and its database are away (I2, I3).
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from penstock.domain.errors import TableRefused
 from penstock.domain.ids import Alias, VersionId, WorkerId
-from penstock.domain.model import SamplingDefaults, Task, Tier
+from penstock.domain.model import SHORT_DIGEST, SamplingDefaults, Task, Tier
 from penstock.domain.money import Price
 from penstock.domain.worker import Load, WorkerState
 
@@ -78,6 +79,15 @@ class RoutingTable:
 
 
 EMPTY = RoutingTable(number=0, made_at=0.0)
+
+
+def by_digest(versions: Iterable[VersionEntry], name: str) -> VersionEntry | None:
+    """Return the version that ``name@digest`` names by more than the digest's first digits; None where none or two."""
+    model, _, digits = name.partition("@")
+    if len(digits) <= SHORT_DIGEST:
+        return None
+    known = [one for one in versions if one.digest.startswith(digits) and one.id.startswith(f"{model}@")]
+    return known[0] if len(known) == 1 else None
 
 
 def validate(table: RoutingTable) -> RoutingTable:

@@ -48,7 +48,7 @@ def affordable(path: str, body: dict[str, Any]) -> dict[str, Any]:
     bounded = dict(body)
     if isinstance(body.get("model"), str):
         bounded["model"] = MODELS[len(str(body)) % len(MODELS)]
-    most = dict.fromkeys(OUTPUT_FIELDS[Api(path)], MOST_TOKENS) | {"n": MOST_SEQUENCES, "best_of": MOST_SEQUENCES}
+    most = dict.fromkeys(OUTPUT_FIELDS[Api(path)], MOST_TOKENS) | {"n": MOST_SEQUENCES}
     for name, limit in most.items():
         value = body.get(name)
         if type(value) is int:

@@ -30,7 +30,6 @@ OUTPUT_FIELD: Mapping[Api, str] = {
 }
 """Where each API says how long one sequence may become; it wins over an older field of the same meaning."""
 
-_STRUCTURE = ("structured_outputs", "guided_json", "guided_regex", "guided_choice", "guided_grammar")
 _TOKEN_FIELDS = ("logit_bias", "stop_token_ids", "allowed_token_ids", "bad_words", "prompt_embeds")
 
 
@@ -71,7 +70,7 @@ def is_structured(body: Mapping[str, object]) -> bool:
     text = body.get("text")
     formats = (body.get("response_format"), text.get("format") if isinstance(text, dict) else None)
     has_format = isinstance(text, Sealed) or any(map(_is_format, formats))
-    return has_format or any(body.get(name) is not None for name in _STRUCTURE)
+    return has_format or body.get("structured_outputs") is not None
 
 
 def _is_format(value: object) -> bool:

@@ -2,7 +2,7 @@
 
 A complete answer, whatever it says, comes from an engine that lives: at most it makes its worker suspicious.
 
-An engine's message may quote the request. It goes back to the caller, who wrote it, and nowhere else: never to logs.
+An engine's message may quote the request: what goes back to the caller are its words about a field, without the value.
 """
 
 from dataclasses import dataclass
@@ -25,9 +25,8 @@ from penstock.domain.errors import (
     UnsupportedByModel,
     WorkerLost,
 )
+from penstock.gateway.dispatch.engine_words import sentence
 from penstock.gateway.dispatch.records import Evidence
-
-MAX_MESSAGE_CHARS = 1_000
 
 _UNAUTHORIZED, _NOT_FOUND, _METHOD_NOT_ALLOWED, _UNAVAILABLE = 401, 404, 405, 503
 _CLIENT_ERRORS = range(400, 500)
@@ -158,13 +157,6 @@ def _refused(body: bytes) -> BadRequest:
         detail = msgspec.json.decode(body, type=_ErrorBody).error
     except msgspec.MsgspecError:
         return EngineRefused()
-    if isinstance(detail, str):
-        return EngineRefused(_clean(detail) or None)
-    return EngineRefused(_clean(detail.message) or None, param=_clean(detail.param or "") or None)
-
-
-def _clean(message: str) -> str:
-    """Return one printable line of bounded length."""
-    return " ".join("".join(c if c.isprintable() else " " for c in message[: 2 * MAX_MESSAGE_CHARS]).split())[
-        :MAX_MESSAGE_CHARS
-    ]
+    message, given = (detail, None) if isinstance(detail, str) else (detail.message, detail.param)
+    said, param = sentence(message, given or "")
+    return EngineRefused(said or None, param=param or None)

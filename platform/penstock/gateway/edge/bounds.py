@@ -147,13 +147,9 @@ _CHECKS: dict[str, Callable[[object, str, BodyBounds], None]] = {
     "prompt": _input,
     "system": _system,
     "tools": _tools,
-    "functions": _tools,
     "chat_template_kwargs": _template_arguments,
     **dict.fromkeys(
-        """
-        response_format text output_config output_format structured_outputs
-        guided_json guided_choice guided_regex guided_grammar structural_tag
-        """.split(),
+        "response_format text output_config output_format structured_outputs structural_tag".split(),
         _schemas,
     ),
 }

@@ -49,6 +49,7 @@ TABLE: dict[type[PenstockError], Row] = {
     errors.BadRequest: _INVALID,
     errors.MalformedBody: _INVALID,
     errors.InvalidField: _INVALID,
+    errors.UnsupportedField: _INVALID,
     errors.ContextTooLong: _INVALID,
     errors.UnsupportedByModel: _INVALID,
     errors.EngineRefused: _INVALID,

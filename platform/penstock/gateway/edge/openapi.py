@@ -190,7 +190,7 @@ def _body(api: Api) -> Json:
         properties |= {name: {"type": ["number", "null"]} for name in parse.NUMBERS}
         properties |= {**dict.fromkeys(parse.OUTPUT_FIELDS[api], _TOKENS), "tools": _TOOLS}
     if api in {Api.CHAT, Api.COMPLETIONS}:
-        properties |= {"n": _SEQUENCES, "best_of": _SEQUENCES}
+        properties["n"] = _SEQUENCES
     if api is Api.MESSAGES:
         properties["max_tokens"] = {**_TOKENS, "type": "integer"}
     whole = {"type": "object", "required": required, "properties": properties, "additionalProperties": True}

@@ -14,7 +14,7 @@ import msgspec
 from penstock.domain.cost import UNBOUNDED, Cost
 from penstock.domain.errors import InvalidField, MalformedBody
 from penstock.domain.request import Api
-from penstock.gateway.edge import bounds, fields
+from penstock.gateway.edge import bounds, fields, unserved
 from penstock.gateway.edge.bounds import BodyBounds
 from penstock.gateway.edge.depth import MAX_DEPTH, is_too_deep
 from penstock.gateway.edge.fields import Body
@@ -38,13 +38,6 @@ STRIPPED = frozenset(
 
 STRIPPED_FROM_EMBEDDINGS = STRIPPED | {"stream", "stream_options"}
 """There is nothing to stream: an engine that was asked to would answer in another form than a stream's (K4)."""
-
-REFUSED = {
-    "prompt_embeds": "prompt_embeds is not accepted: send text or token ids",
-    "chat_template": "chat_template is not accepted: the model version has its own",
-    "previous_response_id": "responses are not stored: send the whole conversation as input",
-}
-"""Fields that would change the answer if they were dropped, and are not served."""
 
 NUMBERS = (
     "temperature",
@@ -91,11 +84,9 @@ class Parsed(msgspec.Struct, frozen=True, gc=False):
 def parse(api: Api, raw: bytes, within: BodyBounds = ANY) -> Parsed:
     """Return what the body asks for, or raise ``MalformedBody`` or ``InvalidField`` naming the field."""
     body = decode(raw)
+    unserved.check(api, body)
     bounds.check(body, within)
     model = fields.text(body, "model", max_chars=MAX_MODEL_CHARS)
-    for name in body.keys() & REFUSED.keys():
-        if body[name] is not None:
-            raise InvalidField(REFUSED[name], param=name)
     for name in body.keys() & (STRIPPED if api is not Api.EMBEDDINGS else STRIPPED_FROM_EMBEDDINGS):
         del body[name]
     for name in NUMBERS:
@@ -180,7 +171,10 @@ def _sequences(api: Api, body: Body) -> int:
     best_of = fields.whole(body, "best_of", low=1, high=MAX_SEQUENCES) or 1
     if best_of > 1 and best_of < n:
         raise InvalidField("best_of must not be less than n", param="best_of")
-    return max(n, best_of) if api in _WITH_CHOICES else 1
+    if api not in _WITH_CHOICES:
+        return 1
+    unserved.check_best_of(n, best_of)
+    return n
 
 
 def _per_sequence(api: Api, body: Body) -> int | None:

@@ -24,7 +24,7 @@ from penstock.domain.errors import (
 )
 from penstock.domain.ids import RequestId
 from penstock.domain.request import Api
-from penstock.domain.table import RoutingTable
+from penstock.domain.table import RoutingTable, by_digest
 from penstock.domain.tenant import Principal
 from penstock.gateway.edge import head
 from penstock.gateway.edge.docs import add_docs
@@ -91,7 +91,9 @@ def _add_models(api: FastAPI, identity: Identity, facts: Facts) -> None:
 
     @api.get("/v1/models/{model:path}")
     async def model(model: str, request: Request) -> Response:
-        found = visible(facts.table(), _caller(request, identity)).get(model.replace("%2F", "/"))
+        table, name = facts.table(), model.replace("%2F", "/")
+        seen, pinned = visible(table, _caller(request, identity)), by_digest(table.versions, name)
+        found = seen.get(name) or seen.get(pinned.id if pinned is not None else "")
         if found is None:
             raise UnknownModel(param="model")
         return _json(found)

@@ -19,10 +19,10 @@ MAX_VALUES = 1_000
 MAX_CHARS = 120_000
 """Names and values together; also of a pattern or a grammar."""
 
-HOLDERS = frozenset({"schema", "json", "guided_json", "parameters", "input_schema"})
+HOLDERS = frozenset({"schema", "json", "parameters", "input_schema"})
 """Names under which requests hold a schema."""
-_GRAMMARS = frozenset({"regex", "grammar", "guided_regex", "guided_grammar", "structural_tag"})
-_CHOICES = frozenset({"choice", "guided_choice"})
+_GRAMMARS = frozenset({"regex", "grammar", "structural_tag"})
+_CHOICES = frozenset({"choice"})
 _PROSE = frozenset({"description", "title", "default", "examples", "$comment"})
 """Said for readers: no grammar is made of it."""
 _NAMED = frozenset({"properties", "patternProperties", "$defs", "definitions", "dependentSchemas"})

@@ -13,10 +13,11 @@ from hashlib import blake2b
 from penstock.domain.errors import UnknownModel, UnsupportedByModel
 from penstock.domain.ids import VersionId
 from penstock.domain.request import InferenceRequest
-from penstock.domain.table import Route, Share, VersionEntry
+from penstock.domain.table import Route, Share, VersionEntry, by_digest
 from penstock.domain.tenant import Principal
 from penstock.gateway.routing.current import CurrentTable, View
 
+MOST_LISTED = 10
 _SPACE = 2.0**64
 
 
@@ -34,12 +35,12 @@ class TableResolver:
         route = view.routes.get(name)
         if route is not None:
             version = view.versions[choose(route, sticky_key(request, principal))]
-        elif (pinned := view.versions.get(name)) is not None:
-            version = pinned
+        elif (pinned := view.versions.get(name) or by_digest(view.table.versions, name)) is not None:
+            version, name = pinned, pinned.id
         else:
-            raise _unknown(name)
+            raise _unknown(request.model, view, principal)
         if not principal.may_use(name):
-            raise _unknown(name)  # the same words: names of others' models can't be found by asking
+            raise _unknown(request.model, view, principal)  # the same words: nobody finds others' models by asking
         if request.api.task is not version.task:
             raise UnsupportedByModel(f"{name!r} does not answer {request.api.value}", param="model")
         return version
@@ -47,6 +48,8 @@ class TableResolver:
 
 def reachable(view: View, principal: Principal, name: str = "") -> frozenset[VersionId]:
     """Return the versions that may answer this caller: behind one name, or behind every name that it may use."""
+    if name not in view.routes and (version := by_digest(view.table.versions, name)) is not None:
+        name = version.id
     routes = [route for alias, route in view.routes.items() if name in ("", alias) and principal.may_use(alias)]
     pinned = [one.id for version, one in view.versions.items() if name in ("", version) and principal.may_use(version)]
     return frozenset(share.version for route in routes for share in route.shares).union(pinned)
@@ -73,5 +76,9 @@ def _score(route: Route, share: Share, key: str) -> float:
     return -share.weight / math.log(unit)
 
 
-def _unknown(name: str) -> UnknownModel:
-    return UnknownModel(f"the model {name[:80]!r} does not exist, or this key may not see it", param="model")
+def _unknown(name: str, view: View, principal: Principal) -> UnknownModel:
+    """Return the refusal; where a version was meant, with those that this key may name."""
+    model, pins, _ = name.partition("@")
+    others = [one for one in view.versions if pins and one.startswith(f"{model}@") and principal.may_use(one)]
+    told = f"; versions of {model}: {', '.join(sorted(others)[:MOST_LISTED])}" if others else ""
+    return UnknownModel(f"the model {name[:80]!r} does not exist, or this key may not see it{told}", param="model")

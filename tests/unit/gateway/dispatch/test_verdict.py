@@ -3,7 +3,7 @@ from hypothesis import strategies as st
 
 from penstock.domain.errors import EngineRefused, PenstockError
 from penstock.domain.worker import Load
-from penstock.gateway.dispatch import verdict, wire
+from penstock.gateway.dispatch import engine_words, verdict, wire
 
 
 @given(st.integers(100, 599), st.binary(max_size=20), st.binary(max_size=200))
@@ -22,12 +22,12 @@ def test_every_first_event_has_a_verdict(data: bytes) -> None:
 
 def test_engine_message_is_one_bounded_printable_line() -> None:
     """An engine's message can't smuggle control characters or megabytes."""
-    body = b'{"error":{"message":"bad\\u0000\\n\\u001b[31m value ' + b"x" * 10_000 + b'","param":"te\\nmp"}}'
+    body = b'{"error":{"message":"bad\\u0000\\n\\u001b[31m value ' + b"x" * 10_000 + b'","param":"top_k.te\\nmp"}}'
     error = verdict.of_answer(400, b"", body).error
     assert isinstance(error, EngineRefused)
     assert error.message.startswith("bad [31m value xxx")
-    assert len(error.message) <= verdict.MAX_MESSAGE_CHARS
-    assert error.param == "te mp"
+    assert len(error.message) <= engine_words.MAX_MESSAGE_CHARS
+    assert error.param == "top_k"
 
 
 def test_load_header_that_is_damaged_is_ignored() -> None:

@@ -99,7 +99,6 @@ HELD: dict[str, Any] = {
     "response_format": lambda it: {"type": "json_schema", "json_schema": {"name": "x", "schema": it}},
     "structured_outputs": lambda it: {"json": it},
     "structured_outputs as text": lambda it: {"json": msgspec.json.encode(it).decode()},
-    "guided_json": lambda it: it,
     "tools": lambda it: [{"type": "function", "function": {"name": "f", "parameters": it}}],
 }
 

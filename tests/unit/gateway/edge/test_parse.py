@@ -165,7 +165,7 @@ def test_messages_need_a_bound() -> None:
         (Api.CHAT, {"max_tokens": 7, "n": 3}, 21),
         (Api.COMPLETIONS, {}, 16),
         (Api.COMPLETIONS, {"max_tokens": None}, UNBOUNDED),
-        (Api.COMPLETIONS, {"prompt": ["a", "b", "c"], "max_tokens": 10, "n": 2, "best_of": 4}, 120),
+        (Api.COMPLETIONS, {"prompt": ["a", "b", "c"], "max_tokens": 10, "n": 4, "best_of": 4}, 120),
         (Api.COMPLETIONS, {"prompt": [1, 2, 3], "max_tokens": 10}, 10),
         (Api.COMPLETIONS, {"prompt": [[1], [2, 3]], "max_tokens": 10}, 20),
         (Api.EMBEDDINGS, {}, 0),

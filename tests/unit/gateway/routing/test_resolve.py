@@ -10,10 +10,10 @@ from penstock.domain.ids import Alias, TenantId, VersionId
 from penstock.domain.request import Api
 from penstock.domain.table import Route, RoutingTable, Share
 from penstock.gateway.routing import CurrentTable, TableResolver
-from penstock.gateway.routing.resolve import choose
+from penstock.gateway.routing.resolve import choose, reachable
 from tests.support.calls import VERSION, principal, request
 
-OTHER = replace(VERSION, id=VersionId("toy@ba9876543210"))
+OTHER = replace(VERSION, id=VersionId("toy@ba9876543210"), digest="ba9876543210" + "0" * 52)
 ONE = Route(alias=Alias("toy"), shares=(Share(version=VERSION.id, weight=10_000),))
 
 
@@ -48,6 +48,43 @@ def test_unknown_model(resolver: TableResolver) -> None:
         resolver.resolve(request(model="x" * 5_000), principal())
     assert len(caught.value.message) < 200
     assert caught.value.param == "model"
+
+
+@pytest.mark.parametrize("digits", [13, 40, 64])
+def test_a_version_is_known_by_its_whole_digest(resolver: TableResolver, digits: int) -> None:
+    """A version that is named by its digest, as the registry shows it, is the one that its short name is."""
+    name = f"toy@{VERSION.digest[:digits]}"
+    assert resolver.resolve(request(model=name), principal()) is VERSION
+    assert resolver.resolve(request(model=name), principal(models=(Alias(VERSION.id),))) is VERSION
+
+
+@pytest.mark.parametrize(
+    "name", ["toy@" + "f" * 64, "toy@0123", "toy@", f"toy@{VERSION.digest}0", f"toy@{VERSION.digest[:-1]}1"]
+)
+def test_a_wrong_digest_is_answered_with_the_right_ones(resolver: TableResolver, name: str) -> None:
+    """Who names a version that is none is told which ones there are, as far as its key may see them."""
+    with pytest.raises(UnknownModel, match=f"versions of toy: {VERSION.id}, {OTHER.id}$"):
+        resolver.resolve(request(model=name), principal())
+    with pytest.raises(UnknownModel, match=f"versions of toy: {OTHER.id}$"):
+        resolver.resolve(request(model=name), principal(models=(Alias(OTHER.id),)))
+    with pytest.raises(UnknownModel, match=r"may not see it$"):
+        resolver.resolve(request(model=name), principal(models=(Alias("x"),)))
+
+
+def test_two_versions_of_one_digest_are_none() -> None:
+    """A digest that begins two versions of a model names neither."""
+    twin = replace(OTHER, digest=VERSION.digest[:20] + "1" * 44)
+    current = CurrentTable()
+    current.swap(replace(table(), versions=(VERSION, twin)), 0.0)
+    with pytest.raises(UnknownModel, match=f"{VERSION.id}, {twin.id}"):
+        TableResolver(current).resolve(request(model=f"toy@{VERSION.digest[:20]}"), principal())
+
+
+def test_limits_are_asked_of_the_same_version() -> None:
+    """What is asked before a body is read knows a version by its whole digest too."""
+    current = CurrentTable()
+    current.swap(table(), 0.0)
+    assert reachable(current.view, principal(), f"toy@{VERSION.digest}") == {VERSION.id}
 
 
 def test_scope_of_a_key(resolver: TableResolver) -> None:

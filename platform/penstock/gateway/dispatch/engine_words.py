@@ -1,0 +1,94 @@
+"""An engine's refusal of a body, in one sentence that names the field. Pure.
+
+vLLM answers with what its validation library printed: every branch of every union, types, and the value itself, which
+is the caller's text. Here the field and what is wrong with it are taken out, and values are left behind.
+
+Trade-off: what can't be read gives up its detail: the caller is told that the engine refused, and no more.
+"""
+
+import re
+from collections.abc import Iterator
+
+MAX_MESSAGE_CHARS = 1_000
+MAX_FIELD_CHARS = 100
+MAX_REASONS = 3
+
+_LISTED = re.compile(
+    r"^\s*\{'type': '[\w.-]+', 'loc': (?P<loc>'[^']*'|\([^()]*\)), "
+    r"'msg': (?:'(?P<one>(?:[^'\\]|\\.)*)'|\"(?P<two>(?:[^\"\\]|\\.)*)\")",
+    re.MULTILINE,
+)
+"""A line of vLLM's own: a dictionary of Python's, cut off somewhere behind the message."""
+_PRINTED = re.compile(r"^(?P<loc>\S.*)\n\s+(?P<msg>.*?) \[type=[\w.-]+, input_value=", re.MULTILINE)
+"""Two lines of pydantic's own text."""
+_SIGNS = ("validation error", "input_value=", "'loc':")
+_LEADS = re.compile(r"^(?:Value error|Assertion failed), ")
+_EXTRAS = re.compile(r"\s*\((?:parameter=(?P<param>[\w.\[\]]+)(?:, )?)?(?:value=.*)?\)\s*$", re.DOTALL)
+"""What vLLM's own errors end with: the value is the caller's."""
+_QUOTED = re.compile(r"'[^']{41,}'|\"[^\"]{41,}\"")
+_INTERNAL = re.compile(r"^[A-Z][A-Za-z]+$|[\[({]")
+"""A class or a wrapper of the engine's in the path to a field."""
+_ENGINES_OWN = frozenset({"body", "str", "int", "float", "bool", "list", "dict", "tuple", "bytes"})
+_NAME = re.compile(r"\w{1,64}")
+_INPUT, _MISSING = "Input should be ", "Field required"
+
+
+def sentence(message: str, param: str = "") -> tuple[str, str]:
+    """Return what is wrong and the field at fault; empty where that can't be told without the caller's text."""
+    found = list(_reasons(message))
+    if found:
+        field = _innermost([where for where, _ in found])
+        return _joined(field, [why for where, why in found if where == field]), field
+    if any(sign in message for sign in _SIGNS):
+        return "", _field(param)
+    ending = _EXTRAS.search(message)
+    given = param or (ending and ending["param"]) or ""
+    plain = _EXTRAS.sub("", message) if ending and ending[0].strip() != "()" else message
+    return _line(_QUOTED.sub("…", plain))[:MAX_MESSAGE_CHARS], _field(given)
+
+
+def _reasons(message: str) -> Iterator[tuple[str, str]]:
+    """Yield field and fault of each validation error that can be read."""
+    for one in _LISTED.finditer(message):
+        yield _field(one["loc"]), _reason(one["one"] or one["two"] or "")
+    for one in _PRINTED.finditer(message):
+        yield _field(one["loc"]), _reason(one["msg"])
+
+
+def _reason(text: str) -> str:
+    plain = _EXTRAS.sub("", _LEADS.sub("", text))
+    return _line(_QUOTED.sub("…", plain))[: MAX_MESSAGE_CHARS // (MAX_REASONS + 1)]
+
+
+def _joined(field: str, reasons: list[str]) -> str:
+    """Return one sentence of the first few faults: a field of several kinds has one for each kind."""
+    said = list(dict.fromkeys(reasons))[:MAX_REASONS]
+    kinds = [one.removeprefix(_INPUT) for one in said if one.startswith(_INPUT)]
+    if kinds:
+        return f"{field or 'the body'} should be {' or '.join(kinds)}"
+    if said[0] == _MISSING:
+        return f"{field} is required"
+    return f"{field}: {said[0]}" if field else said[0]
+
+
+def _innermost(fields: list[str]) -> str:
+    """Return the first field that no other one lies in: where a list may be a text, each item's fault comes later."""
+    return next(one for one in fields if not any(other.startswith((f"{one}[", f"{one}.")) for other in fields))
+
+
+def _field(path: str) -> str:
+    """Return a path as callers write it, ``messages[0].content``, as far as its parts are names."""
+    parts = [part.strip(" '\"") for part in re.split(r"[.,]", path.strip("()'"))]
+    named = ""
+    for part in parts:
+        if not part or part in _ENGINES_OWN or _INTERNAL.search(part):
+            continue
+        if not _NAME.fullmatch(part):
+            break  # a key of the caller's own
+        named += f"[{part}]" if part.isdigit() else f".{part}"
+    return named.lstrip(".")[:MAX_FIELD_CHARS]
+
+
+def _line(text: str) -> str:
+    """Return one printable line."""
+    return " ".join("".join(c if c.isprintable() else " " for c in text[: 2 * MAX_MESSAGE_CHARS]).split())
