@@ -6,13 +6,14 @@ import math
 import re
 import time
 from collections import Counter
+from collections.abc import Iterator
 
 import httpx
 import pytest
 
 from penstock.adapters.redis.wire import CONNECT_WITHIN_S, PATIENCE_S
-from tests.integration.limits.conftest import OUTAGE_RPM
-from tests.support.limits_fleet import GATEWAYS, Answer, Fleet, statuses, until
+from tests.integration.limits.conftest import OUTAGE_RPM, PLANS
+from tests.support.limits_fleet import GATEWAYS, Answer, Fleet, fleet, statuses, until
 
 pytestmark = pytest.mark.integration
 
@@ -20,6 +21,13 @@ SLOW_MACHINE_S = 0.5
 """What a busy machine may add to any of these times."""
 SILENCE_S = 2 * PATIENCE_S + CONNECT_WITHIN_S
 """After so long every gateway has noticed."""
+
+
+@pytest.fixture(scope="module")
+def _fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
+    """Run a fleet of its own: where a store was lost without a ledger, nobody with a budget is served any more."""
+    with fleet(tmp_path_factory.mktemp("outage"), PLANS) as running:
+        yield running
 
 
 async def told(gateways: Fleet, metric: str) -> list[float]:
