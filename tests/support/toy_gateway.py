@@ -72,6 +72,7 @@ def edge(toy: Toy, limits: Limits, facts: Facts | None = None) -> Edge:
     facts = facts or Facts(table=lambda: EMPTY, missing=lambda: "")
     return Edge(
         corridor=toy,
+        counting=toy,
         identity=keys,
         clock=clock,
         limits=limits,

@@ -76,7 +76,7 @@ VALUES = [
     Case(name="max_tokens beyond the context", body=chat(max_tokens=100_000), code="context_length_exceeded"),
     Case(name="stream as text", body=chat(stream="yes"), param="stream"),
     Case(name="stream_options alone", body=chat(stream_options={"include_usage": True}), param="stream_options"),
-    Case(name="prompt_embeds", body=chat(prompt_embeds="AAAA"), param="prompt_embeds"),
+    Case(name="prompt_embeds", body=chat(prompt_embeds="AAAA"), code="unsupported_field", param="prompt_embeds"),
     Case(name="own chat template", body=chat(chat_template="{{ 1 }}"), param="chat_template"),
     Case(name="empty prompt list", body={"model": "smollm2", "prompt": []}, path="/v1/completions", param="prompt"),
     Case(name="negative token id", body={"model": "smollm2", "prompt": [-1]}, path="/v1/completions", param="prompt"),

@@ -1,11 +1,10 @@
 """Who reaches what: every address of both documents, every method, every kind of key, on a running platform.
 
-The addresses come from the OpenAPI documents. An address that is missing in the tables below fails the tests, so a new
-one can't appear without somebody saying who may call it.
+The addresses come from the OpenAPI documents. An address that is missing in the tables (``tests.support.routes``) fails
+the tests, so a new one can't appear without somebody saying who may call it.
 """
 
 from collections.abc import Mapping
-from enum import Enum, auto
 from typing import Any
 
 import pytest
@@ -14,91 +13,13 @@ from penstock.control.api.app import make_app
 from penstock.gateway.edge.openapi import document
 from tests.support.clock import ManualClock
 from tests.support.control_room import Room
+from tests.support.routes import CONTROLLER, GATEWAY, OF_A_TENANT, For, Route
 from tests.support.strangers import ADMIN, FORGED, Strangers
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(300)]
 METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
-Route = tuple[str, str]
 
 
-class For(Enum):
-    """Who may call an address."""
-
-    ANYBODY = auto()
-    CALLERS = auto()
-    WORKERS = auto()
-    READERS = auto()
-    """Auditors and admins, each of its own tenant; the operators' of all."""
-    MANAGERS = auto()
-    """Admins, each of its own tenant."""
-    ADMINS = auto()
-    """Admins of the operators, or where the address names another tenant than the reader's."""
-
-
-GATEWAY: Mapping[Route, For] = {
-    ("POST", "/v1/chat/completions"): For.CALLERS,
-    ("POST", "/v1/completions"): For.CALLERS,
-    ("POST", "/v1/embeddings"): For.CALLERS,
-    ("POST", "/v1/responses"): For.CALLERS,
-    ("POST", "/v1/messages"): For.CALLERS,
-    ("GET", "/v1/models"): For.CALLERS,
-    ("GET", "/v1/models/{model}"): For.CALLERS,
-    ("GET", "/healthz"): For.ANYBODY,
-    ("GET", "/readyz"): For.ANYBODY,
-    ("GET", "/openapi.json"): For.ANYBODY,
-    ("GET", "/health"): For.ANYBODY,
-    ("GET", "/ping"): For.ANYBODY,
-    ("POST", "/ping"): For.ANYBODY,
-    ("GET", "/version"): For.ANYBODY,
-    ("GET", "/docs"): For.ANYBODY,
-}
-CONTROLLER: Mapping[Route, For] = {
-    ("GET", "/healthz"): For.ANYBODY,
-    ("GET", "/readyz"): For.ANYBODY,
-    ("POST", "/internal/workers/heartbeat"): For.WORKERS,
-    ("GET", "/internal/versions/{version}"): For.WORKERS,
-    ("GET", f"{ADMIN}/audit"): For.READERS,
-    ("GET", f"{ADMIN}/budgets"): For.READERS,
-    ("GET", f"{ADMIN}/keys"): For.READERS,
-    ("GET", f"{ADMIN}/tenants"): For.READERS,
-    ("GET", f"{ADMIN}/usage/rows"): For.READERS,
-    ("PATCH", f"{ADMIN}/keys/{{key}}/plan"): For.MANAGERS,
-    ("POST", f"{ADMIN}/keys/{{key}}/revoke"): For.MANAGERS,
-    ("POST", f"{ADMIN}/keys/{{key}}/rotate"): For.MANAGERS,
-    **dict.fromkeys(
-        [
-            ("GET", f"{ADMIN}/models"),
-            ("POST", f"{ADMIN}/models"),
-            ("GET", f"{ADMIN}/models/{{version}}"),
-            ("GET", f"{ADMIN}/aliases"),
-            ("GET", f"{ADMIN}/aliases/{{alias}}"),
-            ("PUT", f"{ADMIN}/aliases/{{alias}}"),
-            ("DELETE", f"{ADMIN}/aliases/{{alias}}"),
-            ("GET", f"{ADMIN}/deployments"),
-            ("PUT", f"{ADMIN}/deployments/{{version}}"),
-            ("POST", f"{ADMIN}/deployments/{{version}}/restart"),
-            ("GET", f"{ADMIN}/orgs"),
-            ("POST", f"{ADMIN}/orgs"),
-            ("PATCH", f"{ADMIN}/orgs/{{org}}/plan"),
-            ("GET", f"{ADMIN}/usage/{{tenant}}"),
-            ("POST", f"{ADMIN}/tenants"),
-            ("GET", f"{ADMIN}/tenants/{{tenant}}"),
-            ("PATCH", f"{ADMIN}/tenants/{{tenant}}/plan"),
-            ("PUT", f"{ADMIN}/tenants/{{tenant}}/org"),
-            ("POST", f"{ADMIN}/keys"),
-            ("GET", f"{ADMIN}/budgets/reconcile"),
-            ("POST", f"{ADMIN}/budgets/reconcile"),
-            ("PATCH", f"{ADMIN}/budgets/{{kind}}/{{name}}"),
-            ("GET", f"{ADMIN}/workers"),
-            ("POST", f"{ADMIN}/workers/{{worker}}/restart"),
-            ("GET", f"{ADMIN}/table"),
-            ("GET", f"{ADMIN}/table/history"),
-            ("POST", f"{ADMIN}/table/rollback"),
-            ("GET", f"{ADMIN}/status"),
-        ],
-        For.ADMINS,
-    ),
-}
 BODIES: Mapping[Route, dict[str, Any]] = {
     ("POST", f"{ADMIN}/orgs"): {"id": "mine"},
     ("POST", f"{ADMIN}/tenants"): {"id": "mine"},
@@ -139,6 +60,11 @@ def test_every_route_of_both_documents_is_in_the_matrix(strangers: Strangers) ->
     assert routes(live) == routes(document()) == set(GATEWAY)
 
 
+def who_may(route: Route) -> For:
+    """Return who gets through where the address or the body names another tenant: of tenants' keys none."""
+    return For.OPERATORS if route in OF_A_TENANT else CONTROLLER[route]
+
+
 def refusals(strangers: Strangers, who: For) -> dict[str, set[int]]:
     """Return each credential that must not reach such an address of the controller, and what it may hear."""
     known = {401} if who is For.WORKERS else {403}
@@ -155,7 +81,7 @@ def refusals(strangers: Strangers, who: For) -> dict[str, set[int]]:
 def test_the_controller_is_closed_to_strangers(strangers: Strangers, method: str, path: str) -> None:
     """With the victim's objects in the address: only the right role gets through, nothing changes, nothing is told."""
     before, base = strangers.state(), strangers.platform.controller_url
-    for secret, statuses in refusals(strangers, CONTROLLER[method, path]).items():
+    for secret, statuses in refusals(strangers, who_may((method, path))).items():
         answer = strangers.ask(base, secret, method, strangers.filled(path), body_of(method, path))
         assert answer.status_code in statuses, (secret[:20], answer.text)
         assert strangers.victim not in answer.text
@@ -163,7 +89,7 @@ def test_the_controller_is_closed_to_strangers(strangers: Strangers, method: str
     assert strangers.state() == before
 
 
-@pytest.mark.parametrize("path", [path for (_, path), who in CONTROLLER.items() if who is For.READERS])
+@pytest.mark.parametrize("path", [route[1] for route in CONTROLLER if who_may(route) is For.READERS])
 def test_an_auditor_reads_and_no_more(strangers: Strangers, path: str) -> None:
     """The lists tell it of its own tenant alone; the same addresses with any other method don't answer."""
     base, address = strangers.platform.controller_url, strangers.filled(path)

@@ -82,6 +82,7 @@ def test_messages(platform: Platform) -> None:
         "messages": [{"role": "user", "content": "What is the capital of Japan, and of which islands is it made up?"}],
     }
     with platform.http() as http:
+        counted = http.post("/v1/messages/count_tokens", json={**body, "max_tokens": None})
         answers = [http.post("/v1/messages", json=body) for _ in range(2)]
         streamed = http.post("/v1/messages", json={**body, "stream": True})
     assert "Tokyo" in answers[0].json()["content"][0]["text"]
@@ -96,5 +97,5 @@ def test_messages(platform: Platform) -> None:
 
     until("all three are in the ledger", are_there, every_s=0.5)
     prompts = {int(row["prompt_tokens"]) for row in rows.values()}
-    assert len(prompts) == 1, "one prompt has one length, cached or not"
+    assert prompts == {counted.json()["input_tokens"]}, "one prompt has one length, cached, counted beforehand or not"
     assert all(0 < int(rows[again]["cached_tokens"]) < min(prompts) for again in ids[1:])

@@ -30,6 +30,7 @@ from penstock.domain.tenant import Principal
 from penstock.gateway.admission.controller import AdmissionController
 from penstock.gateway.admission.reservations import Spawn
 from penstock.gateway.billing import Asking, Closing, LiveCounts, Orphans
+from penstock.gateway.counting import Counting
 from penstock.gateway.dispatch import (
     Breakers,
     DispatchSettings,
@@ -61,6 +62,7 @@ from penstock.worker.gate.admission.fair_queue import Bounds
 
 ID_BYTES = 8
 MOST_MODELS = 1024
+MOST_WORKERS = 1 << 14
 MOST_WAITING = 4 * Bounds().total_requests
 """A worker is passed over when so many wait at its door. Far beyond the door's own bounds: it knows who gives way for
 whom, and a refusal here would hit everybody alike."""
@@ -105,6 +107,8 @@ class _Shared:
 
     settings: Settings
     platform_key: bytes
+    ticket_key: Callable[[WorkerId], bytes]
+    """Returns what tickets for a worker are sealed with; those of workers asked lately are at hand."""
     clock: SystemClock
     metrics: Metrics
     chance: random.Random
@@ -122,6 +126,7 @@ def compose(settings: Settings, platform_key: bytes) -> Gateway:
     shared = _Shared(
         settings=settings,
         platform_key=platform_key,
+        ticket_key=lru_cache(MOST_WORKERS)(partial(worker_secret, platform_key)),
         clock=clock,
         metrics=metrics,
         chance=random.Random(),
@@ -177,7 +182,7 @@ def _pipeline(
         settings=RouterSettings(max_waiting=MOST_WAITING),
         metrics=shared.metrics,
     )
-    asking = Asking(shared.client, _ticket_keys(shared.platform_key), shared.clock)
+    asking = Asking(shared.client, shared.ticket_key, shared.clock)
     admission, degrader = _admission(shared), health.degrader(router, shared.clock, shared.metrics)
     pipeline = Pipeline(
         clock=shared.clock,
@@ -214,18 +219,13 @@ def _admission(shared: _Shared) -> AdmissionController:
     )
 
 
-def _ticket_keys(platform_key: bytes) -> Callable[[WorkerId], bytes]:
-    """Return what tickets for a worker are sealed with; those of workers asked lately are at hand."""
-    return lru_cache(maxsize=1 << 14)(partial(worker_secret, platform_key))
-
-
 def _dispatcher(shared: _Shared, router: WorkerRouter, breakers: Breakers) -> WorkerDispatcher:
     return WorkerDispatcher(
         workers=shared.client,
         loads=router,
         breakers=breakers,
         budget=RetryBudget(ratio=shared.settings.retry_budget_ratio, now=shared.clock.monotonic()),
-        settings=DispatchSettings(ticket_key=_ticket_keys(shared.platform_key)),
+        settings=DispatchSettings(ticket_key=shared.ticket_key),
         clock=shared.clock,
         chance=shared.chance,
         metrics=shared.metrics,
@@ -236,7 +236,7 @@ def _prober(shared: _Shared, breakers: Breakers) -> Prober:
     return Prober(
         workers=shared.client,
         breakers=breakers,
-        settings=ProberSettings(ticket_key=_ticket_keys(shared.platform_key)),
+        settings=ProberSettings(ticket_key=shared.ticket_key),
         clock=shared.clock,
         metrics=shared.metrics,
     )
@@ -259,6 +259,9 @@ def _server(shared: _Shared, pipeline: Pipeline, ledger: RequestLedger, *, traci
     once = _once(shared, pipeline)
     edge = Edge(
         corridor=once,
+        counting=Counting(
+            resolver=pipeline.resolver, preprocessor=pipeline.preprocessor, rates=shared.accounting.reservations
+        ),
         identity=pipeline.identity,
         clock=shared.clock,
         limits=limits,

@@ -159,6 +159,18 @@ class Reservations:
         if refusals and all(refusals):
             raise min(filter(None, refusals), key=lambda error: error.retry_after_s or 0.0)
 
+    async def draw_request(self, request: RequestId, who: Principal, version: VersionId) -> Headers:
+        """Draw one request of the caller's rates and no more, for what needs no engine; raise ``OverLimit``."""
+        every = least(who.scopes, version, self._clock.now()) if who.scopes else ()
+        wanted = tuple(draw for draw in every if draw.measure is Measure.REQUESTS)
+        decision = await self._take(request, wanted)
+        told = ratelimits.headers(wanted, decision.remaining)
+        if decision.refused_by is not None:
+            raise self._refusal(who.tenant, decision, told)
+        if wanted:
+            self._settle(request, {})
+        return told
+
     async def _refused_now(self, who: Principal, version: VersionId) -> OverLimit | OverBudget | None:
         wanted = least(who.scopes, version, self._clock.now())
         if who.plan.over_quota is OverQuota.YIELD:

@@ -32,7 +32,7 @@ from penstock.gateway.edge.errors import Headers, in_band, response_of
 from penstock.gateway.edge.intake import Held, Intake
 from penstock.gateway.edge.limits import Limits
 from penstock.gateway.edge.observer import ErrorObserver
-from penstock.gateway.edge.parse import Parsed, parse
+from penstock.gateway.edge.parse import COUNT_TOKENS, Parsed, check_bounded, parse
 from penstock.gateway.edge.plain import PlainReply, read_body
 from penstock.gateway.edge.reading import INLINE_BYTES, BodyReader, is_small, model_of
 from penstock.gateway.edge.types import App, Receive, Scope, Send
@@ -51,6 +51,9 @@ class Corridor(Protocol):
         ...
 
 
+Serve = Callable[[Call, Reply], Awaitable[None]]
+
+
 async def _let_in(_who: Principal, _model: str) -> None:
     """Nobody is over a limit."""
 
@@ -65,6 +68,7 @@ class Edge:
     """The ASGI application: the inference APIs here, everything else in ``rest``."""
 
     corridor: Corridor
+    counting: Corridor
     identity: Identity
     clock: Clock
     limits: Limits
@@ -87,16 +91,27 @@ class Edge:
         if b"%" in scope.get("raw_path", b""):
             scope["path"] = head.path(scope["raw_path"])
         api = PATHS.get(scope["path"]) if scope["type"] == "http" and scope["method"] == "POST" else None
+        serve = self._answer
         if api is None:
-            await self.rest(scope, receive, send)
-            return
+            if not _counts(scope):
+                await self.rest(scope, receive, send)
+                return
+            api, serve = Api.MESSAGES, self.counting.serve
         reply = scope.get("extensions", {}).get(EXTENSION)
         if isinstance(reply, DirectReply):
-            await _Exchange(self, api, scope, receive, reply).run()
+            await _Exchange(self, api, scope, receive, reply).run(serve)
             return
         reply = PlainReply(receive, send, self.limits.write_buffer_bytes)
-        await _Exchange(self, api, scope, receive, reply).run()
+        await _Exchange(self, api, scope, receive, reply).run(serve)
         await reply.end()
+
+    async def _answer(self, call: Call, reply: Reply) -> None:
+        check_bounded(call.request.api, call.request.cost)
+        await self.corridor.serve(call, reply)
+
+
+def _counts(scope: Scope) -> bool:
+    return (scope["type"], scope.get("method"), scope.get("path")) == ("http", "POST", COUNT_TOKENS)
 
 
 class _Exchange:
@@ -127,7 +142,7 @@ class _Exchange:
         self._held: Held | None = None
         reply.decor = self._decor
 
-    async def run(self) -> None:
+    async def run(self, serve: Serve) -> None:
         """Answer the request, whatever happens."""
         try:
             if len(self._headers) < len(self._head):
@@ -140,7 +155,7 @@ class _Exchange:
             if self._held is not None:
                 call.on_admitted = self._held.release
             self._timings.mark(Stage.EDGE)
-            await self._edge.corridor.serve(call, self._reply)
+            await serve(call, self._reply)
         except PenstockError as error:
             self._refuse(error)
         except asyncio.CancelledError:

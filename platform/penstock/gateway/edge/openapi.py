@@ -20,6 +20,11 @@ Json = dict[str, object]
 _ANY_ROUTE = (400, 405, 408, 431, 500, 503)
 _NULL: Json = {"type": "null"}
 _VERSION: Json = {"type": "object", "required": ["version"], "properties": {"version": {"type": "string"}}}
+_COUNTED: Json = {
+    "type": "object",
+    "required": ["input_tokens"],
+    "properties": {"input_tokens": {"type": "integer", "minimum": 0}},
+}
 _NO_BODY: Json = {"200": {"description": "It can."}, "503": {"description": "Not yet, or no more."}}
 _STRINGS: Json = {"type": "array", "items": {"type": "string"}, "minItems": 1, "maxItems": parse.MAX_PROMPTS}
 _IDS: Json = {"type": "array", "items": {"type": "integer", "minimum": 0}, "minItems": 1}
@@ -85,6 +90,7 @@ _SUMMARIES: Mapping[Api, str] = {
 def document() -> Json:
     """Return the document."""
     paths: Json = {str(api): {"post": _inference(api)} for api in Api}
+    paths[parse.COUNT_TOKENS] = {"post": _counting()}
     paths["/v1/models"] = {"get": _get("List the models that this key may use.", _list("Model"), secured=True)}
     paths["/v1/models/{model}"] = {"get": _one_model()}
     paths["/healthz"] = {"get": _get("Tell that the process lives.", _ref("Status"))}
@@ -158,6 +164,20 @@ def _inference(api: Api) -> Json:
                 "The answer, or its events where stream is true.", content, {**_LIMITS, **_REPLAYED, **_DEGRADED}
             ),
             **_errors({row.status for row in TABLE.values()}, error),
+        },
+    }
+
+
+def _counting() -> Json:
+    body = {**_body(Api.MESSAGES), "required": ["model", "messages"]}
+    statuses = {row.status for row in TABLE.values()} - {402}
+    return {
+        "summary": "Count the tokens of a conversation; no engine works and nothing is billed.",
+        "security": [{"bearer": []}, {"header": []}],
+        "requestBody": {"required": True, "content": {"application/json": {"schema": body}}},
+        "responses": {
+            "200": _answer("How many tokens it has.", {"application/json": {"schema": _COUNTED}}, _LIMITS),
+            **_errors(statuses, "MessagesError"),
         },
     }
 

@@ -63,6 +63,9 @@ OUTPUT_FIELDS: Mapping[Api, tuple[str, ...]] = {
 COMPLETIONS_DEFAULT = 16
 """The engine's (and OpenAI's) own bound where a completions request is silent."""
 
+COUNT_TOKENS = f"{Api.MESSAGES}/count_tokens"
+"""What is sent here is a request of the messages API that wants no answer, but to know its length."""
+
 _WITH_CHOICES = frozenset({Api.CHAT, Api.COMPLETIONS})
 """APIs that know ``n`` and ``best_of``; elsewhere the engine does not look at them."""
 
@@ -94,6 +97,12 @@ def parse(api: Api, raw: bytes, within: BodyBounds = ANY) -> Parsed:
             fields.number(body, name)
     stream = fields.flag(body, "stream")
     return Parsed(body, model, stream, _include_usage(body, stream=stream), _cost(api, body, len(raw)))
+
+
+def check_bounded(api: Api, cost: Cost) -> None:
+    """Refuse a request for an answer of any length where the API wants a bound; one that only counts needs none."""
+    if api is Api.MESSAGES and cost.names_no_output:
+        raise InvalidField("max_tokens is required", param="max_tokens")
 
 
 def decode(raw: bytes) -> Body:
@@ -183,8 +192,6 @@ def _per_sequence(api: Api, body: Body) -> int | None:
     first = next((value for value in given if value is not None), None)
     if first is not None:
         return first
-    if api is Api.MESSAGES:
-        raise InvalidField("max_tokens is required", param="max_tokens")
     if api is Api.EMBEDDINGS:
         return 0
     # Null is not silence here: the engine takes it as no bound at all.

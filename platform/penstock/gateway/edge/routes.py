@@ -31,6 +31,7 @@ from penstock.gateway.edge.docs import add_docs
 from penstock.gateway.edge.errors import response_of
 from penstock.gateway.edge.observer import ErrorObserver
 from penstock.gateway.edge.openapi import document
+from penstock.gateway.edge.parse import COUNT_TOKENS
 from penstock.gateway.edge.types import App, Message, Receive, Scope, Send
 from penstock.gateway.pipeline import Identity
 
@@ -74,7 +75,7 @@ def application(identity: Identity, facts: Facts, observer: ErrorObserver, *, id
     async def crashed(request: Request, _: Exception) -> Response:
         return _refusal(request, PenstockError(), observer)
 
-    for path in Api:  # only other methods come here
+    for path in (*Api, COUNT_TOKENS):  # only other methods come here
         api.add_api_route(path, _only_post, methods=["GET", "PUT", "PATCH", "DELETE", "OPTIONS", "HEAD", "TRACE"])
     return _Guarded(api, observer, ids)
 
@@ -177,9 +178,14 @@ def _refusal(
 ) -> Response:
     request_id = RequestId(request.scope["state"]["request_id"])
     observer.refused(error, request_id)
-    status, headers, body = response_of(error, request_id)
+    status, headers, body = response_of(error, request_id, _spoken(request.url.path))
     told = {name.decode(): value.decode() for name, value in headers} | (more or {})
     return Response(body, status, headers=told)
+
+
+def _spoken(path: str) -> Api | None:
+    """Return the API in whose shape errors at this path are told; None for the common one."""
+    return Api.MESSAGES if path == Api.MESSAGES or path.startswith(f"{Api.MESSAGES}/") else None
 
 
 class _Guarded:
@@ -207,10 +213,10 @@ class _Guarded:
         except Exception as error:  # noqa: BLE001  a bug of ours must not become a broken connection
             self._observer.crashed(error, request_id)
             if not started:
-                await _send_500(send_with_id, request_id)
+                await _send_500(send_with_id, request_id, _spoken(scope["path"]))
 
 
-async def _send_500(send: Send, request_id: RequestId) -> None:
-    status, headers, body = response_of(PenstockError(), request_id)
+async def _send_500(send: Send, request_id: RequestId, api: Api | None) -> None:
+    status, headers, body = response_of(PenstockError(), request_id, api)
     await send({"type": "http.response.start", "status": status, "headers": headers})
     await send({"type": "http.response.body", "body": body})

@@ -6,7 +6,6 @@ The routes are read from the application; one that is missing in the table fails
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from enum import Enum, auto
 from typing import Any
 
 import msgspec
@@ -23,74 +22,14 @@ from penstock.domain.tenant import OPERATORS, Org, Plan, Priority, Role, ScopeId
 from tests.support import control_things as things
 from tests.support.clock import ManualClock
 from tests.support.control_room import Room, bearer_of
+from tests.support.routes import CONTROLLER, OF_A_TENANT, For, Route
 
-Route = tuple[str, str]
 MINE, OTHERS = "alice", "bob"
 WORKER = WorkerId("w1")
 
 
-class For(Enum):
-    """Who gets through."""
-
-    ANYBODY = auto()
-    WORKERS = auto()
-    OPERATORS = auto()
-    """Admin keys of the operators' tenant."""
-    READERS = auto()
-    """Admin and auditor keys: of the operators for all tenants, of a tenant for itself."""
-    MANAGERS = auto()
-    """Admin keys: of the operators for all tenants, of a tenant for its own keys."""
-
-
-TABLE: Mapping[Route, For] = {
-    ("GET", "/healthz"): For.ANYBODY,
-    ("GET", "/readyz"): For.ANYBODY,
-    ("POST", "/internal/workers/heartbeat"): For.WORKERS,
-    ("GET", "/internal/versions/{version}"): For.WORKERS,
-    ("GET", f"{ADMIN}/audit"): For.READERS,
-    ("GET", f"{ADMIN}/budgets"): For.READERS,
-    ("GET", f"{ADMIN}/keys"): For.READERS,
-    ("GET", f"{ADMIN}/tenants"): For.READERS,
-    ("GET", f"{ADMIN}/tenants/{{tenant}}"): For.READERS,
-    ("GET", f"{ADMIN}/usage/rows"): For.READERS,
-    ("GET", f"{ADMIN}/usage/{{tenant}}"): For.READERS,
-    ("POST", f"{ADMIN}/keys"): For.MANAGERS,
-    ("PATCH", f"{ADMIN}/keys/{{key}}/plan"): For.MANAGERS,
-    ("POST", f"{ADMIN}/keys/{{key}}/revoke"): For.MANAGERS,
-    ("POST", f"{ADMIN}/keys/{{key}}/rotate"): For.MANAGERS,
-    **dict.fromkeys(
-        [
-            ("GET", f"{ADMIN}/models"),
-            ("POST", f"{ADMIN}/models"),
-            ("GET", f"{ADMIN}/models/{{version}}"),
-            ("GET", f"{ADMIN}/aliases"),
-            ("GET", f"{ADMIN}/aliases/{{alias}}"),
-            ("PUT", f"{ADMIN}/aliases/{{alias}}"),
-            ("DELETE", f"{ADMIN}/aliases/{{alias}}"),
-            ("GET", f"{ADMIN}/deployments"),
-            ("PUT", f"{ADMIN}/deployments/{{version}}"),
-            ("POST", f"{ADMIN}/deployments/{{version}}/restart"),
-            ("GET", f"{ADMIN}/orgs"),
-            ("POST", f"{ADMIN}/orgs"),
-            ("PATCH", f"{ADMIN}/orgs/{{org}}/plan"),
-            ("POST", f"{ADMIN}/tenants"),
-            ("PATCH", f"{ADMIN}/tenants/{{tenant}}/plan"),
-            ("PUT", f"{ADMIN}/tenants/{{tenant}}/org"),
-            ("GET", f"{ADMIN}/budgets/reconcile"),
-            ("POST", f"{ADMIN}/budgets/reconcile"),
-            ("PATCH", f"{ADMIN}/budgets/{{kind}}/{{name}}"),
-            ("GET", f"{ADMIN}/workers"),
-            ("POST", f"{ADMIN}/workers/{{worker}}/restart"),
-            ("GET", f"{ADMIN}/table"),
-            ("GET", f"{ADMIN}/table/history"),
-            ("POST", f"{ADMIN}/table/rollback"),
-            ("GET", f"{ADMIN}/status"),
-        ],
-        For.OPERATORS,
-    ),
-}
 PLAN = Plan(spend_per_day=MicroUsd(100))
-GUARDED = sorted(route for route, who in TABLE.items() if route[1].startswith(ADMIN))
+GUARDED = sorted(route for route, who in CONTROLLER.items() if route[1].startswith(ADMIN))
 BODIES: Mapping[Route, dict[str, Any]] = {
     ("PATCH", f"{ADMIN}/keys/{{key}}/plan"): {"max_concurrent": 1},
     ("POST", f"{ADMIN}/keys/{{key}}/rotate"): {"overlap_s": 0},
@@ -174,7 +113,7 @@ def may(who: For, tenant: str, role: Role, about: str) -> bool:
 
 def test_every_route_is_in_the_table() -> None:
     """A new route fails here until somebody says who may call it."""
-    assert routes() == set(TABLE)
+    assert routes() == set(CONTROLLER)
 
 
 @pytest.mark.parametrize("route", GUARDED, ids=" ".join)
@@ -182,22 +121,22 @@ def test_every_route_is_in_the_table() -> None:
 async def test_a_role_holds_in_its_own_tenant(clock: ManualClock, route: Route, about: str) -> None:
     """Finding 14: every role of every tenant on every route gets what the table says, and else changes nothing."""
     here, (method, path) = await town(clock), route
-    named = "{tenant}" in path or "{key}" in path or route == ("POST", f"{ADMIN}/keys")
+    named = route in OF_A_TENANT or "{key}" in path
     for tenant, role in list(here.secrets):
         before = await here.state()
         async with here.room.client(here.secrets[tenant, role]) as client:
             answer = await client.request(method, here.address(path, about), json=here.body(route, about))
         status = answer.status_code
-        if may(TABLE[route], tenant, role, about if named else tenant):
+        if may(CONTROLLER[route], tenant, role, about if named else tenant):
             assert status not in {401, 403, 405, 500}, (tenant, role, answer.text)
             here = here if method == "GET" else await town(clock)
         else:
             hidden = "{key}" in path and role is Role.ADMIN and tenant != OPERATORS
-            assert status == (400 if hidden and TABLE[route] is For.MANAGERS else 403), (tenant, role, answer.text)
+            assert status == (400 if hidden and CONTROLLER[route] is For.MANAGERS else 403), (tenant, role, answer.text)
             assert await here.state() == before
 
 
-@pytest.mark.parametrize("route", [one for one in GUARDED if TABLE[one] is For.READERS], ids=" ".join)
+@pytest.mark.parametrize("route", [one for one in GUARDED if CONTROLLER[one] is For.READERS], ids=" ".join)
 @pytest.mark.parametrize("role", [Role.ADMIN, Role.AUDITOR])
 async def test_a_tenant_reads_of_itself_alone(clock: ManualClock, route: Route, role: Role) -> None:
     """Finding 14: what a tenant's key may read tells of it, and not a word of another tenant or of the operators."""
@@ -262,7 +201,7 @@ async def test_nothing_gets_through_without_a_valid_key(clock: ManualClock, rout
         assert (answer.status_code, answer.json()["error"]["code"]) == (401, "invalid_api_key")
 
 
-@pytest.mark.parametrize("route", sorted(one for one, who in TABLE.items() if who is For.WORKERS), ids=" ".join)
+@pytest.mark.parametrize("route", sorted(one for one, who in CONTROLLER.items() if who is For.WORKERS), ids=" ".join)
 async def test_a_workers_route_wants_the_workers_credential(clock: ManualClock, route: Route) -> None:
     """Not even an admin key reports heartbeats."""
     room, (method, path) = Room(clock), route
@@ -295,7 +234,7 @@ async def test_a_worker_reports_an_address_of_its_own_alone(clock: ManualClock) 
     assert [seen.report.url for seen in await room.heartbeats.seen()] == ["http://127.0.0.1:7"]
 
 
-@pytest.mark.parametrize("path", sorted(path for (_, path), who in TABLE.items() if who is For.ANYBODY))
+@pytest.mark.parametrize("path", sorted(path for (_, path), who in CONTROLLER.items() if who is For.ANYBODY))
 async def test_health_is_open(clock: ManualClock, path: str) -> None:
     """The health addresses answer anybody, and show no tenant."""
     room = Room(clock)

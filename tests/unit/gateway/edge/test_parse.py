@@ -150,9 +150,12 @@ def test_responses_that_would_need_a_store_are_refused(changes: dict[str, object
 
 
 def test_messages_need_a_bound() -> None:
-    """Anthropic's API requires max_tokens."""
+    """Anthropic's API requires max_tokens, where an answer is wanted."""
+    unbounded = told(Api.MESSAGES, max_tokens=None).cost
     with pytest.raises(InvalidField, match="required"):
-        told(Api.MESSAGES, max_tokens=None)
+        edge.check_bounded(Api.MESSAGES, unbounded)
+    edge.check_bounded(Api.CHAT, unbounded)
+    edge.check_bounded(Api.MESSAGES, told(Api.MESSAGES).cost)
 
 
 @pytest.mark.parametrize(

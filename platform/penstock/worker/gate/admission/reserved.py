@@ -72,11 +72,6 @@ class Reserved:
             return False
         return part.takes_one_more(self._seats.held_by(work.tenant), self._seats.need(work))
 
-    def part_of(self, tenant: TenantId) -> float:
-        """Return the part of the slots that is reserved for a tenant."""
-        part = self._parts.get(tenant)
-        return part.slots / self._seats.size.max_seqs if part is not None else 0.0
-
     @property
     def kept(self) -> Room:
         """What is kept free now."""

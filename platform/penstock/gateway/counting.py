@@ -1,0 +1,50 @@
+"""The short corridor: how many tokens a conversation has, without an engine. Identify → resolve → rate → count.
+
+It counts as the long one does before it reserves, by the version's own template and tokenizer. One request is drawn
+from the caller's rates and nothing is billed. It must not know HTTP beyond the reply, nor workers.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import msgspec
+
+from penstock.domain.call import Call
+from penstock.domain.errors import UnsupportedByModel
+from penstock.domain.ids import RequestId, VersionId
+from penstock.domain.relay import Reply
+from penstock.domain.tenant import Principal
+from penstock.gateway.pipeline import Preprocessor, Resolver
+
+Headers = Sequence[tuple[bytes, bytes]]
+
+
+class Rates(Protocol):
+    """Requests a minute."""
+
+    async def draw_request(self, request: RequestId, who: Principal, version: VersionId) -> Headers:
+        """Draw one request and return what is left, as headers; raise ``OverLimit``."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Counting:
+    """Answers ``/v1/messages/count_tokens``; the edge's other ``Corridor``."""
+
+    resolver: Resolver
+    preprocessor: Preprocessor
+    rates: Rates
+
+    async def serve(self, call: Call, reply: Reply) -> None:
+        """Count, or raise a ``PenstockError`` before the reply has started."""
+        call.version = version = self.resolver.resolve(call.request, call.principal)
+        left = await self.rates.draw_request(call.request.id, call.principal, version.id)
+        prepared = await self.preprocessor.prepare(call.request, version, call.principal)
+        if not prepared.is_counted:
+            raise UnsupportedByModel("only the engine can render this conversation, so it can't be counted beforehand")
+        body = msgspec.json.encode({"input_tokens": prepared.prompt_tokens})
+        head = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(body))]
+        reply.start(200, [*head, (b"x-penstock-version", version.id.encode()), *left])
+        reply.write(body)
+        reply.finish()

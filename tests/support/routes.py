@@ -1,0 +1,98 @@
+"""Every address of the platform and who may call it: the one table that the tests of access read.
+
+Tests compare it with the applications, so a new address can't appear without a line here.
+"""
+
+from collections.abc import Mapping
+from enum import Enum, auto
+
+from penstock.control.api.app import ADMIN
+
+Route = tuple[str, str]
+"""Method and path."""
+
+
+class For(Enum):
+    """Who gets through."""
+
+    ANYBODY = auto()
+    CALLERS = auto()
+    """Any key that may infer."""
+    WORKERS = auto()
+    OPERATORS = auto()
+    """Admin keys of the operators' tenant."""
+    READERS = auto()
+    """Admin and auditor keys: of the operators for all tenants, of a tenant for itself."""
+    MANAGERS = auto()
+    """Admin keys: of the operators for all tenants, of a tenant for its own keys."""
+
+
+CONTROLLER: Mapping[Route, For] = {
+    ("GET", "/healthz"): For.ANYBODY,
+    ("GET", "/readyz"): For.ANYBODY,
+    ("POST", "/internal/workers/heartbeat"): For.WORKERS,
+    ("GET", "/internal/versions/{version}"): For.WORKERS,
+    ("GET", f"{ADMIN}/audit"): For.READERS,
+    ("GET", f"{ADMIN}/budgets"): For.READERS,
+    ("GET", f"{ADMIN}/keys"): For.READERS,
+    ("GET", f"{ADMIN}/tenants"): For.READERS,
+    ("GET", f"{ADMIN}/tenants/{{tenant}}"): For.READERS,
+    ("GET", f"{ADMIN}/usage/rows"): For.READERS,
+    ("GET", f"{ADMIN}/usage/{{tenant}}"): For.READERS,
+    ("POST", f"{ADMIN}/keys"): For.MANAGERS,
+    ("PATCH", f"{ADMIN}/keys/{{key}}/plan"): For.MANAGERS,
+    ("POST", f"{ADMIN}/keys/{{key}}/revoke"): For.MANAGERS,
+    ("POST", f"{ADMIN}/keys/{{key}}/rotate"): For.MANAGERS,
+    **dict.fromkeys(
+        [
+            ("GET", f"{ADMIN}/models"),
+            ("POST", f"{ADMIN}/models"),
+            ("GET", f"{ADMIN}/models/{{version}}"),
+            ("GET", f"{ADMIN}/aliases"),
+            ("GET", f"{ADMIN}/aliases/{{alias}}"),
+            ("PUT", f"{ADMIN}/aliases/{{alias}}"),
+            ("DELETE", f"{ADMIN}/aliases/{{alias}}"),
+            ("GET", f"{ADMIN}/deployments"),
+            ("PUT", f"{ADMIN}/deployments/{{version}}"),
+            ("POST", f"{ADMIN}/deployments/{{version}}/restart"),
+            ("GET", f"{ADMIN}/orgs"),
+            ("POST", f"{ADMIN}/orgs"),
+            ("PATCH", f"{ADMIN}/orgs/{{org}}/plan"),
+            ("POST", f"{ADMIN}/tenants"),
+            ("PATCH", f"{ADMIN}/tenants/{{tenant}}/plan"),
+            ("PUT", f"{ADMIN}/tenants/{{tenant}}/org"),
+            ("GET", f"{ADMIN}/budgets/reconcile"),
+            ("POST", f"{ADMIN}/budgets/reconcile"),
+            ("PATCH", f"{ADMIN}/budgets/{{kind}}/{{name}}"),
+            ("GET", f"{ADMIN}/workers"),
+            ("POST", f"{ADMIN}/workers/{{worker}}/restart"),
+            ("GET", f"{ADMIN}/table"),
+            ("GET", f"{ADMIN}/table/history"),
+            ("POST", f"{ADMIN}/table/rollback"),
+            ("GET", f"{ADMIN}/status"),
+        ],
+        For.OPERATORS,
+    ),
+}
+OF_A_TENANT = frozenset(
+    {("GET", f"{ADMIN}/tenants/{{tenant}}"), ("GET", f"{ADMIN}/usage/{{tenant}}"), ("POST", f"{ADMIN}/keys")}
+)
+"""These name a tenant, in the address or in the body, and are closed to keys of any other."""
+GATEWAY: Mapping[Route, For] = {
+    ("POST", "/v1/chat/completions"): For.CALLERS,
+    ("POST", "/v1/completions"): For.CALLERS,
+    ("POST", "/v1/embeddings"): For.CALLERS,
+    ("POST", "/v1/responses"): For.CALLERS,
+    ("POST", "/v1/messages"): For.CALLERS,
+    ("POST", "/v1/messages/count_tokens"): For.CALLERS,
+    ("GET", "/v1/models"): For.CALLERS,
+    ("GET", "/v1/models/{model}"): For.CALLERS,
+    ("GET", "/healthz"): For.ANYBODY,
+    ("GET", "/readyz"): For.ANYBODY,
+    ("GET", "/openapi.json"): For.ANYBODY,
+    ("GET", "/health"): For.ANYBODY,
+    ("GET", "/ping"): For.ANYBODY,
+    ("POST", "/ping"): For.ANYBODY,
+    ("GET", "/version"): For.ANYBODY,
+    ("GET", "/docs"): For.ANYBODY,
+}
