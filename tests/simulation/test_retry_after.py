@@ -11,7 +11,7 @@ from penstock.simulator import overload
 from penstock.simulator.engine import SMOLLM2_TWO_CORES, EngineModel
 from penstock.simulator.worker import Refused, Worker
 from penstock.worker.gate.admission import doors
-from penstock.worker.gate.admission.door import Away, Door
+from penstock.worker.gate.admission.door import Door, Shed
 from penstock.worker.gate_config import DoorOrder
 
 LOAD, WATCHED_FROM_S, WATCHED_TO_S, SPAN_S = 2.5, 30.0, 60.0, 120.0
@@ -85,7 +85,7 @@ def _refused(until_s: float, chance: random.Random) -> list[Met]:
         worker.step()
         for one in worker.refused[known:]:
             on_arrival = one.work.deadline_at - one.at > overload.PATIENCE_S - 0.5
-            if one.why is Away.LATE and on_arrival and WATCHED_FROM_S < one.at < WATCHED_TO_S:
+            if one.why is Shed.LATE and on_arrival and WATCHED_FROM_S < one.at < WATCHED_TO_S:
                 watch.add(one)
         known = len(worker.refused)
         if worker.now >= looked_at + LOOK_EVERY_S:

@@ -15,7 +15,7 @@ from functools import partial
 from penstock.domain.ids import RequestId, TenantId
 from penstock.simulator.engine import TOLD_EVERY, EngineModel, Sequence, Step
 from penstock.worker.gate.admission.cost import Work, cost
-from penstock.worker.gate.admission.door import Away, Door
+from penstock.worker.gate.admission.door import Door, Shed
 
 LEAST_STEP_S = 1e-6
 """The resolution of virtual time."""
@@ -47,7 +47,7 @@ class Record:
     asked: int = 0
     in_time: int = 0
     too_late: int = 0
-    away: Counter[Away] = field(default_factory=Counter)
+    shed: Counter[Shed] = field(default_factory=Counter)
 
     def ttft_quantile(self, q: float) -> float:
         """Return a quantile of the time to first token; infinite where nothing was served."""
@@ -57,11 +57,11 @@ class Record:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Refused:
-    """A request that was sent away, and how long its caller was told to wait."""
+    """A request that was rejected, and how long its caller was told to wait."""
 
     at: float
     work: Work
-    why: Away
+    why: Shed
     told_s: float
 
 
@@ -118,7 +118,7 @@ class Worker:
         self._here[work.request] = _Here(arrival)
         if work.deadline_at:
             self._at(work.deadline_at, partial(self._give_up, work.request))
-        self._door.arrive(work, self.now, partial(self._let_in, arrival), partial(self._sent_away, arrival))
+        self._door.arrive(work, self.now, partial(self._admit, arrival), partial(self._reject, arrival))
 
     def step(self) -> None:
         """Let the engine do one step; meanwhile the door hears what came of the last one, and others come."""
@@ -150,13 +150,13 @@ class Worker:
             self.now = max(self.now, at)
             what()
 
-    def _let_in(self, arrival: Arrival) -> None:
+    def _admit(self, arrival: Arrival) -> None:
         work = arrival.work
         self._engine.enter(work, arrival.output_tokens)
 
-    def _sent_away(self, arrival: Arrival, why: Away, wait_s: float) -> None:
+    def _reject(self, arrival: Arrival, why: Shed, wait_s: float) -> None:
         work = arrival.work
-        self.records[work.tenant].away[why] += 1
+        self.records[work.tenant].shed[why] += 1
         self.refused.append(Refused(at=self.now, work=work, why=why, told_s=wait_s))
         del self._here[work.request]
         self._ask_again(arrival)

@@ -33,7 +33,7 @@ class Share:
                 raise asyncio.CancelledError
         except asyncio.CancelledError:
             if room.cancelled():
-                self._let_in()
+                self._admit()
             else:  # it was let in and has left in the same moment
                 self.give(sequences)
             raise
@@ -41,7 +41,7 @@ class Share:
     def give(self, sequences: int) -> None:
         """So many sequences are through, or never came in: the next prompts may."""
         self._inside -= sequences
-        self._let_in()
+        self._admit()
 
     def close(self) -> None:
         """The request is over: nothing that waits comes in any more."""
@@ -52,7 +52,7 @@ class Share:
     def _has_room_for(self, sequences: int) -> bool:
         return not self._inside or self._inside + sequences <= self._most
 
-    def _let_in(self) -> None:
+    def _admit(self) -> None:
         while self._waiting:
             sequences, room = self._waiting[0]
             if not room.done():

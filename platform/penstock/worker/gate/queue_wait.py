@@ -1,4 +1,4 @@
-"""A request's wait at the door: until it may enter, is sent away, its client leaves or its deadline passes.
+"""A request's wait at the door: until it may enter, is rejected, its client leaves or its deadline passes.
 
 Who enters at once costs one call and no task. Who waits has its body read meanwhile (so that a client that leaves is
 noticed) and handed to the engine afterwards.
@@ -10,17 +10,17 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from penstock.worker.gate.admission.cost import Work
-from penstock.worker.gate.admission.door import Away, Door
+from penstock.worker.gate.admission.door import Door, Shed
 from penstock.worker.gate.in_flight import Message
 
 Receive = Callable[[], Awaitable[Message]]
 
 
 @dataclass(frozen=True, slots=True)
-class SentAway:
+class Rejection:
     """The request does not enter: why (None where its client left), and how long it would have waited."""
 
-    why: Away | None
+    why: Shed | None
     wait_s: float
 
 
@@ -33,11 +33,11 @@ class QueueWait:
         """Take the door, the request with its deadline in the clock's seconds, and the way its body comes."""
         self._door, self._work, self._receive, self._clock = door, work, receive, clock
         self._kept: deque[Message] = deque()
-        self._outcome: asyncio.Future[SentAway | None] = asyncio.get_running_loop().create_future()
+        self._outcome: asyncio.Future[Rejection | None] = asyncio.get_running_loop().create_future()
 
-    async def until_admitted(self) -> SentAway | None:
+    async def until_admitted(self) -> Rejection | None:
         """Return None when the request may enter: then it must ``leave`` the door in the end."""
-        self._door.arrive(self._work, self._clock(), lambda: self._settle(None), self._sent_away)
+        self._door.arrive(self._work, self._clock(), lambda: self._settle(None), self._reject)
         if self._outcome.done():
             return self._outcome.result()
         listening = asyncio.ensure_future(self._listen())
@@ -50,7 +50,7 @@ class QueueWait:
             if self._outcome.done():
                 return self._outcome.result()
             self._door.leave(self._work.request, self._clock())
-            return SentAway(None if listening.done() else Away.LATE, 0.0)
+            return Rejection(None if listening.done() else Shed.LATE, 0.0)
         except asyncio.CancelledError:
             self._door.leave(self._work.request, self._clock())
             raise
@@ -69,9 +69,9 @@ class QueueWait:
             if message["type"] == "http.disconnect":
                 return
 
-    def _sent_away(self, why: Away, wait_s: float) -> None:
-        self._settle(SentAway(why, wait_s))
+    def _reject(self, why: Shed, wait_s: float) -> None:
+        self._settle(Rejection(why, wait_s))
 
-    def _settle(self, outcome: SentAway | None) -> None:
+    def _settle(self, outcome: Rejection | None) -> None:
         if not self._outcome.done():
             self._outcome.set_result(outcome)

@@ -31,12 +31,12 @@ from penstock.worker import gate_config
 from penstock.worker.gate import usage
 from penstock.worker.gate.admission import doors
 from penstock.worker.gate.admission.cost import Work
-from penstock.worker.gate.admission.door import Away, Door
+from penstock.worker.gate.admission.door import Door, Shed
 from penstock.worker.gate.admission.load import LoadBook, Observed
 from penstock.worker.gate.admission.seats import EngineSize
 from penstock.worker.gate.in_flight import Connection, InFlight, Tally
 from penstock.worker.gate.meters import Meters
-from penstock.worker.gate.queue_wait import QueueWait, SentAway
+from penstock.worker.gate.queue_wait import QueueWait, Rejection
 from penstock.worker.gate.tickets import TicketCheck
 from penstock.worker.gate.work import excess, work_of
 from penstock.worker.gate_config import GateConfig
@@ -70,10 +70,10 @@ class Refusal(StrEnum):
 
 _STATUS = {Refusal.TICKET: 401, Refusal.TOO_LARGE: 400, Refusal.PATH: 404}
 _REFUSED = {
-    Away.FULL: Refusal.OVERLOADED,
-    Away.LATE: Refusal.LATE,
-    Away.EVICTED: Refusal.EVICTED,
-    Away.CLOSING: Refusal.DRAINING,
+    Shed.FULL: Refusal.OVERLOADED,
+    Shed.LATE: Refusal.LATE,
+    Shed.EVICTED: Refusal.EVICTED,
+    Shed.CLOSING: Refusal.DRAINING,
 }
 
 UNKNOWN_BLOCKS = 1 << 30
@@ -167,9 +167,9 @@ class Gate:
                 return
             wait = QueueWait(self.door, work, receive, self.clock.monotonic)
             arrived_at = self.clock.monotonic()
-            away = await wait.until_admitted()
-            if away is not None:
-                await self._send_away(away, ticket, send)
+            rejection = await wait.until_admitted()
+            if rejection is not None:
+                await self._reject(rejection, ticket, send)
                 return
             waited_s = self.clock.monotonic() - arrived_at
             self.tally.queue_s.observe(waited_s)
@@ -202,11 +202,11 @@ class Gate:
         deadline_at = ticket.deadline_at - self.clock.now() + self.clock.monotonic()
         return work_of(ticket, request, self.door.seats.size, deadline_at=deadline_at)
 
-    async def _send_away(self, away: SentAway, ticket: Ticket, send: Send) -> None:
-        if away.why is not None:
-            refusal = _REFUSED[away.why]
+    async def _reject(self, rejection: Rejection, ticket: Ticket, send: Send) -> None:
+        if rejection.why is not None:
+            refusal = _REFUSED[rejection.why]
             self.tally.shed.labels(self.config.version, ticket.standing.name.lower(), refusal).inc()
-            await self._refuse(refusal, send, away.wait_s)
+            await self._refuse(refusal, send, rejection.wait_s)
 
     @property
     def load(self) -> Load:

@@ -1,4 +1,4 @@
-"""The door of the engine: who comes in now, who waits, who is sent away; one per engine.
+"""The door of the engine: who comes in now, who waits, who is rejected; one per engine.
 
 It joins the policies (an order, seats, a measured pace) and keeps the engine's own queue shallow: whatever waits, waits
 here, where order and bounds are ours. It never blocks; whoever waits is called back. Time is an argument. It
@@ -13,7 +13,7 @@ from typing import Protocol
 
 from penstock.domain.ids import RequestId
 from penstock.worker.gate.admission.cost import OUTPUT_WEIGHT, PROMPT_WEIGHT, Work
-from penstock.worker.gate.admission.pace import Pace, Prefill, Rush, Stay
+from penstock.worker.gate.admission.pace import Acceptance, Pace, Prefill, Stay
 from penstock.worker.gate.admission.seats import Seats
 
 LEAST_RETRY_S = 1.0
@@ -38,8 +38,8 @@ FIRST_TOKENS = 2
 """With so many tokens or less, a first report tells when the prompt was done; with more it is a whole answer."""
 
 
-class Away(StrEnum):
-    """Why a request is sent away; it never started, so another worker may be tried."""
+class Shed(StrEnum):
+    """Why a request is rejected; it never started, so another worker may be tried."""
 
     FULL = "full"
     LATE = "late"
@@ -102,8 +102,8 @@ class _Entry:
     """A request at the door or inside, and whom to call."""
 
     work: Work
-    let_in: Callable[[], None]
-    send_away: Callable[[Away, float], None]
+    admit: Callable[[], None]
+    reject: Callable[[Shed, float], None]
     prompt_left: int
     output_tokens: int = 0
     entered_at: float | None = None
@@ -123,36 +123,34 @@ class Door:
     pace: Pace
     stay: Stay = field(default_factory=Stay)
     prefill: Prefill = field(default_factory=Prefill)
-    rush: Rush = field(default_factory=Rush)
+    acceptance: Acceptance = field(default_factory=Acceptance)
     look_later: Callable[[float], None] = _without_a_timer
     """Have ``look`` called after so many seconds: its owner's timer. Without one it goes on at the next event."""
     _look_at: float = math.inf
     _entries: dict[RequestId, _Entry] = field(default_factory=dict)
 
-    def arrive(
-        self, work: Work, now: float, let_in: Callable[[], None], send_away: Callable[[Away, float], None]
-    ) -> None:
+    def arrive(self, work: Work, now: float, admit: Callable[[], None], reject: Callable[[Shed, float], None]) -> None:
         """Take a request: exactly one of the callbacks is called, now or later, unless it leaves before."""
         self.order.seen(work, now)
         late_s = self.late_s(work, now)
         evicted = self.order.push(work) if not late_s else None
-        self.rush.saw(work.standing, taken=evicted is not None)
+        self.acceptance.saw(work.standing, taken=evicted is not None)
         if evicted is None:
             wait_s = late_s or self.order.until_room(work) / self.pace.per_s
-            send_away(Away.LATE if late_s else Away.FULL, self._retry_s(work, wait_s))
+            reject(Shed.LATE if late_s else Shed.FULL, self._retry_s(work, wait_s))
             return
         for victim in evicted:
             wait_s = self._retry_s(victim, self.expected_wait_s(victim))
-            self._entries.pop(victim.request).send_away(Away.EVICTED, wait_s)
-        self._entries[work.request] = _Entry(work, let_in, send_away, work.prompt_tokens)
+            self._entries.pop(victim.request).reject(Shed.EVICTED, wait_s)
+        self._entries[work.request] = _Entry(work, admit, reject, work.prompt_tokens)
         self._open(now)
 
     def close(self) -> None:
-        """Send everybody away who still waits: this worker is going, another one may serve them."""
+        """Reject everybody who still waits: this worker is going, another one may serve them."""
         for entry in [entry for entry in self._entries.values() if entry.entered_at is None]:
             self.order.remove(entry.work.request)
             del self._entries[entry.work.request]
-            entry.send_away(Away.CLOSING, 0.0)
+            entry.reject(Shed.CLOSING, 0.0)
 
     def expected_wait_s(self, work: Work) -> float:
         """Return how long the request would wait: the work before it at the measured pace."""
@@ -229,7 +227,7 @@ class Door:
         self._open(now)
 
     def _open(self, now: float) -> None:
-        """Let in whoever is next, as long as somebody may enter."""
+        """Admit whoever is next, as long as somebody may enter."""
         while (work := self.order.next(now)) is not None:
             if self._is_hopeless(work, now):
                 self._refuse_late(work, now)
@@ -238,7 +236,7 @@ class Door:
             entry.entered_at = now
             self.seats.take(work)
             self.pace.busy(now)
-            entry.let_in()
+            entry.admit()
         look_at = self.order.look_at
         if look_at is not None and look_at < self._look_at:
             self._look_at = look_at
@@ -251,12 +249,12 @@ class Door:
         return now + STAY_HEADROOM * self.stay.of(work.cost) > work.deadline_at
 
     def _refuse_late(self, work: Work, now: float) -> None:
-        """Send away whoever is next too late; it gets back what it was charged."""
+        """Reject whoever is next too late; it gets back what it was charged."""
         self.order.correct(work, -work.cost)
         self.order.finish(work, now)
         wait_s = self._retry_s(work, self.expected_wait_s(work))
-        self._entries.pop(work.request).send_away(Away.LATE, wait_s)
+        self._entries.pop(work.request).reject(Shed.LATE, wait_s)
 
     def _retry_s(self, work: Work, wait_s: float) -> float:
         """Return when to come back: what is in the way is worked off by then, also for those who come meanwhile."""
-        return min(MOST_RETRY_S, max(LEAST_RETRY_S, RETRY_HEADROOM * wait_s * self.rush.factor(work.standing)))
+        return min(MOST_RETRY_S, max(LEAST_RETRY_S, RETRY_HEADROOM * wait_s * self.acceptance.factor(work.standing)))

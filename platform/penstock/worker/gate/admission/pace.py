@@ -20,7 +20,7 @@ FIRST_PREFILL_PER_S = 500.0
 MOST_PREFILL_S = 2.0
 """A prompt whose first token nobody sees is in others' way no longer than this."""
 
-RUSH_SHARE = 0.05
+ACCEPTANCE_SHARE = 0.05
 """Weight of the newest arrival among those of its standing."""
 
 
@@ -107,8 +107,8 @@ class Prefill:
         return min(MOST_PREFILL_S, tokens * self._seconds / max(1.0, self._tokens))
 
 
-class Rush:
-    """How many come for each one that is let wait, by standing: whoever comes back finds others who came meanwhile."""
+class Acceptance:
+    """How many come for each one that is queued, by standing: whoever comes back finds others who came meanwhile."""
 
     def __init__(self) -> None:
         """Begin with room for all."""
@@ -117,8 +117,8 @@ class Rush:
     def saw(self, standing: Standing, *, taken: bool) -> None:
         """A request of this standing came."""
         had = self._taken.get(standing, 1.0)
-        self._taken[standing] = had + RUSH_SHARE * (taken - had)
+        self._taken[standing] = had + ACCEPTANCE_SHARE * (taken - had)
 
     def factor(self, standing: Standing) -> float:
-        """Return how often one has to come to be let wait, as it was lately."""
-        return 1.0 / max(self._taken.get(standing, 1.0), RUSH_SHARE)
+        """Return how often one has to come to be queued, as it was lately."""
+        return 1.0 / max(self._taken.get(standing, 1.0), ACCEPTANCE_SHARE)

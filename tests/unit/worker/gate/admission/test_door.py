@@ -11,7 +11,7 @@ from penstock.domain.ids import RequestId, TenantId
 from penstock.domain.standing import Standing
 from penstock.worker.gate.admission import doors
 from penstock.worker.gate.admission.cost import Work
-from penstock.worker.gate.admission.door import RETRY_HEADROOM, WAIT_HEADROOM, Away, Door
+from penstock.worker.gate.admission.door import RETRY_HEADROOM, WAIT_HEADROOM, Door, Shed
 from penstock.worker.gate.admission.fair_order import FairOrder
 from penstock.worker.gate.admission.fair_queue import Bounds
 from penstock.worker.gate.admission.seats import EngineSize
@@ -35,7 +35,7 @@ class House:
 
     door: Door = field(default_factory=a_door)
     inside: list[str] = field(default_factory=list)
-    away: list[tuple[str, Away, float]] = field(default_factory=list)
+    shed: list[tuple[str, Shed, float]] = field(default_factory=list)
 
     def arrive(
         self,
@@ -58,7 +58,7 @@ class House:
             deadline_at=deadline_at,
         )
         self.door.arrive(
-            work, now, lambda: self.inside.append(name), lambda why, wait_s: self.away.append((name, why, wait_s))
+            work, now, lambda: self.inside.append(name), lambda why, wait_s: self.shed.append((name, why, wait_s))
         )
 
     def leave(self, name: str, now: float = 1.0) -> None:
@@ -111,11 +111,11 @@ def test_a_hopeless_deadline_is_refused_at_once() -> None:
     for i in range(30):
         house.arrive(f"r{i}")
     house.arrive("late", deadline_at=1.0)
-    ((name, why, wait_s),) = house.away
-    assert (name, why) == ("late", Away.LATE)
+    ((name, why, wait_s),) = house.shed
+    assert (name, why) == ("late", Shed.LATE)
     expected_s = 27 * 200 / 1000.0
     too_long_s = expected_s - 1.0 / WAIT_HEADROOM
-    told_s = RETRY_HEADROOM * too_long_s * house.door.rush.factor(Standing.INTERACTIVE)
+    told_s = RETRY_HEADROOM * too_long_s * house.door.acceptance.factor(Standing.INTERACTIVE)
     assert wait_s == pytest.approx(told_s)
 
 
@@ -127,10 +127,10 @@ def test_who_would_have_no_time_left_to_run_is_refused() -> None:
     for i in range(5):
         house.arrive(f"r{i}", now=10.0, deadline_at=12.0)
     assert house.inside == ["slow", "r0", "r1", "r2", "r3"]
-    assert [(name, why) for name, why, _ in house.away] == [("r4", Away.LATE)]
+    assert [(name, why) for name, why, _ in house.shed] == [("r4", Shed.LATE)]
 
 
-def test_whose_turn_comes_too_late_is_sent_away() -> None:
+def test_whose_turn_comes_too_late_is_rejected() -> None:
     """What was let wait and can no longer be done in time gives its seat to the next, and is charged nothing."""
     house = House()
     house.arrive("slow")
@@ -139,9 +139,9 @@ def test_whose_turn_comes_too_late_is_sent_away() -> None:
         house.arrive(f"r{i}", now=1.0)
     house.arrive("hasty", "h", now=1.0, deadline_at=5.0)
     house.arrive("patient", "p", now=1.0, deadline_at=500.0)
-    assert house.away == []
+    assert house.shed == []
     house.leave("r0", now=4.5)
-    assert [(name, why) for name, why, _ in house.away] == [("hasty", Away.LATE)]
+    assert [(name, why) for name, why, _ in house.shed] == [("hasty", Shed.LATE)]
     assert house.inside[-1] == "patient"
     house.leave("hasty")
 
@@ -153,7 +153,7 @@ def test_better_standing_evicts_waiting_work_of_a_worse_one() -> None:
         house.arrive(f"b{i}", f"t{i}", standing=Standing.BATCH)
     ran = list(house.inside)
     house.arrive("now", "vip", standing=Standing.INTERACTIVE)
-    assert [(name, why) for name, why, _ in house.away] == [("b6", Away.FULL), ("b5", Away.EVICTED)]
+    assert [(name, why) for name, why, _ in house.shed] == [("b6", Shed.FULL), ("b5", Shed.EVICTED)]
     assert house.inside == [*ran, "now"]
 
 
@@ -166,9 +166,9 @@ def test_a_full_house_sheds_in_the_stated_order() -> None:
         house.arrive(standing.name, standing.name, standing=standing)
     for i in range(6):
         house.arrive(f"i{i}", f"vip{i}")
-    assert [(name, why) for name, why, _ in house.away] == [
-        *((standing.name, Away.EVICTED) for standing in list(Standing)[:-1]),
-        ("i5", Away.FULL),
+    assert [(name, why) for name, why, _ in house.shed] == [
+        *((standing.name, Shed.EVICTED) for standing in list(Standing)[:-1]),
+        ("i5", Shed.FULL),
     ]
 
 
@@ -179,10 +179,10 @@ def test_nobody_is_shed_while_somebody_lower_waits(arrivals: list[tuple[str, Sta
     standings: dict[str, Standing] = {}
     for i, (tenant, standing) in enumerate(arrivals):
         standings[f"r{i}"] = standing
-        heard = len(house.away)
+        heard = len(house.shed)
         house.arrive(f"r{i}", tenant, standing=standing)
         waiting = [w for lane in fair(house.door).queue._lanes.values() for f in lane.flows.values() for w in f.queue]
-        for name, _, _ in house.away[heard:]:
+        for name, _, _ in house.shed[heard:]:
             assert all(standings[other] >= standings[name] for other in waiting)
 
 
@@ -193,8 +193,8 @@ def test_a_tenant_at_its_own_bound_moves_nobody() -> None:
         house.arrive(f"b{i}", f"t{i}", standing=Standing.BATCH)
     for i in range(20):
         house.arrive(f"f{i}", "flood")
-    assert {name[0] for name, _, _ in house.away} == {"f"}
-    assert {why for _, why, _ in house.away} == {Away.FULL}
+    assert {name[0] for name, _, _ in house.shed} == {"f"}
+    assert {why for _, why, _ in house.shed} == {Shed.FULL}
 
 
 def test_no_standing_with_a_share_is_starved_at_the_door() -> None:
@@ -230,14 +230,14 @@ def test_a_full_queue_says_so() -> None:
     for i in range(8):
         house.arrive(f"f{i}", "flood")
     house.arrive("v", "victim")
-    assert {why for _, why, _ in house.away} == {Away.FULL}
-    assert len(house.away) == 2
-    assert all(name.startswith("f") for name, _, _ in house.away)
+    assert {why for _, why, _ in house.shed} == {Shed.FULL}
+    assert len(house.shed) == 2
+    assert all(name.startswith("f") for name, _, _ in house.shed)
 
 
 @given(st.lists(st.tuples(st.sampled_from("abc"), st.sampled_from(list(Standing)), st.integers(0, 3)), max_size=80))
 def test_everybody_hears_exactly_once_and_nothing_leaks(steps: list[tuple[str, Standing, int]]) -> None:
-    """Each request is let in or sent away once; after all have left, no seat, queue entry or cost remains."""
+    """Each request is admitted or rejected once; after all have left, no seat, queue entry or cost remains."""
     house, chance = House(a_door(Bounds(tenant_requests=5, total_requests=8))), random.Random(1)
     for i, (tenant, standing, leaves) in enumerate(steps):
         house.arrive(f"r{i}", tenant, now=float(i), standing=standing, output=chance.randrange(1, 200))
@@ -247,7 +247,7 @@ def test_everybody_hears_exactly_once_and_nothing_leaks(steps: list[tuple[str, S
                 if RequestId(name) in house.door._entries:
                     house.door.progressed(RequestId(name), chance.randrange(1, 300), float(i))
                 house.leave(name, float(i))
-    heard = house.inside + [name for name, _, _ in house.away]
+    heard = house.inside + [name for name, _, _ in house.shed]
     assert len(heard) == len(set(heard))
     for i in range(len(steps)):
         house.leave(f"r{i}", 1000.0)

@@ -8,7 +8,7 @@ from penstock.domain.ids import RequestId, TenantId
 from penstock.domain.standing import Standing
 from penstock.worker.gate.admission import doors
 from penstock.worker.gate.admission.cost import Work
-from penstock.worker.gate.admission.door import Away, Door
+from penstock.worker.gate.admission.door import Door, Shed
 from penstock.worker.gate.admission.fair_queue import Bounds
 from penstock.worker.gate.admission.seats import EngineSize
 from penstock.worker.gate_config import DoorOrder
@@ -23,7 +23,7 @@ class House:
         """Open it."""
         self.door: Door = doors.make(order, SIZE, bounds=bounds, pace=100.0)
         self.inside: list[str] = []
-        self.away: list[tuple[str, Away]] = []
+        self.shed: list[tuple[str, Shed]] = []
 
     def arrive(self, *names: str, deadline_at: float = 0.0) -> None:
         """Bring requests to the door; a request's first letter is its tenant."""
@@ -39,8 +39,8 @@ class House:
             )
             self.door.arrive(work, 0.0, partial(self.inside.append, name), partial(self._sent, name))
 
-    def _sent(self, name: str, why: Away, wait_s: float) -> None:
-        self.away.append((name, why))
+    def _sent(self, name: str, why: Shed, wait_s: float) -> None:
+        self.shed.append((name, why))
 
     def leave(self, *names: str) -> None:
         """End requests."""
@@ -63,11 +63,11 @@ def test_fifo_keeps_its_bounds() -> None:
     """Full is full for everybody, and nobody is evicted; what can't be in time is refused by the whole queue."""
     house = House(DoorOrder.FIFO, Bounds(total_requests=2))
     house.arrive("f1", "f2", "f3", "f4", "v1")
-    assert house.away == [("v1", Away.FULL)]
+    assert house.shed == [("v1", Shed.FULL)]
     late = House(DoorOrder.FIFO)
     late.arrive("f1", "f2", "f3")
     late.arrive("v1", deadline_at=1.9)
-    assert late.away == [("v1", Away.LATE)]
+    assert late.shed == [("v1", Shed.LATE)]
 
 
 def test_an_open_door_refuses_nobody() -> None:
@@ -75,7 +75,7 @@ def test_an_open_door_refuses_nobody() -> None:
     house = House(DoorOrder.OPEN, Bounds(total_requests=1))
     names = [f"f{i}" for i in range(50)]
     house.arrive(*names, deadline_at=0.001)
-    assert (house.inside, house.away) == (names, [])
+    assert (house.inside, house.shed) == (names, [])
     house.leave(*names)
     assert len(house.door.seats) == 0
 
@@ -86,5 +86,5 @@ def test_a_closed_door_keeps_nobody_waiting(order: DoorOrder) -> None:
     house = House(order)
     house.arrive("f1", "f2", "f3")
     house.door.close()
-    assert len(house.inside) + len(house.away) == 3
+    assert len(house.inside) + len(house.shed) == 3
     assert len(house.door.order) == 0

@@ -48,7 +48,7 @@ class House:
     def arrive(self, work: Work) -> None:
         """Bring a request."""
         self.waiting[work.request] = work
-        self.door.arrive(work, self.now, partial(self._let_in, work), lambda *_: self._sent_away(work))
+        self.door.arrive(work, self.now, partial(self._admit, work), lambda *_: self._reject(work))
 
     def work(self, tenant: str, standing: Standing, *, prompt: int, output: int, sequences: int = 1) -> Work:
         """Return a new request."""
@@ -97,10 +97,10 @@ class House:
         shared = [work for work in first.values() if not work.standing.is_spare]
         return shared or list(first.values())
 
-    def _let_in(self, work: Work) -> None:
+    def _admit(self, work: Work) -> None:
         self.inside[work.request] = self.waiting.pop(work.request)
 
-    def _sent_away(self, work: Work) -> None:
+    def _reject(self, work: Work) -> None:
         del self.waiting[work.request]
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 from penstock.domain.standing import Standing
-from penstock.worker.gate.admission.pace import MOST_PREFILL_S, RUSH_SHARE, Pace, Prefill, Rush, Stay
+from penstock.worker.gate.admission.pace import ACCEPTANCE_SHARE, MOST_PREFILL_S, Acceptance, Pace, Prefill, Stay
 
 
 def test_it_converges_to_the_measured_rate() -> None:
@@ -51,18 +51,18 @@ def test_a_stay_is_learned_by_cost() -> None:
 
 
 def test_a_rush_is_learned_by_standing_and_forgotten() -> None:
-    """Where one of three is let wait one has to come three times; others are not told of it, nor is it for ever."""
-    rush = Rush()
+    """Where one of three is queued one has to come three times; others are not told of it, nor is it for ever."""
+    acceptance = Acceptance()
     for i in range(300):
-        rush.saw(Standing.FREE, taken=i % 3 == 0)
-    assert rush.factor(Standing.FREE) == pytest.approx(3.0, rel=0.15)
-    assert rush.factor(Standing.PAID) == 1.0
+        acceptance.saw(Standing.FREE, taken=i % 3 == 0)
+    assert acceptance.factor(Standing.FREE) == pytest.approx(3.0, rel=0.15)
+    assert acceptance.factor(Standing.PAID) == 1.0
     for _ in range(300):
-        rush.saw(Standing.FREE, taken=False)
-    assert rush.factor(Standing.FREE) == pytest.approx(1 / RUSH_SHARE)
+        acceptance.saw(Standing.FREE, taken=False)
+    assert acceptance.factor(Standing.FREE) == pytest.approx(1 / ACCEPTANCE_SHARE)
     for _ in range(100):
-        rush.saw(Standing.FREE, taken=True)
-    assert rush.factor(Standing.FREE) == pytest.approx(1.0, rel=0.02)
+        acceptance.saw(Standing.FREE, taken=True)
+    assert acceptance.factor(Standing.FREE) == pytest.approx(1.0, rel=0.02)
 
 
 def test_prefill_is_learned_from_first_tokens() -> None:
