@@ -8,6 +8,7 @@ import pytest
 from penstock.adapters.memory.audit import MemoryAudit
 from penstock.adapters.postgres.audit import PostgresAudit
 from penstock.control.api.ports import AuditLog
+from penstock.domain.audit import Selection
 from tests.support import control_things as things
 
 ALARM = things.act("budget.threshold", target="tenant:t:spend:2026-11-21/100@50")
@@ -28,6 +29,31 @@ async def test_an_alarm_is_noted_once_however_many_notice_it(log: AuditLog) -> N
     assert await log.note_threshold(ALARM) is False
     assert await log.note_threshold(replace(ALARM, target="tenant:t:spend:2026-11-21/100@80")) is True
     assert len(await log.newest(99)) == 2
+
+
+@pytest.mark.parametrize(
+    ("of", "found"),
+    [
+        (Selection(), "dcba"),
+        (Selection(what="key"), "da"),
+        (Selection(what="key.mint"), "a"),
+        (Selection(what="ke"), ""),
+        (Selection(who="k2"), "cb"),
+        (Selection(since=2.0, until=4.0), "cb"),
+        (Selection(since=2.0, who="k1"), "d"),
+    ],
+)
+async def test_acts_are_selected_by_time_actor_and_action(log: AuditLog, of: Selection, found: str) -> None:
+    """An action's first word stands for all of its kind; begin is in, end is out; the newest come first."""
+    for target, who, what in (
+        ("a", "k1", "key.mint"),
+        ("b", "k2", "keyring.x"),
+        ("c", "k2", "tenant.plan"),
+        ("d", "k1", "key.plan"),
+    ):
+        await log.note(replace(things.act(what, target=target), who=who, at=float(ord(target) - ord("a") + 1)))
+    assert "".join(act.target for act in await log.newest(99, of=of)) == found
+    assert "".join(act.target for act in await log.newest(1, of=of)) == found[:1]
 
 
 async def test_other_acts_may_repeat(log: AuditLog) -> None:

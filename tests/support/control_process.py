@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -27,6 +28,13 @@ def until(what: str, check: Callable[[], bool], *, within_s: float = 10.0) -> fl
     return time.monotonic() - began
 
 
+def free_port() -> int:
+    """Return a port that nobody has now."""
+    with socket.create_server(("127.0.0.1", 0)) as found:
+        port: int = found.getsockname()[1]
+        return port
+
+
 @dataclass(kw_only=True)
 class ControlledHome:
     """A home with a platform key, in which controllers run."""
@@ -48,6 +56,7 @@ class ControlledHome:
             "PENSTOCK_HOME": str(self.root),
             "PENSTOCK_DATABASE_URL": self.database_url,
             "PENSTOCK_TICK_S": "0.2",
+            "PENSTOCK_CONTROLLER_PORT": str(free_port()),  # none finds its predecessor's free, so addresses tell apart
             **{f"PENSTOCK_{name.upper()}": value for name, value in self.settings.items()},
         }
         logs = self.root / "logs"

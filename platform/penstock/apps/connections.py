@@ -6,7 +6,7 @@ from pathlib import Path
 
 import httpx
 
-from penstock.apps.settings import Settings
+from penstock.apps.settings import CALLERS_OWN, CONTROLLER_PORT, Settings
 from penstock.clients.fleet import FleetWatch
 from penstock.clients.operator import Operator
 from penstock.domain.clock import Clock
@@ -16,22 +16,38 @@ TIMEOUT_S = 300.0
 
 
 def operator(settings: Settings) -> Operator:
-    """Return a client of the controller with the admin key of this home."""
-    paths, url = settings.paths, controller_address(settings)
-    return Operator(url, _read(paths.admin_key, f"There is no admin key in this home. ({paths.root})"))
+    """Return a client of the controller for whoever calls: with the key that was given, or as this home's operator."""
+    if settings.url and not settings.key:  # the operators' key is for this home's controller alone
+        raise CommandError(
+            f"There is no key to show at {settings.url}.", do="Give an admin's or auditor's with --key (PENSTOCK_KEY)."
+        )
+    if not settings.key:
+        return Operator(controller_address(settings), _admin_key(settings))
+    return Operator(controller_address(settings), settings.key)
+
+
+def _admin_key(settings: Settings) -> str:
+    paths = settings.paths
+    return _read(paths.admin_key, f"There is no admin key in this home. ({paths.root})")
 
 
 def controller_address(settings: Settings) -> str:
-    """Return the controller's address, or raise ``CommandError`` where none runs."""
-    paths = settings.paths
-    return settings.controller_url or _read(
-        paths.controller_address, f"The controller of this home is not running. ({paths.root})"
-    )
+    """Return the controller's address, or raise ``CommandError`` where none is known.
+
+    Who shows a key of its own may be anywhere: without a home the address is the one that controllers choose.
+    """
+    given, file = settings.url or settings.controller_url, settings.paths.controller_address
+    if given:
+        return given.rstrip("/")
+    if settings.key and not file.exists():
+        return f"http://127.0.0.1:{CONTROLLER_PORT}"
+    return _read(file, f"The controller of this home is not running. ({settings.paths.root})")
 
 
 def fleet(settings: Settings, clock: Clock) -> FleetWatch:
-    """Return what waits for the workers of this home."""
-    return FleetWatch(lambda: operator(settings), clock, lease_s=settings.lease_s, logs=settings.paths.logs)
+    """Return what waits for the workers of this home, as its operator and nobody else."""
+    own = settings.model_copy(update=dict.fromkeys(CALLERS_OWN, ""))
+    return FleetWatch(lambda: operator(own), clock, lease_s=settings.lease_s, logs=settings.paths.logs)
 
 
 def gateway_address(settings: Settings) -> str:

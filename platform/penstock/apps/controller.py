@@ -25,7 +25,7 @@ from penstock.adapters.process.fleet import HostConfig, LocalFleet
 from penstock.adapters.redis.limits import RedisLimits
 from penstock.adapters.redis.wire import Wire
 from penstock.apps import exposition
-from penstock.apps.settings import Home, Settings, environment_of_workers
+from penstock.apps.settings import CONTROLLER_PORT, Home, Settings, environment_of_workers
 from penstock.apps.worker_keys import platform_key, provide
 from penstock.control.api.app import make_app
 from penstock.control.api.deps import Control, Secrets
@@ -43,7 +43,7 @@ from penstock.domain.errors import StoreUnavailable
 from penstock.domain.ids import VersionId, WorkerId
 from penstock.domain.keys import Purpose, derive, worker_bearer
 from penstock.supervision.files import write_private
-from penstock.supervision.listening import bind, url_of
+from penstock.supervision.listening import bind, bind_first_free, url_of
 from penstock.telemetry import logs
 from penstock.telemetry.metrics import Metrics
 
@@ -65,7 +65,8 @@ def main(settings: Settings, command: WorkerCommand = worker_command) -> None:
 
 async def _main(settings: Settings, command: WorkerCommand) -> None:
     secrets = _secrets(settings.paths)
-    listener = bind(settings.host, settings.controller_port)
+    port = settings.controller_port
+    listener = bind(settings.host, port) if port else bind_first_free(settings.host, CONTROLLER_PORT)
     url = url_of(settings.host, listener.getsockname()[1])
     dsn = settings.database_url or dsn_of(settings.paths.postgres)
     async with Database(dsn) as database:

@@ -18,6 +18,11 @@ from penstock.worker.gate_config import DoorOrder
 
 SECRET = ("database_url", "limits_url", "answers_url")
 """Settings that may hold a password."""
+CALLERS_OWN = {"key", "url"}
+"""What somebody says at one command: no setting of a platform, and nothing that its processes get."""
+_CALLERS_NAMES = frozenset(f"PENSTOCK_{name.upper()}" for name in CALLERS_OWN)
+CONTROLLER_PORT = 8079
+"""Where a controller listens if it may choose."""
 
 
 class Home:
@@ -78,6 +83,11 @@ class Settings(BaseSettings):
     """Networks and domains that workers may report addresses of (``10.0.0.0/8,workers.svc.cluster.local``), beside the
     address that a report comes from; empty where nothing between worker and controller changes that one."""
     controller_port: int = Field(default=0, ge=0, le=65535)
+    """Where the controller listens; 0 takes 8079, or any free one where that is in use."""
+    key: str = Field(default="", repr=False)
+    """Whose key commands show to the controller; empty is the operators' of this home."""
+    url: str = ""
+    """Where commands find the controller; empty is that of this home."""
 
     models: str = "smollm2,minilm"
     """Demo models to serve, comma separated."""
@@ -171,15 +181,19 @@ class Settings(BaseSettings):
         return tuple(name.strip() for name in self.models.split(",") if name.strip())
 
 
+_caller: dict[str, str] = {}
+"""What was said at the command that runs."""
+
+
 @lru_cache(maxsize=1)
 def load() -> Settings:
     """Read the settings of this process once."""
-    return Settings()
+    return Settings().model_copy(update=_caller)
 
 
 def as_yaml(settings: Settings) -> str:
     """Return the settings as a file for ``$PENSTOCK_HOME/settings.yaml``; a password in an address is shown as ***."""
-    shown = settings.model_dump(mode="json", exclude={"home"})
+    shown = settings.model_dump(mode="json", exclude={"home", *CALLERS_OWN})
     return yaml.safe_dump({**shown, **{name: without_password(shown[name]) for name in SECRET}}, sort_keys=False)
 
 
@@ -191,13 +205,22 @@ def without_password(url: str) -> str:
 
 def environment(settings: Settings) -> dict[str, str]:
     """Return the environment for a child process that shall run with exactly these settings."""
-    ours = {f"PENSTOCK_{name.upper()}": str(value) for name, value in settings.model_dump(mode="json").items()}
-    return {**os.environ, **ours, "PENSTOCK_HOME": str(settings.paths.root)}
+    told = settings.model_dump(mode="json", exclude=CALLERS_OWN)
+    ours = {f"PENSTOCK_{name.upper()}": str(value) for name, value in told.items()}
+    others = {name: value for name, value in os.environ.items() if name not in _CALLERS_NAMES}
+    return {**others, **ours, "PENSTOCK_HOME": str(settings.paths.root)}
 
 
 def environment_of_workers(settings: Settings) -> dict[str, str]:
     """Return the same for workers and engines: the stores behind the gateways are no business of theirs."""
     return environment(settings.model_copy(update=dict.fromkeys(SECRET, "")))
+
+
+def choose_caller(key: str, url: str) -> None:
+    """Let this command show this key at this address; empty leaves what the settings say."""
+    _caller.clear()
+    _caller.update({name: value for name, value in (("key", key), ("url", url)) if value})
+    load.cache_clear()
 
 
 def choose_home(home: str) -> None:

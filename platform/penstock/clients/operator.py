@@ -46,7 +46,8 @@ class Operator:
         except httpx.HTTPError as error:
             raise CommandError(
                 f"No controller answers at {self._url} ({type(error).__name__}).",
-                do="Start the platform with `penstock up`; if it runs, its controller is being restarted: try again.",
+                do="Start the platform with `penstock up`, or give its address with --url (PENSTOCK_URL). "
+                "If it runs, its controller is being restarted: try again.",
             ) from error
         if answer.is_error:
             raise refused(answer)

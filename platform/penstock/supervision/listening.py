@@ -1,4 +1,4 @@
-"""The gateways' listening socket: bound once by the supervisor and inherited, so that it outlives any gateway.
+"""Listening sockets. The gateways' is bound once by the supervisor and inherited, so that it outlives any gateway.
 
 While a gateway is being replaced, new connections wait in the kernel's queue: none is refused.
 """
@@ -22,6 +22,20 @@ def bind(host: str, port: int) -> socket.socket:
         listener.close()
         raise _why(error, host, port) from error
     listener.set_inheritable(True)
+    return listener
+
+
+def bind_first_free(host: str, port: int) -> socket.socket:
+    """Return a listening socket on this port, or on any free one where somebody has it."""
+    try:
+        listener = bind(host, port)
+    except CommandError:
+        return bind(host, 0)
+    try:
+        listener.listen(BACKLOG)  # before that, two may bind one port
+    except OSError:
+        listener.close()
+        return bind(host, 0)
     return listener
 
 

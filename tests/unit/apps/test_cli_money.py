@@ -13,9 +13,10 @@ import pytest
 import uvicorn
 from typer.testing import CliRunner
 
+from penstock.apps import connections
 from penstock.apps.cli import app
 from penstock.apps.cli.bounds import described, dollars, micro_usd, parsed
-from penstock.apps.settings import load
+from penstock.apps.settings import as_yaml, environment, load
 from penstock.control.api.app import make_app
 from penstock.domain.budget import day
 from penstock.domain.clock import SystemClock
@@ -62,6 +63,67 @@ def run(*words: str, code: int = 0) -> str:
 def test_the_status_shows_where_the_controller_is(room: Room, tmp_path: Path) -> None:
     """Keys of auditors and admins are of use at that address alone."""
     assert f" at {(tmp_path / 'run/controller.addr').read_text()} " in run("status")
+
+
+def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Go to a machine without a home; return the controller's address."""
+    url = (tmp_path / "run/controller.addr").read_text()
+    monkeypatch.setenv("PENSTOCK_HOME", str(tmp_path / "elsewhere"))
+    load.cache_clear()
+    return url
+
+
+def test_a_tenants_own_people_get_in_with_key_and_address(
+    room: Room, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An auditor without a home reads its tenant's affairs, and an admin keeps its keys; neither has the operators'."""
+    run("tenants", "create", "shop")
+    auditor, admin = (run("keys", "create", "shop", "--role", role).split()[0] for role in ("auditor", "admin"))
+    url = elsewhere(tmp_path, monkeypatch)
+    for words in (("usage", "show", "shop"), ("keys", "list"), ("budgets", "show"), ("tenants", "show", "shop")):
+        assert "operators" not in run(*words, "--key", auditor, "--url", url)
+    assert "403" in run("tenants", "create", "x", "--key", admin, "--url", url, code=1)
+    monkeypatch.setenv("PENSTOCK_KEY", admin)
+    monkeypatch.setenv("PENSTOCK_URL", f"{url}/")
+    assert run("keys", "create", "shop").startswith("psk_")
+
+
+def test_the_audit_log_shows_a_tenant_its_own(room: Room, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By time, actor and action, as a table and as JSON; what concerns other tenants is the operators' to read."""
+    for tenant in ("shop", "other"):
+        run("tenants", "create", tenant)
+    auditor = run("keys", "create", "shop", "--role", "auditor").split()[0]
+    assert "tenant.create" in run("audit", "--action", "tenant")
+    as_auditor = ("--key", auditor, "--url", elsewhere(tmp_path, monkeypatch))
+    acts = [json.loads(line) for line in run("audit", "--json", *as_auditor).splitlines()]
+    assert [(act["what"], act["tenant"]) for act in acts] == [("key.mint", "shop"), ("tenant.create", "shop")]
+    operator = acts[0]["who"]
+    assert "none" in run("audit", "--actor", "nobody", *as_auditor)
+    assert "none" in run("audit", "--until", "2020-01-01", *as_auditor)
+    one = run("audit", "--actor", operator, "--action", "key.mint", "--since", "2020-01-01", *as_auditor)
+    assert operator in one
+    assert "tenant.create" not in one
+
+
+def test_the_operators_key_goes_to_no_other_address(
+    room: Room, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An address without a key is refused: the home's own key is for the home's own controller."""
+    assert "no key to show" in run("keys", "list", "--url", "http://127.0.0.1:9", code=1)
+    monkeypatch.setattr(connections, "CONTROLLER_PORT", 9)
+    elsewhere(tmp_path, monkeypatch)
+    assert "No controller answers at http://127.0.0.1:9 " in run("keys", "list", "--key", "psk_x", code=1)
+
+
+def test_no_process_of_a_platform_gets_a_callers_key(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """What somebody says at one command is not shown as a setting and not handed on."""
+    monkeypatch.setenv("PENSTOCK_KEY", "psk_secret")
+    monkeypatch.setenv("PENSTOCK_HOME", str(tmp_path))
+    load.cache_clear()
+    settings = load()
+    assert settings.key == "psk_secret"
+    assert "psk_secret" not in f"{as_yaml(settings)}{environment(settings)}{settings!r}"
+    load.cache_clear()
 
 
 def test_an_organisations_life(room: Room) -> None:

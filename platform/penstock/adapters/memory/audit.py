@@ -1,6 +1,6 @@
 """The audit log, in memory. Twin of `adapters.postgres.audit`."""
 
-from penstock.domain.audit import Act
+from penstock.domain.audit import ALL, Act, Selection
 from penstock.domain.ids import TenantId
 
 
@@ -22,6 +22,6 @@ class MemoryAudit:
         self._acts.append(act)
         return True
 
-    async def newest(self, limit: int, *, tenant: TenantId | None = None) -> tuple[Act, ...]:
+    async def newest(self, limit: int, *, tenant: TenantId | None = None, of: Selection = ALL) -> tuple[Act, ...]:
         """Return the newest acts, newest first."""
-        return tuple([act for act in self._acts[::-1] if tenant in {None, act.tenant}][:limit])
+        return tuple([act for act in self._acts[::-1] if tenant in {None, act.tenant} and of.holds(act)][:limit])

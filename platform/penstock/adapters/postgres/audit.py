@@ -2,7 +2,7 @@
 
 from penstock.adapters.postgres.database import Database, Session
 from penstock.adapters.postgres.queries import load
-from penstock.domain.audit import Act
+from penstock.domain.audit import ALL, Act, Selection
 from penstock.domain.ids import TenantId
 
 _SQL = load("audit")
@@ -32,6 +32,7 @@ class PostgresAudit:
         )
         return row is not None
 
-    async def newest(self, limit: int, *, tenant: TenantId | None = None) -> tuple[Act, ...]:
+    async def newest(self, limit: int, *, tenant: TenantId | None = None, of: Selection = ALL) -> tuple[Act, ...]:
         """Return the newest acts, newest first."""
-        return tuple(Act(**dict(row)) for row in await self._database.rows(_SQL["newest"], limit, tenant))
+        rows = await self._database.rows(_SQL["newest"], limit, tenant, of.since, of.until, of.who, of.what)
+        return tuple(Act(**dict(row)) for row in rows)

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from penstock.apps.cli import ask, budgets, keys, models, processes, status, tenants, usage
+from penstock.apps.cli import ask, audit, budgets, keys, models, processes, status, tenants, usage
 
 app = typer.Typer(
     name="penstock",
@@ -17,6 +17,8 @@ app = typer.Typer(
     help="""A multi-tenant GPU inference platform.
 
 **penstock up** starts everything here and asks a first question; the other commands work beside it.
+
+What tenants' admins and auditors may see, they see with `--key` and `--url` from any machine.
 
 Settings come from `PENSTOCK_*` variables and from `settings.yaml` in `PENSTOCK_HOME` (default `.penstock`).
 """,
@@ -33,6 +35,7 @@ app.add_typer(tenants.app, name="tenants")
 app.add_typer(tenants.orgs, name="orgs")
 app.add_typer(budgets.app, name="budgets")
 app.add_typer(usage.app, name="usage")
+app.command()(audit.audit)
 app.command()(status.config)
 app.command()(processes.gateway)
 app.command()(processes.controller)

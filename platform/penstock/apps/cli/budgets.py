@@ -5,6 +5,7 @@ from typing import Annotated
 import typer
 
 from penstock.apps.cli import bounds, tables
+from penstock.apps.cli.caller import as_caller
 from penstock.apps.cli.terminal import explained, out
 from penstock.apps.connections import operator
 from penstock.apps.settings import load
@@ -16,6 +17,7 @@ app = typer.Typer(
 
 
 @app.command("show")
+@as_caller
 def show_budgets(
     scope: Annotated[str, typer.Argument(help="Only this one's, as tenant:shop.", show_default="all")] = "",
 ) -> None:
@@ -41,6 +43,7 @@ def show_budgets(
 
 
 @app.command("set")
+@as_caller
 def set_budget(
     scope: Annotated[str, typer.Argument(help="Whose: key:ID, tenant:ID or org:ID.")],
     per_day: Annotated[str, typer.Option(help="Dollars a day; 0 takes the cap away.", show_default="as it is")] = "",

@@ -5,6 +5,7 @@ from typing import Annotated
 import typer
 
 from penstock.apps.cli import bounds, tables
+from penstock.apps.cli.caller import as_caller
 from penstock.apps.cli.terminal import err, explained, out
 from penstock.apps.connections import operator
 from penstock.apps.settings import load
@@ -13,13 +14,14 @@ from penstock.domain.tenant import Role
 app = typer.Typer(no_args_is_help=True, help="API keys: shown once when made, stored only as a keyed hash.")
 ROLES = (
     "infer asks models. auditor reads its tenant's usage, keys, budgets and audit log. admin reads the same and keeps "
-    "its tenant's keys: makes, changes, rotates, revokes. Both do so at the controller's address "
-    "(`penstock status` shows it). Of the tenant operators, an auditor reads all tenants' and an admin does everything."
+    "its tenant's keys: makes, changes, rotates, revokes. Both do so by these commands with `--key` and `--url`. "
+    "Of the tenant operators, an auditor reads all tenants' and an admin does everything."
 )
 Id = Annotated[str, typer.Argument(help="A key's id: the part between `psk_` and the next `_`.")]
 
 
 @app.command("create")
+@as_caller
 def create_key(
     tenant: Annotated[str, typer.Argument(help="Whose key it is.")],
     role: Annotated[Role, typer.Option(help=ROLES)] = Role.INFER,
@@ -55,6 +57,7 @@ def create_key(
 
 
 @app.command("list")
+@as_caller
 def list_keys(tenant: Annotated[str, typer.Argument(help="Only this tenant's.", show_default="all")] = "") -> None:
     """List keys, never their secrets."""
     with explained():
@@ -77,6 +80,7 @@ def list_keys(tenant: Annotated[str, typer.Argument(help="Only this tenant's.", 
 
 
 @app.command("plan")
+@as_caller
 def change_plan(
     key_id: Id, changes: Annotated[list[str], typer.Argument(help=f"Bounds of this key alone. {bounds.CAPS_HELP}")]
 ) -> None:
@@ -91,6 +95,7 @@ def change_plan(
 
 
 @app.command("revoke")
+@as_caller
 def revoke_key(key_id: Id) -> None:
     """Make a key worthless within seconds, on every gateway."""
     with explained():
@@ -99,6 +104,7 @@ def revoke_key(key_id: Id) -> None:
 
 
 @app.command("rotate")
+@as_caller
 def rotate_key(
     key_id: Id,
     overlap_s: Annotated[float, typer.Option("--overlap", help="Seconds for which the old key works on.")] = 3600.0,

@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from penstock.apps.cli import tables
+from penstock.apps.cli.caller import as_caller
 from penstock.apps.cli.terminal import err, explained, out
 from penstock.apps.connections import operator
 from penstock.apps.settings import load
@@ -19,6 +20,7 @@ aliases = typer.Typer(no_args_is_help=True, help="Aliases: the names callers put
 
 
 @app.command("list")
+@as_caller
 def list_models() -> None:
     """List the registered versions, oldest first."""
     with explained():
@@ -40,6 +42,7 @@ def list_models() -> None:
 
 
 @app.command("show")
+@as_caller
 def show_model(version: Annotated[str, typer.Argument(help="A version as name@digest.")]) -> None:
     """Show a version's manifest: files and digests, engine settings, price, licence, golden prompts."""
     with explained():
@@ -59,6 +62,7 @@ def prepare_models() -> None:
 
 
 @app.command("push")
+@as_caller
 def push_model(
     source: Annotated[Path, typer.Argument(help="A folder in Hugging Face layout, a GGUF file, or a wheel with one.")],
     name: Annotated[str, typer.Option(help="The model's name.")],
@@ -109,6 +113,7 @@ def _price(text: str) -> Price:
 
 
 @aliases.command("set")
+@as_caller
 def set_alias(
     alias: Annotated[str, typer.Argument(help="The name that callers use.")],
     shares: Annotated[list[str], typer.Argument(help="VERSION, or several as VERSION=PERCENT that add up to 100.")],
@@ -127,6 +132,7 @@ def set_alias(
 
 
 @aliases.command("remove")
+@as_caller
 def remove_alias(alias: Annotated[str, typer.Argument(help="The name to take away.")]) -> None:
     """Take an alias away; requests that name it are refused from then on."""
     with explained():
@@ -135,6 +141,7 @@ def remove_alias(alias: Annotated[str, typer.Argument(help="The name to take awa
 
 
 @aliases.command("list")
+@as_caller
 def list_aliases() -> None:
     """List the aliases and where they lead."""
     with explained():

@@ -5,6 +5,7 @@ from typing import Annotated
 import typer
 
 from penstock.apps.cli import bounds, tables
+from penstock.apps.cli.caller import as_caller
 from penstock.apps.cli.terminal import explained, out
 from penstock.apps.connections import operator
 from penstock.apps.settings import load
@@ -17,6 +18,7 @@ Caps = Annotated[list[str], typer.Argument(help=bounds.CAPS_HELP)]
 
 
 @app.command("create")
+@as_caller
 def create_tenant(
     tenant: Annotated[str, typer.Argument(help="Its id, for example shop.")],
     name: Annotated[str, typer.Option(help="Its name for people; default: its id.")] = "",
@@ -40,6 +42,7 @@ def create_tenant(
 
 
 @app.command("list")
+@as_caller
 def list_tenants() -> None:
     """List tenants and their plans."""
     with explained():
@@ -59,6 +62,7 @@ def list_tenants() -> None:
 
 
 @app.command("show")
+@as_caller
 def show_tenant(tenant: Annotated[str, typer.Argument(help="Its id.")]) -> None:
     """Show a tenant with every field of its plan; 0 is no bound.
 
@@ -74,6 +78,7 @@ def show_tenant(tenant: Annotated[str, typer.Argument(help="Its id.")]) -> None:
 
 
 @app.command("plan")
+@as_caller
 def change_plan(tenant: Annotated[str, typer.Argument(help="Its id.")], changes: Changes) -> None:
     """Change a tenant's plan; what is not named stays. Gateways have it within a second.
 
@@ -85,6 +90,7 @@ def change_plan(tenant: Annotated[str, typer.Argument(help="Its id.")], changes:
 
 
 @app.command("move")
+@as_caller
 def move_tenant(
     tenant: Annotated[str, typer.Argument(help="Its id.")],
     org: Annotated[str, typer.Argument(help="The organisation that it shall belong to.")],
@@ -101,6 +107,7 @@ def move_tenant(
 
 
 @orgs.command("create")
+@as_caller
 def create_org(
     org: Annotated[str, typer.Argument(help="Its id, for example retail.")],
     name: Annotated[str, typer.Option(help="Its name for people; default: its id.")] = "",
@@ -117,6 +124,7 @@ def create_org(
 
 
 @orgs.command("list")
+@as_caller
 def list_orgs() -> None:
     """List organisations and their bounds."""
     with explained():
@@ -126,6 +134,7 @@ def list_orgs() -> None:
 
 
 @orgs.command("plan")
+@as_caller
 def change_org(org: Annotated[str, typer.Argument(help="Its id.")], changes: Caps) -> None:
     """Change an organisation's bounds; what is not named stays.
 

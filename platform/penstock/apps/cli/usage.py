@@ -1,7 +1,6 @@
 """`penstock usage …`: what was asked and spent, row by row too; and whether counters agree with the ledger."""
 
 import csv
-import datetime as dt
 import json
 import sys
 from collections.abc import Iterable, Iterator
@@ -15,11 +14,12 @@ from urllib.parse import quote, urlencode
 import typer
 
 from penstock.apps.cli import bounds, tables
+from penstock.apps.cli.caller import as_caller
+from penstock.apps.cli.moments import seconds
 from penstock.apps.cli.terminal import err, explained, out
 from penstock.apps.connections import operator
 from penstock.apps.settings import load
 from penstock.clients.operator import Operator
-from penstock.domain.command_error import CommandError
 from penstock.domain.ledger import LedgerRow
 
 PAGE_ROWS = 5000
@@ -37,6 +37,7 @@ class Form(StrEnum):
 
 
 @app.command("show")
+@as_caller
 def show_usage(
     tenant: Annotated[str, typer.Argument(help="Whose usage.")], since: Since = "", until: Until = ""
 ) -> None:
@@ -45,7 +46,7 @@ def show_usage(
     For example: `penstock usage show demo --since 2026-11-01 --until 2026-12-01`
     """
     with explained():
-        query = urlencode({"begin": _seconds(since), "end": _seconds(until)})
+        query = urlencode({"begin": seconds(since), "end": seconds(until)})
         found = operator(load()).get(f"/usage/{quote(tenant, safe='')}?{query}")
         counted = ("requests", "prompt_tokens", "cached_tokens", "output_tokens")
         rows = [
@@ -57,6 +58,7 @@ def show_usage(
 
 
 @app.command("export")
+@as_caller
 def export_usage(
     tenant: Annotated[str, typer.Option(help="Only this tenant's.", show_default="all")] = "",
     form: Annotated[Form, typer.Option("--format", help="CSV, or JSON with one object a line.")] = Form.CSV,
@@ -73,13 +75,14 @@ def export_usage(
     * `penstock usage export --tenant shop --format json | jq .cost`
     """
     with explained():
-        rows = _rows(operator(load()), tenant, _seconds(since), _seconds(until))
+        rows = _rows(operator(load()), tenant, seconds(since), seconds(until))
         with output.open("w", newline="") if output else nullcontext(sys.stdout) as file:
             count = _write(rows, form, file)
         err.print(f"{count} row{'' if count == 1 else 's'}", style="dim")
 
 
 @app.command("reconcile")
+@as_caller
 def reconcile(
     rebuild: Annotated[
         bool, typer.Option("--rebuild", help="Make the counters what the ledger says; for a platform at rest.")
@@ -135,14 +138,3 @@ def _write(rows: Iterable[dict[str, Any]], form: Form, file: TextIO) -> int:
 
 def _cost(line: dict[str, Any]) -> str:
     return bounds.dollars(line["cost"])
-
-
-def _seconds(moment: str) -> float:
-    """Return an ISO day or moment as Unix seconds, UTC where it says nothing else; 0 for nothing."""
-    if not moment:
-        return 0.0
-    try:
-        at = dt.datetime.fromisoformat(moment)
-    except ValueError as error:
-        raise CommandError(f"{moment!r} is no day.", do="Give for example 2026-11-01, or 2026-11-01T12:00.") from error
-    return (at if at.tzinfo else at.replace(tzinfo=dt.UTC)).timestamp()

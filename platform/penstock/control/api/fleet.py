@@ -8,6 +8,7 @@ from fastapi import APIRouter, Request, Response
 from penstock.control.api.bodies import RollBack, Status, TableShown, WorkerShown
 from penstock.control.api.deps import Control
 from penstock.control.api.wire import answer, read
+from penstock.domain.audit import Selection
 from penstock.domain.errors import InvalidField
 from penstock.domain.fleet import Seen
 from penstock.domain.ids import WorkerId
@@ -80,10 +81,13 @@ class FleetAndTable:
         self._control.runtime.wake()
         return answer(_shown(table))
 
-    async def audit(self, request: Request, limit: int = 50) -> Response:
+    async def audit(
+        self, request: Request, limit: int = 50, since: float = 0, until: float = 0, who: str = "", what: str = ""
+    ) -> Response:
         """List administrative acts, newest first: all to operators, those about its own tenant to any other key."""
         caller = await self._control.reader(request)
-        return answer({"acts": await self._control.audit.newest(_bounded(limit), tenant=caller.reach)})
+        of = Selection(since=since, until=until, who=who, what=what)
+        return answer({"acts": await self._control.audit.newest(_bounded(limit), tenant=caller.reach, of=of)})
 
     async def status(self, request: Request) -> Response:
         """Show this controller at a glance."""

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Protocol
 
-from penstock.domain.audit import Act
+from penstock.domain.audit import ALL, Act, Selection
 from penstock.domain.ids import KeyId, OrgId, TenantId
 from penstock.domain.table import RoutingTable
 from penstock.domain.tenant import ApiKey, Org, Plan, ScopeId, Tenant
@@ -88,6 +88,6 @@ class AuditLog(Protocol):
         """Write a ``budget.threshold`` unless its target has one; True where this call wrote it."""
         ...
 
-    async def newest(self, limit: int, *, tenant: TenantId | None = None) -> tuple[Act, ...]:
-        """The newest, newest first: of all, or of what concerns one tenant."""
+    async def newest(self, limit: int, *, tenant: TenantId | None = None, of: Selection = ALL) -> tuple[Act, ...]:
+        """The newest of these, newest first: of all tenants, or of what concerns one."""
         ...

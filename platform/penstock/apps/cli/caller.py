@@ -1,0 +1,56 @@
+"""Who calls the controller, and where it is: ``--key`` and ``--url``, the same two for every command that speaks to it.
+
+Without them a command is the operator of the home that it finds. With them it needs no home: it is whoever holds the
+key, from any machine that reaches the address.
+"""
+
+import inspect
+from collections.abc import Callable
+from functools import wraps
+from typing import Annotated, Any, get_type_hints
+
+import typer
+
+Key = Annotated[
+    str,
+    typer.Option(
+        "--key",
+        envvar="PENSTOCK_KEY",
+        help="An admin's or auditor's API key.",
+        show_default="the operators' of this home",
+        rich_help_panel="Caller",
+    ),
+]
+Url = Annotated[
+    str,
+    typer.Option(
+        "--url",
+        envvar="PENSTOCK_URL",
+        help="The controller's address.",
+        show_default="that of this home, else http://127.0.0.1:8079",
+        rich_help_panel="Caller",
+    ),
+]
+
+
+def as_caller(command: Callable[..., None]) -> Callable[..., None]:
+    """Let a command take ``--key`` and ``--url`` beside its own words."""
+
+    @wraps(command)
+    def called(*arguments: Any, key: str = "", url: str = "", **named: Any) -> None:  # noqa: ANN401  the command's own
+        from penstock.apps.settings import choose_caller
+
+        choose_caller(key, url)
+        try:
+            command(*arguments, **named)
+        finally:
+            choose_caller("", "")
+
+    own = inspect.signature(command)
+    added = [
+        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default="", annotation=kind)
+        for name, kind in (("key", Key), ("url", Url))
+    ]
+    called.__signature__ = own.replace(parameters=[*own.parameters.values(), *added])  # type: ignore[attr-defined]
+    called.__annotations__ = {**get_type_hints(command, include_extras=True), "key": Key, "url": Url}
+    return called
