@@ -43,6 +43,7 @@ class Meter:
         "_reported",
         "_searches",
         "cached_tokens",
+        "has_grammar",
         "is_over",
         "output_tokens",
         "prompt_tokens",
@@ -56,7 +57,7 @@ class Meter:
         """Begin with nothing counted."""
         self.prompts = self.prompt_tokens = self.cached_tokens = 0
         self.sequences = self.running = self.output_tokens = 0
-        self.is_over = False
+        self.is_over = self.has_grammar = False
         self.share: Share | None = None
         """How much of it is in the engine at once; None where that is all of it."""
         self._searches: set[str] = set()
@@ -74,6 +75,11 @@ class Meter:
             prompts=self.prompts,
             is_final=self.is_over,
         )
+
+    @property
+    def lacks_grammar(self) -> bool:
+        """True where its output must follow a grammar and nothing was made: a failure is the grammar's."""
+        return self.has_grammar and not self.output_tokens
 
     def watch(self, report: Callable[[int], None], every: int) -> None:
         """Have each ``every`` output tokens reported, and the first step even where it brings none: prompts are in."""
@@ -103,8 +109,9 @@ class Meter:
         self.prompt_tokens += tokens
         return True
 
-    def enter(self) -> None:
-        """A sequence enters the engine."""
+    def enter(self, *, has_grammar: bool = False) -> None:
+        """A sequence enters the engine; its output may have to follow a grammar."""
+        self.has_grammar |= has_grammar
         self.sequences += 1
         self.running += 1
 

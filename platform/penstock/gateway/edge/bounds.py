@@ -127,7 +127,9 @@ def _tools(value: object, at: str, bounds: BodyBounds) -> None:
         return
     if len(value) > MAX_TOOLS:
         raise InvalidField(f"{at} holds more than {MAX_TOOLS} items", param=at)
-    schemas.check_total(sum(schemas.check(tool, at, f"{at}[{i}]") for i, tool in enumerate(value)), at)
+    counted = schemas.Counted()
+    for i, tool in enumerate(value):
+        schemas.check(tool, at, f"{at}[{i}]", counted)
 
 
 def _template_arguments(value: object, at: str, bounds: BodyBounds) -> None:

@@ -5,6 +5,7 @@ One narrow decoder for all of them: unknown fields are skipped without being bui
 
 import msgspec
 
+from penstock.domain.errors import EngineRefused
 from penstock.domain.outcome import FinishReason, Stage
 from penstock.domain.tokens import Usage
 
@@ -66,8 +67,19 @@ class Report(msgspec.Struct, frozen=True, gc=False):
     is_usage_only: bool = False
 
 
+class _Fault(msgspec.Struct, gc=False):
+    message: str = ""
+    code: int | str | None = None
+
+
+class _Faulty(msgspec.Struct, gc=False):
+    error: _Fault
+
+
 _DECODER = msgspec.json.Decoder(_Body)
 _NOTHING = Report()
+_CLIENT_ERRORS = range(400, 500)
+_MAX_CHARS = 1_000
 
 _REASONS = {
     "end_turn": FinishReason.STOP,
@@ -94,6 +106,16 @@ def read(body: bytes) -> Report:
         metrics=decoded.metrics,
         is_usage_only=decoded.choices is not None and not decoded.choices and usage is not None,
     )
+
+
+def refusal(event: bytes) -> EngineRefused | None:
+    """Return what an engine's error event says of the request; None where the engine itself failed."""
+    try:
+        fault = msgspec.json.decode(event, type=_Faulty).error
+    except msgspec.MsgspecError:
+        return None
+    is_callers = isinstance(fault.code, int) and fault.code in _CLIENT_ERRORS
+    return EngineRefused(" ".join(fault.message.split())[:_MAX_CHARS] or None) if is_callers else None
 
 
 def _usage(said: _Usage) -> Usage:

@@ -216,7 +216,7 @@ class StreamRelay:
         for event in map(self._without_count, sse.split(events)):
             if event.startswith(dialect.error) or dialect.aborted in event:
                 self._write(b"".join(out))
-                self._lose(EngineError())
+                self._break(reports.refusal(sse.data_of(event)))
                 return
             if event.startswith(dialect.terminal):
                 self._end(b"".join(out), event)
@@ -224,6 +224,13 @@ class StreamRelay:
             if self._passes(event):
                 out.append(event)
         self._write(b"".join(out))
+
+    def _break(self, refusal: PenstockError | None) -> None:
+        """The engine ends its stream: what it says of the request itself is no other worker's to answer."""
+        if refusal is None:
+            self._lose(EngineError())
+        else:
+            self._end_with(refusal)
 
     def _without_count(self, event: bytes) -> bytes:
         """Take what the worker's gate counted out of an event: it stands in front of the last one."""

@@ -76,7 +76,8 @@ def _adding(add: Any) -> Any:  # noqa: ANN401  vLLM is untyped here
         if state.parent_req is None or state.request_index == 0:  # further choices have the first one's prompt
             search = _BEAM.match(state.external_req_id)
             state.tells_cached = meter.prompt(state.prompt_len, search[1] if search else "")
-        meter.enter()
+        params = getattr(request, "sampling_params", None)  # vectors have none
+        meter.enter(has_grammar=getattr(params, "structured_outputs", None) is not None)
 
     return add_request
 

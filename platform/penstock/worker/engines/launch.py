@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 from penstock.worker import gate_config
-from penstock.worker.engines import counting, lifeline, plan
+from penstock.worker.engines import counting, lifeline, plan, refusals
 from penstock.worker.engines.plan import LaunchPlan
 
 
@@ -23,6 +23,7 @@ def run(launch: LaunchPlan, lifeline_fd: int) -> None:
     from vllm.entrypoints.launchers.api_server.entry import main
 
     counting.install()
+    refusals.install()
     main()
 
 

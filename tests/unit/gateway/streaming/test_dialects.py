@@ -60,6 +60,21 @@ async def relayed(api: Api, events: Iterable[bytes], *, ends: bool = True) -> tu
         return reply, await relay.answer()
 
 
+ENGINE_REFUSAL = {
+    Api.CHAT: b'data: {"error":{"message":"no such grammar","code":400}}\n\n',
+    Api.MESSAGES: b'event: error\ndata: {"type":"error","error":{"message":"no such grammar","code":400}}\n\n',
+}
+
+
+@pytest.mark.parametrize("api", ENGINE_REFUSAL)
+async def test_a_callers_mistake_that_is_found_late_is_the_callers(api: Api) -> None:
+    """Odd schemas: vLLM finds them after a stream has begun; no worker is suspected, and no other one is asked."""
+    before = [b'data: {"choices":[{"delta":{"role":"assistant"}}]}\n\n'] if api is Api.CHAT else MESSAGES[:1]
+    reply, answer = await relayed(api, [*before, ENGINE_REFUSAL[api]])
+    assert answer.outcome is Outcome.BAD_REQUEST
+    assert b"engine_refused" in reply.body
+
+
 @pytest.mark.parametrize(
     ("api", "events", "usage"),
     [

@@ -1,0 +1,69 @@
+"""Lets vLLM say whose fault an error is, in the process of its HTTP server: some mistakes of callers look like its own.
+
+A grammar that its compiler does not take is found after the request was accepted, and ends as a failed generation:
+500. An error of any kind in a stream of the Messages API loses its status on the way. Written for vLLM 0.32; an engine
+that has no such places does not start.
+"""
+
+import json
+from collections.abc import AsyncIterator, Callable
+from http import HTTPStatus
+from typing import Any
+
+from penstock.worker.meter import current
+
+NO_GRAMMAR = "the engine can't make a grammar of what response_format, structured_outputs or tools ask for"
+_ERROR = 'data: {"error"'
+_EVENT = "event: error"
+
+
+def install() -> None:
+    """Tell callers' mistakes as such from now on."""
+    from vllm.entrypoints.anthropic.serving import AnthropicServingMessages
+    from vllm.entrypoints.generate.base.serving import GenerateBaseServing
+    from vllm.exceptions import GenerationError
+
+    def refused() -> Exception:
+        error = GenerationError(NO_GRAMMAR)
+        error.status_code = HTTPStatus.BAD_REQUEST
+        return error
+
+    looks = _raising(GenerateBaseServing._raise_if_error, refused)  # noqa: SLF001  it has no public name
+    GenerateBaseServing._raise_if_error = looks  # noqa: SLF001
+    converter = AnthropicServingMessages.message_stream_converter
+    AnthropicServingMessages.message_stream_converter = with_status(converter)
+
+
+def _raising(raise_if_error: Any, refused: Callable[[], Exception]) -> Any:  # noqa: ANN401  vLLM is untyped here
+    """Return the look at how a generation ended, where one that failed on its grammar was refused."""
+
+    def looked(self: Any, finish_reason: str | None, request_id: str) -> None:  # noqa: ANN401
+        if finish_reason == "error" and (meter := current.get()) is not None and meter.lacks_grammar:
+            raise refused()
+        raise_if_error(self, finish_reason, request_id)
+
+    return looked
+
+
+def with_status(convert: Any) -> Any:  # noqa: ANN401
+    """Return the way of a chat's stream into a Messages stream on which an error keeps its status."""
+
+    async def converted(self: Any, chunks: AsyncIterator[str]) -> AsyncIterator[str]:  # noqa: ANN401
+        error = ""
+
+        async def watched() -> AsyncIterator[str]:
+            nonlocal error
+            async for chunk in chunks:
+                if chunk.startswith(_ERROR):
+                    error = chunk.removeprefix("data: ").strip()
+                yield chunk
+
+        async for event in convert(self, watched()):
+            yield _told(error) if error and event.startswith(_EVENT) else event
+
+    return converted
+
+
+def _told(error: str) -> str:
+    """Return the engine's error as an event of the Messages API, with its code."""
+    return f"{_EVENT}\ndata: {json.dumps({'type': 'error', **json.loads(error)})}\n\n"

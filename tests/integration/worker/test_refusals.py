@@ -1,0 +1,45 @@
+"""What real vLLM says of mistakes that only its grammar compiler finds, or that it finds inside a stream."""
+
+import json
+from typing import Any
+
+import httpx
+import pytest
+
+from penstock.gateway.dispatch import verdict
+from tests.support.worker_process import WorkerMaker
+
+pytestmark = [pytest.mark.integration, pytest.mark.slow, pytest.mark.timeout(300)]
+
+CHAT, COMPLETIONS, MESSAGES = "/v1/chat/completions", "/v1/completions", "/v1/messages"
+SAY = {"messages": [{"role": "user", "content": "hi"}], "max_tokens": 4}
+LETTERS = {"regex": r"\p{L}+"}
+"""Accepted by one of vLLM's compilers, and unknown to the one that then compiles it."""
+ASKED: dict[str, tuple[str, dict[str, Any]]] = {
+    "chat": (CHAT, {**SAY, "structured_outputs": LETTERS}),
+    "a prompt": (COMPLETIONS, {"prompt": "hi", "max_tokens": 4, "structured_outputs": LETTERS}),
+    "messages": (MESSAGES, {**SAY, "thinking": {"type": "enabled", "budget_tokens": 1024}}),
+}
+
+
+def code_of(answer: httpx.Response) -> int:
+    """Return the status of an answer, or of the error in its stream, as a gateway reads it."""
+    if answer.status_code != 200:
+        return answer.status_code
+    event = next(event for event in answer.text.split("\n\n") if '"error"' in event)
+    assert verdict.of_event(event.encode()).reason == "refused", event
+    code: int = json.loads(event.partition("data: ")[2])["error"]["code"]
+    return code
+
+
+def test_what_the_engine_can_not_do_is_the_callers_to_change(
+    start_worker: WorkerMaker, versions: dict[str, str]
+) -> None:
+    """Odd schemas: vLLM's 500 for a grammar was a 502 for its caller and a suspicion on the worker; it is a 400."""
+    worker = start_worker(versions["smollm2"], probe_timeout_s="60").ready(within_s=200)
+    asked = {
+        (name, stream): worker.post(path, {**body, "model": versions["smollm2"], "stream": stream})
+        for name, (path, body) in ASKED.items()
+        for stream in (False, True)
+    }
+    assert {how: code_of(answer) for how, answer in asked.items()} == dict.fromkeys(asked, 400)
