@@ -27,7 +27,8 @@ def over_limit(draw: Draw, retry_after_s: float, headers: Headers) -> OverLimit:
     scope, reason = _scope(draw), _reason(draw)
     limit = f"the {scope}'s limit of {draw.capacity} {_WHAT[draw.measure]}"
     if draw.amount > draw.capacity:
-        return ExceedsLimit(f"this request alone exceeds {limit}", reason=reason, headers=headers)
+        why = f": it counts as {draw.amount}, prompts times n" if draw.measure is Measure.CONCURRENCY else ""
+        return ExceedsLimit(f"this request alone exceeds {limit}{why}", reason=reason, headers=headers)
     return OverLimit(f"{limit} is reached", retry_after_s=retry_after_s, reason=reason, headers=headers)
 
 

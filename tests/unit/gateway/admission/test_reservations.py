@@ -20,6 +20,7 @@ from penstock.domain.tokens import Usage
 from penstock.gateway.admission.draws import Need, Scope, draws
 from penstock.gateway.admission.expectation import OutputExpectation
 from penstock.gateway.admission.reservations import OVER_QUOTA, Claim, Reservation, Reservations
+from penstock.gateway.edge.errors import response_of
 from tests.support.clock import ManualClock
 
 DOLLAR_A_TOKEN = Price(
@@ -118,7 +119,7 @@ class Till:
     def _spawn(self, work: Coroutine[None, None, None]) -> None:
         self.tasks.append(asyncio.get_running_loop().create_task(work))
 
-    async def open(self, *, prompt: int = 10, worst_case: int = 100) -> Reservation:
+    async def open(self, *, prompt: int = 10, worst_case: int = 100, sequences: int = 1) -> Reservation:
         """Open one request."""
         self.number += 1
         opening = Opening(
@@ -136,7 +137,7 @@ class Till:
         scopes = (Scope(name="tenant:t", plan=self.plan),)
         lease = Lease(opened_at=0.0, deadline_at=99.0, on_settle=lambda _: None)
         yields = self.plan.over_quota is OverQuota.YIELD
-        cost = Cost(prompt_tokens=prompt, output_tokens=worst_case, is_counted=True)
+        cost = Cost(prompt_tokens=prompt, output_tokens=worst_case, sequences=sequences, is_counted=True)
         claim = Claim(opening=opening, scopes=scopes, cost=cost, stream=True, yields=yields)
         return await self.reservations.open(claim, lease)
 
@@ -295,6 +296,18 @@ async def test_a_request_that_can_never_fit_is_not_told_to_come_back(clock: Manu
     with pytest.raises(ExceedsLimit, match="alone exceeds the tenant's limit of 15 tokens") as refused:
         await till.open(prompt=10, worst_case=100)
     assert refused.value.retry_after_s is None
+
+
+async def test_more_choices_than_slots_are_refused_for_good(clock: ManualClock) -> None:
+    """``n=2`` under a plan of one request at a time never runs: it is told so, also while another one runs."""
+    till = Till(clock, Plan(max_concurrent=1))
+    for others in range(2):
+        with pytest.raises(ExceedsLimit, match="limit of 1 requests at a time: it counts as 2") as refused:
+            await till.open(sequences=2)
+        assert refused.value.retry_after_s is None
+        assert dict(response_of(refused.value, RequestId("r"))[1])[b"x-should-retry"] == b"false"
+        if not others:
+            await till.open()
 
 
 async def test_who_yields_runs_over_its_rates_and_draws_nothing_of_them(clock: ManualClock) -> None:
