@@ -4,7 +4,7 @@ import asyncio
 import signal
 import socket
 import sys
-from collections.abc import Callable, Coroutine, Generator, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Generator, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
@@ -24,7 +24,7 @@ from penstock.adapters.postgres.tenancy import PostgresTenancy
 from penstock.adapters.process.fleet import HostConfig, LocalFleet
 from penstock.adapters.redis.limits import RedisLimits
 from penstock.adapters.redis.wire import Wire
-from penstock.apps import exposition
+from penstock.apps import exposition, ownership
 from penstock.apps.settings import CONTROLLER_PORT, Home, Settings, environment_of_workers
 from penstock.apps.worker_keys import platform_key, provide
 from penstock.control.api.app import make_app
@@ -76,7 +76,8 @@ async def _main(settings: Settings, command: WorkerCommand) -> None:
         watch = _watch(control, exposition.scope_label(settings, key))
         metrics = asyncio.create_task(exposition.serve(settings, control.metrics.exposition))
         try:
-            await _serve(control, _control(runtime, watch, database), listener)
+            claim = partial(ownership.check, settings, database, key)
+            await _serve(control, _control(runtime, watch, database, claim), listener)
         finally:
             metrics.cancel()
             await asyncio.gather(metrics, return_exceptions=True)
@@ -184,6 +185,7 @@ async def _serve(control: Control, work: Coroutine[None, None, None], listener: 
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, setattr, server, "should_exit", True)  # noqa: FBT003
     corridor = asyncio.create_task(work)
+    corridor.add_done_callback(lambda _: setattr(server, "should_exit", True))
     try:
         await server.serve(sockets=[listener])
     finally:
@@ -192,11 +194,14 @@ async def _serve(control: Control, work: Coroutine[None, None, None], listener: 
             await corridor
 
 
-async def _control(runtime: Runtime, watch: BudgetWatch, database: Database) -> None:
+async def _control(
+    runtime: Runtime, watch: BudgetWatch, database: Database, claim: Callable[[], Awaitable[None]]
+) -> None:
     """Bring the tables up to date as soon as the database is there, then run the corridor."""
     while True:
         try:
             await migrate(database)
+            await claim()
             break
         except StoreUnavailable as error:
             logs.logger().warning("database_is_away", reason=error.message)

@@ -35,6 +35,7 @@ class Purpose(StrEnum):
     ANSWERS = "answers"
     WORKER = "worker"
     METRICS = "metrics"
+    FINGERPRINT = "fingerprint"
 
 
 def derive(platform_key: bytes, purpose: Purpose) -> bytes:

@@ -3,13 +3,13 @@
 import asyncio
 import gc
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from pathlib import Path
 
 import uvloop
 
-from penstock.apps import exposition
+from penstock.apps import exposition, ownership
 from penstock.apps.gateway.parts import Gateway, compose
 from penstock.apps.settings import Settings
 from penstock.apps.sharing import limits_of_this_home
@@ -42,17 +42,16 @@ def main(settings: Settings, fd: int | None = None) -> None:
 
 
 async def _main(settings: Settings, fd: int | None) -> None:
-    gateway = compose(settings, _platform_key(settings.paths.platform_key))
+    key = _platform_key(settings.paths.platform_key)
+    gateway = compose(settings, key)
     ready = ready_file(settings.paths.run, os.getpid())
-    tasks = [asyncio.create_task(gateway.key_source.run(lambda ring: _take_keys(gateway, ring)))]
-    tasks.append(asyncio.create_task(gateway.table_source.run(lambda table: _take(gateway, table))))
-    tasks.append(asyncio.create_task(_probe_lag(gateway)))
-    tasks.append(asyncio.create_task(exposition.serve(settings, gateway.exposition)))
-    tasks.append(asyncio.create_task(gateway.accounting.run()))
-    tasks.append(asyncio.create_task(gateway.health_watch.run()))
-    tasks.append(asyncio.create_task(_end_revoked(gateway)))
+    owner = asyncio.create_task(ownership.known(settings, key))
+    tasks = [asyncio.create_task(work) for work in _beside(gateway, settings)]
     try:
-        await _until(lambda: bool(gateway.table.number and len(gateway.keys)), TABLE_PATIENCE_S)
+        known = asyncio.wait({owner}, timeout=TABLE_PATIENCE_S)
+        await asyncio.gather(known, _until(lambda: bool(gateway.table.number and len(gateway.keys)), TABLE_PATIENCE_S))
+        _refuse_foreign(owner)
+        owner.add_done_callback(lambda _: _end_if_foreign(gateway.server, owner))
         _freeze_heap()
         listener = listening_socket(settings.host, settings.port, fd)
         port = listener.getsockname()[1]
@@ -62,13 +61,27 @@ async def _main(settings: Settings, fd: int | None) -> None:
         logs.logger().info("gateway_serves", port=port, number=gateway.table.number)
         await gateway.server.serve([listener])
         logs.logger().info("gateway_ended")
+        _refuse_foreign(owner)
     finally:
         ready.unlink(missing_ok=True)
         await gateway.background.end(BILLS_WITHIN_S)  # they close rows, which the last delivery takes along
-        for task in tasks:
+        for task in (*tasks, owner):
             task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await asyncio.gather(*tasks, owner, return_exceptions=True)
         await gateway.close()
+
+
+def _beside(gateway: Gateway, settings: Settings) -> tuple[Coroutine[None, None, None], ...]:
+    """Return what goes on beside serving."""
+    return (
+        gateway.key_source.run(lambda ring: _take_keys(gateway, ring)),
+        gateway.table_source.run(lambda table: _take(gateway, table)),
+        _probe_lag(gateway),
+        exposition.serve(settings, gateway.exposition),
+        gateway.accounting.run(),
+        gateway.health_watch.run(),
+        _end_revoked(gateway),
+    )
 
 
 def _platform_key(path: Path) -> bytes:
@@ -76,6 +89,18 @@ def _platform_key(path: Path) -> bytes:
         return bytes.fromhex(path.read_text().strip())
     except (OSError, ValueError) as error:
         raise CommandError(f"There is no platform key at {path}.", do="Run `penstock up` once.") from error
+
+
+def _refuse_foreign(owner: "asyncio.Task[None]") -> None:
+    """Raise where the database has turned out to be another platform's."""
+    if owner.done() and not owner.cancelled():
+        owner.result()
+
+
+def _end_if_foreign(server: EdgeServer, owner: "asyncio.Task[None]") -> None:
+    """End the process where that turns out later: the database was away at the start."""
+    if not owner.cancelled() and owner.exception() is not None:
+        server.should_exit = True
 
 
 def _freeze_heap() -> None:

@@ -11,7 +11,9 @@ from penstock.adapters.postgres.database import Database
 from penstock.adapters.postgres.migrations import migrate as apply_migrations
 from penstock.adapters.postgres.registry import PostgresRegistry
 from penstock.adapters.postgres.tenancy import PostgresTenancy
+from penstock.apps import ownership
 from penstock.apps.settings import Settings
+from penstock.apps.worker_keys import platform_key
 from penstock.control.registry.registry import Registry
 from penstock.domain.audit import NO_TENANT, Act
 from penstock.domain.clock import Clock
@@ -47,6 +49,12 @@ async def migrate(address: str) -> int:
     """Bring the tables up to date; return how many migrations that took."""
     async with opened(address) as database:
         return await apply_migrations(database)
+
+
+async def claim(settings: Settings) -> None:
+    """Make the database this platform's, or raise ``CommandError`` where it is another's."""
+    async with opened(settings.database_url) as database:
+        await ownership.check(settings, database, platform_key(settings.paths))
 
 
 class Seed:

@@ -71,6 +71,7 @@ class Start:
         address = await self._parts.database.start()
         applied = await seed.migrate(address)
         self.settings = self.settings.model_copy(update={"database_url": address})
+        await seed.claim(self.settings)
         phase.result(f"{'embedded' if self._parts.database.server else 'external'}, {applied} migrations applied")
 
     async def _prepare_models(self, phase: Phase) -> None:

@@ -1,0 +1,5 @@
+-- name: claim
+insert into platform (fingerprint) values ($1) on conflict do nothing
+
+-- name: fingerprint
+select fingerprint from platform

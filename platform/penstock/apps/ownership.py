@@ -1,0 +1,37 @@
+"""A start is refused on a database that another platform writes: both would bill into one ledger."""
+
+import asyncio
+
+from penstock.adapters.postgres.database import Database
+from penstock.adapters.postgres.embedded import dsn_of
+from penstock.adapters.postgres.owner import is_owner
+from penstock.apps.settings import Settings
+from penstock.domain.command_error import CommandError
+from penstock.domain.errors import StoreUnavailable
+from penstock.domain.keys import Purpose, derive
+
+RETRY_S = 1.0
+
+
+def fingerprint(platform_key: bytes) -> str:
+    """Return what a database may know of the platform's key."""
+    return derive(platform_key, Purpose.FINGERPRINT).hex()
+
+
+async def check(settings: Settings, database: Database, platform_key: bytes) -> None:
+    """Raise ``CommandError`` where the database is another platform's, ``StoreUnavailable`` where nobody can tell."""
+    if not await is_owner(database, fingerprint(platform_key)):
+        raise CommandError(
+            f"The database belongs to another platform: it began with another key than {settings.paths.platform_key}.",
+            do="Give this home a database of its own in PENSTOCK_DATABASE_URL, or that platform's key.",
+        )
+
+
+async def known(settings: Settings, platform_key: bytes) -> None:
+    """Return as soon as the database is known to be this platform's; raise ``CommandError`` where it isn't."""
+    async with Database(settings.database_url or dsn_of(settings.paths.postgres), max_connections=1) as database:
+        while True:
+            try:
+                return await check(settings, database, platform_key)
+            except StoreUnavailable:
+                await asyncio.sleep(RETRY_S)
