@@ -62,7 +62,7 @@ def run(*words: str, code: int = 0) -> str:
 
 def test_the_status_shows_where_the_controller_is(room: Room, tmp_path: Path) -> None:
     """Keys of auditors and admins are of use at that address alone."""
-    assert f" at {(tmp_path / 'run/controller.addr').read_text()} " in run("status")
+    assert f" at {(tmp_path / 'run/controller.addr').read_text()}\n" in run("status")
 
 
 def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:

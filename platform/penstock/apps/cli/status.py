@@ -27,12 +27,13 @@ def status() -> None:
         _models(api.get("/models")["models"])
         found = api.get("/status")
         out.print(
-            f"routing table {found['table']} of {tables.when(found['table_made_at'])}"
-            f" · controller {'leads' if found['leader'] else 'stands by'} at {controller_address(settings)}"
-            f" · {found['failed_ticks']} failed ticks",
+            f"controller {'leads' if found['leader'] else 'stands by'} at {controller_address(settings)}\n"
+            f"routing table {found['table']} of {tables.when(found['table_made_at'])},"
+            f" {found['failed_ticks']} failed ticks\n"
+            f"{_limits(settings)}",
             highlight=False,
+            soft_wrap=True,
         )
-        out.print(_limits(settings), highlight=False)
 
 
 def config() -> None:
@@ -69,7 +70,7 @@ def _processes(settings: Settings) -> None:
     named = {"supervisor": found.pid, **found.processes} if found else {}
     run = settings.paths.run
     rows = [(name, pid, *_usage(pid), exposition.address(run, pid)) for name, pid in named.items() if pid]
-    tables.show(f"Processes of {settings.paths.root}", ("process", "pid", "memory MB", "CPU s", "metrics"), rows)
+    tables.show(f"Processes of {settings.paths.root}", ("process", "pid", "MB", "CPU s", "metrics"), rows)
 
 
 def _usage(pid: int) -> tuple[str, str]:
@@ -84,30 +85,35 @@ def _usage(pid: int) -> tuple[str, str]:
 
 
 def _workers(workers: list[dict[str, Any]], lease_s: float) -> None:
+    """Show each worker in one row; where it has something to say, that stands in a line of its own below it."""
     rows = [
         (
             worker["id"],
             _state(worker, lease_s),
-            " ".join(f"{timing['phase']} {timing['seconds']:.1f}" for timing in worker["phases"]),
             f"{worker['load']['running']}+{worker['load']['waiting']}",
             f"{worker['load']['kv_used_ratio']:.0%}",
             worker["restarts"],
-            f"{worker['age_s']:.0f} s ago",
-            worker["detail"],
+            f"{worker['age_s']:.0f} s",
         )
         for worker in workers
     ]
-    columns = ("worker", "state", "phases in s", "running+waiting", "KV", "restarts", "last heartbeat", "detail")
-    tables.show("Workers", columns, rows)
+    columns = ("worker", "state", "runs+waits", "KV", "restarts", "seen")
+    tables.show("Workers", columns, rows, [_notes(worker) for worker in workers])
+
+
+def _notes(worker: dict[str, Any]) -> str:
+    """Return what a worker says of itself, and its phases with their seconds."""
+    phases = ", ".join(f"{timing['phase']} {timing['seconds']:.1f}" for timing in worker["phases"])
+    return " · ".join(filter(None, (worker["detail"], phases and f"phases in s: {phases}")))
 
 
 def _state(worker: dict[str, Any], lease_s: float) -> str:
     """Say a worker's state; without heartbeats it may be anything by now."""
     if worker["age_s"] > lease_s and worker["state"] not in {"stopped", "failed"}:
-        return f"no heartbeat, was {worker['state']}"
-    return f"{worker['state']}, draining ordered" if worker["draining"] else str(worker["state"])
+        return f"silent, was {worker['state']}"
+    return f"{worker['state']}, to drain" if worker["draining"] else str(worker["state"])
 
 
 def _models(models: list[dict[str, Any]]) -> None:
     rows = [(one["id"], one["task"], one["replicas"], ", ".join(one["aliases"])) for one in models]
-    tables.show("Versions", ("version", "task", "workers wanted", "aliases"), rows)
+    tables.show("Versions", ("version", "task", "workers", "aliases"), rows)

@@ -5,17 +5,62 @@ from collections.abc import Iterable, Sequence
 
 from rich.markup import escape
 from rich.table import Table
+from rich.text import Text
 
 from penstock.apps.cli.terminal import out
 
+INDENT = 2
 
-def show(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
-    """Print rows under a title, or that there are none."""
-    table = Table(title=title, title_justify="left", title_style="bold", box=None, pad_edge=False, header_style="dim")
+
+def show(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]], notes: Sequence[str] = ()) -> None:
+    """Print rows under a title, or that there are none.
+
+    What is too wide for the screen comes as one block of lines for each row, so that no name or address is cut.
+    ``notes`` are one for each row, in lines below the table.
+    """
+    out.print(title, style="bold", highlight=False, markup=False, soft_wrap=True)
+    found = [tuple(str(cell) for cell in row) for row in rows]
+    widths = [max(len(cell) for cell in column) for column in zip(columns, *found, strict=True)]
+    if found and sum(widths) + 2 * (len(widths) - 1) > out.width:
+        _show_blocks(columns, found, notes)
+        return
+    _show_table(columns, found)
+    for row, note in zip(found, notes, strict=False):
+        if note:
+            out.print(f"[dim]{escape(row[0])}:[/] {escape(note)}", highlight=False, soft_wrap=True)
+    if any(notes):
+        out.print()
+
+
+def _show_blocks(columns: Sequence[str], rows: Sequence[Sequence[str]], notes: Sequence[str]) -> None:
+    """Print each row as its first cell and, under it, the others by name."""
+    noted = (*notes, *("" for _ in rows[len(notes) :]))
+    for row, note in zip(rows, noted, strict=True):
+        out.print(escape(row[0]), highlight=False, soft_wrap=True)
+        told = [f"[dim]{name}[/] {escape(cell)}" for name, cell in zip(columns[1:], row[1:], strict=True) if cell]
+        for line in _filled(told, [*([escape(note)] if note else [])]):
+            out.print(f"  {line}", highlight=False, soft_wrap=True)
+    out.print()
+
+
+def _filled(told: Sequence[str], notes: Sequence[str]) -> list[str]:
+    """Return the cells in lines that fit the screen; one that doesn't fit has a line of its own."""
+    lines: list[str] = []
+    for cell in told:
+        joined = f"{lines[-1]} · {cell}" if lines else cell
+        if lines and Text.from_markup(joined).cell_len + INDENT <= out.width:
+            lines[-1] = joined
+        else:
+            lines.append(cell)
+    return [*lines, *notes]
+
+
+def _show_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    table = Table(box=None, pad_edge=False, header_style="dim")
     for column in columns:
         table.add_column(column, overflow="fold", no_wrap=False)
     for row in rows:
-        table.add_row(*(escape(str(cell)) for cell in row))
+        table.add_row(*(escape(cell) for cell in row))
     if not table.row_count:
         table.add_row("[dim]none[/]")
     out.print(table)

@@ -190,7 +190,8 @@ _HEADERS: Mapping[str, Json] = {
         "minLength": 1,
         "maxLength": MAX_KEY_CHARS,
         "pattern": "^[!-~]+$",
-        "description": "The same key and body get the same answer, once charged, for a day; another body is a 422.",
+        "description": "The same key and body get the same answer, once charged, for a day; another body is a 422. "
+        "Where the platform has no store for answers (PENSTOCK_ANSWERS_URL) they end with the gateway's process.",
     },
     "traceparent": {"type": "string"},
 }
