@@ -77,7 +77,7 @@ VALUES = [
     Case(name="stream as text", body=chat(stream="yes"), param="stream"),
     Case(name="stream_options alone", body=chat(stream_options={"include_usage": True}), param="stream_options"),
     Case(name="prompt_embeds", body=chat(prompt_embeds="AAAA"), code="unsupported_field", param="prompt_embeds"),
-    Case(name="own chat template", body=chat(chat_template="{{ 1 }}"), param="chat_template"),
+    Case(name="own chat template", body=chat(chat_template="{{ 1 }}"), code="unsupported_field", param="chat_template"),
     Case(name="empty prompt list", body={"model": "smollm2", "prompt": []}, path="/v1/completions", param="prompt"),
     Case(name="negative token id", body={"model": "smollm2", "prompt": [-1]}, path="/v1/completions", param="prompt"),
     Case(
