@@ -33,6 +33,8 @@ from penstock.telemetry.metrics import Metrics
 SOON_S = 1.0
 """What a refused caller is told to wait where another worker has come meanwhile."""
 
+HASHED_HERE_BYTES = 128 << 10
+"""To hash so much takes half a millisecond."""
 MOST_ERRORS = 2
 """Engines that may answer a request with an error, before it is the request's."""
 MOST_LOST = 2
@@ -83,7 +85,7 @@ class WorkerDispatcher:
         """Return when the answer has begun to come (or is complete), or raise the reason why it can't."""
         self.budget.deposit()
         try:
-            await self._deliver(call, self._parcel(call, ticket, relay), relay, pick, frozenset())
+            await self._deliver(call, await self._parcel(call, ticket, relay), relay, pick, frozenset())
         except Rejected as error:
             if error.retry_after_s is None:
                 error.retry_after_s = self._wait_s(call, pick)
@@ -100,7 +102,7 @@ class WorkerDispatcher:
             raise rest.error
         self.metrics.counter(names.RETRIES).labels(reason="continuation").inc()
         try:
-            await self._deliver(call, self._rest_of(call, ticket, rest), relay, pick, call.lost | {worker.id})
+            await self._deliver(call, await self._rest_of(call, ticket, rest), relay, pick, call.lost | {worker.id})
         except BaseException:  # the worker that broke it has made the answer, as far as it went
             call.worker, call.used = worker, None
             raise
@@ -129,14 +131,14 @@ class WorkerDispatcher:
             self._may_retry(call, ticket, failure)
             tried |= {worker.id}
 
-    def _parcel(self, call: Call, ticket: Ticket, relay: Relay) -> _Parcel:
+    async def _parcel(self, call: Call, ticket: Ticket, relay: Relay) -> _Parcel:
         request, salt = call.request, call.principal.cache_salt
         body = wire.body_of(request, _version_of(call), salt, token_ids=relay.wants_token_ids)
-        return _packed(ticket, request.api, body)
+        return await _packed(ticket, request.api, body)
 
-    def _rest_of(self, call: Call, ticket: Ticket, rest: Rest) -> _Parcel:
+    async def _rest_of(self, call: Call, ticket: Ticket, rest: Rest) -> _Parcel:
         body = wire.body_of_rest(rest, _version_of(call), call.principal.cache_salt)
-        return _packed(ticket, rest.api, body)
+        return await _packed(ticket, rest.api, body)
 
     def _pick(self, pick: Pick, tried: frozenset[WorkerId], failure: Verdict | None) -> WorkerEntry | None:
         """Return a worker that was not tried; None where all were, and asking again may help."""
@@ -223,8 +225,13 @@ class WorkerDispatcher:
             raise error
 
 
-def _packed(ticket: Ticket, path: str, body: bytes) -> _Parcel:
-    return _Parcel(ticket=ticket, path=path, binding=binding_of(path, body), body=body)
+async def _packed(ticket: Ticket, path: str, body: bytes) -> _Parcel:
+    """Bind a ticket to a request; a large one's digest is made in a thread, which leaves the interpreter alone."""
+    if len(body) <= HASHED_HERE_BYTES:
+        binding = binding_of(path, body)
+    else:
+        binding = await asyncio.to_thread(binding_of, path, body)
+    return _Parcel(ticket=ticket, path=path, binding=binding, body=body)
 
 
 def _version_of(call: Call) -> VersionId:

@@ -17,6 +17,8 @@ from penstock.domain.errors import (
     ClientGone,
     Draining,
     MalformedBody,
+    OverBudget,
+    OverLimit,
     PenstockError,
     RequestTimedOut,
 )
@@ -31,6 +33,7 @@ from penstock.gateway.edge.direct import EXTENSION, DirectReply
 from penstock.gateway.edge.errors import Headers, in_band, response_of
 from penstock.gateway.edge.intake import Held, Intake
 from penstock.gateway.edge.limits import Limits
+from penstock.gateway.edge.looks import Looks
 from penstock.gateway.edge.observer import ErrorObserver
 from penstock.gateway.edge.parse import COUNT_TOKENS, Parsed, check_bounded, parse
 from penstock.gateway.edge.plain import PlainReply, read_body
@@ -77,6 +80,7 @@ class Edge:
     rest: App
     reader: BodyReader = field(default_factory=BodyReader)
     intake: Intake = field(default_factory=Intake)
+    looks: Looks = field(default_factory=Looks)
     refuse_early: Callable[[Principal, str], Awaitable[None]] = _let_in
     """Raises what a caller would hear for any request for this model, or for any at all."""
     is_recorded: Callable[[Principal, str], Awaitable[bool]] = _unrecorded
@@ -125,10 +129,13 @@ class _Exchange:
         "_head",
         "_headers",
         "_held",
+        "_is_passed",
+        "_is_refused",
         "_receive",
         "_reply",
         "_request_id",
         "_timings",
+        "_who",
     )
 
     def __init__(self, edge: Edge, api: Api, scope: Scope, receive: Receive, reply: DirectReply | PlainReply) -> None:
@@ -140,6 +147,8 @@ class _Exchange:
         self._call: Call | None = None
         self._bounds = edge.bounds()
         self._held: Held | None = None
+        self._who: Principal | None = None
+        self._is_passed = self._is_refused = False
         reply.decor = self._decor
 
     async def run(self, serve: Serve) -> None:
@@ -147,7 +156,7 @@ class _Exchange:
         try:
             if len(self._headers) < len(self._head):
                 head.check_single(self._head)
-            principal = self._edge.identity.authenticate(head.credential(self._headers))
+            principal = self._who = self._edge.identity.authenticate(head.credential(self._headers))
             self._reply.prove()
             self._timings.mark(Stage.AUTH)
             request = self._request(*await self._read(principal))
@@ -164,8 +173,15 @@ class _Exchange:
             self._edge.observer.crashed(error, self._request_id)
             self._refuse(PenstockError())
         finally:
-            if self._held is not None:
-                self._held.release()
+            self._give_back()
+
+    def _give_back(self) -> None:
+        """Give back what only a request that is being answered holds."""
+        if self._held is not None:
+            self._held.release()
+        if self._is_passed and self._who is not None:
+            now = self._edge.clock.monotonic()
+            self._edge.looks.give_pass(self._who.tenant, now, was_of_use=not self._is_refused)
 
     async def _read(self, who: Principal) -> tuple[Parsed, str]:
         """Return what the body asks for; whoever is over its limits is told so as soon as that is known."""
@@ -179,6 +195,8 @@ class _Exchange:
             await self._refuse_early(who)
         raw = await self._body(who, limit)
         if is_small(raw):
+            if edge.looks.comes_first(who.key, edge.clock.monotonic()):
+                await self._refuse_early(who, model_of(raw))
             return parse(self._api, raw, self._bounds), ""
         if model := model_of(raw):
             await self._refuse_early(who, model)
@@ -193,8 +211,13 @@ class _Exchange:
             await self._edge.refuse_early(who, model)
         except PenstockError:
             key = head.idempotency_key(self._headers)
+            if self._is_passed:
+                return
             if not key or not await self._edge.is_recorded(who, key):
                 raise
+            if not self._edge.looks.take_pass(who.tenant, self._edge.clock.monotonic()):
+                raise
+            self._is_passed = True
 
     async def _body(self, who: Principal, limit: int) -> bytes:
         if isinstance(self._reply, DirectReply):
@@ -248,7 +271,9 @@ class _Exchange:
         return told
 
     def _refuse(self, error: PenstockError) -> None:
-        reply = self._reply
+        reply, self._is_refused = self._reply, True
+        if self._who is not None and isinstance(error, OverLimit | OverBudget):
+            self._edge.looks.refused(self._who.key, self._edge.clock.monotonic())
         if reply.gone or isinstance(error, ClientGone):
             reply.finish()
             return

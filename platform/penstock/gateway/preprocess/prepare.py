@@ -79,11 +79,9 @@ class PromptPreprocessor:
 
     async def _tokens(self, asked: Prompts, version: VersionEntry) -> list[list[int]]:
         tokenizer = await self._tokenizers.get(version.tokenizer_sha256)
-        chars = 0
         for text in asked.texts:
-            chars += len(text)
             _check_chars(len(text), tokenizer, version, asked.param)
-        if chars <= self._settings.inline_chars:
+        if tokenizer.work(asked.texts) <= self._settings.inline_chars:
             return tokenizer.encode(asked.texts, add_special_tokens=asked.add_special_tokens)
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(self._pool, _encode, tokenizer, asked)

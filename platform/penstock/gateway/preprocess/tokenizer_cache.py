@@ -8,9 +8,14 @@ from typing import Protocol
 
 from tokenizers import Tokenizer
 from tokenizers.decoders import DecodeStream
+from tokenizers.models import BPE
 
 from penstock.domain.errors import ArtifactRefused
 
+TEXT_WORK = 32
+"""What each text costs beside its characters: about 7 µs."""
+OTHERS_WORK = 16
+"""WordPiece and Unigram try every piece of a word: 4,096 characters in words of 99 take 67 ms, merging them 0.4."""
 _ADDED = 8
 """Tokens that may stand around any text: beginning, end, the space that some tokenisers put before it."""
 
@@ -26,13 +31,14 @@ class BlobSource(Protocol):
 class LoadedTokenizer:
     """A tokenizer and the most characters that one of its tokens can stand for."""
 
-    __slots__ = ("_tokenizer", "max_chars_per_token")
+    __slots__ = ("_char_work", "_tokenizer", "max_chars_per_token")
 
     def __init__(self, blob: bytes) -> None:
         """Parse ``tokenizer.json``; truncation and padding are the request's business, not the file's."""
         self._tokenizer = Tokenizer.from_buffer(blob)
         self._tokenizer.no_truncation()
         self._tokenizer.no_padding()
+        self._char_work = 1 if isinstance(self._tokenizer.model, BPE) else OTHERS_WORK
         vocabulary = self._tokenizer.get_vocab(with_added_tokens=True)
         self.max_chars_per_token = max((len(token) for token in vocabulary), default=1)
 
@@ -40,6 +46,10 @@ class LoadedTokenizer:
         """Return each text's token ids. Gives up the interpreter lock, unlike ``Tokenizer.encode``."""
         encodings = self._tokenizer.encode_batch_fast(list(texts), add_special_tokens=add_special_tokens)
         return [encoding.ids for encoding in encodings]
+
+    def work(self, texts: Sequence[str]) -> int:
+        """Return at most how long these texts take, in characters of one long text that is merged byte by byte."""
+        return self._char_work * sum(map(len, texts)) + TEXT_WORK * len(texts)
 
     def most_tokens(self, text: str) -> int:
         """Return more tokens than any text of these bytes has: each stands for one byte at least, once normalised."""

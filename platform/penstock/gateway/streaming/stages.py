@@ -22,14 +22,15 @@ def field(
     return _ENCODER.encode({**said, "degraded": degraded} if degraded else said)
 
 
-def spliced(body: bytes, extra: bytes) -> bytes:
-    """Return the JSON object ``body`` with ``"penstock": extra`` as its last field; anything else as it is."""
-    text = body.rstrip()
-    if not text.startswith(b"{") or not text.endswith(b"}"):
-        return body
+def spliced(pieces: Sequence[bytes], extra: bytes) -> list[bytes]:
+    """Return the JSON object in these pieces with ``"penstock": extra`` as its last field; anything else as it is."""
+    *before, last = pieces
+    text = last.rstrip()
+    if not (before or [text])[0].startswith(b"{") or not text.endswith(b"}"):
+        return [*pieces]
     inside = text[:-1].rstrip()
-    comma = b"" if inside == b"{" else b","
-    return b'%b%b"penstock":%b}' % (inside, comma, extra)
+    comma = b"" if inside == b"{" and not before else b","
+    return [*before, b'%b%b"penstock":%b}' % (inside, comma, extra)]
 
 
 def comment(

@@ -1,14 +1,18 @@
 import asyncio
 from dataclasses import replace
+from functools import partial
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.domain.errors import OverLimit, Overloaded, PenstockError
-from penstock.domain.ids import TenantId
+from penstock.domain.call import Call
+from penstock.domain.errors import IdempotencyMismatch, OverLimit, Overloaded, PenstockError
+from penstock.domain.ids import KeyId, TenantId
+from penstock.domain.relay import Reply
 from penstock.domain.tenant import Principal
 from penstock.gateway.edge.intake import Intake
+from penstock.gateway.edge.looks import BARRED_S, MOST_REMEMBERED, REMEMBERED_S, Looks
 from penstock.gateway.edge.reading import INLINE_BYTES
 from penstock.gateway.edge.share import SharedRoom
 from tests.support.corridor import until
@@ -97,13 +101,11 @@ async def test_who_is_over_its_limits_need_not_send_its_body() -> None:
 
     async with running(change=lambda edge: replace(edge, refuse_early=refuse)) as gateway:
         client = await Client.to(gateway)
+        client.send(head() + REQUEST)
+        assert (await client.response())[0] == 200
         client.send(head(length=1 << 20))
         status, headers, body = await client.response()
         assert (status, code(body), headers["retry-after"]) == (429, "rate_limit_exceeded", "7")
-        await client.close()
-        client = await Client.to(gateway)
-        client.send(head() + REQUEST)
-        assert (await client.response())[0] == 200
         assert asked == [""]
         await client.close()
 
@@ -148,6 +150,75 @@ async def test_a_fresh_idempotency_key_is_no_way_around_the_limits() -> None:
         client.send(head(b"idempotency-key: fresh", length=1 << 20))
         assert (await client.response())[0] == 429, "its body was not waited for"
         await client.close()
+
+
+@on_uvloop
+async def test_a_record_lets_nobody_send_other_bodies() -> None:
+    """One recorded key let a caller over its limits send large body after large body: each was read and parsed."""
+    read: list[bytes] = []
+
+    async def refuse(who: Principal, model: str) -> None:
+        raise OverLimit(retry_after_s=7.0)
+
+    async def is_recorded(who: Principal, key: str) -> bool:
+        return True
+
+    async def serve(call: Call, reply: Reply) -> None:
+        read.append(b"")
+        raise IdempotencyMismatch(param="idempotency-key")
+
+    change = partial(replace, refuse_early=refuse, is_recorded=is_recorded)
+    async with running(serve, change=change) as gateway:
+        statuses = []
+        for _ in range(4):
+            client = await Client.to(gateway)
+            body = REQUEST + b" " * INLINE_BYTES
+            client.send(head(b"idempotency-key: old", length=len(body)) + body)
+            statuses.append((await client.response())[0])
+            await client.close()
+    assert (statuses, len(read)) == ([422, 429, 429, 429], 1)
+
+
+def test_passes_are_for_two_at_a_time_and_come_back() -> None:
+    """A tenant's replays are served side by side; only a body that was none bars the next ones, for a while."""
+    looks = Looks()
+    assert [looks.take_pass(ACME, 0.0) for _ in range(3)] == [True, True, False]
+    assert looks.take_pass(BOB, 0.0)
+    looks.give_pass(ACME, 1.0, was_of_use=True)
+    assert looks.take_pass(ACME, 1.0)
+    looks.give_pass(ACME, 2.0, was_of_use=False)
+    assert [looks.take_pass(ACME, now) for now in (2.0, 2.0 + BARRED_S)] == [False, True]
+
+
+@on_uvloop
+async def test_who_was_refused_is_asked_first() -> None:
+    """Hundreds of short inputs of a caller over its limits were parsed and tokenised before the limits said no."""
+    asked: list[str] = []
+
+    async def refuse(who: Principal, model: str) -> None:
+        asked.append(model)
+        raise OverLimit(retry_after_s=7.0)
+
+    async def serve(call: Call, reply: Reply) -> None:
+        raise OverLimit(retry_after_s=7.0)
+
+    async with running(serve, change=lambda edge: replace(edge, refuse_early=refuse)) as gateway:
+        client = await Client.to(gateway)
+        for _ in range(3):
+            client.send(head() + REQUEST)
+            assert (await client.response())[0] == 429
+        await client.close()
+        assert (asked, len(gateway.toy.seen.calls)) == (["m", "m"], 1)
+
+
+def test_a_refusal_is_remembered_for_a_while_and_of_a_bounded_number() -> None:
+    """Whoever keeps within its limits again is read as everybody else."""
+    looks = Looks()
+    for number in range(MOST_REMEMBERED + 1):
+        looks.refused(KeyId(str(number)), 0.0)
+    assert not looks.comes_first(KeyId("0"), 0.0), "the oldest was forgotten"
+    assert looks.comes_first(KeyId("1"), REMEMBERED_S - 0.1)
+    assert not looks.comes_first(KeyId("1"), REMEMBERED_S)
 
 
 def test_the_refusals_are_ones_of_the_published_table() -> None:
