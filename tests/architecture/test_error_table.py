@@ -34,13 +34,13 @@ def test_the_table_uses_every_published_status_and_no_other() -> None:
 
 
 def test_what_never_ran_may_be_sent_again_and_what_may_have_run_not() -> None:
-    """The branch of the tree decides about retrying, with three exceptions that are the caller's own matter."""
+    """The branch of the tree decides about retrying, but for the caller's own matters and work lost with its worker."""
     for kind in KINDS:
         retryable = TABLE[kind].retryable
         if issubclass(kind, Rejected | Evicted):
             assert retryable == (kind not in {errors.OverBudget, errors.ExceedsLimit}), kind
         elif issubclass(kind, BadRequest | Failed):
-            assert retryable == (kind is errors.RequestTimedOut), kind
+            assert retryable == (kind in {errors.RequestTimedOut, errors.WorkerLost}), kind
 
 
 def test_codes_tell_errors_apart() -> None:

@@ -23,6 +23,7 @@ from penstock.domain.worker import Load, WorkerState
 from penstock.gateway.dispatch import (
     Breakers,
     DispatchSettings,
+    Poison,
     Prober,
     ProberSettings,
     RetryBudget,
@@ -123,6 +124,7 @@ class Corridor:
     metrics: Metrics = field(default_factory=Metrics)
     clock: SystemClock = field(default_factory=SystemClock)
     breakers: Breakers = field(default_factory=lambda: Breakers(random.Random(1)))
+    poison: Poison = field(default_factory=Poison)
     reader: TokenReader | None = None
     picked: list[int] = field(default_factory=list)
     call: Call | None = None
@@ -139,20 +141,20 @@ class Corridor:
     @asynccontextmanager
     async def probing(self, *, timeout_s: float = 0.2, look_s: float = 0.5) -> AsyncIterator[None]:
         """Let the platform ask meanwhile, as a gateway does."""
-        self.breakers.learn([replace(VERSION, workers=self.workers)], self.clock.monotonic())
-        prober = Prober(
-            workers=self.client,
-            breakers=self.breakers,
-            settings=ProberSettings(ticket_key=ticket_key, timeout_s=timeout_s, look_s=look_s),
-            clock=self.clock,
-            metrics=self.metrics,
-        )
-        running = asyncio.create_task(prober.run())
+        running = asyncio.create_task(self.prober(timeout_s=timeout_s, look_s=look_s).run())
         try:
             yield
         finally:
             running.cancel()
             await asyncio.gather(running, return_exceptions=True)
+
+    def prober(self, *, timeout_s: float = 0.2, look_s: float = 0.5) -> Prober:
+        """Return what asks the stubs, which the breakers know from here on."""
+        self.breakers.learn([replace(VERSION, workers=self.workers)], self.clock.monotonic())
+        settings = ProberSettings(ticket_key=ticket_key, timeout_s=timeout_s, look_s=look_s)
+        return Prober(
+            workers=self.client, breakers=self.breakers, settings=settings, clock=self.clock, metrics=self.metrics
+        )
 
     def counted(self, metric: Metric, **labels: str) -> float:
         """Return one of the gateway's numbers, summed over the labels that are not named."""
@@ -217,6 +219,7 @@ class Corridor:
             clock=self.clock,
             chance=random.Random(2),
             metrics=self.metrics,
+            poison=self.poison,
         )
 
 

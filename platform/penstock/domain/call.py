@@ -57,6 +57,10 @@ class Call:
     attempts: int = 0
     lost: frozenset[WorkerId] = frozenset()
     """Workers that were lost while they had this request."""
+    binding: bytes = b""
+    """The digest of what is sent to workers, known from dispatch on."""
+    lost_before: int = 0
+    """Workers that were lost with this very body in flight before this request began."""
     errors: int = 0
     """Engines that answered it with an error of their own."""
     continued_at: list[float] = field(default_factory=list)

@@ -1,7 +1,8 @@
 """One error tree, by what the caller may do next.
 
 ``BadRequest``: change it. ``Rejected``: it never started, come back later.
-``Evicted``: it waited and never ran, try again. ``Failed``: it may have run, don't blindly retry.
+``Evicted``: it waited and never ran, try again. ``Failed``: it may have run, don't blindly retry (of those only
+``WorkerLost`` may be sent again: nothing of an answer exists).
 
 An exception's docstring is its default message. Only the edge maps these to HTTP.
 """
@@ -242,6 +243,13 @@ class WorkerLost(Failed):
     """The worker was lost before it answered."""
 
     code = "worker_lost"
+    outcome = Outcome.ENGINE_ERROR
+
+
+class LosesWorkers(Failed):
+    """Workers were lost each time that they had this request: it is not tried again for some minutes."""
+
+    code = "loses_workers"
     outcome = Outcome.ENGINE_ERROR
 
 

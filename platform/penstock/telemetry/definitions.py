@@ -26,6 +26,7 @@ class Label(StrEnum):
     STAGE = "stage"
     STANDING = "standing"
     STATE = "state"
+    TASK = "task"
     TENANT = "tenant"
     TIER = "tier"
     VERSION = "version"

@@ -20,7 +20,7 @@ ALLOWED_FIELDS = frozenset(
     phase phases seconds outcome code status reason detail attempt retry_after_s prompt_tokens output_tokens
     cached_tokens stages_ms table number url port path method bytes_done bytes_total digest files leader
     exit_code signal restarts error error_type count deadline_s backoff_s expected actual address
-    continued degraded shape scope window percent spent_micro_usd cap_micro_usd
+    continued degraded shape scope task window percent spent_micro_usd cap_micro_usd
     """.split()
 )
 

@@ -151,6 +151,12 @@ TABLES_REFUSED = Metric(
     kind=Kind.COUNTER,
     help="Routing tables that were not valid and not used.",
 )
+BACKGROUND_FAILURES = Metric(
+    name="penstock_background_failures",
+    kind=Kind.COUNTER,
+    help="Background tasks of a gateway that failed, by name; those that run on begin again.",
+    labels=(Label.TASK,),
+)
 LOOP_LAG_SECONDS = Metric(
     name="penstock_loop_lag_seconds",
     kind=Kind.HISTOGRAM,

@@ -4,6 +4,7 @@ Here nothing was delivered before; ``test_continuation.py`` has the streams that
 """
 
 import time
+from collections.abc import Mapping
 
 import pytest
 
@@ -21,7 +22,7 @@ from tests.support.deaths import (
 )
 from tests.support.faults import FaultTable
 from tests.support.fleet import Fleet
-from tests.support.platform import until
+from tests.support.platform import Platform, until
 from tests.support.wire import Wire
 
 pytestmark = [pytest.mark.integration, pytest.mark.slow, pytest.mark.timeout(300)]
@@ -36,6 +37,9 @@ DEATHS = [
     pytest.param(engine_freezes, FROZEN, True, id="stream-sigstop", marks=pytest.mark.drill),
 ]
 """A stream loses its worker like any other request: the connection breaks, or nothing comes."""
+
+REFUSALS = frozenset({(502, "worker_lost"), (503, "no_capacity")})
+"""While all workers are lost: of a request that two of them had, and of one that nobody took."""
 
 
 @pytest.mark.parametrize(("kill", "what", "stream"), DEATHS)
@@ -89,34 +93,71 @@ def test_while_one_engine_is_frozen_the_other_serves(pair: Fleet, faults: FaultT
     )
 
 
-def test_with_all_workers_gone_the_wait_is_computed(pair: Fleet, faults: FaultTable) -> None:
-    """Without any worker the answer is 503 with a Retry-After that comes true, and then all is well again."""
+def test_who_loses_two_workers_in_a_row_may_come_back(pair: Fleet, faults: FaultTable) -> None:
+    """A request whose second worker is killed as well hears a wait and not "never again"; sent again it is answered."""
     platform = pair.platform
-    gates = pair.gates()
-    for gate in gates:
+    body = long_prompt(time.monotonic_ns())
+    with Wire(platform.url) as wire:
+        wire.post(CHAT, body, key=platform.demo_key)
+        first = the_busy_one(pair)
+        engine_dies(first)
+        until("the other one has it", lambda: the_busy_one(pair).worker != first.worker, within_s=10, every_s=0.005)
+        engine_dies(the_busy_one(pair))
+        told = wire.whole()
+    began = time.monotonic()
+    assert (told.status, told.json()["error"]["code"]) == (502, "worker_lost"), told.body
+    wait_s = _wait_told(told.json()["error"], dict(told.headers.items()))
+    refused = sum(map(len, _until_served(platform, body).values()))
+    faults.add(
+        "`kill -9` of both engines that a request was sent to",
+        f"502 `worker_lost`, retryable, Retry-After {wait_s} s; the same request {refused} times refused, then 200",
+        time.monotonic() - began,
+    )
+    pair.until_ready(2)
+
+
+def test_with_all_workers_gone_the_wait_is_computed(pair: Fleet, faults: FaultTable) -> None:
+    """Without any worker each answer is a wait that comes true, whether a request lost its workers or found none."""
+    platform = pair.platform
+    for gate in pair.gates():
         agent_dies(gate)
     began = time.monotonic()
-    waits: list[int] = []
-    with platform.http() as http:
-
-        def is_served() -> bool:
-            answer = http.post(CHAT, json=chat("Hi"))
-            if answer.status_code == 200:
-                return True
-            assert answer.status_code == 503, answer.text
-            error = answer.json()["error"]
-            assert error["retryable"] is True
-            assert error["retry_after"] == int(answer.headers["retry-after"]) >= 1
-            assert answer.headers["x-should-retry"] == "true"
-            waits.append(error["retry_after"])
-            return False
-
-        until("somebody serves again", is_served, within_s=BACK_WITHIN_S, every_s=0.25)
+    waits = _until_served(platform, chat("Hi"))
     back_s = time.monotonic() - began
-    assert waits
-    assert max(waits) < 60
+    assert waits["no_capacity"]
+    assert max(map(max, waits.values())) < 60
     pair.until_ready(2)
-    shown = f"{min(waits)} to {max(waits)}"
+    shown = f"{min(waits['no_capacity'])} to {max(waits['no_capacity'])}"
     faults.add(
         "all workers gone", f"503 `no_capacity`, Retry-After {shown} s; served again after the seconds here", back_s
     )
+
+
+def _until_served(platform: Platform, body: dict[str, object]) -> dict[str, list[int]]:
+    """Send it again and again until it is answered; return the waits that were told, by the error's code.
+
+    A request that comes while its workers die may lose both of them, each of which lived when it was chosen.
+    """
+    waits: dict[str, list[int]] = {}
+    with platform.http() as http:
+
+        def is_served() -> bool:
+            answer = http.post(CHAT, json=body)
+            if answer.status_code == 200:
+                return True
+            error = answer.json()["error"]
+            assert (answer.status_code, error["code"]) in REFUSALS, answer.text
+            waits.setdefault(error["code"], []).append(_wait_told(error, answer.headers))
+            return False
+
+        until("somebody serves again", is_served, within_s=BACK_WITHIN_S, every_s=0.25)
+    return waits
+
+
+def _wait_told(error: Mapping[str, object], headers: Mapping[str, str]) -> int:
+    """Return the wait of an error that may be sent again, told alike in its body and its headers."""
+    wait_s = int(headers["retry-after"])
+    assert error["retryable"] is True
+    assert headers["x-should-retry"] == "true"
+    assert error["retry_after"] == wait_s >= 1
+    return wait_s

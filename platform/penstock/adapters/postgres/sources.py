@@ -50,7 +50,7 @@ class _Source(Generic[T]):
         self._clock = clock or SystemClock()
         self._stamp = -1
         self._confirmed_at: float | None = None
-        self._is_away = False
+        self._is_away = self._is_restored = False
         self._changed = asyncio.Event()
         self.refused = 0
         """How many values were not valid and not used."""
@@ -61,8 +61,14 @@ class _Source(Generic[T]):
         return float("inf") if self._confirmed_at is None else self._clock.monotonic() - self._confirmed_at
 
     async def run(self, on_change: Callable[[T], Awaitable[None]]) -> None:
-        """Hand over the copy on disk, then every new value, until cancelled; a dead database raises nothing."""
-        await self._restore(on_change)
+        """Hand over the copy on disk, then every new value, until cancelled; a dead database raises nothing.
+
+        Whatever else raises ends it. Run again, it hands over what the database has, and no copy of the past.
+        """
+        self._stamp = -1
+        if not self._is_restored:
+            self._is_restored = True
+            await self._restore(on_change)
         retry_s = _FIRST_RETRY_S
         while True:
             try:

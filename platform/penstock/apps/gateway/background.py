@@ -1,24 +1,48 @@
-"""Tasks that nobody waits for, held until they end (the loop itself holds them only weakly)."""
+"""A process's work that no request waits for: what is done once, and what runs for as long as the process.
+
+Nobody would see it fail. So what fails is logged under its name and counted, and what is to run on begins again after a
+pause. The loop holds tasks only weakly: they are held here until they end.
+"""
 
 import asyncio
-from collections.abc import Coroutine
+import traceback
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
+from pathlib import Path
+
+from penstock.telemetry import logs
+
+AGAIN_S = 1.0
+"""The pause before what failed begins again."""
+
+Work = Coroutine[None, None, None]
+
+
+def _uncounted(_: str) -> None:
+    """Nobody counts."""
 
 
 @dataclass(frozen=True, slots=True)
 class Background:
-    """A process's background tasks."""
+    """A process's background tasks; ``count`` is told the name of each that fails."""
 
+    count: Callable[[str], None] = _uncounted
+    again_s: float = AGAIN_S
     tasks: set[asyncio.Task[None]] = field(default_factory=set)
+    kept: set[asyncio.Task[None]] = field(default_factory=set)
 
-    def spawn(self, work: Coroutine[None, None, None]) -> None:
-        """Start it."""
+    def spawn(self, work: Work) -> None:
+        """Have it done once."""
         task = asyncio.get_running_loop().create_task(work)
         self.tasks.add(task)
-        task.add_done_callback(self.tasks.discard)
+        task.add_done_callback(self._ended)
+
+    def keep(self, name: str, work: Callable[[], Work]) -> None:
+        """Have it run until it returns, or until the process ends: where it fails it begins again."""
+        self.kept.add(asyncio.get_running_loop().create_task(self._run_on(name, work), name=name))
 
     async def end(self, within_s: float) -> None:
-        """Let them end, and cancel what has not within this time."""
+        """Let what is done once end, and cancel what has not within this time."""
         if not self.tasks:
             return
         _, late = await asyncio.wait(set(self.tasks), timeout=within_s)
@@ -26,3 +50,49 @@ class Background:
             task.cancel()
         if late:
             await asyncio.wait(late, timeout=within_s)
+
+    async def stop(self) -> None:
+        """End what runs on."""
+        for task in self.kept:
+            task.cancel()
+        await asyncio.gather(*self.kept, return_exceptions=True)
+
+    async def _run_on(self, name: str, work: Callable[[], Work]) -> None:
+        while True:
+            try:
+                await work()
+            except asyncio.CancelledError as error:
+                if _is_to_end():
+                    raise
+                self._failed(name, error)  # something that it waited for was cancelled: that is not its end
+            except Exception as error:  # noqa: BLE001  whatever it was: without it the process would serve half
+                self._failed(name, error)
+            else:
+                return
+            await asyncio.sleep(self.again_s)
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        self.tasks.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            self._failed(getattr(task.get_coro(), "__qualname__", task.get_name()), error)
+
+    def _failed(self, name: str, error: BaseException) -> None:
+        """Say what failed and where, not its message: that may hold what a caller wrote."""
+        self.count(name)
+        cause = _first(error)
+        logs.logger().error("background_failed", task=name, error_type=type(cause).__name__, detail=_place(cause))
+
+
+def _is_to_end() -> bool:
+    task = asyncio.current_task()
+    return task is None or task.cancelling() > 0
+
+
+def _first(error: BaseException) -> BaseException:
+    """Return the first error of a group."""
+    return _first(error.exceptions[0]) if isinstance(error, BaseExceptionGroup) else error
+
+
+def _place(error: BaseException) -> str:
+    frames = traceback.extract_tb(error.__traceback__)
+    return f"{Path(frames[-1].filename).name}:{frames[-1].lineno}" if frames else ""

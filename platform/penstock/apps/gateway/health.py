@@ -62,7 +62,10 @@ def _progress(of: tuple[Lease, Call]) -> Progress:
 
 @dataclass(slots=True, kw_only=True)
 class HealthWatch:
-    """Looks twice a second whether engines stand still, by open leases, and how busy versions are; has them probed."""
+    """Looks twice a second whether engines stand still, by open leases, and how busy versions are.
+
+    Its ``prober`` runs beside it.
+    """
 
     breakers: Breakers
     prober: Prober
@@ -74,12 +77,10 @@ class HealthWatch:
     _suspects: frozenset[str] = frozenset()
 
     async def run(self) -> None:
-        """Look and probe until cancelled."""
-        async with asyncio.TaskGroup() as group:
-            group.create_task(self.prober.run())
-            while True:
-                self.look()
-                await asyncio.sleep(LOOK_EVERY_S)
+        """Look until cancelled."""
+        while True:
+            self.look()
+            await asyncio.sleep(LOOK_EVERY_S)
 
     def look(self) -> None:
         """Look once, and log who is newly suspected."""

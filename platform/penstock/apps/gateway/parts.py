@@ -121,7 +121,9 @@ class _Shared:
 
 def compose(settings: Settings, platform_key: bytes) -> Gateway:
     """Return a gateway that has neither connected nor listened yet."""
-    background, metrics = Background(), Metrics()
+    metrics = Metrics()
+    failures = metrics.counter(names.BACKGROUND_FAILURES)
+    background = Background(lambda task: failures.labels(task=task).inc())
     clock, dsn = SystemClock(), settings.database_url or dsn_of(settings.paths.postgres)
     shared = _Shared(
         settings=settings,

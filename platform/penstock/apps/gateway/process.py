@@ -3,7 +3,7 @@
 import asyncio
 import gc
 import os
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
@@ -46,7 +46,7 @@ async def _main(settings: Settings, fd: int | None) -> None:
     gateway = compose(settings, key)
     ready = ready_file(settings.paths.run, os.getpid())
     owner = asyncio.create_task(ownership.known(settings, key))
-    tasks = [asyncio.create_task(work) for work in _beside(gateway, settings)]
+    _keep(gateway, settings)
     try:
         known = asyncio.wait({owner}, timeout=TABLE_PATIENCE_S)
         await asyncio.gather(known, _until(lambda: bool(gateway.table.number and len(gateway.keys)), TABLE_PATIENCE_S))
@@ -55,7 +55,7 @@ async def _main(settings: Settings, fd: int | None) -> None:
         _freeze_heap()
         listener = listening_socket(settings.host, settings.port, fd)
         port = listener.getsockname()[1]
-        tasks.append(asyncio.create_task(_announce(gateway.server, ready)))
+        gateway.background.keep("ready", lambda: _announce(gateway.server, ready))
         if fd is None:
             _write(settings.paths.gateway_address, url_of(settings.host, port))
         logs.logger().info("gateway_serves", port=port, number=gateway.table.number)
@@ -65,23 +65,23 @@ async def _main(settings: Settings, fd: int | None) -> None:
     finally:
         ready.unlink(missing_ok=True)
         await gateway.background.end(BILLS_WITHIN_S)  # they close rows, which the last delivery takes along
-        for task in (*tasks, owner):
-            task.cancel()
-        await asyncio.gather(*tasks, owner, return_exceptions=True)
+        await gateway.background.stop()
+        owner.cancel()
+        await asyncio.gather(owner, return_exceptions=True)
         await gateway.close()
 
 
-def _beside(gateway: Gateway, settings: Settings) -> tuple[Coroutine[None, None, None], ...]:
-    """Return what goes on beside serving."""
-    return (
-        gateway.key_source.run(lambda ring: _take_keys(gateway, ring)),
-        gateway.table_source.run(lambda table: _take(gateway, table)),
-        _probe_lag(gateway),
-        exposition.serve(settings, gateway.exposition),
-        gateway.accounting.run(),
-        gateway.health_watch.run(),
-        _end_revoked(gateway),
-    )
+def _keep(gateway: Gateway, settings: Settings) -> None:
+    """Begin what goes on beside serving."""
+    keep = gateway.background.keep
+    keep("keys", lambda: gateway.key_source.run(lambda ring: _take_keys(gateway, ring)))
+    keep("table", lambda: gateway.table_source.run(lambda table: _take(gateway, table)))
+    keep("loop_lag", lambda: _probe_lag(gateway))
+    keep("metrics", lambda: exposition.serve(settings, gateway.exposition))
+    keep("accounting", gateway.accounting.run)
+    keep("health", gateway.health_watch.run)
+    keep("prober", gateway.health_watch.prober.run)
+    keep("revoked", lambda: _end_revoked(gateway))
 
 
 def _platform_key(path: Path) -> bytes:

@@ -6,6 +6,7 @@ Who is left alone meanwhile rests on evidence that no caller can make: the platf
 from penstock.gateway.dispatch.breaker import Breakers
 from penstock.gateway.dispatch.circuit import CircuitSettings
 from penstock.gateway.dispatch.dispatcher import DispatchSettings, WorkerDispatcher
+from penstock.gateway.dispatch.poison import Poison, PoisonSettings
 from penstock.gateway.dispatch.ports import Exchange, Loads, Workers
 from penstock.gateway.dispatch.prober import Prober, ProberSettings
 from penstock.gateway.dispatch.records import BreakerSettings, Change, Evidence, Finding, Level, Probe, Why
@@ -25,6 +26,8 @@ __all__ = [
     "Level",
     "Loads",
     "Origin",
+    "Poison",
+    "PoisonSettings",
     "Probe",
     "Prober",
     "ProberSettings",

@@ -157,6 +157,11 @@ class Breakers:
 
     # -- what the platform asks ---------------------------------------------------------------------
 
+    def ask_again(self) -> None:
+        """Whoever asked began anew: what was under way has said nothing."""
+        for probe in self._plan.interrupted():
+            self._want(probe)
+
     def due(self, now: float) -> list[Probe]:
         """Return the probes to send now; each is to end with ``judged``."""
         due = [worker for worker in self._to_close() if self._probe_at(worker) <= now]

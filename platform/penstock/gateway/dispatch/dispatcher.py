@@ -3,17 +3,25 @@
 Safe: no token has reached the caller, or the relay says what is left to ask for (a continuation). Allowed: the retry
 budget. Useful: the deadline is not over.
 Enough: where a second engine said the same the request is at fault, and where a second one was lost with it in flight
-it may be what kills them (ADR 0043). It must not know how a worker is chosen, nor what an answer says.
+it may be what kills them (``poison.py``, ADR 0043). It must not know how a worker is chosen, nor what an answer says.
 """
 
 import asyncio
 import random
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from penstock.domain.call import Call
 from penstock.domain.clock import Clock
-from penstock.domain.errors import DeadlineExceeded, DeadlineInQueue, EngineError, PenstockError, Rejected
+from penstock.domain.errors import (
+    DeadlineExceeded,
+    DeadlineInQueue,
+    EngineError,
+    LosesWorkers,
+    PenstockError,
+    Rejected,
+    WorkerLost,
+)
 from penstock.domain.ids import VersionId, WorkerId
 from penstock.domain.outcome import Stage
 from penstock.domain.relay import Relay, Rest
@@ -22,6 +30,7 @@ from penstock.domain.ticket import Ticket, binding_of, seal
 from penstock.gateway.dispatch import verdict, wire
 from penstock.gateway.dispatch.attempt import Attempt
 from penstock.gateway.dispatch.breaker import Breakers
+from penstock.gateway.dispatch.poison import MOST_EVER, Poison, is_enough
 from penstock.gateway.dispatch.ports import Loads, Workers
 from penstock.gateway.dispatch.records import Evidence
 from penstock.gateway.dispatch.retries import RetryBudget, backoff_s
@@ -37,8 +46,6 @@ HASHED_HERE_BYTES = 128 << 10
 """To hash so much takes half a millisecond."""
 MOST_ERRORS = 2
 """Engines that may answer a request with an error, before it is the request's."""
-MOST_LOST = 2
-"""Workers that may be lost with a request in flight, before it counts as what kills them."""
 
 Pick = Callable[[frozenset[WorkerId]], WorkerEntry]
 
@@ -80,15 +87,24 @@ class WorkerDispatcher:
     clock: Clock
     chance: random.Random
     metrics: Metrics
+    poison: Poison = field(default_factory=Poison)
 
     async def run(self, call: Call, ticket: Ticket, relay: Relay, pick: Pick) -> None:
         """Return when the answer has begun to come (or is complete), or raise the reason why it can't."""
         self.budget.deposit()
+        parcel = await self._parcel(call, ticket, relay)
+        call.binding = parcel.binding
+        if self.poison:
+            call.lost_before = self._losses(call)
         try:
-            await self._deliver(call, await self._parcel(call, ticket, relay), relay, pick, frozenset())
+            await self._deliver(call, parcel, relay, pick, frozenset())
         except Rejected as error:
             if error.retry_after_s is None:
-                error.retry_after_s = self._wait_s(call, pick)
+                error.retry_after_s = self._wait_s(pick, _members_of(call))
+            raise
+        except WorkerLost as error:
+            self._losses(call)
+            error.retry_after_s = self._wait_s(pick, call.lost)
             raise
 
     async def carry_on(self, call: Call, ticket: Ticket, rest: Rest, relay: Relay, pick: Pick) -> None:
@@ -103,6 +119,9 @@ class WorkerDispatcher:
         self.metrics.counter(names.RETRIES).labels(reason="continuation").inc()
         try:
             await self._deliver(call, await self._rest_of(call, ticket, rest), relay, pick, call.lost | {worker.id})
+        except WorkerLost:  # some of the answer was delivered: it is not one to send again
+            call.worker, call.used = worker, None
+            raise rest.error from None
         except BaseException:  # the worker that broke it has made the answer, as far as it went
             call.worker, call.used = worker, None
             raise
@@ -151,10 +170,17 @@ class WorkerDispatcher:
                 raise failure.error from None
             return None
 
-    def _wait_s(self, call: Call, pick: Pick) -> float | None:
-        """Return the seconds that routing would say, for a refusal by somebody who did not know."""
+    def _losses(self, call: Call) -> int:
+        """Return how many workers were lost with its body in flight, or raise what is said where that is too many."""
+        losses = self.poison.losses(call.principal.tenant, call.binding, self.clock.monotonic())
+        if losses >= MOST_EVER:
+            raise LosesWorkers
+        return losses
+
+    def _wait_s(self, pick: Pick, tried: frozenset[WorkerId]) -> float | None:
+        """Return the seconds that routing would say without these, for an error of somebody who did not know."""
         try:
-            pick(frozenset(worker.id for worker in call.version.workers) if call.version else frozenset())
+            pick(tried)
         except Rejected as refusal:
             return refusal.retry_after_s
         return SOON_S
@@ -184,6 +210,8 @@ class WorkerDispatcher:
 
     def _answered(self, call: Call, worker: WorkerId) -> None:
         self.breakers.succeeded(worker, call.principal.tenant, self.clock.monotonic())
+        if self.poison:
+            self.poison.answered(call.principal.tenant, call.binding)
         if self.breakers.charges:
             self.breakers.charges.clear(_origin_of(call))
 
@@ -194,15 +222,20 @@ class WorkerDispatcher:
         if failure.evidence is Evidence.ANSWERED:
             call.errors += 1
         elif failure.evidence is Evidence.BROKEN:
-            call.lost |= {worker}
+            self._lost(call, worker)
         held = self.breakers.failed(worker, failure.evidence, _origin_of(call), self.clock.monotonic())
         state = "held" if held else "charged"
         self.metrics.counter(names.SUSPICIONS).labels(reason=failure.evidence, state=state).inc()
 
+    def _lost(self, call: Call, worker: WorkerId) -> None:
+        call.lost |= {worker}
+        losses = call.lost_before + len(call.lost)
+        self.poison.lost(call.principal.tenant, call.binding, losses, self.clock.monotonic())
+
     def _is_enough(self, call: Call) -> bool:
         """Tell whether nobody else is to have this request, whatever the budget says."""
         attempts_left = call.attempts < self.settings.max_attempts
-        return not attempts_left or call.errors >= MOST_ERRORS or len(call.lost) >= MOST_LOST
+        return not attempts_left or call.errors >= MOST_ERRORS or is_enough(call.lost_before, len(call.lost))
 
     def _may_retry(self, call: Call, ticket: Ticket, failure: Verdict) -> None:
         """Return where another attempt is allowed, or raise what went wrong."""
@@ -238,6 +271,10 @@ def _version_of(call: Call) -> VersionId:
     version = call.version
     assert version is not None  # noqa: S101  resolved before dispatch; tells mypy
     return version.id
+
+
+def _members_of(call: Call) -> frozenset[WorkerId]:
+    return frozenset(worker.id for worker in call.version.workers) if call.version else frozenset()
 
 
 def _ended_by_caller(call: Call, now: float) -> bool:

@@ -44,7 +44,7 @@ class ProberSettings:
 
 class _State(msgspec.Struct):
     still_s: float | None = None
-    """Seconds since the engine last did something, None where nobody near it knows."""
+    """Seconds since the engine last did something where it leaves its work alone, None where nobody near it knows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +96,7 @@ class Prober:
         """Ask whoever is due, until cancelled."""
         woken = asyncio.Event()
         self.breakers.wake = woken.set
+        self.breakers.ask_again()
         async with asyncio.TaskGroup() as group:
             while True:
                 woken.clear()

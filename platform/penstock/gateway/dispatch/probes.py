@@ -64,6 +64,12 @@ class ProbePlan:
         self._ended_at[probe.worker] = now
         return True
 
+    def interrupted(self) -> list[Probe]:
+        """Return those that were under way; they are so no more."""
+        probes = list(self._running.values())
+        self._running.clear()
+        return probes
+
     def drop(self, worker: WorkerId) -> None:
         """It is asked in another way, when its circuit is half-open."""
         self._wanted.pop(worker, None)

@@ -3,7 +3,8 @@
 OpenAI's shape with our fields, Anthropic's shape for ``/v1/messages``, and the in-band forms for streams that have
 begun. It decides nothing: which error it is was decided where it was raised.
 
-``retryable`` says that the same request, sent again, may succeed and can't have run twice.
+``retryable`` says that the same request, sent again, may succeed, and that no answer to it exists: it never started, or
+its worker was lost with all that it had done.
 """
 
 import math
@@ -87,7 +88,8 @@ TABLE: dict[type[PenstockError], Row] = {
     errors.LimitReached: Row(status=429, type="rate_limit_error", anthropic="rate_limit_error"),
     errors.Failed: _INTERNAL,
     errors.EngineError: _UPSTREAM,
-    errors.WorkerLost: _UPSTREAM,
+    errors.WorkerLost: Row(status=502, type="server_error", anthropic="api_error", retryable=True),
+    errors.LosesWorkers: _UPSTREAM,
     errors.StreamBroken: _UPSTREAM,
     errors.DeadlineExceeded: _LATE,
 }

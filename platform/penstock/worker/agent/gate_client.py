@@ -54,13 +54,16 @@ class GateClient:
         """Read the gate's metrics, in the platform's names. Raises ``OSError``."""
         return await self._page("/penstock/metrics", timeout_s)
 
-    async def observe(self, numbers: EngineNumbers, timeout_s: float = 5.0) -> GateState:
-        """Give the gate the engine's figures and return the gate's state. Raises ``OSError`` or ``EngineError``."""
+    async def observe(self, numbers: EngineNumbers, timeout_s: float = 5.0, *, still: bool) -> GateState:
+        """Tell the gate the engine's figures, and whether it was seen to do nothing; return the gate's state.
+
+        Raises ``OSError`` or ``EngineError``.
+        """
         body = {
             "waiting": numbers.waiting,
             "kv_used_ratio": numbers.kv_used_ratio,
             "kv_blocks": numbers.kv_blocks,
-            "progress": numbers.progress,
+            "still": still,
         }
         return _state(await self.ask("/penstock/observed", body, timeout_s))
 

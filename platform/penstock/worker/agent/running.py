@@ -7,6 +7,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from penstock.domain.clock import Clock
@@ -17,9 +18,11 @@ from penstock.worker.agent.evidence import COMPILING, Evidence
 from penstock.worker.agent.gate_client import GateClient
 from penstock.worker.agent.health import Cause, cause_of
 from penstock.worker.agent.log_tail import LogTail
+from penstock.worker.agent.probing import Probing
 from penstock.worker.agent.warmup import golden, warm
 from penstock.worker.agent.watchdog import Doing, Patience, Watchdog
 from penstock.worker.engines.process import EngineProcess
+from penstock.worker.engines.translate import EngineNumbers
 
 _POLL_S = 0.05
 
@@ -130,31 +133,44 @@ class Running:
         pace = self._pace
         dog = Watchdog(Patience.of(pace.probe_timeout_s), self._clock.monotonic())
         short_s = pace.probe_timeout_s / 4
-        next_probe, is_probed = 0.0, True
-        while True:
-            marker, is_idle = await self._read(hooks, short_s)
-            now = self._clock.monotonic()
-            self._evidence.read_log(moved=dog.has_moved(marker))
-            did = Doing.RESTING if is_idle and is_probed else self._evidence.look(now, answers=marker is not None)
-            dog.look(marker, did, now)
-            if dog.verdict:
-                raise EngineLost(Cause.HANG, dog.verdict)
-            if (is_idle or dog.silent_s) and now >= next_probe:
-                next_probe = now + pace.probe_every_s
-                is_probed = await self._probe(manifest, hooks, short_s)
-            await asyncio.sleep(pace.look_every_s)
+        async with Probing(partial(self._probe, manifest, hooks, short_s), pace.probe_every_s) as probing:
+            while True:
+                is_idle = await self._look(dog, hooks, short_s, is_probed=probing.has_passed())
+                if dog.verdict:
+                    raise EngineLost(Cause.HANG, dog.verdict)
+                if is_idle or dog.silent_s:
+                    probing.begin(self._clock.monotonic())
+                await asyncio.sleep(pace.look_every_s)
 
-    async def _read(self, hooks: Hooks, timeout_s: float) -> tuple[object, bool]:
-        """Return a marker that moves with the engine's work (None without an answer), and whether it is idle."""
+    async def _look(self, dog: Watchdog, hooks: Hooks, timeout_s: float, *, is_probed: bool) -> bool:
+        """Take one reading, for the watchdog and for the gate; tell whether the engine is idle."""
+        numbers = await self._numbers(timeout_s)
+        marker, now = numbers.progress if numbers else None, self._clock.monotonic()
+        moved = dog.has_moved(marker)
+        self._evidence.read_log(moved=moved)
+        did = self._evidence.look(now, answers=numbers is not None)
+        still = did is Doing.NOTHING and not moved
+        is_idle = numbers is not None and await self._tell(numbers, hooks, timeout_s, still=still)
+        dog.look(marker, Doing.RESTING if is_idle and is_probed else did, now)
+        return is_idle
+
+    async def _numbers(self, timeout_s: float) -> EngineNumbers | None:
+        """Return the engine's own numbers, None without an answer."""
         try:
             if not await self.client.is_healthy(timeout_s):
                 raise EngineLost(Cause.CRASH, "the engine says that its core is dead")
-            numbers = await self.client.numbers(timeout_s)
-            state = await self.client.observe(numbers, timeout_s)
+            return await self.client.numbers(timeout_s)
+        except OSError:
+            return None
+
+    async def _tell(self, numbers: EngineNumbers, hooks: Hooks, timeout_s: float, *, still: bool) -> bool:
+        """Give the gate the reading, and take its load; tell whether nothing is in flight."""
+        try:
+            state = await self.client.observe(numbers, timeout_s, still=still)
         except (OSError, EngineError):
-            return None, False
+            return False
         hooks.load(state.load)
-        return numbers.progress, state.in_flight == 0
+        return state.in_flight == 0
 
     async def _probe(self, manifest: Manifest, hooks: Hooks, timeout_s: float) -> bool:
         """Tell whether the engine did it in time; what it did not do, the counters say."""

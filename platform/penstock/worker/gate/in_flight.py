@@ -85,7 +85,7 @@ class Connection:
 
 
 class InFlight:
-    """One request inside the engine. The platform's own probes pass uncounted."""
+    """One request inside the engine. The platform's own probes are no load."""
 
     __slots__ = (
         "_connection",
@@ -122,6 +122,8 @@ class InFlight:
         if self._is_counted:
             tally.book.enter(self._prompt, self._output)
             meter.watch(self._progressed, _REPORT_EVERY)
+        else:
+            tally.book.probes += 1
 
     async def receive(self) -> Message:
         """Pass a message from the client on; note when it says that the client is gone."""
@@ -150,6 +152,7 @@ class InFlight:
         """End it, however it ended."""
         tally, meter = self._tally, self._meter
         if not self._is_counted:
+            tally.book.probes -= 1
             return
         tally.book.leave(self._output if self._has_first else self._prompt + self._output)
         if self._has_first:

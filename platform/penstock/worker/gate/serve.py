@@ -288,7 +288,7 @@ class Gate:
             waiting=int(raw["waiting"]),
             kv_used_ratio=float(raw["kv_used_ratio"]),
             kv_blocks=int(raw["kv_blocks"]),
-            progress=tuple(map(float, raw.get("progress", ()))),
+            is_still=bool(raw["still"]),
         )
         self.tally.book.observe(observed, self.clock.monotonic())
         if raw["kv_blocks"]:

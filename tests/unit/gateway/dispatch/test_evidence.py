@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from penstock.domain.errors import DeadlineExceeded, EngineError, EngineRefused, WorkerLost
+from penstock.domain.errors import DeadlineExceeded, EngineError, EngineRefused
 from penstock.domain.outcome import Outcome
 from penstock.telemetry import names
 from tests.support.corridor import FakeReply, corridor, stream_request, unary_request, until
@@ -73,17 +73,6 @@ async def test_an_engine_error_is_not_asked_for_twice_at_the_same_worker() -> No
             await way.ask(unary_request(), FakeReply())
         assert way.stubs[0].stats.requests == 1
         assert way.counted(names.RETRIES) == 0
-
-
-@pytest.mark.parametrize("stream", [False, True])
-async def test_what_kills_two_engines_is_not_sent_to_a_third(stream: bool) -> None:
-    """A request that was in flight when two workers were lost may be why: it ends there."""
-    async with corridor(4) as way:
-        for stub in way.stubs:
-            stub.behaviour = Behaviour(mode="reset")
-        with pytest.raises(WorkerLost):
-            await way.ask(stream_request() if stream else unary_request(), FakeReply())
-        assert [stub.stats.requests for stub in way.stubs] == [1, 1, 0, 0]
 
 
 async def test_a_whole_answer_to_a_stream_is_a_clear_error_and_no_blame() -> None:

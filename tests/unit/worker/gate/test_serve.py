@@ -343,7 +343,7 @@ async def test_the_gate_takes_the_agents_reading(gate: Gate) -> None:
     """What the agent read off the engine is in the load from then on."""
     client = Client(gate)
     client.next = [
-        {"type": "http.request", "body": b'{"waiting": 0, "kv_used_ratio": 0.25, "kv_blocks": 364, "progress": [7]}'}
+        {"type": "http.request", "body": b'{"waiting": 0, "kv_used_ratio": 0.25, "kv_blocks": 364, "still": true}'}
     ]
     await client.call("/penstock/observed", replace(TICKET, tenant=PLATFORM))
     assert client.body == {

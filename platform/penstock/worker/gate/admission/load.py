@@ -18,32 +18,55 @@ class Observed:
     kv_used_ratio: float = 0.0
     kv_blocks: int = 0
     """How many KV blocks it has; 0 until it has said so."""
-    progress: tuple[float, ...] = ()
-    """Counters that move whenever it works."""
+    is_still: bool = False
+    """Since the last look its counters have not moved, and its processes did nothing."""
 
 
 class LoadBook:
     """Counts of one engine. The owner says what enters, what got its first token, what leaves."""
 
-    __slots__ = ("_max_num_seqs", "_moved_at", "in_flight", "observed", "queued_tokens")
+    __slots__ = (
+        "_had_work",
+        "_is_still",
+        "_max_num_seqs",
+        "_well_at",
+        "in_flight",
+        "observed",
+        "probes",
+        "queued_tokens",
+    )
 
     def __init__(self, max_num_seqs: int) -> None:
         """Take the size of the engine's batch."""
         self._max_num_seqs = max_num_seqs
         self.in_flight = 0
+        self.probes = 0
+        """The platform's own questions under way: work like any other, and no load."""
         self.queued_tokens = 0
         self.observed = Observed()
-        self._moved_at: float | None = None
+        self._well_at: float | None = None
+        self._had_work = self._is_still = False
 
     def observe(self, observed: Observed, now: float) -> None:
-        """Take in what the engine says of itself at monotonic second ``now``."""
-        if observed.progress and observed.progress != self.observed.progress:
-            self._moved_at = now
+        """Take in what is seen of the engine at monotonic second ``now``.
+
+        Still is who did nothing between two looks that both found work before it: one alone may just have come.
+        """
+        has_work = self.in_flight + self.probes > 0
+        if self._well_at is None or not observed.is_still:
+            self._well_at = now
+        self._is_still = observed.is_still and has_work and self._had_work
+        self._had_work = has_work
         self.observed = observed
 
     def still_s(self, now: float) -> float | None:
-        """Return for how long the engine has done nothing, None where nobody has ever said."""
-        return None if self._moved_at is None else now - self._moved_at
+        """Return for how long an engine that leaves its work alone has done nothing, 0 for others.
+
+        None where nobody has looked.
+        """
+        if self._well_at is None:
+            return None
+        return now - self._well_at if self._is_still else 0.0
 
     def enter(self, prompt_tokens: int, output_tokens: int) -> None:
         """Count a request in."""

@@ -1,0 +1,132 @@
+"""A gateway's probe of a real worker: vLLM that is well, full, or hangs behind a gate that answers."""
+
+import asyncio
+import os
+import random
+import signal
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
+
+import psutil
+import pytest
+
+from penstock.adapters.http import HttpClient, PoolLimits
+from penstock.apps.settings import Settings
+from penstock.domain.clock import SystemClock
+from penstock.domain.ids import VersionId, WorkerId
+from penstock.domain.keys import worker_secret
+from penstock.domain.model import Task
+from penstock.domain.table import WorkerEntry
+from penstock.domain.worker import WorkerState
+from penstock.gateway.dispatch import Breakers, Evidence, Prober, ProberSettings
+from penstock.telemetry import names
+from penstock.telemetry.metrics import Metrics
+from tests.support.breakers import origin
+from tests.support.calls import VERSION
+from tests.support.worker_process import WorkerMaker, WorkerProcess, until
+
+pytestmark = [pytest.mark.integration, pytest.mark.timeout(600)]
+
+SEATS = 32
+"""Of the demo model."""
+FINDINGS = ("passed", "busy", "failed", "closed")
+
+
+def probed(worker: WorkerProcess, *, task: Task = Task.GENERATE, timeout_s: float = 5.0) -> str:
+    """Suspect the worker, let a gateway's prober ask, and return what it found."""
+    return asyncio.run(_probed(worker, task, timeout_s))
+
+
+async def _probed(worker: WorkerProcess, task: Task, timeout_s: float) -> str:
+    clock, metrics, breakers = SystemClock(), Metrics(), Breakers(random.Random(1))
+    platform_key = bytes.fromhex((worker.home / "platform.key").read_text())
+    entry = WorkerEntry(id=WorkerId(worker.id), url=worker.report["url"], state=WorkerState.READY)
+    breakers.learn([replace(VERSION, id=VersionId(worker.version), task=task, workers=(entry,))], clock.monotonic())
+    client = HttpClient(clock=time.monotonic, limits=PoolLimits())
+    prober = Prober(
+        workers=client,
+        breakers=breakers,
+        settings=ProberSettings(ticket_key=lambda one: worker_secret(platform_key, one), timeout_s=timeout_s),
+        clock=clock,
+        metrics=metrics,
+    )
+    breakers.failed(entry.id, Evidence.ANSWERED, origin(), clock.monotonic())
+    running, counted = asyncio.create_task(prober.run()), metrics.counter(names.PROBES)
+    try:
+        async with asyncio.timeout(30):
+            while True:
+                found = [f for f in FINDINGS if counted.labels(reason="answered", outcome=f)._value.get()]
+                if found:
+                    return found[0]
+                await asyncio.sleep(0.01)
+    finally:
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+        await client.close()
+
+
+@pytest.fixture(scope="module")
+def patient(
+    worker_settings: Settings, versions: dict[str, str], shared_settings: dict[str, str]
+) -> Iterator[WorkerProcess]:
+    """Yield a ready worker of SmolLM2 whose agent leaves a hung engine alone for half a minute."""
+    settings = {**shared_settings, "probe_timeout_s": "30", "probe_every_s": "0.5"}
+    home, version = worker_settings.home, versions["smollm2"]
+    with WorkerProcess(home=home, version=version, id="patient", settings=settings) as running:
+        yield running.ready(within_s=300)
+
+
+@contextmanager
+def stopped(pid: int) -> Iterator[None]:
+    """Let a process stand still."""
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        os.kill(pid, signal.SIGCONT)
+
+
+def test_an_engine_that_is_well_passes(patient: WorkerProcess) -> None:
+    """The platform's request goes through the real gate without waiting at its door, and is answered."""
+    assert probed(patient) == "passed"
+    assert patient.load()["running"] == 0
+
+
+def test_a_model_that_embeds_passes(start_worker: WorkerMaker, versions: dict[str, str]) -> None:
+    """An engine without completions is asked what it can do."""
+    assert probed(start_worker(versions["minilm"]).ready(within_s=300), task=Task.EMBED) == "passed"
+
+
+def test_a_full_engine_is_not_blamed(patient: WorkerProcess) -> None:
+    """Behind as many streams as it has seats a probe may come too late, and the gate knows that the engine works."""
+    with ExitStack() as streams:
+        for _ in range(SEATS):
+            streams.enter_context(patient.stream(150))
+        found = {probed(patient, timeout_s=0.5) for _ in range(4)}
+    assert found <= {"passed", "busy"}
+    until("all have left", lambda: patient.load()["running"] == 0, within_s=30)
+
+
+def test_a_long_prompt_beside_probes_is_not_blamed(patient: WorkerProcess) -> None:
+    """Finding 2: while one prompt of 1900 tokens with log probabilities is worked on, no probe ever fails."""
+    prompt = [10 + i % 500 for i in range(1900)]
+    body = {"model": patient.version, "prompt": prompt, "max_tokens": 1, "prompt_logprobs": 1}
+    with ThreadPoolExecutor(1) as callers:
+        answer = callers.submit(patient.post, "/v1/completions", body)
+        found = {probed(patient, timeout_s=0.5)}
+        while not answer.done():
+            found.add(probed(patient, timeout_s=0.5))
+    assert answer.result().status_code == 200
+    assert found <= {"passed", "busy"}
+
+
+def test_a_core_that_hangs_behind_a_gate_that_answers_is_found(patient: WorkerProcess) -> None:
+    """The gate answers while the core stands still: found by the second probe at the latest, whoever asked before."""
+    core = psutil.Process(patient.engine_pid).children(recursive=True)[0].pid
+    with stopped(core):
+        found = [probed(patient, timeout_s=3.0) for _ in range(2)]
+        assert found[-1] == "failed"
+    assert patient.complete().status_code == 200
