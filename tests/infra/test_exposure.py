@@ -1,6 +1,6 @@
 """What pods are told in the platform's own settings, and who reaches their metrics."""
 
-import ast
+import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,16 +9,14 @@ from infra.capture.fleet import Capture
 from infra.kube import observability, workloads
 
 ROOT = Path(__file__).resolve().parents[2]
-SETTINGS = ROOT / "platform/penstock/apps/settings.py"
+CONTRACT = ROOT / "infra/contract.json"
 POLICY = "kubernetes:networking.k8s.io/v1:NetworkPolicy"
 
 
 def settings() -> set[str]:
-    """Return the variables that the platform reads, out of its source."""
-    classes = [node for node in ast.walk(ast.parse(SETTINGS.read_text())) if isinstance(node, ast.ClassDef)]
-    (found,) = [node for node in classes if node.name == "Settings"]
-    fields = [node.target for node in found.body if isinstance(node, ast.AnnAssign)]
-    return {f"PENSTOCK_{field.id.upper()}" for field in fields if isinstance(field, ast.Name)}
+    """Return the variables that some process of the platform reads, as its contract says."""
+    processes = json.loads(CONTRACT.read_text())["processes"].values()
+    return {setting["name"] for process in processes for setting in process["settings"]}
 
 
 def environments(captures: tuple[Capture, ...]) -> Iterator[tuple[str, dict[str, str]]]:

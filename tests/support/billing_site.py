@@ -116,6 +116,7 @@ def _write(root: Path, addresses: dict[str, str]) -> dict[str, str]:
     for name, data in files.items():
         (root / name).parent.mkdir(parents=True, exist_ok=True)
         (root / name).write_bytes(data)
+        (root / name).chmod(0o600)
     return {name: secret for name, (secret, _) in minted.items()}
 
 

@@ -48,6 +48,7 @@ class ControlledHome:
         """Make the folder and the key."""
         self.root.mkdir(parents=True, exist_ok=True)
         (self.root / "platform.key").write_text("ab" * 32)
+        (self.root / "platform.key").chmod(0o600)
 
     def controller(self) -> subprocess.Popen[bytes]:
         """Start a controller."""

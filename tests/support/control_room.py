@@ -109,7 +109,7 @@ class Room:
             orders=self.orders,
             runtime=self.runtime,
             metrics=self.metrics,
-            secrets=Secrets(pepper=PEPPER, worker_bearer=partial(worker_bearer, PLATFORM_KEY)),
+            secrets=Secrets(peppers=(PEPPER,), platform_keys=(PLATFORM_KEY,)),
             ledger=self.ledger,
             meters=self.meters,
             addresses=WorkerAddresses(),

@@ -73,6 +73,7 @@ def prepare(
     for name, data in files.items():
         (root / name).parent.mkdir(parents=True, exist_ok=True)
         (root / name).write_bytes(data)
+    (root / "platform.key").chmod(0o600)
     return Home(root=root, key=secret, neighbour=neighbour)
 
 

@@ -200,6 +200,7 @@ async def _seed(
     for name, data in {"platform.key": PLATFORM_KEY.hex().encode(), f"artifacts/blobs/{sha256}": blob}.items():
         (root / name).parent.mkdir(parents=True, exist_ok=True)
         (root / name).write_bytes(data)
+        (root / name).chmod(0o600)
     secrets: dict[str, str] = {}
     scopes: dict[str, tuple[Scope, ...]] = {}
     async with Database(dsn, max_connections=1) as database:

@@ -194,4 +194,5 @@ def _write(root: Path, engine_url: str, plans: Mapping[str, Plan]) -> dict[str, 
     for name, data in files.items():
         (root / name).parent.mkdir(parents=True, exist_ok=True)
         (root / name).write_bytes(data)
+        (root / name).chmod(0o600)
     return {name: secret for name, (secret, _) in minted.items()}

@@ -72,6 +72,17 @@ async def database_dsn(postgres_server: EmbeddedPostgres, postgres_dsn: str) -> 
 
 
 @pytest.fixture
+async def empty_dsn(postgres_server: EmbeddedPostgres, postgres_dsn: str) -> AsyncIterator[str]:
+    """Return the address of a database of the test's own that nobody has prepared."""
+    connection = await asyncpg.connect(postgres_dsn)
+    name = f"empty_{await connection.fetchval('select nextval($1)', 'test_number')}"
+    await connection.execute(f"create database {name}")
+    yield dsn_of(postgres_server.data, name)
+    await connection.execute(f"drop database {name} with (force)")
+    await connection.close()
+
+
+@pytest.fixture
 async def database(database_dsn: str) -> AsyncIterator[Database]:
     """Return an open pool on a migrated database of the test's own."""
     async with Database(database_dsn) as opened:

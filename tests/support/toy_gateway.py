@@ -66,7 +66,7 @@ class Toy:
 def edge(toy: Toy, limits: Limits, facts: Facts | None = None) -> Edge:
     """Return the ASGI application around a toy."""
     clock = SystemClock()
-    keys = Keyring(pepper=PEPPER, salt_key=b"s" * 32, now=clock.now)
+    keys = Keyring(peppers=(PEPPER,), salt_key=b"s" * 32, now=clock.now)
     keys.replace(RING)
     counter = itertools.count()
     facts = facts or Facts(table=lambda: EMPTY, missing=lambda: "")

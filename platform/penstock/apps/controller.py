@@ -1,10 +1,11 @@
 """The controller's composition root: real stores, the local fleet, the loop, the API."""
 
 import asyncio
+import json
 import signal
 import socket
 import sys
-from collections.abc import Awaitable, Callable, Coroutine, Generator, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Generator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
@@ -24,9 +25,10 @@ from penstock.adapters.postgres.tenancy import PostgresTenancy
 from penstock.adapters.process.fleet import HostConfig, LocalFleet
 from penstock.adapters.redis.limits import RedisLimits
 from penstock.adapters.redis.wire import Wire
-from penstock.apps import exposition, ownership
-from penstock.apps.settings import CONTROLLER_PORT, Home, Settings, environment_of_workers
-from penstock.apps.worker_keys import platform_key, provide
+from penstock.apps import exposition, keys, ownership
+from penstock.apps.keys import Keys
+from penstock.apps.settings import CONTROLLER_PORT, ControllerSettings, environment_of_workers
+from penstock.apps.worker_keys import provide
 from penstock.control.api.app import make_app
 from penstock.control.api.deps import Control, Secrets
 from penstock.control.budgets.watch import BudgetWatch
@@ -39,13 +41,14 @@ from penstock.control.publish.build import build
 from penstock.control.registry.registry import Registry
 from penstock.control.runtime import Pace, Parts, Runtime
 from penstock.domain.clock import SystemClock
+from penstock.domain.command_error import CommandError
 from penstock.domain.errors import StoreUnavailable
 from penstock.domain.ids import VersionId, WorkerId
-from penstock.domain.keys import Purpose, derive, worker_bearer
 from penstock.supervision.files import write_private
 from penstock.supervision.listening import bind, bind_first_free, url_of
-from penstock.telemetry import logs
+from penstock.telemetry import logs, pages
 from penstock.telemetry.metrics import Metrics
+from penstock.telemetry.pages import Page
 
 WorkerCommand = Callable[[WorkerId, VersionId], Sequence[str]]
 _BEYOND_GRACE_S = 10.0
@@ -57,34 +60,39 @@ def worker_command(worker: WorkerId, version: VersionId) -> Sequence[str]:
     return (sys.executable, "-m", "penstock.apps.cli", "worker", version, "--id", worker)
 
 
-def main(settings: Settings, command: WorkerCommand = worker_command) -> None:
+def main(settings: ControllerSettings, command: WorkerCommand = worker_command) -> None:
     """Run the controller until SIGTERM or SIGINT; workers go on without it."""
     logs.configure("controller", level=settings.log_level)
+    keys.check_files(settings, ControllerSettings)
     asyncio.run(_main(settings, command))
 
 
-async def _main(settings: Settings, command: WorkerCommand) -> None:
-    secrets = _secrets(settings.paths)
+async def _main(settings: ControllerSettings, command: WorkerCommand) -> None:
+    found = keys.read(settings)
+    secrets = Secrets(peppers=found.peppers, platform_keys=found.platform)
     port = settings.controller_port
     listener = bind(settings.host, port) if port else bind_first_free(settings.host, CONTROLLER_PORT)
-    url = url_of(settings.host, listener.getsockname()[1])
-    dsn = settings.database_url or dsn_of(settings.paths.postgres)
+    url = url_of(settings.advertise or settings.host, listener.getsockname()[1])
+    dsn = settings.database_address or dsn_of(settings.paths.postgres)
     async with Database(dsn) as database:
         control, runtime = _compose(settings, database, dsn, secrets, _fleet(settings, command), url)
-        logs.logger().info("controller_listens", url=url)
-        key = platform_key(settings.paths)
-        watch = _watch(control, exposition.scope_label(settings, key))
-        metrics = asyncio.create_task(exposition.serve(settings, control.metrics.exposition))
+        logs.logger().info("controller_listens", url=url, zone=settings.zone, region=settings.region)
+        watch = _watch(control, exposition.scope_label(settings, found.platform[0]))
+        beside = (
+            asyncio.create_task(exposition.serve(settings, control.metrics.exposition, _probes(runtime))),
+            asyncio.create_task(keys.follow(settings, partial(_exchange, settings, database, secrets))),
+        )
         try:
-            claim = partial(ownership.check, settings, database, key)
+            claim = partial(ownership.check, settings, database, found.platform)
             await _serve(control, _control(runtime, watch, database, claim), listener)
         finally:
-            metrics.cancel()
-            await asyncio.gather(metrics, return_exceptions=True)
+            for task in beside:
+                task.cancel()
+            await asyncio.gather(*beside, return_exceptions=True)
 
 
 def _compose(
-    settings: Settings, database: Database, dsn: str, secrets: Secrets, fleet: LocalFleet, url: str
+    settings: ControllerSettings, database: Database, dsn: str, secrets: Secrets, fleet: LocalFleet, url: str
 ) -> tuple[Control, Runtime]:
     clock, metrics = SystemClock(), Metrics()
     tables, registry = PostgresTables(database), PostgresRegistry(database)
@@ -120,7 +128,7 @@ def _compose(
         metrics=metrics,
         secrets=secrets,
         ledger=PostgresLedger(database),
-        meters=RedisLimits(Wire(settings.limits_url)) if settings.limits_url else None,
+        meters=RedisLimits(Wire(settings.limits_address)) if settings.limits_url else None,
         addresses=WorkerAddresses.of(settings.worker_addresses.split(",")),
     )
     return control, runtime
@@ -144,29 +152,46 @@ def _write_address(file: Path, url: str) -> None:
     write_private(file, url)
 
 
-def _fleet(settings: Settings, command: WorkerCommand) -> LocalFleet:
+def _fleet(settings: ControllerSettings, command: WorkerCommand) -> LocalFleet:
     host = HostConfig(
         run=settings.paths.run,
         logs=settings.paths.logs,
-        command=partial(_provided, settings.paths, command),
+        command=partial(_provided, settings, command),
         environment=environment_of_workers(settings),
         grace_s=settings.drain_grace_s + _BEYOND_GRACE_S,
     )
     return LocalFleet(host, SystemClock())
 
 
-def _provided(home: Home, command: WorkerCommand, worker: WorkerId, version: VersionId) -> Sequence[str]:
+def _provided(
+    settings: ControllerSettings, command: WorkerCommand, worker: WorkerId, version: VersionId
+) -> Sequence[str]:
     """Give a worker its secret and return how it is started."""
-    provide(home, worker, version)
+    provide(settings, worker, version)
     return command(worker, version)
 
 
-def _secrets(home: Home) -> Secrets:
-    key = platform_key(home)
-    return Secrets(
-        pepper=derive(key, Purpose.PEPPER),
-        worker_bearer=partial(worker_bearer, key),
-    )
+def _probes(runtime: Runtime) -> Mapping[str, Page]:
+    """Return what is answered on the private listener."""
+
+    async def live() -> tuple[int, str, bytes]:
+        return 200, "text/plain", b"ok\n"
+
+    async def ready() -> tuple[int, str, bytes]:
+        told = json.dumps({"ready": runtime.is_ready, "leader": runtime.leads, "failed_ticks": runtime.failed_ticks})
+        return 200 if runtime.is_ready else 503, "application/json", told.encode()
+
+    return {pages.LIVE: live, pages.READY: ready}
+
+
+async def _exchange(settings: ControllerSettings, database: Database, secrets: Secrets, found: Keys) -> None:
+    """Put other keys into force, and let the database know the platform by the newest."""
+    before = secrets.platform_keys
+    secrets.peppers, secrets.platform_keys = found.peppers, found.platform
+    try:
+        await ownership.check(settings, database, (*found.platform, *before))
+    except (StoreUnavailable, CommandError) as error:
+        logs.logger().warning("database_not_told_of_keys", reason=str(error))
 
 
 class _Server(uvicorn.Server):

@@ -1,4 +1,4 @@
-"""Metrics on a listener of their own: whoever may ask a model has no business with other tenants' numbers.
+"""Metrics and probes on a listener of their own: whoever may ask a model has no business with others' numbers.
 
 A supervised process that follows another waits until that one lets the port go.
 """
@@ -6,16 +6,17 @@ A supervised process that follows another waits until that one lets the port go.
 import asyncio
 import errno
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 
-from penstock.apps.settings import Settings, TenantNames
+from penstock.apps.settings import MetricsSettings, TenantNames
 from penstock.domain.keys import Purpose, derive, tenant_label
 from penstock.supervision.files import write_private
 from penstock.supervision.listening import url_of
 from penstock.telemetry import logs, pages
 from penstock.telemetry.metrics import CONTENT_TYPE, OTHER, TenantLabels
+from penstock.telemetry.pages import Page
 
 Exposition = Callable[[], bytes]
 AGAIN_S = 0.5
@@ -35,13 +36,13 @@ def address(run: Path, pid: int) -> str:
         return ""
 
 
-async def serve(settings: Settings, exposition: Exposition) -> None:
-    """Serve ``/metrics`` until cancelled, and leave a file that says where."""
-    server = await _when_free(settings, exposition)
+async def serve(settings: MetricsSettings, exposition: Exposition, probes: Mapping[str, Page] | None = None) -> None:
+    """Serve ``/metrics`` and these pages until cancelled, and leave a file that says where."""
+    server = await _when_free(settings, exposition, probes or {})
     port = server.sockets[0].getsockname()[1]
     file, url = address_file(settings.paths.run, os.getpid()), url_of(settings.metrics_host, port)
     file.parent.mkdir(parents=True, exist_ok=True)
-    write_private(file, f"{url}/metrics")
+    write_private(file, f"{url}{pages.METRICS}")
     logs.logger().info("metrics_served", url=url)
     try:
         async with server:
@@ -50,14 +51,14 @@ async def serve(settings: Settings, exposition: Exposition) -> None:
         file.unlink(missing_ok=True)
 
 
-async def _when_free(settings: Settings, exposition: Exposition) -> asyncio.Server:
+async def _when_free(settings: MetricsSettings, exposition: Exposition, probes: Mapping[str, Page]) -> asyncio.Server:
     async def page() -> tuple[int, str, bytes]:
         return 200, CONTENT_TYPE, exposition()
 
     is_told = False
     while True:
         try:
-            return await pages.serve(settings.metrics_host, settings.metrics_port, {"/metrics": page})
+            return await pages.serve(settings.metrics_host, settings.metrics_port, {**probes, pages.METRICS: page})
         except OSError as error:
             if not is_told:
                 logs.logger().warning("metrics_not_served", reason=errno.errorcode.get(error.errno or 0, str(error)))
@@ -65,14 +66,14 @@ async def _when_free(settings: Settings, exposition: Exposition) -> asyncio.Serv
             await asyncio.sleep(AGAIN_S)
 
 
-def tenant_labels(settings: Settings, platform_key: bytes) -> TenantLabels:
+def tenant_labels(settings: MetricsSettings, platform_key: bytes) -> TenantLabels:
     """Return how metrics call tenants, as the settings say."""
     if settings.metrics_tenants is TenantNames.OFF:
         return TenantLabels(limit=0)
     return TenantLabels(limit=settings.metrics_most_tenants, name=_namer(settings, platform_key))
 
 
-def scope_label(settings: Settings, platform_key: bytes) -> Callable[[str], str]:
+def scope_label(settings: MetricsSettings, platform_key: bytes) -> Callable[[str], str]:
     """Return how metrics call a budget's scope, such as ``tenant:shop``."""
     if settings.metrics_tenants is TenantNames.OFF:
         return lambda scope: f"{scope.partition(':')[0]}:{OTHER}"
@@ -80,7 +81,7 @@ def scope_label(settings: Settings, platform_key: bytes) -> Callable[[str], str]
     return lambda scope: f"{scope.partition(':')[0]}:{named(scope.partition(':')[2])}"
 
 
-def _namer(settings: Settings, platform_key: bytes) -> Callable[[str], str]:
+def _namer(settings: MetricsSettings, platform_key: bytes) -> Callable[[str], str]:
     if settings.metrics_tenants is TenantNames.NAMED:
         return str
     return partial(tenant_label, label_key=derive(platform_key, Purpose.METRICS))

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from urllib.parse import parse_qs, urlsplit
 
-from penstock.apps.settings import Settings
+from penstock.apps.settings import GatewaySettings
 from penstock.domain.command_error import CommandError
 
 FILE = "limits.lock"
@@ -19,7 +19,7 @@ ANSWERS_REMEDY = "Name a Redis or Valkey of their own in PENSTOCK_ANSWERS_URL."
 REMEDY = "Name the Redis or Valkey that they share in PENSTOCK_LIMITS_URL, or run one gateway (PENSTOCK_GATEWAYS=1)."
 
 
-def check_shared(settings: Settings) -> None:
+def check_shared(settings: GatewaySettings) -> None:
     """Raise ``CommandError`` where several gateways would break a promise for want of a store, or one store of two."""
     if settings.gateways > 1 and not settings.limits_url:
         raise CommandError(
@@ -38,7 +38,7 @@ def check_shared(settings: Settings) -> None:
         raise CommandError("A day of answers would fill the store that decides on limits.", do=ANSWERS_REMEDY)
 
 
-def doubts_on_answers(settings: Settings) -> str:
+def doubts_on_answers(settings: GatewaySettings) -> str:
     """Return what an operator should know of where answers under idempotency keys are kept; empty where all is well."""
     if not settings.limits_url:
         return ""
@@ -63,7 +63,7 @@ def _server(url: str) -> str:
 
 
 @contextmanager
-def limits_of_this_home(settings: Settings, *, is_supervised: bool) -> Iterator[None]:
+def limits_of_this_home(settings: GatewaySettings, *, is_supervised: bool) -> Iterator[None]:
     """Keep other gateways out of this home while its limits are counted in this process."""
     check_shared(settings)
     if settings.limits_url:
@@ -79,7 +79,7 @@ def limits_of_this_home(settings: Settings, *, is_supervised: bool) -> Iterator[
         os.close(fd)
 
 
-def _take(fd: int, settings: Settings, how: int) -> None:
+def _take(fd: int, settings: GatewaySettings, how: int) -> None:
     try:
         fcntl.flock(fd, how | fcntl.LOCK_NB)
     except BlockingIOError as error:

@@ -1,11 +1,14 @@
 """Which artifact store, signer and verifier the settings name. Each import costs something, so each stands alone."""
 
-from penstock.apps.settings import Settings
+from pathlib import Path
+
+from penstock.adapters.mounted.secret_file import previous
+from penstock.apps.settings import ArtifactSettings, Told, WorkerSettings
 from penstock.packaging.ports import ArtifactStore, Signer
 from penstock.worker.artifacts.ports import SignatureVerifier
 
 
-def open_store(settings: Settings) -> ArtifactStore:
+def open_store(settings: ArtifactSettings) -> ArtifactStore:
     """Return the artifact store: the home's folder, or S3. Satisfies the gateway's and the worker's ports too."""
     if settings.artifact_store:
         from penstock.adapters.s3.store import S3Store
@@ -16,16 +19,17 @@ def open_store(settings: Settings) -> ArtifactStore:
     return FolderStore(settings.paths.artifacts)
 
 
-def open_signer(settings: Settings) -> Signer:
+def open_signer(settings: Told) -> Signer:
     """Return the signer with the home's key pair, which is made at the first call."""
     from penstock.adapters.signing.openssf import KeyPairSigner
 
     return KeyPairSigner(settings.paths.signing)
 
 
-def open_verifier(settings: Settings) -> SignatureVerifier:
-    """Return the verifier with the home's public key."""
+def open_verifier(settings: WorkerSettings) -> SignatureVerifier:
+    """Return the verifier with the platform's public key, or with the home's own."""
     from penstock.adapters.signing.keys import PUBLIC
     from penstock.adapters.signing.openssf import PublicKeyVerifier
 
-    return PublicKeyVerifier(settings.paths.signing / PUBLIC)
+    key = Path(settings.signing_key_file) if settings.signing_key_file else settings.paths.signing / PUBLIC
+    return PublicKeyVerifier(key, previous(key))

@@ -6,15 +6,17 @@ import random
 from contextlib import closing
 from pathlib import Path
 
-from penstock.apps.settings import Settings
+from penstock.apps.keys import check_files
+from penstock.apps.settings import WorkerSettings
 from penstock.apps.stores import open_store, open_verifier
 from penstock.apps.worker_keys import secrets_of
 from penstock.domain.clock import SystemClock
 from penstock.domain.errors import ArtifactRefused
 from penstock.domain.ids import VersionId, WorkerId
+from penstock.domain.keys import key_mark
 from penstock.domain.model import is_sha256
 from penstock.packaging.ports import ArtifactStore
-from penstock.supervision.listening import url_of
+from penstock.supervision.listening import url_at, url_of
 from penstock.telemetry import logs
 from penstock.worker.agent import wire
 from penstock.worker.agent.agent import Agent, AgentConfig, Ports
@@ -34,17 +36,18 @@ from penstock.worker.gate_config import DoorOrder, GateConfig
 NVIDIA_DEVICE = Path("/dev/nvidia0")
 
 
-def main(settings: Settings, version: str, worker: WorkerId) -> None:
+def main(settings: WorkerSettings, version: str, worker: WorkerId) -> None:
     """Run one worker until it is drained; exits with 1 where it failed, with 2 where it was forced."""
     logs.configure("worker", level=settings.log_level)
+    check_files(settings, WorkerSettings)
     code = asyncio.run(_run(settings, VersionId(version), worker))
     if code:
         raise SystemExit(code)
 
 
-async def _run(settings: Settings, version: VersionId, worker: WorkerId) -> int:
+async def _run(settings: WorkerSettings, version: VersionId, worker: WorkerId) -> int:
     home = Workplace(settings, worker)
-    with closing(wire.reserve(settings.host, 0)) as port, closing(home.forking()) as forking:
+    with closing(wire.reserve(settings.host, settings.worker_port)) as port, closing(home.forking()) as forking:
         place = home.place(port.getsockname()[1])
         return await Agent(home.config(version, place), home.ports(version, place, forking)).run()
 
@@ -52,7 +55,7 @@ async def _run(settings: Settings, version: VersionId, worker: WorkerId) -> int:
 class Workplace:
     """What the settings mean for one worker of this machine."""
 
-    def __init__(self, settings: Settings, worker: WorkerId) -> None:
+    def __init__(self, settings: WorkerSettings, worker: WorkerId) -> None:
         """Make the folders that it writes to."""
         self._settings, self._worker = settings, worker
         self._digest = ""  # asked for once: a sound copy here needs no store
@@ -89,9 +92,11 @@ class Workplace:
         return AgentConfig(
             worker=self._worker,
             version=version,
-            url=_url(place),
+            url=_url(ours, place),
             zone=ours.zone,
+            key_mark=key_mark(self._secrets.ticket_key),
             status_host=ours.host,
+            status_port=ours.status_port,
             files=self._files,
             heartbeat_s=ours.heartbeat_s,
             drain_grace_s=ours.drain_grace_s,
@@ -164,7 +169,7 @@ class Workplace:
         self._digest = self._digest or _digest(store, version)
         node = Node(
             source=store,
-            cache=NodeCache(self._paths.cache, budget_bytes=self._settings.node_cache_bytes),
+            cache=NodeCache(self._settings.copies, budget_bytes=self._settings.node_cache_bytes),
             fetcher=Fetcher(store, clock),
             verifier=open_verifier(self._settings),
         )
@@ -189,6 +194,6 @@ def _digest(store: ArtifactStore, version: VersionId) -> str:
     return found[0]
 
 
-def _url(place: Place) -> str:
-    """Return where it listens; the controller puts in where a worker is that listens on all its addresses."""
-    return f"http://[{place.host}]:{place.port}" if ":" in place.host else f"http://{place.host}:{place.port}"
+def _url(settings: WorkerSettings, place: Place) -> str:
+    """Return where it is reached; the controller puts in where a worker is that listens on all its addresses."""
+    return url_at(settings.advertise or place.host, place.port)

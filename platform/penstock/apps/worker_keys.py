@@ -3,7 +3,9 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from penstock.apps.settings import Home, Settings
+from penstock.adapters.mounted import secret_file
+from penstock.apps import keys
+from penstock.apps.settings import KeySettings, WorkerSettings
 from penstock.domain.command_error import CommandError
 from penstock.domain.ids import VersionId, WorkerId
 from penstock.domain.keys import worker_bearer, worker_secret
@@ -22,39 +24,26 @@ class WorkerSecrets:
         return "WorkerSecrets(…)"
 
 
-def made_for(home: Home, worker: WorkerId, version: VersionId) -> str:
+def made_for(settings: KeySettings, worker: WorkerId, version: VersionId) -> str:
     """Return the text of a worker's key file, or raise ``CommandError`` where there is no platform key."""
-    key = platform_key(home)
+    key = keys.read(settings).platform[0]
     return f"{worker_secret(key, worker).hex()} {worker_bearer(key, worker, version)}"
 
 
-def provide(home: Home, worker: WorkerId, version: VersionId) -> None:
+def provide(settings: KeySettings, worker: WorkerId, version: VersionId) -> None:
     """Write the worker's secrets where it looks for them; raises like ``made_for``."""
-    file = home.worker_key(worker)
+    file = settings.paths.worker_key(worker)
     file.parent.mkdir(parents=True, exist_ok=True)
-    write_private(file, made_for(home, worker, version))
+    write_private(file, made_for(settings, worker, version))
 
 
-def platform_key(home: Home) -> bytes:
-    """Return the platform's key, or raise ``CommandError``."""
-    file = home.platform_key
-    try:
-        return bytes.fromhex(file.read_text().strip())
-    except (OSError, ValueError) as error:
-        raise CommandError(
-            f"There is no usable platform key in {file}.", do="Start with `penstock up`, which makes one."
-        ) from error
-
-
-def secrets_of(settings: Settings, worker: WorkerId) -> WorkerSecrets:
+def secrets_of(settings: WorkerSettings, worker: WorkerId) -> WorkerSecrets:
     """Return this worker's own secrets, or raise ``CommandError``."""
     given = settings.worker_key_file
     file = Path(given) if given else settings.paths.worker_key(worker)
+    do = "`penstock worker-key NAME VERSION` beside the platform key prints one."
     try:
-        ticket_key, bearer = file.read_text().split()
+        ticket_key, bearer = secret_file.text(file, f"key of worker {worker}", do=do).split()
         return WorkerSecrets(ticket_key=bytes.fromhex(ticket_key), bearer=bearer)
-    except (OSError, ValueError) as error:
-        raise CommandError(
-            f"There is no usable key of worker {worker} in {file}.",
-            do="`penstock worker-key NAME VERSION` beside the platform key prints one.",
-        ) from error
+    except ValueError as error:
+        raise CommandError(f"There is no usable key of worker {worker} in {file}.", do=do) from error

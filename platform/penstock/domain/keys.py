@@ -51,6 +51,11 @@ def worker_secret(platform_key: bytes, worker: WorkerId) -> bytes:
     return hmac.digest(derive(platform_key, Purpose.TICKET), worker.encode(), hashlib.sha256)
 
 
+def key_mark(secret: bytes) -> str:
+    """Return what a worker's secret may be called in the open: it tells one from another, and nothing else."""
+    return hmac.digest(secret, b"penstock/mark", hashlib.sha256).hex()[:8]
+
+
 def worker_bearer(platform_key: bytes, worker: WorkerId, version: VersionId) -> str:
     """Return what this worker shows with its reports: good for itself, and for the version that it was started for."""
     name = f"{worker}\x1f{version}".encode()
@@ -60,6 +65,11 @@ def worker_bearer(platform_key: bytes, worker: WorkerId, version: VersionId) -> 
 def hash_secret(secret: str, pepper: bytes) -> str:
     """Return what is stored of an API key: hex HMAC-SHA-256 of all of it under the pepper."""
     return hmac.digest(pepper, secret.encode(), hashlib.sha256).hex()
+
+
+def is_hash_of(stored: str, secret: str, peppers: tuple[bytes, ...]) -> bool:
+    """Tell whether this hash is the secret's under one of the peppers; the time it takes tells at most which."""
+    return any(hmac.compare_digest(hash_secret(secret, pepper), stored) for pepper in peppers)
 
 
 def cache_salt(tenant: TenantId, salt_key: bytes) -> str:

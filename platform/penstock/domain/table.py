@@ -26,6 +26,8 @@ class WorkerEntry:
     zone: str = ""
     load: Load = field(default_factory=Load)
     ready_in_s: float = 0.0
+    key_mark: str = ""
+    """Which secret it holds, while the platform's key is exchanged."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -81,3 +81,5 @@ class WorkerReport:
     ready_in_s: float = 0.0
     """Expected seconds to ready while starting; feeds ``Retry-After``."""
     restarts: int = 0
+    key_mark: str = ""
+    """Which secret it holds (``domain/keys.py``): of the platform's key of now, or of the one before."""

@@ -54,5 +54,9 @@ def _why(error: OSError, host: str, port: int) -> CommandError:
 
 def url_of(host: str, port: int) -> str:
     """Return the address that clients on this machine use."""
-    reachable = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # noqa: S104  compared, not bound
-    return f"http://[{reachable}]:{port}" if ":" in reachable else f"http://{reachable}:{port}"
+    return url_at({"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host), port)  # noqa: S104  compared, not bound
+
+
+def url_at(host: str, port: int) -> str:
+    """Return the address with this host, which may be an IPv6 address."""
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"

@@ -16,7 +16,7 @@ import structlog
 
 ALLOWED_FIELDS = frozenset(
     """
-    event level time service pid request_id trace_id tenant key_id api model version worker gateway zone state
+    event level time service pid request_id trace_id tenant key_id api model version worker gateway zone region state
     phase phases seconds outcome code status reason detail attempt retry_after_s prompt_tokens output_tokens
     cached_tokens stages_ms table number url port path method bytes_done bytes_total digest files leader
     exit_code signal restarts error error_type count deadline_s backoff_s expected actual address

@@ -8,6 +8,8 @@ from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from http import HTTPStatus
 
+LIVE, READY, REGION, METRICS = "/healthz", "/readyz", "/readyz/region", "/metrics"
+"""Where processes answer how they are."""
 MAX_HEAD_BYTES = 64 << 10
 Page = Callable[[], Awaitable[tuple[int, str, bytes]]]
 """Returns status, content type, body."""

@@ -14,6 +14,7 @@ from penstock.apps.settings import Settings
 from penstock.packaging import demo
 from penstock.packaging.measured import measured
 from penstock.packaging.packing import Choices, Publishing, describe, publish
+from penstock.supervision.files import write_private
 from tests.support.worker_process import QUICK, Publisher, WorkerMaker, WorkerProcess
 
 
@@ -21,7 +22,7 @@ from tests.support.worker_process import QUICK, Publisher, WorkerMaker, WorkerPr
 def worker_settings(tmp_path_factory: pytest.TempPathFactory, shared_settings: dict[str, str]) -> Settings:
     """Return the settings of a home that has a platform key and the demo versions in its store."""
     home = tmp_path_factory.mktemp("workers")
-    (home / "platform.key").write_text(secrets.token_hex(32))
+    write_private(home / "platform.key", secrets.token_hex(32))
     return Settings(home=home, demo_cache=shared_settings["demo_cache"])
 
 

@@ -10,6 +10,7 @@ from penstock.apps.worker_keys import provide
 from penstock.domain.ids import ModelName, VersionId, WorkerId
 from penstock.domain.model import Manifest, Provenance, Task, Tier
 from penstock.domain.money import MicroUsd, Price
+from penstock.supervision.files import write_private
 from penstock.worker.artifacts.cache import Hold
 from penstock.worker.artifacts.node import Copy
 from penstock.worker.engines import plan
@@ -41,8 +42,8 @@ def test_the_chosen_door_stands_before_the_engine(
     """The setting reaches the gate through the private plan file; an open door takes the engine's own bound away."""
     monkeypatch.setenv("PENSTOCK_HOME", str(tmp_path))
     monkeypatch.setenv("PENSTOCK_DOOR_ORDER", order.value)
-    (tmp_path / "platform.key").write_text("11" * 32)
-    provide(Settings().paths, WorkerId("w"), VERSION)
+    write_private(tmp_path / "platform.key", "11" * 32)
+    provide(Settings(), WorkerId("w"), VERSION)
     place = Workplace(Settings(), WorkerId("w"))
     copy = Copy(manifest=MANIFEST, folder=tmp_path, hold=Hold(tmp_path / "use"))
     launch = place._plan(VERSION, place.place(4711), copy)

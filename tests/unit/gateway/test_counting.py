@@ -67,7 +67,7 @@ class Site:
         current.swap(TABLE, 0.0)
         self.counted, self.toy = Counted(), Toy(hello)
         secret, key = mint(TenantId("acme"), pepper=PEPPER, now=0.0)
-        keys = Keyring(pepper=PEPPER, salt_key=b"s" * 32, now=clock.now)
+        keys = Keyring(peppers=(PEPPER,), salt_key=b"s" * 32, now=clock.now)
         plan = Plan(requests_per_min=PER_MINUTE, tokens_per_min=1000)
         keys.replace(KeyRing(tenants=(Tenant(id=TenantId("acme"), name="Acme", plan=plan),), keys=(key,)))
         rates = Reservations(

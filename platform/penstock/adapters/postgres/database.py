@@ -5,10 +5,13 @@ nothing waits for it. What a query means is not known here.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
 from types import TracebackType
 from typing import Self
+from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
 import asyncpg
 from asyncpg.pool import PoolConnectionProxy
@@ -17,6 +20,8 @@ from penstock.domain.errors import Conflict, InvalidField, StoreUnavailable
 
 CONNECT_WITHIN_S = 2.0
 QUERY_WITHIN_S = 5.0
+PASSWORD_FILE = "password_file"
+"""A parameter of our own in addresses: drivers have one for files of several passwords, closed to groups."""
 
 _AWAY = (
     OSError,
@@ -31,6 +36,25 @@ _AWAY = (
 
 _NOUNS = {"org": "organisation", "api_key": "API key"}
 """Tables whose rows have another name in words."""
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """What the driver needs to connect: the address, and its password where that stands in a file."""
+
+    dsn: str
+    password: Callable[[], str] | None
+
+
+def way(dsn: str) -> Way:
+    """Return the way to a server; ``password_file`` among the address's parameters is read at each connection."""
+    parts = urlsplit(dsn)
+    parameters = parse_qsl(parts.query, keep_blank_values=True)
+    files = [value for name, value in parameters if name == PASSWORD_FILE]
+    if not files:
+        return Way(dsn, None)
+    rest = urlencode([pair for pair in parameters if pair[0] != PASSWORD_FILE])
+    return Way(urlunsplit(parts._replace(query=rest)), lambda: Path(files[-1]).read_text().strip())
 
 
 @contextmanager
@@ -76,14 +100,15 @@ class Database:
 
     def __init__(self, dsn: str, *, max_connections: int = 8) -> None:
         """Take the address; nothing connects yet."""
-        self._dsn = dsn
+        self._way = way(dsn)
         self._max = max_connections
         self._opened: asyncpg.Pool | None = None
 
     async def __aenter__(self) -> Self:
         """Make the pool, without a connection."""
         self._opened = await asyncpg.create_pool(
-            self._dsn,
+            self._way.dsn,
+            password=self._way.password,
             min_size=0,
             max_size=self._max,
             timeout=CONNECT_WITHIN_S,

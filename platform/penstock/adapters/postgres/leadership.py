@@ -9,7 +9,7 @@ from contextlib import suppress
 
 import asyncpg
 
-from penstock.adapters.postgres.database import CONNECT_WITHIN_S, translated
+from penstock.adapters.postgres.database import CONNECT_WITHIN_S, translated, way
 from penstock.adapters.postgres.queries import load
 from penstock.domain.errors import StoreUnavailable
 
@@ -21,7 +21,7 @@ class PostgresLeadership:
 
     def __init__(self, dsn: str) -> None:
         """Take the address; nothing connects yet."""
-        self._dsn = dsn
+        self._way = way(dsn)
         self._connection: asyncpg.Connection | None = None
         self._holds = False
 
@@ -45,7 +45,7 @@ class PostgresLeadership:
     async def _ask(self) -> bool:
         if self._connection is None or self._connection.is_closed():
             self._holds = False
-            self._connection = await asyncpg.connect(self._dsn)
+            self._connection = await asyncpg.connect(self._way.dsn, password=self._way.password)
         if self._holds:
             await self._connection.execute(_SQL["still_here"])
         else:

@@ -4,16 +4,20 @@ An applied file must never change: its digest is stored and compared. Numbers th
 does not know come from a newer program and are left alone, so that old and new run side by side during a deploy.
 """
 
+import asyncio
 import hashlib
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from penstock.adapters.postgres.database import Database, Session
 from penstock.adapters.postgres.queries import load
-from penstock.domain.errors import Conflict
+from penstock.domain.errors import Conflict, StoreUnavailable
 
 FOLDER = Path(__file__).parent / "migrations"
 _SQL = load("migrations")
+_AGAIN_S = 0.1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,6 +43,23 @@ def known(folder: Path = FOLDER) -> tuple[Migration, ...]:
     if [migration.number for migration in found] != list(range(1, len(found) + 1)):
         raise ValueError("migrations must be numbered without gaps")
     return found
+
+
+@asynccontextmanager
+async def alone(database: Database, *, within_s: float) -> AsyncIterator[None]:
+    """Be the only one that prepares this database; ``StoreUnavailable`` where another does for longer than that."""
+    async with database.transaction() as session:
+        deadline = asyncio.get_running_loop().time() + within_s
+        while not await _is_taken(session):
+            if asyncio.get_running_loop().time() > deadline:
+                raise StoreUnavailable("another program is preparing the database for long")
+            await asyncio.sleep(_AGAIN_S)
+        yield
+
+
+async def _is_taken(session: Session) -> bool:
+    row = await session.row(_SQL["alone"])
+    return bool(row and row["taken"])
 
 
 async def migrate(database: Database, migrations: tuple[Migration, ...] | None = None) -> int:

@@ -14,7 +14,7 @@ import asyncpg
 import msgspec
 
 from penstock.adapters.postgres import snapshot, table_slices
-from penstock.adapters.postgres.database import CONNECT_WITHIN_S, QUERY_WITHIN_S, translated
+from penstock.adapters.postgres.database import CONNECT_WITHIN_S, QUERY_WITHIN_S, translated, way
 from penstock.adapters.postgres.queries import load
 from penstock.domain.clock import Clock, SystemClock
 from penstock.domain.errors import StoreUnavailable, TableRefused
@@ -43,7 +43,7 @@ class _Source(Generic[T]):
         clock: Clock | None = None,
     ) -> None:
         """Take the address, where the copy lies, and how a stored text becomes a valid value (or raises)."""
-        self._dsn = dsn
+        self._way = way(dsn)
         self._path = snapshot_path
         self._name = name
         self._decode = decode
@@ -83,7 +83,9 @@ class _Source(Generic[T]):
 
     async def _follow(self, on_change: Callable[[T], Awaitable[None]]) -> None:
         """Stay connected and hand over changes, until the connection breaks."""
-        connection = await asyncpg.connect(self._dsn, timeout=CONNECT_WITHIN_S, command_timeout=QUERY_WITHIN_S)
+        connection = await asyncpg.connect(
+            self._way.dsn, password=self._way.password, timeout=CONNECT_WITHIN_S, command_timeout=QUERY_WITHIN_S
+        )
         try:
             connection.add_termination_listener(lambda _: self._changed.set())
             await connection.add_listener(f"penstock_{self._name}", lambda *_: self._changed.set())

@@ -16,6 +16,7 @@ import hashlib
 import ssl
 from collections import deque
 from collections.abc import Sequence
+from pathlib import Path
 from typing import cast
 
 from redis.asyncio.connection import SSLConnection, parse_url
@@ -113,7 +114,7 @@ class Wire:
         try:
             async with asyncio.timeout(CONNECT_WITHIN_S):
                 link = await self._opened()
-            for command in _greeting(self._where):
+            for command in _greeting(self._where, _password(self._where)):
                 await link.ask(_encoded(command))
         except (OSError, TimeoutError, ReplyError) as error:
             raise _away("can't be reached") from error
@@ -247,12 +248,18 @@ class Script:
         return await self._wire.call("EVAL", self._body, len(keys), *keys, *args)
 
 
-def _greeting(where: dict[str, object]) -> list[tuple[Argument, ...]]:
+def _password(where: dict[str, object]) -> str:
+    """Return the password of now: what the parameter ``password_file`` of the address names is read each time."""
+    file = where.get("password_file")
+    return Path(str(file)).read_text().strip() if file else str(where.get("password") or "")
+
+
+def _greeting(where: dict[str, object], password: str) -> list[tuple[Argument, ...]]:
     """Return what is said first on a new connection."""
     said: list[tuple[Argument, ...]] = []
-    if where.get("password"):
+    if password:
         user = (str(where["username"]),) if where.get("username") else ()
-        said.append(("AUTH", *user, str(where["password"])))
+        said.append(("AUTH", *user, password))
     if where.get("db"):
         said.append(("SELECT", int(cast("int", where["db"]))))
     return said

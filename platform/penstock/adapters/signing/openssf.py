@@ -38,18 +38,19 @@ class KeyPairSigner:
 
 
 class PublicKeyVerifier:
-    """Verifies with one public key."""
+    """Verifies with a public key, or with the one before it while that is still there."""
 
-    def __init__(self, public_key: Path) -> None:
-        """Take the path of a PEM file."""
+    def __init__(self, public_key: Path, before: Path | None = None) -> None:
+        """Take the paths of PEM files; they are read anew for each version."""
         self._public_key = public_key
+        self._before = before
 
     def verify(self, folder: Path, signature: bytes) -> None:
         """Return where all files are signed, unchanged and none is extra; else raise ``ArtifactRefused``."""
-        self._check_key(signature)
+        key = self._key_of(signature)
         with _bundle_file(signature) as path:
             try:
-                verifying.Config().use_elliptic_key_verifier(public_key=self._public_key).verify(folder, path)
+                verifying.Config().use_elliptic_key_verifier(public_key=key).verify(folder, path)
             except InvalidSignature as error:
                 raise ArtifactRefused(
                     "the signature is not by this platform's key or was altered; push the model again"
@@ -57,15 +58,19 @@ class PublicKeyVerifier:
             except (ValueError, KeyError, TypeError) as error:
                 raise ArtifactRefused(f"{error}; push the model again") from error
 
-    def _check_key(self, signature: bytes) -> None:
+    def _key_of(self, signature: bytes) -> Path:
+        """Return the key that the bundle names, or raise ``ArtifactRefused``."""
         if not self._public_key.is_file():
             raise ArtifactRefused(f"there is no public key at {self._public_key} to verify versions with")
         named, ours = _named_key(signature), fingerprint(self._public_key)
+        if self._before is not None and self._before.is_file() and named == fingerprint(self._before):
+            return self._before
         if named != ours:
             raise ArtifactRefused(
                 f"the version is signed with another key ({named[:12] or 'unnamed'}) than {self._public_key} "
                 f"({ours[:12]}); push the model again, or give this worker the key that signed it"
             )
+        return self._public_key
 
 
 def _named_key(bundle: bytes) -> str:

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from penstock.apps.cli import ask, audit, budgets, keys, models, processes, status, tenants, usage
+from penstock.apps.cli import ask, audit, budgets, contract, keys, models, processes, status, tenants, usage
 
 app = typer.Typer(
     name="penstock",
@@ -37,10 +37,12 @@ app.add_typer(budgets.app, name="budgets")
 app.add_typer(usage.app, name="usage")
 app.command()(audit.audit)
 app.command()(status.config)
+app.command()(processes.init)
 app.command()(processes.gateway)
 app.command()(processes.controller)
 app.command()(processes.worker)
 app.command()(processes.worker_key)
+app.command()(contract.contract)
 app.command()(status.version)
 
 

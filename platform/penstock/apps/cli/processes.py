@@ -97,6 +97,20 @@ def controller(parent: Parent = 0) -> None:
         main(load())
 
 
+def init() -> None:
+    """Prepare the database of a platform, and write the operators' first key to its file; may run again at any time.
+
+    For example: `PENSTOCK_ADMIN_KEY_FILE=/run/out/admin.key penstock init`
+    """
+    from penstock.apps.init import main
+    from penstock.apps.settings import load
+    from penstock.domain.clock import SystemClock
+
+    _begin()
+    with explained():
+        out.print(str(main(load(), SystemClock())), highlight=False)
+
+
 def worker(
     version: Annotated[str, typer.Argument(help="The version to serve, as name@digest.")],
     worker_id: Annotated[str, typer.Option("--id", help="This worker's name; default: a random one.")] = "",
@@ -116,7 +130,7 @@ def worker(
     with explained():
         settings, name = load(), WorkerId(worker_id or f"{version.partition('@')[0]}-{secrets.token_hex(4)}")
         if not settings.worker_key_file and not settings.paths.worker_key(name).exists():
-            provide(settings.paths, name, VersionId(version))  # started by hand, beside the platform's own key
+            provide(settings, name, VersionId(version))  # started by hand, beside the platform's own key
         main(settings, version, name)
 
 
@@ -133,7 +147,7 @@ def worker_key(
     from penstock.domain.ids import VersionId, WorkerId
 
     with explained():
-        typer.echo(made_for(load().paths, WorkerId(name), VersionId(version)))
+        typer.echo(made_for(load(), WorkerId(name), VersionId(version)))
 
 
 def _begin(parent: int = 0) -> None:

@@ -12,7 +12,7 @@ from penstock.adapters.postgres.ledger import PostgresLedger
 from penstock.adapters.redis.limits import RedisLimits
 from penstock.adapters.redis.wire import Wire
 from penstock.adapters.spool.spool import OnRefused, Spool
-from penstock.apps.settings import Settings
+from penstock.apps.settings import GatewaySettings
 from penstock.domain.clock import Clock
 from penstock.domain.command_error import CommandError
 from penstock.domain.errors import StoreUnavailable
@@ -144,13 +144,13 @@ async def _forever(step: Callable[[], Awaitable[None]], pause: Callable[[], Awai
         await pause()
 
 
-def accounting(settings: Settings, dsn: str, clock: Clock, spawn: Spawn, metrics: Metrics) -> Accounting:
+def accounting(settings: GatewaySettings, dsn: str, clock: Clock, spawn: Spawn, metrics: Metrics) -> Accounting:
     """Put it together; nothing connects yet."""
     spool = Spool(settings.paths.spool, clock, _refused(metrics))
     meters: RedisLimits | MemoryLimits = MemoryLimits(clock)
     shared: GuardedLimits | None = None
     if settings.limits_url:
-        meters = redis = RedisLimits(Wire(settings.limits_url))
+        meters = redis = RedisLimits(Wire(settings.limits_address))
         alone = Alone(
             me=secrets.token_hex(NAME_BYTES),
             store=lambda: MemoryLimits(clock),

@@ -4,7 +4,7 @@ import random
 import secrets
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from functools import lru_cache, partial
+from functools import lru_cache
 
 from penstock.adapters.http.client import HttpClient
 from penstock.adapters.memory.answers import MemoryAnswers
@@ -19,14 +19,18 @@ from penstock.apps.gateway import health, reading
 from penstock.apps.gateway.accounting import Accounting, accounting
 from penstock.apps.gateway.background import Background
 from penstock.apps.gateway.health import HealthWatch
-from penstock.apps.settings import Settings
+from penstock.apps.gateway.probes import Probes, missing
+from penstock.apps.keys import Keys
+from penstock.apps.settings import GatewaySettings
 from penstock.apps.sharing import doubts_on_answers
 from penstock.apps.stores import open_store
 from penstock.domain.clock import SystemClock
 from penstock.domain.idempotency import AnswerQuota, AnswerStore
-from penstock.domain.ids import VersionId, WorkerId
-from penstock.domain.keys import Purpose, derive, worker_secret
+from penstock.domain.ids import VersionId
+from penstock.domain.keys import Purpose, derive
+from penstock.domain.table import RoutingTable
 from penstock.domain.tenant import Principal
+from penstock.domain.ticket_keys import TicketKeys
 from penstock.gateway.admission.controller import AdmissionController
 from penstock.gateway.admission.reservations import Spawn
 from penstock.gateway.billing import Asking, Closing, LiveCounts, Orphans
@@ -81,6 +85,7 @@ class Gateway:
     keys: Keyring
     table_source: TableSource
     key_source: KeySource
+    ticket_keys: TicketKeys
     client: HttpClient
     preprocessor: PromptPreprocessor
     offload: OffloadPool
@@ -91,6 +96,13 @@ class Gateway:
     exposition: Exposition
     clock: SystemClock
     background: Background
+    probes: Probes
+
+    async def exchange(self, found: Keys) -> None:
+        """Put other keys of the platform into force."""
+        self.keys.exchange(peppers=found.peppers, salt_key=derive(found.platform[0], Purpose.CACHE_SALT))
+        self.ticket_keys.exchange(found.platform)
+        _learn_marks(self.ticket_keys, self.table.view.table)
 
     async def close(self) -> None:
         """Give back connections and threads, send the last spans."""
@@ -105,10 +117,9 @@ class Gateway:
 class _Shared:
     """What several parts share."""
 
-    settings: Settings
-    platform_key: bytes
-    ticket_key: Callable[[WorkerId], bytes]
-    """Returns what tickets for a worker are sealed with; those of workers asked lately are at hand."""
+    settings: GatewaySettings
+    keys: Keys
+    ticket_keys: TicketKeys
     clock: SystemClock
     metrics: Metrics
     chance: random.Random
@@ -119,16 +130,17 @@ class _Shared:
     offload: OffloadPool
 
 
-def compose(settings: Settings, platform_key: bytes) -> Gateway:
+def compose(settings: GatewaySettings, found: Keys) -> Gateway:
     """Return a gateway that has neither connected nor listened yet."""
     metrics = Metrics()
     failures = metrics.counter(names.BACKGROUND_FAILURES)
     background = Background(lambda task: failures.labels(task=task).inc())
-    clock, dsn = SystemClock(), settings.database_url or dsn_of(settings.paths.postgres)
+    clock, dsn = SystemClock(), settings.database_address or dsn_of(settings.paths.postgres)
+    newest, ticket_keys = found.platform[0], TicketKeys(found.platform)
     shared = _Shared(
         settings=settings,
-        platform_key=platform_key,
-        ticket_key=lru_cache(MOST_WORKERS)(partial(worker_secret, platform_key)),
+        keys=found,
+        ticket_keys=ticket_keys,
         clock=clock,
         metrics=metrics,
         chance=random.Random(),
@@ -141,23 +153,24 @@ def compose(settings: Settings, platform_key: bytes) -> Gateway:
         ),
     )
     copies = settings.paths.run / "gateway"
-    keys = Keyring(
-        pepper=derive(platform_key, Purpose.PEPPER), salt_key=derive(platform_key, Purpose.CACHE_SALT), now=clock.now
-    )
+    keys = Keyring(peppers=found.peppers, salt_key=derive(newest, Purpose.CACHE_SALT), now=clock.now)
+    shared.table.on_change(lambda _, after: _learn_marks(ticket_keys, after.table))
     table_source = TableSource(dsn, copies / "table.json", clock=clock)
     traces = RequestTraces(otlp(settings.otlp_endpoint), clock.now, clock.monotonic) if settings.otlp_endpoint else None
     ledger = RequestLedger(
-        metrics, clock.monotonic, traces.finished if traces else None, tenant_labels(settings, platform_key)
+        metrics, clock.monotonic, traces.finished if traces else None, tenant_labels(settings, newest)
     )
     tokenizers = TokenizerCache(open_store(settings))
     preprocessor = PromptPreprocessor(tokenizers, clock)
     preparing = OffloadedPreprocessor(preprocessor, shared.offload, task=reading.PREPARE)
     pipeline, health_watch = _pipeline(shared, keys, preparing, Detokenizer(tokenizers), ledger)
+    server = _server(shared, pipeline, ledger, lambda: missing(shared.table, keys), tracing=traces is not None)
     return Gateway(
-        server=_server(shared, pipeline, ledger, tracing=traces is not None),
+        server=server,
         table=shared.table,
         keys=keys,
         table_source=table_source,
+        ticket_keys=ticket_keys,
         key_source=KeySource(dsn, copies / "keys.json", clock=clock),
         client=shared.client,
         preprocessor=preprocessor,
@@ -169,6 +182,13 @@ def compose(settings: Settings, platform_key: bytes) -> Gateway:
         exposition=_exposition(metrics, table_source),
         clock=clock,
         background=background,
+        probes=Probes(
+            table=shared.table,
+            keys=keys,
+            breakers=health_watch.breakers,
+            clock=clock,
+            draining=lambda: server.config.draining,
+        ),
     )
 
 
@@ -184,7 +204,7 @@ def _pipeline(
         settings=RouterSettings(max_waiting=MOST_WAITING),
         metrics=shared.metrics,
     )
-    asking = Asking(shared.client, shared.ticket_key, shared.clock)
+    asking = Asking(shared.client, shared.ticket_keys, shared.clock)
     admission, degrader = _admission(shared), health.degrader(router, shared.clock, shared.metrics)
     pipeline = Pipeline(
         clock=shared.clock,
@@ -221,13 +241,19 @@ def _admission(shared: _Shared) -> AdmissionController:
     )
 
 
+def _learn_marks(ticket_keys: TicketKeys, table: RoutingTable) -> None:
+    """Learn which key each worker was given, where there is more than one."""
+    if ticket_keys.is_changing:
+        ticket_keys.learn({worker.id: worker.key_mark for version in table.versions for worker in version.workers})
+
+
 def _dispatcher(shared: _Shared, router: WorkerRouter, breakers: Breakers) -> WorkerDispatcher:
     return WorkerDispatcher(
         workers=shared.client,
         loads=router,
         breakers=breakers,
         budget=RetryBudget(ratio=shared.settings.retry_budget_ratio, now=shared.clock.monotonic()),
-        settings=DispatchSettings(ticket_key=shared.ticket_key),
+        settings=DispatchSettings(ticket_key=shared.ticket_keys),
         clock=shared.clock,
         chance=shared.chance,
         metrics=shared.metrics,
@@ -238,7 +264,7 @@ def _prober(shared: _Shared, breakers: Breakers) -> Prober:
     return Prober(
         workers=shared.client,
         breakers=breakers,
-        settings=ProberSettings(ticket_key=shared.ticket_key),
+        settings=ProberSettings(ticket_key=shared.ticket_keys),
         clock=shared.clock,
         metrics=shared.metrics,
     )
@@ -251,11 +277,13 @@ def _relays(shared: _Shared, reader: Detokenizer) -> StreamingRelays:
     )
 
 
-def _server(shared: _Shared, pipeline: Pipeline, ledger: RequestLedger, *, tracing: bool) -> EdgeServer:
+def _server(
+    shared: _Shared, pipeline: Pipeline, ledger: RequestLedger, missing: Callable[[], str], *, tracing: bool
+) -> EdgeServer:
     limits, settings = _limits(shared.settings), shared.settings
     facts = Facts(
         table=lambda: shared.table.view.table,
-        missing=lambda: "" if shared.table.number else "no routing table yet",
+        missing=missing,
         draining=lambda: config.draining,  # made below
     )
     once = _once(shared, pipeline)
@@ -298,8 +326,8 @@ def _answers(shared: _Shared) -> AnswerStore:
     quota = AnswerQuota(max_bytes=settings.answers_tenant_bytes, max_records=settings.answers_tenant_records)
     if not settings.answers_url:
         return MemoryAnswers(shared.clock, quota)
-    key = derive(shared.platform_key, Purpose.ANSWERS)
-    return RedisAnswers(Wire(settings.answers_url, patience_s=ANSWERS_PATIENCE_S), key, quota)
+    key = derive(shared.keys.platform[0], Purpose.ANSWERS)
+    return RedisAnswers(Wire(settings.answers_address, patience_s=ANSWERS_PATIENCE_S), key, quota)
 
 
 def _bounds(table: CurrentTable) -> Callable[[], BodyBounds]:
@@ -339,7 +367,7 @@ def _exposition(metrics: Metrics, source: TableSource) -> Exposition:
     return expose
 
 
-def _limits(settings: Settings) -> Limits:
+def _limits(settings: GatewaySettings) -> Limits:
     return Limits(
         body_bytes=settings.max_body_bytes,
         header_bytes=settings.max_header_bytes,

@@ -9,12 +9,11 @@ from pathlib import Path
 
 import uvloop
 
-from penstock.apps import exposition, ownership
+from penstock.apps import exposition, keys, ownership
 from penstock.apps.gateway.parts import Gateway, compose
-from penstock.apps.settings import Settings
+from penstock.apps.settings import GatewaySettings
 from penstock.apps.sharing import limits_of_this_home
 from penstock.apps.up.services import ready_file
-from penstock.domain.command_error import CommandError
 from penstock.domain.errors import TableRefused, Unauthenticated
 from penstock.domain.table import RoutingTable
 from penstock.domain.tenant import KeyRing
@@ -34,18 +33,19 @@ GARBAGE_AT = 10_000
 """Look for cycles when so many more objects live than did: at the default of 700 that is every third request."""
 
 
-def main(settings: Settings, fd: int | None = None) -> None:
+def main(settings: GatewaySettings, fd: int | None = None) -> None:
     """Run one gateway until SIGTERM or SIGINT; ``fd`` is an inherited listening socket."""
     logs.configure("gateway", level=settings.log_level)
+    keys.check_files(settings, GatewaySettings)
     with limits_of_this_home(settings, is_supervised=fd is not None):
         uvloop.run(_main(settings, fd))
 
 
-async def _main(settings: Settings, fd: int | None) -> None:
-    key = _platform_key(settings.paths.platform_key)
-    gateway = compose(settings, key)
+async def _main(settings: GatewaySettings, fd: int | None) -> None:
+    found = keys.read(settings)
+    gateway = compose(settings, found)
     ready = ready_file(settings.paths.run, os.getpid())
-    owner = asyncio.create_task(ownership.known(settings, key))
+    owner = asyncio.create_task(ownership.known(settings, found.platform))
     _keep(gateway, settings)
     try:
         known = asyncio.wait({owner}, timeout=TABLE_PATIENCE_S)
@@ -58,7 +58,8 @@ async def _main(settings: Settings, fd: int | None) -> None:
         gateway.background.keep("ready", lambda: _announce(gateway.server, ready))
         if fd is None:
             _write(settings.paths.gateway_address, url_of(settings.host, port))
-        logs.logger().info("gateway_serves", port=port, number=gateway.table.number)
+        place = {"zone": settings.zone, "region": settings.region}
+        logs.logger().info("gateway_serves", port=port, number=gateway.table.number, **place)
         await gateway.server.serve([listener])
         logs.logger().info("gateway_ended")
         _refuse_foreign(owner)
@@ -71,24 +72,18 @@ async def _main(settings: Settings, fd: int | None) -> None:
         await gateway.close()
 
 
-def _keep(gateway: Gateway, settings: Settings) -> None:
+def _keep(gateway: Gateway, settings: GatewaySettings) -> None:
     """Begin what goes on beside serving."""
     keep = gateway.background.keep
     keep("keys", lambda: gateway.key_source.run(lambda ring: _take_keys(gateway, ring)))
     keep("table", lambda: gateway.table_source.run(lambda table: _take(gateway, table)))
     keep("loop_lag", lambda: _probe_lag(gateway))
-    keep("metrics", lambda: exposition.serve(settings, gateway.exposition))
+    keep("metrics", lambda: exposition.serve(settings, gateway.exposition, gateway.probes.pages))
     keep("accounting", gateway.accounting.run)
     keep("health", gateway.health_watch.run)
     keep("prober", gateway.health_watch.prober.run)
     keep("revoked", lambda: _end_revoked(gateway))
-
-
-def _platform_key(path: Path) -> bytes:
-    try:
-        return bytes.fromhex(path.read_text().strip())
-    except (OSError, ValueError) as error:
-        raise CommandError(f"There is no platform key at {path}.", do="Run `penstock up` once.") from error
+    keep("platform_keys", lambda: keys.follow(settings, gateway.exchange))
 
 
 def _refuse_foreign(owner: "asyncio.Task[None]") -> None:

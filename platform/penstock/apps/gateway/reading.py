@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from penstock.adapters.offload.frames import serve
 from penstock.adapters.offload.pool import Program
-from penstock.apps.settings import Settings, environment, load
+from penstock.apps.settings import GatewaySettings, environment, load
 from penstock.apps.stores import open_store
 from penstock.domain.clock import SystemClock
 from penstock.gateway.edge import reading
@@ -23,7 +23,7 @@ READ, PREPARE = b"R", b"P"
 """What to do with a frame: its first byte."""
 
 
-def program(settings: Settings) -> Program:
+def program(settings: GatewaySettings) -> Program:
     """Return what a child runs."""
     return Program(arguments=(sys.executable, "-m", __name__), environment=environment(settings))
 

@@ -11,16 +11,15 @@ from penstock.adapters.postgres.database import Database
 from penstock.adapters.postgres.migrations import migrate as apply_migrations
 from penstock.adapters.postgres.registry import PostgresRegistry
 from penstock.adapters.postgres.tenancy import PostgresTenancy
-from penstock.apps import ownership
+from penstock.apps import keys, ownership
 from penstock.apps.settings import Settings
-from penstock.apps.worker_keys import platform_key
 from penstock.control.registry.registry import Registry
 from penstock.domain.audit import NO_TENANT, Act
 from penstock.domain.clock import Clock
 from penstock.domain.command_error import CommandError
 from penstock.domain.errors import PenstockError
 from penstock.domain.ids import Alias, ModelName, TenantId, VersionId
-from penstock.domain.keys import Purpose, derive, hash_secret, key_id_of, mint
+from penstock.domain.keys import is_hash_of, key_id_of, mint
 from penstock.domain.table import WEIGHT_TOTAL, Route, Share
 from penstock.domain.tenant import OPERATORS as OPERATORS_ID
 from penstock.domain.tenant import Role, Tenant
@@ -54,7 +53,7 @@ async def migrate(address: str) -> int:
 async def claim(settings: Settings) -> None:
     """Make the database this platform's, or raise ``CommandError`` where it is another's."""
     async with opened(settings.database_url) as database:
-        await ownership.check(settings, database, platform_key(settings.paths))
+        await ownership.check(settings, database, keys.read(settings).platform)
 
 
 class Seed:
@@ -67,7 +66,7 @@ class Seed:
         self._tenancy = PostgresTenancy(database)
         self._registry = Registry(PostgresRegistry(database))
         self._clock = clock
-        self._pepper = derive(bytes.fromhex(self._paths.platform_key.read_text().strip()), Purpose.PEPPER)
+        self._peppers = keys.read(settings).peppers
 
     async def tenants(self) -> int:
         """Make the two tenants and their keys where they are missing; return how many keys were minted."""
@@ -111,12 +110,12 @@ class Seed:
         secret = read_key(file)
         key_id = key_id_of(secret)
         stored = await self._tenancy.key(key_id) if key_id is not None else None
-        if stored is None or stored.secret_hash != hash_secret(secret, self._pepper):
+        if stored is None or not is_hash_of(stored.secret_hash, secret, self._peppers):
             return False
         return stored.valid_at(self._clock.now())
 
     async def _mint(self, file: Path, tenant: Tenant, role: Role) -> None:
-        secret, key = mint(tenant.id, pepper=self._pepper, now=self._clock.now(), role=role)
+        secret, key = mint(tenant.id, pepper=self._peppers[0], now=self._clock.now(), role=role)
         await self._tenancy.add_key(
             key, self._act("key.create", key.id, f"for {tenant.id} at first start", tenant=tenant.id)
         )

@@ -16,6 +16,7 @@ from penstock.control.api.tenants import Tenants
 from penstock.control.api.wire import answer
 from penstock.domain.errors import InvalidField, MethodNotAllowed, PenstockError, UnknownRoute
 from penstock.telemetry.logs import logger
+from penstock.telemetry.pages import LIVE, READY
 
 ADMIN = "/admin/v1"
 
@@ -49,8 +50,8 @@ def _health(control: Control) -> APIRouter:
         is_ready = control.runtime.is_ready
         return answer({"ready": is_ready, "leader": control.runtime.leads}, 200 if is_ready else 503)
 
-    router.add_api_route("/healthz", healthz, methods=["GET"])
-    router.add_api_route("/readyz", readyz, methods=["GET"])
+    router.add_api_route(LIVE, healthz, methods=["GET"])
+    router.add_api_route(READY, readyz, methods=["GET"])
     return router
 
 

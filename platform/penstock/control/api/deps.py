@@ -1,7 +1,6 @@
 """What the operators' API works on, and who may call it."""
 
 import hmac
-from collections.abc import Callable
 from dataclasses import dataclass
 
 from fastapi import Request
@@ -17,7 +16,7 @@ from penstock.domain.audit import NO_TENANT, Act
 from penstock.domain.clock import Clock
 from penstock.domain.errors import Unauthenticated
 from penstock.domain.ids import TenantId, VersionId, WorkerId
-from penstock.domain.keys import hash_secret, key_id_of
+from penstock.domain.keys import is_hash_of, key_id_of, worker_bearer
 from penstock.domain.ledger import LedgerReader
 from penstock.domain.limits import SpentStore
 from penstock.domain.tenant import ApiKey, KeyRing, Role
@@ -25,13 +24,22 @@ from penstock.domain.worker import VERSION_HEADER, WORKER_HEADER
 from penstock.telemetry.metrics import Metrics
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class Secrets:
-    """What credentials are checked against; never shown."""
+    """What credentials are checked against, the newest first; exchanged while the controller runs, never shown."""
 
-    pepper: bytes
-    worker_bearer: Callable[[WorkerId, VersionId], str]
-    """Returns what a worker of this name, started for this version, shows with its reports."""
+    peppers: tuple[bytes, ...]
+    platform_keys: tuple[bytes, ...]
+
+    @property
+    def pepper(self) -> bytes:
+        """What new keys are hashed with."""
+        return self.peppers[0]
+
+    def is_bearer(self, bearer: str, worker: WorkerId, version: VersionId) -> bool:
+        """Tell whether this is what a worker of this name, started for this version, shows with its reports."""
+        expected = (worker_bearer(key, worker, version).encode() for key in self.platform_keys)
+        return any(hmac.compare_digest(bearer.encode(), one) for one in expected)
 
     def __repr__(self) -> str:
         """Hide everything."""
@@ -62,8 +70,7 @@ class Control:
         """Return which worker calls and what it serves, or raise ``Unauthenticated``: each holds its own credential."""
         worker = WorkerId(request.headers.get(WORKER_HEADER, ""))
         version = VersionId(request.headers.get(VERSION_HEADER, ""))
-        expected = self.secrets.worker_bearer(worker, version)
-        if not worker or not hmac.compare_digest(_bearer(request).encode(), expected.encode()):
+        if not worker or not self.secrets.is_bearer(_bearer(request), worker, version):
             raise Unauthenticated("this address is for workers of this platform")
         return worker, version
 
@@ -89,7 +96,7 @@ class Control:
         credential = _bearer(request)
         key_id = key_id_of(credential)
         key = None if key_id is None else await self.tenancy.key(key_id)
-        if key is None or not hmac.compare_digest(key.secret_hash, hash_secret(credential, self.secrets.pepper)):
+        if key is None or not is_hash_of(key.secret_hash, credential, self.secrets.peppers):
             raise Unauthenticated
         if not key.valid_at(self.clock.now()):
             raise Unauthenticated("this API key was revoked or has expired")

@@ -45,10 +45,11 @@ def build(
         return RoutingTable(number=latest.number + 1, made_at=now, routes=routes, versions=versions)
 
     is_load_due = not 0 <= now - latest.made_at < LOAD_EVERY_S
-    if not is_load_due and not _differs(table(with_load=False), latest):
+    is_first = not latest.number  # also where there is nothing in it: gateways wait for one
+    if not is_load_due and not is_first and not _differs(table(with_load=False), latest):
         return latest
     made = table(with_load=True)
-    return made if _differs(made, latest) else latest
+    return made if is_first or _differs(made, latest) else latest
 
 
 def starts_s(seen: Iterable[Seen]) -> dict[VersionId, float]:
@@ -104,6 +105,7 @@ def _workers(
                 zone=report.zone,
                 load=report.load,
                 ready_in_s=report.ready_in_s,
+                key_mark=report.key_mark,
             )
         found.append(entry)
     return tuple(found)
@@ -111,7 +113,8 @@ def _workers(
 
 def _is_steady(entry: WorkerEntry, report: WorkerReport) -> bool:
     """Tell whether all is as before but what changes with every heartbeat."""
-    return entry.state is report.state and entry.url == report.url and entry.zone == report.zone
+    is_there = entry.state is report.state and entry.url == report.url and entry.zone == report.zone
+    return is_there and entry.key_mark == report.key_mark
 
 
 def _is_other_load(entry: WorkerEntry, report: WorkerReport) -> bool:

@@ -34,6 +34,7 @@ from penstock.gateway.edge.openapi import document
 from penstock.gateway.edge.parse import COUNT_TOKENS
 from penstock.gateway.edge.types import App, Message, Receive, Scope, Send
 from penstock.gateway.pipeline import Identity
+from penstock.telemetry.pages import LIVE, READY
 
 READY_RETRY_S = 1.0
 
@@ -101,18 +102,19 @@ def _add_models(api: FastAPI, identity: Identity, facts: Facts) -> None:
 
 
 def _add_health(api: FastAPI, facts: Facts) -> None:
-    @api.get("/healthz")
+    """Add what a load balancer asks: yes or no; what is missing is told on the private listener alone."""
+
+    @api.get(LIVE)
     async def health() -> Response:
         return _json({"status": "ok"})
 
-    @api.get("/readyz")
+    @api.get(READY)
     async def ready() -> Response:
         if facts.draining():
             raise Draining(retry_after_s=READY_RETRY_S)
-        missing = facts.missing()
-        if missing:
-            raise NoCapacity(f"not ready: {missing}", retry_after_s=READY_RETRY_S)
-        return _json({"status": "ready", "table": facts.table().number})
+        if facts.missing():
+            raise NoCapacity("not ready", retry_after_s=READY_RETRY_S)
+        return _json({"status": "ready"})
 
 
 def _add_as_vllm(api: FastAPI, facts: Facts) -> None:

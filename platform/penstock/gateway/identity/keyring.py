@@ -9,12 +9,11 @@ A digest-keyed cache of accepted credentials would be faster still and would kee
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from hmac import compare_digest
 from typing import Protocol
 
 from penstock.domain.errors import Forbidden, Unauthenticated
 from penstock.domain.ids import KeyId, OrgId
-from penstock.domain.keys import cache_salt, hash_secret, key_id_of
+from penstock.domain.keys import cache_salt, is_hash_of, key_id_of
 from penstock.domain.tenant import ApiKey, KeyRing, Org, Plan, Principal, Role, ScopeKind, Tenant, scope
 
 
@@ -35,19 +34,26 @@ class _Entry:
 class Keyring:
     """The keys in force; implements the pipeline's ``Identity``."""
 
-    def __init__(self, *, pepper: bytes, salt_key: bytes, now: Callable[[], float]) -> None:
-        """Take the derived keys for hashes and cache salts, and Unix time as a function."""
-        self._pepper = pepper
+    def __init__(self, *, peppers: tuple[bytes, ...], salt_key: bytes, now: Callable[[], float]) -> None:
+        """Take the keys for hashes (the newest first) and cache salts, and Unix time as a function."""
+        self._peppers = peppers
         self._salt_key = salt_key
         self._now = now
+        self._ring = KeyRing()
         self._entries: dict[KeyId, _Entry] = {}
 
     def __len__(self) -> int:
         """How many keys are known."""
         return len(self._entries)
 
+    def exchange(self, *, peppers: tuple[bytes, ...], salt_key: bytes) -> None:
+        """Put other keys for hashes and cache salts into force."""
+        self._peppers, self._salt_key = peppers, salt_key
+        self.replace(self._ring)
+
     def replace(self, ring: KeyRing) -> None:
         """Put these keys into force. Keys of unknown tenants are left out: no plan, no service."""
+        self._ring = ring
         tenants = {tenant.id: tenant for tenant in ring.tenants}
         orgs = {org.id: org for org in ring.orgs}
         self._entries = {
@@ -65,7 +71,7 @@ class Keyring:
         if key_id is None:
             raise Unauthenticated(None if credential else "an API key is required")
         entry = self._entries.get(key_id)
-        if entry is None or not compare_digest(hash_secret(credential, self._pepper), entry.key.secret_hash):
+        if entry is None or not is_hash_of(entry.key.secret_hash, credential, self._peppers):
             raise Unauthenticated
         if not entry.key.valid_at(self._now()):
             raise Unauthenticated

@@ -55,6 +55,7 @@ class AgentConfig:
     zone: str
     status_host: str
     files: Files
+    key_mark: str = ""
     status_port: int = 0
     heartbeat_s: float = 1.0
     drain_grace_s: float = 30.0
@@ -133,6 +134,7 @@ class Agent:
             detail=self._life.detail,
             ready_in_s=self._life.ready_in_s(self._ports.clock.monotonic()),
             restarts=self._life.restarts,
+            key_mark=self._config.key_mark,
         )
 
     # -- its life ----------------------------------------------------------------------

@@ -13,7 +13,7 @@ from penstock.domain.ids import VersionId
 from penstock.domain.worker import PhaseTiming, WorkerReport, WorkerState
 from penstock.telemetry import names
 from penstock.telemetry.metrics import CONTENT_TYPE, Metrics
-from penstock.telemetry.pages import Page
+from penstock.telemetry.pages import LIVE, METRICS, READY, Page
 from penstock.worker.agent.gate_client import GateClient
 from penstock.worker.agent.health import Cause
 from penstock.worker.engines import translate
@@ -66,7 +66,7 @@ def pages(report: Callable[[], WorkerReport], metrics: WorkerMetrics, client: Ga
         engine = translate.exposition(numbers, client.version).encode() if numbers else b""
         return 200, CONTENT_TYPE, metrics.metrics.exposition() + gate + engine
 
-    return {"/healthz": health, "/readyz": ready, "/metrics": exposition}
+    return {LIVE: health, READY: ready, METRICS: exposition}
 
 
 async def _or(reading: Awaitable[T], default: T) -> T:

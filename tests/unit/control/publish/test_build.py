@@ -37,6 +37,13 @@ def test_routed_and_deployed_versions_are_in() -> None:
     assert (entry.tokenizer_sha256, entry.chat_template) == ("b" * 64, ROUTED.manifest.chat_template)
 
 
+def test_the_first_table_is_published_also_where_it_is_empty() -> None:
+    """Finding U3: on a new platform gateways waited for a table that nobody made, and none became ready."""
+    first = make(Catalogue(), [], EMPTY, NOW)
+    assert (first.number, first.versions, first.routes) == (1, (), ())
+    assert make(Catalogue(), [], first, NOW + 60) is first
+
+
 def test_nothing_new_keeps_the_table() -> None:
     """The same catalogue and heartbeats give back the very same table."""
     first = make(CATALOGUE, [READY], EMPTY, NOW)

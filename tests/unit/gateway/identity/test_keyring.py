@@ -17,7 +17,7 @@ SECRET, KEY = mint(ACME.id, pepper=PEPPER, now=0.0, models=(Alias("smollm2"),))
 
 
 def ring(clock: ManualClock, snapshot: KeyRing, pepper: bytes = PEPPER) -> Keyring:
-    made = Keyring(pepper=pepper, salt_key=b"s", now=clock.now)
+    made = Keyring(peppers=(pepper,), salt_key=b"s", now=clock.now)
     made.replace(snapshot)
     return made
 
@@ -33,6 +33,17 @@ def test_a_key_yields_its_tenant_plan_scope_and_salt(clock: ManualClock) -> None
         ("smollm2",),
     )
     assert len(who.cache_salt) == 32
+
+
+def test_keys_of_both_peppers_work_while_one_takes_the_other_s_place(clock: ManualClock) -> None:
+    """An exchange of the pepper shuts nobody out before its end; the tenant's salt is another from its beginning."""
+    keys = ring(clock, KeyRing(tenants=(ACME,), keys=(KEY,)))
+    salt = keys.authenticate(SECRET).cache_salt
+    keys.exchange(peppers=(b"new", PEPPER), salt_key=b"t")
+    assert keys.authenticate(SECRET).cache_salt != salt
+    keys.exchange(peppers=(b"new",), salt_key=b"t")
+    with pytest.raises(Unauthenticated):
+        keys.authenticate(SECRET)
 
 
 def test_nothing_but_the_whole_secret_works(clock: ManualClock) -> None:

@@ -1,6 +1,9 @@
 -- name: lock
 select pg_advisory_xact_lock(7301)
 
+-- name: alone
+select pg_try_advisory_xact_lock(7303) as taken
+
 -- name: prepare
 create table if not exists schema_migration (
     number integer primary key,

@@ -1,0 +1,70 @@
+"""What a controller needs."""
+
+from penstock.apps.contract import shared
+from penstock.apps.contract.nouns import Ending, Life, Port, Probe, Process
+from penstock.apps.settings import CONTROLLER_PORT, ControllerSettings
+from penstock.telemetry import pages
+
+CONTROLLER = Process(
+    name="controller",
+    about="Decides what runs where, and publishes the routing table; the operators' API.",
+    command=("penstock", "controller"),
+    settings=ControllerSettings,
+    needed=(
+        "home",
+        "host",
+        "metrics_host",
+        "advertise",
+        "database_url",
+        "platform_key_file",
+        "pepper_file",
+        "limits_url",
+    ),
+    ports=(
+        Port(
+            name="api",
+            setting="controller_port",
+            number=CONTROLLER_PORT,
+            callers=("operators", "worker"),
+            meaning="The operators' API, and where workers report.",
+        ),
+        Port(
+            name="private",
+            setting="metrics_port",
+            number=shared.PRIVATE,
+            callers=("probes", "metrics"),
+            meaning="Metrics and probes.",
+        ),
+    ),
+    probes=(
+        (
+            "live",
+            Probe(
+                port="private",
+                path=pages.LIVE,
+                meaning="The process runs. A no wants a restart.",
+                start_within_s=30,
+            ),
+        ),
+        (
+            "ready",
+            Probe(
+                port="private",
+                path=pages.READY,
+                meaning="It leads and has looked at everything once, or stands by.",
+            ),
+        ),
+    ),
+    metrics=("private", pages.METRICS),
+    folders=(
+        shared.home(shared.GIB, Life.PROCESS, "Where it is, and what it knows of processes that it started."),
+        shared.TEMPORARY,
+    ),
+    secrets=(shared.PLATFORM_KEY, shared.PEPPER, shared.DATABASE_PASSWORD, shared.LIMITS_PASSWORD),
+    calls=(shared.DATABASE, shared.LIMITS),
+    ending=Ending(
+        signals=(("SIGTERM", "Gives the lead back and ends; what runs goes on without it."),),
+        exits=((0, "ended in good order"), (1, "can't start; the log's last line says why")),
+    ),
+    replicas="two: one leads, the other stands by",
+)

@@ -1,0 +1,104 @@
+"""What a gateway needs."""
+
+from penstock.apps.contract import shared
+from penstock.apps.contract.nouns import Called, Ending, Life, Port, Probe, Process, Secret
+from penstock.apps.settings import GatewaySettings
+from penstock.telemetry import pages
+
+GATEWAY = Process(
+    name="gateway",
+    about="Takes requests of clients and sends them to workers.",
+    command=("penstock", "gateway"),
+    settings=GatewaySettings,
+    needed=(
+        "home",
+        "host",
+        "metrics_host",
+        "database_url",
+        "platform_key_file",
+        "pepper_file",
+        "limits_url",
+        "answers_url",
+        "artifact_store",
+    ),
+    ports=(
+        Port(
+            name="public",
+            setting="port",
+            number=8080,
+            callers=("clients",),
+            meaning="The inference APIs, and whether to send requests here; nothing else.",
+        ),
+        Port(
+            name="private",
+            setting="metrics_port",
+            number=shared.PRIVATE,
+            callers=("probes", "metrics"),
+            meaning="Metrics and probes; it must not be reached from where clients are.",
+        ),
+    ),
+    probes=(
+        (
+            "live",
+            Probe(
+                port="private",
+                path=pages.LIVE,
+                meaning="The process runs. A no wants a restart.",
+                start_within_s=30,
+            ),
+        ),
+        (
+            "ready",
+            Probe(
+                port="private",
+                path=pages.READY,
+                meaning="It has a routing table and keys and does not drain. A no wants no requests sent here.",
+            ),
+        ),
+        (
+            "region",
+            Probe(
+                port="private",
+                path=pages.REGION,
+                meaning="A worker of some alias could answer. A no wants requests sent to another region.",
+            ),
+        ),
+    ),
+    metrics=("private", pages.METRICS),
+    folders=(
+        shared.home(
+            shared.GIB, Life.REPLICA, "The spool of ledger rows that the database has not yet, and the last good table."
+        ),
+        shared.TEMPORARY,
+    ),
+    secrets=(
+        shared.PLATFORM_KEY,
+        shared.PEPPER,
+        shared.DATABASE_PASSWORD,
+        shared.LIMITS_PASSWORD,
+        Secret(
+            setting="answers_password_file",
+            name="answers-password",
+            reread=shared.EACH_CONNECTION,
+            exchangeable=False,
+            meaning="The password of the answers' store.",
+        ),
+    ),
+    calls=(
+        shared.DATABASE,
+        shared.LIMITS,
+        Called(to="answers", setting="answers_url", port="redis", meaning="Answers under idempotency keys."),
+        shared.ARTIFACTS,
+        Called(to="worker", setting="", port="gate", meaning="Requests; where workers are, the routing table says."),
+        Called(to="collector", setting="otlp_endpoint", port="http", meaning="Traces, where that is wanted."),
+    ),
+    ending=Ending(
+        grace_setting="drain_grace_s",
+        signals=(
+            ("SIGTERM", "Drains: takes no new connection, lets running answers end, delivers what they took."),
+            ("SIGTERM again", "Ends at once."),
+        ),
+        exits=((0, "ended in good order"), (1, "can't start or go on; the log's last line says why")),
+    ),
+    replicas="any number",
+)

@@ -1,0 +1,125 @@
+"""The nouns of the contract: one process and what it needs, as its composition root declares it."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from penstock.apps.settings import Told
+
+
+class Life(StrEnum):
+    """How long what is in a folder must last."""
+
+    PROCESS = "process"
+    """It may begin empty at each start."""
+    REPLICA = "replica"
+    """It must outlive the process, and the pod: what it holds is nowhere else."""
+    MACHINE = "machine"
+    """All processes of the machine share it; what is lost is fetched or made again."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Port:
+    """A port that the process listens at. ``setting`` is the field that fixes it, ``number`` what a fleet gives it."""
+
+    name: str
+    setting: str
+    number: int
+    callers: tuple[str, ...]
+    """Who may reach it: processes of the contract, or ``clients``, ``operators``, ``probes``, ``metrics``."""
+    meaning: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Probe:
+    """A question that says how the process is: 200 yes, 503 not now. No answer within ``within_s`` is a no."""
+
+    port: str
+    path: str
+    meaning: str
+    within_s: float = 2.0
+    start_within_s: float = 0.0
+    """How long after its start the process may take to the first yes; 0 where that is no fault however long."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Folder:
+    """A folder that must be writable for the process's user; everything else may be read-only."""
+
+    name: str
+    setting: str
+    """The field or variable that names it, empty where ``path`` is fixed."""
+    path: str
+    size_bytes: int
+    size_setting: str = ""
+    """The field that bounds it, where one does."""
+    life: Life
+    meaning: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Secret:
+    """A file that is mounted for the process. ``.previous`` beside it is valid too, while it is exchanged."""
+
+    setting: str
+    name: str
+    """What it is called wherever secrets are kept: the same name is the same secret for all processes."""
+    reread: str
+    """When a change is seen."""
+    exchangeable: bool
+    """Whether there may be a ``.previous``."""
+    meaning: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Called:
+    """Whom the process calls: the field that says where, and the port, of a process of the contract or of a server."""
+
+    to: str
+    setting: str
+    port: str
+    meaning: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ending:
+    """How the process ends: it has ``grace_setting`` (or nothing) and ``beyond_s`` after SIGTERM, then it is killed."""
+
+    grace_setting: str = ""
+    beyond_s: float = 10.0
+    signals: tuple[tuple[str, str], ...] = ()
+    exits: tuple[tuple[int, str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Devices:
+    """Which devices the process uses."""
+
+    kind: str = "none"
+    variables: tuple[tuple[str, str], ...] = ()
+    """Variables of others that it reads, and what they mean to it."""
+    meaning: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Process:
+    """One process."""
+
+    name: str
+    about: str
+    command: tuple[str, ...]
+    arguments: tuple[tuple[str, str], ...] = ()
+    """What stands for ``{NAME}`` in the command."""
+    settings: type[Told]
+    needed: tuple[str, ...]
+    """Fields that must be given wherever the process is not a child of `penstock up`."""
+    ports: tuple[Port, ...] = ()
+    probes: tuple[tuple[str, Probe], ...] = ()
+    metrics: tuple[str, str] = ("", "")
+    """Port and path of its metrics."""
+    folders: tuple[Folder, ...]
+    secrets: tuple[Secret, ...] = ()
+    calls: tuple[Called, ...] = ()
+    devices: Devices = Devices()
+    ending: Ending
+    replicas: str
+    """How many there may be at a time."""

@@ -1,0 +1,58 @@
+"""What a gateway answers when it is asked how it is, on its private listener."""
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from penstock.domain.clock import Clock
+from penstock.gateway.dispatch import Breakers
+from penstock.gateway.identity.keyring import Keyring
+from penstock.gateway.routing import CurrentTable
+from penstock.telemetry import pages
+from penstock.telemetry.pages import Page
+
+Answer = tuple[int, str, bytes]
+
+
+def missing(table: CurrentTable, keys: Keyring) -> str:
+    """Return what is missing before requests can be served, or nothing; a table without versions is one."""
+    if not table.number:
+        return "no routing table yet"
+    return "" if len(keys) else "no API keys yet"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Probes:
+    """Live, ready, and whether anything in this region could answer."""
+
+    table: CurrentTable
+    keys: Keyring
+    breakers: Breakers
+    clock: Clock
+    draining: Callable[[], bool]
+
+    @property
+    def pages(self) -> Mapping[str, Page]:
+        """The probes by path."""
+        return {pages.LIVE: self._live, pages.READY: self._ready, pages.REGION: self._region}
+
+    def serves(self) -> bool:
+        """Tell whether a worker of any alias could answer: it serves, and its version is not given up for now."""
+        view, now = self.table.view, self.clock.monotonic()
+        versions = {share.version for route in view.table.routes for share in route.shares if share.weight}
+        return any(view.rosters[one].serving and not self.breakers.shut_for_s(one, now) for one in versions)
+
+    async def _live(self) -> Answer:
+        return _answer(200, "ok")
+
+    async def _ready(self) -> Answer:
+        why = "draining" if self.draining() else missing(self.table, self.keys)
+        return _answer(503 if why else 200, why or "ready", table=self.table.number, keys=len(self.keys))
+
+    async def _region(self) -> Answer:
+        why = missing(self.table, self.keys) or ("" if self.serves() else "no worker of any alias could answer")
+        return _answer(503 if why else 200, why or "serving", table=self.table.number)
+
+
+def _answer(status: int, word: str, **more: int) -> Answer:
+    return status, "application/json", json.dumps({"status": word, **more}).encode()

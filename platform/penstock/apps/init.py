@@ -1,0 +1,99 @@
+"""The first start of a platform, and of each newer program: the database is brought up to date, and operators get in.
+
+A job that may run again, and beside itself: one at a time works, under an advisory lock; whatever is there is left as
+it is. The first operator's key is written to its file before the database knows it: a job that dies between the two
+leaves a key that is worth nothing, and the next one makes another. It is never printed.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from penstock.adapters.postgres.database import Database
+from penstock.adapters.postgres.embedded import dsn_of
+from penstock.adapters.postgres.migrations import alone, migrate
+from penstock.adapters.postgres.tenancy import PostgresTenancy
+from penstock.apps import keys, ownership
+from penstock.apps.settings import InitSettings
+from penstock.domain.audit import Act
+from penstock.domain.clock import Clock
+from penstock.domain.command_error import CommandError
+from penstock.domain.errors import PenstockError
+from penstock.domain.keys import mint
+from penstock.domain.tenant import OPERATORS, Role, Tenant
+from penstock.supervision.files import unwritable, write_private
+
+WHO = "platform"
+OPERATORS_TENANT = Tenant(id=OPERATORS, name="Operators of this platform")
+PATIENCE_S = 60.0
+CONNECTIONS = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Done:
+    """What one run changed; nothing where all was there."""
+
+    migrations: int
+    key_made: bool
+
+    def __str__(self) -> str:
+        """Say it, without the key."""
+        key = "the first admin key is in its file" if self.key_made else "operators have an admin key already"
+        return f"{self.migrations} migrations applied, {key}"
+
+
+def main(settings: InitSettings, clock: Clock) -> Done:
+    """Do what is missing, or raise ``CommandError``."""
+    keys.check_files(settings.model_copy(update={"admin_key_file": ""}), InitSettings)
+    return asyncio.run(_main(settings, clock))
+
+
+async def _main(settings: InitSettings, clock: Clock) -> Done:
+    found = keys.read(settings)
+    file = Path(settings.admin_key_file) if settings.admin_key_file else settings.paths.admin_key
+    async with _opened(settings) as database, alone(database, within_s=PATIENCE_S):
+        applied = await migrate(database)
+        await ownership.check(settings, database, found.platform)
+        made = await _operators(PostgresTenancy(database), clock, file, found.peppers[0])
+    return Done(migrations=applied, key_made=made)
+
+
+@asynccontextmanager
+async def _opened(settings: InitSettings) -> AsyncIterator[Database]:
+    address = settings.database_address or dsn_of(settings.paths.postgres)
+    try:
+        async with Database(address, max_connections=CONNECTIONS) as database:
+            yield database
+    except PenstockError as error:
+        raise CommandError(
+            f"The database did not do what the first start needs: {error.message}.",
+            do="Check PENSTOCK_DATABASE_URL and its password file, and that this role may create tables.",
+        ) from error
+
+
+async def _operators(tenancy: PostgresTenancy, clock: Clock, file: Path, pepper: bytes) -> bool:
+    """Make the operators' tenant, and its first admin key where none works; tell whether a key was made."""
+    now = clock.now()
+    if OPERATORS not in {tenant.id for tenant in await tenancy.tenants()}:
+        await tenancy.add_tenant(
+            OPERATORS_TENANT, Act(who=WHO, what="tenant.create", target=OPERATORS, at=now, tenant=OPERATORS)
+        )
+    known = [key for key in await tenancy.keys() if key.tenant == OPERATORS and key.role is Role.ADMIN]
+    if any(key.valid_at(now) for key in known):
+        return False
+    secret, key = mint(OPERATORS, pepper=pepper, now=now, role=Role.ADMIN)
+    _write(file, secret)
+    await tenancy.add_key(
+        key, Act(who=WHO, what="key.create", target=key.id, at=now, detail="the first", tenant=OPERATORS)
+    )
+    return True
+
+
+def _write(file: Path, secret: str) -> None:
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        write_private(file, secret)
+    except OSError as error:
+        raise unwritable(file.parent, error) from error

@@ -1,0 +1,135 @@
+"""Settings: the only package that reads the environment.
+
+Order: ``PENSTOCK_*`` variables, then ``$PENSTOCK_HOME/settings.yaml``, then the defaults; a name that no setting has is
+refused. ``processes`` declares what each process is told; this is all of it together, as `penstock up` and the command
+line use it. Each process cuts what it needs out of this into its rooms' own small config objects.
+"""
+
+import os
+import re
+from functools import lru_cache
+
+import yaml
+from pydantic import Field
+
+from penstock.apps.settings import unknown
+from penstock.apps.settings.home import Home
+from penstock.apps.settings.processes import ControllerSettings, GatewaySettings, InitSettings, WorkerSettings
+from penstock.apps.settings.stores import (
+    ArtifactSettings,
+    DatabaseSettings,
+    KeySettings,
+    LimitsSettings,
+    MetricsSettings,
+    TenantNames,
+)
+from penstock.apps.settings.told import PREFIX, Kind, Told, named
+
+__all__ = [
+    "CALLERS_OWN",
+    "CONTROLLER_PORT",
+    "SECRET",
+    "ArtifactSettings",
+    "ControllerSettings",
+    "DatabaseSettings",
+    "GatewaySettings",
+    "Home",
+    "InitSettings",
+    "KeySettings",
+    "Kind",
+    "LimitsSettings",
+    "MetricsSettings",
+    "Settings",
+    "TenantNames",
+    "Told",
+    "WorkerSettings",
+    "as_yaml",
+    "choose_caller",
+    "choose_home",
+    "environment",
+    "environment_of_workers",
+    "load",
+    "without_password",
+]
+
+
+class Settings(  # type: ignore[misc]  # pydantic's plugin writes each class a model_construct of its own
+    GatewaySettings, ControllerSettings, WorkerSettings, InitSettings
+):
+    """All settings of one platform: those of each process, and of `penstock up` itself."""
+
+    models: str = "smollm2,minilm"
+    """Demo models to serve, comma separated."""
+    demo_cache: str = ""
+    """Folder of converted demo models that several homes share; empty keeps them in this home."""
+    workers: int = Field(default=1, ge=0, le=64)
+    """Workers per demo model."""
+    key: str = Field(default="", repr=False)
+    """Whose key commands show to the controller; empty is the operators' of this home."""
+    url: str = ""
+    """Where commands find the controller; empty is that of this home."""
+
+    @property
+    def demo_models(self) -> tuple[str, ...]:
+        """Names of the demo models to serve."""
+        return tuple(name.strip() for name in self.models.split(",") if name.strip())
+
+
+CALLERS_OWN = {"key", "url"}
+"""What somebody says at one command: no setting of a platform, and nothing that its processes get."""
+_CALLERS_NAMES = frozenset(f"{PREFIX}{name.upper()}" for name in CALLERS_OWN)
+CONTROLLER_PORT = 8079
+"""Where a controller listens if it may choose."""
+SECRET = named(Kind.SECRET, Settings)
+"""Settings that may hold a password."""
+
+
+_caller: dict[str, str] = {}
+"""What was said at the command that runs."""
+
+
+@lru_cache(maxsize=1)
+def load() -> Settings:
+    """Read the settings of this process once; raises ``CommandError`` for a name that no setting has."""
+    found = Settings()
+    unknown.check(os.environ, found.paths.settings_file, Settings.model_fields)
+    return found.model_copy(update=_caller)
+
+
+def as_yaml(settings: Settings) -> str:
+    """Return the settings as a file for ``$PENSTOCK_HOME/settings.yaml``; a password in an address is shown as ***."""
+    shown = settings.model_dump(mode="json", exclude={"home", *CALLERS_OWN})
+    return yaml.safe_dump({**shown, **{name: without_password(shown[name]) for name in SECRET}}, sort_keys=False)
+
+
+def without_password(url: str) -> str:
+    """Return an address with *** for its password, wherever one may stand: before the host, or as a parameter."""
+    hidden = re.sub(r"(?<=//)([^/@:]*):[^/]*@", r"\1:***@", url)
+    return re.sub(r"(?i)((?:password|passwd|pwd)=)[^&\s]*", r"\1***", hidden)
+
+
+def environment(settings: Told) -> dict[str, str]:
+    """Return the environment for a child process that shall run with exactly these settings."""
+    told = settings.model_dump(mode="json", exclude=CALLERS_OWN)
+    ours = {f"{PREFIX}{name.upper()}": str(value) for name, value in told.items()}
+    others = {name: value for name, value in os.environ.items() if name not in _CALLERS_NAMES}
+    return {**others, **ours, "PENSTOCK_HOME": str(settings.paths.root)}
+
+
+def environment_of_workers(settings: Told) -> dict[str, str]:
+    """Return the same for workers and engines: the stores behind the gateways, and keys, are no business of theirs."""
+    kept = {name for kind in (Kind.SECRET, Kind.KEY_FILE) for name in named(kind, type(settings))}
+    return environment(settings.model_copy(update=dict.fromkeys(kept, "")))
+
+
+def choose_caller(key: str, url: str) -> None:
+    """Let this command show this key at this address; empty leaves what the settings say."""
+    _caller.clear()
+    _caller.update({name: value for name, value in (("key", key), ("url", url)) if value})
+    load.cache_clear()
+
+
+def choose_home(home: str) -> None:
+    """Make this the home of this process and its children, as if the environment had said so."""
+    os.environ["PENSTOCK_HOME"] = home
+    load.cache_clear()

@@ -1,0 +1,28 @@
+"""Where everything of one platform lives on one machine: one folder, and the names in it."""
+
+from pathlib import Path
+
+
+class Home:
+    """The layout of the folder; nothing is created here."""
+
+    def __init__(self, root: Path) -> None:
+        """Take the folder."""
+        self.root = root
+        self.settings_file = root / "settings.yaml"
+        self.platform_key = root / "platform.key"
+        self.signing = root / "signing"
+        self.demo_key = root / "demo.key"
+        self.admin_key = root / "admin.key"
+        self.postgres = root / "postgres"
+        self.artifacts = root / "artifacts"
+        self.cache = root / "cache"
+        self.run = root / "run"
+        self.logs = root / "logs"
+        self.spool = root / "spool"
+        self.controller_address = self.run / "controller.addr"
+        self.gateway_address = self.run / "gateway.addr"
+
+    def worker_key(self, worker: str) -> Path:
+        """Return where a worker of this machine finds its own secret."""
+        return self.run / "workers" / f"{worker}.key"

@@ -1,0 +1,170 @@
+"""One declaration per process: all that it is told, and nothing that it does not read (mypy sees to that)."""
+
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import Field
+
+from penstock.apps.settings.stores import (
+    ArtifactSettings,
+    DatabaseSettings,
+    KeySettings,
+    LimitsSettings,
+    MetricsSettings,
+    with_password_file,
+)
+from penstock.apps.settings.told import File, Folder, KeyFile, Secret, Told
+from penstock.worker.gate_config import DoorOrder
+
+Port = Annotated[int, Field(ge=0, le=65535)]
+
+
+class ListeningSettings(Told):
+    """Where a process listens."""
+
+    host: str = "127.0.0.1"
+    """The address that the process listens at."""
+
+
+class ReachedSettings(ListeningSettings):
+    """What others reach a process by."""
+
+    advertise: str = ""
+    """The host name or IP address that others reach this process by, such as the pod's IP; empty means ``host``. Where
+    that is all addresses, the controller takes a worker to be where its reports come from."""
+
+
+class DrainSettings(Told):
+    """How a process ends."""
+
+    drain_grace_s: float = Field(default=30.0, ge=0)
+    """How long running answers may take to their end after SIGTERM."""
+
+
+class GatewaySettings(
+    ListeningSettings, MetricsSettings, DrainSettings, DatabaseSettings, KeySettings, ArtifactSettings, LimitsSettings
+):
+    """All that a gateway is told."""
+
+    port: Port = 8080
+    """Where clients come in; 0 takes a free port."""
+    gateways: int = Field(default=1, ge=1, le=32)
+    """How many gateways there are: `penstock up` starts so many, and each gives its part while the limits' store is
+    away."""
+    limits_when_away: str = ""
+    """What holds while that store is away, per limit: ``spend=share,tokens=open``. Silent are ``spend=closed`` and
+    ``share`` for requests, tokens, concurrency and streams: each gateway gives its part."""
+    answers_url: Secret = ""
+    """Redis or Valkey for answers under idempotency keys, another one than the limits'; empty keeps them in the
+    process, where one gateway's keys mean nothing to another."""
+    answers_password_file: KeyFile = ""
+    """The password for it, read at each new connection."""
+    answers_tenant_bytes: int = Field(default=64 << 20, gt=0)
+    """What a tenant's kept answers take at most."""
+    answers_tenant_records: int = Field(default=50_000, gt=0)
+    """How many answers are kept for a tenant at most."""
+    max_body_bytes: int = Field(default=0, ge=0)
+    """Of one request; 0 derives it from the largest context that is served: 16 bytes a token, 1 MiB at least."""
+    max_held_bytes: int = Field(default=256 << 20, gt=0)
+    """Of large requests that are being received or read, in one gateway; one tenant may fill a half of it."""
+    read_processes: int = Field(default=2, ge=1, le=16)
+    """Child processes of each gateway that read large requests, so that they hold up nobody's stream."""
+    max_header_bytes: int = Field(default=32 << 10, gt=0)
+    """Of one request's head."""
+    max_connections: int = Field(default=4096, gt=0)
+    """How many connections of clients there may be."""
+    header_timeout_s: float = Field(default=10.0, gt=0)
+    """How long a request's head may take to arrive."""
+    body_timeout_s: float = Field(default=30.0, gt=0)
+    """How long a request's body may take to arrive."""
+    keep_alive_s: float = Field(default=75.0, gt=0)
+    """How long a connection may stay without a request; longer than the load balancer's."""
+    stream_heartbeat_s: float = Field(default=10.0, gt=0)
+    """How often a silent stream shows that it lives."""
+    stream_stall_s: float = Field(default=30.0, gt=0)
+    """A reader that takes nothing for so long is cut off."""
+    stream_buffer_bytes: int = Field(default=256 << 10, gt=0)
+    """What waits in the gateway for one slow reader at most."""
+    retry_budget_ratio: float = Field(default=0.1, ge=0, le=1)
+    """How many attempts may be repetitions."""
+    otlp_endpoint: str = ""
+    """OpenTelemetry collector (HTTP); empty turns tracing off."""
+    trace_ratio: float = Field(default=0.01, ge=0, le=1)
+    """How many requests are traced whose callers don't say."""
+
+    @property
+    def answers_address(self) -> str:
+        """Return the address of the answers' store with where its password is found; empty where there is none."""
+        return with_password_file(self.answers_url, self.answers_password_file)
+
+
+class ControllerSettings(
+    ReachedSettings, MetricsSettings, DrainSettings, DatabaseSettings, KeySettings, LimitsSettings
+):
+    """All that a controller is told."""
+
+    controller_port: Port = 0
+    """Where operators and workers come in; 0 takes 8079, or any free one where that is in use."""
+    worker_addresses: str = ""
+    """Networks and domains that workers may report addresses of (``10.0.0.0/8,workers.svc.cluster.local``), beside the
+    address that a report comes from; empty where nothing between worker and controller changes that one."""
+    lease_s: float = Field(default=5.0, gt=0)
+    """A worker silent for so long leaves the table."""
+    tick_s: float = Field(default=0.5, gt=0)
+    """How often the controller looks at everything."""
+
+
+class ControllerAddress(Told):
+    """Where the controller is."""
+
+    controller_url: str = ""
+    """Where workers and the command line find the controller; empty reads the address file in the home."""
+
+
+class WorkerSettings(ReachedSettings, DrainSettings, ArtifactSettings, ControllerAddress):
+    """All that a worker is told; its version and name are arguments."""
+
+    worker_port: Port = 0
+    """Where gateways reach the engine's gate; 0 takes a free port."""
+    status_port: Port = 0
+    """Where the agent shows health and metrics, on the same address; 0 takes a free port."""
+    worker_key_file: KeyFile = ""
+    """The worker's own secret (`penstock worker-key`); empty looks in the home."""
+    signing_key_file: File = ""
+    """The public key that versions must be signed with; empty means ``signing/public.pem`` in the home."""
+    node_cache: Folder = ""
+    """Folder of verified copies of versions, which workers of one machine share; empty keeps it in the home."""
+    node_cache_bytes: int = Field(default=20 << 30, gt=0)
+    """How much of that folder versions may take; the oldest go first."""
+    compile_cache: Folder = ""
+    """Folder of what engines compile, which several homes may share; empty keeps it in this home."""
+    heartbeat_s: float = Field(default=1.0, gt=0)
+    """How often a worker reports."""
+    probe_every_s: float = Field(default=2.0, gt=0)
+    """How often a worker asks its engine."""
+    probe_timeout_s: float = Field(default=10.0, gt=0)
+    """An engine that does nothing for so long while it has work is replaced; one that computes gets six times as long,
+    one that compiles thirty times."""
+    engine_zygote: str = "auto"
+    """Fork engines from a pre-imported parent: ``auto`` (CPU only), ``on``, ``off``."""
+    zygote_socket: str = ""
+    """A pre-imported parent shared by several workers; empty means one per worker."""
+    door_order: DoorOrder = DoorOrder.FAIR
+    """Before each engine: ``fair``; ``fifo`` (same seats) or ``open`` (no admission at all) are for comparisons."""
+
+    @property
+    def copies(self) -> Path:
+        """Where verified copies of versions lie, absolute."""
+        return Path(self.node_cache).resolve() if self.node_cache else self.paths.cache
+
+    @property
+    def compiled(self) -> Path:
+        """Where engines keep what they compile, absolute."""
+        return Path(self.compile_cache).resolve() if self.compile_cache else self.paths.cache / "compiled"
+
+
+class InitSettings(DatabaseSettings, KeySettings):
+    """All that the first start of a platform is told."""
+
+    admin_key_file: str = ""
+    """Where the first operator's API key is written to; empty means ``admin.key`` in the home."""

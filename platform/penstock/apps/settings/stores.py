@@ -1,0 +1,82 @@
+"""Settings that several processes share: which stores there are, which keys, and where metrics are shown."""
+
+from enum import StrEnum
+
+from pydantic import Field
+
+from penstock.apps.settings.told import KeyFile, Secret, Told
+
+
+class DatabaseSettings(Told):
+    """Where Postgres is."""
+
+    database_url: Secret = ""
+    """Postgres; empty means the embedded one of this home, which `penstock up` starts."""
+    database_password_file: KeyFile = ""
+    """The password for it, read at each new connection, so that it can be changed without a restart."""
+
+    @property
+    def database_address(self) -> str:
+        """Return the address with where its password is found; empty for the embedded server."""
+        return with_password_file(self.database_url, self.database_password_file)
+
+
+class KeySettings(Told):
+    """The platform's secrets; each file may have another beside it, named ``<file>.previous``, which is valid too."""
+
+    platform_key_file: KeyFile = ""
+    """The platform's key: 32 random bytes as hex; empty means ``platform.key`` in the home."""
+    pepper_file: KeyFile = ""
+    """What API keys are hashed with, as hex; empty derives it from the platform's key, which then can't be exchanged
+    without new API keys."""
+
+
+class ArtifactSettings(Told):
+    """Where model versions are."""
+
+    artifact_store: str = ""
+    """``s3://bucket/prefix``; empty means the folder ``artifacts`` in the home."""
+    artifact_endpoint: str = ""
+    """The S3 endpoint where it is not AWS's."""
+
+
+class LimitsSettings(Told):
+    """Where limits are counted."""
+
+    limits_url: Secret = ""
+    """Redis or Valkey that all gateways share limits in; empty keeps them in the process (one gateway)."""
+    limits_password_file: KeyFile = ""
+    """The password for it, read at each new connection."""
+
+    @property
+    def limits_address(self) -> str:
+        """Return the address with where its password is found; empty where each gateway counts for itself."""
+        return with_password_file(self.limits_url, self.limits_password_file)
+
+
+class TenantNames(StrEnum):
+    """How metrics call tenants."""
+
+    NAMED = "named"
+    HASHED = "hashed"
+    OFF = "off"
+
+
+class MetricsSettings(Told):
+    """The private listener of a gateway or controller: metrics, and health in detail."""
+
+    metrics_host: str = "127.0.0.1"
+    """The address of the private listener."""
+    metrics_port: int = Field(default=0, ge=0, le=65535)
+    """Its port; `penstock up` gives gateway n ``port + n - 1``, then the controller; 0 takes free ones."""
+    metrics_tenants: TenantNames = TenantNames.NAMED
+    """Tenants in metrics: ``named``, ``hashed``, or ``off``."""
+    metrics_most_tenants: int = Field(default=50, ge=0)
+    """How many tenants metrics tell apart; all others are ``other``."""
+
+
+def with_password_file(url: str, file: str) -> str:
+    """Return the address of a store that takes its password from a file at each new connection."""
+    if not url or not file:
+        return url
+    return f"{url}{'&' if '?' in url else '?'}password_file={file}"

@@ -1,0 +1,77 @@
+"""What every process is told, and how a setting says of itself what it is.
+
+A setting is a field: its name, type, default and bounds are the code, its docstring is its one line of meaning, and a
+``Kind`` says what else must be known before somebody passes it to a process: that it may hold a password, or that it
+is the path of a file that must be there, or of a folder that must be writable. `penstock contract` prints all of it.
+"""
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict, YamlConfigSettingsSource
+
+from penstock.apps.settings.home import Home
+
+PREFIX = "PENSTOCK_"
+
+
+class Kind(StrEnum):
+    """What a setting is beside its type."""
+
+    SECRET = "secret"
+    """May hold a password: shown as ***, and never in a process's arguments or logs."""
+    KEY_FILE = "key file"
+    """The path of a file that is read, and that others must not read."""
+    FILE = "file"
+    """The path of a file that is read."""
+    FOLDER = "folder"
+    """The path of a folder that is written to."""
+
+
+Secret = Annotated[str, Kind.SECRET]
+KeyFile = Annotated[str, Kind.KEY_FILE]
+File = Annotated[str, Kind.FILE]
+Folder = Annotated[str, Kind.FOLDER]
+
+
+class Told(BaseSettings):
+    """What every process is told; each field is ``PENSTOCK_<NAME>`` in the environment."""
+
+    model_config = SettingsConfigDict(
+        env_prefix=PREFIX, frozen=True, extra="ignore", use_attribute_docstrings=True, protected_namespaces=()
+    )
+
+    home: Annotated[Path, Kind.FOLDER] = Path(".penstock")
+    """The folder that the process writes to: what it keeps, and what it tells others on this machine."""
+    log_level: str = "info"
+    """How much is logged: ``debug``, ``info``, ``warning`` or ``error``."""
+    region: str = "local"
+    """Where this platform runs, as its logs call it."""
+    zone: str = "local"
+    """The fault domain that this process is in: workers of a zone that is lost are left alone together."""
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """Put the home's settings file behind the environment."""
+        del dotenv_settings, file_secret_settings
+        home = env_settings().get("home") or init_settings().get("home") or cls.model_fields["home"].default
+        file = YamlConfigSettingsSource(settings_cls, yaml_file=Path(str(home)) / "settings.yaml")
+        return (init_settings, env_settings, file)
+
+    @property
+    def paths(self) -> Home:
+        """The home's layout, absolute."""
+        return Home(self.home.resolve())
+
+
+def named(kind: Kind, settings: type[Told]) -> tuple[str, ...]:
+    """Return the fields of this kind."""
+    return tuple(name for name, field in settings.model_fields.items() if kind in field.metadata)

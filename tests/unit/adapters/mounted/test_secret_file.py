@@ -1,0 +1,62 @@
+"""Secrets in mounted files: what is taken, and what is refused in words."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from penstock.adapters.mounted import secret_file
+from penstock.domain.command_error import CommandError
+
+KEY = bytes(range(32))
+
+
+def mounted(file: Path, content: str, mode: int = 0o440) -> Path:
+    """Write the file as Kubernetes does: in a folder of its own, behind a symbolic link."""
+    data = file.parent / f"..data-{os.urandom(4).hex()}"
+    data.mkdir()
+    (data / file.name).write_text(content)
+    (data / file.name).chmod(mode)
+    draft = file.with_name(f".{file.name}")
+    draft.symlink_to(data / file.name)
+    draft.replace(file)
+    return file
+
+
+def test_a_key_that_a_group_may_read_is_taken(tmp_path: Path) -> None:
+    """Kubernetes mounts secrets with mode 0440 behind a symbolic link."""
+    assert secret_file.key(mounted(tmp_path / "platform.key", KEY.hex() + "\n"), "platform key") == KEY
+
+
+@pytest.mark.parametrize(
+    ("content", "mode", "words", "remedy"),
+    [
+        (None, 0, "There is no platform key", "Mount the file"),
+        ("", 0o400, "is empty", "Mount the file"),
+        (KEY.hex(), 0o444, r"open to everybody \(mode 0444\)", "defaultMode: 0440"),
+        ("s3cret words", 0o400, "is no hex", "openssl rand -hex 32"),
+        ("ab" * 16, 0o400, "only 16 bytes", "openssl rand -hex 32"),
+    ],
+)
+def test_a_file_that_cannot_be_used_is_refused_with_the_remedy(
+    tmp_path: Path, content: str | None, mode: int, words: str, remedy: str
+) -> None:
+    """Finding 3.2: missing, empty, open to all or no key at all, each is said with what to do."""
+    file = tmp_path / "platform.key"
+    if content is not None:
+        mounted(file, content, mode)
+    with pytest.raises(CommandError, match=words) as refused:
+        secret_file.key(file, "platform key")
+    assert remedy in refused.value.do
+    assert content is None or not content or content not in f"{refused.value.what}{refused.value.do}"
+
+
+def test_the_one_before_is_valid_while_it_is_there(tmp_path: Path) -> None:
+    """Two keys are valid during an exchange, the newest first; a change of either is noticed."""
+    file, stamps = tmp_path / "key", []
+    for name, content in (("key", "01" * 32), ("key", "02" * 32), ("key.previous", "01" * 32)):
+        mounted(tmp_path / name, content)
+        stamps.append(secret_file.stamp(file))
+    assert len(set(stamps)) == 3
+    keys = secret_file.with_previous(file, lambda one: secret_file.key(one, "key"))
+    assert keys == (b"\x02" * 32, b"\x01" * 32)
