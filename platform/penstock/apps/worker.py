@@ -7,7 +7,7 @@ from contextlib import closing
 from pathlib import Path
 
 from penstock.apps.keys import check_files
-from penstock.apps.settings import WorkerSettings
+from penstock.apps.settings import WorkerSettings, given_devices
 from penstock.apps.stores import open_store, open_verifier
 from penstock.apps.worker_keys import secrets_of
 from penstock.domain.clock import SystemClock
@@ -26,14 +26,12 @@ from penstock.worker.agent.running import Pace
 from penstock.worker.artifacts.cache import NodeCache
 from penstock.worker.artifacts.fetch import Fetcher
 from penstock.worker.artifacts.node import Copy, Node, Watch
-from penstock.worker.engines import compiled
+from penstock.worker.engines import compiled, device
 from penstock.worker.engines.log_files import LogBounds, prune
 from penstock.worker.engines.plan import LaunchPlan
 from penstock.worker.engines.process import Files, Forking, Launcher, Quickest, Spawning
 from penstock.worker.engines.vllm import Place, arguments, environment, threads_for
 from penstock.worker.gate_config import DoorOrder, GateConfig
-
-NVIDIA_DEVICE = Path("/dev/nvidia0")
 
 
 def main(settings: WorkerSettings, version: str, worker: WorkerId) -> None:
@@ -64,7 +62,7 @@ class Workplace:
         self._engines.mkdir(parents=True, exist_ok=True)
         self._paths.logs.mkdir(parents=True, exist_ok=True)
         compiled.own(settings.compiled)
-        self.device = "cuda" if NVIDIA_DEVICE.exists() else "cpu"
+        self.device = device.choose(settings.device, device.names(), given_devices())
         self.threads = threads_for(len(os.sched_getaffinity(0)))
         self._files = Files(
             plan=self._engines / f"{worker}.plan",
@@ -99,7 +97,7 @@ class Workplace:
             status_port=ours.status_port,
             files=self._files,
             heartbeat_s=ours.heartbeat_s,
-            drain_grace_s=ours.drain_grace_s,
+            drain_grace_s=ours.grace_s,
             pace=Pace(
                 look_every_s=min(1.0, ours.probe_every_s),
                 probe_every_s=ours.probe_every_s,

@@ -48,6 +48,7 @@ __all__ = [
     "choose_home",
     "environment",
     "environment_of_workers",
+    "given_devices",
     "load",
     "without_password",
 ]
@@ -127,6 +128,11 @@ def choose_caller(key: str, url: str) -> None:
     _caller.clear()
     _caller.update({name: value for name, value in (("key", key), ("url", url)) if value})
     load.cache_clear()
+
+
+def given_devices() -> str:
+    """Return which devices this container was given, as whoever made it says."""
+    return os.environ.get("NVIDIA_VISIBLE_DEVICES", "")
 
 
 def choose_home(home: str) -> None:

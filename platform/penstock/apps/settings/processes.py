@@ -14,8 +14,11 @@ from penstock.apps.settings.stores import (
     with_password_file,
 )
 from penstock.apps.settings.told import File, Folder, KeyFile, Secret, Told
+from penstock.worker.engines.device import Device
 from penstock.worker.gate_config import DoorOrder
 
+ENDING_S = 15.0
+"""What a worker needs beside its grace: to leave the table, and to end its engine."""
 Port = Annotated[int, Field(ge=0, le=65535)]
 
 
@@ -145,12 +148,22 @@ class WorkerSettings(ReachedSettings, DrainSettings, ArtifactSettings, Controlle
     probe_timeout_s: float = Field(default=10.0, gt=0)
     """An engine that does nothing for so long while it has work is replaced; one that computes gets six times as long,
     one that compiles thirty times."""
+    device: Device = Device.AUTO
+    """Where the engine runs: ``cuda``, ``cpu``, or ``auto``, the GPU that is there; a GPU that was given and is not
+    there is an error."""
+    notice_s: float = Field(default=0.0, ge=0)
+    """How long before it is taken away the machine is told (spot: 120); a drain takes no longer. 0 where it is not."""
     engine_zygote: str = "auto"
     """Fork engines from a pre-imported parent: ``auto`` (CPU only), ``on``, ``off``."""
     zygote_socket: str = ""
     """A pre-imported parent shared by several workers; empty means one per worker."""
     door_order: DoorOrder = DoorOrder.FAIR
     """Before each engine: ``fair``; ``fifo`` (same seats) or ``open`` (no admission at all) are for comparisons."""
+
+    @property
+    def grace_s(self) -> float:
+        """How long a drain may take: the grace, or what of the notice is left after the engine's own end."""
+        return min(self.drain_grace_s, max(0.0, self.notice_s - ENDING_S)) if self.notice_s else self.drain_grace_s
 
     @property
     def copies(self) -> Path:

@@ -9,11 +9,11 @@ import httpx
 from penstock.apps import exposition
 from penstock.apps.settings import Settings, environment, environment_of_workers
 from penstock.supervision.child import Child, Command
+from penstock.worker.engines import device
 from penstock.worker.engines.process import zygote_argv
 from penstock.worker.engines.vllm import at_exec
 
 PROBE_TIMEOUT_S = 2.0
-NVIDIA_DEVICE = Path("/dev/nvidia0")
 ENGINES_SOCKET = "engines.sock"
 
 
@@ -37,7 +37,8 @@ def _with_metrics_port(settings: Settings, offset: int) -> Settings:
 
 def wants_engines_parent(settings: Settings) -> bool:
     """Tell whether engines shall be forked from one pre-imported parent that all workers of this home share."""
-    is_possible = settings.engine_zygote == "on" or (settings.engine_zygote == "auto" and not NVIDIA_DEVICE.exists())
+    has_gpu = settings.device is not device.Device.CPU and device.has_gpu(device.names())
+    is_possible = settings.engine_zygote == "on" or (settings.engine_zygote == "auto" and not has_gpu)
     return is_possible and not settings.zygote_socket and settings.workers > 0 and bool(settings.demo_models)
 
 

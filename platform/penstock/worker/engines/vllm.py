@@ -126,6 +126,7 @@ def _compiled(place: Place) -> dict[str, str]:
     if not place.compiled:
         return {}
     return {
+        "HOME": f"{place.compiled}/home",  # of whatever else writes there: a container may have none
         "VLLM_CACHE_ROOT": f"{place.compiled}/vllm",
         "TORCHINDUCTOR_CACHE_DIR": f"{place.compiled}/inductor",
         "TRITON_CACHE_DIR": f"{place.compiled}/triton",

@@ -125,7 +125,7 @@ def test_an_engine_fetches_no_media() -> None:
 def test_what_is_compiled_stays_with_the_node() -> None:
     """Finding 7: no compile cache lies in a folder that others can write to, and a CPU engine compiles nothing."""
     names = dict(environment(replace(PLACE, compiled="node/cache")))
-    caches = {"VLLM_CACHE_ROOT", "TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR"}
+    caches = {"HOME", "VLLM_CACHE_ROOT", "TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR"}
     assert all(names[name].startswith("node/cache/") for name in caches)
     assert names["TORCH_COMPILE_DISABLE"] == "1"
     assert "TORCH_COMPILE_DISABLE" not in dict(environment(replace(PLACE, device="cuda")))

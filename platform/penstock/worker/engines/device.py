@@ -1,0 +1,47 @@
+"""Which device an engine runs on. A worker that was given a GPU and can't see it must not serve on the CPU instead:
+it would be a hundred times as slow, and nothing would say why.
+"""
+
+import re
+from collections.abc import Iterable
+from enum import StrEnum
+from pathlib import Path
+
+from penstock.domain.command_error import CommandError
+
+_GPU = re.compile(r"nvidia\d+")
+_NONE = frozenset({"", "void", "none"})
+"""What ``NVIDIA_VISIBLE_DEVICES`` says where a container was given no GPU."""
+
+
+class Device(StrEnum):
+    """What is wanted."""
+
+    AUTO = "auto"
+    CUDA = "cuda"
+    CPU = "cpu"
+
+
+def names(folder: Path = Path("/dev")) -> list[str]:
+    """Return what devices there are; in a container a GPU keeps its number, and a MIG slice that of its GPU."""
+    return [path.name for path in folder.glob("nvidia*")]
+
+
+def has_gpu(devices: Iterable[str]) -> bool:
+    """Tell whether one of these is a GPU, whatever its number."""
+    return any(_GPU.fullmatch(name) for name in devices)
+
+
+def choose(wanted: Device, devices: Iterable[str], given: str) -> Device:
+    """Return ``cuda`` or ``cpu``, or raise ``CommandError``; ``given`` is what the container was said to be given."""
+    if wanted is Device.CPU:
+        return Device.CPU
+    if has_gpu(devices):
+        return Device.CUDA
+    if wanted is Device.CUDA or given.strip().lower() not in _NONE:
+        why = "PENSTOCK_DEVICE is cuda" if wanted is Device.CUDA else f"NVIDIA_VISIBLE_DEVICES is {given}"
+        raise CommandError(
+            f"This worker sees no GPU (no /dev/nvidia0, 1, …), and {why}.",
+            do="Give the container its device (runtime class, device plugin, driver), or set PENSTOCK_DEVICE=cpu.",
+        )
+    return Device.CPU

@@ -1,0 +1,42 @@
+"""Which device an engine runs on."""
+
+import pytest
+
+from penstock.apps.settings import Settings
+from penstock.domain.command_error import CommandError
+from penstock.worker.engines.device import Device, choose
+
+SLICE = "MIG-5c2f4a4e-1111-2222-3333-444455556666"
+
+
+@pytest.mark.parametrize(
+    ("wanted", "devices", "given", "expected"),
+    [
+        (Device.AUTO, ["nvidia0", "nvidiactl"], "", Device.CUDA),
+        (Device.AUTO, ["nvidia3", "nvidiactl", "nvidia-uvm"], "3", Device.CUDA),
+        (Device.AUTO, ["nvidia5", "nvidia-caps"], SLICE, Device.CUDA),
+        (Device.AUTO, [], "", Device.CPU),
+        (Device.AUTO, ["nvidiactl"], "void", Device.CPU),
+        (Device.CPU, ["nvidia0"], "all", Device.CPU),
+        (Device.CUDA, ["nvidia7"], "", Device.CUDA),
+    ],
+)
+def test_any_gpu_is_found(wanted: Device, devices: list[str], given: str, expected: Device) -> None:
+    """Finding 3.9: a container has the one device that it was given, and that is seldom number 0."""
+    assert choose(wanted, devices, given) is expected
+
+
+@pytest.mark.parametrize(
+    ("wanted", "given"), [(Device.AUTO, SLICE), (Device.AUTO, "all"), (Device.AUTO, "3"), (Device.CUDA, "")]
+)
+def test_a_gpu_that_is_not_there_is_an_error(wanted: Device, given: str) -> None:
+    """Finding 3.9: a worker that was given a GPU and sees none ends with words, and never serves on the CPU."""
+    with pytest.raises(CommandError, match="sees no GPU") as refused:
+        choose(wanted, ["nvidiactl", "nvidia-uvm"], given)
+    assert "PENSTOCK_DEVICE=cpu" in refused.value.do
+
+
+@pytest.mark.parametrize(("notice_s", "expected"), [(0.0, 600.0), (120.0, 105.0), (5.0, 0.0), (3600.0, 600.0)])
+def test_a_drain_ends_within_the_machine_s_notice(notice_s: float, expected: float) -> None:
+    """Finding 3.13: a spot worker with ten minutes of grace was killed with its streams after two."""
+    assert Settings(drain_grace_s=600, notice_s=notice_s).grace_s == expected
