@@ -60,6 +60,9 @@ class Audit(Component):
             field="resources.type", equals=["AWS::S3::Object"]
         )
         writes = aws.cloudtrail.TrailAdvancedEventSelectorFieldSelectorArgs(field="readOnly", equals=["false"])
+        elsewhere = aws.cloudtrail.TrailAdvancedEventSelectorFieldSelectorArgs(
+            field="resources.ARN", not_starts_withs=[f"arn:aws:s3:::{self.store.name}/"]
+        )  # the trail's own deliveries would each be an event to deliver
         aws.cloudtrail.Trail(
             "audit",
             name=self.trail_name,
@@ -72,7 +75,7 @@ class Audit(Component):
             advanced_event_selectors=[
                 aws.cloudtrail.TrailAdvancedEventSelectorArgs(name="management", field_selectors=[management]),
                 aws.cloudtrail.TrailAdvancedEventSelectorArgs(
-                    name="object writes", field_selectors=[data, objects, writes]
+                    name="object writes", field_selectors=[data, objects, writes, elsewhere]
                 ),
             ],
             tags=self.site.tags(DataClass.RESTRICTED),

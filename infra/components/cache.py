@@ -64,7 +64,7 @@ class Cache(Component):
     def _door(self, network: Network) -> aws.ec2.SecurityGroup:
         group = aws.ec2.SecurityGroup(
             "limits",
-            name=self.site.named("limits"),
+            name_prefix=f"{self.site.named('limits')}-",
             description="Valkey from the nodes",
             vpc_id=network.vpc.id,
             tags=self.site.tags(),

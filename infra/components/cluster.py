@@ -1,6 +1,5 @@
-"""The EKS control plane: private, encrypted, every log on, access by API entries alone, add-ons pinned."""
+"""The EKS control plane: private, encrypted, every log on, access by API entries alone."""
 
-import json
 from dataclasses import dataclass
 
 import pulumi
@@ -12,15 +11,6 @@ from infra.components.site import Component, Site
 from infra.config.kinds import DataClass
 
 LOG_TYPES = ("api", "audit", "authenticator", "controllerManager", "scheduler")
-
-CNI_SETTINGS = {"WARM_IP_TARGET": "2", "MINIMUM_IP_TARGET": "4", "WARM_ENI_TARGET": "0"}
-"""A GPU node runs a handful of pods; the default reserve of addresses would empty the subnet."""
-
-ADDON_SETTINGS: dict[str, dict[str, object]] = {
-    "vpc-cni": {"env": CNI_SETTINGS, "enableNetworkPolicy": "true"},
-    "coredns": {"replicaCount": 3, "tolerations": [], "nodeSelector": {"penstock.io/role": "system"}},
-    "aws-ebs-csi-driver": {"controller": {"nodeSelector": {"penstock.io/role": "system"}}},
-}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,7 +47,7 @@ class Cluster(Component):
     def _operators_door(self) -> aws.ec2.SecurityGroup:
         group = aws.ec2.SecurityGroup(
             "operators",
-            name=self.site.named("operators"),
+            name_prefix=f"{self.site.named('operators')}-",
             description="The cluster endpoint from the allowed networks",
             vpc_id=self.network.vpc.id,
             tags=self.site.tags(),
@@ -139,21 +129,4 @@ class Cluster(Component):
                 policy_arn="arn:aws:eks::aws:cluster-access-policy/AmazonEKSClusterAdminPolicy",
                 access_scope=aws.eks.AccessPolicyAssociationAccessScopeArgs(type="cluster"),
                 opts=self.child(entry),
-            )
-
-    def add_addons(self, *after: pulumi.Resource) -> None:
-        """The pinned add-ons; the ones that schedule pods wait for nodes. Call once the pools exist."""
-        for addon, version in self.site.environment.kubernetes.addons.items():
-            settings = ADDON_SETTINGS.get(addon)
-            early = addon in ("vpc-cni", "kube-proxy", "eks-pod-identity-agent")
-            aws.eks.Addon(
-                addon,
-                cluster_name=self.cluster.name,
-                addon_name=addon,
-                addon_version=version,
-                configuration_values=json.dumps(settings, sort_keys=True) if settings else None,
-                resolve_conflicts_on_create="OVERWRITE",
-                resolve_conflicts_on_update="PRESERVE",
-                tags=self.site.tags(),
-                opts=self.child(*(() if early else after)),
             )

@@ -1,4 +1,4 @@
-"""Aurora PostgreSQL of one region: a member of the global database, spread over zones, reached by TLS and IAM."""
+"""Aurora PostgreSQL of one region: its own writer, spread over zones, reached by TLS and IAM."""
 
 from dataclasses import dataclass
 
@@ -17,15 +17,14 @@ NAME = "penstock"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DatabaseSpec:
-    """Keys, membership, and the owner's password where this region is the writer."""
+    """The key, and the owner's password."""
 
     key_arn: pulumi.Input[str]
-    global_id: pulumi.Input[str]
-    owner_password: pulumi.Output[str] | None
+    owner_password: pulumi.Output[str]
 
 
 class Database(Component):
-    """The regional cluster. A secondary has no owner of its own: it is the primary's copy until promoted."""
+    """The regional cluster. Each region writes its own: else its control plane would not stand alone."""
 
     def __init__(
         self, name: str, site: Site, network: Network, spec: DatabaseSpec, opts: pulumi.ResourceOptions | None = None
@@ -34,7 +33,7 @@ class Database(Component):
         self.spec = spec
         self.group = aws.ec2.SecurityGroup(
             "database",
-            name=site.named("database"),
+            name_prefix=f"{site.named('database')}-",
             description="PostgreSQL from the nodes",
             vpc_id=network.vpc.id,
             tags=site.tags(),
@@ -73,7 +72,7 @@ class Database(Component):
         )
 
     def _cluster(self, network: Network) -> aws.rds.Cluster:
-        site, writer = self.site, self.spec.owner_password is not None
+        site = self.site
         subnets = aws.rds.SubnetGroup(
             "database",
             name=site.named("database"),
@@ -86,9 +85,8 @@ class Database(Component):
             cluster_identifier=site.named("postgres"),
             engine=ENGINE,
             engine_version=site.environment.database.engine_version,
-            global_cluster_identifier=self.spec.global_id,
-            database_name=NAME if writer else None,
-            master_username="penstock_owner" if writer else None,
+            database_name=NAME,
+            master_username="penstock_owner",
             master_password=self.spec.owner_password,
             db_subnet_group_name=subnets.name,
             db_cluster_parameter_group_name=self._parameters().name,
@@ -106,12 +104,7 @@ class Database(Component):
             final_snapshot_identifier=site.named("postgres-final"),
             enabled_cloudwatch_logs_exports=["postgresql"],
             tags=site.tags(DataClass.RESTRICTED),
-            opts=pulumi.ResourceOptions(
-                parent=self,
-                protect=True,
-                retain_on_delete=True,
-                ignore_changes=["globalClusterIdentifier", "replicationSourceIdentifier"],
-            ),
+            opts=self.stateful(),
         )
 
     def _instances(self, network: Network) -> None:

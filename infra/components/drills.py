@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import pulumi
 import pulumi_aws as aws
 
-from infra.components.iam import role, trusts
+from infra.components.iam import Statement, document, here, role, trusts
 from infra.components.site import Component, Site
 from infra.config.kinds import Capacity, DataClass
 from infra.config.model import Region
@@ -24,6 +24,17 @@ class DrillGround:
     logs_key_arn: pulumi.Input[str]
 
 
+def _delivers_logs(site: Site) -> Statement:
+    """An experiment that logs to CloudWatch sets the delivery up itself, as its role."""
+    actions = ("CreateLogDelivery", "PutResourcePolicy", "DescribeResourcePolicies", "DescribeLogGroups")
+    return Statement(
+        sid="DeliverLogs",
+        actions=tuple(f"logs:{action}" for action in actions),
+        everywhere="log deliveries and resource policies belong to the account, not to a group",
+        conditions=here(site),
+    )
+
+
 class Drills(Component):
     """FIS templates of one region, their role, their log and the alarm that ends them."""
 
@@ -35,7 +46,8 @@ class Drills(Component):
             "service-role/AWSFaultInjectionSimulatorEC2Access",
             "service-role/AWSFaultInjectionSimulatorNetworkAccess",
         )
-        self.actor = role(self, "drills", trusts("fis.amazonaws.com", site), managed=managed)
+        trust = trusts("fis.amazonaws.com", site)
+        self.actor = role(self, "drills", trust, managed=managed, policy=document(_delivers_logs(site)))
         self.stop = self._suffering(below.balancer_arn, below.topic_arn)
         self.log = self._log(below.logs_key_arn)
         for zone in region.zone_ids:

@@ -56,7 +56,7 @@ class Endpoints(Component):
     def _group(self, network: Network) -> aws.ec2.SecurityGroup:
         group = aws.ec2.SecurityGroup(
             "endpoints",
-            name=self.site.named("endpoints"),
+            name_prefix=f"{self.site.named('endpoints')}-",
             description="TLS from inside the network to the interface endpoints",
             vpc_id=network.vpc.id,
             tags=self.site.tags(),
@@ -80,7 +80,15 @@ class Endpoints(Component):
         environment = self.site.environment
         own = f"arn:aws:s3:::{environment.organization}-{environment.name}-{environment.account_id}-*"
         layers = f"arn:aws:s3:::prod-{self.site.region}-starport-layer-bucket/*"
-        read_write = ("s3:GetObject", "s3:PutObject", "s3:ListBucket", "s3:AbortMultipartUpload")
+        read_write = (
+            "s3:GetObject",
+            "s3:GetObjectVersion",
+            "s3:GetBucketLocation",
+            "s3:ListBucket",
+            "s3:ListMultipartUploadParts",
+            "s3:PutObject",
+            "s3:AbortMultipartUpload",
+        )
         return document(
             Statement(sid="OurBuckets", actions=read_write, resources=(own, f"{own}/*"), principals="*"),
             Statement(sid="ContainerLayers", actions=("s3:GetObject",), resources=(layers,), principals="*"),

@@ -1,4 +1,7 @@
-"""The region's public face: one load balancer on 443 that speaks HTTP/2 and gRPC and never buffers a stream."""
+"""The region's public face: one load balancer on 443, HTTP/2 towards clients and HTTP/1.1 towards pods.
+
+It never buffers a stream, and forwards the public interface alone: whatever else a gateway answers stays inside.
+"""
 
 import pulumi
 import pulumi_aws as aws
@@ -14,7 +17,9 @@ IDLE_S = 900
 """A heartbeat comment goes out every few seconds, so a silent connection for this long is dead."""
 
 ACCESS_LOG_DAYS = 90
-NAMES_PER_CERTIFICATE = 2
+PUBLIC_PATHS = ("/v1/*", "/docs", "/docs/*", "/openapi.json", "/readyz")
+"""What comes in: the interface, its description, and the probe of the DNS health check. A rule holds five values."""
+
 TLS_POLICY = "ELBSecurityPolicy-TLS13-1-2-2021-06"
 
 
@@ -40,7 +45,7 @@ class Front(Component):
     def _door(self, network: Network) -> aws.ec2.SecurityGroup:
         group = aws.ec2.SecurityGroup(
             "front",
-            name=self.site.named("front"),
+            name_prefix=f"{self.site.named('front')}-",
             description="HTTPS from anywhere, gateway ports to the private tier",
             vpc_id=network.vpc.id,
             tags=self.site.tags(DataClass.PUBLIC),
@@ -111,7 +116,7 @@ class Front(Component):
     def _target_group(self, network: Network) -> aws.lb.TargetGroup:
         return aws.lb.TargetGroup(
             "gateway",
-            name=f"{self.site.environment.organization}-{self.site.environment.name}-gateway",
+            name_prefix="gate-",  # six letters at most; a fixed name could not be replaced while it is in use
             vpc_id=network.vpc.id,
             target_type="ip",
             protocol="HTTP",
@@ -142,37 +147,57 @@ class Front(Component):
             tags=self.site.tags(DataClass.PUBLIC),
             opts=self.child(),
         )
-        proofs = [self._proof(certificate, zone_id, index) for index in range(NAMES_PER_CERTIFICATE)]
+        own = self._proof(certificate, zone_id)
         return aws.acm.CertificateValidation(
             "front",
             certificate_arn=certificate.arn,
-            validation_record_fqdns=[record.fqdn for record in proofs],
+            validation_record_fqdns=[_option(certificate, self.site.environment.domain)["name"], own.fqdn],
             opts=self.child(),
         )
 
-    def _proof(self, certificate: aws.acm.Certificate, zone_id: pulumi.Input[str], index: int) -> aws.route53.Record:
-        """The record that proves one of the names; regions share the domain's, hence the overwrite."""
-        option = certificate.domain_validation_options.apply(lambda options: options[index])
+    def _proof(self, certificate: aws.acm.Certificate, zone_id: pulumi.Input[str]) -> aws.route53.Record:
+        """The record that proves the region's own name; the shared domain's is the account's, not a region's."""
+        option = _option(certificate, self.host)
         return aws.route53.Record(
-            f"front-proof-{index}",
+            "front-proof",
             zone_id=zone_id,
-            name=option.apply(lambda found: found.resource_record_name or ""),
+            name=option["name"],
             type=aws.route53.RecordType.CNAME,
-            records=[option.apply(lambda found: found.resource_record_value or "")],
+            records=[option["value"]],
             ttl=300,
-            allow_overwrite=True,
             opts=self.child(),
         )
 
     def _listen(self, certificate: aws.acm.CertificateValidation) -> None:
-        aws.lb.Listener(
+        refusal = aws.lb.ListenerDefaultActionFixedResponseArgs(content_type="text/plain", status_code="404")
+        listener = aws.lb.Listener(
             "https",
             load_balancer_arn=self.balancer.arn,
             port=443,
             protocol="HTTPS",
             ssl_policy=TLS_POLICY,
             certificate_arn=certificate.certificate_arn,
-            default_actions=[aws.lb.ListenerDefaultActionArgs(type="forward", target_group_arn=self.target_group.arn)],
+            default_actions=[aws.lb.ListenerDefaultActionArgs(type="fixed-response", fixed_response=refusal)],
             tags=self.site.tags(),
             opts=self.child(),
         )
+        paths = aws.lb.ListenerRuleConditionPathPatternArgs(values=list(PUBLIC_PATHS))
+        aws.lb.ListenerRule(
+            "public",
+            listener_arn=listener.arn,
+            priority=1,
+            conditions=[aws.lb.ListenerRuleConditionArgs(path_pattern=paths)],
+            actions=[aws.lb.ListenerRuleActionArgs(type="forward", target_group_arn=self.target_group.arn)],
+            tags=self.site.tags(),
+            opts=self.child(),
+        )
+
+
+def _option(certificate: aws.acm.Certificate, host: str) -> dict[str, pulumi.Output[str]]:
+    """Name and value of the record that proves one of the certificate's names."""
+    options = certificate.domain_validation_options
+    found = options.apply(lambda all_of_them: next(item for item in all_of_them if item.domain_name == host))
+    return {
+        "name": found.apply(lambda item: (item.resource_record_name or "").rstrip(".")),
+        "value": found.apply(lambda item: item.resource_record_value or ""),
+    }

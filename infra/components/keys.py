@@ -1,6 +1,7 @@
 """Customer managed keys, one per purpose, each rotated yearly and each open to exactly the services that need it."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import pulumi
 import pulumi_aws as aws
@@ -11,10 +12,18 @@ from infra.config.kinds import DataClass, Purpose
 
 ROTATION_DAYS = 365
 DELETION_DAYS = 30
-MULTI_REGION = (Purpose.ARTIFACTS, Purpose.DATA, Purpose.PAYLOAD, Purpose.REGISTRY)
-"""Purposes whose ciphertext travels between regions; their keys are originals with replicas."""
+MULTI_REGION = (Purpose.ARTIFACTS, Purpose.DATA, Purpose.PAYLOAD, Purpose.REGISTRY, Purpose.SIGNING)
+"""Purposes whose ciphertext or signatures travel between regions; their keys are originals with replicas."""
 
-_USE = ("kms:Encrypt", "kms:Decrypt", "kms:ReEncryptFrom", "kms:ReEncryptTo", "kms:GenerateDataKey", "kms:DescribeKey")
+_USE = (
+    "kms:Encrypt",
+    "kms:Decrypt",
+    "kms:ReEncryptFrom",
+    "kms:ReEncryptTo",
+    "kms:GenerateDataKey",
+    "kms:GenerateDataKeyWithoutPlaintext",
+    "kms:DescribeKey",
+)
 
 
 def key_policy(purpose: Purpose, site: Site) -> pulumi.Output[str]:
@@ -38,20 +47,40 @@ def _services(purpose: Purpose, site: Site) -> tuple[Statement, ...]:
         condition = {"ArnLike": {"kms:EncryptionContext:aws:logs:arn": context}}
         return (_grant("LogsUseKey", f"logs.{site.region}.amazonaws.com", condition),)
     if purpose is Purpose.AUDIT:
-        trail = {"StringLike": {"kms:EncryptionContext:aws:cloudtrail:arn": f"arn:aws:cloudtrail:*:{account}:trail/*"}}
-        return (_grant("TrailUsesKey", "cloudtrail.amazonaws.com", trail),)
+        return _trail_grants(site)
     if purpose is Purpose.MESSAGES:
-        services = ("cloudwatch", "events", "sns", "budgets", "costalerts")
-        return tuple(_grant(f"{name.capitalize()}UsesKey", f"{name}.amazonaws.com", by_source) for name in services)
+        services = ("cloudwatch", "sns", "budgets", "costalerts")
+        return (
+            *(_grant(f"{name.capitalize()}UsesKey", f"{name}.amazonaws.com", by_source) for name in services),
+            _grant("EventsUsesKey", "events.amazonaws.com", {}),
+        )
     if purpose is Purpose.NODES:
         return _node_grants(site)
     return ()
 
 
+def _trail_grants(site: Site) -> tuple[Statement, ...]:
+    """CloudTrail looks at its key before it uses it, and that look carries no encryption context."""
+    account, trails = site.environment.account_id, f"arn:aws:cloudtrail:*:{site.environment.account_id}:trail/*"
+    context = {"StringLike": {"kms:EncryptionContext:aws:cloudtrail:arn": trails}}
+    source = {"ArnLike": {"aws:SourceArn": f"arn:aws:cloudtrail:*:{account}:trail/*"}}
+    look = _grant("TrailDescribesKey", "cloudtrail.amazonaws.com", source)
+    return (_grant("TrailUsesKey", "cloudtrail.amazonaws.com", context), replace(look, actions=("kms:DescribeKey",)))
+
+
+LINKED_ROLES = {
+    "autoscaling.amazonaws.com": "AWSServiceRoleForAutoScaling",
+    "spot.amazonaws.com": "AWSServiceRoleForEC2Spot",
+}
+"""Who boots machines for us, by service: node groups through the first, Karpenter's spot through the second."""
+
+
 def _node_grants(site: Site) -> tuple[Statement, ...]:
-    """EC2 Auto Scaling boots encrypted disks through its service-linked role, which needs a grant of its own."""
-    linked = "aws-service-role/autoscaling.amazonaws.com/AWSServiceRoleForAutoScaling"
-    principal = {"AWS": site.global_arn("iam", f"role/{linked}")}
+    """Encrypted disks are attached by service-linked roles, which have no right to a customer's key by themselves."""
+    roles = [
+        site.global_arn("iam", f"role/aws-service-role/{service}/{name}") for service, name in LINKED_ROLES.items()
+    ]
+    principal = {"AWS": roles}
     whole = "in a key policy the only resource is the key itself"
     return (
         Statement(sid="ScalingUsesKey", actions=_USE, principals=principal, everywhere=whole),
@@ -75,6 +104,11 @@ def _grant(sid: str, service: str, conditions: Mapping[str, Mapping[str, object]
     )
 
 
+def _alias(purpose: Purpose, site: Site) -> str:
+    """The signing key has one name in all regions, for a signature must be checkable wherever the image is pulled."""
+    return site.environment.signing_alias if purpose is Purpose.SIGNING else f"alias/{site.named(purpose.value)}"
+
+
 class Keyring(Component):
     """The single-region keys of one site. `arns` is keyed by purpose."""
 
@@ -87,12 +121,14 @@ class Keyring(Component):
         self.register_outputs({})
 
     def _key(self, purpose: Purpose) -> aws.kms.Key:
-        multi_region = purpose in MULTI_REGION
+        multi_region, signs = purpose in MULTI_REGION, purpose is Purpose.SIGNING
         key = aws.kms.Key(
             f"{purpose}-{self.site.region}",
             description=f"Penstock {self.site.environment.name}: {purpose}",
-            enable_key_rotation=True,
-            rotation_period_in_days=ROTATION_DAYS,
+            key_usage="SIGN_VERIFY" if signs else None,
+            customer_master_key_spec="ECC_NIST_P256" if signs else None,
+            enable_key_rotation=None if signs else True,  # KMS rotates symmetric keys alone
+            rotation_period_in_days=None if signs else ROTATION_DAYS,
             deletion_window_in_days=DELETION_DAYS,
             multi_region=multi_region,
             policy=key_policy(purpose, self.site),
@@ -101,7 +137,7 @@ class Keyring(Component):
         )
         aws.kms.Alias(
             f"{purpose}-{self.site.region}",
-            name=f"alias/{self.site.named(purpose.value)}",
+            name=_alias(purpose, self.site),
             target_key_id=key.id,
             opts=self.child(),
         )
@@ -134,7 +170,7 @@ class ReplicaKeyring(Component):
         )
         aws.kms.Alias(
             f"{purpose}-{self.site.region}",
-            name=f"alias/{self.site.named(purpose.value)}",
+            name=_alias(purpose, self.site),
             target_key_id=replica.key_id,
             opts=self.child(),
         )

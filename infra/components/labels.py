@@ -3,6 +3,7 @@ sees the other's pods.
 """
 
 from infra.catalogue.instances import instances
+from infra.config.kinds import Scaler
 from infra.config.pools import Pool
 
 POOL = "penstock.io/pool"
@@ -14,6 +15,9 @@ FAMILY = "penstock.io/family"
 MIG_CONFIG = "nvidia.com/mig.config"
 GPU_TAINT = "nvidia.com/gpu"
 ZONE = "topology.kubernetes.io/zone"
+ACCELERATOR = "k8s.amazonaws.com/accelerator"
+"""Cluster Autoscaler's own GPU label: with it a node is ready for it only once its GPUs are."""
+
 HOST = "kubernetes.io/hostname"
 
 
@@ -23,6 +27,8 @@ def pool_labels(pool: Pool) -> dict[str, str]:
     labels = {POOL: pool.name, ROLE: pool.role, SCALER: pool.scaler.value, CAPACITY: pool.capacity.value}
     if pool.gpu:
         labels |= {GPU: first.gpu, FAMILY: first.family}
+        if pool.scaler is Scaler.ASG:
+            labels[ACCELERATOR] = first.gpu.lower()
     if pool.mig:
         labels[MIG_CONFIG] = mig_config_name(pool)
     return labels

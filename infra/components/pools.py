@@ -9,7 +9,7 @@ import pulumi_aws as aws
 
 from infra.catalogue.instances import instances
 from infra.components.cluster import Cluster
-from infra.components.labels import GPU_TAINT, pool_labels
+from infra.components.labels import GPU_TAINT, mig_resource, pool_labels
 from infra.components.site import Component, Site
 from infra.components.userdata import user_data
 from infra.config.kinds import Capacity
@@ -28,11 +28,29 @@ ROOT_GIB = 100
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PoolSpec:
-    """The pool, the zones it stands in (the catalogue's answer), and the key of its disks."""
+    """The pool, the zones it stands in (the catalogue's answer), the key of its disks, and what nodes wait for."""
 
     pool: Pool
     zone_ids: tuple[str, ...]
     disk_key_arn: pulumi.Input[str]
+    after: tuple[pulumi.Resource, ...] = ()
+
+
+TEMPLATE_TAG = "k8s.io/cluster-autoscaler/node-template/resources"
+
+
+def template_tags(pool: Pool) -> dict[str, str]:
+    """What a node of an empty group will offer beside its type's own: Cluster Autoscaler can't look at a node there.
+
+    Sliced GPUs are slices and no GPUs any more.
+    """
+    machine = instances()[pool.instance_types[0]]
+    offered = {mig_resource(profile): machine.gpus * count for profile, count in pool.mig.items()}
+    if pool.gpu:
+        offered[GPU_TAINT] = 0 if pool.mig else machine.gpus
+    if pool.efa:
+        offered["vpc.amazonaws.com/efa"] = machine.efa
+    return {f"{TEMPLATE_TAG}/{name}": str(count) for name, count in offered.items()}
 
 
 class NodePool(Component):
@@ -43,7 +61,9 @@ class NodePool(Component):
     ) -> None:
         super().__init__("NodePool", name, site, opts)
         self.pool, self.spec, self.owner = spec.pool, spec, cluster
-        self.placement = self._placement_group() if self.pool.efa else None
+        # A capacity block is placed by AWS when it is bought; a group of ours would never match it.
+        placed = self.pool.efa and self.pool.capacity is not Capacity.CAPACITY_BLOCK
+        self.placement = self._placement_group() if placed else None
         self.group = self._group(self._template())
         self.register_outputs({})
 
@@ -62,7 +82,7 @@ class NodePool(Component):
         in_block = pool.capacity is Capacity.CAPACITY_BLOCK
         return aws.ec2.LaunchTemplate(
             pool.name,
-            name=site.named(pool.name),
+            name_prefix=f"{site.named(pool.name)}-",
             instance_type=pool.instance_types[0] if in_block else None,
             block_device_mappings=self._disks(),
             metadata_options=aws.ec2.LaunchTemplateMetadataOptionsArgs(
@@ -126,7 +146,7 @@ class NodePool(Component):
         """EFA needs all traffic to and from the members of its own group, and nothing else."""
         group = aws.ec2.SecurityGroup(
             f"{self.pool.name}-fabric",
-            name=self.site.named(f"{self.pool.name}-fabric"),
+            name_prefix=f"{self.site.named(self.pool.name)}-fabric-",
             description="EFA between the nodes of one pool",
             vpc_id=self.owner.network.vpc.id,
             tags=self.site.tags(),
@@ -166,7 +186,8 @@ class NodePool(Component):
         return aws.eks.NodeGroup(
             pool.name,
             cluster_name=self.owner.cluster.name,
-            node_group_name=site.named(pool.name),
+            node_group_name_prefix=f"{pool.name}-",
+            version=site.environment.kubernetes.version,
             node_role_arn=self.owner.node_role.arn,
             subnet_ids=self.owner.network.private_ids(self.spec.zone_ids),
             ami_type=pool.image.value,
@@ -185,8 +206,8 @@ class NodePool(Component):
             ),
             update_config=aws.eks.NodeGroupUpdateConfigArgs(max_unavailable=1),
             node_repair_config=aws.eks.NodeGroupNodeRepairConfigArgs(enabled=True),
-            tags=site.tags(pool=pool.name),
-            opts=self.child(self.owner.node_entry, ignore_changes=["scalingConfig.desiredSize"]),
+            tags=site.tags(pool=pool.name) | template_tags(pool),
+            opts=self.child(self.owner.node_entry, *self.spec.after, ignore_changes=["scalingConfig.desiredSize"]),
         )
 
     def _warm_pool(self) -> aws.eks.NodeGroupWarmPoolConfigArgs | None:

@@ -12,21 +12,6 @@ from infra.config.kinds import DataClass
 
 UNTAGGED_DAYS = 14
 
-MIRRORED = (
-    "charts/aws-efa-k8s-device-plugin",
-    "charts/aws-load-balancer-controller",
-    "charts/cert-manager",
-    "charts/cluster-autoscaler",
-    "charts/external-secrets",
-    "charts/gpu-operator",
-    "charts/karpenter",
-    "charts/keda",
-    "charts/kube-prometheus-stack",
-    "charts/lws",
-    "charts/policy-controller",
-)
-"""Third-party charts are served from the account's own registry, so an outage or a takeover elsewhere stops nothing."""
-
 
 def lifecycle() -> str:
     """Untagged layers go after two weeks; tagged images stay, since a digest in config may name any of them."""
@@ -124,17 +109,21 @@ class RegistryTemplate(Component):
             ],
             lifecycle_policy=lifecycle(),
             resource_tags=site.tags(DataClass.INTERNAL),
-            custom_role_arn=self._role().arn,
+            custom_role_arn=self._role(key_arn).arn,
             opts=self.child(),
         )
         self.register_outputs({})
 
-    def _role(self) -> aws.iam.Role:
-        site = self.site
-        repositories = (site.arn("ecr", "repository/*"),)
-        tagging = Statement(
+    def _role(self, key_arn: pulumi.Input[str]) -> aws.iam.Role:
+        """What ECR does as this role when an image arrives: make the repository, seal it, take the image in."""
+        replicas = Statement(
             sid="CreateReplicas",
-            actions=("ecr:CreateRepository", "ecr:TagResource"),
-            resources=repositories,
+            actions=("ecr:CreateRepository", "ecr:ReplicateImage", "ecr:TagResource"),
+            resources=(self.site.arn("ecr", "repository/*"),),
         )
-        return role(self, "registry-replicas", trusts_plainly("ecr.amazonaws.com"), policy=document(tagging))
+        seal = Statement(
+            sid="SealReplicas",
+            actions=("kms:CreateGrant", "kms:RetireGrant", "kms:DescribeKey"),
+            resources=(key_arn,),
+        )
+        return role(self, "registry-replicas", trusts_plainly("ecr.amazonaws.com"), policy=document(replicas, seal))

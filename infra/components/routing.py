@@ -1,4 +1,7 @@
-"""One name for all regions: the nearest healthy one answers, and a sick one is out of DNS within half a minute."""
+"""One name for all regions: the nearest healthy one answers.
+
+A sick region is noticed after two probes of ten seconds; what resolvers remember of it lasts up to a minute more.
+"""
 
 import pulumi
 import pulumi_aws as aws

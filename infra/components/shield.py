@@ -1,4 +1,9 @@
-"""The web firewall of a region's front door. Prompts are long, so the rule against long bodies only counts."""
+"""The web firewall of a region's front door.
+
+Prompts are text of any kind and length, so no rule that reads a body may block one: those only count. Callers with a
+credential are bounded by their plans in the gateway, where one address may well be a whole company; the bound here is
+for those without.
+"""
 
 import pulumi
 import pulumi_aws as aws
@@ -6,13 +11,23 @@ import pulumi_aws as aws
 from infra.components.site import Component, Site
 from infra.config.kinds import DataClass
 
-REQUESTS_PER_FIVE_MINUTES = 6000
+REQUESTS_PER_FIVE_MINUTES = 1000
+MARK = "credentialed"
+CREDENTIALS = ("authorization", "x-api-key")
 GROUPS = {
     "AWSManagedRulesAmazonIpReputationList": (),
-    "AWSManagedRulesKnownBadInputsRuleSet": (),
-    "AWSManagedRulesCommonRuleSet": ("SizeRestrictions_BODY", "CrossSiteScripting_BODY", "GenericLFI_BODY"),
+    "AWSManagedRulesKnownBadInputsRuleSet": ("JavaDeserializationRCE_BODY", "Log4JRCE_BODY", "ReactJSRCE_BODY"),
+    "AWSManagedRulesCommonRuleSet": (
+        "SizeRestrictions_BODY",
+        "EC2MetaDataSSRF_BODY",
+        "GenericLFI_BODY",
+        "GenericRFI_BODY",
+        "CrossSiteScripting_BODY",
+    ),
 }
-"""Managed groups and the rules of theirs that only count: a prompt may well talk about markup or paths."""
+"""Managed groups, and every rule of theirs that reads bodies: those count.
+https://docs.aws.amazon.com/waf/latest/developerguide/aws-managed-rule-groups-baseline.html
+"""
 
 
 class Shield(Component):
@@ -33,7 +48,7 @@ class Shield(Component):
             name=site.named("front"),
             scope="REGIONAL",
             default_action=aws.wafv2.WebAclDefaultActionArgs(allow=aws.wafv2.WebAclDefaultActionAllowArgs()),
-            rules=[*self._managed(), self._rate()],
+            rules=[*self._managed(), _marked(), self._rate()],
             visibility_config=_visible("front"),
             tags=site.tags(DataClass.PUBLIC),
             opts=self.child(),
@@ -71,12 +86,18 @@ class Shield(Component):
 
     def _rate(self) -> aws.wafv2.WebAclRuleArgs:
         statement = aws.wafv2.WebAclRuleStatementRateBasedStatementArgs(
-            limit=REQUESTS_PER_FIVE_MINUTES, aggregate_key_type="IP"
+            limit=REQUESTS_PER_FIVE_MINUTES, aggregate_key_type="IP", scope_down_statement=_unmarked()
+        )
+        refusal = aws.wafv2.WebAclRuleActionBlockCustomResponseArgs(
+            response_code=429,
+            response_headers=[
+                aws.wafv2.WebAclRuleActionBlockCustomResponseResponseHeaderArgs(name="retry-after", value="60")
+            ],
         )
         return aws.wafv2.WebAclRuleArgs(
             name="flood",
-            priority=len(GROUPS),
-            action=aws.wafv2.WebAclRuleActionArgs(block=aws.wafv2.WebAclRuleActionBlockArgs()),
+            priority=len(GROUPS) + 1,
+            action=aws.wafv2.WebAclRuleActionArgs(block=aws.wafv2.WebAclRuleActionBlockArgs(custom_response=refusal)),
             statement=aws.wafv2.WebAclRuleStatementArgs(rate_based_statement=statement),
             visibility_config=_visible_rule("flood"),
         )
@@ -109,4 +130,45 @@ def _visible(metric: str) -> aws.wafv2.WebAclVisibilityConfigArgs:
 def _visible_rule(metric: str) -> aws.wafv2.WebAclRuleVisibilityConfigArgs:
     return aws.wafv2.WebAclRuleVisibilityConfigArgs(
         cloudwatch_metrics_enabled=True, metric_name=metric, sampled_requests_enabled=False
+    )
+
+
+def _marked() -> aws.wafv2.WebAclRuleArgs:
+    """Marks requests that carry a credential, true or not: the gateway knows which, and bounds each by its plan."""
+    return aws.wafv2.WebAclRuleArgs(
+        name=MARK,
+        priority=len(GROUPS),
+        action=aws.wafv2.WebAclRuleActionArgs(count=aws.wafv2.WebAclRuleActionCountArgs()),
+        rule_labels=[aws.wafv2.WebAclRuleRuleLabelArgs(name=MARK)],
+        statement=aws.wafv2.WebAclRuleStatementArgs(
+            or_statement=aws.wafv2.WebAclRuleStatementOrStatementArgs(
+                statements=[_present(header) for header in CREDENTIALS]
+            )
+        ),
+        visibility_config=_visible_rule(MARK),
+    )
+
+
+def _unmarked() -> aws.wafv2.WebAclRuleStatementRateBasedStatementScopeDownStatementArgs:
+    scope = aws.wafv2.WebAclRuleStatementRateBasedStatementScopeDownStatementArgs
+    label = aws.wafv2.WebAclRuleStatementRateBasedStatementScopeDownStatementLabelMatchStatementArgs(
+        scope="LABEL", key=MARK
+    )
+    denied = aws.wafv2.WebAclRuleStatementRateBasedStatementScopeDownStatementNotStatementArgs(
+        statement=scope(label_match_statement=label)
+    )
+    return scope(not_statement=denied)
+
+
+def _present(header: str) -> aws.wafv2.WebAclRuleStatementArgs:
+    """A header that is absent fits no size, so the statement is false for it."""
+    named = aws.wafv2.WebAclRuleStatementSizeConstraintStatementFieldToMatchSingleHeaderArgs(name=header)
+    plain = aws.wafv2.WebAclRuleStatementSizeConstraintStatementTextTransformationArgs(priority=0, type="NONE")
+    return aws.wafv2.WebAclRuleStatementArgs(
+        size_constraint_statement=aws.wafv2.WebAclRuleStatementSizeConstraintStatementArgs(
+            comparison_operator="GE",
+            size=1,
+            field_to_match=aws.wafv2.WebAclRuleStatementSizeConstraintStatementFieldToMatchArgs(single_header=named),
+            text_transformations=[plain],
+        )
     )

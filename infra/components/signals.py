@@ -5,6 +5,7 @@ import json
 import pulumi
 import pulumi_aws as aws
 
+from infra.components.alarms import AlarmTopic
 from infra.components.iam import Statement, document
 from infra.components.site import Component, Site
 from infra.config.model import Region
@@ -31,35 +32,13 @@ class Signals(Component):
         opts: pulumi.ResourceOptions | None = None,
     ) -> None:
         super().__init__("Signals", name, site, opts)
-        self.topic = self._topic(key_arn)
+        self.topic = AlarmTopic("alarms", site, key_arn, opts=self.child()).topic
         self.queue_name = site.named("interruptions")
         self.queue = self._queue(key_arn)
         for label, (source, detail) in INTERRUPTIONS.items():
             self._rule(label, source, detail)
         self._alarms(region)
         self.register_outputs({})
-
-    def _topic(self, key_arn: pulumi.Input[str]) -> aws.sns.Topic:
-        topic = aws.sns.Topic(
-            "alarms",
-            name=self.site.named("alarms"),
-            kms_master_key_id=key_arn,
-            tags=self.site.tags(),
-            opts=self.child(),
-        )
-        services = [f"{name}.amazonaws.com" for name in ("cloudwatch", "events", "budgets", "costalerts")]
-        publish = Statement(
-            sid="AwsPublishes",
-            actions=("sns:Publish",),
-            resources=(topic.arn,),
-            principals={"Service": services},
-            conditions={"StringEquals": {"aws:SourceAccount": self.site.environment.account_id}},
-        )
-        aws.sns.TopicPolicy("alarms", arn=topic.arn, policy=document(publish), opts=self.child())
-        aws.sns.TopicSubscription(
-            "oncall", topic=topic.arn, protocol="email", endpoint=self.site.environment.alert_email, opts=self.child()
-        )
-        return topic
 
     def _queue(self, key_arn: pulumi.Input[str]) -> aws.sqs.Queue:
         queue = aws.sqs.Queue(

@@ -60,11 +60,20 @@ class Component(pulumi.ComponentResource):
     def __init__(self, kind: str, name: str, site: Site, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__(f"penstock:infra:{kind}", name, None, opts)
         self.site = site
+        self._after = _waited(opts)
 
     def child(self, *depends_on: pulumi.Resource, ignore_changes: list[str] | None = None) -> pulumi.ResourceOptions:
         """Options of a child that may be replaced freely."""
-        return pulumi.ResourceOptions(parent=self, depends_on=list(depends_on), ignore_changes=ignore_changes)
+        after = [*self._after, *depends_on]
+        return pulumi.ResourceOptions(parent=self, depends_on=after, ignore_changes=ignore_changes)
 
     def stateful(self, *depends_on: pulumi.Resource) -> pulumi.ResourceOptions:
         """Options of a child that holds data: `pulumi destroy` and a rename must both stop and ask."""
-        return pulumi.ResourceOptions(parent=self, depends_on=list(depends_on), protect=True, retain_on_delete=True)
+        after = [*self._after, *depends_on]
+        return pulumi.ResourceOptions(parent=self, depends_on=after, protect=True, retain_on_delete=True)
+
+
+def _waited(opts: pulumi.ResourceOptions | None) -> list[pulumi.Resource]:
+    """What the component waits for. The engine knows no such wait of a component, so its children must state it."""
+    given = opts.depends_on if opts else None
+    return [item for item in given if isinstance(item, pulumi.Resource)] if isinstance(given, (list, tuple)) else []

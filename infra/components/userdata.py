@@ -1,4 +1,4 @@
-"""What a node reads at first boot: NVMe joined into one cache disk where there is any, kubelet pinned to one NUMA node.
+"""What a node reads at first boot: NVMe joined into one cache disk where there is any, devices aligned where EFA is.
 
 Amazon Linux takes a NodeConfig in MIME, Bottlerocket (CPU pools, no instance store) takes TOML.
 EKS merges its own part into both.
@@ -12,7 +12,7 @@ from infra.catalogue.instances import instances
 from infra.config.pools import Pool
 
 WEIGHT_CACHE = "/mnt/k8s-disks/0"
-"""Where RAID0 over the instance store is mounted; a pod's init container checks that it is a mount of its own."""
+"""Where RAID0 over the instance store is mounted; a daemon checks that it is another device than the root disk."""
 
 _BOUNDARY = "penstock"
 
@@ -31,7 +31,8 @@ def user_data(pool: Pool) -> str:
 def _amazon_linux(pool: Pool) -> str:
     kubelet: dict[str, object] = {"shutdownGracePeriod": "90s", "shutdownGracePeriodCriticalPods": "30s"}
     if pool.efa:
-        kubelet |= {"topologyManagerPolicy": "single-numa-node", "cpuManagerPolicy": "static"}
+        # A replica of all eight GPUs needs both NUMA nodes, so one node alone would be refused to it.
+        kubelet |= {"topologyManagerPolicy": "restricted"}
     spec: dict[str, object] = {"kubelet": {"config": kubelet}, "featureGates": {"FastImagePull": True}}
     if has_nvme(pool):
         spec["instance"] = {"localStorage": {"strategy": "RAID0"}}

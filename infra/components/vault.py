@@ -6,7 +6,7 @@ import pulumi_aws as aws
 from infra.components.site import Component, Site
 from infra.config.kinds import DataClass
 
-NAMES = ("database-url", "cache-url", "api-key-pepper", "webhook-signing")
+NAMES = ("database-url", "cache-url", "api-key-pepper", "webhook-signing", "grafana-admin")
 RECOVERY_DAYS = 30
 
 

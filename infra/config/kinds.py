@@ -67,6 +67,7 @@ class Purpose(StrEnum):
     NODES = "nodes"
     MESSAGES = "messages"
     REGISTRY = "registry"
+    SIGNING = "signing"
 
 
 class StackKind(StrEnum):

@@ -26,7 +26,7 @@ class Kubernetes:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Database:
-    """Aurora PostgreSQL, one global database with a cluster in each region."""
+    """Aurora PostgreSQL, a cluster with a writer of its own in each region."""
 
     engine_version: str
     instance_class: str
@@ -35,7 +35,7 @@ class Database:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cache:
-    """Valkey, one replication group per region: limits are regional, only the ledger is global."""
+    """Valkey, one replication group per region: limits are regional, as the ledger is."""
 
     engine_version: str
     node_type: str
@@ -67,6 +67,14 @@ class Workload:
     cpu: str
     memory: str
     drain_s: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Publisher:
+    """Who builds, mirrors and signs images: a pipeline known by its OpenID Connect issuer and its subjects."""
+
+    issuer: str
+    subjects: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,12 +128,17 @@ class Environment:
     worker_drain_s: int
     images: dict[str, ContainerImage]
     charts: dict[str, Chart]
-    signers: tuple[str, ...]
+    publisher: Publisher | None = None
     models: tuple[Model, ...] = field(default_factory=tuple)
 
     @property
+    def signing_alias(self) -> str:
+        """The key that release images are signed with, under one alias in every region."""
+        return f"alias/{self.organization}-{self.name}-image-signing"
+
+    @property
     def primary(self) -> str:
-        """The region that writes: Aurora's writer, the key originals, the registry originals."""
+        """The home of what exists once: the key originals, the registry originals, the record. It serves no request."""
         return self.regions[0]
 
 

@@ -13,9 +13,15 @@ SUPPORTED_KUBERNETES = ("1.34", "1.35", "1.36")
 
 REQUIRED_ADDONS = ("vpc-cni", "coredns", "kube-proxy", "eks-pod-identity-agent", "aws-ebs-csi-driver")
 HEALTH_METRICS_REGION = "us-east-1"
+"""Route 53 publishes its health metrics here and nowhere else; no environment has to serve from here."""
+
+LONGEST_PREFIX = 15
+"""Of `organization-name`: the longest role of ours, in the longest region's name, still keeps AWS's 64 letters."""
+
 MIN_AUDIT_DAYS = 365
 MIN_BACKUP_DAYS = 35
 
+_NAME = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
 _DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
 _EXACT_VERSION = re.compile(r"v?\d+\.\d+\.\d+[\w.+-]*")
 
@@ -39,11 +45,23 @@ def _judge_identity(environment: Environment) -> list[Problem]:
         problems.append(_at("account_id", f"is {environment.account_id!r}", "give the 12 digits of the AWS account"))
     if not environment.regions:
         problems.append(_at("regions", "is empty", "list at least one region; the first is the primary"))
-    if HEALTH_METRICS_REGION not in environment.regions:
-        remedy = f"include {HEALTH_METRICS_REGION}: Route 53 publishes its health metrics there and nowhere else"
-        problems.append(_at("regions", f"is {list(environment.regions)}", remedy))
+    problems += _judge_names(environment)
     if not environment.administrators:
         problems.append(_at("administrators", "is empty", "name a role that may administer keys and clusters"))
+    return problems
+
+
+def _judge_names(environment: Environment) -> list[Problem]:
+    """Both names begin the name of almost everything: buckets, roles, load balancers."""
+    problems = [
+        _at(key, f"is {value!r}", "use small letters, digits and single hyphens, a letter first")
+        for key, value in (("organization", environment.organization), ("name", environment.name))
+        if not _NAME.fullmatch(value)
+    ]
+    prefix = f"{environment.organization}-{environment.name}"
+    if len(prefix) > LONGEST_PREFIX:
+        fault = f"with the name makes {prefix!r}, {len(prefix)} letters"
+        problems.append(_at("organization", fault, f"keep both within {LONGEST_PREFIX}, the hyphen included"))
     return problems
 
 

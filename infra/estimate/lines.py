@@ -84,7 +84,7 @@ def _pool(node: Node, pool: Pool) -> Line:
     """Paid capacity costs in full whether used or not; a warm pool costs disks, or machines while it runs."""
     machine = instances()[pool.instance_types[0]]
     paid = pool.capacity in (Capacity.RESERVED, Capacity.CAPACITY_BLOCK)
-    kept = pool.max_size if paid else number(node.inputs, "scalingConfig.desiredSize")
+    kept = pool.max_size if paid else number(node.inputs, "scalingConfig.minSize")
     disk = prices()["volumes"]["gp3"]["usd"] * pool.disk_gib
     each = machine.usd_per_h * HOURS + disk
     waiting = 0.0

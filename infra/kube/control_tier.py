@@ -1,7 +1,7 @@
 """Gateway and controller: the CPU tier. The gateway drains streams, the controller hands its lock over."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from infra.components.labels import ROLE
 from infra.components.site import Site
@@ -37,6 +37,7 @@ class Deployed:
     size: Workload
     port: int
     environment: tuple[Mapping[str, object], ...]
+    annotations: Mapping[str, str] = field(default_factory=dict)
 
 
 def tls_volume(workload: str) -> dict[str, object]:
@@ -82,7 +83,14 @@ def gateway(site: Site, server: object, target_group_arn: object) -> Iterator[Ma
         pods.plain("PENSTOCK_ANSWERS_URL", "$(PENSTOCK_LIMITS_URL)?db=1"),
     )
     image = _reference(site, site.environment.images["gateway"])
-    deployed = Deployed(name="gateway", image=image, size=size, port=GATEWAY_PORT, environment=environment)
+    deployed = Deployed(
+        name="gateway",
+        image=image,
+        size=size,
+        port=GATEWAY_PORT,
+        environment=environment,
+        annotations=pods.NOT_AWAITED,  # ready only with a routing table, which comes with the first model
+    )
     yield from _workload(deployed)
     target = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "gateway"}
     scaled = Scaled(
@@ -138,6 +146,7 @@ def _workload(deployed: Deployed) -> Iterator[Manifest]:
         name=deployed.name,
         namespace=SERVING,
         labels=labels,
+        annotations=deployed.annotations,
         body={"spec": _deployment(deployed, labels)},
     )
     yield Ports(workload=deployed.name, ports={"http": deployed.port}).service()
@@ -145,8 +154,10 @@ def _workload(deployed: Deployed) -> Iterator[Manifest]:
 
 
 def _deployment(deployed: Deployed, labels: Mapping[str, str]) -> dict[str, object]:
+    size = deployed.size
+    number = {} if size.max_replicas > size.min_replicas else {"replicas": size.min_replicas}
     return {
-        "replicas": deployed.size.min_replicas,
+        **number,  # where a scaler owns it, a rollout must not set it back
         "revisionHistoryLimit": 5,
         "minReadySeconds": 10,
         "selector": {"matchLabels": dict(labels)},

@@ -14,6 +14,7 @@ from infra.config.pools import Pool
 from infra.kube.manifest import Manifest
 from infra.kube.namespaces import GPU, SERVING
 from infra.kube.pods import WORKER_UID, container, digest_reference
+from infra.kube.values.common import ClusterFacts
 
 MIG_LAYOUTS = "penstock-mig-layouts"
 CACHE_VOLUME = "weight-cache"
@@ -23,22 +24,30 @@ CACHE_CLAIM_SIZE = "500Gi"
 _TOLERATES_GPU = {"key": GPU_TAINT, "operator": "Exists", "effect": "NoSchedule"}
 
 
-def gpu_operator_values(pools: tuple[Pool, ...], image: str) -> dict[str, object]:
+def gpu_operator_values(facts: ClusterFacts) -> dict[str, object]:
     """The operator's values; the MIG manager runs only where a pool has a layout."""
-    tolerations = [_TOLERATES_GPU]
+    tolerations, mirror = [_TOLERATES_GPU], facts.mirror("gpu-operator")
+    nvidia = mirror.folder("nvcr.io/nvidia/gpu-operator")
+    plugin = {"repository": mirror.folder("nvcr.io/nvidia/k8s-device-plugin"), "image": "k8s-device-plugin"}
+    discovery = {"repository": mirror.image("registry.k8s.io/nfd/node-feature-discovery")}
     return {
         "driver": {"enabled": False},
         "toolkit": {"enabled": False},
-        "operator": {"repository": image, "nodeSelector": {ROLE: "system"}},
+        "operator": {"repository": nvidia, "image": "gpu-operator", "nodeSelector": {ROLE: "system"}},
+        "validator": {"repository": nvidia, "image": "gpu-operator"},
+        "devicePlugin": plugin,
+        "gfd": plugin,
         "daemonsets": {"tolerations": tolerations},
-        "node-feature-discovery": {"worker": {"tolerations": tolerations}},
+        "node-feature-discovery": {"image": discovery, "worker": {"tolerations": tolerations}},
         "mig": {"strategy": "mixed"},
         "migManager": {
-            "enabled": any(pool.mig for pool in pools),
+            "enabled": any(pool.mig for pool in facts.pools),
+            "repository": mirror.folder("nvcr.io/nvidia/cloud-native/k8s-mig-manager"),
             "config": {"name": MIG_LAYOUTS, "default": "all-disabled"},
         },
         "dcgmExporter": {
             "enabled": True,
+            "repository": mirror.folder("nvcr.io/nvidia/k8s/dcgm-exporter"),
             "serviceMonitor": {"enabled": True, "additionalLabels": {"penstock.io/monitored": "true"}},
         },
     }
@@ -56,8 +65,14 @@ def mig_layouts(pools: tuple[Pool, ...]) -> Manifest:
     )
 
 
+ROOT_FILE = "/usr/lib/os-release"
+"""A file of the node's root disk: whatever lies on the same device lies on no instance store."""
+
+CHECK = """if [ "$(stat -c %d "$CACHE")" = "$(stat -c %d "$ROOT_DISK")" ]; then
+echo "the weight cache lies on the root disk: no instance store is joined here"; exit 1
+fi"""
 _PREPARE = f"""set -eu
-mountpoint -q /cache || {{ echo "the weight cache is not a mount of its own: no instance store here"; exit 1; }}
+{CHECK}
 mkdir -p /cache/weights
 chown {WORKER_UID}:{WORKER_UID} /cache/weights
 touch /cache/weights/{CACHE_MARKER}
@@ -114,7 +129,11 @@ def _daemon(image: str) -> Manifest:
             "capabilities": {"drop": ["ALL"], "add": ["CHOWN"]},
             "seccompProfile": {"type": "RuntimeDefault"},
         },
-        "volumeMounts": [{"name": "cache", "mountPath": "/cache"}],
+        "env": [{"name": "CACHE", "value": "/cache"}, {"name": "ROOT_DISK", "value": "/root-disk"}],
+        "volumeMounts": [
+            {"name": "cache", "mountPath": "/cache"},
+            {"name": "root-disk", "mountPath": "/root-disk", "readOnly": True},
+        ],
         "readinessProbe": {"exec": {"command": ["test", "-f", f"/cache/weights/{CACHE_MARKER}"]}, "periodSeconds": 10},
     }
     pod = {
@@ -123,7 +142,10 @@ def _daemon(image: str) -> Manifest:
         "priorityClassName": "system-node-critical",
         "automountServiceAccountToken": False,
         "containers": [prepare],
-        "volumes": [{"name": "cache", "hostPath": {"path": WEIGHT_CACHE, "type": "Directory"}}],
+        "volumes": [
+            {"name": "cache", "hostPath": {"path": WEIGHT_CACHE, "type": "Directory"}},
+            {"name": "root-disk", "hostPath": {"path": ROOT_FILE, "type": "File"}},
+        ],
     }
     spec = {"selector": {"matchLabels": labels}, "template": {"metadata": {"labels": labels}, "spec": pod}}
     return Manifest(api_version="apps/v1", kind="DaemonSet", name="weight-cache", namespace=GPU, body={"spec": spec})

@@ -111,8 +111,7 @@ def _scaler(replica: Replica, server: object) -> Manifest:
 
 def _deployment(replica: Replica) -> Manifest:
     labels = replica.labels
-    spec = {
-        "replicas": replica.placement.min_replicas,
+    spec = {  # no number of replicas: the scaler owns it, and a rollout must not set it back
         "revisionHistoryLimit": 3,
         "progressDeadlineSeconds": START_S + 600,
         "selector": {"matchLabels": labels},
@@ -125,6 +124,7 @@ def _deployment(replica: Replica) -> Manifest:
         name=replica.name,
         namespace=SERVING,
         labels=labels,
+        annotations=pods.NOT_AWAITED,  # a cold node fetches and compiles for longer than an update waits
         body={"spec": spec},
     )
 
@@ -138,6 +138,7 @@ def _leader_worker_set(replica: Replica) -> Manifest:
         name=replica.name,
         namespace=SERVING,
         labels=replica.labels,
+        annotations=pods.NOT_AWAITED,
         body={
             "spec": {
                 "replicas": replica.placement.min_replicas,

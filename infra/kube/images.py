@@ -58,11 +58,9 @@ def admission(site: Site) -> Iterator[Manifest]:
 
 
 def signatures(site: Site) -> Manifest:
-    """Every image of the serving room carries a signature made with one of the release keys."""
-    authorities = [
-        {"name": f"release-{index}", "key": {"kms": f"awskms:///{site.arn('kms', signer)}", "hashAlgorithm": "sha256"}}
-        for index, signer in enumerate(site.environment.signers)
-    ]
+    """Every image of the serving room carries a signature made with the release key."""
+    key = site.arn("kms", site.environment.signing_alias)
+    authorities = [{"name": "release", "key": {"kms": f"awskms:///{key}", "hashAlgorithm": "sha256"}}]
     return Manifest(
         api_version="policy.sigstore.dev/v1beta1",
         kind="ClusterImagePolicy",

@@ -20,7 +20,7 @@ LEVELS: Mapping[str, str] = {
     "edge-system": "restricted",
     "external-secrets": "restricted",
     GPU: "privileged",
-    "image-policy": "restricted",
+    "image-policy": "baseline",  # the chart's clean-up job has no security context, and no value for one
     "lws-system": "restricted",
     "monitoring": "baseline",
 }
@@ -38,7 +38,7 @@ class Door:
     ports: tuple[int, ...]
     pods: Mapping[str, str]
     peers: tuple[Mapping[str, object], ...]
-    protocol: str = "TCP"
+    protocols: tuple[str, ...] = ("TCP",)
 
 
 def namespace_peer(namespace: str, **labels: str) -> dict[str, object]:
@@ -56,7 +56,7 @@ def block(cidr: str, *but: str) -> dict[str, object]:
 
 def policy(namespace: str, door: Door) -> Manifest:
     """A door as a NetworkPolicy."""
-    ports = [{"protocol": door.protocol, "port": port} for port in door.ports]
+    ports = [{"protocol": protocol, "port": port} for protocol in door.protocols for port in door.ports]
     rule = {"to" if door.outward else "from": list(door.peers), "ports": ports}
     direction = "egress" if door.outward else "ingress"
     return Manifest(
@@ -91,7 +91,7 @@ def _dns() -> Door:
         "namespaceSelector": {"matchLabels": {NAME: "kube-system"}},
         "podSelector": {"matchLabels": {"k8s-app": "kube-dns"}},
     }
-    return Door(name="allow-dns", outward=True, ports=(53,), pods={}, peers=(peer,), protocol="UDP")
+    return Door(name="allow-dns", outward=True, ports=(53,), pods={}, peers=(peer,), protocols=("UDP", "TCP"))
 
 
 def operator_doors(cidr: str) -> Iterator[Door]:
@@ -104,6 +104,21 @@ def operator_doors(cidr: str) -> Iterator[Door]:
     yield Door(name="allow-scrape", outward=False, ports=scraped, pods={}, peers=(namespace_peer("monitoring"),))
 
 
+def _between(
+    name: str, namespace: str, port: int, caller: str, called: str, protocols: tuple[str, ...] = ("TCP",)
+) -> Iterator[Door]:
+    """Both halves of one way between two programs of a namespace."""
+    for outward, own, other in ((True, caller, called), (False, called, caller)):
+        yield Door(
+            name=f"{name}-{'out' if outward else 'in'}",
+            outward=outward,
+            ports=(port,),
+            pods={"app.kubernetes.io/name": own},
+            peers=(namespace_peer(namespace, name=other),),
+            protocols=protocols,
+        )
+
+
 def _special(namespace: str, cidr: str) -> Iterator[Door]:
     if namespace == "monitoring":
         targets = (8000, 8080, 8085, 8090, 9090, 9093, 9400, 9402, 9464, 10250)
@@ -114,9 +129,11 @@ def _special(namespace: str, cidr: str) -> Iterator[Door]:
             namespace_peer("monitoring"),
         )
         yield Door(name="allow-queries", outward=False, ports=(9090, 9093, 3000), pods={}, peers=queries)
+        yield from _between("allow-gossip", namespace, 9094, "alertmanager", "alertmanager", ("TCP", "UDP"))
     if namespace == "autoscaling":
         prometheus = (namespace_peer("monitoring", name="prometheus"),)
         yield Door(name="allow-queries-out", outward=True, ports=(9090,), pods={}, peers=prometheus)
+        yield from _between("allow-metrics", namespace, 9666, "keda-operator-metrics-apiserver", "keda-operator")
 
 
 class Namespaces(Component):

@@ -26,6 +26,10 @@ SCRATCH_MOUNT: Mapping[str, object] = {"name": "scratch", "mountPath": "/tmp"}  
 SCRATCH: Mapping[str, object] = {"name": "scratch", "emptyDir": {"sizeLimit": "2Gi"}}
 
 
+NOT_AWAITED: Mapping[str, str] = {"pulumi.com/skipAwait": "true"}
+"""For what becomes ready later than an update waits: Kubernetes finishes the rollout, or holds it where it fails."""
+
+
 def digest_reference(registry: str, repository: str, digest: str) -> str:
     """An image by digest; there is no way here to say a tag."""
     return f"{registry}/{repository}@{digest}"
@@ -72,15 +76,24 @@ def pause_before_stop(seconds: int) -> dict[str, object]:
 
 
 def spread(labels: Mapping[str, str], *, hosts: bool) -> list[dict[str, object]]:
-    """Evenly over zones, or not at all; over hosts as well as may be."""
-    selector = {"matchLabels": dict(labels)}
-    constraints: list[dict[str, object]] = [
-        {"maxSkew": 1, "topologyKey": ZONE, "whenUnsatisfiable": "DoNotSchedule", "labelSelector": selector}
-    ]
-    if hosts:
-        host = {"maxSkew": 1, "topologyKey": HOST, "whenUnsatisfiable": "ScheduleAnyway", "labelSelector": selector}
-        constraints.append(host)
-    return constraints
+    """Evenly over zones, or not at all; over hosts as well as may be.
+
+    A lost zone's nodes are tainted: honouring taints, it is no domain any more, and the other two may fill up.
+    Each revision is spread by itself, so that a rollout leaves no skew behind.
+    """
+    found = [_constraint(ZONE, "DoNotSchedule", labels)]
+    return [*found, _constraint(HOST, "ScheduleAnyway", labels)] if hosts else found
+
+
+def _constraint(key: str, otherwise: str, labels: Mapping[str, str]) -> dict[str, object]:
+    return {
+        "maxSkew": 1,
+        "topologyKey": key,
+        "whenUnsatisfiable": otherwise,
+        "labelSelector": {"matchLabels": dict(labels)},
+        "nodeTaintsPolicy": "Honor",
+        "matchLabelKeys": ["pod-template-hash"],
+    }
 
 
 def plain(name: str, value: object) -> dict[str, object]:

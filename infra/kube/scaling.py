@@ -64,12 +64,27 @@ class Scaled:
 
 def gateway_triggers() -> tuple[Trigger, ...]:
     """Requests in flight, and the event loop's lag as the guard that something else is slow."""
-    in_flight = f"sum({REQUESTS_IN_FLIGHT}) or vector(0)"
-    lag = f"histogram_quantile(0.99, sum by (le) (rate({LOOP_LAG_SECONDS}_bucket[2m]))) or vector(0)"
+    in_flight = f"sum({REQUESTS_IN_FLIGHT})"
     return (
         Trigger(metric=REQUESTS_IN_FLIGHT, query=in_flight, threshold=IN_FLIGHT_PER_GATEWAY, activation=1),
-        Trigger(metric=LOOP_LAG_SECONDS, query=lag, threshold=0.1, activation=0.05, guard=True),
+        Trigger(
+            metric=LOOP_LAG_SECONDS,
+            query=_quantile(0.99, LOOP_LAG_SECONDS, ""),
+            threshold=0.1,
+            activation=0.05,
+            guard=True,
+        ),
     )
+
+
+def _quantile(part: float, histogram: str, selector: str) -> str:
+    """A quantile that is 0 where nothing was observed, and nothing at all where nobody was scraped.
+
+    Without observations the quantile is no number, which no scaler may be handed; hence the comparison.
+    """
+    rate = f"rate({histogram}_bucket{selector}[2m])"
+    count = f"rate({histogram}_count{selector}[2m])"
+    return f"histogram_quantile({part:g}, sum by (le) ({rate})) >= 0 or 0 * sum({count})"
 
 
 def worker_triggers(version: str, model: str, *, carried: int) -> tuple[Trigger, ...]:
@@ -87,8 +102,7 @@ def worker_triggers(version: str, model: str, *, carried: int) -> tuple[Trigger,
     )
     if carried:
         return found
-    ttft = f'{TTFT_SECONDS}_bucket{{model="{model}"}}'
-    late = f"histogram_quantile(0.95, sum by (le) (rate({ttft}[2m]))) or vector(0)"
+    late = _quantile(0.95, TTFT_SECONDS, f'{{model="{model}"}}')
     return (
         *found,
         Trigger(metric=TTFT_SECONDS, query=late, threshold=TTFT_GUARD_S, activation=TTFT_GUARD_S, guard=True),
@@ -96,11 +110,15 @@ def worker_triggers(version: str, model: str, *, carried: int) -> tuple[Trigger,
 
 
 def _beyond(query: str, carried: float) -> str:
-    return f"clamp_min({query} - {carried:g}, 0) or vector(0)" if carried else f"{query} or vector(0)"
+    return f"clamp_min({query} - {carried:g}, 0)" if carried else query
 
 
 def scaled_object(scaled: Scaled, server: object) -> Manifest:
-    """Out in half a minute, in by one pod every two minutes: a cold start costs more than an idle pod."""
+    """Out in half a minute, in by one pod every two minutes: a cold start costs more than an idle pod.
+
+    A query without an answer is an error here, on which the scaler holds the number that it has. There is no
+    fallback: a static number would scale a loaded fleet in, just when nobody can see it.
+    """
     down = {
         "stabilizationWindowSeconds": DOWN_WINDOW_S,
         "policies": [{"type": "Pods", "value": 1, "periodSeconds": 120}],
@@ -125,7 +143,6 @@ def scaled_object(scaled: Scaled, server: object) -> Manifest:
                     "restoreToOriginalReplicaCount": False,
                     "horizontalPodAutoscalerConfig": {"behavior": {"scaleUp": up, "scaleDown": down}},
                 },
-                "fallback": {"failureThreshold": 3, "replicas": max(scaled.min_replicas, 1)},
                 "triggers": [trigger.as_keda(server) for trigger in scaled.triggers],
             }
         },

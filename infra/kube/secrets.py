@@ -28,6 +28,28 @@ def store(site: Site) -> Manifest:
     )
 
 
+def grafana_administrator(site: Site, namespace: str, name: str) -> Manifest:
+    """Grafana's first account: one secret with `user` and `password`, written once by an operator."""
+    remote = secret_path(site, "grafana-admin")
+    data = [
+        {"secretKey": f"admin-{part}", "remoteRef": {"key": remote, "property": part}} for part in ("user", "password")
+    ]
+    return Manifest(
+        api_version=API,
+        kind="ExternalSecret",
+        name=name,
+        namespace=namespace,
+        body={
+            "spec": {
+                "refreshInterval": REFRESH,
+                "secretStoreRef": {"kind": "ClusterSecretStore", "name": STORE},
+                "target": {"name": name, "creationPolicy": "Owner", "deletionPolicy": "Retain"},
+                "data": data,
+            }
+        },
+    )
+
+
 def external_secrets(site: Site, store_name: object) -> Iterator[Manifest]:
     """One reference per workload that needs secrets."""
     for workload, keys in WANTED.items():

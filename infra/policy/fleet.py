@@ -16,7 +16,7 @@ IN_CHARTS = frozenset(
         "edge-system/aws-load-balancer-controller",
         "external-secrets/external-secrets",
         "image-policy/policy-controller",
-        "kube-system/ebs-csi-controller-sa",
+        "monitoring/alertmanager",
     }
 )
 """Service accounts that charts and add-ons make; each name is pinned in the chart's values."""

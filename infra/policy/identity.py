@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Iterator
 from functools import cache
 
+from infra.capture.graph import Node
 from infra.capture.values import UNKNOWN, items, parsed, text
 from infra.config.kinds import StackKind
 from infra.policy.invariant import Book, Breach
@@ -12,6 +13,7 @@ from infra.policy.view import DOCUMENTS, View, allowed_actions
 book = Book()
 
 ROLE = "aws:iam/role:Role"
+ADDON = "aws:eks/addon:Addon"
 IDENTITY_DOCUMENTS = ("aws:iam/rolePolicy:RolePolicy", "aws:iam/policy:Policy")
 
 WHOLE_SERVICE = {"AccountAdministersKey": "a key policy delegates to IAM, or the key is lost for ever"}
@@ -67,6 +69,9 @@ NEWER_THAN_TABLE = ("aws:ViaAWSService", "kms:ResourceAliases")
 OVER_SEVERAL_STATEMENTS = frozenset({"ec2:RunInstances", "ec2:CreateFleet", "ec2:AttachVolume", "ec2:DetachVolume"})
 """Actions on several kinds of resource whose kinds stand in different statements, under different conditions."""
 
+WITHOUT_ACCOUNT = frozenset({"ssm:GetParameter"})
+"""AWS's public parameters belong to no account; parliament's table wants one in the ARN."""
+
 
 @cache
 def findings(document: str) -> tuple[str, ...]:
@@ -81,7 +86,7 @@ def _known_to_be_fine(issue: str, detail: object) -> bool:
     if issue == "UNKNOWN_CONDITION_FOR_ACTION":
         return any(key in str(detail) for key in NEWER_THAN_TABLE)
     if issue == "RESOURCE_MISMATCH" and isinstance(detail, list):
-        return all(text(item, "action") in OVER_SEVERAL_STATEMENTS for item in detail)
+        return all(text(item, "action") in OVER_SEVERAL_STATEMENTS | WITHOUT_ACCOUNT for item in detail)
     return issue in TOLERATED
 
 
@@ -97,6 +102,25 @@ def pods_by_identity(view: View) -> Iterator[Breach]:
     for (namespace, account), count in seen.items():
         if count > 1:
             yield None, f"{namespace}/{account} has {count} identities; keep one"
+
+
+@book.rule("nodes-get-addresses", "The pod network has its rights before any node group stands", StackKind.REGION)
+def nodes_get_addresses(view: View) -> Iterator[Breach]:
+    granted = {urn for node in view.of(ADDON) if _named(node, "vpc-cni") for urn in _roles_given(node)}
+    if not granted:
+        yield None, "give the vpc-cni add-on a role: without it no node ever becomes ready"
+    network = {node.urn for node in view.of(ADDON) if _named(node, "vpc-cni")}
+    for group in view.of("aws:eks/nodeGroup:NodeGroup"):
+        if not network & set(group.dependencies):
+            yield group, "make it wait for the vpc-cni add-on"
+
+
+def _named(node: Node, addon: str) -> bool:
+    return text(node.inputs, "addonName") == addon
+
+
+def _roles_given(addon: Node) -> tuple[str, ...]:
+    return addon.references.get("podIdentityAssociations", ())
 
 
 def _trusts_pods(document: object) -> bool:

@@ -15,12 +15,17 @@ Check = Callable[[View], Iterator[Breach]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Invariant:
-    """One rule. `kinds` empty means every stack."""
+    """One rule. `kinds` empty means every stack.
+
+    The engine hands stack policies what the provider gave back: defaults filled in, numbers that scalers moved.
+    A rule about what the program wrote sets `as_written`; it sees one resource's inputs at a time, and no references.
+    """
 
     id: str
     promise: str
     check: Check
     kinds: frozenset[StackKind] = frozenset()
+    as_written: bool = False
 
     def breaches(self, view: View) -> list[Breach]:
         """What breaks the rule in this stack."""
@@ -35,11 +40,12 @@ class Book:
 
     rules: list[Invariant] = field(default_factory=list)
 
-    def rule(self, name: str, promise: str, *kinds: StackKind) -> Callable[[Check], Check]:
+    def rule(self, name: str, promise: str, *kinds: StackKind, as_written: bool = False) -> Callable[[Check], Check]:
         """Enter a check under an id."""
 
         def enter(check: Check) -> Check:
-            self.rules.append(Invariant(id=name, promise=promise, check=check, kinds=frozenset(kinds)))
+            rule = Invariant(id=name, promise=promise, check=check, kinds=frozenset(kinds), as_written=as_written)
+            self.rules.append(rule)
             return check
 
         return enter

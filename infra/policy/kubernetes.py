@@ -16,7 +16,7 @@ PODS = ("Deployment", "DaemonSet", "LeaderWorkerSet")
 RELEASE = "kubernetes:helm.sh/v3:Release"
 DIGEST = re.compile(r".+@sha256:[0-9a-f]{64}")
 LABELLED = ("app.kubernetes.io/name", "k8s-app")
-THIRD_PARTY = frozenset({"prometheus", "kube-dns"})
+THIRD_PARTY = frozenset({"prometheus", "alertmanager", "kube-dns", "keda-operator", "keda-operator-metrics-apiserver"})
 """Label values that charts and the cluster give their own pods."""
 
 
@@ -202,6 +202,13 @@ def zones_spread(view: View) -> Iterator[Breach]:
             for item in items(pod_spec(node), "topologySpreadConstraints")
         }
         in_block = str(mapping(pod_spec(node), "nodeSelector").get("penstock.io/pool")) in paid
+        blind = [
+            item
+            for item in items(pod_spec(node), "topologySpreadConstraints")
+            if text(item, "nodeTaintsPolicy") != "Honor" or items(item, "matchLabelKeys") != ["pod-template-hash"]
+        ]
+        if blind:
+            yield node, "set nodeTaintsPolicy Honor and matchLabelKeys: a lost zone must not hold up the others"
         if keys.get("topology.kubernetes.io/zone") != "DoNotSchedule" and not in_block:
             yield node, "spread over topology.kubernetes.io/zone with DoNotSchedule"
         if node.name.endswith("-gateway") and "kubernetes.io/hostname" not in keys:

@@ -7,7 +7,7 @@ from infra.capture.graph import Node
 from infra.capture.symbols import resource_class
 from infra.capture.values import UNKNOWN, items, number, text, texts
 from infra.config.kinds import StackKind
-from infra.config.rules import MIN_BACKUP_DAYS
+from infra.config.rules import HEALTH_METRICS_REGION, MIN_BACKUP_DAYS
 from infra.policy.invariant import Book, Breach
 from infra.policy.view import View
 
@@ -19,7 +19,6 @@ STATEFUL = (
     "aws:kms/replicaKey:ReplicaKey",
     "aws:rds/cluster:Cluster",
     "aws:rds/clusterInstance:ClusterInstance",
-    "aws:rds/globalCluster:GlobalCluster",
     "aws:elasticache/replicationGroup:ReplicationGroup",
     "aws:ecr/repository:Repository",
     "aws:eks/cluster:Cluster",
@@ -56,8 +55,8 @@ def database_safe(view: View) -> Iterator[Breach]:
             or number(node.inputs, "backupRetentionPeriod") < MIN_BACKUP_DAYS
         ):
             yield node, f"set {', '.join(wanted)} and backupRetentionPeriod 35"
-        if not text(node.inputs, "globalClusterIdentifier"):
-            yield node, "join the global database"
+        if text(node.inputs, "globalClusterIdentifier"):
+            yield node, "take it out of the global database: each region writes its own"
     for node in view.of("aws:rds/clusterParameterGroup:ClusterParameterGroup"):
         forced = {text(item, "name"): text(item, "value") for item in items(node.inputs, "parameters")}
         if forced.get("rds.force_ssl") != "1":
@@ -193,6 +192,8 @@ def drills_cover(view: View) -> Iterator[Breach]:
 @book.rule("explicit-provider", "Every resource names its provider, and stands in the stack's regions")
 def explicit_provider(view: View) -> Iterator[Breach]:
     regions = {view.region_name} if view.region_name else set(view.fleet.environment.regions)
+    if view.kind is StackKind.MESH:
+        regions.add(HEALTH_METRICS_REGION)
     for node in view.graph.resources():
         if not node.provider or "default" in node.provider.rsplit("::", maxsplit=2)[-2]:
             yield node, "pass the stack's provider"
@@ -200,7 +201,7 @@ def explicit_provider(view: View) -> Iterator[Breach]:
             yield node, f"is in {node.region or 'no region'}; use one of {sorted(regions)}"
 
 
-@book.rule("inputs-resolved", "No input is the text of an unresolved output, and none is null inside")
+@book.rule("inputs-resolved", "No input is the text of an unresolved output, and none is null inside", as_written=True)
 def inputs_resolved(view: View) -> Iterator[Breach]:
     for node in view.graph.nodes:
         broken = [
@@ -210,7 +211,11 @@ def inputs_resolved(view: View) -> Iterator[Breach]:
             yield node, f"resolve {', '.join(broken)} with apply or concat"
 
 
-@book.rule("inputs-spelled", "AWS inputs are spelled as the engine has them: no snake_case key slips through")
+@book.rule(
+    "inputs-spelled",
+    "AWS inputs are spelled as the engine has them: no snake_case key slips through",
+    as_written=True,
+)
 def inputs_spelled(view: View) -> Iterator[Breach]:
     for node in view.aws():
         wrong = sorted(_snakes(node))
@@ -230,7 +235,7 @@ def _snakes(node: Node) -> set[str]:
     return found
 
 
-@book.rule("references-whole", "No required reference came out empty")
+@book.rule("references-whole", "No required reference came out empty", as_written=True)
 def references_whole(view: View) -> Iterator[Breach]:
     for node in view.aws():
         empty = [path for path, value in texts(node.inputs) if not value and not path.endswith("prefix")]

@@ -127,6 +127,36 @@ def scalers_calm(view: View) -> Iterator[Breach]:
             yield node, "scale up within 60 s, down after 300 s or more, on prometheus triggers alone"
 
 
+LONGEST_WAIT_S = 600
+SKIP = "pulumi.com/skipAwait"
+
+
+@book.rule(
+    "scaled-number-free",
+    "Who is scaled says no number: a rollout never sets it back",
+    StackKind.SERVING,
+    as_written=True,
+)
+def scaled_number_free(view: View) -> Iterator[Breach]:
+    for node in view.objects("Deployment"):
+        if text(node.inputs, "metadata.name") != "controller" and "replicas" in mapping(node.inputs, "spec"):
+            yield node, "remove spec.replicas: its ScaledObject owns the number"
+
+
+@book.rule(
+    "late-starters",
+    "An update waits for no pod that may need longer than it waits, or that needs what comes after it",
+    StackKind.SERVING,
+)
+def late_starters(view: View) -> Iterator[Breach]:
+    for node in _workloads(view):
+        probe = "spec.template.spec.containers.0.startupProbe"
+        start_s = number(node.inputs, f"{probe}.periodSeconds") * number(node.inputs, f"{probe}.failureThreshold")
+        late = start_s > LONGEST_WAIT_S or text(node.inputs, "metadata.name") == "gateway"
+        if late and mapping(node.inputs, "metadata.annotations").get(SKIP) != "true":
+            yield node, f"annotate it with {SKIP}"
+
+
 @book.rule("deployments-scaled", "Every Deployment of workers and gateways has a scaler", StackKind.SERVING)
 def deployments_scaled(view: View) -> Iterator[Breach]:
     aimed = {text(node.inputs, "spec.scaleTargetRef.name") for node in view.objects(SCALED_OBJECT)}

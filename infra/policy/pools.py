@@ -80,11 +80,11 @@ def paid_capacity(view: View) -> Iterator[Breach]:
         named = text(template.inputs, held) if template else ""
         if pool.reservation is None:
             continue
-        empty = number(node.inputs, "scalingConfig.desiredSize") == 0
+        empty = number(node.inputs, "scalingConfig.minSize") == 0
         if named != pool.reservation.id or not empty or len(items(node.inputs, "subnetIds")) != 1:
             yield (
                 node,
-                f"name {pool.reservation.id} in the template, desired 0, one subnet in {pool.reservation.zone_id}",
+                f"name {pool.reservation.id} in the template, minSize 0, one subnet in {pool.reservation.zone_id}",
             )
         if pool.capacity is Capacity.CAPACITY_BLOCK and not _in_block(node, template):
             yield node, "set marketType capacity-block and the instance type in the template"
@@ -197,7 +197,11 @@ def mig_labelled(view: View) -> Iterator[Breach]:
             yield node, f"label {MIG_CONFIG} exactly where the config has a layout and the GPU allows one"
 
 
-@book.rule("fabric", "A pool with EFA has every interface, a cluster placement group and one zone", StackKind.REGION)
+@book.rule(
+    "fabric",
+    "A pool with EFA has every interface, a placement group unless AWS places it, and one zone",
+    StackKind.REGION,
+)
 def fabric(view: View) -> Iterator[Breach]:
     groups = {node.name: node for node in view.of("aws:ec2/placementGroup:PlacementGroup")}
     for node, pool, template in _groups(view):
@@ -205,15 +209,43 @@ def fabric(view: View) -> Iterator[Breach]:
             continue
         cards = [str(card) for card in map(_interface, items(template.inputs, "networkInterfaces"))]
         wanted = max(instances()[name].efa for name in pool.instance_types)
-        placed = pool.name in groups and text(groups[pool.name].inputs, "strategy") == "cluster"
+        in_block = pool.capacity is Capacity.CAPACITY_BLOCK
+        placed = (pool.name in groups and text(groups[pool.name].inputs, "strategy") == "cluster") != in_block
         if cards[:1] != ["efa"] or cards[1:] != ["efa-only"] * (wanted - 1) or not placed:
-            yield template, f"one efa and {wanted - 1} efa-only interfaces, and a cluster placement group"
+            yield (
+                template,
+                f"one efa and {wanted - 1} efa-only interfaces; a cluster placement group where it is no block",
+            )
         if len(items(node.inputs, "subnetIds")) != 1:
             yield node, "put the pool into one zone"
 
 
 def _interface(card: object) -> str:
     return text(card if isinstance(card, dict) else {}, "interfaceType")
+
+
+@book.rule("scale-from-zero", "An empty group says which devices its nodes will offer", StackKind.REGION)
+def scale_from_zero(view: View) -> Iterator[Breach]:
+    template = "k8s.io/cluster-autoscaler/node-template/resources"
+    for node, pool, _ in _groups(view):
+        machine = instances()[pool.instance_types[0]]
+        wanted = {f"nvidia.com/mig-{profile}": machine.gpus * count for profile, count in pool.mig.items()}
+        wanted |= {"vpc.amazonaws.com/efa": machine.efa} if pool.efa else {}
+        tags = mapping(node.inputs, "tags")
+        lacking = [name for name, count in wanted.items() if tags.get(f"{template}/{name}") != str(count)]
+        if lacking:
+            yield node, f"tag the node group with {template}/ and {', '.join(lacking)}"
+
+
+@book.rule(
+    "nodes-follow", "Node groups follow the cluster's version, and have names that can be replaced", StackKind.REGION
+)
+def nodes_follow(view: View) -> Iterator[Breach]:
+    version = view.fleet.environment.kubernetes.version
+    for node, _, template in _groups(view):
+        prefixed = text(node.inputs, "nodeGroupNamePrefix") and template and text(template.inputs, "namePrefix")
+        if text(node.inputs, "version") != version or not prefixed:
+            yield node, f"set version {version}, nodeGroupNamePrefix, and the template's namePrefix"
 
 
 @book.rule("scaler-owns-size", "The scaler owns the size, and sick nodes are replaced", StackKind.REGION)

@@ -18,6 +18,10 @@ SSE = "aws:s3/bucketServerSideEncryptionConfiguration:BucketServerSideEncryption
 NO_CUSTOMER_KEY = ("front-logs",)
 """Load balancers can't write access logs under a customer key; buckets of this name are the whole exception."""
 
+EVENTS = "events.amazonaws.com"
+SOURCELESS = {"EventsUsesKey": "EventBridge names no source when it publishes to a topic, so no condition could hold"}
+"""Statements of key policies that let a service in without a condition, and why."""
+
 _APPLIED = "rules.0.applyServerSideEncryptionByDefault"
 NAMED_KEY = {
     "aws:cloudwatch/logGroup:LogGroup": "kmsKeyId",
@@ -82,7 +86,7 @@ def bucket_tls(view: View) -> Iterator[Breach]:
 
 def _denies_all(statement: object) -> bool:
     body = statement if isinstance(statement, dict) else {}
-    return body.get("Effect") == "Deny" and body.get("Action") == ["s3:*"] and len(body.get("Resource", [])) > 1
+    return text(body, "Effect") == "Deny" and items(body, "Action") == ["s3:*"] and len(items(body, "Resource")) > 1
 
 
 def _conditioned(statement: object, path: str) -> bool:
@@ -187,6 +191,8 @@ def no_object_deletion(view: View) -> Iterator[Breach]:
 @book.rule("keys-rotate", "Every key rotates within a year and waits thirty days before deletion")
 def keys_rotate(view: View) -> Iterator[Breach]:
     for key in view.of("aws:kms/key:Key"):
+        if text(key.inputs, "keyUsage") == "SIGN_VERIFY":
+            continue  # KMS can't rotate it; a new signing key is a new alias and a release
         rotates = (
             key.inputs.get("enableKeyRotation") is True
             and 0 < number(key.inputs, "rotationPeriodInDays") <= ROTATION_DAYS
@@ -204,7 +210,8 @@ def keys_closed(view: View) -> Iterator[Breach]:
         principal = items(statement, "Principal")
         if "*" in principal or "*" in items(statement, "Principal.AWS"):
             yield node, f"name the principals of {text(statement, 'Sid')}"
-        if items(statement, "Principal.Service") and not items(statement, "Condition"):
+        sourceless = text(statement, "Sid") in SOURCELESS and items(statement, "Principal.Service") == [EVENTS]
+        if items(statement, "Principal.Service") and not items(statement, "Condition") and not sourceless:
             yield node, f"add a condition to {text(statement, 'Sid')}"
 
 
@@ -228,9 +235,6 @@ def named_key(view: View) -> Iterator[Breach]:
         for node in view.of(token):
             if not text(node.inputs, path):
                 yield node, f"set {path}"
-    for node in view.of("aws:rds/globalCluster:GlobalCluster"):
-        if node.inputs.get("storageEncrypted") is not True:
-            yield node, "set storageEncrypted"
 
 
 @book.rule("registry-immutable", "Repositories never let a tag mean other bytes, and are scanned", StackKind.GLOBAL)

@@ -22,6 +22,8 @@ ODD_TYPES = {
     "aws:vpc/securityGroupIngressRule:SecurityGroupIngressRule": "aws_vpc_security_group_ingress_rule",
     "aws:vpc/securityGroupEgressRule:SecurityGroupEgressRule": "aws_vpc_security_group_egress_rule",
     "aws:cloudtrail/trail:Trail": "aws_cloudtrail",
+    "aws:iam/openIdConnectProvider:OpenIdConnectProvider": "aws_iam_openid_connect_provider",
+    "aws:lb/listenerRule:ListenerRule": "aws_lb_listener_rule",
 }
 ODD_PROPERTIES = {
     ("aws_ce_anomaly_subscription", "monitor_arn_lists"): "monitor_arn_list",

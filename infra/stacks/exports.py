@@ -4,7 +4,7 @@ This is the only reader of stack references, so a consumer can't ask for an outp
 """
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -46,19 +46,20 @@ def known_later(value: object) -> pulumi.Output[Any]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GlobalExports(Exports):
-    """What every region needs from the account: keys by region and purpose, the record, the database's identity."""
+    """What every region needs from the account: keys by region and purpose, the record, the DNS zone."""
 
     key_arns: pulumi.Output[ArnsByRegion]
     audit_bucket_arn: pulumi.Input[str]
     audit_key_arn: pulumi.Input[str]
-    global_database_id: pulumi.Input[str]
     zone_id: pulumi.Input[str]
+    name_servers: pulumi.Input[Sequence[str]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RegionExports(Exports):
     """What the cluster's inside and the mesh need from a region."""
 
+    vpc_id: pulumi.Input[str]
     cluster_name: pulumi.Input[str]
     cluster_endpoint: pulumi.Input[str]
     cluster_authority: pulumi.Input[str]

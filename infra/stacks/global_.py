@@ -5,11 +5,12 @@ from dataclasses import dataclass
 import pulumi
 import pulumi_aws as aws
 
+from infra.catalogue import charts
 from infra.components.audit import Audit
 from infra.components.boundary import Boundary
-from infra.components.database import ENGINE
-from infra.components.keys import MULTI_REGION, Keyring, ReplicaKeyring
-from infra.components.registry import MIRRORED, Registry, RegistryTemplate
+from infra.components.keys import LINKED_ROLES, MULTI_REGION, Keyring, ReplicaKeyring
+from infra.components.publisher import ReleasePipeline
+from infra.components.registry import Registry, RegistryTemplate
 from infra.components.site import Component, Site
 from infra.config.kinds import DataClass, Purpose
 from infra.config.model import Fleet
@@ -28,7 +29,7 @@ class _Keys:
 
 
 def program(fleet: Fleet) -> None:
-    """Boundary, keys with replicas, the record, repositories, the global database, the DNS zone."""
+    """Boundary, keys with replicas, linked roles, the record, repositories, the release pipeline, the DNS zone."""
     environment = fleet.environment
     home = Site(environment=environment, region=environment.primary)
     providers = {name: aws_provider(Site(environment=environment, region=name)) for name in environment.regions}
@@ -37,6 +38,15 @@ def program(fleet: Fleet) -> None:
     keys = _keys(fleet, home, providers)
     audit = Audit("audit", home, keys.of(home.region, Purpose.AUDIT), opts=at_home)
     _registries(fleet, home, keys, providers, boundary)
+    LinkedRoles("linked-roles", home, opts=at_home)
+    if environment.publisher:
+        ReleasePipeline(
+            "release",
+            home,
+            environment.publisher,
+            keys.of(home.region, Purpose.SIGNING),
+            opts=_after(at_home, boundary),
+        )
     shared = Shared("shared", home, opts=at_home)
     GlobalExports(
         key_arns=known_later(
@@ -44,8 +54,8 @@ def program(fleet: Fleet) -> None:
         ),
         audit_bucket_arn=audit.store.arn,
         audit_key_arn=keys.of(home.region, Purpose.AUDIT),
-        global_database_id=shared.database.id,
         zone_id=shared.zone.zone_id,
+        name_servers=shared.zone.name_servers,
     ).publish()
 
 
@@ -60,7 +70,8 @@ def _keys(fleet: Fleet, home: Site, providers: dict[str, aws.Provider]) -> _Keys
 
 
 def _registries(fleet: Fleet, home: Site, keys: _Keys, providers: dict[str, aws.Provider], boundary: Boundary) -> None:
-    repositories = tuple(sorted({image.repository for image in fleet.environment.images.values()} | set(MIRRORED)))
+    ours = {image.repository for image in fleet.environment.images.values()}
+    repositories = (*sorted(ours), *charts.repositories(tuple(fleet.environment.charts)))
     key_arns = {name: keys.of(name, Purpose.REGISTRY) for name in fleet.environment.regions}
     templates = []
     for name in fleet.environment.regions[1:]:
@@ -77,22 +88,35 @@ def _registries(fleet: Fleet, home: Site, keys: _Keys, providers: dict[str, aws.
     )
 
 
+def _after(options: pulumi.ResourceOptions, *resources: pulumi.Resource) -> pulumi.ResourceOptions:
+    return pulumi.ResourceOptions.merge(options, pulumi.ResourceOptions(depends_on=list(resources)))
+
+
+class LinkedRoles(Component):
+    """The service-linked roles that key policies name: in a fresh account a policy that names them is refused.
+
+    AWS makes them at the first use of their service; where the account has one already, import it.
+    """
+
+    def __init__(self, name: str, site: Site, opts: pulumi.ResourceOptions | None = None) -> None:
+        super().__init__("LinkedRoles", name, site, opts)
+        for service in LINKED_ROLES:
+            aws.iam.ServiceLinkedRole(
+                service.split(".", maxsplit=1)[0], aws_service_name=service, tags=site.tags(), opts=self.stateful()
+            )
+        self.register_outputs({})
+
+
 class Shared(Component):
-    """Two things without a region of their own: the global database's identity and the public zone."""
+    """The public zone, and the record that proves the shared domain: every region's certificate rests on it.
+
+    The proof of a domain is the same for all certificates of an account, so one record here serves all regions,
+    and no region takes it away when it goes. https://docs.aws.amazon.com/acm/latest/userguide/dns-validation.html
+    """
 
     def __init__(self, name: str, site: Site, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("Shared", name, site, opts)
         environment = site.environment
-        self.database = aws.rds.GlobalCluster(
-            "penstock",
-            global_cluster_identifier=f"{environment.organization}-{environment.name}",
-            engine=ENGINE,
-            engine_version=environment.database.engine_version,
-            storage_encrypted=True,
-            deletion_protection=True,
-            tags=site.tags(DataClass.RESTRICTED),
-            opts=self.stateful(),
-        )
         self.zone = aws.route53.Zone(
             "public",
             name=environment.domain,
@@ -100,4 +124,25 @@ class Shared(Component):
             tags=site.tags(DataClass.PUBLIC),
             opts=self.stateful(),
         )
+        self._prove(environment.domain)
         self.register_outputs({})
+
+    def _prove(self, domain: str) -> None:
+        certificate = aws.acm.Certificate(
+            "domain",
+            domain_name=domain,
+            validation_method="DNS",
+            key_algorithm="EC_prime256v1",
+            tags=self.site.tags(DataClass.PUBLIC),
+            opts=self.child(),
+        )
+        option = certificate.domain_validation_options.apply(lambda options: options[0])
+        aws.route53.Record(
+            "domain-proof",
+            zone_id=self.zone.zone_id,
+            name=option.apply(lambda found: found.resource_record_name or ""),
+            type=aws.route53.RecordType.CNAME,
+            records=[option.apply(lambda found: found.resource_record_value or "")],
+            ttl=300,
+            opts=self.child(),
+        )

@@ -5,7 +5,9 @@ from dataclasses import dataclass
 import pulumi
 import pulumi_aws as aws
 
+from infra.components.alarms import AlarmTopic
 from infra.components.drills import DrillGround, Drills
+from infra.components.keys import Keyring
 from infra.components.replication import Replication, Side
 from infra.components.routing import RegionRoute
 from infra.components.shield import Shield
@@ -38,9 +40,30 @@ def program(fleet: Fleet) -> None:
         if others:
             Replication(f"replication-{name}", member.site, sides[name], others, opts=member.options)
         checks[name] = _front(fleet, member, shared)
-    home = members[HEALTH_METRICS_REGION]
-    HealthAlarms("health", home.site, checks, home.below.alarm_topic_arn, opts=home.options)
-    Spending("spending", home.site, home.below.alarm_topic_arn, opts=home.options)
+    watch = _watch(fleet, members)
+    HealthAlarms("health", watch.site, checks, watch.topic_arn, opts=watch.options)
+    Spending("spending", watch.site, watch.topic_arn, opts=watch.options)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Watch:
+    """Where the alarms stand that AWS publishes in one region only, and whom they tell."""
+
+    site: Site
+    topic_arn: pulumi.Input[str]
+    options: pulumi.ResourceOptions
+
+
+def _watch(fleet: Fleet, members: dict[str, _Member]) -> _Watch:
+    """The region of the health metrics: a member where we serve from it, else a provider and a topic for it."""
+    member = members.get(HEALTH_METRICS_REGION)
+    if member:
+        return _Watch(site=member.site, topic_arn=member.below.alarm_topic_arn, options=member.options)
+    site = Site(environment=fleet.environment, region=HEALTH_METRICS_REGION)
+    options = under(aws_provider(site))
+    keys = Keyring("health-keys", site, (Purpose.MESSAGES,), opts=options)
+    topic = AlarmTopic("health", site, keys.arns[Purpose.MESSAGES], opts=options).topic
+    return _Watch(site=site, topic_arn=topic.arn, options=options)
 
 
 def _member(fleet: Fleet, name: str) -> _Member:

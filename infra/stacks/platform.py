@@ -13,7 +13,9 @@ from infra.kube import gpu, images, karpenter, observability, secrets, trust
 from infra.kube.manifest import Manifest, apply
 from infra.kube.namespaces import GPU, SERVING, Namespaces
 from infra.kube.observability import Sources
-from infra.kube.operators import ClusterFacts, Operators
+from infra.kube.operators import MONITORING, Operators
+from infra.kube.values.common import ClusterFacts
+from infra.kube.values.monitoring import GRAFANA_SECRET
 from infra.stacks.exports import PlatformExports, RegionExports
 from infra.stacks.providers import kubernetes_provider, under
 
@@ -55,13 +57,20 @@ def program(fleet: Fleet, region_name: str, sources: Sources = observability.SHI
     rooms = Namespaces("rooms", site, cluster.region.cidr, opts=options)
     Equipment("storage", site, _storage(below), opts=options)
     facts = ClusterFacts(
+        site=site,
         name=below.cluster_name,
+        vpc_id=below.vpc_id,
+        alarm_topic_arn=below.alarm_topic_arn,
         vpc_cidr=cluster.region.cidr,
         interruption_queue=below.interruption_queue,
         pools=cluster.region.pools,
     )
-    operators = Operators("operators", site, facts, rooms.made, opts=options)
-    _equip(cluster, rooms.made, operators.releases, sources, options)
+    first = [name for name in site.environment.charts if name != MONITORING]
+    operators = Operators("operators", site, facts, rooms.made, first, opts=options)
+    kept = _secrets(cluster, rooms.made, operators.releases, options)
+    watched = pulumi.ResourceOptions.merge(options, pulumi.ResourceOptions(depends_on=[kept]))
+    watching = Operators("monitoring", site, facts, rooms.made, [MONITORING], opts=watched)
+    _equip(cluster, rooms.made, {**operators.releases, **watching.releases}, sources, options)
     PlatformExports(
         serving_namespace=SERVING,
         monitoring_namespace=observability.MONITORING,
@@ -69,6 +78,21 @@ def program(fleet: Fleet, region_name: str, sources: Sources = observability.SHI
         secret_store=secrets.STORE,
         prometheus_url=observability.PROMETHEUS_URL,
     ).publish()
+
+
+def _secrets(
+    cluster: _Cluster,
+    rooms: Mapping[str, pulumi.Resource],
+    releases: Mapping[str, pulumi.Resource],
+    options: pulumi.ResourceOptions,
+) -> Equipment:
+    """The store, and the one secret that a chart waits for: Grafana does not start without its account."""
+    wanted = [
+        secrets.store(cluster.site),
+        secrets.grafana_administrator(cluster.site, observability.MONITORING, GRAFANA_SECRET),
+    ]
+    after = [releases["external-secrets"], rooms[observability.MONITORING]]
+    return Equipment("secrets", cluster.site, wanted, after=after, opts=options)
 
 
 def _equip(
@@ -84,7 +108,6 @@ def _equip(
     Equipment("weights", site, cache, after=rooms.values(), opts=options)
     Equipment("burst", site, _burst(cluster), after=[releases["karpenter"]], opts=options)
     Equipment("trust", site, trust.authority(), after=[releases["cert-manager"]], opts=options)
-    Equipment("secrets", site, [secrets.store(site)], after=[releases["external-secrets"]], opts=options)
     Equipment("admission", site, images.admission(site), opts=options)
     Equipment("signatures", site, [images.signatures(site)], after=[releases["policy-controller"]], opts=options)
     eyes = [*observability.rules(sources), *observability.dashboards(sources), *observability.pod_monitors()]

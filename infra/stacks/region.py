@@ -1,10 +1,11 @@
-"""One region's AWS half: network, stores, cluster, pools, front door. The first region is the writer."""
+"""One region's AWS half: network, stores, cluster, pools, front door. It needs no other region to serve or to start."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pulumi
 import pulumi_aws as aws
 
+from infra.components.addons import Addons, AddonSpec, ContainerLogs
 from infra.components.addresses import Plan
 from infra.components.bucket import Bucket, BucketSpec
 from infra.components.cache import Cache
@@ -15,10 +16,11 @@ from infra.components.front import GATEWAY_PORT, Front
 from infra.components.keys import Keyring
 from infra.components.network import Network
 from infra.components.pools import NodePool, PoolSpec
+from infra.components.rights.reach import Reach
 from infra.components.signals import Signals
 from infra.components.site import Site
 from infra.components.vault import Vault
-from infra.components.workloads import PodIdentities, Reach, identities
+from infra.components.workloads import PodIdentities, PodRoles, addon_identities, identities
 from infra.config.kinds import DataClass, Purpose, Scaler, StackKind
 from infra.config.model import Fleet, Region
 from infra.config.zones import pool_zones
@@ -84,12 +86,8 @@ def _artifacts(ground: _Ground) -> Bucket:
 
 
 def _database(ground: _Ground) -> Database:
-    primary = ground.site.region == ground.fleet.environment.primary
-    spec = DatabaseSpec(
-        key_arn=ground.key(Purpose.DATA),
-        global_id=ground.shared.global_database_id,
-        owner_password=pulumi.Config("penstock").require_secret("databasePassword") if primary else None,
-    )
+    password = pulumi.Config("penstock").require_secret("databasePassword")
+    spec = DatabaseSpec(key_arn=ground.key(Purpose.DATA), owner_password=password)
     return Database("database", ground.site, ground.network, spec, opts=ground.options)
 
 
@@ -103,18 +101,29 @@ def _cache_and_vault(ground: _Ground) -> None:
 def _cluster(ground: _Ground) -> Cluster:
     spec = ClusterSpec(secrets_key_arn=ground.key(Purpose.CLUSTER), logs_key_arn=ground.key(Purpose.LOGS))
     cluster = Cluster("cluster", ground.site, ground.network, spec, opts=ground.options)
+    brought = addon_identities(ground.site, ground.key(Purpose.NODES))
+    roles = PodRoles("addon-roles", ground.site, brought, opts=ground.options)
+    wanted = AddonSpec(early=True, identities=brought, arns=roles.arns)
+    early = Addons("early", ground.site, cluster, wanted, opts=ground.options)
     pools = [
         NodePool(
             pool.name,
             ground.site,
             cluster,
-            PoolSpec(pool=pool, zone_ids=pool_zones(ground.region, pool), disk_key_arn=ground.key(Purpose.NODES)),
+            PoolSpec(
+                pool=pool,
+                zone_ids=pool_zones(ground.region, pool),
+                disk_key_arn=ground.key(Purpose.NODES),
+                after=tuple(early.made),
+            ),
             opts=ground.options,
         )
         for pool in ground.region.pools
         if pool.scaler is Scaler.ASG
     ]
-    cluster.add_addons(*(pool.group for pool in pools if pool.pool.role == "system"))
+    logs = ContainerLogs("container-logs", ground.site, ground.key(Purpose.LOGS), opts=ground.options)
+    standing = (*(pool.group for pool in pools if pool.pool.role == "system"), *logs.groups)
+    Addons("late", ground.site, cluster, replace(wanted, early=False, after=standing), opts=ground.options)
     return cluster
 
 
@@ -149,12 +158,14 @@ def _reach(
         interruption_queue_arn=signals.queue.arn,
         target_group_arn=front.target_group.arn,
         node_role_arn=cluster.node_role.arn,
+        alarm_topic_arn=signals.topic.arn,
     )
 
 
 def _identities(ground: _Ground, cluster: Cluster, reach: Reach) -> None:
     wanted = identities(ground.site, reach)
-    PodIdentities("identities", ground.site, cluster.cluster.name, wanted, opts=ground.options)
+    roles = PodRoles("pod-roles", ground.site, wanted, opts=ground.options)
+    PodIdentities("identities", ground.site, cluster.cluster.name, wanted, roles.arns, opts=ground.options)
 
 
 def _publish(ground: _Ground, cluster: Cluster, artifacts: Bucket, signals: Signals, front: Front) -> None:
@@ -166,6 +177,7 @@ def _publish(ground: _Ground, cluster: Cluster, artifacts: Bucket, signals: Sign
         opts=cluster.child(),
     )
     RegionExports(
+        vpc_id=ground.network.vpc.id,
         cluster_name=cluster.cluster.name,
         cluster_endpoint=cluster.cluster.endpoint,
         cluster_authority=cluster.cluster.certificate_authority.apply(lambda authority: authority.data or ""),

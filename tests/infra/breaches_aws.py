@@ -113,7 +113,6 @@ STORAGE = (
     ),
     Breach(rule="named-key", stack=EAST_REGION, spoil=put("LogGroup", "flow", "kmsKeyId", None), where="flow"),
     Breach(rule="named-key", stack=EAST_REGION, spoil=put("Topic", "alarms", "kmsMasterKeyId", None), where="alarms"),
-    Breach(rule="named-key", stack="global", spoil=put("GlobalCluster", "penstock", "storageEncrypted", False)),
     Breach(
         rule="registry-immutable",
         stack="global",
@@ -239,6 +238,12 @@ IDENTITY = (
     ),
     Breach(rule="pods-by-identity", stack=EAST_REGION, spoil=twin("PodIdentityAssociation", "penstock-worker")),
     Breach(
+        rule="nodes-get-addresses",
+        stack=EAST_REGION,
+        spoil=unlink("Addon", "vpc-cni", "podIdentityAssociations"),
+    ),
+    Breach(rule="nodes-get-addresses", stack=EAST_REGION, spoil=drop("Addon", "vpc-cni")),
+    Breach(
         rule="nodes-hold-nothing",
         stack=EAST_REGION,
         spoil=put(
@@ -270,7 +275,7 @@ OPERATIONS = (
         spoil=unlink("ClusterInstance", "postgres-1", "availabilityZone", "data-use1-az2"),
     ),
     Breach(rule="database-safe", stack=EAST_REGION, spoil=put("Cluster", "penstock", "deletionProtection", False)),
-    Breach(rule="database-safe", stack=EAST_REGION, spoil=put("Cluster", "penstock", "globalClusterIdentifier", None)),
+    Breach(rule="database-safe", stack=EAST_REGION, spoil=put("Cluster", "penstock", "globalClusterIdentifier", "x")),
     Breach(rule="database-safe", stack=EAST_REGION, spoil=put("ClusterParameterGroup", "", "parameters", [])),
     Breach(
         rule="cache-safe", stack=EAST_REGION, spoil=put("ReplicationGroup", "", "transitEncryptionMode", "preferred")
@@ -320,7 +325,5 @@ OPERATIONS = (
     ),
     Breach(rule="inputs-spelled", stack=EAST_REGION, spoil=put("NodeGroup", "front", "scalingConfig/min_sise", "1")),
     Breach(rule="references-whole", stack=EAST_REGION, spoil=put("Addon", "coredns", "clusterName", "")),
-    Breach(
-        rule="within-budget", stack=EAST_REGION, spoil=put("NodeGroup", "l40s-base", "scalingConfig/desiredSize", 1000)
-    ),
+    Breach(rule="within-budget", stack=EAST_REGION, spoil=put("NodeGroup", "l40s-base", "scalingConfig/minSize", 1000)),
 )

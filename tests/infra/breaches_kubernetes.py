@@ -72,6 +72,8 @@ KUBERNETES = (
         "zones-spread", "Deployment", GATEWAY, f"{POD}/topologySpreadConstraints/0/whenUnsatisfiable", "ScheduleAnyway"
     ),
     serving("zones-spread", "Deployment", GATEWAY, f"{POD}/topologySpreadConstraints/1/topologyKey", "x"),
+    serving("zones-spread", "Deployment", GATEWAY, f"{POD}/topologySpreadConstraints/0/nodeTaintsPolicy", None),
+    serving("zones-spread", "Deployment", BASE, f"{POD}/topologySpreadConstraints/0/matchLabelKeys", None),
     serving("accounts-own", "Deployment", GATEWAY, f"{POD}/serviceAccountName", "default"),
     serving("accounts-own", "Deployment", GATEWAY, f"{POD}/automountServiceAccountToken", True),
     serving("no-secret-literals", "Deployment", GATEWAY, f"{BOX}/env/0", {"name": "DB_PASSWORD", "value": "hunter2"}),
@@ -90,6 +92,10 @@ KUBERNETES = (
 )
 
 PLACEMENT = (
+    serving("scaled-number-free", "Deployment", GATEWAY, "spec/replicas", 3),
+    serving("scaled-number-free", "Deployment", BASE, "spec/replicas", 3),
+    serving("late-starters", "Deployment", BASE, "metadata|annotations", {}),
+    serving("late-starters", "Deployment", GATEWAY, "metadata|annotations", {}),
     serving("pods-schedulable", "Deployment", BASE, f"{BOX}/resources/requests/memory", "900Gi"),
     serving("pods-schedulable", "Deployment", BASE, f"{POD}/tolerations", []),
     serving("pods-schedulable", "Deployment", BASE, f"{POD}/nodeSelector", {"penstock.io/pool": "nowhere"}),

@@ -2,8 +2,9 @@
 
 import base64
 
-from tests.infra.edits import EAST_REGION, Breach, drop, option, put, twin, unlink
+from tests.infra.edits import EAST_REGION, Breach, drop, option, plant, put, twin, unlink
 
+TEMPLATE = "k8s.io/cluster-autoscaler/node-template/resources"
 PLAIN = base64.b64encode(b"#!/bin/sh\n").decode()
 
 POOLS = (
@@ -28,7 +29,7 @@ POOLS = (
         ),
         where="a100-mig",
     ),
-    Breach(rule="paid-capacity", stack=EAST_REGION, spoil=put("NodeGroup", "a100-mig", "scalingConfig/desiredSize", 1)),
+    Breach(rule="paid-capacity", stack=EAST_REGION, spoil=put("NodeGroup", "a100-mig", "scalingConfig/minSize", 1)),
     Breach(
         rule="paid-capacity",
         stack=EAST_REGION,
@@ -80,7 +81,31 @@ POOLS = (
         spoil=put("NodeGroup", "l40s-base", "labels|nvidia.com/mig.config", "all-1g"),
     ),
     Breach(rule="fabric", stack=EAST_REGION, spoil=put("LaunchTemplate", "h100-block", "networkInterfaces", [])),
-    Breach(rule="fabric", stack=EAST_REGION, spoil=put("PlacementGroup", "h100-block", "strategy", "spread")),
+    Breach(
+        rule="fabric",
+        stack=EAST_REGION,
+        spoil=plant("aws:ec2/placementGroup:PlacementGroup", called="h100-block", strategy="cluster"),
+        where="h100-block",
+    ),
+    Breach(
+        rule="scale-from-zero",
+        stack=EAST_REGION,
+        spoil=put("NodeGroup", "a100-mig", f"tags|{TEMPLATE}/nvidia.com/mig-3g.20gb", "8"),
+        where="a100-mig",
+    ),
+    Breach(
+        rule="scale-from-zero",
+        stack=EAST_REGION,
+        spoil=put("NodeGroup", "h100-block", f"tags|{TEMPLATE}/vpc.amazonaws.com/efa", None),
+        where="h100-block",
+    ),
+    Breach(rule="nodes-follow", stack=EAST_REGION, spoil=put("NodeGroup", "front", "version", "1.34"), where="front"),
+    Breach(
+        rule="nodes-follow",
+        stack=EAST_REGION,
+        spoil=put("LaunchTemplate", "front", "namePrefix", None),
+        where="front",
+    ),
     Breach(rule="fabric", stack=EAST_REGION, spoil=put("NodeGroup", "h100-block", "subnetIds", ["a", "b"])),
     Breach(rule="scaler-owns-size", stack=EAST_REGION, spoil=option("NodeGroup", "front", ignore_changes=())),
     Breach(

@@ -9,8 +9,18 @@ pytest.importorskip("pulumi", reason="the infrastructure has an environment of i
 from infra.capture.fleet import Capture, capture_fleet
 from infra.config.load import load
 from infra.config.model import Fleet
+from tests.infra.unproven import unproven
 
 ROOT = Path(__file__).resolve().parents[2]
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Say at the end what this run could not prove."""
+    lines = list(unproven())
+    if lines:
+        terminalreporter.section("NOT PROVEN ON THIS MACHINE", sep="!", red=True, bold=True)
+        for line in lines:
+            terminalreporter.line(line, red=True)
 
 
 @pytest.fixture(scope="session")

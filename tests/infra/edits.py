@@ -117,9 +117,9 @@ def twin(kind: str, name: str, **inputs: object) -> Spoil:
     return spoil
 
 
-def plant(token: str, **inputs: object) -> Spoil:
+def plant(token: str, called: str = "planted", **inputs: object) -> Spoil:
     """Add a resource of a type that has no business there."""
-    node = Node(urn=f"urn:pulumi:x::y::{token}::planted", type=token, name="planted", parent="", inputs=inputs)  # type: ignore[arg-type]
+    node = Node(urn=f"urn:pulumi:x::y::{token}::{called}", type=token, name=called, parent="", inputs=inputs)  # type: ignore[arg-type]
     return lambda graph: replace(graph, nodes=(*graph.nodes, node))
 
 

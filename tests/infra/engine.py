@@ -3,7 +3,13 @@
 from collections.abc import Mapping
 from dataclasses import replace
 
-from pulumi_policy import PolicyCustomTimeouts, PolicyProviderResource, PolicyResource, PolicyResourceOptions
+from pulumi_policy import (
+    PolicyCustomTimeouts,
+    PolicyProviderResource,
+    PolicyResource,
+    PolicyResourceOptions,
+    ResourceValidationArgs,
+)
 
 from infra.capture.graph import Graph, Node
 from infra.capture.values import Json, is_list
@@ -24,6 +30,17 @@ def as_policy_resources(graph: Graph) -> list[PolicyResource]:
         if owner is not None:
             resource.provider = PolicyProviderResource(owner.type, owner.inputs, node.provider, owner.name)
     return list(made.values())
+
+
+def as_single_resources(graph: Graph) -> list[ResourceValidationArgs]:
+    """Every node as a resource policy gets it: what the program wrote, one resource at a time."""
+    found = []
+    for resource in as_policy_resources(graph):
+        args = ResourceValidationArgs(
+            resource.resource_type, resource.props, resource.urn, resource.name, resource.opts, resource.provider
+        )
+        found.append(args)
+    return found
 
 
 def _resource(node: Node) -> PolicyResource:

@@ -1,9 +1,10 @@
-"""Every invariant holds in every stack, before and during deployment, and every one of them can fail."""
+"""Every invariant holds in every stack, at preview and after an update, and every one of them can fail.
 
-from dataclasses import replace
+The engine hands stack policies what the provider gave back, and resource policies what the program wrote; so do these.
+"""
 
 import pytest
-from pulumi_policy import StackValidationArgs
+from pulumi_policy import ResourceValidationPolicy, StackValidationArgs, StackValidationPolicy
 
 from infra.capture.fleet import Capture
 from infra.capture.graph import Graph
@@ -15,8 +16,9 @@ from infra.policy.view import build
 from tests.infra.breaches_aws import CLUSTER, IDENTITY, NETWORK, OPERATIONS, STORAGE
 from tests.infra.breaches_kubernetes import KUBERNETES, PLACEMENT
 from tests.infra.breaches_pools import POOLS
-from tests.infra.edits import Breach
-from tests.infra.engine import as_policy_resources, at_preview
+from tests.infra.edits import Breach, put
+from tests.infra.engine import as_policy_resources, as_single_resources, at_preview
+from tests.infra.provider import as_stored
 
 LABELS = (
     "global",
@@ -33,16 +35,20 @@ FLOOR = 63
 """The invariants that the design asked for at least."""
 
 
-def violations(graph: Graph) -> list[str]:
-    """What the shipped policy pack reports for a graph, as `pulumi up` would see it."""
-    arguments = StackValidationArgs(as_policy_resources(graph))
+def violations(written: Graph, stored: Graph) -> list[str]:
+    """What the shipped policy pack reports: resource policies see what was written, stack policies what is stored."""
+    arguments, singles = StackValidationArgs(as_policy_resources(stored)), as_single_resources(written)
     found: list[str] = []
     for policy in policies():
 
         def report(message: str, urn: str | None = None, name: str = policy.name) -> None:
             found.append(f"{name}: {urn}: {message}")
 
-        policy.validate(arguments, report)
+        if isinstance(policy, ResourceValidationPolicy):
+            for single in singles:
+                policy.validate(single, report)
+        elif isinstance(policy, StackValidationPolicy):
+            policy.validate(arguments, report)
     return found
 
 
@@ -53,14 +59,16 @@ def test_every_stack_is_captured(captures: tuple[Capture, ...]) -> None:
 
 @pytest.mark.parametrize("label", LABELS)
 def test_every_invariant_holds(by_label: dict[str, Capture], label: str) -> None:
-    """The policy pack finds nothing in the stack as it will be deployed."""
-    assert violations(by_label[label].graph) == []
+    """The policy pack finds nothing once the stack stands, its provider's defaults filled in and its groups scaled."""
+    graph = by_label[label].graph
+    assert violations(graph, as_stored(graph)) == []
 
 
 @pytest.mark.parametrize("label", LABELS)
 def test_every_invariant_holds_at_preview(by_label: dict[str, Capture], label: str) -> None:
     """The policy pack finds nothing where everything the cloud computes is not known yet."""
-    assert violations(at_preview(by_label[label].graph, UNKNOWN)) == []
+    graph = at_preview(by_label[label].graph, UNKNOWN)
+    assert violations(graph, graph) == []
 
 
 @pytest.mark.parametrize("breach", BREACHES, ids=lambda breach: f"{breach.rule}")
@@ -68,9 +76,9 @@ def test_an_invariant_can_fail(fleet: Fleet, by_label: dict[str, Capture], breac
     """A spoiled graph breaks the rule, at the node that was spoiled, and the untouched graph doesn't."""
     item = by_label[breach.stack]
     rule = next(rule for rule in INVARIANTS if rule.id == breach.rule)
-    spoiled = replace(item, graph=breach.spoil(item.graph))
-    assert rule.breaches(build(fleet, item.kind, item.region, item.graph)) == []
-    found = rule.breaches(build(fleet, item.kind, item.region, spoiled.graph))
+    seen = (lambda graph: graph) if rule.as_written else as_stored
+    assert rule.breaches(build(fleet, item.kind, item.region, seen(item.graph))) == []
+    found = rule.breaches(build(fleet, item.kind, item.region, seen(breach.spoil(item.graph))))
     assert found, f"{rule.id} does not notice"
     if breach.where:
         assert breach.where in [node.name for node, _ in found if node]
@@ -86,7 +94,17 @@ def test_no_invariant_is_beyond_failing() -> None:
 def test_the_pack_reports_a_breach(by_label: dict[str, Capture]) -> None:
     """What the tests find, the policies report too, with the URN and the remedy."""
     breach = next(breach for breach in BREACHES if breach.rule == "flow-logs")
-    found = violations(breach.spoil(by_label[breach.stack].graph))
+    graph = breach.spoil(by_label[breach.stack].graph)
+    found = violations(graph, as_stored(graph))
     assert [line.split(":", maxsplit=1)[0] for line in found] == ["flow-logs"]
     assert "aws:ec2/vpc:Vpc" in found[0]
     assert "ALL traffic" in found[0]
+
+
+def test_the_pack_reports_what_was_written(by_label: dict[str, Capture]) -> None:
+    """A rule about inputs speaks of what the program wrote, though the provider's answer would hide or excuse it."""
+    graph = by_label["serving-us-east-1"].graph
+    spoiled = put("Deployment", "penstock-gateway", "spec/replicas", 3)(graph)
+    found = violations(spoiled, as_stored(graph))
+    assert [line.split(":", maxsplit=1)[0] for line in found] == ["scaled-number-free"]
+    assert violations(graph, as_stored(spoiled)) == []

@@ -9,7 +9,7 @@ import promql_parser
 import pytest
 
 from infra.capture.fleet import Capture
-from infra.capture.values import items, text
+from infra.capture.values import items, mapping, text
 
 ROOT = Path(__file__).resolve().parents[2]
 CATALOGUE = ROOT / "platform/penstock/telemetry/names.py"
@@ -83,3 +83,26 @@ def test_overflow_pools_wait_for_the_floor(captures: tuple[Capture, ...]) -> Non
     """A later placement counts only the load beyond what the placements before it carry."""
     found = [query for query in queries(captures) if "chat-8b" in query and "queued" in query]
     assert [re.search(r"- (\d+)", query) is not None for query in found[:3]] == [False, True, True]
+
+
+def test_missing_data_never_reads_as_no_load(captures: tuple[Capture, ...]) -> None:
+    """Finding 3.18: no query gives a number where an answer is missing, and no scaler falls back to one."""
+    for query in queries(captures):
+        assert "vector(" not in query
+        assert "absent" not in query
+    for item in captures:
+        for node in item.graph.of("kubernetes:keda.sh/v1alpha1:ScaledObject"):
+            assert "fallback" not in mapping(node.inputs, "spec")
+            for trigger in items(node.inputs, "spec.triggers"):
+                assert text(trigger, "metadata.ignoreNullValues") == "false"
+
+
+def test_a_quantile_is_a_number_or_nothing(captures: tuple[Capture, ...]) -> None:
+    """Without observations a quantile is no number: each one is compared, and stands beside a count of its own."""
+    found = [query for query in queries(captures) if "histogram_quantile" in query]
+    assert found
+    for query in found:
+        metric = re.search(r"rate\((\w+)_bucket(\{[^}]*\})?\[2m\]\)", query)
+        assert metric
+        counted = f"{metric.group(1)}_count{metric.group(2) or ''}[2m]"
+        assert query.endswith(f" >= 0 or 0 * sum(rate({counted}))")
