@@ -1,32 +1,16 @@
 """Captures every stack of an environment in the order of deployment: consumers see what producers really export."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from functools import partial
 
-from infra.capture.graph import Graph
 from infra.capture.run import ORGANIZATION, run
-from infra.capture.values import Json
 from infra.config.kinds import StackKind
 from infra.config.model import Fleet
+from infra.graph.captured import Capture
+from infra.graph.values import Json
 from infra.kube.observability import SAMPLES
 from infra.stacks import global_, mesh, platform, region, serving
 from infra.stacks.exports import project_name
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Capture:
-    """The graph of one stack, and which kind and region it is."""
-
-    kind: StackKind
-    region: str
-    graph: Graph
-
-    @property
-    def label(self) -> str:
-        """A short name for files and test ids."""
-        return f"{self.kind}-{self.region}" if self.region else str(self.kind)
-
 
 Program = Callable[[Fleet, str], None]
 REGIONAL: tuple[tuple[StackKind, Program], ...] = (

@@ -6,7 +6,7 @@ from collections import Counter
 from pathlib import Path
 from typing import TypedDict
 
-from infra.capture.fleet import Capture
+from infra.graph.captured import Capture
 
 FOLDER = Path(__file__).resolve().parent.parent / "docs" / "golden"
 

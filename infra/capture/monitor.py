@@ -13,8 +13,8 @@ from pulumi.runtime.proto import resource_pb2
 from pulumi.runtime.sync_await import _sync_await
 
 from infra.capture import symbols
-from infra.capture.graph import Node, Options
-from infra.capture.values import Json
+from infra.graph.nodes import Node, Options
+from infra.graph.values import Json
 
 _STACK = "pulumi:pulumi:Stack"
 _REFERENCE = "pulumi:pulumi:StackReference"

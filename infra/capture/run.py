@@ -11,9 +11,9 @@ from pulumi.runtime import run_in_stack, settings
 from pulumi.runtime.mocks import MockEngine, MockSettings
 from pulumi.runtime.sync_await import _sync_await
 
-from infra.capture.graph import Graph
 from infra.capture.monitor import Monitor
-from infra.capture.values import Json
+from infra.graph.nodes import Graph
+from infra.graph.values import Json
 
 ORGANIZATION = "organization"
 SECRET_CONFIG = {

@@ -6,15 +6,13 @@ are lists or structures stand in a table. Each placeholder is unique, so it can 
 
 import functools
 import hashlib
-import importlib
 import inspect
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-import pulumi
-
-from infra.capture.values import Json, items, mapping, text
+from infra.graph.sdk import camel, resource_class
+from infra.graph.values import Json, items, mapping, text
 
 _SNAKE = re.compile(r"(?<!^)(?=[A-Z])")
 
@@ -34,22 +32,6 @@ class Subject:
     def mark(self) -> str:
         """Ten hex digits that no other resource of any stack shares."""
         return hashlib.sha256(self.urn.encode()).hexdigest()[:10]
-
-
-def camel(name: str) -> str:
-    """The SDK's snake name as the engine spells it."""
-    head, *rest = name.split("_")
-    return head + "".join(part.capitalize() for part in rest)
-
-
-@functools.cache
-def resource_class(token: str) -> type[pulumi.Resource] | None:
-    """The SDK class of a type token such as `aws:eks/cluster:Cluster`; `None` for other packages."""
-    package, module, name = token.split(":")
-    if package != "aws":
-        return None
-    found = getattr(importlib.import_module(f"pulumi_aws.{module.split('/', maxsplit=1)[0]}"), name)
-    return found if inspect.isclass(found) and issubclass(found, pulumi.Resource) else None
 
 
 @functools.cache

@@ -8,13 +8,13 @@ from typing import TypedDict
 
 import yaml
 
-from infra.capture.graph import Graph, Node
-from infra.capture.values import items, mapping, number, text
 from infra.catalogue.instances import instances, sources
 from infra.components.labels import POOL
 from infra.config.kinds import Capacity, WarmState
 from infra.config.model import Region
 from infra.config.pools import Pool
+from infra.graph.nodes import Graph, Node
+from infra.graph.values import items, mapping, number, text
 
 HOURS = 730
 _FILE = Path(__file__).resolve().parent.parent / "catalogue" / "prices.yaml"

@@ -3,11 +3,11 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from infra.capture.graph import Graph
 from infra.catalogue.instances import sources
 from infra.config.kinds import StackKind
 from infra.config.model import Budgets, Environment, Region
 from infra.estimate.lines import Line, lines, prices
+from infra.graph.nodes import Graph
 
 SHOWN = 12
 

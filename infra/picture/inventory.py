@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Sequence
 
-from infra.capture.fleet import Capture
+from infra.graph.captured import Capture
 
 
 def inventory(captures: Sequence[Capture]) -> str:

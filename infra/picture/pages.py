@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from infra.capture.fleet import Capture
+from infra.graph.captured import Capture
 from infra.picture.inventory import inventory
 from infra.picture.svg import draw
 from infra.picture.topology import topology

@@ -3,7 +3,7 @@
 from collections import Counter
 from dataclasses import dataclass
 
-from infra.capture.graph import Graph, Node
+from infra.graph.nodes import Graph, Node
 
 LIMIT = 7
 """Lines in a box; the rest is counted on one line."""

@@ -2,10 +2,10 @@
 
 from collections.abc import Iterator
 
-from infra.capture.values import items, text
 from infra.components.cluster import LOG_TYPES
 from infra.config.kinds import StackKind
 from infra.config.rules import SUPPORTED_KUBERNETES
+from infra.graph.values import items, text
 from infra.policy.invariant import Book, Breach
 from infra.policy.view import View
 

@@ -21,11 +21,11 @@ from pulumi_policy import (
 )
 from pulumi_policy.proxy import UnknownValueError
 
-from infra.capture.graph import Graph, Node, Options
-from infra.capture.values import UNKNOWN, Json
 from infra.config.kinds import StackKind
 from infra.config.load import load
 from infra.config.model import Fleet
+from infra.graph.nodes import Graph, Node, Options
+from infra.graph.values import UNKNOWN, Json
 from infra.policy.invariant import Invariant
 from infra.policy.registry import INVARIANTS
 from infra.policy.view import View, build

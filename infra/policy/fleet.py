@@ -3,10 +3,10 @@
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
-from infra.capture.fleet import Capture
-from infra.capture.values import mapping, text
 from infra.config.kinds import StackKind
 from infra.config.model import Fleet
+from infra.graph.captured import Capture
+from infra.graph.values import mapping, text
 
 REFERENCE = "pulumi:pulumi:StackReference"
 IN_CHARTS = frozenset(

@@ -4,9 +4,9 @@ from collections import Counter
 from collections.abc import Iterator
 from functools import cache
 
-from infra.capture.graph import Node
-from infra.capture.values import UNKNOWN, items, parsed, text
 from infra.config.kinds import StackKind
+from infra.graph.nodes import Node
+from infra.graph.values import UNKNOWN, items, parsed, text
 from infra.policy.invariant import Book, Breach
 from infra.policy.view import DOCUMENTS, View, allowed_actions
 

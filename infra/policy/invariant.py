@@ -3,8 +3,8 @@
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
-from infra.capture.graph import Node
 from infra.config.kinds import StackKind
+from infra.graph.nodes import Node
 from infra.policy.view import View
 
 Breach = tuple[Node | None, str]

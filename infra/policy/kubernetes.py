@@ -3,9 +3,9 @@
 import re
 from collections.abc import Iterator, Mapping
 
-from infra.capture.graph import Node
-from infra.capture.values import UNKNOWN, Json, items, mapping, number, text, texts
 from infra.config.kinds import StackKind
+from infra.graph.nodes import Node
+from infra.graph.values import UNKNOWN, Json, items, mapping, number, text, texts
 from infra.kube.namespaces import LEVELS, PRIVILEGED, SERVING
 from infra.policy.invariant import Book, Breach
 from infra.policy.view import View, pod_labels, pod_spec

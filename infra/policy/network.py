@@ -4,11 +4,11 @@ from collections.abc import Iterator
 from ipaddress import ip_network
 from itertools import combinations
 
-from infra.capture.graph import Node
-from infra.capture.values import UNKNOWN, items, number, text
 from infra.components.addresses import ADDRESSES_PER_NODE
 from infra.config.kinds import StackKind
 from infra.config.zones import pool_zones
+from infra.graph.nodes import Node
+from infra.graph.values import UNKNOWN, items, number, text
 from infra.policy.invariant import Book, Breach
 from infra.policy.view import View
 

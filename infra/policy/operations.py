@@ -3,11 +3,11 @@
 import re
 from collections.abc import Iterator
 
-from infra.capture.graph import Node
-from infra.capture.symbols import resource_class
-from infra.capture.values import UNKNOWN, items, number, text, texts
 from infra.config.kinds import StackKind
 from infra.config.rules import HEALTH_METRICS_REGION, MIN_BACKUP_DAYS
+from infra.graph.nodes import Node
+from infra.graph.sdk import resource_class
+from infra.graph.values import UNKNOWN, items, number, text, texts
 from infra.policy.invariant import Book, Breach
 from infra.policy.view import View
 

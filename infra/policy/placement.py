@@ -4,8 +4,6 @@ from collections.abc import Iterator, Mapping
 
 import yaml
 
-from infra.capture.graph import Node
-from infra.capture.values import Json, items, mapping, number, parsed, text
 from infra.catalogue.instances import instances
 from infra.catalogue.mig import misfit
 from infra.components.labels import GPU_TAINT, mig_resource, pool_labels
@@ -14,6 +12,8 @@ from infra.config.pools import Pool
 from infra.config.rules_models import replicas_held
 from infra.config.rules_pools import MIN_SPOT_TYPES
 from infra.config.zones import pool_zones
+from infra.graph.nodes import Node
+from infra.graph.values import Json, items, mapping, number, parsed, text
 from infra.policy.invariant import Book, Breach
 from infra.policy.kubernetes import PODS
 from infra.policy.view import View, pod_labels, pod_spec

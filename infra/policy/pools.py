@@ -6,14 +6,14 @@ from functools import cache
 
 from botocore.session import Session
 
-from infra.capture.graph import Node
-from infra.capture.values import UNKNOWN, items, mapping, number, text
 from infra.catalogue.instances import instances
 from infra.components.labels import CAPACITY, FAMILY, GPU, GPU_TAINT, MIG_CONFIG, POOL, ROLE, SCALER
 from infra.config.kinds import Capacity, Image, StackKind
 from infra.config.pools import Pool
 from infra.config.rules_pools import MIN_WARM_RATIO, PAID_AHEAD, quota_demand
 from infra.config.zones import pool_zones
+from infra.graph.nodes import Node
+from infra.graph.values import UNKNOWN, items, mapping, number, text
 from infra.policy.invariant import Book, Breach
 from infra.policy.view import View
 

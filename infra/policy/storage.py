@@ -3,11 +3,11 @@
 from collections import Counter
 from collections.abc import Iterator
 
-from infra.capture.graph import Node
-from infra.capture.values import UNKNOWN, items, number, text
 from infra.components.keys import DELETION_DAYS, MULTI_REGION, ROTATION_DAYS
 from infra.config.kinds import StackKind
 from infra.config.rules import MIN_AUDIT_DAYS
+from infra.graph.nodes import Node
+from infra.graph.values import UNKNOWN, items, number, text
 from infra.policy.invariant import Book, Breach
 from infra.policy.view import View, allowed_actions
 
@@ -124,7 +124,7 @@ def replication_both_ways(view: View) -> Iterator[Breach]:
     found: dict[str, Node] = {}
     for node in view.of("aws:s3/bucketReplicationConfig:BucketReplicationConfig"):
         found[node.region] = node
-    for region in regions:
+    for region in regions if len(regions) > 1 else ():
         source = found.get(region)
         if source is None:
             yield None, f"add replication from {region}"

@@ -3,10 +3,10 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from infra.capture.graph import Graph, Node
-from infra.capture.values import Json, items, mapping, parsed, text
 from infra.config.kinds import StackKind
 from infra.config.model import Fleet, Region
+from infra.graph.nodes import Graph, Node
+from infra.graph.values import Json, items, mapping, parsed, text
 
 DOCUMENTS = {
     "aws:iam/role:Role": "assumeRolePolicy",

@@ -7,8 +7,8 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from infra.capture.graph import Graph, Node
-from infra.capture.values import Json, dig, is_list, text
+from infra.graph.nodes import Graph, Node
+from infra.graph.values import Json, dig, is_list, text
 from infra.review.schema import Block
 
 _BOUNDARY = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")

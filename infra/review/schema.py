@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from infra.capture.values import Json, dig, mapping, text
+from infra.graph.values import Json, dig, mapping, text
 
 PROVIDER = "registry.terraform.io/hashicorp/aws"
 

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from infra.capture.values import Json, dig, items, text
+from infra.graph.values import Json, dig, items, text
 from infra.review.mapper import alias
 from infra.review.schema import Block
 

@@ -10,8 +10,8 @@ from typing import Any, Self
 
 import pulumi
 
-from infra.capture.symbols import camel
 from infra.config.kinds import StackKind
+from infra.graph.sdk import camel
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,9 +6,10 @@ import pytest
 
 pytest.importorskip("pulumi", reason="the infrastructure has an environment of its own: make infra-setup")
 
-from infra.capture.fleet import Capture, capture_fleet
+from infra.capture.fleet import capture_fleet
 from infra.config.load import load
 from infra.config.model import Fleet
+from infra.graph.captured import Capture
 from tests.infra.unproven import unproven
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from infra.capture.graph import Graph, Node, Options
+from infra.graph.nodes import Graph, Node, Options
 
 Spoil = Callable[[Graph], Graph]
 EAST_REGION = "region-us-east-1"

@@ -11,8 +11,8 @@ from pulumi_policy import (
     ResourceValidationArgs,
 )
 
-from infra.capture.graph import Graph, Node
-from infra.capture.values import Json, is_list
+from infra.graph.nodes import Graph, Node
+from infra.graph.values import Json, is_list
 
 
 def as_policy_resources(graph: Graph) -> list[PolicyResource]:

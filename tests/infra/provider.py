@@ -11,9 +11,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 from functools import cache
 
-from infra.capture.graph import Graph, Node
-from infra.capture.symbols import camel, resource_class
-from infra.capture.values import Json, items, mapping, number, parsed
+from infra.graph.nodes import Graph, Node
+from infra.graph.sdk import camel, resource_class
+from infra.graph.values import Json, items, mapping, number, parsed
 from infra.policy.view import DOCUMENTS
 
 ZEROES: tuple[tuple[str, Json], ...] = (("Sequence", []), ("Mapping", {}), ("bool", False), ("int", 0), ("str", ""))

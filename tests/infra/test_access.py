@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 import yaml
 
-from infra.capture.fleet import Capture
 from infra.config.model import Fleet
+from infra.graph.captured import Capture
 from tests.infra.access.evaluate import Call, Verdict, decide
 from tests.infra.access.world import ASSOCIATION, ROLE, World
 

@@ -4,11 +4,12 @@ import pulumi
 import pulumi_aws as aws
 import pytest
 
-from infra.capture.fleet import Capture, capture_fleet
-from infra.capture.graph import Graph
+from infra.capture.fleet import capture_fleet
 from infra.capture.run import CaptureFailedError, run
-from infra.capture.values import Json, dig, items, mapping, number, parsed, text, texts
 from infra.config.model import Fleet
+from infra.graph.captured import Capture
+from infra.graph.nodes import Graph
+from infra.graph.values import Json, dig, items, mapping, number, parsed, text, texts
 
 
 def captured(program: object) -> Graph:

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 import yaml
 
-from infra.capture.fleet import Capture
-from infra.capture.graph import Node
-from infra.capture.values import Json, dig, items, mapping, text
+from infra.graph.captured import Capture
+from infra.graph.nodes import Node
+from infra.graph.values import Json, dig, items, mapping, text
 from infra.kube.gpu import CHECK
 
 CHARTS: dict[str, dict[str, Any]] = yaml.safe_load(Path(__file__).with_name("charts.yaml").read_text(encoding="utf-8"))
@@ -177,4 +177,4 @@ def test_the_check_runs_where_it_looks(by_label: dict[str, Capture]) -> None:
     paths: Mapping[str, str] = {text(item, "name"): text(item, "hostPath.path") for item in items(pod, "volumes")}
     assert paths[mounted[told["CACHE"]]] == "/mnt/k8s-disks/0"
     assert paths[mounted[told["ROOT_DISK"]]] == "/usr/lib/os-release"
-    assert CHECK in str(items(pod, "containers.0.command"))
+    assert CHECK in str(items(pod, "containers.0.command")[-1])

@@ -4,10 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from infra.capture.fleet import Capture, capture_fleet
+from infra.capture.fleet import capture_fleet
 from infra.config.load import load
 from infra.config.model import Fleet
 from infra.estimate.report import estimate
+from infra.graph.captured import Capture
 from infra.policy.registry import INVARIANTS
 from infra.policy.view import build
 from tests.infra.provider import as_stored

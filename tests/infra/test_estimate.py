@@ -4,12 +4,12 @@ from dataclasses import replace
 
 import pytest
 
-from infra.capture.fleet import Capture
 from infra.catalogue.instances import instances, sources
 from infra.config.kinds import StackKind
 from infra.config.model import Fleet
 from infra.estimate.lines import HOURS, lines, prices
 from infra.estimate.report import Estimate, budget_of, estimate, render
+from infra.graph.captured import Capture
 from infra.policy.pools import ec2_types
 
 

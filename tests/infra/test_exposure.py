@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from infra.capture.fleet import Capture
+from infra.graph.captured import Capture
 from infra.kube import observability, workloads
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -8,9 +8,9 @@ from fnmatch import fnmatch
 import pytest
 import yaml
 
-from infra.capture.fleet import Capture
-from infra.capture.graph import Node
-from infra.capture.values import items, mapping, number, text
+from infra.graph.captured import Capture
+from infra.graph.nodes import Node
+from infra.graph.values import items, mapping, number, text
 
 GROUP = "aws:eks/nodeGroup:NodeGroup"
 TEMPLATE = "aws:ec2/launchTemplate:LaunchTemplate"

@@ -2,8 +2,8 @@
 
 from dataclasses import replace
 
-from infra.capture.fleet import Capture
 from infra.config.model import Fleet
+from infra.graph.captured import Capture
 from infra.policy import fleet as rules
 from tests.infra.edits import drop, put
 

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from infra.capture.fleet import Capture
 from infra.capture.golden import path_of, render
+from infra.graph.captured import Capture
 from infra.picture.pages import FOLDER, pages
 from tests.infra.edits import drop, option, put
 from tests.infra.test_invariants import LABELS

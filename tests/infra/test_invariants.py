@@ -6,10 +6,10 @@ The engine hands stack policies what the provider gave back, and resource polici
 import pytest
 from pulumi_policy import ResourceValidationPolicy, StackValidationArgs, StackValidationPolicy
 
-from infra.capture.fleet import Capture
-from infra.capture.graph import Graph
-from infra.capture.values import UNKNOWN
 from infra.config.model import Fleet
+from infra.graph.captured import Capture
+from infra.graph.nodes import Graph
+from infra.graph.values import UNKNOWN
 from infra.policy.crossguard import policies
 from infra.policy.registry import INVARIANTS
 from infra.policy.view import build

@@ -9,9 +9,9 @@ import kubernetes_validate
 import pytest
 import yaml
 
-from infra.capture.fleet import Capture
-from infra.capture.graph import Node
-from infra.capture.values import Json, mapping
+from infra.graph.captured import Capture
+from infra.graph.nodes import Node
+from infra.graph.values import Json, mapping
 
 VERSION = "1.35"
 OWN = yaml.safe_load(Path(__file__).with_name("schemas").joinpath("custom.yaml").read_text(encoding="utf-8"))

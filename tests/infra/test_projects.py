@@ -56,6 +56,15 @@ def test_config_and_catalogue_make_no_resources() -> None:
         assert [path for path in (INFRA / room).glob("*.py") if {"pulumi", "pulumi_aws"} & imports(path)] == []
 
 
+def test_what_runs_at_an_update_imports_no_proof() -> None:
+    """Programs and policy pack import nothing of the capture: a deployment runs no test's code."""
+    rooms = ("catalogue", "components", "config", "estimate", "graph", "kube", "policy", "projects", "stacks")
+    command = INFRA / "estimate/__main__.py"  # prints the month, and captures for it
+    modules = [path for room in rooms for path in (INFRA / room).rglob("*.py") if path != command]
+    assert len(modules) > 60
+    assert [path for path in modules if "infra.capture" in path.read_text(encoding="utf-8")] == []
+
+
 @pytest.mark.parametrize("name", ["gateway", "controller", "worker"])
 def test_an_image_is_lean(name: str) -> None:
     """A Dockerfile names bases by digest, installs from hashed locks, drops root and never adds a remote file."""

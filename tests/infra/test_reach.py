@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 import yaml
 
-from infra.capture.fleet import Capture
-from infra.capture.graph import Node
-from infra.capture.values import Json, dig, items, mapping, text
+from infra.graph.captured import Capture
+from infra.graph.nodes import Node
+from infra.graph.values import Json, dig, items, mapping, text
 
 TABLE: dict[str, list[list[object]]] = yaml.safe_load(
     Path(__file__).with_name("reach.yaml").read_text(encoding="utf-8")

@@ -8,8 +8,8 @@ from pathlib import Path
 import promql_parser
 import pytest
 
-from infra.capture.fleet import Capture
-from infra.capture.values import items, mapping, text
+from infra.graph.captured import Capture
+from infra.graph.values import items, mapping, text
 
 ROOT = Path(__file__).resolve().parents[2]
 CATALOGUE = ROOT / "platform/penstock/telemetry/names.py"

@@ -15,9 +15,9 @@ from pathlib import Path
 import pytest
 import yaml
 
-from infra.capture.fleet import Capture
-from infra.capture.graph import Graph
-from infra.capture.values import Json, items, mapping, number, text
+from infra.graph.captured import Capture
+from infra.graph.nodes import Graph
+from infra.graph.values import Json, items, mapping, number, text
 from infra.review import mapper, schema
 from infra.review.terraform import Terraform, TerraformFailedError, missing
 from tests.infra.edits import Spoil, put

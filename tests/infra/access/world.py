@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
-from infra.capture.fleet import Capture
-from infra.capture.graph import Node
-from infra.capture.values import items, text
 from infra.config.model import Environment
+from infra.graph.captured import Capture
+from infra.graph.nodes import Node
+from infra.graph.values import items, text
 from tests.infra.access.evaluate import Actor, Document
 
 ROLE = "aws:iam/role:Role"

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from infra.capture.values import Json
+from infra.graph.values import Json
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
