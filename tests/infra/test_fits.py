@@ -1,0 +1,131 @@
+"""Two halves that must agree: a port and who listens, a probe and who answers, a selector and what it selects.
+
+Each of these was once changed on one side alone without any test noticing.
+"""
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from infra.graph.captured import Capture
+from infra.graph.nodes import Node
+from infra.graph.values import Json, dig, items, mapping, number, text
+
+ROOT = Path(__file__).resolve().parents[2]
+ROUTES = ROOT / "platform/penstock/gateway/edge/routes.py"
+EAST, SERVING, PLATFORM = "region-us-east-1", "serving-us-east-1", "platform-us-east-1"
+RULE = "aws:vpc/securityGroupIngressRule:SecurityGroupIngressRule"
+LONGEST_SILENCE_S = 60
+"""A stream whose heartbeat is lost more than once is dead, and not before."""
+
+
+def one(by_label: dict[str, Capture], label: str, kind: str, name: str = "") -> Node:
+    nodes = by_label[label].graph.nodes
+    return next(node for node in nodes if node.type.endswith(f":{kind}") and name in ("", node.name))
+
+
+def pods(by_label: dict[str, Capture]) -> Iterator[tuple[str, Json, Json]]:
+    """Yield the name, labels and spec of each workload's pod."""
+    for node in by_label[SERVING].graph.of("kubernetes:apps/v1:Deployment"):
+        template = mapping(node.inputs, "spec.template")
+        yield node.name, dig(template, "metadata.labels"), dig(template, "spec")
+
+
+def test_the_balancer_asks_what_gateways_answer(by_label: dict[str, Capture]) -> None:
+    """Port and probe of the target group are the gateway container's port and a route that the gateway has."""
+    group = one(by_label, EAST, "TargetGroup")
+    gateway = one(by_label, SERVING, "Deployment", "penstock-gateway")
+    listening = {
+        number(port, "containerPort") for port in items(gateway.inputs, "spec.template.spec.containers.0.ports")
+    }
+    assert number(group.inputs, "port") in listening
+    assert f'"{text(group.inputs, "healthCheck.path")}"' in ROUTES.read_text(encoding="utf-8")
+    binding = one(by_label, SERVING, "TargetGroupBinding")
+    service = one(by_label, SERVING, "Service", text(binding.inputs, "metadata.namespace") + "-gateway")
+    ports = {number(port, "port") for port in items(service.inputs, "spec.ports")}
+    assert number(binding.inputs, "spec.serviceRef.port") in ports
+
+
+def test_the_balancer_reaches_the_nodes(by_label: dict[str, Capture]) -> None:
+    """The nodes let the balancer in on the gateways' port, and it may go out there."""
+    port = number(one(by_label, EAST, "TargetGroup").inputs, "port")
+    inward = one(by_label, EAST, "SecurityGroupIngressRule", "gateways-from-front")
+    outward = one(by_label, EAST, "SecurityGroupEgressRule", "front-gateway")
+    for rule in (inward, outward):
+        assert number(rule.inputs, "fromPort") == number(rule.inputs, "toPort") == port
+    assert any(urn.endswith("::front") for urn in inward.references["referencedSecurityGroupId"])
+
+
+def test_a_silent_stream_is_not_cut(by_label: dict[str, Capture]) -> None:
+    """The balancer holds a connection for longer than any live stream is silent."""
+    assert number(one(by_label, EAST, "LoadBalancer").inputs, "idleTimeout") > LONGEST_SILENCE_S
+
+
+def test_stores_are_open_to_their_network_alone(by_label: dict[str, Capture]) -> None:
+    """Database and limits are reached from the region's own network, on their port, and from nowhere else."""
+    network = text(one(by_label, EAST, "Vpc").inputs, "cidrBlock")
+    for name, port in (("database", 5432), ("limits", 6379)):
+        rule = one(by_label, EAST, "SecurityGroupIngressRule", name)
+        assert text(rule.inputs, "cidrIpv4") == network
+        assert number(rule.inputs, "fromPort") == number(rule.inputs, "toPort") == port
+
+
+def test_network_policies_are_enforced(by_label: dict[str, Capture]) -> None:
+    """The pod network's add-on is told to enforce policies; without that they are paper."""
+    settings = json.loads(text(one(by_label, EAST, "Addon", "vpc-cni").inputs, "configurationValues"))
+    assert settings["enableNetworkPolicy"] == "true"
+
+
+def test_scalers_ask_the_server_that_answers(by_label: dict[str, Capture]) -> None:
+    """Each trigger asks Prometheus' own service on its port, and ratios are measured against ratios."""
+    for node in by_label[SERVING].graph.of("kubernetes:keda.sh/v1alpha1:ScaledObject"):
+        for trigger in items(node.inputs, "spec.triggers"):
+            told = mapping(trigger, "metadata")
+            assert told["serverAddress"] == "http://prometheus-operated.monitoring.svc:9090"
+            if "_ratio" in str(told["query"]):
+                assert 0 < float(str(told["threshold"])) <= 1
+
+
+def test_every_spread_selects_its_own_pods(by_label: dict[str, Capture]) -> None:
+    """A pod spreads against pods of its own workload; a selector that matches nothing would spread nothing."""
+    seen = 0
+    for name, labels, spec in pods(by_label):
+        for constraint in items(spec, "topologySpreadConstraints"):
+            selected = mapping(constraint, "labelSelector.matchLabels")
+            assert selected, name
+            assert selected.items() <= mapping({"it": labels}, "it").items(), name
+            seen += 1
+    assert seen > 3
+
+
+def test_monitors_scrape_a_port_that_is_there(by_label: dict[str, Capture]) -> None:
+    """Each pod monitor's port is a named port of the containers that it selects."""
+    named = {
+        text(labels, "app~name"): {text(port, "name") for port in items(spec, "containers.0.ports")}
+        for labels, spec in ((_short(labels), spec) for _, labels, spec in pods(by_label))
+    }
+    for node in by_label[PLATFORM].graph.of("kubernetes:monitoring.coreos.com/v1:PodMonitor"):
+        selected = str(mapping(node.inputs, "spec.selector.matchLabels")["app.kubernetes.io/name"])
+        assert text(node.inputs, "spec.podMetricsEndpoints.0.port") in named[selected]
+        assert text(node.inputs, "spec.podMetricsEndpoints.0.port") != "engine"
+
+
+def _short(labels: Json) -> Json:
+    return {"app~name": mapping({"it": labels}, "it").get("app.kubernetes.io/name")}
+
+
+def test_a_refused_image_is_refused(by_label: dict[str, Capture]) -> None:
+    """The binding of the image policy denies; a warning would let the image run."""
+    binding = one(by_label, PLATFORM, "ValidatingAdmissionPolicyBinding")
+    assert items(binding.inputs, "spec.validationActions") == ["Deny"]
+
+
+def test_the_page_names_what_there_is() -> None:
+    """Each make target and each folder or file that the README names is there."""
+    page = (ROOT / "infra/README.md").read_text(encoding="utf-8")
+    targets = (ROOT / "infra/infra.mk").read_text(encoding="utf-8")
+    for target in set(re.findall(r"`make ([a-z-]+)`", page)):
+        assert re.search(rf"^{target}:", targets, re.MULTILINE), target
+    for path in set(re.findall(r"`((?:environments|projects|catalogue|review|docs|policy|capture)/[\w./-]*)`", page)):
+        assert (ROOT / "infra" / path).exists() or "/golden/" in path, path
