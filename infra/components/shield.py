@@ -18,6 +18,7 @@ GROUPS = {
     "AWSManagedRulesAmazonIpReputationList": (),
     "AWSManagedRulesKnownBadInputsRuleSet": ("JavaDeserializationRCE_BODY", "Log4JRCE_BODY", "ReactJSRCE_BODY"),
     "AWSManagedRulesCommonRuleSet": (
+        "NoUserAgent_HEADER",
         "SizeRestrictions_BODY",
         "EC2MetaDataSSRF_BODY",
         "GenericLFI_BODY",
@@ -25,7 +26,8 @@ GROUPS = {
         "CrossSiteScripting_BODY",
     ),
 }
-"""Managed groups, and every rule of theirs that reads bodies: those count.
+"""Managed groups, and the rules of theirs that only count: every one that reads a body, and the one against programs
+that do not name themselves, as many a client of an interface does not.
 https://docs.aws.amazon.com/waf/latest/developerguide/aws-managed-rule-groups-baseline.html
 """
 
