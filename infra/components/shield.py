@@ -113,12 +113,17 @@ class Shield(Component):
             tags=self.site.tags(DataClass.CONFIDENTIAL),
             opts=self.child(),
         )
-        redacted = aws.wafv2.WebAclLoggingConfigurationRedactedFieldSingleHeaderArgs(name="authorization")
+        redacted = [
+            aws.wafv2.WebAclLoggingConfigurationRedactedFieldArgs(
+                single_header=aws.wafv2.WebAclLoggingConfigurationRedactedFieldSingleHeaderArgs(name=header)
+            )
+            for header in CREDENTIALS
+        ]
         aws.wafv2.WebAclLoggingConfiguration(
             self.site.region,
             resource_arn=acl.arn,
             log_destination_configs=[group.arn],
-            redacted_fields=[aws.wafv2.WebAclLoggingConfigurationRedactedFieldArgs(single_header=redacted)],
+            redacted_fields=redacted,
             opts=self.child(),
         )
 

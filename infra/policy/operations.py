@@ -159,8 +159,9 @@ def front_shielded(view: View) -> Iterator[Breach]:
         if region not in guarded:
             yield None, f"associate a web ACL with the load balancer of {region}"
     for node in view.of("aws:wafv2/webAclLoggingConfiguration:WebAclLoggingConfiguration"):
-        if "authorization" not in {value for _, value in texts(node.inputs.get("redactedFields"))}:
-            yield node, "redact the authorization header"
+        redacted = {value for _, value in texts(node.inputs.get("redactedFields"))}
+        if not {"authorization", "x-api-key"} <= redacted:
+            yield node, "redact both headers that may carry a key: authorization and x-api-key"
 
 
 @book.rule("front-tls", "The front door speaks TLS 1.2 or better on 443 and nothing else", StackKind.REGION)

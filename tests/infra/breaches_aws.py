@@ -300,6 +300,13 @@ OPERATIONS = (
     Breach(
         rule="front-shielded",
         stack="mesh",
+        spoil=put(
+            "WebAclLoggingConfiguration", "us-west-2", "redactedFields", [{"singleHeader": {"name": "authorization"}}]
+        ),
+    ),
+    Breach(
+        rule="front-shielded",
+        stack="mesh",
         spoil=put("WebAclLoggingConfiguration", "us-west-2", "redactedFields", None),
     ),
     Breach(
