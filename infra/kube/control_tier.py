@@ -57,7 +57,6 @@ def shared_environment(site: Site) -> tuple[Mapping[str, object], ...]:
         pods.plain("PENSTOCK_METRICS_HOST", "0.0.0.0"),  # noqa: S104 - as above
         pods.plain("PENSTOCK_METRICS_PORT", str(METRICS_PORT)),
         pods.plain("PENSTOCK_HOME", HOME),
-        pods.plain("PENSTOCK_MODELS", ""),
         pods.plain("AWS_REGION", site.region),
         pods.from_field("PENSTOCK_ZONE", "metadata.labels['topology.kubernetes.io/zone']"),
         pods.from_field("POD_NAME", "metadata.name"),

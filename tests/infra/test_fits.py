@@ -13,7 +13,7 @@ from infra.graph.nodes import Node
 from infra.graph.values import Json, dig, items, mapping, number, text
 
 ROOT = Path(__file__).resolve().parents[2]
-ROUTES = ROOT / "platform/penstock/gateway/edge/routes.py"
+PAGES = ROOT / "platform/penstock/telemetry/pages.py"
 EAST, SERVING, PLATFORM = "region-us-east-1", "serving-us-east-1", "platform-us-east-1"
 RULE = "aws:vpc/securityGroupIngressRule:SecurityGroupIngressRule"
 LONGEST_SILENCE_S = 60
@@ -33,14 +33,14 @@ def pods(by_label: dict[str, Capture]) -> Iterator[tuple[str, Json, Json]]:
 
 
 def test_the_balancer_asks_what_gateways_answer(by_label: dict[str, Capture]) -> None:
-    """Port and probe of the target group are the gateway container's port and a route that the gateway has."""
+    """Port and probe of the target group are the gateway container's port and a page that the gateway has."""
     group = one(by_label, EAST, "TargetGroup")
     gateway = one(by_label, SERVING, "Deployment", "penstock-gateway")
     listening = {
         number(port, "containerPort") for port in items(gateway.inputs, "spec.template.spec.containers.0.ports")
     }
     assert number(group.inputs, "port") in listening
-    assert f'"{text(group.inputs, "healthCheck.path")}"' in ROUTES.read_text(encoding="utf-8")
+    assert f'"{text(group.inputs, "healthCheck.path")}"' in PAGES.read_text(encoding="utf-8")
     binding = one(by_label, SERVING, "TargetGroupBinding")
     service = one(by_label, SERVING, "Service", text(binding.inputs, "metadata.namespace") + "-gateway")
     ports = {number(port, "port") for port in items(service.inputs, "spec.ports")}
