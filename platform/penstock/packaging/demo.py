@@ -52,7 +52,7 @@ SMOLLM2 = DemoModel(
         ),
         licence="Apache-2.0",
         origin="HuggingFaceTB/SmolLM2-135M-Instruct, GGUF Q4_1",
-        engine=EngineSettings(tool_parser="hermes", long_prefill_tokens=256),
+        engine=EngineSettings(tool_parser="hermes"),
         golden=(
             GoldenPrompt(prompt="What is the capital of Japan?", expect="Tokyo", max_tokens=8),
             GoldenPrompt(prompt="What is the capital of Spain? Answer with one word.", expect="Madrid", max_tokens=8),
