@@ -11,8 +11,9 @@ from infra.components.iam import Statement
 from infra.components.network import ANYWHERE, Network
 from infra.components.site import Component, Site
 from infra.config.kinds import DataClass
+from infra.contract import process
 
-GATEWAY_PORT = 8080
+GATEWAY_PORT = process("gateway").ports["public"].number
 IDLE_S = 900
 """A heartbeat comment goes out every few seconds, so a silent connection for this long is dead."""
 

@@ -1,12 +1,17 @@
 """The region's secrets in Secrets Manager: names and keys are ours, values come from people or from secret config."""
 
+from collections.abc import Mapping
+
 import pulumi
 import pulumi_aws as aws
 
 from infra.components.site import Component, Site
 from infra.config.kinds import DataClass
 
-NAMES = ("database-url", "cache-url", "api-key-pepper", "webhook-signing", "grafana-admin")
+WRITTEN = ("database-url", "database-password", "grafana-admin", "platform-key", "api-key-pepper", "signing-public-key")
+"""What an operator writes once; `infra/README.md` says in which form."""
+
+COMPOSED = ("limits-url", "limits-password", "answers-url", "answers-password")
 RECOVERY_DAYS = 30
 
 
@@ -16,7 +21,7 @@ def secret_path(site: Site, name: str) -> str:
 
 
 class Vault(Component):
-    """One secret per name. Only the cache's URL is composed here; the others are written once by an operator."""
+    """One secret per name; `composed` gives those that are known here."""
 
     def __init__(
         self,
@@ -24,11 +29,11 @@ class Vault(Component):
         site: Site,
         *,
         key_arn: pulumi.Input[str],
-        cache_url: pulumi.Output[str],
+        composed: Mapping[str, pulumi.Output[str]],
         opts: pulumi.ResourceOptions | None = None,
     ) -> None:
         super().__init__("Vault", name, site, opts)
-        for secret_name in NAMES:
+        for secret_name in (*WRITTEN, *COMPOSED):
             secret = aws.secretsmanager.Secret(
                 secret_name,
                 name=secret_path(site, secret_name),
@@ -37,8 +42,9 @@ class Vault(Component):
                 tags=site.tags(DataClass.RESTRICTED),
                 opts=self.stateful(),
             )
-            if secret_name == "cache-url":
+            if secret_name in COMPOSED:
+                value = composed[secret_name]
                 aws.secretsmanager.SecretVersion(
-                    secret_name, secret_id=secret.id, secret_string=cache_url, opts=self.child()
+                    secret_name, secret_id=secret.id, secret_string=value, opts=self.child()
                 )
         self.register_outputs({})

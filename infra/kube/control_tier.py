@@ -3,41 +3,40 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
+import pulumi
+
 from infra.components.labels import ROLE
 from infra.components.site import Site
 from infra.config.model import ContainerImage, Workload
+from infra.contract import process
 from infra.kube import pods
 from infra.kube.manifest import Manifest
 from infra.kube.namespaces import SERVING
+from infra.kube.processes import Run
 from infra.kube.scaling import Scaled, gateway_triggers, scaled_object
-from infra.kube.workloads import (
-    CONTROLLER_PORT,
-    GATEWAY_PORT,
-    METRICS_PORT,
-    Ports,
-    account,
-    disruption_budget,
-    labels_of,
-)
+from infra.kube.workloads import account, disruption_budget, labels_of, service
 
 UNLISTED_S = 15
 """Time between leaving the endpoints and SIGTERM: the load balancer needs it to hear that a pod is gone."""
 
-KILL_MARGIN_S = 15
 TLS_PATH = "/etc/penstock/tls"
-HOME = "/tmp/penstock"  # noqa: S108 - the pod's own scratch volume
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Deployed:
-    """One CPU workload: its image, size, port and environment."""
+    """One CPU workload: its process, image, size, what it is told beside the contract, and the port of its service."""
 
-    name: str
+    run: Run
     image: str
     size: Workload
-    port: int
-    environment: tuple[Mapping[str, object], ...]
+    served: str
+    told: tuple[Mapping[str, object], ...] = ()
     annotations: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def name(self) -> str:
+        """The process's own name."""
+        return self.run.process.name
 
 
 def tls_volume(workload: str) -> dict[str, object]:
@@ -50,45 +49,32 @@ def tls_mount() -> dict[str, object]:
     return {"name": "tls", "mountPath": TLS_PATH, "readOnly": True}
 
 
-def shared_environment(site: Site) -> tuple[Mapping[str, object], ...]:
-    """What every process is told about where it runs."""
-    return (
-        pods.plain("PENSTOCK_HOST", "0.0.0.0"),  # noqa: S104 - inside a pod behind a NetworkPolicy
-        pods.plain("PENSTOCK_METRICS_HOST", "0.0.0.0"),  # noqa: S104 - as above
-        pods.plain("PENSTOCK_METRICS_PORT", str(METRICS_PORT)),
-        pods.plain("PENSTOCK_HOME", HOME),
-        pods.plain("AWS_REGION", site.region),
-        pods.from_field("PENSTOCK_ZONE", "metadata.labels['topology.kubernetes.io/zone']"),
-        pods.from_field("POD_NAME", "metadata.name"),
-    )
+def artifact_store(bucket: pulumi.Input[str]) -> dict[str, object]:
+    """Where versions are, as a variable."""
+    return pods.plain("PENSTOCK_ARTIFACT_STORE", pulumi.Output.concat("s3://", bucket, "/models"))
 
 
 def controller_url() -> str:
-    """Where gateways and workers find the controller."""
-    return f"http://controller.{SERVING}.svc:{CONTROLLER_PORT}"
+    """Where workers find the controller."""
+    return f"http://controller.{SERVING}.svc:{process('controller').ports['api'].number}"
 
 
-def gateway(site: Site, server: object, target_group_arn: object) -> Iterator[Manifest]:
+def gateway(
+    site: Site, server: object, artifact_bucket: pulumi.Input[str], target_group_arn: object
+) -> Iterator[Manifest]:
     """Everything of the gateway, registered with the region's load balancer by pod address."""
-    size = site.environment.gateway
-    environment = (
-        *shared_environment(site),
-        pods.plain("PENSTOCK_PORT", str(GATEWAY_PORT)),
-        pods.plain("PENSTOCK_CONTROLLER_URL", controller_url()),
-        pods.plain("PENSTOCK_DRAIN_GRACE_S", str(size.drain_s)),
-        pods.from_secret("PENSTOCK_DATABASE_URL", "gateway", "database-url"),
-        pods.plain("PENSTOCK_GATEWAYS", str(size.min_replicas)),
-        pods.from_secret("PENSTOCK_LIMITS_URL", "gateway", "cache-url"),
-        pods.plain("PENSTOCK_ANSWERS_URL", "$(PENSTOCK_LIMITS_URL)?db=1"),
-    )
-    image = _reference(site, site.environment.images["gateway"])
+    size, public = site.environment.gateway, process("gateway").ports["public"]
     deployed = Deployed(
-        name="gateway",
-        image=image,
+        run=Run(process=process("gateway"), site=site),
+        image=_reference(site, site.environment.images["gateway"]),
         size=size,
-        port=GATEWAY_PORT,
-        environment=environment,
-        annotations=pods.NOT_AWAITED,  # ready only with a routing table, which comes with the first model
+        served=public.name,
+        told=(
+            pods.plain("PENSTOCK_DRAIN_GRACE_S", str(size.drain_s)),
+            pods.plain("PENSTOCK_GATEWAYS", str(size.min_replicas)),
+            artifact_store(artifact_bucket),
+        ),
+        annotations=pods.NOT_AWAITED,  # ready only with a routing table, which comes with the controller
     )
     yield from _workload(deployed)
     target = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "gateway"}
@@ -108,7 +94,7 @@ def gateway(site: Site, server: object, target_group_arn: object) -> Iterator[Ma
         namespace=SERVING,
         body={
             "spec": {
-                "serviceRef": {"name": "gateway", "port": GATEWAY_PORT},
+                "serviceRef": {"name": "gateway", "port": public.number},
                 "targetGroupARN": target_group_arn,
                 "targetType": "ip",
             }
@@ -116,20 +102,11 @@ def gateway(site: Site, server: object, target_group_arn: object) -> Iterator[Ma
     )
 
 
-def controller(site: Site, artifact_bucket: object) -> Iterator[Manifest]:
+def controller(site: Site) -> Iterator[Manifest]:
     """Everything of the controller: two pods, one of which holds the database's lock and works."""
-    size = site.environment.controller
-    environment = (
-        *shared_environment(site),
-        pods.plain("PENSTOCK_CONTROLLER_PORT", str(CONTROLLER_PORT)),
-        pods.plain("PENSTOCK_ARTIFACT_BUCKET", artifact_bucket),
-        pods.plain("PENSTOCK_ARTIFACT_STORE", "s3://$(PENSTOCK_ARTIFACT_BUCKET)/models"),
-        pods.from_secret("PENSTOCK_DATABASE_URL", "controller", "database-url"),
-    )
     image = _reference(site, site.environment.images["controller"])
-    yield from _workload(
-        Deployed(name="controller", image=image, size=size, port=CONTROLLER_PORT, environment=environment)
-    )
+    run, size = Run(process=process("controller"), site=site), site.environment.controller
+    yield from _workload(Deployed(run=run, image=image, size=size, served="api"))
 
 
 def _reference(site: Site, image: ContainerImage) -> str:
@@ -148,7 +125,7 @@ def _workload(deployed: Deployed) -> Iterator[Manifest]:
         annotations=deployed.annotations,
         body={"spec": _deployment(deployed, labels)},
     )
-    yield Ports(workload=deployed.name, ports={"http": deployed.port}).service()
+    yield service(deployed.run.process, deployed.served)
     yield disruption_budget(deployed.name, labels)
 
 
@@ -167,17 +144,9 @@ def _deployment(deployed: Deployed, labels: Mapping[str, str]) -> dict[str, obje
 
 def _pod(deployed: Deployed, labels: Mapping[str, str]) -> dict[str, object]:
     main = pods.container(deployed.name, deployed.image, cpu=deployed.size.cpu, memory=deployed.size.memory)
-    main |= pods.probes("http", start_s=60)
-    main |= {
-        "args": [deployed.name],
-        "env": list(deployed.environment),
-        "ports": [
-            {"name": "http", "containerPort": deployed.port},
-            {"name": "metrics", "containerPort": METRICS_PORT},
-        ],
-        "lifecycle": pods.pause_before_stop(UNLISTED_S),
-        "volumeMounts": [dict(pods.SCRATCH_MOUNT), tls_mount()],
-    }
+    main = deployed.run.container(main, *deployed.told)
+    main["lifecycle"] = pods.pause_before_stop(UNLISTED_S)
+    main["volumeMounts"] = [*deployed.run.mounts(), tls_mount()]
     return {
         "serviceAccountName": deployed.name,
         "automountServiceAccountToken": False,
@@ -185,8 +154,8 @@ def _pod(deployed: Deployed, labels: Mapping[str, str]) -> dict[str, object]:
         "priorityClassName": f"penstock-{deployed.name}",
         "nodeSelector": {ROLE: "cpu"},
         "securityContext": dict(pods.SAFE_POD),
-        "terminationGracePeriodSeconds": UNLISTED_S + deployed.size.drain_s + KILL_MARGIN_S,
+        "terminationGracePeriodSeconds": UNLISTED_S + deployed.run.grace_s(deployed.size.drain_s),
         "topologySpreadConstraints": pods.spread(labels, hosts=True),
         "containers": [main],
-        "volumes": [dict(pods.SCRATCH), tls_volume(deployed.name)],
+        "volumes": [*deployed.run.volumes(), tls_volume(deployed.name)],
     }

@@ -3,32 +3,37 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+import pulumi
+
 from infra.components.labels import GPU_TAINT, POOL, SCALER
 from infra.components.site import Site
+from infra.config.kinds import Capacity
 from infra.config.pools import Model, Placement, Pool
+from infra.contract import process
 from infra.kube import pods
-from infra.kube.control_tier import (
-    KILL_MARGIN_S,
-    UNLISTED_S,
-    controller_url,
-    shared_environment,
-    tls_mount,
-    tls_volume,
-)
+from infra.kube.control_tier import UNLISTED_S, artifact_store, controller_url, tls_mount, tls_volume
 from infra.kube.gpu import CACHE_MARKER, CACHE_VOLUME
 from infra.kube.manifest import Manifest
 from infra.kube.namespaces import SERVING
+from infra.kube.processes import KEY_MAKER, KEYS, MADE_AT_START, Claim, Run, file_of, files_of, secret_volume
 from infra.kube.scaling import Scaled, scaled_object, worker_triggers
 from infra.kube.sizing import request
-from infra.kube.workloads import AGENT_PORT, ENGINE_PORT, Ports, account, disruption_budget, labels_of
+from infra.kube.workloads import account, disruption_budget, labels_of, service
 
 START_S = 1800
-"""Fetch, verify, load, compile, warm: a large model on a cold node takes many minutes, and is not hung."""
+"""Fetch, verify, load, compile, warm: a large model on a cold node is ready only after many minutes."""
 
 SHORT_DIGEST = 12
 CACHE_PATH = "/cache"
 CACHE_RATIO_BYTES = 400 << 30
-SHARED_MEMORY = "16Gi"
+CLAIM = Claim(name=CACHE_VOLUME, path=CACHE_PATH)
+SPOT_NOTICE_S = 120
+"""How long AWS tells before it takes a spot machine: https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/spot-instance-termination-notices.html"""
+
+SPOT_PAUSE_S = 1
+"""Of a notice nothing is given away: gateways learn of a worker's end from the routing table, not from endpoints."""
+
+_MAKE_KEY = f'umask 077; exec penstock worker-key "$0" "$1" > {KEYS}/{MADE_AT_START}'
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,7 +45,7 @@ class Replica:
     pool: Pool
     placement: Placement
     carried: int
-    artifact_bucket: object
+    artifact_bucket: pulumi.Input[str]
 
     @property
     def name(self) -> str:
@@ -59,12 +64,38 @@ class Replica:
         return labels_of("worker", **{"penstock.io/model": self.model.slug, POOL: self.pool.name})
 
     @property
+    def on_spot(self) -> bool:
+        """Whether its machine may be taken away at short notice."""
+        return self.pool.capacity is Capacity.SPOT
+
+    @property
+    def drain_s(self) -> int:
+        """How long its running answers may take to their end."""
+        whole = self.site.environment.worker_drain_s
+        return min(whole, SPOT_NOTICE_S) if self.on_spot else whole
+
+    @property
+    def pause_s(self) -> int:
+        """How long it answers on before it is told to drain."""
+        return SPOT_PAUSE_S if self.on_spot else UNLISTED_S
+
+    @property
+    def run(self) -> Run:
+        """The process as the contract has it, with its copies and what it compiles on the node's NVMe."""
+        return Run(
+            process=process("worker"),
+            site=self.site,
+            claims={"versions": CLAIM, "compiled": CLAIM},
+            arguments={"VERSION": self.version, "WORKER": "$(POD_NAME)"},
+        )
+
+    @property
     def spans_nodes(self) -> bool:
         """Whether one replica needs more than one machine."""
         return self.model.nodes > 1
 
 
-def replicas(site: Site, pools: Mapping[str, Pool], artifact_bucket: object) -> Iterator[Replica]:
+def replicas(site: Site, pools: Mapping[str, Pool], artifact_bucket: pulumi.Input[str]) -> Iterator[Replica]:
     """Every (model, pool) of the region, in the order in which load fills them."""
     for model in site.environment.models:
         carried = 0
@@ -84,7 +115,7 @@ def replicas(site: Site, pools: Mapping[str, Pool], artifact_bucket: object) -> 
 def shared_manifests() -> Iterator[Manifest]:
     """What all workers share: an account, and a headless service, for the routing table names pods themselves."""
     yield account("worker")
-    yield Ports(workload="worker", ports={"agent": AGENT_PORT, "engine": ENGINE_PORT}, headless=True).service()
+    yield service(process("worker"), "gate", "status", headless=True)
 
 
 def manifests(replica: Replica, server: object) -> Iterator[Manifest]:
@@ -159,7 +190,6 @@ def _leader_worker_set(replica: Replica) -> Manifest:
 
 
 def _pod(replica: Replica) -> dict[str, object]:
-    drain_s = replica.site.environment.worker_drain_s
     # A group on one reserved block lies in one zone by purchase; everything else must not.
     one_zone = replica.pool.reservation is not None
     return {
@@ -170,14 +200,13 @@ def _pod(replica: Replica) -> dict[str, object]:
         "nodeSelector": {POOL: replica.pool.name, SCALER: replica.pool.scaler.value},
         "tolerations": [{"key": GPU_TAINT, "operator": "Equal", "value": "present", "effect": "NoSchedule"}],
         "securityContext": dict(pods.SAFE_POD),
-        "terminationGracePeriodSeconds": UNLISTED_S + drain_s + KILL_MARGIN_S,
+        "terminationGracePeriodSeconds": replica.pause_s + replica.run.grace_s(replica.drain_s),
         "topologySpreadConstraints": [] if one_zone else pods.spread(replica.labels, hosts=False),
-        "initContainers": [_cache_check(replica)],
-        "containers": [_worker(replica, drain_s)],
+        "initContainers": [_cache_check(replica), _key_maker(replica)],
+        "containers": [_worker(replica)],
         "volumes": [
-            dict(pods.SCRATCH),
-            {"name": "cache", "persistentVolumeClaim": {"claimName": CACHE_VOLUME}},
-            {"name": "shm", "emptyDir": {"medium": "Memory", "sizeLimit": SHARED_MEMORY}},
+            *replica.run.volumes(),
+            secret_volume(KEY_MAKER, files_of(KEY_MAKER)),
             tls_volume("worker"),
         ],
     }
@@ -191,33 +220,41 @@ def _image(replica: Replica) -> str:
 def _cache_check(replica: Replica) -> dict[str, object]:
     """Weights on a root disk would load thirty times slower without a word; better not to start."""
     check = pods.container("cache-check", _image(replica), cpu="10m", memory="32Mi")
-    mount = {"name": "cache", "mountPath": CACHE_PATH, "readOnly": True}
+    mount = {"name": CACHE_VOLUME, "mountPath": CACHE_PATH, "readOnly": True}
     return check | {"command": ["test", "-f", f"{CACHE_PATH}/{CACHE_MARKER}"], "volumeMounts": [mount]}
 
 
-def _worker(replica: Replica, drain_s: int) -> dict[str, object]:
+def _key_maker(replica: Replica) -> dict[str, object]:
+    """Makes this pod's own secret and ends: the platform's key is never where an engine runs."""
+    (key,) = (secret for secret in process("init").secrets if secret.name == "platform-key")
+    maker = pods.container(KEY_MAKER, _image(replica), cpu="100m", memory="256Mi")
+    mounts = (
+        {"name": KEY_MAKER, "mountPath": file_of(key).removesuffix(f"/{key.name}"), "readOnly": True},
+        {"name": "keys", "mountPath": KEYS},
+    )
+    return maker | {
+        "command": ["sh", "-c", _MAKE_KEY, "$(POD_NAME)", replica.version],
+        "env": [pods.from_field("POD_NAME", "metadata.name"), pods.plain(key.setting, file_of(key))],
+        "volumeMounts": [dict(mount) for mount in mounts],
+    }
+
+
+def _worker(replica: Replica) -> dict[str, object]:
     asked = request(replica.model, replica.pool)
     devices = {key.replace("/", "__"): value for key, value in asked.devices.items()}
     main = pods.container("worker", _image(replica), cpu=asked.cpu, memory=asked.memory, **devices)
-    main |= pods.probes("agent", start_s=START_S)
+    notice = [pods.plain("PENSTOCK_NOTICE_S", str(SPOT_NOTICE_S))] if replica.on_spot else []
+    main = replica.run.container(
+        main,
+        pods.from_field("POD_NAME", "metadata.name"),
+        pods.plain("PENSTOCK_CONTROLLER_URL", controller_url()),
+        artifact_store(replica.artifact_bucket),
+        pods.plain("PENSTOCK_NODE_CACHE_BYTES", str(CACHE_RATIO_BYTES)),
+        pods.plain("PENSTOCK_DRAIN_GRACE_S", str(replica.drain_s)),
+        pods.plain("PENSTOCK_DEVICE", "cuda"),
+        *notice,
+    )
     return main | {
-        "args": ["worker", replica.version, "--id", "$(POD_NAME)"],
-        "env": [
-            *shared_environment(replica.site),
-            pods.plain("PENSTOCK_PORT", str(AGENT_PORT)),
-            pods.plain("PENSTOCK_CONTROLLER_URL", controller_url()),
-            pods.plain("PENSTOCK_ARTIFACT_BUCKET", replica.artifact_bucket),
-            pods.plain("PENSTOCK_ARTIFACT_STORE", "s3://$(PENSTOCK_ARTIFACT_BUCKET)/models"),
-            pods.plain("PENSTOCK_NODE_CACHE_BYTES", str(CACHE_RATIO_BYTES)),
-            pods.plain("PENSTOCK_DRAIN_GRACE_S", str(drain_s)),
-            pods.from_field("POD_IP", "status.podIP"),
-        ],
-        "ports": [{"name": "agent", "containerPort": AGENT_PORT}, {"name": "engine", "containerPort": ENGINE_PORT}],
-        "lifecycle": pods.pause_before_stop(UNLISTED_S),
-        "volumeMounts": [
-            dict(pods.SCRATCH_MOUNT),
-            {"name": "cache", "mountPath": CACHE_PATH},
-            {"name": "shm", "mountPath": "/dev/shm"},  # noqa: S108 - NCCL's shared memory, in the pod's own volume
-            tls_mount(),
-        ],
+        "lifecycle": pods.pause_before_stop(replica.pause_s),
+        "volumeMounts": [*replica.run.mounts(), tls_mount()],
     }

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import pulumi
 
 from infra.components.site import Component, Site
+from infra.contract import processes
 from infra.kube.manifest import Manifest, apply
 
 SERVING = "penstock"
@@ -121,13 +122,10 @@ def _between(
 
 def _special(namespace: str, cidr: str) -> Iterator[Door]:
     if namespace == "monitoring":
-        targets = (8000, 8080, 8085, 8090, 9090, 9093, 9400, 9402, 9464, 10250)
+        ours = {one.ports[one.metrics[0]].number for one in processes().values() if one.ports}
+        targets = tuple(sorted({8000, 8080, 8085, 9090, 9093, 9400, 9402, 10250} | ours))
         yield Door(name="allow-scraping", outward=True, ports=targets, pods={}, peers=(block(cidr),))
-        queries = (
-            namespace_peer("autoscaling"),
-            namespace_peer(SERVING, name="controller"),
-            namespace_peer("monitoring"),
-        )
+        queries = (namespace_peer("autoscaling"), namespace_peer("monitoring"))
         yield Door(name="allow-queries", outward=False, ports=(9090, 9093, 3000), pods={}, peers=queries)
         yield from _between("allow-gossip", namespace, 9094, "alertmanager", "alertmanager", ("TCP", "UDP"))
     if namespace == "autoscaling":

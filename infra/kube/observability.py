@@ -10,6 +10,7 @@ from pathlib import Path
 
 import yaml
 
+from infra.contract import processes
 from infra.kube.manifest import Manifest
 from infra.kube.namespaces import SERVING
 
@@ -17,8 +18,6 @@ MONITORING = "monitoring"
 MONITORED = {"penstock.io/monitored": "true"}
 REPOSITORY = Path(__file__).resolve().parent.parent.parent
 PROMETHEUS_URL = "http://prometheus-operated.monitoring.svc:9090"
-SCRAPED = {"gateway": "metrics", "controller": "metrics", "worker": "agent"}
-"""Workload to the name of the port that answers /metrics."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,8 +68,11 @@ def dashboards(sources: Sources) -> Iterator[Manifest]:
 
 def pod_monitors() -> Iterator[Manifest]:
     """Every pod of a workload on its own metrics port, every fifteen seconds."""
-    for workload, port in SCRAPED.items():
-        endpoint = {"port": port, "path": "/metrics", "interval": "15s", "scrapeTimeout": "10s"}
+    for workload, process in processes().items():
+        port, path = process.metrics
+        if not port:
+            continue
+        endpoint = {"port": port, "path": path, "interval": "15s", "scrapeTimeout": "10s"}
         yield Manifest(
             api_version="monitoring.coreos.com/v1",
             kind="PodMonitor",

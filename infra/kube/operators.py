@@ -1,5 +1,6 @@
 """Third-party operators, each one release at a pinned version from the account's own registry, with visible values."""
 
+import math
 from collections.abc import Iterable, Mapping
 
 import pulumi
@@ -7,7 +8,8 @@ import pulumi_kubernetes as kubernetes
 
 from infra.components.labels import FAMILY, GPU_TAINT
 from infra.components.site import Component, Site
-from infra.kube.control_tier import KILL_MARGIN_S, UNLISTED_S
+from infra.contract import process
+from infra.kube.control_tier import UNLISTED_S
 from infra.kube.gpu import gpu_operator_values
 from infra.kube.values import cluster, monitoring, scaling
 from infra.kube.values.common import ClusterFacts
@@ -18,7 +20,7 @@ MONITORING = "kube-prometheus-stack"
 
 def values(facts: ClusterFacts) -> Mapping[str, Mapping[str, object]]:
     """The values of every chart."""
-    drain_s = UNLISTED_S + facts.site.environment.worker_drain_s + KILL_MARGIN_S
+    drain_s = UNLISTED_S + facts.site.environment.worker_drain_s + math.ceil(process("worker").beyond_s)
     efa = "602401143452.dkr.ecr.us-west-2.amazonaws.com/eks/aws-efa-k8s-device-plugin"
     return {
         "aws-efa-k8s-device-plugin": {

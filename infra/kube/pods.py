@@ -1,8 +1,10 @@
 """The parts that every pod of ours is made of, safe by construction. Nothing here knows what a pod does."""
 
+import math
 from collections.abc import Mapping
 
 from infra.components.labels import HOST, ZONE
+from infra.contract import Probe
 
 UID = 10001
 WORKER_UID = 10001
@@ -22,10 +24,6 @@ SAFE_POD: Mapping[str, object] = {
     "fsGroup": UID,
     "seccompProfile": {"type": "RuntimeDefault"},
 }
-SCRATCH_MOUNT: Mapping[str, object] = {"name": "scratch", "mountPath": "/tmp"}  # noqa: S108 - the pod's own, empty at start
-SCRATCH: Mapping[str, object] = {"name": "scratch", "emptyDir": {"sizeLimit": "2Gi"}}
-
-
 NOT_AWAITED: Mapping[str, str] = {"pulumi.com/skipAwait": "true"}
 """For what becomes ready later than an update waits: Kubernetes finishes the rollout, or holds it where it fails."""
 
@@ -50,23 +48,13 @@ def container(name: str, image: str, *, cpu: str, memory: str, **extended: str) 
     }
 
 
-def http_probe(path: str, port: str, *, period_s: int, failures: int) -> dict[str, object]:
-    """A probe on one of the real endpoints."""
+def http_probe(probe: Probe, *, period_s: int, failures: int) -> dict[str, object]:
+    """A probe on one of the real endpoints; whoever answers within its time is not cut off at it."""
     return {
-        "httpGet": {"path": path, "port": port},
+        "httpGet": {"path": probe.path, "port": probe.port},
         "periodSeconds": period_s,
-        "timeoutSeconds": 3,
+        "timeoutSeconds": math.ceil(probe.within_s) + 1,
         "failureThreshold": failures,
-    }
-
-
-def probes(port: str, *, start_s: int) -> dict[str, object]:
-    """Alive, ready, and how long a start may take before it counts as hung."""
-    period_s = 5
-    return {
-        "livenessProbe": http_probe("/healthz", port, period_s=10, failures=6),
-        "readinessProbe": http_probe("/readyz", port, period_s=period_s, failures=2),
-        "startupProbe": http_probe("/healthz", port, period_s=period_s, failures=start_s // period_s),
     }
 
 

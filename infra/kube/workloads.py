@@ -1,19 +1,13 @@
 """What every Penstock workload has beside its pods: account, service, disruption budget, certificate, doors."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 
+from infra.contract import Process, processes
 from infra.kube.manifest import Manifest
-from infra.kube.namespaces import SERVING, Door, block, namespace_peer, policy
+from infra.kube.namespaces import METADATA_SERVICE, POD_IDENTITY, SERVING, Door, block, namespace_peer, policy
 
-GATEWAY_PORT = 8080
-CONTROLLER_PORT = 8081
-METRICS_PORT = 9464
-"""Of gateway and controller: numbers of tenants are no caller's to read."""
-AGENT_PORT = 8090
-ENGINE_PORT = 8100
-POSTGRES_PORT = 5432
-VALKEY_PORT = 6379
+STORES = {"postgresql": 5432, "redis": 6379}
+"""Ports of the region's stores by the contract's names of what is spoken there."""
 PRIORITIES = {"penstock-gateway": 100000, "penstock-controller": 90000, "penstock-worker": 80000}
 
 
@@ -33,23 +27,18 @@ def account(workload: str) -> Manifest:
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Ports:
-    """A workload's service: its ports by name. Headless where callers choose the pod themselves."""
+def service(process: Process, *ports: str, headless: bool = False) -> Manifest:
+    """A service of some of its ports, which stays in the caller's zone while it can.
 
-    workload: str
-    ports: Mapping[str, int]
-    headless: bool = False
-    selector: Mapping[str, str] = field(default_factory=dict)
-
-    def service(self) -> Manifest:
-        """The service, which stays in the caller's zone while it can."""
-        spec: dict[str, object] = {
-            "selector": dict(self.selector or labels_of(self.workload)),
-            "ports": [{"name": name, "port": port, "targetPort": name} for name, port in self.ports.items()],
-        }
-        spec |= {"clusterIP": "None"} if self.headless else {"trafficDistribution": "PreferClose"}
-        return Manifest(api_version="v1", kind="Service", name=self.workload, namespace=SERVING, body={"spec": spec})
+    Headless where callers choose the pod themselves.
+    """
+    numbers = {name: process.ports[name].number for name in ports}
+    spec: dict[str, object] = {
+        "selector": labels_of(process.name),
+        "ports": [{"name": name, "port": number, "targetPort": name} for name, number in numbers.items()],
+    }
+    spec |= {"clusterIP": "None"} if headless else {"trafficDistribution": "PreferClose"}
+    return Manifest(api_version="v1", kind="Service", name=process.name, namespace=SERVING, body={"spec": spec})
 
 
 def disruption_budget(name: str, labels: Mapping[str, str]) -> Manifest:
@@ -81,33 +70,39 @@ def priorities() -> Iterator[Manifest]:
 
 
 def doors(cidr: str) -> Iterator[Manifest]:
-    """The serving room's doors, exactly the arrows of the architecture: client, gateway, worker, controller, stores."""
-    gateway, controller, worker = (namespace_peer(SERVING, name=name) for name in ("gateway", "controller", "worker"))
-    eyes = namespace_peer("monitoring", name="prometheus")
-    outside = block(cidr)
-    anywhere = block("0.0.0.0/0", "169.254.169.254/32")
-    wanted = (
-        ("gateway", False, (GATEWAY_PORT,), (outside,)),
-        ("gateway", False, (METRICS_PORT,), (eyes,)),
-        ("gateway", True, (AGENT_PORT, ENGINE_PORT), (worker,)),
-        ("gateway", True, (CONTROLLER_PORT,), (controller,)),
-        ("gateway", True, (POSTGRES_PORT, VALKEY_PORT), (outside,)),
-        ("controller", False, (CONTROLLER_PORT,), (gateway, worker)),
-        ("controller", False, (METRICS_PORT,), (eyes,)),
-        ("controller", True, (AGENT_PORT,), (worker,)),
-        ("controller", True, (POSTGRES_PORT,), (outside,)),
-        ("worker", False, (AGENT_PORT, ENGINE_PORT), (gateway, controller, worker, eyes)),
-        ("worker", True, (CONTROLLER_PORT,), (controller,)),
-        ("worker", True, (AGENT_PORT, ENGINE_PORT), (worker,)),
-        ("gateway", True, (443,), (anywhere,)),
-        ("controller", True, (443,), (anywhere,)),
-        ("worker", True, (443,), (anywhere,)),
-        ("gateway", True, (80,), (block("169.254.170.23/32"),)),
-        ("controller", True, (80,), (block("169.254.170.23/32"),)),
-        ("worker", True, (80,), (block("169.254.170.23/32"),)),
+    """The serving room's doors, exactly the calls of the contract, each opened at both ends.
+
+    Probes come from the pod's own node, and operators through the API server: no policy stands in their way.
+    """
+    for process in processes().values():
+        for door in (*_inward(process, cidr), *_outward(process, cidr)):
+            yield policy(SERVING, door)
+
+
+def _inward(process: Process, cidr: str) -> Iterator[Door]:
+    known = {"clients": block(cidr), "metrics": namespace_peer("monitoring", name="prometheus")}
+    known |= {name: namespace_peer(SERVING, name=name) for name in processes()}
+    for port in process.ports.values():
+        peers = tuple(known[caller] for caller in port.callers if caller in known)
+        yield _door(process, port.number, *peers, outward=False)
+
+
+def _outward(process: Process, cidr: str) -> Iterator[Door]:
+    for number in sorted({STORES[port] for port in process.calls.values() if port in STORES}):
+        yield _door(process, number, block(cidr))
+    for name, port in process.calls.items():
+        if name in processes():
+            yield _door(process, processes()[name].ports[port].number, namespace_peer(SERVING, name=name))
+    if "artifacts" in process.calls:
+        yield _door(process, 443, block("0.0.0.0/0", METADATA_SERVICE))
+        yield _door(process, 80, block(POD_IDENTITY))
+
+
+def _door(process: Process, port: int, *peers: Mapping[str, object], outward: bool = True) -> Door:
+    return Door(
+        name=f"{process.name}-{'to' if outward else 'from'}-{port}",
+        outward=outward,
+        ports=(port,),
+        pods={"app.kubernetes.io/name": process.name},
+        peers=peers,
     )
-    for workload, outward, ports, peers in wanted:
-        way = "to" if outward else "from"
-        name = f"{workload}-{way}-{'-'.join(str(port) for port in ports)}"
-        pods = {"app.kubernetes.io/name": workload}
-        yield policy(SERVING, Door(name=name, outward=outward, ports=ports, pods=pods, peers=peers))

@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterator, Mapping
 
 from infra.config.kinds import StackKind
+from infra.contract import process, processes
 from infra.graph.nodes import Node
 from infra.graph.values import UNKNOWN, Json, items, mapping, number, text, texts
 from infra.kube.namespaces import LEVELS, PRIVILEGED, SERVING
@@ -12,7 +13,7 @@ from infra.policy.view import View, pod_labels, pod_spec
 
 book = Book()
 
-PODS = ("Deployment", "DaemonSet", "LeaderWorkerSet")
+PODS = ("Deployment", "DaemonSet", "LeaderWorkerSet", "Job")
 RELEASE = "kubernetes:helm.sh/v3:Release"
 DIGEST = re.compile(r".+@sha256:[0-9a-f]{64}")
 LABELLED = ("app.kubernetes.io/name", "k8s-app")
@@ -23,6 +24,11 @@ THIRD_PARTY = frozenset({"prometheus", "alertmanager", "kube-dns", "keda-operato
 def _workloads(view: View) -> Iterator[Node]:
     for kind in PODS:
         yield from view.objects(kind)
+
+
+def _lasting(view: View) -> Iterator[Node]:
+    """Workloads that go on, unlike a job."""
+    return (node for node in _workloads(view) if not node.type.endswith(":Job"))
 
 
 def _containers(node: Node) -> Iterator[Json]:
@@ -57,7 +63,7 @@ def rooms_closed(view: View) -> Iterator[Breach]:
 @book.rule("doors-known", "Doors name pods that exist", StackKind.PLATFORM, StackKind.SERVING)
 def doors_known(view: View) -> Iterator[Breach]:
     charts = set(view.fleet.environment.charts)
-    known = {"gateway", "controller", "worker", *charts, *THIRD_PARTY}
+    known = {*processes(), *charts, *THIRD_PARTY}
     for node in view.objects("NetworkPolicy"):
         for path, value in texts(node.inputs.get("spec")):
             if path.endswith(tuple(f"matchLabels.{label}" for label in LABELLED)) and value not in known:
@@ -129,19 +135,21 @@ def memory_bounded(view: View) -> Iterator[Breach]:
     "probes-real", "Every serving container has the three probes on the endpoints the code has", StackKind.SERVING
 )
 def probes_real(view: View) -> Iterator[Breach]:
-    wanted = {"livenessProbe": "/healthz", "readinessProbe": "/readyz", "startupProbe": "/healthz"}
-    for node in _workloads(view):
+    wanted = {"livenessProbe": "live", "readinessProbe": "ready", "startupProbe": "live"}
+    for node in _lasting(view):
         for container in items(pod_spec(node), "containers"):
-            wrong = [probe for probe, path in wanted.items() if text(container, f"{probe}.httpGet.path") != path]
+            has = process(text(container, "name")).probes
+            asked = {probe: mapping(container, f"{probe}.httpGet") for probe in wanted}
+            wrong = [probe for probe, get in asked.items() if get.get("path") != has[wanted[probe]].path]
             ports = {text(port, "name") for port in items(container, "ports")}
-            unbound = [probe for probe in wanted if text(container, f"{probe}.httpGet.port") not in ports]
+            unbound = [probe for probe, get in asked.items() if get.get("port") not in ports]
             if wrong or unbound:
                 yield node, f"correct {', '.join(sorted({*wrong, *unbound}))}"
 
 
 @book.rule("drain-fits", "A pod leaves the endpoints first, and has the time its drain needs", StackKind.SERVING)
 def drain_fits(view: View) -> Iterator[Breach]:
-    for node in _workloads(view):
+    for node in _lasting(view):
         pod = pod_spec(node)
         for container in items(pod, "containers"):
             pause = number(container, "lifecycle.preStop.sleep.seconds")
@@ -180,7 +188,7 @@ def admission_images(view: View) -> Iterator[Breach]:
 @book.rule("budget-per-workload", "Every workload has a disruption budget that lets one pod go", StackKind.SERVING)
 def budget_per_workload(view: View) -> Iterator[Breach]:
     budgets = list(view.objects("PodDisruptionBudget"))
-    for node in _workloads(view):
+    for node in _lasting(view):
         labels = dict(pod_labels(node))
         mine = [
             budget
@@ -196,7 +204,7 @@ def budget_per_workload(view: View) -> Iterator[Breach]:
 )
 def zones_spread(view: View) -> Iterator[Breach]:
     paid = {pool.name for pool in view.region.pools if pool.reservation is not None}
-    for node in _workloads(view):
+    for node in _lasting(view):
         keys = {
             text(item, "topologyKey"): text(item, "whenUnsatisfiable")
             for item in items(pod_spec(node), "topologySpreadConstraints")
@@ -227,7 +235,7 @@ def accounts_own(view: View) -> Iterator[Breach]:
 
 
 LONGEST_CERTIFICATE_H = 24
-SECRET_NAME = re.compile(r"(?i)(password|secret|token|pepper|api_?key|database_url|cache_url)")
+SECRET_NAME = re.compile(r"(?i)(password|secret|token|pepper|api_?key|(database|limits|answers)_url)(?!\w*_file)")
 LONG_RANDOM = re.compile(
     r"(?=[A-Za-z0-9+/_-]*[a-z])(?=[A-Za-z0-9+/_-]*[A-Z])(?=[A-Za-z0-9+/_-]*[0-9])[A-Za-z0-9+/_-]{32,}"
 )

@@ -150,8 +150,7 @@ def scaled_number_free(view: View) -> Iterator[Breach]:
 )
 def late_starters(view: View) -> Iterator[Breach]:
     for node in _workloads(view):
-        probe = "spec.template.spec.containers.0.startupProbe"
-        start_s = number(node.inputs, f"{probe}.periodSeconds") * number(node.inputs, f"{probe}.failureThreshold")
+        start_s = number(node.inputs, "spec.progressDeadlineSeconds")
         late = start_s > LONGEST_WAIT_S or text(node.inputs, "metadata.name") == "gateway"
         if late and mapping(node.inputs, "metadata.annotations").get(SKIP) != "true":
             yield node, f"annotate it with {SKIP}"

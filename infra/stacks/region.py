@@ -8,6 +8,7 @@ import pulumi_aws as aws
 from infra.components.addons import Addons, AddonSpec, ContainerLogs
 from infra.components.addresses import Plan
 from infra.components.bucket import Bucket, BucketSpec
+from infra.components.cache import PORT as CACHE_PORT
 from infra.components.cache import Cache
 from infra.components.cluster import Cluster, ClusterSpec
 from infra.components.database import Database, DatabaseSpec
@@ -94,8 +95,12 @@ def _database(ground: _Ground) -> Database:
 def _cache_and_vault(ground: _Ground) -> None:
     token, key = pulumi.Config("penstock").require_secret("cacheToken"), ground.key(Purpose.DATA)
     cache = Cache("cache", ground.site, ground.network, key_arn=key, token=token, opts=ground.options)
-    url = pulumi.Output.concat("rediss://:", token, "@", cache.endpoint, ":6379/0")
-    Vault("vault", ground.site, key_arn=key, cache_url=url, opts=ground.options)
+    composed = {"limits-password": token, "answers-password": token}
+    composed |= {
+        f"{name}-url": pulumi.Output.concat("rediss://", cache.endpoint, f":{CACHE_PORT}/{number}")
+        for number, name in enumerate(("limits", "answers"))
+    }
+    Vault("vault", ground.site, key_arn=key, composed=composed, opts=ground.options)
 
 
 def _cluster(ground: _Ground) -> Cluster:

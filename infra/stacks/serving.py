@@ -5,7 +5,7 @@ import pulumi
 from infra.components.site import Site
 from infra.config.kinds import StackKind
 from infra.config.model import Fleet
-from infra.kube import control_tier, gpu_tier, secrets, trust, workloads
+from infra.kube import control_tier, first_start, gpu_tier, secrets, trust, workloads
 from infra.stacks.exports import PlatformExports, RegionExports, ServingExports
 from infra.stacks.platform import Equipment
 from infra.stacks.providers import kubernetes_provider, under
@@ -26,8 +26,11 @@ def program(fleet: Fleet, region_name: str) -> None:
     ground += secrets.external_secrets(site, equipped.secret_store)
     base = Equipment("ground", site, ground, opts=options)
     after = pulumi.ResourceOptions.merge(options, pulumi.ResourceOptions(depends_on=[base]))
-    Equipment("gateway", site, control_tier.gateway(site, server, below.target_group_arn), opts=after)
-    Equipment("controller", site, control_tier.controller(site, below.artifact_bucket), opts=after)
+    first = Equipment("first-start", site, first_start.manifests(site), opts=after)
+    after = pulumi.ResourceOptions.merge(after, pulumi.ResourceOptions(depends_on=[base, first]))
+    gateway = control_tier.gateway(site, server, below.artifact_bucket, below.target_group_arn)
+    Equipment("gateway", site, gateway, opts=after)
+    Equipment("controller", site, control_tier.controller(site), opts=after)
     Equipment("workers", site, gpu_tier.shared_manifests(), opts=after)
     pools = {pool.name: pool for pool in region.pools}
     placed = list(gpu_tier.replicas(site, pools, below.artifact_bucket))

@@ -108,7 +108,7 @@ def test_monitors_scrape_a_port_that_is_there(by_label: dict[str, Capture]) -> N
     for node in by_label[PLATFORM].graph.of("kubernetes:monitoring.coreos.com/v1:PodMonitor"):
         selected = str(mapping(node.inputs, "spec.selector.matchLabels")["app.kubernetes.io/name"])
         assert text(node.inputs, "spec.podMetricsEndpoints.0.port") in named[selected]
-        assert text(node.inputs, "spec.podMetricsEndpoints.0.port") != "engine"
+        assert text(node.inputs, "spec.podMetricsEndpoints.0.port") != "gate"
 
 
 def _short(labels: Json) -> Json:

@@ -1,0 +1,200 @@
+"""What each process of Penstock needs, read from `contract.json`, which the platform makes from its own code.
+
+A variable that no process reads, or a value that it would not take, ends the program here and not a pod's start.
+Nothing here knows Kubernetes or AWS.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from types import MappingProxyType
+
+from infra.graph.values import Json, dig, items, mapping, number, text
+
+FILE = Path(__file__).with_name("contract.json")
+PREFIX = "PENSTOCK_"
+
+
+class ContractError(ValueError):
+    """A process is told what it does not read, or is not told what it needs."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Setting:
+    """One variable: its type, its bounds, and whether it is a secret."""
+
+    name: str
+    type: str
+    kind: str
+    bounds: Mapping[str, float]
+    choices: tuple[str, ...]
+
+    def fault(self, value: str) -> str:
+        """Say what is wrong with a value; empty where the process takes it."""
+        if self.choices and value not in self.choices:
+            return f"is {value!r}, not one of {', '.join(self.choices)}"
+        if self.type not in ("integer", "number"):
+            return ""
+        try:
+            found = int(value) if self.type == "integer" else float(value)
+        except ValueError:
+            return f"is {value!r}, no {self.type}"
+        low, high = self.bounds.get("minimum", found), self.bounds.get("maximum", found)
+        outside = not low <= found <= high or found <= self.bounds.get("exclusiveMinimum", found - 1)
+        return f"is {value}, out of bounds" if outside else ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Port:
+    """A port that the process listens on, the variable that sets it, and who comes there."""
+
+    name: str
+    setting: str
+    number: int
+    callers: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Probe:
+    """A page that answers yes or no, on one of the ports by name."""
+
+    port: str
+    path: str
+    within_s: float
+    start_within_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Folder:
+    """A folder that the process writes to. `setting` is empty where its place is fixed."""
+
+    name: str
+    setting: str
+    path: str
+    size_bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SecretFile:
+    """A secret that is read from a file; an exchangeable one may have another beside it, named `.previous`."""
+
+    name: str
+    setting: str
+    exchangeable: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Process:
+    """One process: everything that whoever starts it must know."""
+
+    name: str
+    command: tuple[str, ...]
+    settings: Mapping[str, Setting]
+    needed: tuple[str, ...]
+    ports: Mapping[str, Port]
+    probes: Mapping[str, Probe]
+    metrics: tuple[str, str]
+    folders: tuple[Folder, ...]
+    secrets: tuple[SecretFile, ...]
+    calls: Mapping[str, str]
+    beyond_s: float
+
+    def setting(self, name: str) -> Setting:
+        """The setting of that name. Raises `ContractError` where the process reads no such variable."""
+        if name not in self.settings:
+            raise ContractError(f"{self.name} reads no {name}: `penstock contract` lists what it reads")
+        return self.settings[name]
+
+    def judge(self, told: Sequence[Mapping[str, object]]) -> None:
+        """Raise `ContractError` unless these variables are all known, well formed, secret where secret, and enough."""
+        names = [str(item["name"]) for item in told]
+        for item in told:
+            if str(item["name"]).startswith(PREFIX):
+                self._judge_one(self.setting(str(item["name"])), item.get("value"))
+        missing = sorted({*self.needed} - {*names})
+        twice = sorted({name for name in names if names.count(name) > 1})
+        if missing or twice:
+            raise ContractError(f"{self.name} is not told {missing}, and {twice} more than once")
+
+    def _judge_one(self, setting: Setting, value: object) -> None:
+        if setting.kind == "secret" and value is not None:
+            raise ContractError(f"{setting.name} of {self.name} may hold a password: refer to a secret")
+        fault = setting.fault(value) if isinstance(value, str) else ""
+        if fault:
+            raise ContractError(f"{setting.name} of {self.name} {fault}")
+
+
+@cache
+def processes() -> Mapping[str, Process]:
+    """Every process by its name."""
+    content: Json = json.loads(FILE.read_text(encoding="utf-8"))
+    return MappingProxyType({name: _process(told) for name, told in mapping(content, "processes").items()})
+
+
+def process(name: str) -> Process:
+    """One process. Raises `KeyError` where there is none of that name."""
+    return processes()[name]
+
+
+def _process(told: Json) -> Process:
+    settings = (_setting(one) for one in items(told, "settings"))
+    ports = (_port(one) for one in items(told, "ports"))
+    return Process(
+        name=text(told, "name"),
+        command=tuple(str(word) for word in items(told, "command")),
+        settings={one.name: one for one in settings},
+        needed=tuple(str(name) for name in items(told, "needed")),
+        ports={one.name: one for one in ports},
+        probes={name: _probe(one) for name, one in mapping(told, "probes").items()},
+        metrics=(text(told, "metrics.port"), text(told, "metrics.path")),
+        folders=tuple(_folder(one) for one in items(told, "folders")),
+        secrets=tuple(_secret(one) for one in items(told, "secrets")),
+        calls={text(one, "to"): text(one, "port") for one in items(told, "calls")},
+        beyond_s=number(told, "ending.beyond_s"),
+    )
+
+
+def _setting(told: Json) -> Setting:
+    bounds = ("minimum", "maximum", "exclusiveMinimum")
+    return Setting(
+        name=text(told, "name"),
+        type=text(told, "type"),
+        kind=text(told, "kind"),
+        bounds={bound: number(told, bound) for bound in bounds if text(told, bound)},
+        choices=tuple(str(choice) for choice in items(told, "enum")),
+    )
+
+
+def _port(told: Json) -> Port:
+    return Port(
+        name=text(told, "name"),
+        setting=text(told, "setting"),
+        number=int(number(told, "number")),
+        callers=tuple(str(caller) for caller in items(told, "callers")),
+    )
+
+
+def _probe(told: Json) -> Probe:
+    return Probe(
+        port=text(told, "port"),
+        path=text(told, "path"),
+        within_s=number(told, "within_s"),
+        start_within_s=number(told, "start_within_s"),
+    )
+
+
+def _folder(told: Json) -> Folder:
+    return Folder(
+        name=text(told, "name"),
+        setting=text(told, "setting"),
+        path=text(told, "path"),
+        size_bytes=int(number(told, "size_bytes")),
+    )
+
+
+def _secret(told: Json) -> SecretFile:
+    return SecretFile(
+        name=text(told, "name"), setting=text(told, "setting"), exchangeable=dig(told, "exchangeable") is True
+    )
