@@ -61,6 +61,6 @@ def _pod(run: Run) -> dict[str, object]:
         "nodeSelector": {ROLE: "cpu"},
         "securityContext": dict(pods.SAFE_POD),
         "terminationGracePeriodSeconds": run.grace_s(0),
-        "containers": [run.container(pods.container(run.process.name, reference, cpu="250m", memory="512Mi"))],
+        "containers": [run.container(pods.container(run.process.name, reference, cpu="1", memory="1Gi"))],
         "volumes": run.volumes(),
     }

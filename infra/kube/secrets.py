@@ -12,8 +12,7 @@ from infra.kube.processes import KEY_MAKER, MADE_AT_START, files_of, vault_name
 
 API = "external-secrets.io/v1"
 STORE = "aws"
-REFRESH = "1m"
-"""A new key is looked at every few seconds by its readers, so an exchange is as quick as this."""
+REFRESH = "15m"
 
 
 def store(site: Site) -> Manifest:

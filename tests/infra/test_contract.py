@@ -1,0 +1,171 @@
+"""The deployments and the processes agree: every manifest of every environment against the platform's contract."""
+
+from dataclasses import replace
+
+import pytest
+
+from infra.capture.fleet import capture_fleet
+from infra.config.load import load
+from infra.contract import ContractError, process
+from infra.graph.captured import Capture
+from infra.graph.nodes import Graph
+from infra.graph.values import items, text
+from infra.kube import pods
+from tests.infra import seam
+from tests.infra.edits import EAST_PLATFORM, EAST_REGION, EAST_SERVING, Spoil, drop, matching, put
+
+EAST = "us-east-1"
+POD = "spec/template/spec"
+MAIN = f"{POD}/containers/0"
+GATEWAY, CONTROLLER, BASE = "penstock-gateway", "penstock-controller", "penstock-chat-8b-v3-l40s-base"
+
+
+def in_region(captures: tuple[Capture, ...], region: str) -> tuple[Capture, ...]:
+    return tuple(item for item in captures if item.region == region)
+
+
+@pytest.mark.parametrize("environment", ["prod", "dev"])
+def test_the_halves_agree(captures: tuple[Capture, ...], environment: str) -> None:
+    """Review 3: each pod is told what its process reads, finds its files, and listens where it is looked for."""
+    fleet = load(environment)
+    every = captures if environment == "prod" else capture_fleet(fleet)
+    for region in fleet.environment.regions:
+        mine = in_region(every, region)
+        assert list(seam.faults(mine)) == []
+        assert {text(told, "name") for _, told, _ in seam.pods(mine)} == set(seam.PROCESSES)
+
+
+def variable(name: str, old: str, new: dict[str, object]) -> Spoil:
+    """Write another variable in the place of one of a Deployment."""
+
+    def spoil(graph: Graph) -> Graph:
+        (node,) = matching(graph, "Deployment", name)
+        names = [text(one, "name") for one in items(node.inputs, f"{MAIN}.env".replace("/", "."))]
+        return put("Deployment", name, f"{MAIN}/env/{names.index(old)}", new)(graph)
+
+    return spoil
+
+
+def volume(name: str, called: str, new: dict[str, object]) -> Spoil:
+    """Put another volume in the place of one of a Deployment."""
+
+    def spoil(graph: Graph) -> Graph:
+        (node,) = matching(graph, "Deployment", name)
+        names = [text(one, "name") for one in items(node.inputs, f"{POD}.volumes".replace("/", "."))]
+        return put("Deployment", name, f"{POD}/volumes/{names.index(called)}", {"name": called, **new})(graph)
+
+    return spoil
+
+
+MUTATIONS: dict[str, tuple[str, Spoil]] = {
+    "a name that nobody reads": (
+        EAST_SERVING,
+        variable(GATEWAY, "PENSTOCK_LIMITS_URL", pods.from_secret("PENSTOCK_CACHE_URL", "gateway", "limits-url")),
+    ),
+    "another process's variable": (
+        EAST_SERVING,
+        variable(BASE, "PENSTOCK_WORKER_PORT", pods.plain("PENSTOCK_PORT", "8100")),
+    ),
+    "a value of another type": (
+        EAST_SERVING,
+        variable(GATEWAY, "PENSTOCK_DRAIN_GRACE_S", pods.plain("PENSTOCK_DRAIN_GRACE_S", "5m")),
+    ),
+    "a key that no secret has": (
+        EAST_SERVING,
+        variable(CONTROLLER, "PENSTOCK_DATABASE_URL", pods.from_secret("PENSTOCK_DATABASE_URL", "controller", "url")),
+    ),
+    "a port that nobody listens on": (
+        EAST_SERVING,
+        put("Deployment", CONTROLLER, f"{MAIN}/ports/0/containerPort", 8081),
+    ),
+    "a probe of a page that is not there": (
+        EAST_SERVING,
+        put("Deployment", BASE, f"{MAIN}/readinessProbe/httpGet/path", "/ready"),
+    ),
+    "a probe on the clients' port": (
+        EAST_SERVING,
+        put("Deployment", GATEWAY, f"{MAIN}/livenessProbe/httpGet/port", "public"),
+    ),
+    "files of another secret": (
+        EAST_SERVING,
+        volume(GATEWAY, "files", {"secret": {"secretName": "gateway", "defaultMode": 0o440}}),
+    ),
+    "files open to everybody": (
+        EAST_SERVING,
+        volume(GATEWAY, "files", {"secret": {"secretName": "gateway-files", "defaultMode": 0o444}}),
+    ),
+    "a secret that the vault has not": (EAST_REGION, drop("Secret", "signing-public-key")),
+    "nobody makes a worker's key": (EAST_SERVING, put("Deployment", BASE, f"{POD}/initContainers", [])),
+    "a folder that holds too little": (EAST_SERVING, volume(GATEWAY, "home", {"emptyDir": {"sizeLimit": "64Mi"}})),
+    "a wrong selector": (
+        EAST_SERVING,
+        put("Service", "penstock-worker", "spec|selector|app.kubernetes.io/name", "workers"),
+    ),
+    "a service of a port by another name": (
+        EAST_SERVING,
+        put("Service", CONTROLLER, "spec/ports/0/targetPort", "http"),
+    ),
+    "a monitor of the requests' port": (
+        EAST_PLATFORM,
+        put("PodMonitor", "penstock-worker", "spec/podMetricsEndpoints/0/port", "gate"),
+    ),
+    "a door that is missing": (EAST_SERVING, drop("NetworkPolicy", "penstock-gateway-to-8100")),
+    "a door at the wrong port": (
+        EAST_SERVING,
+        put("NetworkPolicy", "penstock-controller-from-8079", "spec/ingress/0/ports/0/port", 8081),
+    ),
+    "a target group at the wrong port": (EAST_REGION, put("TargetGroup", "gateway", "port", 8081)),
+    "variables of Kubernetes' own": (EAST_SERVING, put("Deployment", GATEWAY, f"{POD}/enableServiceLinks", None)),
+    "killed while it drains": (EAST_SERVING, put("Deployment", BASE, f"{POD}/terminationGracePeriodSeconds", 610)),
+    "a GPU that may be done without": (
+        EAST_SERVING,
+        variable(BASE, "PENSTOCK_DEVICE", pods.plain("PENSTOCK_DEVICE", "auto")),
+    ),
+}
+
+
+def spoilt(captures: tuple[Capture, ...], label: str, spoil: Spoil) -> tuple[Capture, ...]:
+    east = in_region(captures, EAST)
+    return tuple(replace(item, graph=spoil(item.graph)) if item.label == label else item for item in east)
+
+
+@pytest.mark.parametrize("mistake", MUTATIONS)
+def test_a_mistake_is_found(captures: tuple[Capture, ...], mistake: str) -> None:
+    """A realistic mistake on either side of the seam is told."""
+    label, spoil = MUTATIONS[mistake]
+    assert any(seam.faults(spoilt(captures, label, spoil)))
+
+
+@pytest.mark.parametrize(
+    ("extra", "told"),
+    [
+        (pods.plain("PENSTOCK_CACHE_URL", "redis://x"), "no PENSTOCK_CACHE_URL"),
+        (pods.plain("PENSTOCK_GATEWAYS", "33"), "out of bounds"),
+        (pods.plain("PENSTOCK_GATEWAYS", "three"), "no integer"),
+        (pods.plain("PENSTOCK_METRICS_TENANTS", "all"), "not one of"),
+        (pods.plain("PENSTOCK_DATABASE_URL", "postgresql://u:p@h"), "refer to a secret"),
+        (pods.plain("AWS_REGION", "x"), "is not told"),
+    ],
+)
+def test_what_nobody_reads_cannot_be_written(extra: dict[str, object], told: str) -> None:
+    """A program that says a wrong name, value or too little ends before anything is registered."""
+    with pytest.raises(ContractError, match=told):
+        process("gateway").judge([extra])
+
+
+def test_spot_workers_know_their_notice(captures: tuple[Capture, ...]) -> None:
+    """Review 3.13: a worker on spot is told its two minutes, and no other worker is."""
+    seen = {"spot" in name: set[bool]() for name, _, _ in seam.pods(captures)}
+    for name, contract, pod in seam.pods(captures):
+        told = seam.told(contract, pod).get("PENSTOCK_NOTICE_S")
+        seen["spot" in name].add(text(told, "value") == "120")
+    assert seen == {True: {True}, False: {False}}
+
+
+def test_no_engine_sees_the_platforms_key(captures: tuple[Capture, ...]) -> None:
+    """ADR 0051: the container that makes a worker's key is the only one of the pod that mounts what it is made of."""
+    for _, contract, pod in seam.pods(captures):
+        if text(contract, "name") == "worker":
+            mounts = [text(one, "name") for one in items(seam.main_of(contract, pod), "volumeMounts")]
+            assert "key-maker" not in mounts
+            assert "key-maker" in [text(one, "name") for one in items(pod, "volumes")]
