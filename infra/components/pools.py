@@ -54,7 +54,11 @@ def template_tags(pool: Pool) -> dict[str, str]:
 
 
 class NodePool(Component):
-    """One managed node group with its template. The scaler owns the desired size after creation."""
+    """A template, and a managed node group per zone. The scaler owns the desired sizes after creation.
+
+    A group over several zones gives Cluster Autoscaler no say in where a node comes up: a pod that must go to one
+    zone waits for ever, and the group's own rebalancing ends nodes with streams on them. Per zone, it chooses.
+    """
 
     def __init__(
         self, name: str, site: Site, cluster: Cluster, spec: PoolSpec, opts: pulumi.ResourceOptions | None = None
@@ -64,7 +68,8 @@ class NodePool(Component):
         # A capacity block is placed by AWS when it is bought; a group of ours would never match it.
         placed = self.pool.efa and self.pool.capacity is not Capacity.CAPACITY_BLOCK
         self.placement = self._placement_group() if placed else None
-        self.group = self._group(self._template())
+        template = self._template()
+        self.groups = [self._group(template, index, zone) for index, zone in enumerate(spec.zone_ids)]
         self.register_outputs({})
 
     def _placement_group(self) -> aws.ec2.PlacementGroup:
@@ -180,26 +185,27 @@ class NodePool(Component):
         )
         return aws.ec2.LaunchTemplateCapacityReservationSpecificationArgs(capacity_reservation_target=target)
 
-    def _group(self, template: aws.ec2.LaunchTemplate) -> aws.eks.NodeGroup:
+    def _group(self, template: aws.ec2.LaunchTemplate, index: int, zone: str) -> aws.eks.NodeGroup:
+        """The pool's share of one zone. Sizes are split so that the zones' shares add up to the pool's."""
         pool, site = self.pool, self.site
         in_block = pool.capacity is Capacity.CAPACITY_BLOCK
+        label = self.label(zone)
+        least, most = self._share(pool.min_size, index), self._share(pool.max_size, index)
         return aws.eks.NodeGroup(
-            pool.name,
+            label,
             cluster_name=self.owner.cluster.name,
-            node_group_name_prefix=f"{pool.name}-",
+            node_group_name_prefix=f"{label}-",
             version=site.environment.kubernetes.version,
             node_role_arn=self.owner.node_role.arn,
-            subnet_ids=self.owner.network.private_ids(self.spec.zone_ids),
+            subnet_ids=self.owner.network.private_ids((zone,)),
             ami_type=pool.image.value,
             capacity_type=CAPACITY_TYPES[pool.capacity],
             instance_types=None if in_block else list(pool.instance_types),
             launch_template=aws.eks.NodeGroupLaunchTemplateArgs(
                 id=template.id, version=template.latest_version.apply(str)
             ),
-            scaling_config=aws.eks.NodeGroupScalingConfigArgs(
-                min_size=pool.min_size, max_size=pool.max_size, desired_size=pool.min_size
-            ),
-            warm_pool_config=self._warm_pool(),
+            scaling_config=aws.eks.NodeGroupScalingConfigArgs(min_size=least, max_size=most, desired_size=least),
+            warm_pool_config=self._warm_pool(index),
             labels=pool_labels(pool),
             taints=(
                 [aws.eks.NodeGroupTaintArgs(key=GPU_TAINT, value="present", effect="NO_SCHEDULE")] if pool.gpu else None
@@ -210,13 +216,21 @@ class NodePool(Component):
             opts=self.child(self.owner.node_entry, *self.spec.after, ignore_changes=["scalingConfig.desiredSize"]),
         )
 
-    def _warm_pool(self) -> aws.eks.NodeGroupWarmPoolConfigArgs | None:
+    def label(self, zone: str) -> str:
+        """A group's name: the pool's, and the zone's where the pool stands in several."""
+        return f"{self.pool.name}-{zone}" if len(self.spec.zone_ids) > 1 else self.pool.name
+
+    def _share(self, total: int, index: int) -> int:
+        zones = len(self.spec.zone_ids)
+        return total // zones + (index < total % zones)
+
+    def _warm_pool(self, index: int) -> aws.eks.NodeGroupWarmPoolConfigArgs | None:
         warm = self.pool.warm_pool
-        if warm is None:
+        if warm is None or not self._share(warm.min_size, index):
             return None
         return aws.eks.NodeGroupWarmPoolConfigArgs(
-            min_size=warm.min_size,
-            max_group_prepared_capacity=warm.max_prepared,
+            min_size=self._share(warm.min_size, index),
+            max_group_prepared_capacity=self._share(warm.max_prepared, index),
             pool_state=warm.state.value,
             reuse_on_scale_in=warm.reuse_on_scale_in,
         )

@@ -84,7 +84,14 @@ def _where(region: Region, pool: Pool, key: str) -> Iterator[Problem]:
                 fault=f"{zone} does not offer {', '.join(lacking) or 'a subnet of this region'}",
                 remedy=f"use zones among {', '.join(pool_zones(region, pool)) or 'none: choose another type'}",
             )
-    if not pool_zones(region, pool):
+    zones = pool_zones(region, pool)
+    if pool.scaler is Scaler.ASG and pool.max_size < len(zones):
+        yield Problem(
+            key=f"{key}.max_size",
+            fault=f"is {pool.max_size} for {len(zones)} zones, each of which has a group",
+            remedy="raise it, or name fewer `zone_ids`",
+        )
+    if not zones:
         yield Problem(
             key=f"{key}.instance_types",
             fault=f"no zone of {region.name} is known to offer all of them",

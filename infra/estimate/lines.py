@@ -83,18 +83,15 @@ def _hourly(name: str, kind: str, count: float) -> Line:
 def _pool(node: Node, pool: Pool) -> Line:
     """Paid capacity costs in full whether used or not; a warm pool costs disks, or machines while it runs."""
     machine = instances()[pool.instance_types[0]]
+    most = number(node.inputs, "scalingConfig.maxSize")
     paid = pool.capacity in (Capacity.RESERVED, Capacity.CAPACITY_BLOCK)
-    kept = pool.max_size if paid else number(node.inputs, "scalingConfig.minSize")
+    kept = most if paid else number(node.inputs, "scalingConfig.minSize")
     disk = prices()["volumes"]["gp3"]["usd"] * pool.disk_gib
     each = machine.usd_per_h * HOURS + disk
-    waiting = 0.0
-    if pool.warm_pool:
-        running = pool.warm_pool.state is WarmState.RUNNING
-        waiting = pool.warm_pool.min_size * (each if running else disk)
-    what = f"pool {pool.name}: {kept:g} to {pool.max_size} x {machine.name} ({pool.capacity})"
-    return Line(
-        what=what, usd=kept * each + waiting, most_usd=pool.max_size * each + waiting, source=sources()["price"]
-    )
+    running = pool.warm_pool is not None and pool.warm_pool.state is WarmState.RUNNING
+    waiting = number(node.inputs, "warmPoolConfig.minSize") * (each if running else disk)
+    what = f"pool {node.name}: {kept:g} to {most:g} x {machine.name} ({pool.capacity})"
+    return Line(what=what, usd=kept * each + waiting, most_usd=most * each + waiting, source=sources()["price"])
 
 
 def _burst(pool: Pool) -> Line:

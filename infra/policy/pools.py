@@ -33,7 +33,7 @@ def ec2_types() -> frozenset[str]:
 def _groups(view: View) -> Iterator[tuple[Node, Pool, Node | None]]:
     """Each node group with its config and its launch template."""
     for node in view.of(GROUP):
-        pool = view.region.pool(text(node.inputs, f"labels.{POOL}") or node.name) if _known(view, node) else None
+        pool = view.region.pool(_label(node, POOL)) if _known(view, node) else None
         templates = [item for item in view.of(TEMPLATE) if item.urn in node.references.get("launchTemplate", ())]
         if pool:
             yield node, pool, templates[0] if templates else None
@@ -52,13 +52,19 @@ def _types(node: Node, template: Node | None) -> list[str]:
     return named or ([text(template.inputs, "instanceType")] if template else [])
 
 
-@book.rule("pool-zones", "Every pool stands in all zones of the region that offer its types", StackKind.REGION)
+@book.rule("pool-zones", "Every pool has a group in each zone of the region that offers its types", StackKind.REGION)
 def pool_zones_held(view: View) -> Iterator[Breach]:
     zones = {node.urn: text(node.inputs, "availabilityZoneId") for node in view.of("aws:ec2/subnet:Subnet")}
+    stands: dict[str, list[str]] = {}
     for node, pool, _ in _groups(view):
-        stands = sorted(zones.get(urn, "") for urn in node.references.get("subnetIds", ()))
-        if stands != sorted(pool_zones(view.region, pool)):
-            yield node, f"stands in {stands}; use {list(pool_zones(view.region, pool))}"
+        here = [zones.get(urn, "") for urn in node.references.get("subnetIds", ())]
+        stands.setdefault(pool.name, []).extend(here)
+        if len(here) != 1:
+            yield node, "one zone per group: the autoscaler chooses groups, and must be able to choose a zone"
+    for name, found in stands.items():
+        wanted = pool_zones(view.region, view.region.pool(name))
+        if sorted(found) != sorted(wanted):
+            yield None, f"{name} stands in {sorted(found)}; use {list(wanted)}"
 
 
 @book.rule("pool-known", "Each pool of the config is a node group, and nothing else is", StackKind.REGION)
@@ -131,7 +137,7 @@ def warm_pool(view: View) -> Iterator[Breach]:
     for node, pool, template in _groups(view):
         warm = mapping(node.inputs, "warmPoolConfig")
         if not warm:
-            if pool.warm_pool:
+            if pool.warm_pool and pool.warm_pool.min_size >= len(pool_zones(view.region, pool)):
                 yield node, "add warmPoolConfig: the config has one"
             continue
         most = number(node.inputs, "scalingConfig.maxSize")
@@ -260,9 +266,12 @@ def scaler_owns_size(view: View) -> Iterator[Breach]:
 def quotas(view: View) -> Iterator[Breach]:
     declared = dict(view.region.quotas_vcpu)
     demand = quota_demand(view.region)
+    most: dict[str, float] = {}
+    for node, pool, _ in _groups(view):
+        most[pool.name] = most.get(pool.name, 0) + number(node.inputs, "scalingConfig.maxSize")
     for node, pool, template in _groups(view):
         types = [instances()[name] for name in _types(node, template) if name in instances()]
-        grown = (number(node.inputs, "scalingConfig.maxSize") - pool.max_size) * max((t.vcpu for t in types), default=0)
+        grown = (most[pool.name] - pool.max_size) * max((t.vcpu for t in types), default=0)
         if types and demand.get(types[0].quota, 0) + grown > declared.get(types[0].quota, 0):
             yield node, f"needs more {types[0].quota} vCPU than quotas_vcpu grants"
 

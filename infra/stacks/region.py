@@ -127,7 +127,7 @@ def _cluster(ground: _Ground) -> Cluster:
         if pool.scaler is Scaler.ASG
     ]
     logs = ContainerLogs("container-logs", ground.site, ground.key(Purpose.LOGS), opts=ground.options)
-    standing = (*(pool.group for pool in pools if pool.pool.role == "system"), *logs.groups)
+    standing = (*(group for pool in pools if pool.pool.role == "system" for group in pool.groups), *logs.groups)
     Addons("late", ground.site, cluster, replace(wanted, early=False, after=standing), opts=ground.options)
     return cluster
 

@@ -330,7 +330,15 @@ OPERATIONS = (
         stack=EAST_REGION,
         spoil=put("LogGroup", "flow", "name", "Calling __str__ on an Output[T] is not supported."),
     ),
-    Breach(rule="inputs-spelled", stack=EAST_REGION, spoil=put("NodeGroup", "front", "scalingConfig/min_sise", "1")),
+    Breach(
+        rule="inputs-spelled",
+        stack=EAST_REGION,
+        spoil=put("NodeGroup", "front-use1-az2", "scalingConfig/min_sise", "1"),
+    ),
     Breach(rule="references-whole", stack=EAST_REGION, spoil=put("Addon", "coredns", "clusterName", "")),
-    Breach(rule="within-budget", stack=EAST_REGION, spoil=put("NodeGroup", "l40s-base", "scalingConfig/minSize", 1000)),
+    Breach(
+        rule="within-budget",
+        stack=EAST_REGION,
+        spoil=put("NodeGroup", "l40s-base-use1-az2", "scalingConfig/minSize", 1000),
+    ),
 )

@@ -11,12 +11,15 @@ POOLS = (
     Breach(
         rule="pool-zones",
         stack=EAST_REGION,
-        spoil=unlink("NodeGroup", "l40s-base", "subnetIds", "private-use1-az2"),
-        where="l40s-base",
+        spoil=unlink("NodeGroup", "l40s-base-use1-az2", "subnetIds", "private-use1-az2", "private-use1-az4"),
+        where="l40s-base-use1-az2",
     ),
-    Breach(rule="pool-known", stack=EAST_REGION, spoil=drop("NodeGroup", "front")),
+    Breach(rule="pool-zones", stack=EAST_REGION, spoil=drop("NodeGroup", "l40s-base-use1-az2")),
+    Breach(rule="pool-known", stack=EAST_REGION, spoil=drop("NodeGroup", "a100-mig")),
     Breach(
-        rule="pool-known", stack=EAST_REGION, spoil=twin("NodeGroup", "front", labels={"penstock.io/pool": "shadow"})
+        rule="pool-known",
+        stack=EAST_REGION,
+        spoil=twin("NodeGroup", "front-use1-az2", labels={"penstock.io/pool": "shadow"}),
     ),
     Breach(
         rule="paid-capacity",
@@ -37,25 +40,35 @@ POOLS = (
         where="h100-block",
     ),
     Breach(
-        rule="types-exist", stack=EAST_REGION, spoil=put("NodeGroup", "l40s-base", "instanceTypes", ["g6e.3xlarge"])
+        rule="types-exist",
+        stack=EAST_REGION,
+        spoil=put("NodeGroup", "l40s-base-use1-az2", "instanceTypes", ["g6e.3xlarge"]),
     ),
     Breach(
-        rule="image-fits", stack=EAST_REGION, spoil=put("NodeGroup", "l40s-base", "amiType", "AL2023_x86_64_STANDARD")
+        rule="image-fits",
+        stack=EAST_REGION,
+        spoil=put("NodeGroup", "l40s-base-use1-az2", "amiType", "AL2023_x86_64_STANDARD"),
     ),
-    Breach(rule="image-fits", stack=EAST_REGION, spoil=put("NodeGroup", "front", "amiType", "AL2_x86_64")),
-    Breach(rule="pool-labels", stack=EAST_REGION, spoil=put("NodeGroup", "l40s-base", "taints", [])),
+    Breach(rule="image-fits", stack=EAST_REGION, spoil=put("NodeGroup", "front-use1-az2", "amiType", "AL2_x86_64")),
+    Breach(rule="pool-labels", stack=EAST_REGION, spoil=put("NodeGroup", "l40s-base-use1-az2", "taints", [])),
     Breach(
-        rule="pool-labels", stack=EAST_REGION, spoil=put("NodeGroup", "l40s-base", "labels|penstock.io/scaler", None)
+        rule="pool-labels",
+        stack=EAST_REGION,
+        spoil=put("NodeGroup", "l40s-base-use1-az2", "labels|penstock.io/scaler", None),
     ),
-    Breach(rule="warm-pool", stack=EAST_REGION, spoil=put("NodeGroup", "l40s-base", "capacityType", "SPOT")),
-    Breach(rule="warm-pool", stack=EAST_REGION, spoil=put("NodeGroup", "l40s-base", "warmPoolConfig/minSize", 1)),
-    Breach(rule="warm-pool", stack=EAST_REGION, spoil=put("NodeGroup", "l40s-base", "warmPoolConfig", None)),
+    Breach(rule="warm-pool", stack=EAST_REGION, spoil=put("NodeGroup", "l40s-base-use1-az2", "capacityType", "SPOT")),
+    Breach(
+        rule="warm-pool", stack=EAST_REGION, spoil=put("NodeGroup", "l40s-base-use1-az2", "warmPoolConfig/minSize", 0)
+    ),
+    Breach(rule="warm-pool", stack=EAST_REGION, spoil=put("NodeGroup", "l40s-base-use1-az2", "warmPoolConfig", None)),
     Breach(
         rule="warm-pool",
         stack=EAST_REGION,
-        spoil=put("NodeGroup", "l40s-base", "amiType", "BOTTLEROCKET_x86_64_NVIDIA"),
+        spoil=put("NodeGroup", "l40s-base-use1-az2", "amiType", "BOTTLEROCKET_x86_64_NVIDIA"),
     ),
-    Breach(rule="spot-diverse", stack=EAST_REGION, spoil=put("NodeGroup", "l40s-base", "capacityType", "SPOT")),
+    Breach(
+        rule="spot-diverse", stack=EAST_REGION, spoil=put("NodeGroup", "l40s-base-use1-az2", "capacityType", "SPOT")
+    ),
     Breach(
         rule="metadata-closed",
         stack=EAST_REGION,
@@ -78,7 +91,7 @@ POOLS = (
     Breach(
         rule="mig-labelled",
         stack=EAST_REGION,
-        spoil=put("NodeGroup", "l40s-base", "labels|nvidia.com/mig.config", "all-1g"),
+        spoil=put("NodeGroup", "l40s-base-use1-az2", "labels|nvidia.com/mig.config", "all-1g"),
     ),
     Breach(rule="fabric", stack=EAST_REGION, spoil=put("LaunchTemplate", "h100-block", "networkInterfaces", [])),
     Breach(
@@ -99,18 +112,25 @@ POOLS = (
         spoil=put("NodeGroup", "h100-block", f"tags|{TEMPLATE}/vpc.amazonaws.com/efa", None),
         where="h100-block",
     ),
-    Breach(rule="nodes-follow", stack=EAST_REGION, spoil=put("NodeGroup", "front", "version", "1.34"), where="front"),
+    Breach(
+        rule="nodes-follow",
+        stack=EAST_REGION,
+        spoil=put("NodeGroup", "front-use1-az2", "version", "1.34"),
+        where="front-use1-az2",
+    ),
     Breach(
         rule="nodes-follow",
         stack=EAST_REGION,
         spoil=put("LaunchTemplate", "front", "namePrefix", None),
-        where="front",
+        where="front-use1-az2",
     ),
     Breach(rule="fabric", stack=EAST_REGION, spoil=put("NodeGroup", "h100-block", "subnetIds", ["a", "b"])),
-    Breach(rule="scaler-owns-size", stack=EAST_REGION, spoil=option("NodeGroup", "front", ignore_changes=())),
+    Breach(rule="scaler-owns-size", stack=EAST_REGION, spoil=option("NodeGroup", "front-use1-az2", ignore_changes=())),
     Breach(
-        rule="scaler-owns-size", stack=EAST_REGION, spoil=put("NodeGroup", "front", "nodeRepairConfig/enabled", False)
+        rule="scaler-owns-size",
+        stack=EAST_REGION,
+        spoil=put("NodeGroup", "front-use1-az2", "nodeRepairConfig/enabled", False),
     ),
-    Breach(rule="quotas", stack=EAST_REGION, spoil=put("NodeGroup", "l40s-base", "scalingConfig/maxSize", 60)),
+    Breach(rule="quotas", stack=EAST_REGION, spoil=put("NodeGroup", "l40s-base-use1-az2", "scalingConfig/maxSize", 60)),
     Breach(rule="paid-ahead-alarmed", stack=EAST_REGION, spoil=drop("MetricAlarm", "ReservationIdle-a100-mig")),
 )

@@ -8,7 +8,7 @@ from infra.config.load import load
 from infra.config.problems import ConfigRefusedError
 
 EAST, WEST, WHOLE = "us-east-1.yaml", "us-west-2.yaml", "environment.yaml"
-BASE_WARM = "warm_pool: {min_size: 2, max_prepared: 8, state: STOPPED, reuse_on_scale_in: true}"
+BASE_WARM = "warm_pool: {min_size: 3, max_prepared: 9, state: STOPPED, reuse_on_scale_in: true}"
 SPOT_TYPES = "[g6e.xlarge, g6e.2xlarge, g6e.4xlarge, g6e.8xlarge, g6e.16xlarge]"
 WORKER_DIGEST = '"sha256:3333333333333333333333333333333333333333333333333333333333333333"'
 
@@ -57,8 +57,9 @@ def test_the_shipped_config_is_accepted() -> None:
             "warm_pool",
             "on-demand, of one type, under `asg`",
         ),
-        (EAST, "min_size: 2, max_prepared: 8", "min_size: 1, max_prepared: 8", "warm_pool.min_size", "at least 10 %"),
-        (EAST, "max_prepared: 8", "max_prepared: 13", "warm_pool.max_prepared", "between 5 and 12"),
+        (EAST, "min_size: 3, max_prepared: 9", "min_size: 1, max_prepared: 9", "warm_pool.min_size", "at least 10 %"),
+        (EAST, "max_prepared: 9", "max_prepared: 13", "warm_pool.max_prepared", "between 6 and 12"),
+        (EAST, "min_size: 3\n    max_size: 9", "min_size: 2\n    max_size: 2", "max_size", "fewer `zone_ids`"),
         (EAST, SPOT_TYPES, "[g6e.xlarge]", "instance_types", "at least 4"),
         (EAST, SPOT_TYPES, "[g6e.xlarge, g5.xlarge, g5.2xlarge, g6.xlarge]", "instance_types", "split the pool"),
         (EAST, "[g6e.2xlarge]\n    min_size: 3", "[g5.2xlarge]\n    min_size: 3", "instance_types", "zones"),

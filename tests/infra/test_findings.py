@@ -211,3 +211,18 @@ def test_key_policies_name_roles_that_exist(by_label: dict[str, Capture]) -> Non
     for node in of(by_label, EAST, "aws:kms/key:Key"):
         told |= set(re.findall(r"aws-service-role/([\w.]+)/", json.dumps(text(node.inputs, "policy"))))
     assert told == made != set()
+
+
+def test_the_autoscaler_can_choose_a_zone(by_label: dict[str, Capture]) -> None:
+    """Finding R9: each group stands in one zone, and the zones' shares add up to what the config gives the pool."""
+    for region in by_label["region-us-east-1"], by_label["region-us-west-2"]:
+        sizes: dict[str, list[float]] = {}
+        for node in region.graph.of(GROUP):
+            assert len(items(node.inputs, "subnetIds")) == 1
+            pool = str(mapping(node.inputs, "labels")["penstock.io/pool"])
+            found = sizes.setdefault(pool, [0, 0, 0])
+            for index, path in enumerate(("scalingConfig.minSize", "scalingConfig.maxSize", "warmPoolConfig.minSize")):
+                found[index] += number(node.inputs, path)
+        assert sizes["l40s-base"] == [3, 12, 3]
+        assert sizes["system"] == [3, 9, 0]
+        assert sizes["a100-mig"] == [0, 1, 0]
