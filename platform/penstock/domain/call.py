@@ -59,8 +59,10 @@ class Call:
     """Workers that were lost while they had this request."""
     binding: bytes = b""
     """The digest of what is sent to workers, known from dispatch on."""
-    lost_before: int = 0
-    """Workers that were lost with this very body in flight before this request began."""
+    losses: int = 0
+    """Those of them that nobody doubted when they got it, and those that its very body had lost before."""
+    was_doubted: bool = False
+    """The present worker was in doubt when it got this request: it may have been lost already."""
     errors: int = 0
     """Engines that answered it with an error of their own."""
     continued_at: list[float] = field(default_factory=list)

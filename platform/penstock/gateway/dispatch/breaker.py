@@ -120,6 +120,10 @@ class Breakers:
         left_s = min(self._probe_at(worker) for worker in members) - now
         return left_s if left_s > 0.0 else self._settings.circuit.open_s  # a probe is under way
 
+    def is_doubted(self, worker: WorkerId) -> bool:
+        """Tell whether it may be gone: its circuit is open, or a connection broke and it was not asked yet."""
+        return worker in self._doubted or worker in self._open
+
     def is_unreachable(self, version: VersionId) -> bool:
         """Tell whether the version is shut because nobody takes its connections: only a start will help."""
         if not self._domains.is_shut(version):

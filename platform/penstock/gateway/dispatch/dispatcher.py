@@ -95,7 +95,7 @@ class WorkerDispatcher:
         parcel = await self._parcel(call, ticket, relay)
         call.binding = parcel.binding
         if self.poison:
-            call.lost_before = self._losses(call)
+            call.losses = self._losses(call)
         try:
             await self._deliver(call, parcel, relay, pick, frozenset())
         except Rejected as error:
@@ -142,6 +142,7 @@ class WorkerDispatcher:
                 self._withdraw(call, failure)
             call.worker = worker
             call.attempts += 1
+            call.was_doubted = self.breakers.is_doubted(worker.id)
             failure = await self._try(call, relay, worker, parcel)
             if failure is None:
                 self._answered(call, worker.id)
@@ -210,6 +211,7 @@ class WorkerDispatcher:
 
     def _answered(self, call: Call, worker: WorkerId) -> None:
         self.breakers.succeeded(worker, call.principal.tenant, self.clock.monotonic())
+        call.was_doubted = False
         if self.poison:
             self.poison.answered(call.principal.tenant, call.binding)
         if self.breakers.charges:
@@ -229,13 +231,14 @@ class WorkerDispatcher:
 
     def _lost(self, call: Call, worker: WorkerId) -> None:
         call.lost |= {worker}
-        losses = call.lost_before + len(call.lost)
-        self.poison.lost(call.principal.tenant, call.binding, losses, self.clock.monotonic())
+        if not call.was_doubted:
+            call.losses += 1
+            self.poison.lost(call.principal.tenant, call.binding, call.losses, self.clock.monotonic())
 
     def _is_enough(self, call: Call) -> bool:
         """Tell whether nobody else is to have this request, whatever the budget says."""
         attempts_left = call.attempts < self.settings.max_attempts
-        return not attempts_left or call.errors >= MOST_ERRORS or is_enough(call.lost_before, len(call.lost))
+        return not attempts_left or call.errors >= MOST_ERRORS or is_enough(call.losses, len(call.lost))
 
     def _may_retry(self, call: Call, ticket: Ticket, failure: Verdict) -> None:
         """Return where another attempt is allowed, or raise what went wrong."""

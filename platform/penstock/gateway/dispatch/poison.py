@@ -3,7 +3,8 @@
 Workers are lost for many reasons, and two losses prove nothing: the caller is told to come back. The losses of a
 tenant's body are remembered for some minutes. A body with two is sent to one worker; where that one is lost too it is
 refused until the minutes are over, and where it is answered all is forgotten (a query of death: SRE book, chapter 22).
-Requests that were under way together count as one: what took their worker took it once.
+Requests that were under way together count as one: what took their worker took it once. A worker that was in doubt when
+it got the body is no loss of it: it may have been gone.
 
 Trade-off: a body is known by its digest, so whoever changes it is unknown again. That stops clients that send the same
 once more, not somebody who looks for bodies that kill; those cost two workers each, as before.
@@ -76,6 +77,6 @@ class Poison:
             del self._of[who]
 
 
-def is_enough(before: int, lost: int) -> bool:
-    """Tell whether no other worker is to have a request, by the losses before it and its own."""
-    return lost > 0 and before + lost >= MOST_LOST
+def is_enough(losses: int, lost: int) -> bool:
+    """Tell whether no other worker is to have a request, by its body's losses and the workers that it lost itself."""
+    return lost > 0 and max(losses, lost) >= MOST_LOST

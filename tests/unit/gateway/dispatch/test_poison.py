@@ -104,6 +104,17 @@ async def test_a_fleet_of_one_is_protected_too() -> None:
         assert asked(way) == [MOST_EVER]
 
 
+async def test_who_comes_back_at_once_and_meets_a_dead_worker_again_is_not_to_blame() -> None:
+    """The worker that broke off a moment ago and was not asked since kills no body a second time."""
+    async with corridor(2) as way:
+        breaking(way)
+        way.prober()
+        for _ in range(3):
+            with pytest.raises(WorkerLost):
+                await way.ask(unary_request(), FakeReply())
+        assert sum(asked(way)) > MOST_EVER
+
+
 async def test_a_stream_that_loses_both_its_workers_ends_broken_and_is_remembered() -> None:
     """Tokens were delivered, so nobody is told to send it again; its losses count all the same."""
     async with corridor(2) as way:
@@ -159,7 +170,7 @@ def test_memory_is_bounded_and_the_latest_stay(losses: list[tuple[int, int]]) ->
 @given(st.integers(0, MOST_EVER - 1))
 def test_no_body_loses_more_than_the_most(before: int) -> None:
     """Whatever was lost before, a request ends with a loss that keeps the sum within the bound."""
-    lost = next(n for n in range(1, MOST_EVER + 1) if is_enough(before, n))
+    lost = next(n for n in range(1, MOST_EVER + 1) if is_enough(before + n, n))
     assert before + lost <= MOST_EVER
     assert lost <= MOST_LOST
     assert not is_enough(before, 0)
