@@ -15,7 +15,6 @@ from infra.graph.values import Json, dig, items, mapping, number, text
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = ROOT / "platform/penstock/telemetry/pages.py"
 EAST, SERVING, PLATFORM = "region-us-east-1", "serving-us-east-1", "platform-us-east-1"
-RULE = "aws:vpc/securityGroupIngressRule:SecurityGroupIngressRule"
 LONGEST_SILENCE_S = 60
 """A stream whose heartbeat is lost more than once is dead, and not before."""
 

@@ -8,6 +8,7 @@ import shutil
 import tempfile
 from collections.abc import AsyncIterator, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import asyncpg
@@ -63,23 +64,15 @@ def postgres_dsn(postgres_server: EmbeddedPostgres) -> str:
 @pytest.fixture
 async def database_dsn(postgres_server: EmbeddedPostgres, postgres_dsn: str) -> AsyncIterator[str]:
     """Return the address of a migrated database of the test's own."""
-    connection = await asyncpg.connect(postgres_dsn)
-    name = f"test_{await connection.fetchval('select nextval($1)', 'test_number')}"
-    await connection.execute(f"create database {name} template {_TEMPLATE} strategy file_copy")
-    yield dsn_of(postgres_server.data, name)
-    await connection.execute(f"drop database {name} with (force)")
-    await connection.close()
+    async with _own_database(postgres_server, postgres_dsn, f"template {_TEMPLATE} strategy file_copy") as dsn:
+        yield dsn
 
 
 @pytest.fixture
 async def empty_dsn(postgres_server: EmbeddedPostgres, postgres_dsn: str) -> AsyncIterator[str]:
     """Return the address of a database of the test's own that nobody has prepared."""
-    connection = await asyncpg.connect(postgres_dsn)
-    name = f"empty_{await connection.fetchval('select nextval($1)', 'test_number')}"
-    await connection.execute(f"create database {name}")
-    yield dsn_of(postgres_server.data, name)
-    await connection.execute(f"drop database {name} with (force)")
-    await connection.close()
+    async with _own_database(postgres_server, postgres_dsn) as dsn:
+        yield dsn
 
 
 @pytest.fixture
@@ -87,6 +80,16 @@ async def database(database_dsn: str) -> AsyncIterator[Database]:
     """Return an open pool on a migrated database of the test's own."""
     async with Database(database_dsn) as opened:
         yield opened
+
+
+@asynccontextmanager
+async def _own_database(server: EmbeddedPostgres, server_dsn: str, options: str = "") -> AsyncIterator[str]:
+    connection = await asyncpg.connect(server_dsn)
+    name = f"test_{await connection.fetchval('select nextval($1)', 'test_number')}"
+    await connection.execute(f"create database {name} {options}")
+    yield dsn_of(server.data, name)
+    await connection.execute(f"drop database {name} with (force)")
+    await connection.close()
 
 
 async def _make_template(server: str, template: str) -> None:

@@ -14,7 +14,6 @@ import uvicorn
 
 from penstock.adapters.postgres.audit import PostgresAudit
 from penstock.adapters.postgres.database import Database
-from penstock.adapters.postgres.embedded import dsn_of
 from penstock.adapters.postgres.leadership import PostgresLeadership
 from penstock.adapters.postgres.leases import PostgresLeases
 from penstock.adapters.postgres.ledger import PostgresLedger
@@ -28,6 +27,7 @@ from penstock.adapters.redis.wire import Wire
 from penstock.apps import exposition, keys, ownership
 from penstock.apps.keys import Keys
 from penstock.apps.settings import CONTROLLER_PORT, ControllerSettings, environment_of_workers
+from penstock.apps.stores import database_dsn
 from penstock.apps.worker_keys import provide
 from penstock.control.api.app import make_app
 from penstock.control.api.deps import Control, Secrets
@@ -73,7 +73,7 @@ async def _main(settings: ControllerSettings, command: WorkerCommand) -> None:
     port = settings.controller_port
     listener = bind(settings.host, port) if port else bind_first_free(settings.host, CONTROLLER_PORT)
     url = url_of(settings.advertise or settings.host, listener.getsockname()[1])
-    dsn = settings.database_address or dsn_of(settings.paths.postgres)
+    dsn = database_dsn(settings)
     async with Database(dsn) as database:
         control, runtime = _compose(settings, database, dsn, secrets, _fleet(settings, command), url)
         logs.logger().info("controller_listens", url=url, zone=settings.zone, region=settings.region)

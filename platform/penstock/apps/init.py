@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from penstock.adapters.postgres.database import Database
-from penstock.adapters.postgres.embedded import dsn_of
 from penstock.adapters.postgres.migrations import alone, migrate
 from penstock.adapters.postgres.tenancy import PostgresTenancy
 from penstock.apps import keys, ownership
 from penstock.apps.settings import InitSettings
+from penstock.apps.stores import database_dsn
 from penstock.domain.audit import Act
 from penstock.domain.clock import Clock
 from penstock.domain.command_error import CommandError
@@ -62,9 +62,8 @@ async def _main(settings: InitSettings, clock: Clock) -> Done:
 
 @asynccontextmanager
 async def _opened(settings: InitSettings) -> AsyncIterator[Database]:
-    address = settings.database_address or dsn_of(settings.paths.postgres)
     try:
-        async with Database(address, max_connections=CONNECTIONS) as database:
+        async with Database(database_dsn(settings), max_connections=CONNECTIONS) as database:
             yield database
     except PenstockError as error:
         raise CommandError(

@@ -3,10 +3,10 @@
 import asyncio
 
 from penstock.adapters.postgres.database import Database
-from penstock.adapters.postgres.embedded import dsn_of
 from penstock.adapters.postgres.owner import is_owner
 from penstock.apps.keys import platform_file
 from penstock.apps.settings import GatewaySettings, KeySettings
+from penstock.apps.stores import database_dsn
 from penstock.domain.command_error import CommandError
 from penstock.domain.errors import StoreUnavailable
 from penstock.domain.keys import Purpose, derive
@@ -33,7 +33,7 @@ async def check(settings: KeySettings, database: Database, platform_keys: tuple[
 
 async def known(settings: GatewaySettings, platform_keys: tuple[bytes, ...]) -> None:
     """Return as soon as the database is known to be this platform's; raise ``CommandError`` where it isn't."""
-    async with Database(settings.database_address or dsn_of(settings.paths.postgres), max_connections=1) as database:
+    async with Database(database_dsn(settings), max_connections=1) as database:
         while True:
             try:
                 return await check(settings, database, platform_keys)

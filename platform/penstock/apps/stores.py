@@ -1,11 +1,18 @@
-"""Which artifact store, signer and verifier the settings name. Each import costs something, so each stands alone."""
+"""Which database, artifact store, signer and verifier the settings name. Imports cost something: each stands alone."""
 
 from pathlib import Path
 
 from penstock.adapters.mounted.secret_file import previous
-from penstock.apps.settings import ArtifactSettings, Told, WorkerSettings
+from penstock.apps.settings import ArtifactSettings, DatabaseSettings, Told, WorkerSettings
 from penstock.packaging.ports import ArtifactStore, Signer
 from penstock.worker.artifacts.ports import SignatureVerifier
+
+
+def database_dsn(settings: DatabaseSettings) -> str:
+    """Return the address of the database: the one that is named, or the home's embedded one."""
+    from penstock.adapters.postgres.embedded import dsn_of
+
+    return settings.database_address or dsn_of(settings.paths.postgres)
 
 
 def open_store(settings: ArtifactSettings) -> ArtifactStore:

@@ -57,10 +57,10 @@ class Call:
     attempts: int = 0
     lost: frozenset[WorkerId] = frozenset()
     """Workers that were lost while they had this request."""
-    binding: bytes = b""
-    """The digest of what is sent to workers, known from dispatch on."""
     losses: int = 0
     """Those of them that nobody doubted when they got it, and those that its very body had lost before."""
+    binding: bytes = b""
+    """The digest of what is sent to workers, known from dispatch on."""
     was_doubted: bool = False
     """The present worker was in doubt when it got this request: it may have been lost already."""
     errors: int = 0

@@ -2,6 +2,7 @@
 
 import datetime as dt
 from collections.abc import Iterable, Sequence
+from itertools import zip_longest
 
 from rich.markup import escape
 from rich.table import Table
@@ -34,16 +35,15 @@ def show(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]], n
 
 def _show_blocks(columns: Sequence[str], rows: Sequence[Sequence[str]], notes: Sequence[str]) -> None:
     """Print each row as its first cell and, under it, the others by name."""
-    noted = (*notes, *("" for _ in rows[len(notes) :]))
-    for row, note in zip(rows, noted, strict=True):
+    for row, note in zip_longest(rows, notes, fillvalue=""):
         out.print(escape(row[0]), highlight=False, soft_wrap=True)
         told = [f"[dim]{name}[/] {escape(cell)}" for name, cell in zip(columns[1:], row[1:], strict=True) if cell]
-        for line in _filled(told, [*([escape(note)] if note else [])]):
+        for line in filter(None, (*_filled(told), escape(note))):
             out.print(f"  {line}", highlight=False, soft_wrap=True)
     out.print()
 
 
-def _filled(told: Sequence[str], notes: Sequence[str]) -> list[str]:
+def _filled(told: Sequence[str]) -> list[str]:
     """Return the cells in lines that fit the screen; one that doesn't fit has a line of its own."""
     lines: list[str] = []
     for cell in told:
@@ -52,7 +52,7 @@ def _filled(told: Sequence[str], notes: Sequence[str]) -> list[str]:
             lines[-1] = joined
         else:
             lines.append(cell)
-    return [*lines, *notes]
+    return lines
 
 
 def _show_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:

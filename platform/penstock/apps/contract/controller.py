@@ -37,15 +37,7 @@ CONTROLLER = Process(
         ),
     ),
     probes=(
-        (
-            "live",
-            Probe(
-                port="private",
-                path=pages.LIVE,
-                meaning="The process runs. A no wants a restart.",
-                start_within_s=30,
-            ),
-        ),
+        ("live", shared.LIVE),
         (
             "ready",
             Probe(

@@ -1,7 +1,7 @@
 """What a gateway needs."""
 
 from penstock.apps.contract import shared
-from penstock.apps.contract.nouns import Called, Ending, Life, Port, Probe, Process, Secret
+from penstock.apps.contract.nouns import Called, Ending, Life, Port, Probe, Process
 from penstock.apps.settings import GatewaySettings
 from penstock.telemetry import pages
 
@@ -38,15 +38,7 @@ GATEWAY = Process(
         ),
     ),
     probes=(
-        (
-            "live",
-            Probe(
-                port="private",
-                path=pages.LIVE,
-                meaning="The process runs. A no wants a restart.",
-                start_within_s=30,
-            ),
-        ),
+        ("live", shared.LIVE),
         (
             "ready",
             Probe(
@@ -76,13 +68,7 @@ GATEWAY = Process(
         shared.PEPPER,
         shared.DATABASE_PASSWORD,
         shared.LIMITS_PASSWORD,
-        Secret(
-            setting="answers_password_file",
-            name="answers-password",
-            reread=shared.EACH_CONNECTION,
-            exchangeable=False,
-            meaning="The password of the answers' store.",
-        ),
+        shared.password("answers", "The password of the answers' store."),
     ),
     calls=(
         shared.DATABASE,

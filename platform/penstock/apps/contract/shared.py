@@ -1,14 +1,27 @@
 """What several processes need alike."""
 
-from penstock.apps.contract.nouns import Called, Folder, Life, Secret
+from penstock.apps.contract.nouns import Called, Folder, Life, Probe, Secret
+from penstock.telemetry import pages
 
 MIB, GIB = 1 << 20, 1 << 30
 SOON = "within seconds"
-EACH_CONNECTION = "at each new connection"
 AT_START = "at the start"
 
 PRIVATE = 9464
 """The port of metrics and health in detail, where a fleet fixes it."""
+LIVE = Probe(port="private", path=pages.LIVE, meaning="The process runs. A no wants a restart.", start_within_s=30)
+
+
+def password(store: str, meaning: str) -> Secret:
+    """Return the password of a store that a process connects to."""
+    return Secret(
+        setting=f"{store}_password_file",
+        name=f"{store}-password",
+        reread="at each new connection",
+        exchangeable=False,
+        meaning=meaning,
+    )
+
 
 PLATFORM_KEY = Secret(
     setting="platform_key_file",
@@ -24,20 +37,8 @@ PEPPER = Secret(
     exchangeable=True,
     meaning="The same in all processes of all regions; an API key works for as long as the pepper that hashed it.",
 )
-DATABASE_PASSWORD = Secret(
-    setting="database_password_file",
-    name="database-password",
-    reread=EACH_CONNECTION,
-    exchangeable=False,
-    meaning="The password of this process's own role.",
-)
-LIMITS_PASSWORD = Secret(
-    setting="limits_password_file",
-    name="limits-password",
-    reread=EACH_CONNECTION,
-    exchangeable=False,
-    meaning="The password of the limits' store.",
-)
+DATABASE_PASSWORD = password("database", "The password of this process's own role.")
+LIMITS_PASSWORD = password("limits", "The password of the limits' store.")
 DATABASE = Called(to="database", setting="database_url", port="postgresql", meaning="Postgres, the writer.")
 LIMITS = Called(to="limits", setting="limits_url", port="redis", meaning="The Redis or Valkey of limits and budgets.")
 ARTIFACTS = Called(to="artifacts", setting="artifact_store", port="https", meaning="S3: model versions.")

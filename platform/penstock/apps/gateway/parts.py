@@ -9,7 +9,6 @@ from functools import lru_cache
 from penstock.adapters.http.client import HttpClient
 from penstock.adapters.memory.answers import MemoryAnswers
 from penstock.adapters.offload import OffloadPool
-from penstock.adapters.postgres.embedded import dsn_of
 from penstock.adapters.postgres.sources import KeySource, TableSource
 from penstock.adapters.redis.answers import RedisAnswers
 from penstock.adapters.redis.wire import Wire
@@ -23,7 +22,7 @@ from penstock.apps.gateway.probes import Probes, missing
 from penstock.apps.keys import Keys
 from penstock.apps.settings import GatewaySettings
 from penstock.apps.sharing import doubts_on_answers
-from penstock.apps.stores import open_store
+from penstock.apps.stores import database_dsn, open_store
 from penstock.domain.clock import SystemClock
 from penstock.domain.idempotency import AnswerQuota, AnswerStore
 from penstock.domain.ids import VersionId
@@ -66,7 +65,6 @@ from penstock.worker.gate.admission.fair_queue import Bounds
 
 ID_BYTES = 8
 MOST_MODELS = 1024
-MOST_WORKERS = 1 << 14
 MOST_WAITING = 4 * Bounds().total_requests
 """A worker is passed over when so many wait at its door. Far beyond the door's own bounds: it knows who gives way for
 whom, and a refusal here would hit everybody alike."""
@@ -135,7 +133,7 @@ def compose(settings: GatewaySettings, found: Keys) -> Gateway:
     metrics = Metrics()
     failures = metrics.counter(names.BACKGROUND_FAILURES)
     background = Background(lambda task: failures.labels(task=task).inc())
-    clock, dsn = SystemClock(), settings.database_address or dsn_of(settings.paths.postgres)
+    clock, dsn = SystemClock(), database_dsn(settings)
     newest, ticket_keys = found.platform[0], TicketKeys(found.platform)
     shared = _Shared(
         settings=settings,

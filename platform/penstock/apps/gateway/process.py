@@ -11,6 +11,7 @@ import uvloop
 
 from penstock.apps import exposition, keys, ownership
 from penstock.apps.gateway.parts import Gateway, compose
+from penstock.apps.gateway.probes import missing
 from penstock.apps.settings import GatewaySettings
 from penstock.apps.sharing import limits_of_this_home
 from penstock.apps.up.services import ready_file
@@ -49,7 +50,7 @@ async def _main(settings: GatewaySettings, fd: int | None) -> None:
     _keep(gateway, settings)
     try:
         known = asyncio.wait({owner}, timeout=TABLE_PATIENCE_S)
-        await asyncio.gather(known, _until(lambda: bool(gateway.table.number and len(gateway.keys)), TABLE_PATIENCE_S))
+        await asyncio.gather(known, _until(lambda: not missing(gateway.table, gateway.keys), TABLE_PATIENCE_S))
         _refuse_foreign(owner)
         owner.add_done_callback(lambda _: _end_if_foreign(gateway.server, owner))
         _freeze_heap()

@@ -12,6 +12,7 @@ from penstock.adapters.postgres.migrations import migrate as apply_migrations
 from penstock.adapters.postgres.registry import PostgresRegistry
 from penstock.adapters.postgres.tenancy import PostgresTenancy
 from penstock.apps import keys, ownership
+from penstock.apps.init import OPERATORS_TENANT, WHO
 from penstock.apps.settings import Settings
 from penstock.control.registry.registry import Registry
 from penstock.domain.audit import NO_TENANT, Act
@@ -21,14 +22,11 @@ from penstock.domain.errors import PenstockError
 from penstock.domain.ids import Alias, ModelName, TenantId, VersionId
 from penstock.domain.keys import is_hash_of, key_id_of, mint
 from penstock.domain.table import WEIGHT_TOTAL, Route, Share
-from penstock.domain.tenant import OPERATORS as OPERATORS_ID
 from penstock.domain.tenant import Role, Tenant
 from penstock.packaging.packing import Packed
 from penstock.supervision.files import write_private
 
-WHO = "platform"
 DEMO = Tenant(id=TenantId("demo"), name="Demo")
-OPERATORS = Tenant(id=OPERATORS_ID, name="Operators of this platform")
 
 
 @asynccontextmanager
@@ -71,13 +69,13 @@ class Seed:
     async def tenants(self) -> int:
         """Make the two tenants and their keys where they are missing; return how many keys were minted."""
         known = {tenant.id for tenant in await self._tenancy.tenants()}
-        for tenant in (DEMO, OPERATORS):
+        for tenant in (DEMO, OPERATORS_TENANT):
             if tenant.id not in known:
                 await self._tenancy.add_tenant(tenant, self._act("tenant.create", tenant.id, tenant=tenant.id))
         minted = 0
         for file, tenant, role in (
             (self._paths.demo_key, DEMO, Role.INFER),
-            (self._paths.admin_key, OPERATORS, Role.ADMIN),
+            (self._paths.admin_key, OPERATORS_TENANT, Role.ADMIN),
         ):
             if not await self._works(file):
                 await self._mint(file, tenant, role)

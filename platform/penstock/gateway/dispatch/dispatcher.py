@@ -119,11 +119,10 @@ class WorkerDispatcher:
         self.metrics.counter(names.RETRIES).labels(reason="continuation").inc()
         try:
             await self._deliver(call, await self._rest_of(call, ticket, rest), relay, pick, call.lost | {worker.id})
-        except WorkerLost:  # some of the answer was delivered: it is not one to send again
+        except BaseException as error:  # the worker that broke it has made the answer, as far as it went
             call.worker, call.used = worker, None
-            raise rest.error from None
-        except BaseException:  # the worker that broke it has made the answer, as far as it went
-            call.worker, call.used = worker, None
+            if isinstance(error, WorkerLost):  # some of the answer was delivered: it is not one to send again
+                raise rest.error from None
             raise
 
     async def _deliver(self, call: Call, parcel: _Parcel, relay: Relay, pick: Pick, tried: frozenset[WorkerId]) -> None:
