@@ -50,7 +50,7 @@ class Cache(Component):
             auth_token=token,
             auth_token_update_strategy="ROTATE",
             subnet_group_name=subnets.name,
-            security_group_ids=[self._door(network).id],
+            security_group_ids=[self._security_group(network).id],
             port=PORT,
             snapshot_retention_limit=1,
             auto_minor_version_upgrade=True,
@@ -61,7 +61,7 @@ class Cache(Component):
         self.endpoint = self.group.primary_endpoint_address
         self.register_outputs({})
 
-    def _door(self, network: Network) -> aws.ec2.SecurityGroup:
+    def _security_group(self, network: Network) -> aws.ec2.SecurityGroup:
         group = aws.ec2.SecurityGroup(
             "limits",
             name_prefix=f"{self.site.named('limits')}-",

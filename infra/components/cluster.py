@@ -37,14 +37,14 @@ class Cluster(Component):
             tags=site.tags(DataClass.CONFIDENTIAL),
             opts=self.child(),
         )
-        self.operators = self._operators_door()
+        self.operators = self._operators_group()
         self.cluster = self._control_plane(spec, logs)
         self.node_role = self._node_role()
         self._access()
         self.node_entry = self._node_entry()
         self.register_outputs({})
 
-    def _operators_door(self) -> aws.ec2.SecurityGroup:
+    def _operators_group(self) -> aws.ec2.SecurityGroup:
         group = aws.ec2.SecurityGroup(
             "operators",
             name_prefix=f"{self.site.named('operators')}-",

@@ -16,7 +16,7 @@ SUFFERING_5XX_PER_MINUTE = 100
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DrillGround:
+class DrillTargets:
     """What a region's drills watch, tell and write to."""
 
     balancer_arn: pulumi.Input[str]
@@ -39,7 +39,7 @@ class Drills(Component):
     """FIS templates of one region, their role, their log and the alarm that ends them."""
 
     def __init__(
-        self, name: str, site: Site, region: Region, below: DrillGround, opts: pulumi.ResourceOptions | None = None
+        self, name: str, site: Site, region: Region, below: DrillTargets, opts: pulumi.ResourceOptions | None = None
     ) -> None:
         super().__init__("Drills", name, site, opts)
         managed = (

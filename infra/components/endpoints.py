@@ -1,4 +1,4 @@
-"""Private doors to AWS: weights and images never travel through the NAT, and a lost NAT stops no node."""
+"""Private endpoints of AWS: weights and images never travel through the NAT, and a lost NAT stops no node."""
 
 import pulumi
 import pulumi_aws as aws

@@ -21,7 +21,7 @@ CAPACITY_TYPES = {
     Capacity.RESERVED: "ON_DEMAND",
     Capacity.CAPACITY_BLOCK: "CAPACITY_BLOCK",
 }
-FRONT_CARD = 0
+FIRST_CARD = 0
 ROOT_GIB = 100
 """Disks above this hold images and weights and get the throughput for it."""
 
@@ -135,30 +135,30 @@ class NodePool(Component):
 
     def _interfaces(self) -> list[aws.ec2.LaunchTemplateNetworkInterfaceArgs]:
         """One interface per network card: the first carries IP and EFA, the others EFA alone and cost no address."""
-        count, fabric = instances()[self.pool.instance_types[0]].efa, self._fabric()
+        count, group = instances()[self.pool.instance_types[0]].efa, self._efa_group()
         return [
             aws.ec2.LaunchTemplateNetworkInterfaceArgs(
                 network_card_index=card,
-                device_index=0 if card == FRONT_CARD else 1,
-                interface_type="efa" if card == FRONT_CARD else "efa-only",
-                security_groups=[self._node_group_id(), fabric.id],
+                device_index=0 if card == FIRST_CARD else 1,
+                interface_type="efa" if card == FIRST_CARD else "efa-only",
+                security_groups=[self._node_group_id(), group.id],
                 delete_on_termination="true",
             )
             for card in range(count)
         ]
 
-    def _fabric(self) -> aws.ec2.SecurityGroup:
+    def _efa_group(self) -> aws.ec2.SecurityGroup:
         """EFA needs all traffic to and from the members of its own group, and nothing else."""
         group = aws.ec2.SecurityGroup(
-            f"{self.pool.name}-fabric",
-            name_prefix=f"{self.site.named(self.pool.name)}-fabric-",
+            f"{self.pool.name}-efa",
+            name_prefix=f"{self.site.named(self.pool.name)}-efa-",
             description="EFA between the nodes of one pool",
             vpc_id=self.owner.network.vpc.id,
             tags=self.site.tags(),
             opts=self.child(),
         )
         aws.vpc.SecurityGroupIngressRule(
-            f"{self.pool.name}-fabric",
+            f"{self.pool.name}-efa",
             security_group_id=group.id,
             referenced_security_group_id=group.id,
             description="EFA from the same pool",
@@ -167,7 +167,7 @@ class NodePool(Component):
             opts=self.child(),
         )
         aws.vpc.SecurityGroupEgressRule(
-            f"{self.pool.name}-fabric",
+            f"{self.pool.name}-efa",
             security_group_id=group.id,
             referenced_security_group_id=group.id,
             description="EFA to the same pool",

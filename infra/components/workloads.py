@@ -11,7 +11,7 @@ import pulumi_aws as aws
 
 from infra.components.iam import Statement, document, role
 from infra.components.rights import cluster, scaling, serving
-from infra.components.rights.reach import Reach
+from infra.components.rights.granted import Granted
 from infra.components.site import Component, Site
 
 SERVING = "penstock"
@@ -48,18 +48,18 @@ def addon_identities(site: Site, nodes_key_arn: pulumi.Input[str]) -> tuple[Iden
     )
 
 
-def identities(site: Site, reach: Reach) -> tuple[Identity, ...]:
+def identities(site: Site, granted: Granted) -> tuple[Identity, ...]:
     """Every other pod identity of a region."""
     found = {
-        (SERVING, "gateway"): serving.gateway(site, reach),
-        (SERVING, "controller"): serving.controller(site, reach),
-        (SERVING, "worker"): serving.worker(reach),
-        (AUTOSCALING, "karpenter"): scaling.karpenter(site, reach),
+        (SERVING, "gateway"): serving.gateway(site, granted),
+        (SERVING, "controller"): serving.controller(site, granted),
+        (SERVING, "worker"): serving.worker(granted),
+        (AUTOSCALING, "karpenter"): scaling.karpenter(site, granted),
         (AUTOSCALING, "cluster-autoscaler"): scaling.cluster_autoscaler(site),
-        ("edge-system", "aws-load-balancer-controller"): cluster.targets(site, reach),
-        ("external-secrets", "external-secrets"): cluster.secrets(site, reach),
+        ("edge-system", "aws-load-balancer-controller"): cluster.targets(site, granted),
+        ("external-secrets", "external-secrets"): cluster.secrets(site, granted),
         ("image-policy", "policy-controller"): cluster.signatures(site),
-        ("monitoring", "alertmanager"): cluster.alerts(reach),
+        ("monitoring", "alertmanager"): cluster.alerts(granted),
     }
     return tuple(
         Identity(namespace=namespace, account=account, statements=statements)

@@ -48,17 +48,17 @@ def _judge_placement(region: Region, model: Model, placement: Placement, key: st
             )
         return
     pool = pools[placement.pool]
-    room = replicas_held(pool, model)
-    if room == 0:
+    capacity = replicas_held(pool, model)
+    if capacity == 0:
         yield Problem(
             key=key,
             fault=f"{pool.name} can't hold one replica",
             remedy="choose a pool with the GPUs and memory it needs",
         )
-    elif not 0 <= placement.min_replicas <= placement.max_replicas <= room:
+    elif not 0 <= placement.min_replicas <= placement.max_replicas <= capacity:
         yield Problem(
             key=f"{key}.max_replicas",
-            fault=f"is {placement.max_replicas}, {pool.name} holds {room}",
+            fault=f"is {placement.max_replicas}, {pool.name} holds {capacity}",
             remedy="lower it, or raise the pool's max_size",
         )
 

@@ -1,4 +1,4 @@
-"""What may run: images of the account's own registry, by digest, and in the serving room signed by the release key."""
+"""What may run: images of our registry, by digest, and in the serving namespace signed by the release key."""
 
 from collections.abc import Iterator
 
@@ -58,7 +58,7 @@ def admission(site: Site) -> Iterator[Manifest]:
 
 
 def signatures(site: Site) -> Manifest:
-    """Every image of the serving room carries a signature made with the release key."""
+    """Every image of the serving namespace carries a signature made with the release key."""
     key = site.arn("kms", site.environment.signing_alias)
     authorities = [{"name": "release", "key": {"kms": f"awskms:///{key}", "hashAlgorithm": "sha256"}}]
     return Manifest(

@@ -20,7 +20,7 @@ MAX_LIFE = "336h"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ground:
+class NodeFacts:
     """What Karpenter's machines are made from. Subnets are by zone id; only those of the pool's zones are used."""
 
     node_profile: pulumi.Input[str]
@@ -30,13 +30,13 @@ class Ground:
     disk_key_arn: pulumi.Input[str]
 
 
-def manifests(site: Site, pool: Pool, ground: Ground) -> Iterator[Manifest]:
+def manifests(site: Site, pool: Pool, facts: NodeFacts) -> Iterator[Manifest]:
     """The node class and the node pool of one pool."""
-    yield _node_class(site, pool, ground)
+    yield _node_class(site, pool, facts)
     yield _node_pool(pool)
 
 
-def _node_class(site: Site, pool: Pool, ground: Ground) -> Manifest:
+def _node_class(site: Site, pool: Pool, facts: NodeFacts) -> Manifest:
     disk = {
         "deviceName": "/dev/xvda",
         "ebs": {
@@ -45,17 +45,15 @@ def _node_class(site: Site, pool: Pool, ground: Ground) -> Manifest:
             "iops": 6000,
             "throughput": 1000,
             "encrypted": True,
-            "kmsKeyID": ground.disk_key_arn,
+            "kmsKeyID": facts.disk_key_arn,
             "deleteOnTermination": True,
         },
     }
     spec: dict[str, object] = {
         "amiSelectorTerms": [{"alias": f"al2023@{site.environment.kubernetes.node_release}"}],
-        "instanceProfile": ground.node_profile,
-        "subnetSelectorTerms": ground.subnets.apply(
-            lambda subnets: [{"id": subnets[zone]} for zone in ground.zone_ids]
-        ),
-        "securityGroupSelectorTerms": [{"id": ground.security_group_id}],
+        "instanceProfile": facts.node_profile,
+        "subnetSelectorTerms": facts.subnets.apply(lambda subnets: [{"id": subnets[zone]} for zone in facts.zone_ids]),
+        "securityGroupSelectorTerms": [{"id": facts.security_group_id}],
         "blockDeviceMappings": [disk],
         "metadataOptions": {"httpEndpoint": "enabled", "httpTokens": "required", "httpPutResponseHopLimit": 1},
         "detailedMonitoring": True,

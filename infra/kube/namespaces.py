@@ -1,4 +1,4 @@
-"""Namespaces as closed rooms: a Pod Security level each, deny-all in both directions, then the named doors."""
+"""Namespaces: a Pod Security level each, deny-all in both directions, then what is allowed by name."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -31,8 +31,8 @@ NAME = "kubernetes.io/metadata.name"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Door:
-    """One allowed way: in or out, to pods of labels, with peers as NetworkPolicy has them."""
+class NetworkPolicy:
+    """What one policy allows: in or out, to pods of labels, with peers as NetworkPolicy has them."""
 
     name: str
     outward: bool
@@ -55,19 +55,19 @@ def block(cidr: str, *but: str) -> dict[str, object]:
     return {"ipBlock": {"cidr": cidr, "except": list(but)} if but else {"cidr": cidr}}
 
 
-def policy(namespace: str, door: Door) -> Manifest:
-    """A door as a NetworkPolicy."""
-    ports = [{"protocol": protocol, "port": port} for protocol in door.protocols for port in door.ports]
-    rule = {"to" if door.outward else "from": list(door.peers), "ports": ports}
-    direction = "egress" if door.outward else "ingress"
+def policy(namespace: str, allowed: NetworkPolicy) -> Manifest:
+    """What is allowed, as a manifest."""
+    ports = [{"protocol": protocol, "port": port} for protocol in allowed.protocols for port in allowed.ports]
+    rule = {"to" if allowed.outward else "from": list(allowed.peers), "ports": ports}
+    direction = "egress" if allowed.outward else "ingress"
     return Manifest(
         api_version="networking.k8s.io/v1",
         kind="NetworkPolicy",
-        name=door.name,
+        name=allowed.name,
         namespace=namespace,
         body={
             "spec": {
-                "podSelector": {"matchLabels": dict(door.pods)},
+                "podSelector": {"matchLabels": dict(allowed.pods)},
                 "policyTypes": [direction.capitalize()],
                 direction: [rule],
             }
@@ -87,30 +87,34 @@ def deny_all(namespace: str) -> Manifest:
     )
 
 
-def _dns() -> Door:
+def _dns() -> NetworkPolicy:
     peer = {
         "namespaceSelector": {"matchLabels": {NAME: "kube-system"}},
         "podSelector": {"matchLabels": {"k8s-app": "kube-dns"}},
     }
-    return Door(name="allow-dns", outward=True, ports=(53,), pods={}, peers=(peer,), protocols=("UDP", "TCP"))
+    return NetworkPolicy(name="allow-dns", outward=True, ports=(53,), pods={}, peers=(peer,), protocols=("UDP", "TCP"))
 
 
-def operator_doors(cidr: str) -> Iterator[Door]:
+def operator_policies(cidr: str) -> Iterator[NetworkPolicy]:
     """What every operator needs: the API server and AWS by TLS, pod credentials, webhooks, and to be scraped."""
-    yield Door(name="allow-apis", outward=True, ports=(443,), pods={}, peers=(block("0.0.0.0/0", METADATA_SERVICE),))
-    yield Door(name="allow-credentials", outward=True, ports=(80,), pods={}, peers=(block(POD_IDENTITY),))
+    yield NetworkPolicy(
+        name="allow-apis", outward=True, ports=(443,), pods={}, peers=(block("0.0.0.0/0", METADATA_SERVICE),)
+    )
+    yield NetworkPolicy(name="allow-credentials", outward=True, ports=(80,), pods={}, peers=(block(POD_IDENTITY),))
     hooks = (443, 6443, 8443, 9443, 10250)
-    yield Door(name="allow-webhooks", outward=False, ports=hooks, pods={}, peers=(block(cidr),))
+    yield NetworkPolicy(name="allow-webhooks", outward=False, ports=hooks, pods={}, peers=(block(cidr),))
     scraped = (8000, 8080, 8085, 9400, 9402, 9404)
-    yield Door(name="allow-scrape", outward=False, ports=scraped, pods={}, peers=(namespace_peer("monitoring"),))
+    yield NetworkPolicy(
+        name="allow-scrape", outward=False, ports=scraped, pods={}, peers=(namespace_peer("monitoring"),)
+    )
 
 
 def _between(
     name: str, namespace: str, port: int, caller: str, called: str, protocols: tuple[str, ...] = ("TCP",)
-) -> Iterator[Door]:
+) -> Iterator[NetworkPolicy]:
     """Both halves of one way between two programs of a namespace."""
     for outward, own, other in ((True, caller, called), (False, called, caller)):
-        yield Door(
+        yield NetworkPolicy(
             name=f"{name}-{'out' if outward else 'in'}",
             outward=outward,
             ports=(port,),
@@ -120,31 +124,31 @@ def _between(
         )
 
 
-def _special(namespace: str, cidr: str) -> Iterator[Door]:
+def _special(namespace: str, cidr: str) -> Iterator[NetworkPolicy]:
     if namespace == "monitoring":
         ours = {one.ports[one.metrics[0]].number for one in processes().values() if one.ports}
         targets = tuple(sorted({8000, 8080, 8085, 9090, 9093, 9400, 9402, 10250} | ours))
-        yield Door(name="allow-scraping", outward=True, ports=targets, pods={}, peers=(block(cidr),))
+        yield NetworkPolicy(name="allow-scraping", outward=True, ports=targets, pods={}, peers=(block(cidr),))
         queries = (namespace_peer("autoscaling"), namespace_peer("monitoring"))
-        yield Door(name="allow-queries", outward=False, ports=(9090, 9093, 3000), pods={}, peers=queries)
+        yield NetworkPolicy(name="allow-queries", outward=False, ports=(9090, 9093, 3000), pods={}, peers=queries)
         yield from _between("allow-gossip", namespace, 9094, "alertmanager", "alertmanager", ("TCP", "UDP"))
     if namespace == "autoscaling":
         prometheus = (namespace_peer("monitoring", name="prometheus"),)
-        yield Door(name="allow-queries-out", outward=True, ports=(9090,), pods={}, peers=prometheus)
+        yield NetworkPolicy(name="allow-queries-out", outward=True, ports=(9090,), pods={}, peers=prometheus)
         yield from _between("allow-metrics", namespace, 9666, "keda-operator-metrics-apiserver", "keda-operator")
 
 
 class Namespaces(Component):
-    """Every namespace with its level, its deny-all and its doors. The serving room's own doors come with its pods."""
+    """Every namespace with its level, its deny-all and its policies. Serving's own come with its pods."""
 
     def __init__(self, name: str, site: Site, cidr: str, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("Namespaces", name, site, opts)
         self.made = {namespace: self._namespace(namespace, level) for namespace, level in LEVELS.items()}
         for namespace, made in self.made.items():
-            doors = [_dns(), *_special(namespace, cidr)]
+            policies = [_dns(), *_special(namespace, cidr)]
             if namespace != SERVING:
-                doors += operator_doors(cidr)
-            for manifest in (deny_all(namespace), *(policy(namespace, door) for door in doors)):
+                policies += operator_policies(cidr)
+            for manifest in (deny_all(namespace), *(policy(namespace, allowed) for allowed in policies)):
                 apply(self, manifest, made)
         self.register_outputs({})
 

@@ -15,7 +15,7 @@ from infra.kube import pods
 FILES = "/etc/penstock/files"
 KEYS = "/run/penstock"
 MADE_AT_START = "worker-key"
-"""The one secret that no vault holds: it is made for each pod, in the pod."""
+"""The one secret that Secrets Manager does not hold: it is made for each pod, in the pod."""
 
 KEY_MAKER = "key-maker"
 """Who makes it."""
@@ -81,7 +81,7 @@ class Run:
                 yield pods.from_field(name, path)
         for name in self.process.needed:
             if self.process.setting(name).kind == "secret":
-                yield pods.from_secret(name, self.process.name, vault_name(name))
+                yield pods.from_secret(name, self.process.name, secret_name(name))
         if "artifacts" in self.process.calls:
             yield pods.plain("AWS_REGION", self.site.region)
 
@@ -116,8 +116,8 @@ def files_of(workload: str) -> str:
     return f"{workload}-files"
 
 
-def vault_name(setting: str) -> str:
-    """The vault's name of a secret that is a variable: `PENSTOCK_DATABASE_URL` is `database-url`."""
+def secret_name(setting: str) -> str:
+    """The name in Secrets Manager of a secret that is a variable: `PENSTOCK_DATABASE_URL` is `database-url`."""
     return setting.removeprefix("PENSTOCK_").replace("_", "-").lower()
 
 

@@ -2,13 +2,13 @@
 
 from collections.abc import Iterator, Sequence
 
+from infra.components.secrets_manager import secret_path
 from infra.components.site import Site
-from infra.components.vault import secret_path
 from infra.contract import SecretFile, processes
 from infra.contract import process as process_of
 from infra.kube.manifest import Manifest
 from infra.kube.namespaces import SERVING
-from infra.kube.processes import KEY_MAKER, MADE_AT_START, files_of, vault_name
+from infra.kube.processes import KEY_MAKER, MADE_AT_START, files_of, secret_name
 
 API = "external-secrets.io/v1"
 STORE = "aws"
@@ -50,11 +50,11 @@ def grafana_administrator(site: Site, namespace: str, name: str) -> Manifest:
 def external_secrets(site: Site, store_name: object) -> Iterator[Manifest]:
     """For each process one secret for its variables and one for its files, and the one that workers' keys are made of.
 
-    An exchangeable secret lies in the vault as JSON by file name, so that the one before it can lie beside it.
+    An exchangeable secret lies in Secrets Manager as JSON by file name, so that the one before it can lie beside it.
     """
     for process in processes().values():
         kinds = (process.setting(name) for name in process.needed)
-        variables = [vault_name(setting.name) for setting in kinds if setting.kind == "secret"]
+        variables = [secret_name(setting.name) for setting in kinds if setting.kind == "secret"]
         if variables:
             yield _kept(site, store_name, process.name, one_by_one=variables)
         yield _files(site, store_name, process.name, process.secrets)

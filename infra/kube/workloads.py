@@ -1,10 +1,10 @@
-"""What every Penstock workload has beside its pods: account, service, disruption budget, certificate, doors."""
+"""What every workload has beside its pods: account, service, disruption budget, certificate, network policies."""
 
 from collections.abc import Iterator, Mapping
 
 from infra.contract import Process, processes
 from infra.kube.manifest import Manifest
-from infra.kube.namespaces import METADATA_SERVICE, POD_IDENTITY, SERVING, Door, block, namespace_peer, policy
+from infra.kube.namespaces import METADATA_SERVICE, POD_IDENTITY, SERVING, NetworkPolicy, block, namespace_peer, policy
 
 STORES = {"postgresql": 5432, "redis": 6379}
 """Ports of the region's stores by the contract's names of what is spoken there."""
@@ -59,7 +59,7 @@ def disruption_budget(name: str, labels: Mapping[str, str]) -> Manifest:
 
 
 def priorities() -> Iterator[Manifest]:
-    """Who is evicted last when a node fills up: the front door."""
+    """Who is evicted last when a node fills up: what callers meet first."""
     for name, value in PRIORITIES.items():
         yield Manifest(
             api_version="scheduling.k8s.io/v1",
@@ -69,37 +69,37 @@ def priorities() -> Iterator[Manifest]:
         )
 
 
-def doors(cidr: str) -> Iterator[Manifest]:
-    """The serving room's doors, exactly the calls of the contract, each opened at both ends.
+def network_policies(cidr: str) -> Iterator[Manifest]:
+    """The serving namespace's network policies: exactly the calls of the contract, each opened at both ends.
 
     Probes come from the pod's own node, and operators through the API server: no policy stands in their way.
     """
     for process in processes().values():
-        for door in (*_inward(process, cidr), *_outward(process, cidr)):
-            yield policy(SERVING, door)
+        for allowed in (*_inward(process, cidr), *_outward(process, cidr)):
+            yield policy(SERVING, allowed)
 
 
-def _inward(process: Process, cidr: str) -> Iterator[Door]:
+def _inward(process: Process, cidr: str) -> Iterator[NetworkPolicy]:
     known = {"clients": block(cidr), "metrics": namespace_peer("monitoring", name="prometheus")}
     known |= {name: namespace_peer(SERVING, name=name) for name in processes()}
     for port in process.ports.values():
         peers = tuple(known[caller] for caller in port.callers if caller in known)
-        yield _door(process, port.number, *peers, outward=False)
+        yield _policy(process, port.number, *peers, outward=False)
 
 
-def _outward(process: Process, cidr: str) -> Iterator[Door]:
+def _outward(process: Process, cidr: str) -> Iterator[NetworkPolicy]:
     for number in sorted({STORES[port] for port in process.calls.values() if port in STORES}):
-        yield _door(process, number, block(cidr))
+        yield _policy(process, number, block(cidr))
     for name, port in process.calls.items():
         if name in processes():
-            yield _door(process, processes()[name].ports[port].number, namespace_peer(SERVING, name=name))
+            yield _policy(process, processes()[name].ports[port].number, namespace_peer(SERVING, name=name))
     if "artifacts" in process.calls:
-        yield _door(process, 443, block("0.0.0.0/0", METADATA_SERVICE))
-        yield _door(process, 80, block(POD_IDENTITY))
+        yield _policy(process, 443, block("0.0.0.0/0", METADATA_SERVICE))
+        yield _policy(process, 80, block(POD_IDENTITY))
 
 
-def _door(process: Process, port: int, *peers: Mapping[str, object], outward: bool = True) -> Door:
-    return Door(
+def _policy(process: Process, port: int, *peers: Mapping[str, object], outward: bool = True) -> NetworkPolicy:
+    return NetworkPolicy(
         name=f"{process.name}-{'to' if outward else 'from'}-{port}",
         outward=outward,
         ports=(port,),

@@ -41,7 +41,9 @@ def resources_named(view: View) -> Iterator[Breach]:
             yield node, f"name the resources of {text(statement, 'Sid')} or add a condition"
 
 
-@book.rule("principals-named", "Nobody is trusted as anybody: an open principal needs a condition or a private door")
+@book.rule(
+    "principals-named", "Nobody is trusted as anybody: an open principal needs a condition or a private endpoint"
+)
 def principals_named(view: View) -> Iterator[Breach]:
     for node, statement in view.statements():
         anybody = "*" in items(statement, "Principal") or "*" in items(statement, "Principal.AWS")

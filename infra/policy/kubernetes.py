@@ -1,4 +1,4 @@
-"""Pods: closed rooms, safe containers, images by digest, honest probes, and budgets that still let a drain through."""
+"""Pods: closed namespaces, safe containers, images by digest, honest probes, budgets that still let a drain through."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -37,18 +37,18 @@ def _containers(node: Node) -> Iterator[Json]:
     yield from items(pod, "initContainers")
 
 
-def _room(node: Node) -> str:
+def _namespace(node: Node) -> str:
     return text(node.inputs, "metadata.namespace")
 
 
-def _privileged_room(node: Node) -> bool:
-    return _room(node) in PRIVILEGED
+def _privileged(node: Node) -> bool:
+    return _namespace(node) in PRIVILEGED
 
 
-@book.rule("rooms-closed", "Every namespace denies all traffic in both directions first", StackKind.PLATFORM)
-def rooms_closed(view: View) -> Iterator[Breach]:
+@book.rule("namespaces-closed", "Every namespace denies all traffic in both directions first", StackKind.PLATFORM)
+def namespaces_closed(view: View) -> Iterator[Breach]:
     closed = {
-        _room(node)
+        _namespace(node)
         for node in view.objects("NetworkPolicy")
         if not mapping(node.inputs, "spec.podSelector")
         and set(items(node.inputs, "spec.policyTypes")) == {"Ingress", "Egress"}
@@ -60,8 +60,8 @@ def rooms_closed(view: View) -> Iterator[Breach]:
             yield node, "add a deny-all NetworkPolicy"
 
 
-@book.rule("doors-known", "Doors name pods that exist", StackKind.PLATFORM, StackKind.SERVING)
-def doors_known(view: View) -> Iterator[Breach]:
+@book.rule("network-policies-known", "Network policies name pods that exist", StackKind.PLATFORM, StackKind.SERVING)
+def network_policies_known(view: View) -> Iterator[Breach]:
     charts = set(view.fleet.environment.charts)
     known = {*processes(), *charts, *THIRD_PARTY}
     for node in view.objects("NetworkPolicy"):
@@ -70,8 +70,13 @@ def doors_known(view: View) -> Iterator[Breach]:
                 yield node, f"{path} names {value}, which no pod carries"
 
 
-@book.rule("doors-narrow", "No door opens every port or every namespace", StackKind.PLATFORM, StackKind.SERVING)
-def doors_narrow(view: View) -> Iterator[Breach]:
+@book.rule(
+    "network-policies-narrow",
+    "No network policy opens every port or every namespace",
+    StackKind.PLATFORM,
+    StackKind.SERVING,
+)
+def network_policies_narrow(view: View) -> Iterator[Breach]:
     for node in view.objects("NetworkPolicy"):
         for way, peer in (("ingress", "from"), ("egress", "to")):
             for rule in items(node.inputs, f"spec.{way}"):
@@ -82,7 +87,7 @@ def doors_narrow(view: View) -> Iterator[Breach]:
                     yield node, "name ports and peers"
 
 
-@book.rule("pod-security", "Our room is `restricted`, and only GPU plumbing is privileged", StackKind.PLATFORM)
+@book.rule("pod-security", "Our namespace is `restricted`, and only GPU plumbing is privileged", StackKind.PLATFORM)
 def pod_security(view: View) -> Iterator[Breach]:
     for node in view.objects("Namespace"):
         name = text(node.inputs, "metadata.name")
@@ -102,7 +107,7 @@ def containers_safe(view: View) -> Iterator[Breach]:
                 and items(context, "capabilities.drop") == ["ALL"]
                 and text(context, "seccompProfile.type") == "RuntimeDefault"
             )
-            if not safe or (context.get("runAsNonRoot") is not True and not _privileged_room(node)):
+            if not safe or (context.get("runAsNonRoot") is not True and not _privileged(node)):
                 yield node, f"make {text(container, 'name')} safe: see kube/pods.py"
 
 
@@ -117,7 +122,7 @@ def host_untouched(view: View) -> Iterator[Breach]:
         pod = pod_spec(node)
         shared = [key for key in ("hostNetwork", "hostPID", "hostIPC") if pod.get(key)]
         paths = [volume for volume in items(pod, "volumes") if mapping(volume, "hostPath")]
-        if shared or (paths and not _privileged_room(node)):
+        if shared or (paths and not _privileged(node)):
             yield node, f"remove {', '.join(shared) or 'the host path'}"
 
 
@@ -243,7 +248,7 @@ LONG_RANDOM = re.compile(
 
 @book.rule(
     "no-secret-literals",
-    "No manifest holds a secret; they are references to the vault",
+    "No manifest holds a secret; they are references to Secrets Manager",
     StackKind.PLATFORM,
     StackKind.SERVING,
 )
@@ -300,14 +305,17 @@ def charts_pinned(view: View) -> Iterator[Breach]:
 
 
 @book.rule(
-    "rooms-exist", "Every object stands in a namespace that the platform makes", StackKind.PLATFORM, StackKind.SERVING
+    "namespaces-exist",
+    "Every object stands in a namespace that the platform makes",
+    StackKind.PLATFORM,
+    StackKind.SERVING,
 )
-def rooms_exist(view: View) -> Iterator[Breach]:
+def namespaces_exist(view: View) -> Iterator[Breach]:
     for node in view.graph.resources():
-        room = text(node.inputs, "metadata.namespace") or text(node.inputs, "namespace")
-        if room and room not in LEVELS:
-            yield node, f"{room} is no namespace of ours; use one of {', '.join(LEVELS)}"
+        namespace = text(node.inputs, "metadata.namespace") or text(node.inputs, "namespace")
+        if namespace and namespace not in LEVELS:
+            yield node, f"{namespace} is no namespace of ours; use one of {', '.join(LEVELS)}"
     if view.kind is StackKind.SERVING:
         for node in _workloads(view):
-            if _room(node) != SERVING:
+            if _namespace(node) != SERVING:
                 yield node, f"run it in {SERVING}"

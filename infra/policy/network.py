@@ -1,4 +1,4 @@
-"""The network: nothing open but the front door, a NAT per zone, private ways to AWS, and room for every pod."""
+"""The network: nothing open but the load balancer, a NAT per zone, private ways to AWS, and addresses for every pod."""
 
 from collections.abc import Iterator
 from ipaddress import ip_network
@@ -15,7 +15,7 @@ from infra.policy.view import View
 book = Book()
 
 OPEN = ("0.0.0.0/0", "::/0")
-FRONT_GROUP = "front"
+ALB_GROUP = "alb"
 HTTPS = 443
 SUBNET = "aws:ec2/subnet:Subnet"
 REQUIRED_ENDPOINTS = (
@@ -35,13 +35,13 @@ def _tier(view: View, tier: str) -> list[Node]:
     return [node for node in view.of(SUBNET) if text(node.inputs, "tags.tier") == tier]
 
 
-@book.rule("no-open-ingress", "Nothing is open to the world but the front door's 443")
+@book.rule("no-open-ingress", "Nothing is open to the world but the load balancer's 443")
 def no_open_ingress(view: View) -> Iterator[Breach]:
     for node in view.of("aws:vpc/securityGroupIngressRule:SecurityGroupIngressRule"):
         exposed = text(node.inputs, "cidrIpv4") in OPEN or text(node.inputs, "cidrIpv6") in OPEN
         group = node.references.get("securityGroupId", ())
-        front = any(urn.endswith(f"::{FRONT_GROUP}") for urn in group)
-        if exposed and not (front and number(node.inputs, "fromPort") == number(node.inputs, "toPort") == HTTPS):
+        balancer = any(urn.endswith(f"::{ALB_GROUP}") for urn in group)
+        if exposed and not (balancer and number(node.inputs, "fromPort") == number(node.inputs, "toPort") == HTTPS):
             yield node, "name the network or the group that may come in"
     for node in view.of("aws:ec2/securityGroup:SecurityGroup"):
         if any(str(block) in OPEN for rule in items(node.inputs, "ingress") for block in items(rule, "cidrBlocks")):
@@ -140,8 +140,10 @@ def flow_logs(view: View) -> Iterator[Breach]:
             yield vpc, "add a flow log of ALL traffic"
 
 
-@book.rule("room-for-pods", "Private subnets hold every pool at its maximum, warm machines included", StackKind.REGION)
-def room_for_pods(view: View) -> Iterator[Breach]:
+@book.rule(
+    "addresses-for-pods", "Private subnets hold every pool at its maximum, warm machines included", StackKind.REGION
+)
+def addresses_for_pods(view: View) -> Iterator[Breach]:
     nodes = dict.fromkeys(view.region.zone_ids, 0)
     for pool in view.region.pools:
         zones = pool_zones(view.region, pool)

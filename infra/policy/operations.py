@@ -152,8 +152,10 @@ def alarms_arrive(view: View) -> Iterator[Breach]:
             yield node, f"set alarmActions to a topic in {node.region}"
 
 
-@book.rule("front-shielded", "Every front door stands behind a firewall that logs without credentials", StackKind.MESH)
-def front_shielded(view: View) -> Iterator[Breach]:
+@book.rule(
+    "alb-behind-waf", "Every load balancer stands behind a firewall that logs without credentials", StackKind.MESH
+)
+def alb_behind_waf(view: View) -> Iterator[Breach]:
     guarded = [node.region for node in view.of("aws:wafv2/webAclAssociation:WebAclAssociation")]
     for region in view.fleet.environment.regions:
         if region not in guarded:
@@ -164,8 +166,8 @@ def front_shielded(view: View) -> Iterator[Breach]:
             yield node, "redact both headers that may carry a key: authorization and x-api-key"
 
 
-@book.rule("front-tls", "The front door speaks TLS 1.2 or better on 443 and nothing else", StackKind.REGION)
-def front_tls(view: View) -> Iterator[Breach]:
+@book.rule("alb-tls", "The load balancer speaks TLS 1.2 or better on 443 and nothing else", StackKind.REGION)
+def alb_tls(view: View) -> Iterator[Breach]:
     for node in view.of("aws:lb/listener:Listener"):
         modern = text(node.inputs, "sslPolicy").startswith("ELBSecurityPolicy-TLS13-1-2")
         if text(node.inputs, "protocol") != "HTTPS" or number(node.inputs, "port") != HTTPS or not modern:

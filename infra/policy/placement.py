@@ -98,11 +98,11 @@ def scalers_aim(view: View) -> Iterator[Breach]:
         least, most = number(node.inputs, "spec.minReplicaCount"), number(node.inputs, "spec.maxReplicaCount")
         if target is None:
             yield node, "aim it at a workload of this stack"
-        elif not 0 <= least <= most or most > _room(view, target):
-            yield node, f"keep min <= max <= {_room(view, target)}"
+        elif not 0 <= least <= most or most > _capacity(view, target):
+            yield node, f"keep min <= max <= {_capacity(view, target)}"
 
 
-def _room(view: View, target: Node) -> float:
+def _capacity(view: View, target: Node) -> float:
     name = str(mapping(pod_spec(target), "nodeSelector").get("penstock.io/pool", ""))
     pools = {pool.name: pool for pool in view.region.pools}
     if name not in pools:

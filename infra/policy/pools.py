@@ -204,11 +204,11 @@ def mig_labelled(view: View) -> Iterator[Breach]:
 
 
 @book.rule(
-    "fabric",
+    "efa-together",
     "A pool with EFA has every interface, a placement group unless AWS places it, and one zone",
     StackKind.REGION,
 )
-def fabric(view: View) -> Iterator[Breach]:
+def efa_together(view: View) -> Iterator[Breach]:
     groups = {node.name: node for node in view.of("aws:ec2/placementGroup:PlacementGroup")}
     for node, pool, template in _groups(view):
         if not pool.efa or template is None:

@@ -15,7 +15,7 @@ book = Book()
 
 BUCKET = "aws:s3/bucket:Bucket"
 SSE = "aws:s3/bucketServerSideEncryptionConfiguration:BucketServerSideEncryptionConfiguration"
-NO_CUSTOMER_KEY = ("front-logs",)
+NO_CUSTOMER_KEY = ("alb-logs",)
 """Load balancers can't write access logs under a customer key; buckets of this name are the whole exception."""
 
 EVENTS = "events.amazonaws.com"

@@ -1,4 +1,4 @@
-"""What ties the regions together: one name, artifacts both ways, shields, drills, money. Built last, gone first."""
+"""What ties the regions together: one name, artifacts both ways, firewalls, drills, money. Built last, gone first."""
 
 from dataclasses import dataclass
 
@@ -6,13 +6,13 @@ import pulumi
 import pulumi_aws as aws
 
 from infra.components.alarms import AlarmTopic
-from infra.components.drills import DrillGround, Drills
+from infra.components.drills import Drills, DrillTargets
 from infra.components.keys import Keyring
 from infra.components.replication import Replication, Side
 from infra.components.routing import RegionRoute
-from infra.components.shield import Shield
 from infra.components.site import Component, Site
 from infra.components.spending import Spending
+from infra.components.waf import Waf
 from infra.config.kinds import Purpose, StackKind
 from infra.config.model import Fleet
 from infra.config.rules import HEALTH_METRICS_REGION
@@ -30,7 +30,7 @@ class _Member:
 
 
 def program(fleet: Fleet) -> None:
-    """Routes, replication, shields, drills and budgets over all regions."""
+    """Routes, replication, firewalls, drills and budgets over all regions."""
     shared = GlobalExports.read(StackKind.GLOBAL, fleet.environment.name)
     members = {name: _member(fleet, name) for name in fleet.environment.regions}
     sides = {name: _side(member, shared) for name, member in members.items()}
@@ -39,7 +39,7 @@ def program(fleet: Fleet) -> None:
         others = tuple(side for region, side in sides.items() if region != name)
         if others:
             Replication(f"replication-{name}", member.site, sides[name], others, opts=member.options)
-        checks[name] = _front(fleet, member, shared)
+        checks[name] = _member_edge(fleet, member, shared)
     watch = _watch(fleet, members)
     HealthAlarms("health", watch.site, checks, watch.topic_arn, opts=watch.options)
     Spending("spending", watch.site, watch.topic_arn, opts=watch.options)
@@ -83,10 +83,10 @@ def _side(member: _Member, shared: GlobalExports) -> Side:
     )
 
 
-def _front(fleet: Fleet, member: _Member, shared: GlobalExports) -> aws.route53.HealthCheck:
+def _member_edge(fleet: Fleet, member: _Member, shared: GlobalExports) -> aws.route53.HealthCheck:
     site, below = member.site, member.below
-    Shield(
-        f"shield-{site.region}",
+    Waf(
+        f"waf-{site.region}",
         site,
         balancer_arn=below.balancer_arn,
         logs_key_arn=below.logs_key_arn,
@@ -96,7 +96,7 @@ def _front(fleet: Fleet, member: _Member, shared: GlobalExports) -> aws.route53.
         f"drills-{site.region}",
         site,
         fleet.region(site.region),
-        DrillGround(balancer_arn=below.balancer_arn, topic_arn=below.alarm_topic_arn, logs_key_arn=below.logs_key_arn),
+        DrillTargets(balancer_arn=below.balancer_arn, topic_arn=below.alarm_topic_arn, logs_key_arn=below.logs_key_arn),
         opts=member.options,
     )
     route = RegionRoute(

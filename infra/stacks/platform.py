@@ -1,4 +1,4 @@
-"""One region's cluster, equipped: rooms, operators, nodes on demand, trust, secrets, image rules, eyes."""
+"""One region's cluster, equipped: namespaces, operators, nodes on demand, trust, secrets, image rules, monitors."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -54,7 +54,7 @@ def program(fleet: Fleet, region_name: str, sources: Sources = observability.SHI
     below = RegionExports.read(StackKind.REGION, f"{fleet.environment.name}.{region_name}")
     cluster = _Cluster(site=site, region=fleet.region(region_name), below=below)
     options = under(kubernetes_provider(site, below))
-    rooms = Namespaces("rooms", site, cluster.region.cidr, opts=options)
+    namespaces = Namespaces("namespaces", site, cluster.region.cidr, opts=options)
     Equipment("storage", site, _storage(below), opts=options)
     facts = ClusterFacts(
         site=site,
@@ -66,11 +66,11 @@ def program(fleet: Fleet, region_name: str, sources: Sources = observability.SHI
         pools=cluster.region.pools,
     )
     first = [name for name in site.environment.charts if name != MONITORING]
-    operators = Operators("operators", site, facts, rooms.made, first, opts=options)
-    kept = _secrets(cluster, rooms.made, operators.releases, options)
+    operators = Operators("operators", site, facts, namespaces.made, first, opts=options)
+    kept = _secrets(cluster, namespaces.made, operators.releases, options)
     watched = pulumi.ResourceOptions.merge(options, pulumi.ResourceOptions(depends_on=[kept]))
-    watching = Operators("monitoring", site, facts, rooms.made, [MONITORING], opts=watched)
-    _equip(cluster, rooms.made, {**operators.releases, **watching.releases}, sources, options)
+    watching = Operators("monitoring", site, facts, namespaces.made, [MONITORING], opts=watched)
+    _equip(cluster, namespaces.made, {**operators.releases, **watching.releases}, sources, options)
     PlatformExports(
         serving_namespace=SERVING,
         monitoring_namespace=observability.MONITORING,
@@ -82,7 +82,7 @@ def program(fleet: Fleet, region_name: str, sources: Sources = observability.SHI
 
 def _secrets(
     cluster: _Cluster,
-    rooms: Mapping[str, pulumi.Resource],
+    namespaces: Mapping[str, pulumi.Resource],
     releases: Mapping[str, pulumi.Resource],
     options: pulumi.ResourceOptions,
 ) -> Equipment:
@@ -91,27 +91,27 @@ def _secrets(
         secrets.store(cluster.site),
         secrets.grafana_administrator(cluster.site, observability.MONITORING, GRAFANA_SECRET),
     ]
-    after = [releases["external-secrets"], rooms[observability.MONITORING]]
+    after = [releases["external-secrets"], namespaces[observability.MONITORING]]
     return Equipment("secrets", cluster.site, wanted, after=after, opts=options)
 
 
 def _equip(
     cluster: _Cluster,
-    rooms: Mapping[str, pulumi.Resource],
+    namespaces: Mapping[str, pulumi.Resource],
     releases: Mapping[str, pulumi.Resource],
     sources: Sources,
     options: pulumi.ResourceOptions,
 ) -> None:
     site, worker = cluster.site, cluster.site.environment.images["worker"]
     cache = gpu.weight_cache(site.registry, worker.repository, worker.digest)
-    Equipment("mig", site, [gpu.mig_layouts(cluster.region.pools)], after=[rooms[GPU]], opts=options)
-    Equipment("weights", site, cache, after=rooms.values(), opts=options)
+    Equipment("mig", site, [gpu.mig_layouts(cluster.region.pools)], after=[namespaces[GPU]], opts=options)
+    Equipment("weights", site, cache, after=namespaces.values(), opts=options)
     Equipment("burst", site, _burst(cluster), after=[releases["karpenter"]], opts=options)
     Equipment("trust", site, trust.authority(), after=[releases["cert-manager"]], opts=options)
     Equipment("admission", site, images.admission(site), opts=options)
     Equipment("signatures", site, [images.signatures(site)], after=[releases["policy-controller"]], opts=options)
-    eyes = [*observability.rules(sources), *observability.dashboards(sources), *observability.pod_monitors()]
-    Equipment("eyes", site, eyes, after=[releases["kube-prometheus-stack"], rooms[SERVING]], opts=options)
+    monitors = [*observability.rules(sources), *observability.dashboards(sources), *observability.pod_monitors()]
+    Equipment("monitors", site, monitors, after=[releases["kube-prometheus-stack"], namespaces[SERVING]], opts=options)
 
 
 def _storage(below: RegionExports) -> Iterable[Manifest]:
@@ -131,11 +131,11 @@ def _storage(below: RegionExports) -> Iterable[Manifest]:
 def _burst(cluster: _Cluster) -> Iterable[Manifest]:
     for pool in cluster.region.pools:
         if pool.scaler is Scaler.KARPENTER:
-            ground = karpenter.Ground(
+            facts = karpenter.NodeFacts(
                 node_profile=cluster.below.node_profile,
                 subnets=cluster.below.private_subnets,
                 zone_ids=pool_zones(cluster.region, pool),
                 security_group_id=cluster.below.cluster_security_group_id,
                 disk_key_arn=cluster.below.nodes_key_arn,
             )
-            yield from karpenter.manifests(cluster.site, pool, ground)
+            yield from karpenter.manifests(cluster.site, pool, facts)

@@ -22,9 +22,9 @@ def program(fleet: Fleet, region_name: str) -> None:
     options = under(kubernetes_provider(site, below))
     server = equipped.prometheus_url
     certificates = [trust.workload_certificate(workload, equipped.issuer) for workload in WORKLOADS]
-    ground = [*workloads.priorities(), *workloads.doors(region.cidr), *certificates]
-    ground += secrets.external_secrets(site, equipped.secret_store)
-    base = Equipment("ground", site, ground, opts=options)
+    shared = [*workloads.priorities(), *workloads.network_policies(region.cidr), *certificates]
+    shared += secrets.external_secrets(site, equipped.secret_store)
+    base = Equipment("shared", site, shared, opts=options)
     after = pulumi.ResourceOptions.merge(options, pulumi.ResourceOptions(depends_on=[base]))
     first = Equipment("first-start", site, first_start.manifests(site), opts=after)
     after = pulumi.ResourceOptions.merge(after, pulumi.ResourceOptions(depends_on=[base, first]))

@@ -132,8 +132,8 @@ NETWORK = (
     Breach(
         rule="no-open-ingress",
         stack=EAST_REGION,
-        spoil=put("SecurityGroupIngressRule", "front-https", "toPort", 8443),
-        where="front-https",
+        spoil=put("SecurityGroupIngressRule", "alb-https", "toPort", 8443),
+        where="alb-https",
     ),
     Breach(
         rule="default-group-empty",
@@ -172,7 +172,9 @@ NETWORK = (
     Breach(rule="private-aws", stack=EAST_REGION, spoil=put("VpcEndpoint", "kms", "privateDnsEnabled", False)),
     Breach(rule="flow-logs", stack=EAST_REGION, spoil=put("FlowLog", "all", "trafficType", "REJECT")),
     Breach(
-        rule="room-for-pods", stack=EAST_REGION, spoil=put("Subnet", "private-use1-az2", "cidrBlock", "10.16.0.0/24")
+        rule="addresses-for-pods",
+        stack=EAST_REGION,
+        spoil=put("Subnet", "private-use1-az2", "cidrBlock", "10.16.0.0/24"),
     ),
 )
 
@@ -296,22 +298,20 @@ OPERATIONS = (
         stack=EAST_REGION,
         spoil=put("MetricAlarm", "SpotReclaims", "alarmActions", ["arn:aws:sns:us-west-2:111122223333:x"]),
     ),
-    Breach(rule="front-shielded", stack="mesh", spoil=drop("WebAclAssociation", "us-west-2")),
+    Breach(rule="alb-behind-waf", stack="mesh", spoil=drop("WebAclAssociation", "us-west-2")),
     Breach(
-        rule="front-shielded",
+        rule="alb-behind-waf",
         stack="mesh",
         spoil=put(
             "WebAclLoggingConfiguration", "us-west-2", "redactedFields", [{"singleHeader": {"name": "authorization"}}]
         ),
     ),
     Breach(
-        rule="front-shielded",
+        rule="alb-behind-waf",
         stack="mesh",
         spoil=put("WebAclLoggingConfiguration", "us-west-2", "redactedFields", None),
     ),
-    Breach(
-        rule="front-tls", stack=EAST_REGION, spoil=put("Listener", "https", "sslPolicy", "ELBSecurityPolicy-2016-08")
-    ),
+    Breach(rule="alb-tls", stack=EAST_REGION, spoil=put("Listener", "https", "sslPolicy", "ELBSecurityPolicy-2016-08")),
     Breach(
         rule="drills-stop", stack="mesh", spoil=put("ExperimentTemplate", "zone-loss-use1-az2", "stopConditions", [])
     ),
@@ -333,7 +333,7 @@ OPERATIONS = (
     Breach(
         rule="inputs-spelled",
         stack=EAST_REGION,
-        spoil=put("NodeGroup", "front-use1-az2", "scalingConfig/min_sise", "1"),
+        spoil=put("NodeGroup", "cpu-use1-az2", "scalingConfig/min_sise", "1"),
     ),
     Breach(rule="references-whole", stack=EAST_REGION, spoil=put("Addon", "coredns", "clusterName", "")),
     Breach(

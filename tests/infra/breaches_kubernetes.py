@@ -28,19 +28,22 @@ def platform(rule: str, kind: str, name: str, path: str, value: object) -> Breac
 
 KUBERNETES = (
     Breach(
-        rule="rooms-closed", stack=EAST_PLATFORM, spoil=drop("NetworkPolicy", "penstock-deny-all"), where="penstock"
+        rule="namespaces-closed",
+        stack=EAST_PLATFORM,
+        spoil=drop("NetworkPolicy", "penstock-deny-all"),
+        where="penstock",
     ),
-    platform("rooms-closed", "NetworkPolicy", "penstock-deny-all", "spec/policyTypes", ["Ingress"]),
+    platform("namespaces-closed", "NetworkPolicy", "penstock-deny-all", "spec/policyTypes", ["Ingress"]),
     serving(
-        "doors-known",
+        "network-policies-known",
         "NetworkPolicy",
         "penstock-gateway-from-8080",
         "spec|podSelector|matchLabels|app.kubernetes.io/name",
         "gatewai",
     ),
-    serving("doors-narrow", "NetworkPolicy", "penstock-gateway-from-8080", "spec/ingress/0/ports", []),
+    serving("network-policies-narrow", "NetworkPolicy", "penstock-gateway-from-8080", "spec/ingress/0/ports", []),
     serving(
-        "doors-narrow",
+        "network-policies-narrow",
         "NetworkPolicy",
         "penstock-gateway-from-8080",
         "spec/ingress/0/from",
@@ -87,8 +90,8 @@ KUBERNETES = (
     serving("mutual-tls", "Certificate", "penstock-worker-tls", "spec/usages", ["server auth"]),
     platform("charts-pinned", "Release", "keda", "version", "2.18.0"),
     platform("charts-pinned", "Release", "keda", "chart", "oci://registry.example.com/charts/keda"),
-    platform("rooms-exist", "Release", "keda", "namespace", "default"),
-    serving("rooms-exist", "Deployment", GATEWAY, "metadata/namespace", "monitoring"),
+    platform("namespaces-exist", "Release", "keda", "namespace", "default"),
+    serving("namespaces-exist", "Deployment", GATEWAY, "metadata/namespace", "monitoring"),
 )
 
 PLACEMENT = (

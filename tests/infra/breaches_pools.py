@@ -19,7 +19,7 @@ POOLS = (
     Breach(
         rule="pool-known",
         stack=EAST_REGION,
-        spoil=twin("NodeGroup", "front-use1-az2", labels={"penstock.io/pool": "shadow"}),
+        spoil=twin("NodeGroup", "cpu-use1-az2", labels={"penstock.io/pool": "shadow"}),
     ),
     Breach(
         rule="paid-capacity",
@@ -49,7 +49,7 @@ POOLS = (
         stack=EAST_REGION,
         spoil=put("NodeGroup", "l40s-base-use1-az2", "amiType", "AL2023_x86_64_STANDARD"),
     ),
-    Breach(rule="image-fits", stack=EAST_REGION, spoil=put("NodeGroup", "front-use1-az2", "amiType", "AL2_x86_64")),
+    Breach(rule="image-fits", stack=EAST_REGION, spoil=put("NodeGroup", "cpu-use1-az2", "amiType", "AL2_x86_64")),
     Breach(rule="pool-labels", stack=EAST_REGION, spoil=put("NodeGroup", "l40s-base-use1-az2", "taints", [])),
     Breach(
         rule="pool-labels",
@@ -72,17 +72,17 @@ POOLS = (
     Breach(
         rule="metadata-closed",
         stack=EAST_REGION,
-        spoil=put("LaunchTemplate", "front", "metadataOptions/httpTokens", "optional"),
+        spoil=put("LaunchTemplate", "cpu", "metadataOptions/httpTokens", "optional"),
     ),
     Breach(
         rule="metadata-closed",
         stack=EAST_REGION,
-        spoil=put("LaunchTemplate", "front", "metadataOptions/httpPutResponseHopLimit", 2),
+        spoil=put("LaunchTemplate", "cpu", "metadataOptions/httpPutResponseHopLimit", 2),
     ),
     Breach(
         rule="disks-encrypted",
         stack=EAST_REGION,
-        spoil=put("LaunchTemplate", "front", "blockDeviceMappings/0/ebs/encrypted", "false"),
+        spoil=put("LaunchTemplate", "cpu", "blockDeviceMappings/0/ebs/encrypted", "false"),
     ),
     Breach(rule="nvme-joined", stack=EAST_REGION, spoil=put("LaunchTemplate", "l40s-base", "userData", PLAIN)),
     Breach(
@@ -93,9 +93,9 @@ POOLS = (
         stack=EAST_REGION,
         spoil=put("NodeGroup", "l40s-base-use1-az2", "labels|nvidia.com/mig.config", "all-1g"),
     ),
-    Breach(rule="fabric", stack=EAST_REGION, spoil=put("LaunchTemplate", "h100-block", "networkInterfaces", [])),
+    Breach(rule="efa-together", stack=EAST_REGION, spoil=put("LaunchTemplate", "h100-block", "networkInterfaces", [])),
     Breach(
-        rule="fabric",
+        rule="efa-together",
         stack=EAST_REGION,
         spoil=plant("aws:ec2/placementGroup:PlacementGroup", called="h100-block", strategy="cluster"),
         where="h100-block",
@@ -115,21 +115,21 @@ POOLS = (
     Breach(
         rule="nodes-follow",
         stack=EAST_REGION,
-        spoil=put("NodeGroup", "front-use1-az2", "version", "1.34"),
-        where="front-use1-az2",
+        spoil=put("NodeGroup", "cpu-use1-az2", "version", "1.34"),
+        where="cpu-use1-az2",
     ),
     Breach(
         rule="nodes-follow",
         stack=EAST_REGION,
-        spoil=put("LaunchTemplate", "front", "namePrefix", None),
-        where="front-use1-az2",
+        spoil=put("LaunchTemplate", "cpu", "namePrefix", None),
+        where="cpu-use1-az2",
     ),
-    Breach(rule="fabric", stack=EAST_REGION, spoil=put("NodeGroup", "h100-block", "subnetIds", ["a", "b"])),
-    Breach(rule="scaler-owns-size", stack=EAST_REGION, spoil=option("NodeGroup", "front-use1-az2", ignore_changes=())),
+    Breach(rule="efa-together", stack=EAST_REGION, spoil=put("NodeGroup", "h100-block", "subnetIds", ["a", "b"])),
+    Breach(rule="scaler-owns-size", stack=EAST_REGION, spoil=option("NodeGroup", "cpu-use1-az2", ignore_changes=())),
     Breach(
         rule="scaler-owns-size",
         stack=EAST_REGION,
-        spoil=put("NodeGroup", "front-use1-az2", "nodeRepairConfig/enabled", False),
+        spoil=put("NodeGroup", "cpu-use1-az2", "nodeRepairConfig/enabled", False),
     ),
     Breach(rule="quotas", stack=EAST_REGION, spoil=put("NodeGroup", "l40s-base-use1-az2", "scalingConfig/maxSize", 60)),
     Breach(rule="paid-ahead-alarmed", stack=EAST_REGION, spoil=drop("MetricAlarm", "ReservationIdle-a100-mig")),

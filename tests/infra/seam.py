@@ -43,7 +43,7 @@ def faults(captures: tuple[Capture, ...]) -> Iterator[str]:
             yield from (f"{name}: {fault}" for fault in found(process, pod, kept))
     yield from services(captures)
     yield from monitors(captures)
-    yield from doors(captures)
+    yield from network_policies(captures)
     yield from balancer(captures)
 
 
@@ -51,14 +51,14 @@ Kept = Mapping[str, set[str]]
 
 
 def files_and_keys(captures: tuple[Capture, ...]) -> Kept:
-    """Return the keys of each secret that the cluster will have, as far as the vault has them."""
-    vault = {text(node.inputs, "name") for node in of(captures, "Secret") if node.type.startswith("aws:")}
+    """Return the keys of each secret that the cluster will have, as far as Secrets Manager has them."""
+    written = {text(node.inputs, "name") for node in of(captures, "Secret") if node.type.startswith("aws:")}
     kept: dict[str, set[str]] = {}
     for node in of(captures, "ExternalSecret"):
         told = [(text(one, "secretKey"), text(one, "remoteRef.key")) for one in items(node.inputs, "spec.data")]
         paths = [text(one, "extract.key") for one in items(node.inputs, "spec.dataFrom")]
         told += [(PurePosixPath(path).name, path) for path in paths]
-        kept[text(node.inputs, "spec.target.name")] = {key for key, path in told if path in vault}
+        kept[text(node.inputs, "spec.target.name")] = {key for key, path in told if path in written}
     return kept
 
 
@@ -224,8 +224,8 @@ def monitors(captures: tuple[Capture, ...]) -> Iterator[str]:
             yield f"{name} is scraped at {dict(asked)}"
 
 
-def doors(captures: tuple[Capture, ...]) -> Iterator[str]:
-    """Compare the doors between our processes with who calls whom."""
+def network_policies(captures: tuple[Capture, ...]) -> Iterator[str]:
+    """Compare the network policies between our processes with who calls whom."""
     wanted = {
         (name, str(called), int(number(port, "number")))
         for name, process in PROCESSES.items()
@@ -242,7 +242,9 @@ def doors(captures: tuple[Capture, ...]) -> Iterator[str]:
                 open_ |= {(*pair, int(number(port, "port"))) for port in items(rule, "ports")}
             if way == "ingress":
                 numbers = {int(number(port, "port")) for port in items(rule, "ports")}
-                yield from (f"a door of {own} to {one}: nobody listens" for one in numbers - {*listening(own)})
+                yield from (
+                    f"a network policy of {own} to {one}: nobody listens" for one in numbers - {*listening(own)}
+                )
         ours = {one for one in open_ if one[0] in PROCESSES and one[1] in PROCESSES}
         yield from (f"{way} of {one} is wrong" for one in sorted(ours ^ wanted))
 

@@ -94,7 +94,7 @@ MUTATIONS: dict[str, tuple[str, Spoil]] = {
         EAST_SERVING,
         volume(GATEWAY, "files", {"secret": {"secretName": "gateway-files", "defaultMode": 0o444}}),
     ),
-    "a secret that the vault has not": (EAST_REGION, drop("Secret", "signing-public-key")),
+    "a secret that Secrets Manager has not": (EAST_REGION, drop("Secret", "signing-public-key")),
     "nobody makes a worker's key": (EAST_SERVING, put("Deployment", BASE, f"{POD}/initContainers", [])),
     "a folder that holds too little": (EAST_SERVING, volume(GATEWAY, "home", {"emptyDir": {"sizeLimit": "64Mi"}})),
     "a wrong selector": (
@@ -109,8 +109,8 @@ MUTATIONS: dict[str, tuple[str, Spoil]] = {
         EAST_PLATFORM,
         put("PodMonitor", "penstock-worker", "spec/podMetricsEndpoints/0/port", "gate"),
     ),
-    "a door that is missing": (EAST_SERVING, drop("NetworkPolicy", "penstock-gateway-to-8100")),
-    "a door at the wrong port": (
+    "a network policy that is missing": (EAST_SERVING, drop("NetworkPolicy", "penstock-gateway-to-8100")),
+    "a network policy at the wrong port": (
         EAST_SERVING,
         put("NetworkPolicy", "penstock-controller-from-8079", "spec/ingress/0/ports/0/port", 8081),
     ),

@@ -54,10 +54,10 @@ def test_several_gateways_share_their_limits(captures: tuple[Capture, ...]) -> N
 def test_metrics_of_tenants_are_for_prometheus_alone(captures: tuple[Capture, ...]) -> None:
     """Finding 8: gateways and controllers are scraped on a port of their own, which nobody but Prometheus reaches."""
     port = process("gateway").ports["private"].number
-    doors = [node for item in captures for node in item.graph.of(POLICY) if node.urn.endswith(f"-from-{port}")]
-    assert doors
-    for door in doors:
-        text = str(door.inputs)
+    policies = [node for item in captures for node in item.graph.of(POLICY) if node.urn.endswith(f"-from-{port}")]
+    assert policies
+    for policy in policies:
+        text = str(policy.inputs)
         assert "ipBlock" not in text
-        assert text.count("podSelector") == 2  # whose door it is, and who comes
+        assert text.count("podSelector") == 2  # whose policy it is, and who comes
         assert "'prometheus'" in text

@@ -49,11 +49,11 @@ def test_the_balancer_asks_what_gateways_answer(by_label: dict[str, Capture]) ->
 def test_the_balancer_reaches_the_nodes(by_label: dict[str, Capture]) -> None:
     """The nodes let the balancer in on the gateways' port, and it may go out there."""
     port = number(one(by_label, EAST, "TargetGroup").inputs, "port")
-    inward = one(by_label, EAST, "SecurityGroupIngressRule", "gateways-from-front")
-    outward = one(by_label, EAST, "SecurityGroupEgressRule", "front-gateway")
+    inward = one(by_label, EAST, "SecurityGroupIngressRule", "gateways-from-alb")
+    outward = one(by_label, EAST, "SecurityGroupEgressRule", "alb-gateway")
     for rule in (inward, outward):
         assert number(rule.inputs, "fromPort") == number(rule.inputs, "toPort") == port
-    assert any(urn.endswith("::front") for urn in inward.references["referencedSecurityGroupId"])
+    assert any(urn.endswith("::alb") for urn in inward.references["referencedSecurityGroupId"])
 
 
 def test_a_silent_stream_is_not_cut(by_label: dict[str, Capture]) -> None:

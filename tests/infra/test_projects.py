@@ -1,4 +1,4 @@
-"""The projects are thin, the pack ships the list that is tested, the rooms keep apart, the images are lean."""
+"""The projects are thin, the pack ships the list that is tested, the folders keep apart, the images are lean."""
 
 import ast
 import re
@@ -52,15 +52,15 @@ def test_infra_stands_alone() -> None:
 
 def test_config_and_catalogue_make_no_resources() -> None:
     """Config and catalogue know nothing of Pulumi."""
-    for room in ("config", "catalogue"):
-        assert [path for path in (INFRA / room).glob("*.py") if {"pulumi", "pulumi_aws"} & imports(path)] == []
+    for folder in ("config", "catalogue"):
+        assert [path for path in (INFRA / folder).glob("*.py") if {"pulumi", "pulumi_aws"} & imports(path)] == []
 
 
 def test_what_runs_at_an_update_imports_no_proof() -> None:
     """Programs and policy pack import nothing of the capture: a deployment runs no test's code."""
-    rooms = ("catalogue", "components", "config", "estimate", "graph", "kube", "policy", "projects", "stacks")
+    folders = ("catalogue", "components", "config", "estimate", "graph", "kube", "policy", "projects", "stacks")
     command = INFRA / "estimate/__main__.py"  # prints the month, and captures for it
-    modules = [path for room in rooms for path in (INFRA / room).rglob("*.py") if path != command]
+    modules = [path for folder in folders for path in (INFRA / folder).rglob("*.py") if path != command]
     assert len(modules) > 60
     assert [path for path in modules if "infra.capture" in path.read_text(encoding="utf-8")] == []
 

@@ -105,7 +105,7 @@ NONSENSE = (
         (put("Key", "logs-us-east-1", "deletionWindowInDays", 3), "deletion_window_in_days"),
     ),
     (
-        (put("NodeGroup", "front-use1-az2", "amiType", "AL1_x86_64"), "ami_type"),
+        (put("NodeGroup", "cpu-use1-az2", "amiType", "AL1_x86_64"), "ami_type"),
         (put("NodeGroup", "l40s-base-use1-az2", "taints/0/effect", "NoSchedule"), "effect"),
         (put("Cluster", "penstock", "engine", "aurora-postgres"), "engine"),
     ),

@@ -3,7 +3,7 @@
 import pulumi
 
 from infra.components.iam import Statement, here
-from infra.components.rights.reach import Reach
+from infra.components.rights.granted import Granted
 from infra.components.site import Site
 
 
@@ -75,7 +75,7 @@ def volumes(site: Site, nodes_key_arn: pulumi.Input[str]) -> tuple[Statement, ..
     )
 
 
-def targets(site: Site, reach: Reach) -> tuple[Statement, ...]:
+def targets(site: Site, granted: Granted) -> tuple[Statement, ...]:
     """Pods in and out of one target group; everything else of a load balancer is Pulumi's."""
     reads = (
         "elasticloadbalancing:DescribeTargetGroups",
@@ -90,11 +90,11 @@ def targets(site: Site, reach: Reach) -> tuple[Statement, ...]:
     writes = ("elasticloadbalancing:RegisterTargets", "elasticloadbalancing:DeregisterTargets")
     return (
         Statement(sid="LookAround", actions=reads, everywhere="describes take no resource", conditions=here(site)),
-        Statement(sid="MoveTargets", actions=writes, resources=(reach.target_group_arn,)),
+        Statement(sid="MoveTargets", actions=writes, resources=(granted.target_group_arn,)),
     )
 
 
-def secrets(site: Site, reach: Reach) -> tuple[Statement, ...]:
+def secrets(site: Site, granted: Granted) -> tuple[Statement, ...]:
     """External Secrets reads the environment's secrets and writes none."""
     ours = site.arn("secretsmanager", f"secret:penstock/{site.environment.name}/*")
     return (
@@ -103,7 +103,7 @@ def secrets(site: Site, reach: Reach) -> tuple[Statement, ...]:
             actions=("secretsmanager:GetSecretValue", "secretsmanager:DescribeSecret"),
             resources=(ours,),
         ),
-        Statement(sid="OpenSecrets", actions=("kms:Decrypt",), resources=(reach.data_key_arn,)),
+        Statement(sid="OpenSecrets", actions=("kms:Decrypt",), resources=(granted.data_key_arn,)),
     )
 
 
@@ -131,12 +131,12 @@ def signatures(site: Site) -> tuple[Statement, ...]:
     )
 
 
-def alerts(reach: Reach) -> tuple[Statement, ...]:
+def alerts(granted: Granted) -> tuple[Statement, ...]:
     """Alertmanager tells the region's alarm topic."""
     seal = ("kms:GenerateDataKey", "kms:Decrypt")
     return (
-        Statement(sid="TellPeople", actions=("sns:Publish",), resources=(reach.alarm_topic_arn,)),
-        Statement(sid="SealMessages", actions=seal, resources=(reach.messages_key_arn,)),
+        Statement(sid="TellPeople", actions=("sns:Publish",), resources=(granted.alarm_topic_arn,)),
+        Statement(sid="SealMessages", actions=seal, resources=(granted.messages_key_arn,)),
     )
 
 

@@ -1,15 +1,15 @@
 """What the two scalers do in AWS: Karpenter makes machines, Cluster Autoscaler resizes groups."""
 
 from infra.components.iam import Statement, here
-from infra.components.rights.reach import Reach
+from infra.components.rights.granted import Granted
 from infra.components.site import Site
 
 NODE_POOL = "karpenter.sh/nodepool"
 
 
-def karpenter(site: Site, reach: Reach) -> tuple[Statement, ...]:
+def karpenter(site: Site, granted: Granted) -> tuple[Statement, ...]:
     """It launches machines under its tags, ends those alone, and hears of interruptions."""
-    return (*_launch(site), *_tag_and_end(site), *_boot(site, reach), *_look(site, reach))
+    return (*_launch(site), *_tag_and_end(site), *_boot(site, granted), *_look(site, granted))
 
 
 def _launch(site: Site) -> tuple[Statement, ...]:
@@ -61,7 +61,7 @@ def _tag_and_end(site: Site) -> tuple[Statement, ...]:
     )
 
 
-def _boot(site: Site, reach: Reach) -> tuple[Statement, ...]:
+def _boot(site: Site, granted: Granted) -> tuple[Statement, ...]:
     """Encrypted disks: EC2 asks for the key in Karpenter's name, and attaches it by a grant."""
     through = {"kms:ViaService": f"ec2.{site.region}.amazonaws.com"}
     use = ("Decrypt", "DescribeKey", "GenerateDataKeyWithoutPlaintext", "ReEncryptFrom", "ReEncryptTo")
@@ -69,25 +69,25 @@ def _boot(site: Site, reach: Reach) -> tuple[Statement, ...]:
         Statement(
             sid="OpenDisks",
             actions=tuple(f"kms:{action}" for action in use),
-            resources=(reach.nodes_key_arn,),
+            resources=(granted.nodes_key_arn,),
             conditions={"StringEquals": through},
         ),
         Statement(
             sid="GrantDisks",
             actions=("kms:CreateGrant",),
-            resources=(reach.nodes_key_arn,),
+            resources=(granted.nodes_key_arn,),
             conditions={"StringEquals": through, "Bool": {"kms:GrantIsForAWSResource": "true"}},
         ),
         Statement(
             sid="GiveNodeRole",
             actions=("iam:PassRole",),
-            resources=(reach.node_role_arn,),
+            resources=(granted.node_role_arn,),
             conditions={"StringEquals": {"iam:PassedToService": "ec2.amazonaws.com"}},
         ),
     )
 
 
-def _look(site: Site, reach: Reach) -> tuple[Statement, ...]:
+def _look(site: Site, granted: Granted) -> tuple[Statement, ...]:
     return (
         Statement(
             sid="LookAround",
@@ -120,9 +120,9 @@ def _look(site: Site, reach: Reach) -> tuple[Statement, ...]:
         Statement(
             sid="HearInterruptions",
             actions=("sqs:ReceiveMessage", "sqs:DeleteMessage", "sqs:GetQueueUrl", "sqs:GetQueueAttributes"),
-            resources=(reach.interruption_queue_arn,),
+            resources=(granted.interruption_queue_arn,),
         ),
-        Statement(sid="OpenMessages", actions=("kms:Decrypt",), resources=(reach.messages_key_arn,)),
+        Statement(sid="OpenMessages", actions=("kms:Decrypt",), resources=(granted.messages_key_arn,)),
         Statement(
             sid="ReadCluster",
             actions=("eks:DescribeCluster",),

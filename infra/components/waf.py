@@ -1,4 +1,4 @@
-"""The web firewall of a region's front door.
+"""The web firewall of a region's load balancer.
 
 Prompts are text of any kind and length, so no rule that reads a body may block one: those only count. Callers with a
 credential are bounded by their plans in the gateway, where one address may well be a whole company; the bound here is
@@ -32,7 +32,7 @@ https://docs.aws.amazon.com/waf/latest/developerguide/aws-managed-rule-groups-ba
 """
 
 
-class Shield(Component):
+class Waf(Component):
     """Firewall, its link to the load balancer, and its log without credentials."""
 
     def __init__(
@@ -44,14 +44,14 @@ class Shield(Component):
         logs_key_arn: pulumi.Input[str],
         opts: pulumi.ResourceOptions | None = None,
     ) -> None:
-        super().__init__("Shield", name, site, opts)
+        super().__init__("Waf", name, site, opts)
         acl = aws.wafv2.WebAcl(
             site.region,
-            name=site.named("front"),
+            name=site.named("alb"),
             scope="REGIONAL",
             default_action=aws.wafv2.WebAclDefaultActionArgs(allow=aws.wafv2.WebAclDefaultActionAllowArgs()),
             rules=[*self._managed(), _marked(), self._rate()],
-            visibility_config=_visible("front"),
+            visibility_config=_visible("alb"),
             tags=site.tags(DataClass.PUBLIC),
             opts=self.child(),
         )
@@ -107,7 +107,7 @@ class Shield(Component):
     def _log(self, acl: aws.wafv2.WebAcl, logs_key_arn: pulumi.Input[str]) -> None:
         group = aws.cloudwatch.LogGroup(
             f"waf-{self.site.region}",
-            name=f"aws-waf-logs-{self.site.named('front')}",
+            name=f"aws-waf-logs-{self.site.named('alb')}",
             retention_in_days=self.site.environment.retention.log_days,
             kms_key_id=logs_key_arn,
             tags=self.site.tags(DataClass.CONFIDENTIAL),

@@ -24,7 +24,7 @@ PUBLIC_PATHS = ("/v1/*", "/docs", "/docs/*", "/openapi.json", "/readyz")
 TLS_POLICY = "ELBSecurityPolicy-TLS13-1-2-2021-06"
 
 
-class Front(Component):
+class LoadBalancer(Component):
     """Load balancer, certificate, target group. Pods register themselves through a TargetGroupBinding."""
 
     def __init__(
@@ -35,25 +35,25 @@ class Front(Component):
         zone_id: pulumi.Input[str],
         opts: pulumi.ResourceOptions | None = None,
     ) -> None:
-        super().__init__("Front", name, site, opts)
+        super().__init__("LoadBalancer", name, site, opts)
         self.host = f"{site.region}.{site.environment.domain}"
-        self.door = self._door(network)
-        self.balancer = self._balancer(network)
+        self.security_group = self._security_group(network)
+        self.alb = self._balancer(network)
         self.target_group = self._target_group(network)
         self._listen(self._certificate(zone_id))
         self.register_outputs({})
 
-    def _door(self, network: Network) -> aws.ec2.SecurityGroup:
+    def _security_group(self, network: Network) -> aws.ec2.SecurityGroup:
         group = aws.ec2.SecurityGroup(
-            "front",
-            name_prefix=f"{self.site.named('front')}-",
+            "alb",
+            name_prefix=f"{self.site.named('alb')}-",
             description="HTTPS from anywhere, gateway ports to the private tier",
             vpc_id=network.vpc.id,
             tags=self.site.tags(DataClass.PUBLIC),
             opts=self.child(),
         )
         aws.vpc.SecurityGroupIngressRule(
-            "front-https",
+            "alb-https",
             security_group_id=group.id,
             description="HTTPS from clients",
             cidr_ipv4=ANYWHERE,
@@ -64,7 +64,7 @@ class Front(Component):
             opts=self.child(),
         )
         aws.vpc.SecurityGroupEgressRule(
-            "front-gateway",
+            "alb-gateway",
             security_group_id=group.id,
             description="To the gateways",
             cidr_ipv4=network.plan.cidr,
@@ -77,7 +77,7 @@ class Front(Component):
         return group
 
     def _log_store(self) -> Bucket:
-        objects = f"arn:aws:s3:::{bucket_name(self.site, 'front-logs')}/AWSLogs/{self.site.environment.account_id}/*"
+        objects = f"arn:aws:s3:::{bucket_name(self.site, 'alb-logs')}/AWSLogs/{self.site.environment.account_id}/*"
         deliver = Statement(
             sid="BalancerWrites",
             actions=("s3:PutObject",),
@@ -86,24 +86,24 @@ class Front(Component):
             conditions={"StringEquals": {"aws:SourceAccount": self.site.environment.account_id}},
         )
         spec = BucketSpec(
-            part="front-logs",
+            part="alb-logs",
             key_arn=None,
             data_class=DataClass.CONFIDENTIAL,
             noncurrent_days=ACCESS_LOG_DAYS,
             expire_days=ACCESS_LOG_DAYS,
             grants=(deliver,),
         )
-        return Bucket("front-logs", self.site, spec, opts=self.child())
+        return Bucket("alb-logs", self.site, spec, opts=self.child())
 
     def _balancer(self, network: Network) -> aws.lb.LoadBalancer:
         logs = self._log_store()
         return aws.lb.LoadBalancer(
-            "front",
-            name=f"{self.site.environment.organization}-{self.site.environment.name}-front",
+            "alb",
+            name=f"{self.site.environment.organization}-{self.site.environment.name}-alb",
             load_balancer_type="application",
             internal=False,
             subnets=[subnet.id for subnet in network.public.values()],
-            security_groups=[self.door.id],
+            security_groups=[self.security_group.id],
             idle_timeout=IDLE_S,
             drop_invalid_header_fields=True,
             desync_mitigation_mode="strictest",
@@ -140,7 +140,7 @@ class Front(Component):
 
     def _certificate(self, zone_id: pulumi.Input[str]) -> aws.acm.CertificateValidation:
         certificate = aws.acm.Certificate(
-            "front",
+            "alb",
             domain_name=self.site.environment.domain,
             subject_alternative_names=[self.host],
             validation_method="DNS",
@@ -150,7 +150,7 @@ class Front(Component):
         )
         own = self._proof(certificate, zone_id)
         return aws.acm.CertificateValidation(
-            "front",
+            "alb",
             certificate_arn=certificate.arn,
             validation_record_fqdns=[_option(certificate, self.site.environment.domain)["name"], own.fqdn],
             opts=self.child(),
@@ -160,7 +160,7 @@ class Front(Component):
         """The record that proves the region's own name; the shared domain's is the account's, not a region's."""
         option = _option(certificate, self.host)
         return aws.route53.Record(
-            "front-proof",
+            "alb-proof",
             zone_id=zone_id,
             name=option["name"],
             type=aws.route53.RecordType.CNAME,
@@ -173,7 +173,7 @@ class Front(Component):
         refusal = aws.lb.ListenerDefaultActionFixedResponseArgs(content_type="text/plain", status_code="404")
         listener = aws.lb.Listener(
             "https",
-            load_balancer_arn=self.balancer.arn,
+            load_balancer_arn=self.alb.arn,
             port=443,
             protocol="HTTPS",
             ssl_policy=TLS_POLICY,

@@ -20,7 +20,7 @@ def secret_path(site: Site, name: str) -> str:
     return f"penstock/{site.environment.name}/{name}"
 
 
-class Vault(Component):
+class SecretsManager(Component):
     """One secret per name; `composed` gives those that are known here."""
 
     def __init__(
@@ -32,7 +32,7 @@ class Vault(Component):
         composed: Mapping[str, pulumi.Output[str]],
         opts: pulumi.ResourceOptions | None = None,
     ) -> None:
-        super().__init__("Vault", name, site, opts)
+        super().__init__("SecretsManager", name, site, opts)
         for secret_name in (*WRITTEN, *COMPOSED):
             secret = aws.secretsmanager.Secret(
                 secret_name,

@@ -6,7 +6,7 @@ import pulumi
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reach:
+class Granted:
     """ARNs of what a region has, and of what it uses of the account's."""
 
     artifact_bucket_arn: pulumi.Input[str]
