@@ -140,7 +140,6 @@ CEILING: dict[str, tuple[str, ...]] = {
     "logs": ("Create", "Put", "Describe"),
     "pricing": ("GetProducts",),
     "rds": ("Describe",),
-    "rds-db": ("connect",),
     "s3": ("Get", "List", "Put", "AbortMultipartUpload", "Replicate", "Initiate", "ObjectOwnerOverride"),
     "secretsmanager": ("GetSecretValue", "DescribeSecret", "ListSecret"),
     "sns": ("Publish",),

@@ -12,7 +12,7 @@ from infra.config.kinds import DataClass, Purpose
 
 ROTATION_DAYS = 365
 DELETION_DAYS = 30
-MULTI_REGION = (Purpose.ARTIFACTS, Purpose.DATA, Purpose.PAYLOAD, Purpose.REGISTRY, Purpose.SIGNING)
+MULTI_REGION = (Purpose.ARTIFACTS, Purpose.DATA, Purpose.REGISTRY, Purpose.SIGNING)
 """Purposes whose ciphertext or signatures travel between regions; their keys are originals with replicas."""
 
 _USE = (

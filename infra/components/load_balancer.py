@@ -18,7 +18,7 @@ IDLE_S = 900
 """A heartbeat comment goes out every few seconds, so a silent connection for this long is dead."""
 
 ACCESS_LOG_DAYS = 90
-PUBLIC_PATHS = ("/v1/*", "/docs", "/docs/*", "/openapi.json", "/readyz")
+PUBLIC_PATHS = ("/v1/*", "/docs", "/docs/*", "/openapi.json", process("gateway").probes["region"].path)
 """What comes in: the interface, its description, and the probe of the DNS health check. A rule holds five values."""
 
 TLS_POLICY = "ELBSecurityPolicy-TLS13-1-2-2021-06"

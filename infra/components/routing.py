@@ -1,6 +1,7 @@
 """One name for all regions: the nearest healthy one answers.
 
-A sick region is noticed after two probes of ten seconds; what resolvers remember of it lasts up to a minute more.
+A region is sick where no worker of any alias could answer. That is noticed after two probes of ten seconds; what
+resolvers remember of it lasts up to a minute more. Where all regions are sick, Route 53 answers as if none were.
 """
 
 import pulumi
@@ -8,6 +9,7 @@ import pulumi_aws as aws
 
 from infra.components.site import Component, Site
 from infra.config.kinds import DataClass
+from infra.contract import process
 
 PROBE_S = 10
 FAILURES = 2
@@ -43,7 +45,7 @@ class RegionRoute(Component):
             type="HTTPS",
             fqdn=host,
             port=443,
-            resource_path="/readyz",
+            resource_path=process("gateway").probes["region"].path,
             request_interval=PROBE_S,
             failure_threshold=FAILURES,
             measure_latency=True,

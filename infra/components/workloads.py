@@ -13,6 +13,7 @@ from infra.components.iam import Statement, document, role
 from infra.components.rights import cluster, scaling, serving
 from infra.components.rights.granted import Granted
 from infra.components.site import Component, Site
+from infra.contract import processes
 
 SERVING = "penstock"
 AUTOSCALING = "autoscaling"
@@ -49,11 +50,10 @@ def addon_identities(site: Site, nodes_key_arn: pulumi.Input[str]) -> tuple[Iden
 
 
 def identities(site: Site, granted: Granted) -> tuple[Identity, ...]:
-    """Every other pod identity of a region."""
+    """Every other pod identity of a region. Of our processes those have one that read versions."""
+    readers = [process for process in processes().values() if "artifacts" in process.calls]
     found = {
-        (SERVING, "gateway"): serving.gateway(site, granted),
-        (SERVING, "controller"): serving.controller(site, granted),
-        (SERVING, "worker"): serving.worker(granted),
+        **{(SERVING, one.name): serving.reads_artifacts(granted) for one in readers},
         (AUTOSCALING, "karpenter"): scaling.karpenter(site, granted),
         (AUTOSCALING, "cluster-autoscaler"): scaling.cluster_autoscaler(site),
         ("edge-system", "aws-load-balancer-controller"): cluster.targets(site, granted),

@@ -60,7 +60,6 @@ class Purpose(StrEnum):
 
     ARTIFACTS = "artifacts"
     DATA = "data"
-    PAYLOAD = "payload"
     AUDIT = "audit"
     LOGS = "logs"
     CLUSTER = "cluster"

@@ -49,8 +49,6 @@ class GlobalExports(Exports):
     """What every region needs from the account: keys by region and purpose, the record, the DNS zone."""
 
     key_arns: pulumi.Output[ArnsByRegion]
-    audit_bucket_arn: pulumi.Input[str]
-    audit_key_arn: pulumi.Input[str]
     zone_id: pulumi.Input[str]
     name_servers: pulumi.Input[Sequence[str]]
 

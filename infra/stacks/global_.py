@@ -36,7 +36,7 @@ def program(fleet: Fleet) -> None:
     at_home = under(providers[home.region])
     boundary = Boundary("boundary", home, opts=at_home)
     keys = _keys(fleet, home, providers)
-    audit = Audit("audit", home, keys.of(home.region, Purpose.AUDIT), opts=at_home)
+    Audit("audit", home, keys.of(home.region, Purpose.AUDIT), opts=at_home)
     _registries(fleet, home, keys, providers, boundary)
     LinkedRoles("linked-roles", home, opts=at_home)
     if environment.publisher:
@@ -52,8 +52,6 @@ def program(fleet: Fleet) -> None:
         key_arns=known_later(
             {region: {str(purpose): arn for purpose, arn in arns.items()} for region, arns in keys.by_region.items()}
         ),
-        audit_bucket_arn=audit.store.arn,
-        audit_key_arn=keys.of(home.region, Purpose.AUDIT),
         zone_id=shared.zone.zone_id,
         name_servers=shared.zone.name_servers,
     ).publish()

@@ -54,13 +54,13 @@ def program(fleet: Fleet, region_name: str) -> None:
     """Everything of one region that AWS runs."""
     base = _region(fleet, region_name)
     artifacts = _artifacts(base)
-    database = _database(base)
+    _database(base)
     _cache_and_secrets(base)
     signals = Signals("signals", base.site, base.region, base.key(Purpose.MESSAGES), opts=base.options)
     balancer = LoadBalancer("load-balancer", base.site, base.network, base.shared.zone_id, opts=base.options)
     cluster = _cluster(base)
     _open_gateways(cluster, balancer)
-    _identities(base, cluster, _granted(base, artifacts, database, signals, balancer, cluster))
+    _identities(base, cluster, _granted(base, artifacts, signals, balancer, cluster))
     _publish(base, cluster, artifacts, signals, balancer)
 
 
@@ -86,10 +86,10 @@ def _artifacts(base: _Region) -> Bucket:
     return Bucket("artifacts", base.site, spec, opts=base.options)
 
 
-def _database(base: _Region) -> Database:
+def _database(base: _Region) -> None:
     password = pulumi.Config("penstock").require_secret("databasePassword")
     spec = DatabaseSpec(key_arn=base.key(Purpose.DATA), owner_password=password)
-    return Database("database", base.site, base.network, spec, opts=base.options)
+    Database("database", base.site, base.network, spec, opts=base.options)
 
 
 def _cache_and_secrets(base: _Region) -> None:
@@ -147,19 +147,13 @@ def _open_gateways(cluster: Cluster, balancer: LoadBalancer) -> None:
     )
 
 
-def _granted(
-    base: _Region, artifacts: Bucket, database: Database, signals: Signals, balancer: LoadBalancer, cluster: Cluster
-) -> Granted:
+def _granted(base: _Region, artifacts: Bucket, signals: Signals, balancer: LoadBalancer, cluster: Cluster) -> Granted:
     return Granted(
         artifact_bucket_arn=artifacts.arn,
         artifact_key_arn=base.key(Purpose.ARTIFACTS),
-        payload_key_arn=base.key(Purpose.PAYLOAD),
         data_key_arn=base.key(Purpose.DATA),
         nodes_key_arn=base.key(Purpose.NODES),
         messages_key_arn=base.key(Purpose.MESSAGES),
-        audit_bucket_arn=base.shared.audit_bucket_arn,
-        audit_key_arn=base.shared.audit_key_arn,
-        database_resource_id=database.cluster.cluster_resource_id,
         interruption_queue_arn=signals.queue.arn,
         target_group_arn=balancer.target_group.arn,
         node_role_arn=cluster.node_role.arn,

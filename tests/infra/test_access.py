@@ -4,6 +4,7 @@ The cases say what each process, add-on and AWS service does, from its own docum
 takes it, over the identity's policies, the boundary, the resource's policy and the network endpoint's.
 """
 
+import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,9 +15,11 @@ import yaml
 
 from infra.config.model import Fleet
 from infra.graph.captured import Capture
+from infra.graph.values import text
 from tests.infra.access.evaluate import Call, Verdict, decide
 from tests.infra.access.world import ASSOCIATION, ROLE, World
 
+ROOT = Path(__file__).resolve().parents[2]
 CASES = Path(__file__).parent / "access" / "cases"
 REGIONS = ("us-east-1", "us-west-2")
 MIN_CASES = 250
@@ -105,8 +108,19 @@ def test_a_call_is_decided_as_its_work_needs(worlds: dict[str, World], case: Cas
 def test_every_pod_identity_has_cases() -> None:
     """No pod has rights that no case asks about, and the cases are as many as were promised."""
     told = {case.who["pod"] for case in cases() if "pod" in case.who}
-    assert len(told) >= 12
+    assert len(told) >= 11
     assert len(list(cases())) >= MIN_CASES
+
+
+def test_only_who_calls_aws_has_rights(captures: tuple[Capture, ...]) -> None:
+    """A process that the contract sends to no service of AWS has no identity there: the controller has none."""
+    namespace, services = "penstock", {"artifacts"}
+    told = json.loads((ROOT / "infra" / "contract.json").read_text(encoding="utf-8"))["processes"]
+    calling = {name for name, one in told.items() if services & {call["to"] for call in one["calls"]}}
+    for item in captures:
+        nodes = [node for node in item.graph.of(ASSOCIATION) if text(node.inputs, "namespace") == namespace]
+        assert not nodes or {text(node.inputs, "serviceAccount") for node in nodes} == calling
+    assert "controller" in set(told) - calling
 
 
 def test_every_role_is_asked_about(captures: tuple[Capture, ...], worlds: dict[str, World]) -> None:

@@ -1,9 +1,12 @@
 """A run that proved less than it could says so at its end."""
 
+import subprocess
+from pathlib import Path
+
 import pytest
 
 from infra.review.terraform import MIRROR_VARIABLE
-from tests.infra.conftest import pytest_terminal_summary
+from tests.infra.conftest import ROOT, pytest_terminal_summary
 from tests.infra.unproven import unproven
 
 
@@ -39,3 +42,25 @@ def test_a_full_run_is_silent(monkeypatch: pytest.MonkeyPatch) -> None:
     pytest_terminal_summary(screen)  # type: ignore[arg-type]
     assert screen.lines == []
     assert list(unproven()) == []
+
+
+def found(**variables: str) -> str:
+    """Return the mirror that the gate finds on a machine with these variables."""
+    return subprocess.run(
+        [ROOT / ".ci" / "provider-mirror"],
+        env={"PATH": "/usr/bin:/bin", **variables},
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout.strip()
+
+
+def test_the_gate_uses_the_mirror_that_the_machine_has(tmp_path: Path) -> None:
+    """The gate takes the mirror it is told of, else one where Terraform looks, and no folder without the provider."""
+    told, usual, empty = (str(tmp_path / name) for name in ("told", "home/.terraform.d/plugins", "empty"))
+    for mirror in (told, usual):
+        (Path(mirror) / "registry.terraform.io/hashicorp/aws").mkdir(parents=True)
+    home = str(tmp_path / "home")
+    assert found(HOME=home) == usual
+    assert found(HOME=home, **{MIRROR_VARIABLE: told}) == told
+    assert found(HOME=home, **{MIRROR_VARIABLE: empty}) == usual

@@ -89,6 +89,7 @@ GATEWAY: Mapping[Route, For] = {
     ("GET", "/v1/models/{model}"): For.CALLERS,
     ("GET", "/healthz"): For.ANYBODY,
     ("GET", "/readyz"): For.ANYBODY,
+    ("GET", "/readyz/region"): For.ANYBODY,
     ("GET", "/openapi.json"): For.ANYBODY,
     ("GET", "/health"): For.ANYBODY,
     ("GET", "/ping"): For.ANYBODY,

@@ -11,12 +11,8 @@ class Granted:
 
     artifact_bucket_arn: pulumi.Input[str]
     artifact_key_arn: pulumi.Input[str]
-    payload_key_arn: pulumi.Input[str]
     data_key_arn: pulumi.Input[str]
     nodes_key_arn: pulumi.Input[str]
-    audit_bucket_arn: pulumi.Input[str]
-    audit_key_arn: pulumi.Input[str]
-    database_resource_id: pulumi.Input[str]
     interruption_queue_arn: pulumi.Input[str]
     target_group_arn: pulumi.Input[str]
     node_role_arn: pulumi.Input[str]

@@ -66,12 +66,9 @@ class World:
         plain |= {"cluster": f"{self.prefix}-serving-{self.region}", "prefix": self.prefix, "other": self.other}
         for key, value in plain.items():
             template = template.replace(f"{{{key}}}", value)
-        for purpose in ("Artifacts", "Payload", "Data", "Signing"):
+        for purpose in ("Artifacts", "Data", "Signing"):
             template = template.replace(f"{{{purpose}Key}}", f"{{TravellingKey:{purpose.lower()}-{self.region}}}")
             template = template.replace(f"{{{purpose}Key:other}}", f"{{TravellingKey:{purpose.lower()}-{self.other}}}")
-        for node in self.nodes("aws:rds/cluster:Cluster"):
-            if node.region == self.region:
-                template = template.replace("{Database}", text(node.outputs, "clusterResourceId"))
         return NAMED.sub(lambda found: text(self._named(*found.groups()).outputs, "arn"), template)
 
     @property

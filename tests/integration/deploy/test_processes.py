@@ -51,7 +51,7 @@ def _metrics(place: Place) -> None:
 
 def _public(place: Place) -> None:
     """The callers' port has nothing of the private one."""
-    for path, status in (("/metrics", 404), ("/readyz/region", 404), ("/admin/v1/keys", 404), ("/readyz", 200)):
+    for path, status in (("/metrics", 404), ("/readyz/region", 503), ("/admin/v1/keys", 404), ("/readyz", 200)):
         answer = httpx.get(place.url("gateway", "public") + path, trust_env=False)
         assert answer.status_code == status
         assert "table" not in answer.text

@@ -27,7 +27,7 @@ GATEWAY = Process(
             setting="port",
             number=8080,
             callers=("clients",),
-            meaning="The inference APIs, and whether to send requests here; nothing else.",
+            meaning="The inference APIs, and yes or no to sending requests here, or to this region; nothing else.",
         ),
         Port(
             name="private",

@@ -18,7 +18,7 @@ from penstock.apps.gateway import health, reading
 from penstock.apps.gateway.accounting import Accounting, accounting
 from penstock.apps.gateway.background import Background
 from penstock.apps.gateway.health import HealthWatch
-from penstock.apps.gateway.probes import Probes, missing
+from penstock.apps.gateway.probes import Probes
 from penstock.apps.keys import Keys
 from penstock.apps.settings import GatewaySettings
 from penstock.apps.sharing import doubts_on_answers
@@ -162,7 +162,14 @@ def compose(settings: GatewaySettings, found: Keys) -> Gateway:
     preprocessor = PromptPreprocessor(tokenizers, clock)
     preparing = OffloadedPreprocessor(preprocessor, shared.offload, task=reading.PREPARE)
     pipeline, health_watch = _pipeline(shared, keys, preparing, Detokenizer(tokenizers), ledger)
-    server = _server(shared, pipeline, ledger, lambda: missing(shared.table, keys), tracing=traces is not None)
+    probes = Probes(
+        table=shared.table,
+        keys=keys,
+        breakers=health_watch.breakers,
+        clock=clock,
+        draining=lambda: server.config.draining,  # made below
+    )
+    server = _server(shared, pipeline, ledger, probes, tracing=traces is not None)
     return Gateway(
         server=server,
         table=shared.table,
@@ -180,13 +187,7 @@ def compose(settings: GatewaySettings, found: Keys) -> Gateway:
         exposition=_exposition(metrics, table_source),
         clock=clock,
         background=background,
-        probes=Probes(
-            table=shared.table,
-            keys=keys,
-            breakers=health_watch.breakers,
-            clock=clock,
-            draining=lambda: server.config.draining,
-        ),
+        probes=probes,
     )
 
 
@@ -275,14 +276,13 @@ def _relays(shared: _Shared, reader: Detokenizer) -> StreamingRelays:
     )
 
 
-def _server(
-    shared: _Shared, pipeline: Pipeline, ledger: RequestLedger, missing: Callable[[], str], *, tracing: bool
-) -> EdgeServer:
+def _server(shared: _Shared, pipeline: Pipeline, ledger: RequestLedger, probes: Probes, *, tracing: bool) -> EdgeServer:
     limits, settings = _limits(shared.settings), shared.settings
     facts = Facts(
         table=lambda: shared.table.view.table,
-        missing=missing,
-        draining=lambda: config.draining,  # made below
+        missing=probes.missing,
+        draining=probes.draining,
+        serves=probes.serves,
     )
     once = _once(shared, pipeline)
     edge = Edge(

@@ -36,6 +36,10 @@ class Probes:
         """The probes by path."""
         return {pages.LIVE: self._live, pages.READY: self._ready, pages.REGION: self._region}
 
+    def missing(self) -> str:
+        """Return what is missing before requests can be served, or nothing."""
+        return missing(self.table, self.keys)
+
     def serves(self) -> bool:
         """Tell whether a worker of any alias could answer: it serves, and its version is not given up for now."""
         view, now = self.table.view, self.clock.monotonic()
@@ -46,11 +50,11 @@ class Probes:
         return _answer(200, "ok")
 
     async def _ready(self) -> Answer:
-        why = "draining" if self.draining() else missing(self.table, self.keys)
+        why = "draining" if self.draining() else self.missing()
         return _answer(503 if why else 200, why or "ready", table=self.table.number, keys=len(self.keys))
 
     async def _region(self) -> Answer:
-        why = missing(self.table, self.keys) or ("" if self.serves() else "no worker of any alias could answer")
+        why = self.missing() or ("" if self.serves() else "no worker of any alias could answer")
         return _answer(503 if why else 200, why or "serving", table=self.table.number)
 
 

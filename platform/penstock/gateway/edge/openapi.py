@@ -95,6 +95,7 @@ def document() -> Json:
     paths["/v1/models/{model}"] = {"get": _one_model()}
     paths["/healthz"] = {"get": _get("Tell that the process lives.", _ref("Status"))}
     paths["/readyz"] = {"get": _get("Tell whether it can serve.", _ref("Status"))}
+    paths["/readyz/region"] = {"get": _get("Tell whether any model of this region can answer.", _ref("Status"))}
     as_vllm = {"summary": "Tell by the status whether it can serve, as vLLM does.", "responses": _NO_BODY}
     paths["/health"] = {"get": as_vllm}
     paths["/ping"] = {"get": as_vllm, "post": as_vllm}

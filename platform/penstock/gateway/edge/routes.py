@@ -34,18 +34,19 @@ from penstock.gateway.edge.openapi import document
 from penstock.gateway.edge.parse import COUNT_TOKENS
 from penstock.gateway.edge.types import App, Message, Receive, Scope, Send
 from penstock.gateway.pipeline import Identity
-from penstock.telemetry.pages import LIVE, READY
+from penstock.telemetry.pages import LIVE, READY, REGION
 
 READY_RETRY_S = 1.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
-    """What the routes tell: the table in use, and what is missing before ready (or nothing)."""
+    """What the routes tell: the table in use, what is missing before ready, whether anybody could answer."""
 
     table: Callable[[], RoutingTable]
     missing: Callable[[], str]
     draining: Callable[[], bool] = lambda: False
+    serves: Callable[[], bool] = lambda: True
 
 
 def application(identity: Identity, facts: Facts, observer: ErrorObserver, *, ids: Callable[[], str]) -> App:
@@ -115,6 +116,12 @@ def _add_health(api: FastAPI, facts: Facts) -> None:
         if facts.missing():
             raise NoCapacity("not ready", retry_after_s=READY_RETRY_S)
         return _json({"status": "ready"})
+
+    @api.get(REGION)
+    async def region() -> Response:
+        if facts.missing() or not facts.serves():
+            raise NoCapacity("not serving", retry_after_s=READY_RETRY_S)
+        return _json({"status": "serving"})
 
 
 def _add_as_vllm(api: FastAPI, facts: Facts) -> None:

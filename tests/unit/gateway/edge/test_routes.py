@@ -100,6 +100,16 @@ async def test_health_is_apart_from_readiness() -> None:
     assert (await ask("/readyz", draining=lambda: True)).json()["error"]["code"] == "draining"
 
 
+async def test_whoever_leads_callers_here_may_ask_whether_anybody_could_answer() -> None:
+    """Finding R15: the DNS asks the region's own question from outside; it hears yes or no, also while one drains."""
+    draining = await ask("/readyz/region", auth=False, draining=lambda: True)
+    assert (draining.status_code, draining.json()) == (200, {"status": "serving"})
+    for told in ({"serves": lambda: False}, {"missing": lambda: "routing table"}):
+        silent = await ask("/readyz/region", auth=False, **told)
+        assert (silent.status_code, silent.headers["retry-after"]) == (503, "1")
+        assert not {"table", "worker"} & set(silent.text.split())
+
+
 async def test_metrics_are_not_for_callers() -> None:
     """Finding 8: the callers' port has no metrics, with a key or without one."""
     for auth in (False, True):
