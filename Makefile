@@ -37,7 +37,7 @@ serve: setup ## Start the whole platform here and ask it a first question
 promtool: setup ## Fetch Prometheus's rule checker where the machine has none (once)
 	@requirements/promtool
 
-test: models promtool ## Every kind of test that needs no GPU, real engines included (ends within 45 minutes)
+test: models promtool $(if $(wildcard infra/infra.mk),.venv-infra/READY) ## Every kind of test that needs no GPU, real engines included (ends within 45 minutes)
 	@$(BIN)/pytest -m "not gpu and not drill" --session-timeout=2700 --durations=25 $(PYTEST_ARGS)
 
 drills: models ## Further variants of the fault tests: other processes, other signals, other seeds

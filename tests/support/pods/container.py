@@ -22,6 +22,7 @@ from tests.support.pods.images import Image
 
 BASE = ("/usr", "/etc/ssl", "/etc/ld.so.cache", "/etc/nsswitch.conf", "/etc/mime.types")
 DEVICES = ("null", "zero", "full", "random", "urandom")
+GONE_WITHIN_S = 10
 ALONE = ("/usr/bin/unshare", "--mount", "--pid", "--fork", "--kill-child", "--propagation", "private")
 
 
@@ -89,7 +90,17 @@ class Container:
             yield f"/bin/mount -o remount,ro {root}"
         uid = str(self.image.uid)
         who = ("--reuid", uid, "--regid", uid, "--clear-groups", "--no-new-privs", "--bounding-set=-all")
-        command = ("/usr/sbin/chroot", str(root), "/usr/bin/setpriv", *who, "--inh-caps=-all", "--", *self.command)
+        command = (
+            "/usr/sbin/chroot",
+            str(root),
+            "/usr/bin/setpriv",
+            *who,
+            "--inh-caps=-all",
+            "--pdeathsig",
+            "KILL",
+            "--",
+            *self.command,
+        )
         yield f"exec {shlex.join(command)}"
 
     def _all(self) -> Iterator[Mount]:
@@ -102,6 +113,8 @@ class Container:
             yield Mount(source=Path("/dev") / device, path=f"/dev/{device}")
         for part in sorted(self.image.tree.iterdir()):
             yield Mount(source=part, path=f"/{part.name}", read_only=True)
+        for path, source in self.image.more.items():
+            yield Mount(source=source, path=path, read_only=True)
         yield from self.mounts
 
 
@@ -145,6 +158,9 @@ class Running:
 
     def kill(self) -> None:
         """End all of it at once, as a lost machine would."""
+        self.send(signal.SIGKILL)  # the first of its namespace: all others go with it
+        with suppress(subprocess.TimeoutExpired):
+            self._process.wait(GONE_WITHIN_S)
         self._process.kill()
         self._process.wait()
         with suppress(OSError):

@@ -6,7 +6,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from tests.support import tree
@@ -23,6 +23,8 @@ class Image:
     tree: Path
     environment: Mapping[str, str]
     uid: int
+    more: Mapping[str, Path] = field(default_factory=dict)
+    """What lies in it beside the tree, by path."""
 
 
 def wheel(folder: Path) -> Path:

@@ -1,0 +1,135 @@
+"""What the infrastructure deploys starts, joins and serves: rendered manifests, run as a kubelet would.
+
+    make test PYTEST_ARGS="-s tests/integration/pods"      # prints what happens, with seconds
+
+Real are the images' trees, Postgres, Redis and S3, TLS to both stores, every process of Penstock and its files. The
+engine is one on paper (`paper_vllm`), for real ones alone would take longer than all of this. Nobody makes workers'
+Deployments here but the infrastructure: the test starts their pods, for each version from the rendered template.
+"""
+
+from collections.abc import Sequence
+
+import httpx
+import pytest
+
+from tests.support.pods.cluster import INFRA_PYTHON, until
+from tests.support.pods.container import is_possible
+from tests.support.pods.people import Caller, Operator
+from tests.support.pods.pod import Pod
+from tests.support.pods.site import Site
+
+pytestmark = [
+    pytest.mark.integration,
+    pytest.mark.slow,
+    pytest.mark.skipif(not is_possible(), reason="needs root, to make namespaces"),
+    pytest.mark.skipif(
+        not INFRA_PYTHON.exists(), reason="infra's own environment renders the manifests: make infra-setup"
+    ),
+]
+STREAM_TOKENS = 160
+
+
+def test_what_is_deployed_serves(cluster: Site) -> None:
+    """Findings 3.1 to 3.16: from an empty database and rendered manifests to streams that outlive pods and leaders."""
+    story = Story(cluster)
+    story.begins()
+    story.serves()
+    story.loses_a_pod()
+    story.loses_its_leader()
+    story.exchanges_a_version()
+
+
+class Story:
+    """What happens, in order."""
+
+    def __init__(self, site: Site) -> None:
+        self.site, self.pods, self.say = site, site.cluster, site.say
+        self.public = f"http://{site.services['gateway']}:8080"
+
+    def begins(self) -> None:
+        """The job prepares the database; controllers and gateways become ready by their own probes."""
+        job = self.pods.job("init")
+        self.say(f"init said: {job.log().strip().splitlines()[-1]}")
+        key = (self.site.folder / "claims/admin-key/admin.key").read_text().strip()
+        self.operator = Operator(url=f"http://{self.site.services['controller']}:8079", key=key)
+        self.controllers = self.pods.deployment("controller")
+        gateways = self.pods.deployment("gateway")
+        self.pods.until_ready(*self.controllers, *gateways)
+        assert len(self.controllers) == len(gateways) == 2
+        assert len(self._leaders()) == 1
+
+    def serves(self) -> None:
+        """A version is published and deployed; its workers' pods join, and a chat streams through."""
+        self.first = self._deployed(1)
+        self.operator.lead("chat", self.first[0])
+        self.caller = Caller(url=self.public, key=self.operator.caller("acme"), model="chat")
+        self._until_served(self.first[0])
+        until("gateways know the alias", lambda: all(self.caller.sees_it() for _ in range(4)))
+        stream = self.caller.stream(20).end()
+        assert stream.is_whole, stream
+        self.say(f"a chat streamed through: {len(stream.said)} tokens")
+
+    def loses_a_pod(self) -> None:
+        """A pod whose machine is taken away before its streams end breaks none of them."""
+        streams = [self.caller.stream(STREAM_TOKENS) for _ in range(4)]
+        lost, *_ = self.first[1]
+        self.say(f"{lost.name} is evicted, and gone in 2 s; 4 streams run")
+        lost.end(grace_s=2)
+        lost.wait()
+        for stream in streams:
+            assert stream.end().is_whole, stream
+        self.say("all 4 streams are whole")
+
+    def loses_its_leader(self) -> None:
+        """The leading controller is lost with its machine; the other leads, and streams do not notice."""
+        (leader,) = self._leaders()
+        stream = self.caller.stream(STREAM_TOKENS)
+        self.say(f"{leader.name} leads, and is lost with its machine")
+        leader.lose()
+        leader.wait()
+        until("the other controller leads", self._leaders, within_s=40)
+        self.say(f"{self._leaders()[0].name} leads")
+        assert stream.end().is_whole, stream
+
+    def exchanges_a_version(self) -> None:
+        """A second version takes the place of the first, whose streams end in order."""
+        running = self.caller.stream(STREAM_TOKENS)
+        second = self._deployed(2)
+        self.operator.lead("chat", second[0])
+        self._until_served(second[0])
+        streams = [self.caller.stream(STREAM_TOKENS) for _ in range(2)]
+        self.operator.deploy(self.first[0], 0)
+        for pod in self.first[1][1:]:
+            pod.end()
+        for stream in (running, *streams):
+            assert stream.end().is_whole, stream
+        self.pods.until_ready(*second[1])
+        self.say(f"{second[0]} serves, {self.first[0]} is withdrawn; 3 streams are whole")
+
+    def _deployed(self, number: int) -> tuple[str, list[Pod]]:
+        """Publish a version and have the rendered worker's pods run it."""
+        version = self.operator.register(self.site.publish("chat-8b", number))
+        self.say(f"{version} is published and registered")
+        self.operator.deploy(version, 2)
+        template = self.pods.worker_template(version)
+        pods = [self.pods.start(template, f"worker-{number}-{letter}") for letter in "ab"]
+        self.pods.until_ready(*pods)
+        return version, pods
+
+    def _until_served(self, version: str) -> None:
+        def is_served() -> bool:
+            workers = self.operator.workers().values()
+            return [one["state"] for one in workers if one["version"] == version].count("ready") == 2
+
+        until(f"{version} is served by two", is_served, otherwise=lambda: str(self.operator.workers()))
+
+    def _leaders(self) -> Sequence[Pod]:
+        return [pod for pod in self.controllers if not pod.is_over and _page(pod).get("leader")]
+
+
+def _page(pod: Pod) -> dict[str, object]:
+    try:
+        url = f"http://{pod.address}:{pod.port('private')}/readyz"
+        return dict(httpx.get(url, trust_env=False, timeout=2).json())
+    except httpx.HTTPError:
+        return {}

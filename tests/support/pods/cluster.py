@@ -1,0 +1,160 @@
+"""A cluster on one machine: objects as the infrastructure renders them, and whoever acts on them in a real one.
+
+Secrets as External Secrets would make them, services as kube-proxy would serve them, pods of Deployments and Jobs, and
+the one kubelet. Which machine a pod would be on, and who may talk to whom, is not its subject.
+"""
+
+import itertools
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from tests.support import tree
+from tests.support.pods.authority import Authority
+from tests.support.pods.network import Network
+from tests.support.pods.pod import Machine, Pod
+
+Json = dict[str, Any]
+INFRA_PYTHON = tree.ROOT / ".venv-infra/bin/python"
+DOMAIN = "svc"
+ZONE = "topology.kubernetes.io/zone"
+PREFIX_OF_SECRETS = 2
+"""A secret's path in Secrets Manager is penstock/<environment>/<name>."""
+
+
+def rendered(environment: str) -> tuple[Json, ...]:
+    """Return every Kubernetes object of an environment, from infra's own programs."""
+    command = [str(INFRA_PYTHON), "-m", "infra.capture.objects", environment]
+    done = subprocess.run(command, cwd=tree.ROOT, capture_output=True, text=True, check=False, timeout=100)
+    assert done.returncode == 0, done.stderr
+    return tuple(itertools.chain.from_iterable(json.loads(done.stdout).values()))
+
+
+def until(what: str, check: Callable[[], object], within_s: float = 60, otherwise: Callable[[], str] = str) -> None:
+    """Wait until a check holds, or fail saying what did not come true."""
+    end = time.monotonic() + within_s
+    while not check():
+        assert time.monotonic() < end, f"not within {within_s:g} s: {what}\n{otherwise()}"
+        time.sleep(0.05)
+
+
+@dataclass(kw_only=True)
+class Cluster:
+    """What was applied, and the pods that came of it."""
+
+    objects: Sequence[Json]
+    machine: Machine
+    network: Network
+    folder: Path
+    pods: list[Pod] = field(default_factory=list)
+    _numbers: Iterator[int] = field(default_factory=itertools.count)
+
+    def find(self, kind: str, name: str) -> Json:
+        """Return one object."""
+        return next(one for one in self.objects if one["kind"] == kind and one["metadata"]["name"] == name)
+
+    def secrets(self, vault: Mapping[str, str]) -> None:
+        """Make the secrets that ExternalSecrets ask for. Raises ``KeyError`` where the vault has no such one."""
+        for one in self.objects:
+            if one["kind"] == "ExternalSecret" and one["metadata"]["namespace"] == "penstock":
+                spec = one["spec"]
+                found = {part["secretKey"]: vault[_name(part["remoteRef"])] for part in spec.get("data", [])}
+                for part in spec.get("dataFrom", []):
+                    found |= json.loads(vault[_name(part["extract"])])
+                self.machine.storage.secrets[spec["target"]["name"]] = found
+
+    def certificates(self, issuer: Authority) -> None:
+        """Make the secrets that Certificates ask for, as cert-manager would with this authority."""
+        for one in self.objects:
+            if one["kind"] == "Certificate" and one["metadata"]["namespace"] == "penstock":
+                spec = one["spec"]
+                issued = issuer.issue(spec["dnsNames"], spec.get("uris", ()))
+                self.machine.storage.secrets[spec["secretName"]] = issued
+
+    def services(self) -> dict[str, str]:
+        """Serve the services that have an address of their own; return the addresses."""
+        found = {}
+        for one in self.objects:
+            if one["kind"] == "Service" and one["spec"].get("clusterIP") != "None":
+                name, namespace = one["metadata"]["name"], one["metadata"]["namespace"]
+                found[name] = self.network.name(name, f"{name}.{namespace}", f"{name}.{namespace}.{DOMAIN}")
+                for port in one["spec"]["ports"]:
+                    ready = self._ready(one["spec"]["selector"], str(port["targetPort"]))
+                    self.network.service(found[name], port["port"], ready)
+        return found
+
+    def _ready(self, selector: Mapping[str, str], port: str) -> Callable[[], list[tuple[str, int]]]:
+        def backends() -> list[tuple[str, int]]:
+            chosen = [pod for pod in self.pods if pod.is_ready and selector.items() <= pod.labels.items()]
+            return [(pod.address, pod.port(port)) for pod in chosen]
+
+        return backends
+
+    def job(self, name: str, within_s: float = 60) -> Pod:
+        """Run a job's pod to its end."""
+        pod = self.start(self.find("Job", name)["spec"]["template"], f"{name}-{next(self._numbers)}")
+        pod.wait(within_s)
+        return pod
+
+    def deployment(self, name: str, kind: str = "Deployment") -> list[Pod]:
+        """Start as many pods as there are to be at least: by its number, or by its scaler's."""
+        found = self.find(kind, name)["spec"]
+        number = found["replicas"] if "replicas" in found else self._least(name)
+        return [self.start(found["template"], f"{name}-{next(self._numbers)}") for _ in range(number)]
+
+    def worker_template(self, version: str) -> Json:
+        """Return the template of the workers' Deployment for another version than the one that it was rendered for."""
+        (found,) = (one for one in self.objects if one["kind"] == "Deployment" and _is_worker(one))
+        template = found["spec"]["template"]
+        (rendered_for,) = (word for word in template["spec"]["containers"][0]["command"] if "@" in word)
+        return dict(json.loads(json.dumps(template).replace(rendered_for, version)))
+
+    def _least(self, name: str) -> int:
+        return int(self.find("ScaledObject", name)["spec"]["minReplicaCount"])
+
+    def start(self, template: Json, name: str) -> Pod:
+        """Start a pod of a template."""
+        labels = {**template["metadata"].get("labels", {}), ZONE: "zone-a"}
+        body = {"metadata": {"name": name, "labels": labels}, "spec": template["spec"]}
+        pod = Pod(body, self.network.pod_address(), self.machine, self.folder).start()
+        self.pods.append(pod)
+        return pod
+
+    def until_ready(self, *pods: Pod, within_s: float = 60) -> None:
+        """Wait until all of them are ready, by their own probes."""
+        for pod in pods:
+            until(f"{pod.name} is ready", lambda pod=pod: pod.is_ready or pod.is_over, within_s, pod.log)  # type: ignore[misc]
+            assert not pod.is_over, f"{pod.name} ended\n{pod.log()}"
+
+    def close(self) -> None:
+        """End everything at once."""
+        for pod in self.pods:
+            pod.lose(quietly=True)
+        for pod in self.pods:
+            pod.wait(20)
+
+
+def _is_worker(found: Json) -> bool:
+    return bool(found["metadata"].get("labels", {}).get("app.kubernetes.io/name") == "worker")
+
+
+def _name(reference: Mapping[str, str]) -> str:
+    return "/".join(reference["key"].split("/")[PREFIX_OF_SECRETS:])
+
+
+class Transcript:
+    """What happened and when, as lines on the screen."""
+
+    def __init__(self) -> None:
+        """Begin at zero."""
+        self._began = time.monotonic()
+
+    def __call__(self, line: str) -> None:
+        """Say a line."""
+        sys.stdout.write(f"{time.monotonic() - self._began:6.1f} s  {line}\n")
+        sys.stdout.flush()

@@ -1,0 +1,125 @@
+"""Names and addresses of a cluster on one machine's loopback: services that lead to ready pods, servers behind TLS."""
+
+import asyncio
+import ssl
+import struct
+import threading
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
+from itertools import count
+from pathlib import Path
+from types import TracebackType
+from typing import Self, TypeAlias
+
+Backends = Callable[[], Sequence[tuple[str, int]]]
+SSL_REQUEST = struct.pack("!ii", 8, 80877103)
+"""What a client of Postgres says before its handshake: https://www.postgresql.org/docs/current/protocol-message-formats.html"""
+_CHUNK = 64 << 10
+
+Reader: TypeAlias = asyncio.StreamReader
+Writer: TypeAlias = asyncio.StreamWriter
+
+
+class Network:
+    """Hands out addresses, keeps the hosts file, and runs what forwards connections, in a thread of its own."""
+
+    def __init__(self, hosts: Path) -> None:
+        """Write names into this file."""
+        self.hosts = hosts
+        hosts.write_text("127.0.0.1 localhost\n")
+        self._pods, self._names, self._turns = count(10), count(10), count()
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="network")
+        self._servers: list[asyncio.Server] = []
+
+    def __enter__(self) -> Self:
+        """Begin."""
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Close everything."""
+        asyncio.run_coroutine_threadsafe(self._close(), self._loop).result(10)
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(10)
+        self._loop.close()
+
+    def pod_address(self) -> str:
+        """Return an address that no pod has had."""
+        return f"127.77.1.{next(self._pods)}"
+
+    def name(self, *names: str) -> str:
+        """Give names an address."""
+        address = f"127.77.0.{next(self._names)}"
+        with self.hosts.open("a") as file:
+            file.write(f"{address} {' '.join(names)}\n")
+        return address
+
+    def service(self, address: str, port: int, backends: Backends) -> None:
+        """Forward connections to one of the backends in turn; who finds none is refused."""
+
+        async def forward(reader: Reader, writer: Writer) -> None:
+            found = backends()
+            if found:
+                await _join(reader, writer, asyncio.open_connection(*found[next(self._turns) % len(found)]))
+            writer.close()
+
+        self._listen(address, port, forward)
+
+    def behind_tls(self, address: str, port: int, socket: Path, context: ssl.SSLContext, *, asks: bool = False) -> None:
+        """Serve a server of a Unix socket over TLS; where a client ``asks`` first, it is told that it may."""
+
+        async def forward(reader: Reader, writer: Writer) -> None:
+            if asks:
+                if await reader.readexactly(len(SSL_REQUEST)) != SSL_REQUEST:
+                    writer.close()  # nobody comes in without TLS
+                    return
+                writer.write(b"S")
+            await writer.start_tls(context)
+            await _join(reader, writer, asyncio.open_unix_connection(socket))
+
+        self._listen(address, port, forward)
+
+    def _listen(self, address: str, port: int, serve: Callable[[Reader, Writer], Awaitable[None]]) -> None:
+        async def quietly(reader: Reader, writer: Writer) -> None:
+            try:
+                with suppress(OSError, asyncio.IncompleteReadError, asyncio.CancelledError):
+                    await serve(reader, writer)
+            finally:
+                writer.transport.abort()
+
+        starting = asyncio.start_server(quietly, address, port)
+        self._servers.append(asyncio.run_coroutine_threadsafe(starting, self._loop).result(10))
+
+    async def _close(self) -> None:
+        for server in self._servers:
+            server.close()
+        mine = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
+        for task in mine:
+            task.cancel()
+        await asyncio.gather(*mine, return_exceptions=True)
+
+
+async def _join(reader: Reader, writer: Writer, opening: Awaitable[tuple[Reader, Writer]]) -> None:
+    """Carry bytes both ways until either side ends."""
+    other_reader, other_writer = await opening
+    ways = (_carry(reader, other_writer), _carry(other_reader, writer))
+    try:
+        await asyncio.gather(*ways)
+    finally:
+        other_writer.close()
+        writer.close()
+
+
+async def _carry(reader: Reader, writer: Writer) -> None:
+    with suppress(OSError):
+        while data := await reader.read(_CHUNK):
+            writer.write(data)
+            await writer.drain()
+    with suppress(OSError, RuntimeError, NotImplementedError):
+        if writer.can_write_eof():
+            writer.write_eof()
+        else:
+            writer.close()

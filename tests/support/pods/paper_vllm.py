@@ -1,0 +1,173 @@
+"""An engine on paper, in the place of vLLM in a worker's image: the names that Penstock takes of vLLM, and its wire.
+
+It lies in the image as ``vllm/__init__.py``, with ``stub_wire.py`` beside it, and runs behind the real gate, started by
+the real agent from the real plan. It knows no model: it says the same word at a fixed pace, with token ids.
+"""
+
+import argparse
+import asyncio
+import importlib
+import json
+import sys
+import types
+from collections.abc import AsyncIterator, Awaitable, Callable, MutableMapping
+from typing import Any
+
+Message = MutableMapping[str, Any]
+Send = Callable[[Message], Awaitable[None]]
+Receive = Callable[[], Awaitable[Message]]
+STEP_S = 0.05
+PROMPT_TOKENS = 3
+STUBS_ID, OUR_ID = b'"token_ids":[278]', b'"token_ids":[260]'
+"""What the word is in the tokenizer of the stub, and in the demo's model."""
+METRICS = """\
+vllm:num_requests_running {running}
+vllm:num_requests_waiting 0
+vllm:kv_cache_usage_perc 0.0
+vllm:generation_tokens_total {tokens}
+vllm:prompt_tokens_total {tokens}
+vllm:iteration_tokens_total_count {tokens}
+vllm:cache_config_info{{num_gpu_blocks="4096"}} 1
+"""
+
+
+class Engine:
+    """The HTTP application that vLLM's server would be."""
+
+    def __init__(self) -> None:
+        self.running = self.tokens = 0
+
+    async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            return
+        if scope["path"] == "/metrics":
+            await whole(send, METRICS.format(running=self.running, tokens=self.tokens).encode(), b"text/plain")
+        elif scope["method"] == "GET":
+            await whole(send, b"")
+        else:
+            body = json.loads(await read(receive))
+            answering = asyncio.ensure_future(self._answer(scope["path"], body, send))
+            leaving = asyncio.ensure_future(gone(receive))
+            await asyncio.wait((answering, leaving), return_when=asyncio.FIRST_COMPLETED)
+            leaving.cancel()
+            answering.cancel() if not answering.done() else None
+            await asyncio.gather(answering, leaving, return_exceptions=True)
+
+    async def _answer(self, path: str, body: dict[str, Any], send: Send) -> None:
+        wire = importlib.import_module("vllm.stub_wire")
+        first, token, last = (told.replace(STUBS_ID, OUR_ID) for told in wire.events(path, body))
+        number = wire.max_tokens(body)
+        meter = importlib.import_module("penstock.worker.meter").current.get()
+        meter.prompt(PROMPT_TOKENS)
+        meter.enter()
+        steps = self._steps(number, meter)
+        if not body.get("stream"):
+            made = [step async for step in steps]
+            await whole(send, json.dumps(said(path, body, len(made))).encode())
+            return
+        await send({"type": "http.response.start", "status": 200, "headers": [(b"content-type", b"text/event-stream")]})
+        await event(send, first)
+        async for step in steps:
+            await event(send, last if step == number - 1 else token)
+        await event(send, wire.USAGE % (PROMPT_TOKENS, PROMPT_TOKENS + number, number))
+        await event(send, b"data: [DONE]\n\n", more=False)
+
+    async def _steps(self, number: int, meter: Any) -> AsyncIterator[int]:  # noqa: ANN401
+        self.running += 1
+        try:
+            for step in range(number):
+                await asyncio.sleep(STEP_S)
+                self.tokens += 1
+                meter.made(1)
+                yield step
+        finally:
+            self.running -= 1
+            meter.leave()
+
+
+def said(path: str, body: dict[str, Any], tokens: int) -> dict[str, Any]:
+    """Return a whole answer."""
+    text = " the" * tokens
+    choice = {"message": {"role": "assistant", "content": text}} if "chat" in path else {"text": text}
+    usage = {"prompt_tokens": PROMPT_TOKENS, "completion_tokens": tokens, "total_tokens": PROMPT_TOKENS + tokens}
+    return {
+        "id": "paper",
+        "object": "o",
+        "created": 1,
+        "model": body.get("model"),
+        "choices": [{"index": 0, **choice, "finish_reason": "length"}],
+        "usage": usage,
+    }
+
+
+async def read(receive: Receive) -> bytes:
+    """Return a request's body."""
+    body, more = b"", True
+    while more:
+        message = await receive()
+        body, more = body + message.get("body", b""), message.get("more_body", False)
+    return body
+
+
+async def gone(receive: Receive) -> None:
+    """Wait until the caller leaves."""
+    while (await receive())["type"] != "http.disconnect":
+        pass
+
+
+async def event(send: Send, data: bytes, *, more: bool = True) -> None:
+    """Send a piece."""
+    await send({"type": "http.response.body", "body": data, "more_body": more})
+
+
+async def whole(send: Send, body: bytes, kind: bytes = b"application/json") -> None:
+    """Send an answer in one piece."""
+    await send({"type": "http.response.start", "status": 200, "headers": [(b"content-type", kind)]})
+    await event(send, body, more=False)
+
+
+def main() -> None:
+    """Serve, as vLLM's own main does: its arguments are read from the command line."""
+    import uvicorn
+
+    parser = argparse.ArgumentParser()
+    for name in ("--host", "--middleware"):
+        parser.add_argument(name, required=True)
+    parser.add_argument("--port", type=int, required=True)
+    options, _ = parser.parse_known_args()
+    module, _, name = options.middleware.rpartition(".")
+    app = getattr(importlib.import_module(module), name)(Engine())
+    uvicorn.run(app, host=options.host, port=options.port, log_level="warning", lifespan="off")
+
+
+class Hooked:
+    """Stands for each class of vLLM that Penstock hooks into; nothing calls these here."""
+
+    def add_request(self) -> None: ...
+    def process_outputs(self) -> None: ...
+    def message_stream_converter(self) -> None: ...
+    def _raise_if_error(self) -> None: ...
+
+
+NAMES: dict[str, dict[str, object]] = {
+    "entrypoints.launchers.api_server.entry": {"main": main},
+    "v1.engine.async_llm": {"AsyncLLM": type("AsyncLLM", (Hooked,), {})},
+    "v1.engine.output_processor": {"OutputProcessor": type("OutputProcessor", (Hooked,), {})},
+    "entrypoints.anthropic.serving": {"AnthropicServingMessages": type("Messages", (Hooked,), {})},
+    "entrypoints.generate.base.serving": {"GenerateBaseServing": type("Serving", (Hooked,), {})},
+    "exceptions": {"GenerationError": type("GenerationError", (Exception,), {})},
+}
+
+
+def register() -> None:
+    """Make the modules that Penstock imports."""
+    for path, content in NAMES.items():
+        parts = ["vllm", *path.split(".")]
+        for depth in range(2, len(parts) + 1):
+            name = ".".join(parts[:depth])
+            sys.modules.setdefault(name, types.ModuleType(name)).__path__ = []
+        vars(sys.modules[".".join(parts)]).update(content)
+
+
+if __name__ == "vllm":
+    register()

@@ -1,0 +1,166 @@
+"""What a cluster of ours finds around it: Postgres and Redis behind TLS, S3, the vault's secrets, a model."""
+
+import json
+import logging
+import os
+import shutil
+import ssl
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from urllib.parse import parse_qs, urlsplit
+
+import boto3
+import redis
+
+from penstock.adapters.postgres.embedded import EmbeddedPostgres
+from penstock.adapters.s3.store import S3Store
+from penstock.adapters.signing.keys import PUBLIC, ensure_key_pair
+from penstock.adapters.signing.openssf import KeyPairSigner
+from penstock.domain.ids import ModelName
+from penstock.packaging.packing import Packed, Publishing, describe, measure, publish
+from tests.support import stub_wire, tree, versions
+from tests.support.pods import paper_vllm
+from tests.support.pods.authority import Authority, authority
+from tests.support.pods.cluster import Cluster, Transcript, rendered
+from tests.support.pods.container import Mount
+from tests.support.pods.images import Image, image
+from tests.support.pods.network import Network
+from tests.support.pods.pod import Machine
+from tests.support.pods.volumes import Storage
+from tests.support.redis_server import RedisServer
+from tests.support.s3_server import CREDENTIALS, s3_server
+
+PASSWORD = "one of tests"
+KEY, PEPPER = "ab" * 32, "cd" * 32
+DATABASE, LIMITS = "database.internal.test", "limits.internal.test"
+AUTHORITIES = Path(ssl.get_default_verify_paths().openssl_cafile)
+ENGINE = "/engine"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Site:
+    """A cluster with all around it, and how to reach what is public."""
+
+    cluster: Cluster
+    services: Mapping[str, str]
+    store: S3Store
+    folder: Path
+    say: Transcript
+
+    def publish(self, name: str, number: int) -> Packed:
+        """Put a version into the store: the demo's tokenizer, and weights of no size."""
+        source = versions.model_folder(self.folder / f"models/{name}-{number}", size=1000 + number)
+        for file in ("tokenizer.json", "tokenizer_config.json", "chat_template.jinja"):
+            shutil.copy(demo_model() / file, source / file)
+        choices = replace(versions.CHOICES, name=ModelName(name))
+        signer = KeyPairSigner(self.folder / "signing")
+        publishing = Publishing(store=self.store, signer=signer, work=self.folder, report=lambda _: None)
+        return publish(source, describe(source, measure(source), choices), publishing)
+
+
+def demo_model() -> Path:
+    """Return the folder of the demo's small chat model, which `make models` prepares."""
+    return next((tree.ROOT / ".penstock/cache/demo").glob("smollm2-*"))
+
+
+@contextmanager
+def site(folder: Path, environment: str) -> Iterator[Site]:
+    """Yield a cluster with nothing started in it."""
+    with ExitStack() as open_now:
+        say = Transcript()
+        logging.getLogger("werkzeug").setLevel(logging.ERROR)  # S3's: a line for each blob
+        objects = rendered(environment)
+        say(f"{len(objects)} objects rendered from infra/environments/{environment}")
+        network = open_now.enter_context(Network(folder / "hosts"))
+        trust = authority(folder)
+        vault = _stores(folder, network, trust, open_now)
+        endpoint = open_now.enter_context(s3_server())
+        address = _artifacts(objects)
+        boto3.client("s3", endpoint_url=endpoint).create_bucket(
+            Bucket=urlsplit(address).netloc, CreateBucketConfiguration={"LocationConstraint": "eu-central-1"}
+        )
+        storage = Storage(root=folder, machine={"weight-cache": _weight_cache(folder)})
+        machine = Machine(
+            storage=storage,
+            images=_images(folder),
+            hosts=network.hosts,
+            said=say,
+            given={**CREDENTIALS, "AWS_ENDPOINT_URL_S3": endpoint},
+            files=(_authorities(folder, trust),),
+            instead={"PENSTOCK_DEVICE": "cpu"},
+        )
+        cluster = Cluster(objects=objects, machine=machine, network=network, folder=folder / "pods")
+        open_now.callback(cluster.close)
+        ensure_key_pair(folder / "signing")
+        store = S3Store(address, endpoint=endpoint)
+        cluster.certificates(trust)
+        cluster.secrets({**vault, **_keys(folder)})
+        say("Postgres and Redis behind TLS, S3 with an empty bucket, secrets as External Secrets makes them")
+        yield Site(cluster=cluster, services=cluster.services(), store=store, folder=folder, say=say)
+
+
+def _stores(folder: Path, network: Network, trust: Authority, open_now: ExitStack) -> dict[str, str]:
+    server = EmbeddedPostgres(folder / "postgres", folder / "logs/postgres.log")
+    server.start()
+    open_now.callback(server.stop)
+    limits_store = open_now.enter_context(RedisServer(folder))
+    with redis.Redis.from_url(limits_store.url) as client:
+        client.config_set("requirepass", PASSWORD)
+    unix = Path(parse_qs(urlsplit(server.dsn).query)["host"][0]) / ".s.PGSQL.5432"
+    database, limits = network.name(DATABASE), network.name(LIMITS)
+    network.behind_tls(database, 5432, unix, trust.server(DATABASE), asks=True)
+    network.behind_tls(limits, 6379, limits_store.socket, trust.server(LIMITS))
+    name = urlsplit(server.dsn).path or "/postgres"
+    return {
+        "database-url": f"postgresql://penstock@{DATABASE}:5432{name}?sslmode=verify-full&sslrootcert={AUTHORITIES}",
+        "limits-url": f"rediss://{LIMITS}:6379/0",
+        "answers-url": f"rediss://{LIMITS}:6379/1",
+        "database-password": "not asked for over a socket",
+        "limits-password": PASSWORD,
+        "answers-password": PASSWORD,
+    }
+
+
+def _keys(folder: Path) -> dict[str, str]:
+    """The exchangeable secrets: JSON by file name."""
+    public = (folder / "signing" / PUBLIC).read_text()
+    files = {"platform-key": KEY, "api-key-pepper": PEPPER, "signing-public-key": public}
+    return {name: json.dumps({name: content}) for name, content in files.items()}
+
+
+def _authorities(folder: Path, trust: Authority) -> Mount:
+    """The base's authorities, and ours among them."""
+    file = folder / "authorities.pem"
+    file.write_text(AUTHORITIES.read_text() + trust.file.read_text())
+    return Mount(source=file, path=str(AUTHORITIES.resolve()), read_only=True)
+
+
+def _weight_cache(folder: Path) -> Path:
+    """A machine's folder as the DaemonSet prepares it."""
+    cache = folder / "weights"
+    cache.mkdir()
+    (cache / ".penstock-nvme").touch()
+    os.chown(cache, 10001, 10001)
+    return cache
+
+
+def _artifacts(objects: tuple[dict[str, object], ...]) -> str:
+    text = json.dumps(objects)
+    start = text.index('"s3://')
+    return text[start + 1 : text.index('"', start + 1)]
+
+
+def _images(folder: Path) -> dict[str, Image]:
+    """The images by the names that manifests have; the worker's has an engine on paper in vLLM's place."""
+    work = folder / "wheel"
+    work.mkdir()
+    core = image("gateway", work)
+    engine = folder / "vllm"
+    engine.mkdir()
+    shutil.copy(paper_vllm.__file__, engine / "__init__.py")
+    shutil.copy(stub_wire.__file__, engine / "stub_wire.py")
+    variables = {**core.environment, "PYTHONPATH": ENGINE}
+    worker = replace(core, environment=variables, more={f"{ENGINE}/vllm": engine})
+    return {"gateway": core, "controller": core, "worker": worker}
