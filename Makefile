@@ -15,7 +15,7 @@ ENGINE ?= docker
 BASE ?=
 WORKER_BASE ?=
 
-.PHONY: help setup models promtool serve test drills coverage unit lint format types imports check bench-gateway bench-admission bench-queue bench-routing clients images image-trees wheel lock clean
+.PHONY: help setup models promtool serve test drills coverage unit lint format types imports check bench-gateway bench-tls bench-admission bench-queue bench-routing clients images image-trees wheel lock clean
 
 help: ## Print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  \033[1m%-14s\033[0m %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -69,6 +69,9 @@ check: lint types imports $(if $(wildcard infra/infra.mk),infra-test) test ## Al
 
 bench-gateway: setup ## The gateway's CPU per request and per token, against a stub engine
 	@$(BIN)/python -m loadtests.bench_gateway
+
+bench-tls: setup ## What mutual TLS to the workers adds to a request and to a token, two gateways side by side
+	@$(BIN)/python -m loadtests.bench_tls
 
 bench-admission: setup ## What limits and ledger add to a request, in process and with Redis
 	@$(BIN)/python -m loadtests.bench_admission

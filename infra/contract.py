@@ -86,6 +86,16 @@ class SecretFile:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Certificate:
+    """The certificate that a process shows to the others: its role, and the variables of its three files."""
+
+    role: str
+    certificate: str
+    key: str
+    authorities: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Process:
     """One process: everything that whoever starts it must know."""
 
@@ -98,6 +108,7 @@ class Process:
     metrics: tuple[str, str]
     folders: tuple[Folder, ...]
     secrets: tuple[SecretFile, ...]
+    certificate: Certificate | None
     calls: Mapping[str, str]
     beyond_s: float
 
@@ -150,7 +161,8 @@ def _process(told: Json) -> Process:
         probes={name: _probe(one) for name, one in mapping(told, "probes").items()},
         metrics=(text(told, "metrics.port"), text(told, "metrics.path")),
         folders=tuple(_folder(one) for one in items(told, "folders")),
-        secrets=tuple(_secret(one) for one in items(told, "secrets")),
+        secrets=tuple(_secret(one) for one in items(told, "secrets") if dig(one, "optional") is not True),
+        certificate=_certificate(told) if text(told, "certificate.role") else None,
         calls={text(one, "to"): text(one, "port") for one in items(told, "calls")},
         beyond_s=number(told, "ending.beyond_s"),
     )
@@ -191,6 +203,15 @@ def _folder(told: Json) -> Folder:
         setting=text(told, "setting"),
         path=text(told, "path"),
         size_bytes=int(number(told, "size_bytes")),
+    )
+
+
+def _certificate(told: Json) -> Certificate:
+    return Certificate(
+        role=text(told, "certificate.role"),
+        certificate=text(told, "certificate.cert_setting"),
+        key=text(told, "certificate.key_setting"),
+        authorities=text(told, "certificate.ca_setting"),
     )
 
 

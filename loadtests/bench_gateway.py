@@ -15,10 +15,11 @@ import sys
 import tempfile
 import time
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 
 import uvloop
 
@@ -80,8 +81,10 @@ def stub_engine() -> Iterator[Process]:
 
 
 @contextmanager
-def gateway(command: list[str], home: bench_home.Home) -> Iterator[Process]:
-    """Run the gateway on a free port and wait until it is ready."""
+def gateway(
+    command: list[str], home: bench_home.Home, more: Mapping[str, str] = MappingProxyType({})
+) -> Iterator[Process]:
+    """Run the gateway on a free port, told `more`, and wait until it is ready."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
@@ -89,6 +92,7 @@ def gateway(command: list[str], home: bench_home.Home) -> Iterator[Process]:
         "PENSTOCK_HOME": str(home.root),
         "PENSTOCK_PORT": str(port),
         "PENSTOCK_DATABASE_URL": "postgresql://nobody@127.0.0.1:9/nowhere",
+        **more,
     }
     with (
         (home.root / "gateway.log").open("wb") as log,

@@ -8,7 +8,15 @@ import pulumi_aws as aws
 from infra.components.site import Component, Site
 from infra.config.kinds import DataClass
 
-WRITTEN = ("database-url", "database-password", "grafana-admin", "platform-key", "api-key-pepper", "signing-public-key")
+WRITTEN = (
+    "database-url",
+    "database-password",
+    "database-ca",
+    "grafana-admin",
+    "platform-key",
+    "api-key-pepper",
+    "signing-public-key",
+)
 """What an operator writes once; `infra/README.md` says in which form."""
 
 COMPOSED = ("limits-url", "limits-password", "answers-url", "answers-password")

@@ -19,8 +19,6 @@ from infra.kube.workloads import account, disruption_budget, labels_of, service
 UNLISTED_S = 15
 """Time between leaving the endpoints and SIGTERM: the load balancer needs it to hear that a pod is gone."""
 
-TLS_PATH = "/etc/penstock/tls"
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Deployed:
@@ -39,16 +37,6 @@ class Deployed:
         return self.run.process.name
 
 
-def tls_volume(workload: str) -> dict[str, object]:
-    """The workload's certificate, as cert-manager keeps it."""
-    return {"name": "tls", "secret": {"secretName": f"{workload}-tls", "defaultMode": 288}}
-
-
-def tls_mount() -> dict[str, object]:
-    """Where the certificate is read from."""
-    return {"name": "tls", "mountPath": TLS_PATH, "readOnly": True}
-
-
 def artifact_store(bucket: pulumi.Input[str]) -> dict[str, object]:
     """Where versions are, as a variable."""
     return pods.plain("PENSTOCK_ARTIFACT_STORE", pulumi.Output.concat("s3://", bucket, "/models"))
@@ -56,7 +44,7 @@ def artifact_store(bucket: pulumi.Input[str]) -> dict[str, object]:
 
 def controller_url() -> str:
     """Where workers find the controller."""
-    return f"http://controller.{SERVING}.svc:{process('controller').ports['api'].number}"
+    return f"https://controller.{SERVING}.svc:{process('controller').ports['api'].number}"
 
 
 def gateway(
@@ -146,7 +134,6 @@ def _pod(deployed: Deployed, labels: Mapping[str, str]) -> dict[str, object]:
     main = pods.container(deployed.name, deployed.image, cpu=deployed.size.cpu, memory=deployed.size.memory)
     main = deployed.run.container(main, *deployed.told)
     main["lifecycle"] = pods.pause_before_stop(UNLISTED_S)
-    main["volumeMounts"] = [*deployed.run.mounts(), tls_mount()]
     return {
         "serviceAccountName": deployed.name,
         "automountServiceAccountToken": False,
@@ -157,5 +144,5 @@ def _pod(deployed: Deployed, labels: Mapping[str, str]) -> dict[str, object]:
         "terminationGracePeriodSeconds": UNLISTED_S + deployed.run.grace_s(deployed.size.drain_s),
         "topologySpreadConstraints": pods.spread(labels, hosts=True),
         "containers": [main],
-        "volumes": [*deployed.run.volumes(), tls_volume(deployed.name)],
+        "volumes": deployed.run.volumes(),
     }

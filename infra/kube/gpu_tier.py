@@ -11,7 +11,7 @@ from infra.config.kinds import Capacity
 from infra.config.pools import Model, Placement, Pool
 from infra.contract import process
 from infra.kube import pods
-from infra.kube.control_tier import UNLISTED_S, artifact_store, controller_url, tls_mount, tls_volume
+from infra.kube.control_tier import UNLISTED_S, artifact_store, controller_url
 from infra.kube.gpu import CACHE_MARKER, CACHE_VOLUME
 from infra.kube.manifest import Manifest
 from infra.kube.namespaces import SERVING
@@ -207,7 +207,6 @@ def _pod(replica: Replica) -> dict[str, object]:
         "volumes": [
             *replica.run.volumes(),
             secret_volume(KEY_MAKER, files_of(KEY_MAKER)),
-            tls_volume("worker"),
         ],
     }
 
@@ -254,7 +253,4 @@ def _worker(replica: Replica) -> dict[str, object]:
         pods.plain("PENSTOCK_DEVICE", "cuda"),
         *notice,
     )
-    return main | {
-        "lifecycle": pods.pause_before_stop(replica.pause_s),
-        "volumeMounts": [*replica.run.mounts(), tls_mount()],
-    }
+    return main | {"lifecycle": pods.pause_before_stop(replica.pause_s)}

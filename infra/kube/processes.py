@@ -14,6 +14,7 @@ from infra.kube import pods
 
 FILES = "/etc/penstock/files"
 KEYS = "/run/penstock"
+TLS = "/etc/penstock/tls"
 MADE_AT_START = "worker-key"
 """The one secret that Secrets Manager does not hold: it is made for each pod, in the pod."""
 
@@ -73,6 +74,7 @@ class Run:
         fixed |= {port.setting: str(port.number) for port in self.process.ports.values()}
         fixed |= {folder.setting: self._path(folder) for folder in self.process.folders if folder.setting}
         fixed |= {secret.setting: file_of(secret) for secret in self.process.secrets}
+        fixed |= certificate_files(self.process)
         for name, value in fixed.items():
             if name in self.process.settings or name == "TMPDIR":
                 yield pods.plain(name, value)
@@ -104,6 +106,21 @@ class Run:
             yield "files", secret_volume("files", files_of(self.process.name)), FILES
         if any(secret.name == MADE_AT_START for secret in self.process.secrets):
             yield "keys", {"name": "keys", "emptyDir": {"medium": "Memory", "sizeLimit": "1Mi"}}, KEYS
+        if self.process.certificate is not None:
+            yield "tls", secret_volume("tls", certificate_secret(self.process.certificate.role)), TLS
+
+
+def certificate_secret(role: str) -> str:
+    """The Kubernetes secret that cert-manager keeps a role's certificate in."""
+    return f"{role}-tls"
+
+
+def certificate_files(process: Process) -> Mapping[str, str]:
+    """A process's certificate by variable, under the names that cert-manager gives its parts."""
+    own = process.certificate
+    if own is None:
+        return {}
+    return {own.certificate: f"{TLS}/tls.crt", own.key: f"{TLS}/tls.key", own.authorities: f"{TLS}/ca.crt"}
 
 
 def file_of(secret: SecretFile) -> str:

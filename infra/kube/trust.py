@@ -29,7 +29,8 @@ def authority() -> Iterator[Manifest]:
                 "commonName": "penstock-mesh",
                 "secretName": AUTHORITY_SECRET,
                 "duration": AUTHORITY_LIFE,
-                "privateKey": {"algorithm": "ECDSA", "size": 384, "rotationPolicy": "Always"},
+                # Renewed with the same key: pods that trust the last certificate go on to know those of the next.
+                "privateKey": {"algorithm": "ECDSA", "size": 384, "rotationPolicy": "Never"},
                 "issuerRef": {"name": "penstock-root", "kind": "ClusterIssuer", "group": "cert-manager.io"},
             }
         },

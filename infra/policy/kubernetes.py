@@ -277,18 +277,43 @@ def secret_sources(view: View) -> Iterator[Breach]:
                 yield node, f"{value} comes from nowhere: add an ExternalSecret or a Certificate"
 
 
-@book.rule("mutual-tls", "Every workload has a certificate for both ends, good for a day at most", StackKind.SERVING)
+@book.rule(
+    "mutual-tls",
+    "Every process shows a certificate of its own role, for both ends, good for a day at most",
+    StackKind.SERVING,
+)
 def mutual_tls(view: View) -> Iterator[Breach]:
     found = {text(node.inputs, "spec.secretName"): node for node in view.objects("Certificate")}
-    for workload in ("gateway", "controller", "worker"):
-        node = found.get(f"{workload}-tls")
+    for role in ("gateway", "controller", "worker", "operator"):
+        node = found.get(f"{role}-tls")
         if node is None:
-            yield None, f"add a certificate for {workload}"
+            yield None, f"add a certificate for {role}"
             continue
         hours = int(text(node.inputs, "spec.duration").removesuffix("h") or "0")
         both = {"server auth", "client auth"} <= set(items(node.inputs, "spec.usages"))
         if not both or not 0 < hours <= LONGEST_CERTIFICATE_H:
             yield node, "allow server auth and client auth, for 24h at most"
+        if items(node.inputs, "spec.uris") != [f"spiffe://penstock/{role}"]:
+            yield node, f"name spiffe://penstock/{role} and nobody else"
+    for node in _workloads(view):
+        yield from ((node, remedy) for remedy in _uncertified(node))
+
+
+def _uncertified(node: Node) -> Iterator[str]:
+    """Say what a pod's main container lacks to show the certificate that the contract asks for."""
+    pod, name = pod_spec(node), pod_labels(node).get("app.kubernetes.io/name", "")
+    certificate = processes()[str(name)].certificate if name in processes() else None
+    if certificate is None:
+        return
+    secrets = {text(one, "name"): text(one, "secret.secretName") for one in items(pod, "volumes")}
+    main = items(pod, "containers")[0]
+    told = {text(one, "name"): text(one, "value") for one in items(main, "env")}
+    mounts = {text(one, "mountPath"): secrets.get(text(one, "name"), "") for one in items(main, "volumeMounts")}
+    for variable in (certificate.certificate, certificate.key, certificate.authorities):
+        if mounts.get(told.get(variable, "").rpartition("/")[0]) != f"{certificate.role}-tls":
+            yield f"name a file of the secret {certificate.role}-tls in {variable}"
+    if told.get("PENSTOCK_TLS", "auto") == "off":
+        yield "leave PENSTOCK_TLS to itself"
 
 
 @book.rule(

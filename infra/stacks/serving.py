@@ -11,6 +11,8 @@ from infra.stacks.platform import Equipment
 from infra.stacks.providers import kubernetes_provider, under
 
 WORKLOADS = ("gateway", "controller", "worker")
+OPERATOR = "operator"
+"""Whoever uses the command line: its certificate is no pod's."""
 
 
 def program(fleet: Fleet, region_name: str) -> None:
@@ -21,7 +23,7 @@ def program(fleet: Fleet, region_name: str) -> None:
     equipped = PlatformExports.read(StackKind.PLATFORM, stack)
     options = under(kubernetes_provider(site, below))
     server = equipped.prometheus_url
-    certificates = [trust.workload_certificate(workload, equipped.issuer) for workload in WORKLOADS]
+    certificates = [trust.workload_certificate(workload, equipped.issuer) for workload in (*WORKLOADS, OPERATOR)]
     shared = [*workloads.priorities(), *workloads.network_policies(region.cidr), *certificates]
     shared += secrets.external_secrets(site, equipped.secret_store)
     base = Equipment("shared", site, shared, opts=options)

@@ -24,6 +24,7 @@ ALLOWED: dict[str, set[str]] = {
     "penstock.gateway.edge": {"fastapi", "httptools", "msgspec", "pydantic", "starlette", "uvicorn"},
     "penstock.gateway.preprocess": {"jinja2", "msgspec", "tokenizers"},
     "penstock.worker.gate.serve": {"fastapi", "msgspec", "starlette", "uvicorn"},
+    "penstock.worker.engines.listening": {"uvicorn"},
     "penstock.worker.engines": {"accelerate", "gguf", "numpy", "safetensors", "torch", "transformers", "vllm"},
     "penstock.control.api": {"fastapi", "msgspec", "pydantic", "starlette"},
     "penstock.control.registry": {"msgspec", "yaml"},
@@ -36,6 +37,7 @@ ALLOWED: dict[str, set[str]] = {
     "penstock.adapters.signing": {"cryptography", "model_signing"},
     "penstock.clients": {"httpx"},
     "penstock.packaging": {"msgspec"},
+    "penstock.tls": {"cryptography"},
     "penstock.apps": {
         "httpx",
         "msgspec",

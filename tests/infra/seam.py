@@ -59,6 +59,8 @@ def files_and_keys(captures: tuple[Capture, ...]) -> Kept:
         paths = [text(one, "extract.key") for one in items(node.inputs, "spec.dataFrom")]
         told += [(PurePosixPath(path).name, path) for path in paths]
         kept[text(node.inputs, "spec.target.name")] = {key for key, path in told if path in written}
+    for node in of(captures, "Certificate"):
+        kept[text(node.inputs, "spec.secretName")] = {"tls.crt", "tls.key", "ca.crt"}
     return kept
 
 
@@ -118,8 +120,9 @@ def _holds(folder: str, path: str) -> bool:
 def files(process: Json, pod: Json, kept: Kept) -> Iterator[str]:
     """Compare each secret file with what is mounted where it is looked for."""
     given, main = told(process, pod), main_of(process, pod)
-    for secret in items(process, "secrets"):
-        setting = text(secret, "setting")
+    named = [text(one, "setting") for one in items(process, "secrets") if dig(one, "optional") is not True]
+    named += [text(process, f"certificate.{part}_setting") for part in ("cert", "key", "ca")]
+    for setting in filter(None, named):
         path = PurePosixPath(text(given.get(setting), "value"))
         at, volume = mount(pod, main, str(path))
         if mapping(volume, "secret"):

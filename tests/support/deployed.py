@@ -2,12 +2,14 @@
 
 import json
 import socket
+import ssl
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -15,12 +17,17 @@ import httpx
 
 from penstock.domain.ids import VersionId, WorkerId
 from penstock.domain.keys import worker_bearer, worker_secret
+from penstock.tls.identity import Role
 from tests.support import tree
+from tests.support.certificates import Issuer, variables
+from tests.support.tls_site import attacker
 
 CONTRACT = json.loads((tree.ROOT / "infra/contract.json").read_text())["processes"]
 KEY, PEPPER = "ab" * 32, "cd" * 32
 VERSION, WORKER = VersionId("m@0123456789ab"), WorkerId("w-1")
 WITHIN_S = 40.0
+MUTUAL = {("controller", "api"), ("worker", "gate")}
+"""Ports that show a certificate and ask for one."""
 CREDENTIALS = {"AWS_ACCESS_KEY_ID": "x", "AWS_SECRET_ACCESS_KEY": "x", "AWS_DEFAULT_REGION": "eu-west-1"}
 
 
@@ -41,8 +48,18 @@ class Place:
     running: list["subprocess.Popen[bytes]"] = field(default_factory=list)
 
     def url(self, process: str, port: str) -> str:
-        """Return where a port of a process is here."""
-        return f"http://127.0.0.1:{self.port(process, port)}"
+        """Return where a port of a process is here; ports that other processes call have certificates."""
+        scheme = "https" if (process, port) in MUTUAL else "http"
+        return f"{scheme}://127.0.0.1:{self.port(process, port)}"
+
+    @property
+    def issuer(self) -> Issuer:
+        """Who issues the processes' certificates."""
+        return _issuer(self.root)
+
+    def as_(self, role: Role) -> ssl.SSLContext:
+        """Return TLS with a certificate of this role, for whoever calls."""
+        return attacker(self.issuer, f"as-{role}", role=role)
 
     def port(self, process: str, port: str) -> int:
         return self.ports.setdefault((process, port), free_port())
@@ -57,6 +74,8 @@ class Place:
         for secret in process["secrets"]:
             if (file := self.root / "secrets" / secret["name"]).exists():
                 given[secret["setting"]] = str(file)
+        if own := process["certificate"]:
+            given |= variables(self.issuer.files(own["role"]))
         plain = {"PENSTOCK_HOST": "127.0.0.1", "PENSTOCK_METRICS_HOST": "127.0.0.1", "PENSTOCK_ADVERTISE": "127.0.0.1"}
         calls = {
             "PENSTOCK_DATABASE_URL": self.dsn,
@@ -129,6 +148,11 @@ class Place:
         return Path(self.environment("init")["PENSTOCK_ADMIN_KEY_FILE"]).read_text().strip()
 
 
+@cache
+def _issuer(root: Path) -> Issuer:
+    return Issuer(root / "certificates")
+
+
 def worker_key(platform_key: str) -> str:
     """Return the text of the worker's key file under this platform key."""
     key = bytes.fromhex(platform_key)
@@ -144,6 +168,8 @@ def deployed(root: Path, dsn: str) -> Iterator[Place]:
         place.mount("api-key-pepper", PEPPER)
         place.mount("worker-key", worker_key(KEY))
         place.mount("signing-public-key", "x")
+        for role in Role:
+            place.issuer.mounted(role)
         (root / "read-only").mkdir(mode=0o500)
         try:
             yield place

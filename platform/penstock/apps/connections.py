@@ -6,6 +6,7 @@ from pathlib import Path
 
 import httpx
 
+from penstock.apps import peers
 from penstock.apps.settings import CALLERS_OWN, CONTROLLER_PORT, Settings
 from penstock.clients.fleet import FleetWatch
 from penstock.clients.operator import Operator
@@ -21,9 +22,8 @@ def operator(settings: Settings) -> Operator:
         raise CommandError(
             f"There is no key to show at {settings.url}.", do="Give an admin's or auditor's with --key (PENSTOCK_KEY)."
         )
-    if not settings.key:
-        return Operator(controller_address(settings), _admin_key(settings))
-    return Operator(controller_address(settings), settings.key)
+    url = controller_address(settings)
+    return Operator(url, settings.key or _admin_key(settings), peers.operator_tls(settings, url))
 
 
 def _admin_key(settings: Settings) -> str:

@@ -24,7 +24,7 @@ from penstock.adapters.postgres.tenancy import PostgresTenancy
 from penstock.adapters.process.fleet import HostConfig, LocalFleet
 from penstock.adapters.redis.limits import RedisLimits
 from penstock.adapters.redis.wire import Wire
-from penstock.apps import exposition, keys, ownership
+from penstock.apps import exposition, keys, ownership, peers
 from penstock.apps.keys import Keys
 from penstock.apps.settings import CONTROLLER_PORT, ControllerSettings, environment_of_workers
 from penstock.apps.stores import database_dsn
@@ -49,6 +49,9 @@ from penstock.supervision.listening import bind, bind_first_free, url_of
 from penstock.telemetry import logs, pages
 from penstock.telemetry.metrics import Metrics
 from penstock.telemetry.pages import Page
+from penstock.tls.identity import CONTROLLER_API, Role
+from penstock.tls.listener import guard
+from penstock.tls.mutual import Mutual
 
 WorkerCommand = Callable[[WorkerId, VersionId], Sequence[str]]
 _BEYOND_GRACE_S = 10.0
@@ -70,9 +73,10 @@ def main(settings: ControllerSettings, command: WorkerCommand = worker_command) 
 async def _main(settings: ControllerSettings, command: WorkerCommand) -> None:
     found = keys.read(settings)
     secrets = Secrets(peppers=found.peppers, platform_keys=found.platform)
+    mutual = peers.mutual(settings, Role.CONTROLLER, SystemClock())
     port = settings.controller_port
     listener = bind(settings.host, port) if port else bind_first_free(settings.host, CONTROLLER_PORT)
-    url = url_of(settings.advertise or settings.host, listener.getsockname()[1])
+    url = url_of(settings.advertise or settings.host, listener.getsockname()[1], secure=mutual is not None)
     dsn = database_dsn(settings)
     async with Database(dsn) as database:
         control, runtime = _compose(settings, database, dsn, secrets, _fleet(settings, command), url)
@@ -84,7 +88,7 @@ async def _main(settings: ControllerSettings, command: WorkerCommand) -> None:
         )
         try:
             claim = partial(ownership.check, settings, database, found.platform)
-            await _serve(control, _control(runtime, watch, database, claim), listener)
+            await _serve(control, _control(runtime, watch, database, claim), listener, mutual)
         finally:
             for task in beside:
                 task.cancel()
@@ -129,7 +133,7 @@ def _compose(
         secrets=secrets,
         ledger=PostgresLedger(database),
         meters=RedisLimits(Wire(settings.limits_address)) if settings.limits_url else None,
-        addresses=WorkerAddresses.of(settings.worker_addresses.split(",")),
+        addresses=WorkerAddresses.of(settings.worker_addresses.split(","), secure=url.startswith("https:")),
     )
     return control, runtime
 
@@ -202,10 +206,15 @@ class _Server(uvicorn.Server):
         yield
 
 
-async def _serve(control: Control, work: Coroutine[None, None, None], listener: socket.socket) -> None:
+async def _serve(
+    control: Control, work: Coroutine[None, None, None], listener: socket.socket, mutual: Mutual | None
+) -> None:
     config = uvicorn.Config(
         make_app(control), log_config=None, access_log=False, lifespan="off", timeout_graceful_shutdown=3
     )
+    config.load()
+    if mutual is not None:
+        guard(config, mutual, CONTROLLER_API)
     server = _Server(config)
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, setattr, server, "should_exit", True)  # noqa: FBT003

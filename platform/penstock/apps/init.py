@@ -14,7 +14,7 @@ from pathlib import Path
 from penstock.adapters.postgres.database import Database
 from penstock.adapters.postgres.migrations import alone, migrate
 from penstock.adapters.postgres.tenancy import PostgresTenancy
-from penstock.apps import keys, ownership
+from penstock.apps import keys, ownership, peers
 from penstock.apps.settings import InitSettings
 from penstock.apps.stores import database_dsn
 from penstock.domain.audit import Act
@@ -46,6 +46,7 @@ class Done:
 
 def main(settings: InitSettings, clock: Clock) -> Done:
     """Do what is missing, or raise ``CommandError``."""
+    peers.check_stores(settings)
     keys.check_files(settings.model_copy(update={"admin_key_file": ""}), InitSettings)
     return asyncio.run(_main(settings, clock))
 

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from penstock.adapters.mounted import secret_file
 from penstock.apps.settings import KeySettings, Kind, Told
 from penstock.apps.settings.told import PREFIX, named
 from penstock.domain.command_error import CommandError
 from penstock.domain.keys import Purpose, derive
+from penstock.mounted import secret_file
 from penstock.telemetry import logs
 
 LOOK_EVERY_S = 5.0

@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from penstock.adapters.mounted.secret_file import previous
 from penstock.apps.settings import ArtifactSettings, DatabaseSettings, Told, WorkerSettings
+from penstock.mounted.secret_file import previous
 from penstock.packaging.ports import ArtifactStore, Signer
 from penstock.worker.artifacts.ports import SignatureVerifier
 

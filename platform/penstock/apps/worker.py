@@ -4,8 +4,10 @@ import asyncio
 import os
 import random
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 
+from penstock.apps import peers
 from penstock.apps.keys import check_files
 from penstock.apps.settings import WorkerSettings, given_devices
 from penstock.apps.stores import open_store, open_verifier
@@ -18,6 +20,7 @@ from penstock.domain.model import is_sha256
 from penstock.packaging.ports import ArtifactStore
 from penstock.supervision.listening import url_at, url_of
 from penstock.telemetry import logs
+from penstock.tls.identity import Role
 from penstock.worker.agent import wire
 from penstock.worker.agent.agent import Agent, AgentConfig, Ports
 from penstock.worker.agent.gate_client import GateClient
@@ -28,7 +31,7 @@ from penstock.worker.artifacts.fetch import Fetcher
 from penstock.worker.artifacts.node import Copy, Node, Watch
 from penstock.worker.engines import compiled, device
 from penstock.worker.engines.log_files import LogBounds, prune
-from penstock.worker.engines.plan import LaunchPlan
+from penstock.worker.engines.plan import Certificate, LaunchPlan
 from penstock.worker.engines.process import Files, Forking, Launcher, Quickest, Spawning
 from penstock.worker.engines.vllm import Place, arguments, environment, threads_for
 from penstock.worker.gate_config import DoorOrder, GateConfig
@@ -70,6 +73,7 @@ class Workplace:
             pid=self._engines / f"{worker}.pid",
         )
         self._secrets = secrets_of(settings, worker)
+        self._mutual = peers.mutual(settings, Role.WORKER, SystemClock())
         prune(self._paths.logs, self._engines, LogBounds())
 
     def place(self, port: int) -> Place:
@@ -90,7 +94,7 @@ class Workplace:
         return AgentConfig(
             worker=self._worker,
             version=version,
-            url=_url(ours, place),
+            url=_url(ours, place, secure=self._mutual is not None),
             zone=ours.zone,
             key_mark=key_mark(self._secrets.ticket_key),
             status_host=ours.host,
@@ -114,6 +118,7 @@ class Workplace:
             launcher=self._launcher(forking),
             client=self._gate(version, place),
             controller=self._controller,
+            tls=partial(self._mutual.client, Role.CONTROLLER) if self._mutual else None,
             bearer=self._secrets.bearer,
             memory=PhaseMemory(self._paths.run / "phases"),
             clock=clock,
@@ -121,8 +126,13 @@ class Workplace:
         )
 
     def _gate(self, version: VersionId, place: Place) -> GateClient:
-        url = url_of(place.host, place.port)
-        return GateClient(url=url, version=version, ticket_key=self._secrets.ticket_key, clock=SystemClock())
+        return GateClient(
+            url=url_of(place.host, place.port, secure=self._mutual is not None),
+            version=version,
+            ticket_key=self._secrets.ticket_key,
+            clock=SystemClock(),
+            tls=partial(self._mutual.client, Role.WORKER) if self._mutual else None,
+        )
 
     def forking(self) -> Forking:
         """Return the way to the pre-imported parent: a shared one, or one of our own."""
@@ -160,7 +170,18 @@ class Workplace:
                 door_order=self._settings.door_order,
             ),
             forkable=place.device == "cpu",
+            tls=self._certificate,
         )
+
+    @property
+    def _certificate(self) -> Certificate | None:
+        files = self._mutual and self._mutual.files
+        if not files:
+            return None
+        certificate, key, authorities = (
+            str(file.absolute()) for file in (files.certificate, files.key, files.authorities)
+        )
+        return Certificate(certificate=certificate, key=key, authorities=authorities)
 
     def _obtain(self, version: VersionId, watch: Watch) -> Copy:
         store, clock = open_store(self._settings), SystemClock()
@@ -192,6 +213,6 @@ def _digest(store: ArtifactStore, version: VersionId) -> str:
     return found[0]
 
 
-def _url(settings: WorkerSettings, place: Place) -> str:
+def _url(settings: WorkerSettings, place: Place, *, secure: bool) -> str:
     """Return where it is reached; the controller puts in where a worker is that listens on all its addresses."""
-    return url_at(settings.advertise or place.host, place.port)
+    return url_at(settings.advertise or place.host, place.port, secure=secure)

@@ -3,12 +3,12 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from penstock.adapters.mounted import secret_file
 from penstock.apps import keys
 from penstock.apps.settings import KeySettings, WorkerSettings
 from penstock.domain.command_error import CommandError
 from penstock.domain.ids import VersionId, WorkerId
 from penstock.domain.keys import worker_bearer, worker_secret
+from penstock.mounted import secret_file
 from penstock.supervision.files import write_private
 
 

@@ -1,11 +1,13 @@
 """A client of the operator API, and its refusals in words."""
 
+import ssl
 from typing import Any
 
 import httpx
 
 from penstock.clients.chat import refused
 from penstock.domain.command_error import CommandError
+from penstock.tls.handshake import failed
 
 TIMEOUT_S = 60.0
 Json = dict[str, Any]
@@ -14,9 +16,10 @@ Json = dict[str, Any]
 class Operator:
     """Speaks to the controller at ``url`` with this key."""
 
-    def __init__(self, url: str, key: str) -> None:
-        """Connect to nothing yet."""
+    def __init__(self, url: str, key: str, tls: ssl.SSLContext | None = None) -> None:
+        """Connect to nothing yet; ``tls`` is what connections are made with, or how anybody makes them."""
         self._url = url
+        self._verify: ssl.SSLContext | bool = tls or True
         self._headers = {"authorization": f"Bearer {key}"}
 
     def get(self, path: str) -> Json:
@@ -41,11 +44,11 @@ class Operator:
 
     def _call(self, method: str, path: str, body: Json | None) -> Json:
         try:
-            with httpx.Client(base_url=self._url, headers=self._headers, timeout=TIMEOUT_S, trust_env=False) as http:
+            with self._http() as http:
                 answer = http.request(method, f"/admin/v1{path}", json=body)
         except httpx.HTTPError as error:
             raise CommandError(
-                f"No controller answers at {self._url} ({type(error).__name__}).",
+                f"No controller answers at {self._url} ({failed(error) or type(error).__name__}).",
                 do="Start the platform with `penstock up`, or give its address with --url (PENSTOCK_URL). "
                 "If it runs, its controller is being restarted: try again.",
             ) from error
@@ -53,3 +56,8 @@ class Operator:
             raise refused(answer)
         found: Json = answer.json() if answer.content else {}
         return found
+
+    def _http(self) -> httpx.Client:
+        return httpx.Client(
+            base_url=self._url, headers=self._headers, timeout=TIMEOUT_S, trust_env=False, verify=self._verify
+        )

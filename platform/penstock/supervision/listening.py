@@ -52,11 +52,12 @@ def _why(error: OSError, host: str, port: int) -> CommandError:
     )
 
 
-def url_of(host: str, port: int) -> str:
+def url_of(host: str, port: int, *, secure: bool = False) -> str:
     """Return the address that clients on this machine use."""
-    return url_at({"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host), port)  # noqa: S104  compared, not bound
+    return url_at({"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host), port, secure=secure)  # noqa: S104  compared, not bound
 
 
-def url_at(host: str, port: int) -> str:
+def url_at(host: str, port: int, *, secure: bool = False) -> str:
     """Return the address with this host, which may be an IPv6 address."""
-    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+    scheme = "https" if secure else "http"
+    return f"{scheme}://[{host}]:{port}" if ":" in host else f"{scheme}://{host}:{port}"

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 import httpx
 import pytest
 
+from penstock.tls.identity import Role
 from tests.support.deployed import CONTRACT, WITHIN_S, WORKER, Place, free_port
 
 pytestmark = pytest.mark.integration
@@ -21,7 +22,7 @@ async def test_a_platform_starts_from_outside_settings_alone(place: Place) -> No
 
 def _whole(place: Place) -> None:
     assert place.start("init").wait(60) == 0, place.log("init")
-    nowhere = f"http://127.0.0.1:{free_port()}"
+    nowhere = f"https://127.0.0.1:{free_port()}"
     controller, gateway = (place.start(name) for name in ("controller", "gateway"))
     worker = place.start("worker", PENSTOCK_CONTROLLER_URL=nowhere)
     place.answers("controller", "live", 200, controller)
@@ -61,7 +62,8 @@ def _reports(place: Place) -> None:
     """The controller takes the worker's heartbeats: it drains one that serves what is not deployed."""
     assert place.start("worker").wait(WITHIN_S) == 0, place.log("worker")
     url = place.url("controller", "api") + "/admin/v1/workers"
-    answer = httpx.get(url, headers={"authorization": f"Bearer {place.admin_key}"}, trust_env=False)
+    headers = {"authorization": f"Bearer {place.admin_key}"}
+    answer = httpx.get(url, headers=headers, trust_env=False, verify=place.as_(Role.OPERATOR))
     assert [worker["id"] for worker in answer.json()["workers"]] == [WORKER]
 
 

@@ -7,6 +7,7 @@ import httpx
 import pytest
 
 from penstock.domain.worker import VERSION_HEADER, WORKER_HEADER
+from penstock.tls.identity import Role
 from tests.support.deployed import KEY, VERSION, WITHIN_S, WORKER, Place, worker_key
 
 pytestmark = [pytest.mark.integration, pytest.mark.slow]
@@ -44,15 +45,16 @@ def _reports(place: Place, platform_key: str) -> int:
     """Return how the controller answers a worker that was started under this key."""
     bearer = worker_key(platform_key).split()[1]
     headers = {"authorization": f"Bearer {bearer}", WORKER_HEADER: WORKER, VERSION_HEADER: VERSION}
-    report = {"worker": WORKER, "version": VERSION, "state": "fetching", "url": "http://127.0.0.1:1"}
+    report = {"worker": WORKER, "version": VERSION, "state": "fetching", "url": "https://127.0.0.1:1"}
     url = place.url("controller", "api") + "/internal/workers/heartbeat"
-    return httpx.post(url, json=report, headers=headers, trust_env=False).status_code
+    return httpx.post(url, json=report, headers=headers, trust_env=False, verify=place.as_(Role.WORKER)).status_code
 
 
 def _is_known(place: Place) -> None:
     """The operators' API key works at both, as it did before."""
     for url in (place.url("controller", "api") + "/admin/v1/keys", place.url("gateway", "public") + "/v1/models"):
-        answer = httpx.get(url, headers={"authorization": f"Bearer {place.admin_key}"}, trust_env=False)
+        headers = {"authorization": f"Bearer {place.admin_key}"}
+        answer = httpx.get(url, headers=headers, trust_env=False, verify=place.as_(Role.OPERATOR))
         assert answer.status_code == 200, answer.text
 
 

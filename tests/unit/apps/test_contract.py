@@ -59,7 +59,9 @@ def test_what_a_declaration_names_is_a_setting_of_that_process(process: Process)
 def test_every_secret_file_is_declared(process: Process) -> None:
     """Finding 3.2: no process reads a key that nobody mounts."""
     files = {name for kind in (Kind.KEY_FILE, Kind.FILE) for name in named(kind, process.settings)}
-    assert {secret.setting for secret in process.secrets} == files
+    own = process.certificate
+    certificate = {own.cert_setting, own.key_setting, own.ca_setting} if own else set()
+    assert {secret.setting for secret in process.secrets} | certificate == files
 
 
 @of_each_process

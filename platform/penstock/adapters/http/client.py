@@ -35,14 +35,17 @@ class _Origin:
 
 
 class HttpClient:
-    """Sends requests to many workers. ``tls`` is used for ``https`` addresses (mutual TLS: load a certificate)."""
+    """Sends requests to many workers.
+
+    ``tls`` returns what a new connection is made with: where it is given, nobody is spoken to in the clear.
+    """
 
     def __init__(
         self,
         *,
         clock: Callable[[], float],
         limits: PoolLimits = PoolLimits(),
-        tls: ssl.SSLContext | None = None,
+        tls: Callable[[], ssl.SSLContext] | None = None,
     ) -> None:
         """``clock``: monotonic seconds."""
         self._clock = clock
@@ -115,13 +118,15 @@ class HttpClient:
 
     async def _connect(self, url: str) -> Connection:
         origin = self._origin(url)
+        if self._tls is not None and not origin.secure:
+            raise ConnectionError(f"{url} is plain HTTP, and this process speaks to https:// alone")
         loop = asyncio.get_running_loop()
         async with asyncio.timeout(self._limits.connect_timeout_s):
             _, connection = await loop.create_connection(
                 lambda: Connection(lambda freed: self._free(url, freed), lambda stale: self._resend(url, stale)),
                 origin.host,
                 origin.port,
-                ssl=(self._tls or True) if origin.secure else None,
+                ssl=(self._tls() if self._tls else True) if origin.secure else None,
             )
         connection.opened_at = self._clock()
         return connection

@@ -21,6 +21,9 @@ class Restartable(StrEnum):
 
 def up(
     question: Annotated[bool, typer.Option(help="Ask the platform a first question when it is ready.")] = True,
+    tls: Annotated[
+        bool, typer.Option("--tls", help="Mutual TLS between its processes, with an authority of this home.")
+    ] = False,
 ) -> None:
     """Start the whole platform here and keep it running until Ctrl-C, which drains.
 
@@ -31,13 +34,16 @@ def up(
     * `PENSTOCK_HOME=/tmp/second PENSTOCK_PORT=8081 penstock up` - another one beside it
 
     * `PENSTOCK_MODELS=smollm2 PENSTOCK_WORKERS=2 penstock up` - two workers of one model
+
+    * `penstock up --tls` - no process listens to another without its certificate
     """
-    from penstock.apps.settings import load
+    from penstock.apps.settings import Tls, load
     from penstock.apps.up.run import run
 
     _begin()
     with explained():
-        code = run(load(), ask=question)
+        settings = load()
+        code = run(settings.model_copy(update={"tls": Tls.ON}) if tls else settings, ask=question)
     raise typer.Exit(code)
 
 

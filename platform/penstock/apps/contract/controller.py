@@ -1,9 +1,10 @@
 """What a controller needs."""
 
 from penstock.apps.contract import shared
-from penstock.apps.contract.nouns import Ending, Life, Port, Probe, Process
+from penstock.apps.contract.nouns import Certificate, Ending, Life, Port, Probe, Process
 from penstock.apps.settings import CONTROLLER_PORT, ControllerSettings
 from penstock.telemetry import pages
+from penstock.tls.identity import Role
 
 CONTROLLER = Process(
     name="controller",
@@ -18,6 +19,9 @@ CONTROLLER = Process(
         "database_url",
         "platform_key_file",
         "pepper_file",
+        "tls_cert_file",
+        "tls_key_file",
+        "tls_ca_file",
         "limits_url",
     ),
     ports=(
@@ -52,7 +56,15 @@ CONTROLLER = Process(
         shared.home(shared.GIB, Life.PROCESS, "Where it is, and what it knows of processes that it started."),
         shared.TEMPORARY,
     ),
-    secrets=(shared.PLATFORM_KEY, shared.PEPPER, shared.DATABASE_PASSWORD, shared.LIMITS_PASSWORD),
+    secrets=(
+        shared.PLATFORM_KEY,
+        shared.PEPPER,
+        shared.DATABASE_PASSWORD,
+        shared.LIMITS_PASSWORD,
+        shared.DATABASE_CA,
+        shared.LIMITS_CA,
+    ),
+    certificate=Certificate(role=Role.CONTROLLER),
     calls=(shared.DATABASE, shared.LIMITS),
     ending=Ending(
         signals=(("SIGTERM", "Gives the lead back and ends; what runs goes on without it."),),

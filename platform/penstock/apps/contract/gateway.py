@@ -1,9 +1,10 @@
 """What a gateway needs."""
 
 from penstock.apps.contract import shared
-from penstock.apps.contract.nouns import Called, Ending, Life, Port, Probe, Process
+from penstock.apps.contract.nouns import Called, Certificate, Ending, Life, Port, Probe, Process
 from penstock.apps.settings import GatewaySettings
 from penstock.telemetry import pages
+from penstock.tls.identity import Role
 
 GATEWAY = Process(
     name="gateway",
@@ -17,6 +18,9 @@ GATEWAY = Process(
         "database_url",
         "platform_key_file",
         "pepper_file",
+        "tls_cert_file",
+        "tls_key_file",
+        "tls_ca_file",
         "limits_url",
         "answers_url",
         "artifact_store",
@@ -68,8 +72,12 @@ GATEWAY = Process(
         shared.PEPPER,
         shared.DATABASE_PASSWORD,
         shared.LIMITS_PASSWORD,
+        shared.DATABASE_CA,
+        shared.LIMITS_CA,
+        shared.authority("answers", "the answers' store", optional=True),
         shared.password("answers", "The password of the answers' store."),
     ),
+    certificate=Certificate(role=Role.GATEWAY),
     calls=(
         shared.DATABASE,
         shared.LIMITS,

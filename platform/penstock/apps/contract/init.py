@@ -21,7 +21,7 @@ INIT = Process(
             meaning="The file, in a folder that outlives the job, or whose content is taken to where secrets are kept.",
         ),
     ),
-    secrets=(shared.PLATFORM_KEY, shared.PEPPER, shared.DATABASE_PASSWORD),
+    secrets=(shared.PLATFORM_KEY, shared.PEPPER, shared.DATABASE_PASSWORD, shared.DATABASE_CA),
     calls=(shared.DATABASE,),
     ending=Ending(
         signals=(("SIGTERM", "Ends; whatever was not finished is done by the next run."),),

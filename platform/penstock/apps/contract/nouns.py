@@ -68,6 +68,20 @@ class Secret:
     exchangeable: bool
     """Whether there may be a ``.previous``."""
     meaning: str
+    optional: bool = False
+    """Whether there are places without it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Certificate:
+    """The process's own certificate for mutual TLS, with the URI ``spiffe://<trust domain>/<role>`` in it."""
+
+    role: str
+    cert_setting: str = "tls_cert_file"
+    key_setting: str = "tls_key_file"
+    ca_setting: str = "tls_ca_file"
+    reread: str = "at each new connection, once a second at most"
+    meaning: str = "What it shows at every connection to another process; ports of probes and metrics are plain."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,6 +132,7 @@ class Process:
     """Port and path of its metrics."""
     folders: tuple[Folder, ...]
     secrets: tuple[Secret, ...] = ()
+    certificate: Certificate | None = None
     calls: tuple[Called, ...] = ()
     devices: Devices = Devices()
     ending: Ending

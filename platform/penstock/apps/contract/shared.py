@@ -12,6 +12,18 @@ PRIVATE = 9464
 LIVE = Probe(port="private", path=pages.LIVE, meaning="The process runs. A no wants a restart.", start_within_s=30)
 
 
+def authority(store: str, called: str, *, optional: bool) -> Secret:
+    """Return the authority that a store's certificate is of."""
+    return Secret(
+        setting=f"{store}_ca_file",
+        name=f"{store}-ca",
+        reread="at each new connection",
+        exchangeable=False,
+        optional=optional,
+        meaning=f"The authority of {called}'s certificate, as PEM; several in one file are all trusted.",
+    )
+
+
 def password(store: str, meaning: str) -> Secret:
     """Return the password of a store that a process connects to."""
     return Secret(
@@ -39,6 +51,8 @@ PEPPER = Secret(
 )
 DATABASE_PASSWORD = password("database", "The password of this process's own role.")
 LIMITS_PASSWORD = password("limits", "The password of the limits' store.")
+DATABASE_CA = authority("database", "the database", optional=False)
+LIMITS_CA = authority("limits", "the limits' store", optional=True)
 DATABASE = Called(to="database", setting="database_url", port="postgresql", meaning="Postgres, the writer.")
 LIMITS = Called(to="limits", setting="limits_url", port="redis", meaning="The Redis or Valkey of limits and budgets.")
 ARTIFACTS = Called(to="artifacts", setting="artifact_store", port="https", meaning="S3: model versions.")

@@ -1,9 +1,21 @@
 """What a worker needs."""
 
 from penstock.apps.contract import shared
-from penstock.apps.contract.nouns import Called, Devices, Ending, Folder, Life, Port, Probe, Process, Secret
+from penstock.apps.contract.nouns import (
+    Called,
+    Certificate,
+    Devices,
+    Ending,
+    Folder,
+    Life,
+    Port,
+    Probe,
+    Process,
+    Secret,
+)
 from penstock.apps.settings import WorkerSettings
 from penstock.telemetry import pages
+from penstock.tls.identity import Role
 from penstock.worker.agent.agent import EXIT_DRAINED, EXIT_FAILED, EXIT_FORCED
 
 WORKER = Process(
@@ -15,7 +27,18 @@ WORKER = Process(
         ("WORKER", "The worker's name, which no other has: `penstock worker-key WORKER VERSION` makes its secret."),
     ),
     settings=WorkerSettings,
-    needed=("home", "host", "controller_url", "artifact_store", "worker_key_file", "signing_key_file", "advertise"),
+    needed=(
+        "home",
+        "host",
+        "controller_url",
+        "artifact_store",
+        "worker_key_file",
+        "signing_key_file",
+        "advertise",
+        "tls_cert_file",
+        "tls_key_file",
+        "tls_ca_file",
+    ),
     ports=(
         Port(
             name="gate",
@@ -97,6 +120,7 @@ WORKER = Process(
             meaning="The public key of whoever signs versions, as PEM.",
         ),
     ),
+    certificate=Certificate(role=Role.WORKER),
     calls=(
         Called(
             to="controller", setting="controller_url", port="api", meaning="Heartbeats; the answer may be to drain."

@@ -4,7 +4,7 @@ import random
 import secrets
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 
 from penstock.adapters.http.client import HttpClient
 from penstock.adapters.memory.answers import MemoryAnswers
@@ -12,7 +12,7 @@ from penstock.adapters.offload import OffloadPool
 from penstock.adapters.postgres.sources import KeySource, TableSource
 from penstock.adapters.redis.answers import RedisAnswers
 from penstock.adapters.redis.wire import Wire
-from penstock.apps import slos
+from penstock.apps import peers, slos
 from penstock.apps.exposition import Exposition, tenant_labels
 from penstock.apps.gateway import health, reading
 from penstock.apps.gateway.accounting import Accounting, accounting
@@ -61,6 +61,7 @@ from penstock.telemetry import logs, names
 from penstock.telemetry.metrics import Metrics
 from penstock.telemetry.requests import RequestLedger
 from penstock.telemetry.traces import RequestTraces, otlp, traceparent
+from penstock.tls.identity import Role
 from penstock.worker.gate.admission.fair_queue import Bounds
 
 ID_BYTES = 8
@@ -143,12 +144,10 @@ def compose(settings: GatewaySettings, found: Keys) -> Gateway:
         metrics=metrics,
         chance=random.Random(),
         table=CurrentTable(),
-        client=HttpClient(clock=clock.monotonic),
+        client=_client(settings, clock),
         accounting=accounting(settings, dsn, clock, background.spawn, metrics),
         spawn=background.spawn,
-        offload=OffloadPool(
-            reading.program(settings), processes=settings.read_processes, patience_s=reading.PATIENCE_S
-        ),
+        offload=_offload(settings),
     )
     copies = settings.paths.run / "gateway"
     keys = Keyring(peppers=found.peppers, salt_key=derive(newest, Purpose.CACHE_SALT), now=clock.now)
@@ -189,6 +188,16 @@ def compose(settings: GatewaySettings, found: Keys) -> Gateway:
         background=background,
         probes=probes,
     )
+
+
+def _client(settings: GatewaySettings, clock: SystemClock) -> HttpClient:
+    """Return the way to workers: with this gateway's certificate, where it has one."""
+    mutual = peers.mutual(settings, Role.GATEWAY, clock)
+    return HttpClient(clock=clock.monotonic, tls=partial(mutual.client, Role.WORKER) if mutual else None)
+
+
+def _offload(settings: GatewaySettings) -> OffloadPool:
+    return OffloadPool(reading.program(settings), processes=settings.read_processes, patience_s=reading.PATIENCE_S)
 
 
 def _pipeline(

@@ -14,6 +14,7 @@ from pydantic import Field
 
 from penstock.apps.settings import unknown
 from penstock.apps.settings.home import Home
+from penstock.apps.settings.peers import PeerSettings
 from penstock.apps.settings.processes import ControllerSettings, GatewaySettings, InitSettings, WorkerSettings
 from penstock.apps.settings.stores import (
     ArtifactSettings,
@@ -23,7 +24,7 @@ from penstock.apps.settings.stores import (
     MetricsSettings,
     TenantNames,
 )
-from penstock.apps.settings.told import PREFIX, Kind, Told, named
+from penstock.apps.settings.told import PREFIX, Kind, Tls, Told, named
 
 __all__ = [
     "CALLERS_OWN",
@@ -39,8 +40,10 @@ __all__ = [
     "Kind",
     "LimitsSettings",
     "MetricsSettings",
+    "PeerSettings",
     "Settings",
     "TenantNames",
+    "Tls",
     "Told",
     "WorkerSettings",
     "as_yaml",
@@ -76,6 +79,8 @@ class Settings(  # type: ignore[misc]  # pydantic's plugin writes each class a m
         return tuple(name.strip() for name in self.models.split(",") if name.strip())
 
 
+OWN = frozenset(PeerSettings.model_fields) - frozenset(Told.model_fields)
+"""What says who a process is: no other one's business."""
 CALLERS_OWN = {"key", "url"}
 """What somebody says at one command: no setting of a platform, and nothing that its processes get."""
 _CALLERS_NAMES = frozenset(f"{PREFIX}{name.upper()}" for name in CALLERS_OWN)
@@ -118,9 +123,14 @@ def environment(settings: Told) -> dict[str, str]:
 
 
 def environment_of_workers(settings: Told) -> dict[str, str]:
-    """Return the same for workers and engines: the stores behind the gateways, and keys, are no business of theirs."""
+    """Return the same for workers and engines: the stores behind the gateways, and keys, are no business of theirs.
+
+    A certificate is one process's own: workers have theirs in the home, where the platform uses any.
+    """
     kept = {name for kind in (Kind.SECRET, Kind.KEY_FILE) for name in named(kind, type(settings))}
-    return environment(settings.model_copy(update=dict.fromkeys(kept, "")))
+    others = {name for name in OWN if name in type(settings).model_fields}
+    told = environment(settings.model_copy(update=dict.fromkeys(kept | others, "")))
+    return {**told, "PENSTOCK_TLS": Tls.ON} if getattr(settings, "tls_cert_file", "") else told
 
 
 def choose_caller(key: str, url: str) -> None:

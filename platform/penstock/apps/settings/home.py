@@ -17,6 +17,7 @@ class Home:
         self.postgres = root / "postgres"
         self.artifacts = root / "artifacts"
         self.cache = root / "cache"
+        self.tls = root / "tls"
         self.run = root / "run"
         self.logs = root / "logs"
         self.spool = root / "spool"

@@ -5,13 +5,14 @@ from typing import Annotated
 
 from pydantic import Field
 
+from penstock.apps.settings.peers import PeerSettings
 from penstock.apps.settings.stores import (
     ArtifactSettings,
     DatabaseSettings,
     KeySettings,
     LimitsSettings,
     MetricsSettings,
-    with_password_file,
+    with_files,
 )
 from penstock.apps.settings.told import File, Folder, KeyFile, Secret, Told
 from penstock.worker.engines.device import Device
@@ -45,7 +46,14 @@ class DrainSettings(Told):
 
 
 class GatewaySettings(
-    ListeningSettings, MetricsSettings, DrainSettings, DatabaseSettings, KeySettings, ArtifactSettings, LimitsSettings
+    ListeningSettings,
+    MetricsSettings,
+    DrainSettings,
+    DatabaseSettings,
+    KeySettings,
+    ArtifactSettings,
+    LimitsSettings,
+    PeerSettings,
 ):
     """All that a gateway is told."""
 
@@ -62,6 +70,8 @@ class GatewaySettings(
     process, where one gateway's keys mean nothing to another."""
     answers_password_file: KeyFile = ""
     """The password for it, read at each new connection."""
+    answers_ca_file: File = ""
+    """The authority that its certificate must be of, PEM; empty takes the machine's own."""
     answers_tenant_bytes: int = Field(default=64 << 20, gt=0)
     """What a tenant's kept answers take at most."""
     answers_tenant_records: int = Field(default=50_000, gt=0)
@@ -97,12 +107,12 @@ class GatewaySettings(
 
     @property
     def answers_address(self) -> str:
-        """Return the address of the answers' store with where its password is found; empty where there is none."""
-        return with_password_file(self.answers_url, self.answers_password_file)
+        """Return the address of the answers' store with where its files are found; empty where there is none."""
+        return with_files(self.answers_url, password_file=self.answers_password_file, ssl_ca_certs=self.answers_ca_file)
 
 
 class ControllerSettings(
-    ReachedSettings, MetricsSettings, DrainSettings, DatabaseSettings, KeySettings, LimitsSettings
+    ReachedSettings, MetricsSettings, DrainSettings, DatabaseSettings, KeySettings, LimitsSettings, PeerSettings
 ):
     """All that a controller is told."""
 
@@ -124,7 +134,7 @@ class ControllerAddress(Told):
     """Where workers and the command line find the controller; empty reads the address file in the home."""
 
 
-class WorkerSettings(ReachedSettings, DrainSettings, ArtifactSettings, ControllerAddress):
+class WorkerSettings(ReachedSettings, DrainSettings, ArtifactSettings, ControllerAddress, PeerSettings):
     """All that a worker is told; its version and name are arguments."""
 
     worker_port: Port = 0

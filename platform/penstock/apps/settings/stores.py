@@ -1,10 +1,11 @@
 """Settings that several processes share: which stores there are, which keys, and where metrics are shown."""
 
 from enum import StrEnum
+from urllib.parse import urlencode
 
 from pydantic import Field
 
-from penstock.apps.settings.told import KeyFile, Secret, Told
+from penstock.apps.settings.told import File, KeyFile, Secret, Told
 
 
 class DatabaseSettings(Told):
@@ -14,11 +15,14 @@ class DatabaseSettings(Told):
     """Postgres; empty means the embedded one of this home, which `penstock up` starts."""
     database_password_file: KeyFile = ""
     """The password for it, read at each new connection, so that it can be changed without a restart."""
+    database_ca_file: File = ""
+    """The authority that its certificate must be of, PEM: with it nobody else is taken for it (``verify-full``)."""
 
     @property
     def database_address(self) -> str:
-        """Return the address with where its password is found; empty for the embedded server."""
-        return with_password_file(self.database_url, self.database_password_file)
+        """Return the address with where its password and its authority are found; empty for the embedded server."""
+        verified = {"sslmode": "verify-full", "sslrootcert": self.database_ca_file} if self.database_ca_file else {}
+        return with_files(self.database_url, password_file=self.database_password_file, **verified)
 
 
 class KeySettings(Told):
@@ -47,11 +51,13 @@ class LimitsSettings(Told):
     """Redis or Valkey that all gateways share limits in; empty keeps them in the process (one gateway)."""
     limits_password_file: KeyFile = ""
     """The password for it, read at each new connection."""
+    limits_ca_file: File = ""
+    """The authority that its certificate must be of, PEM; empty takes the machine's own."""
 
     @property
     def limits_address(self) -> str:
-        """Return the address with where its password is found; empty where each gateway counts for itself."""
-        return with_password_file(self.limits_url, self.limits_password_file)
+        """Return the address with where its files are found; empty where each gateway counts for itself."""
+        return with_files(self.limits_url, password_file=self.limits_password_file, ssl_ca_certs=self.limits_ca_file)
 
 
 class TenantNames(StrEnum):
@@ -75,8 +81,9 @@ class MetricsSettings(Told):
     """How many tenants metrics tell apart; all others are ``other``."""
 
 
-def with_password_file(url: str, file: str) -> str:
-    """Return the address of a store that takes its password from a file at each new connection."""
-    if not url or not file:
+def with_files(url: str, **files: str) -> str:
+    """Return the address of a store with what it takes from files at each new connection, as its parameters."""
+    given = urlencode({name: file for name, file in files.items() if file}, safe="/")
+    if not url or not given:
         return url
-    return f"{url}{'&' if '?' in url else '?'}password_file={file}"
+    return f"{url}{'&' if '?' in url else '?'}{given}"

@@ -35,6 +35,14 @@ File = Annotated[str, Kind.FILE]
 Folder = Annotated[str, Kind.FOLDER]
 
 
+class Tls(StrEnum):
+    """Whether the processes of a platform know each other by certificates."""
+
+    AUTO = "auto"
+    ON = "on"
+    OFF = "off"
+
+
 class Told(BaseSettings):
     """What every process is told; each field is ``PENSTOCK_<NAME>`` in the environment."""
 
@@ -50,6 +58,10 @@ class Told(BaseSettings):
     """Where this platform runs, as its logs call it."""
     zone: str = "local"
     """The fault domain that this process is in: workers of a zone that is lost are left alone together."""
+
+    tls: Tls = Tls.AUTO
+    """Mutual TLS between processes, and stores that are verified: ``on`` with the home's certificates where no others
+    are named, ``off``, or ``auto``: where certificates are named, and wherever keys are mounted as files."""
 
     @classmethod
     def settings_customise_sources(

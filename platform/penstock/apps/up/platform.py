@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 
 from penstock.apps import connections
 from penstock.apps.settings import Settings
-from penstock.apps.up import database, question, shutdown, state
+from penstock.apps.up import certificates, database, question, shutdown, state
 from penstock.apps.up.parts import Parts
 from penstock.apps.up.screen import Screen
 from penstock.apps.up.starting import Start
@@ -54,6 +54,7 @@ class LocalPlatform:
                 group.create_task(self._watch_engines_parent())
                 group.create_task(self._serve_requests())
                 group.create_task(self._keep_state())
+                group.create_task(certificates.keep(self._settings, self._clock))
         except BaseExceptionGroup as errors:
             raise _first(errors) from errors
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import httpx
 
-from penstock.apps import exposition
+from penstock.apps import exposition, peers
 from penstock.apps.settings import Settings, environment, environment_of_workers
 from penstock.supervision.child import Child, Command
 from penstock.worker.engines import device
@@ -86,13 +86,14 @@ async def gateway_is_ready(run: Path, child: Child) -> bool:
     return ready_file(run, child.pid).exists()
 
 
-async def controller_is_ready(address_file: Path) -> bool:
+async def controller_is_ready(settings: Settings, address_file: Path) -> bool:
     """Tell whether a controller answers at the address in its file."""
     url = _address(address_file)
     if not url:
         return False
     try:
-        async with httpx.AsyncClient(timeout=PROBE_TIMEOUT_S, trust_env=False) as http:
+        verify = peers.operator_tls(settings, url) or True
+        async with httpx.AsyncClient(timeout=PROBE_TIMEOUT_S, trust_env=False, verify=verify) as http:
             answer = await http.get(f"{url}/readyz")
     except httpx.HTTPError:
         return False

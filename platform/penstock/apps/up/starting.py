@@ -7,7 +7,7 @@ from functools import partial
 from penstock.apps import connections
 from penstock.apps.models import ensure_demo
 from penstock.apps.settings import Settings
-from penstock.apps.up import home, seed, services
+from penstock.apps.up import certificates, home, seed, services
 from penstock.apps.up.parts import Parts
 from penstock.apps.up.screen import Phase
 from penstock.domain.clock import Clock
@@ -50,6 +50,7 @@ class Start:
     async def _prepare_home(self, phase: Phase) -> None:
         paths = self.settings.paths
         is_new = home.prepare(paths)
+        certificates.ensure(self.settings, self._clock)
         self._parts.listener = listening.bind(self.settings.host, self.settings.port)
         port = self._parts.listener.getsockname()[1]
         self.settings = self.settings.model_copy(update={"port": port})
@@ -89,7 +90,7 @@ class Start:
         address = self.settings.paths.controller_address
         address.unlink(missing_ok=True)
         self._parts.controller = self._supervisor(
-            partial(services.controller, self.settings), lambda _: services.controller_is_ready(address)
+            partial(services.controller, self.settings), lambda _: services.controller_is_ready(self.settings, address)
         )
         await self._parts.controller.start()
         phase.result((await asyncio.to_thread(address.read_text)).strip())

@@ -26,13 +26,16 @@ class WorkerAddresses:
 
     networks: tuple[IPv4Network | IPv6Network, ...] = ()
     domains: tuple[str, ...] = ()
+    secure: bool = False
+    """Gateways speak to ``https`` addresses alone."""
 
     @classmethod
-    def of(cls, named: Iterable[str]) -> "WorkerAddresses":
+    def of(cls, named: Iterable[str], *, secure: bool = False) -> "WorkerAddresses":
         """Take networks (``10.0.0.0/8``) and domains (``svc.cluster.local``); ``ValueError`` for a damaged network."""
         named = tuple(one.strip().strip(".").lower() for one in named if one.strip())
         domains = tuple(one for one in named if not _is_network(one))
-        return cls(networks=tuple(ip_network(one) for one in named if _is_network(one)), domains=domains)
+        networks = tuple(ip_network(one) for one in named if _is_network(one))
+        return cls(networks=networks, domains=domains, secure=secure)
 
     def reached_at(self, url: str, peer: str) -> str:
         """Return where gateways reach a worker that reports ``url`` from ``peer``, or raise ``Forbidden``."""
@@ -40,6 +43,8 @@ class WorkerAddresses:
         if match is None:
             raise Forbidden("a worker's address is http://HOST:PORT and no more", param="url")
         scheme, six, other, port = match.groups()
+        if self.secure and scheme != "https":
+            raise Forbidden("a worker of this platform is at https://: this one has no certificate", param="url")
         host, sender = (six or other).lower(), _address(peer)
         address = _address(host)
         if address is None:

@@ -9,6 +9,7 @@ import asyncio
 import os
 import random
 import signal
+import ssl
 import threading
 from collections.abc import Callable
 from contextlib import suppress
@@ -73,6 +74,8 @@ class Ports:
     launcher: Launcher
     client: GateClient
     controller: Callable[[], str]
+    tls: Callable[[], ssl.SSLContext] | None
+    """What a connection to the controller is made with; None: in the clear."""
     bearer: str
     memory: PhaseMemory
     clock: Clock
@@ -94,6 +97,7 @@ class Agent:
         self._heart = Heart(
             report=self.report,
             controller=ports.controller,
+            tls=ports.tls,
             bearer=ports.bearer,
             on_drain=self._drain_asked.set,
             every_s=config.heartbeat_s,

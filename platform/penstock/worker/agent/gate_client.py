@@ -4,7 +4,8 @@ So a probe takes the same way as a request, and finds what a request would find.
 """
 
 import json
-from collections.abc import Mapping
+import ssl
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import cast
 
@@ -40,10 +41,12 @@ class GateClient:
     version: VersionId
     ticket_key: bytes
     clock: Clock
+    tls: Callable[[], ssl.SSLContext] | None = None
+    """What a connection to it is made with."""
 
     async def is_healthy(self, timeout_s: float = 2.0) -> bool:
         """Tell whether the engine says it is up. Raises ``OSError`` where nobody answers."""
-        answer = await wire.send(wire.Call(url=f"{self.url}/health", headers={}, timeout_s=timeout_s))
+        answer = await self._get("/health", timeout_s)
         return answer.status == _OK
 
     async def numbers(self, timeout_s: float = 5.0) -> EngineNumbers:
@@ -85,6 +88,7 @@ class GateClient:
             headers={HEADER: self._ticket(timeout_s, binding_of(path, raw)), "accept": "application/json"},
             body=raw,
             timeout_s=timeout_s,
+            tls=self._tls,
         )
         answer = await wire.send(call)
         if answer.status != _OK:
@@ -93,10 +97,17 @@ class GateClient:
         return cast("Mapping[str, object]", json.loads(answer.body))
 
     async def _page(self, path: str, timeout_s: float) -> bytes:
-        answer = await wire.send(wire.Call(url=self.url + path, headers={}, timeout_s=timeout_s))
+        answer = await self._get(path, timeout_s)
         if answer.status != _OK:
             raise ConnectionError(f"the engine answered {answer.status} to {path}")
         return answer.body
+
+    async def _get(self, path: str, timeout_s: float) -> wire.Answer:
+        return await wire.send(wire.Call(url=self.url + path, headers={}, timeout_s=timeout_s, tls=self._tls))
+
+    @property
+    def _tls(self) -> ssl.SSLContext | None:
+        return self.tls() if self.tls else None
 
     def _ticket(self, timeout_s: float, binding: bytes) -> str:
         now = self.clock.now()

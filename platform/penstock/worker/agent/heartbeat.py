@@ -5,16 +5,20 @@ With the controller away nothing stops: the next beat tries again, at the addres
 
 import asyncio
 import json
+import ssl
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 
 from penstock.domain.worker import VERSION_HEADER, WORKER_HEADER, WorkerReport
 from penstock.telemetry.logs import logger
+from penstock.tls.handshake import failed
 from penstock.worker.agent import wire
 
 PATH = "/internal/workers/heartbeat"
 DRAIN = "drain"
 _OK = 200
+MOST_WORDS = 300
+"""Of a refusal, for the log."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -26,6 +30,8 @@ class Heart:
     bearer: str
     on_drain: Callable[[], None]
     every_s: float
+    tls: Callable[[], ssl.SSLContext] | None = None
+    """What a connection to it is made with."""
     _changed: asyncio.Event = field(default_factory=asyncio.Event)
     _is_connected: bool = True
 
@@ -49,7 +55,7 @@ class Heart:
         try:
             desired = await self._post()
         except (OSError, ValueError) as error:
-            self._note(is_connected=False, reason=type(error).__name__)
+            self._note(is_connected=False, reason=failed(error) or str(error) or type(error).__name__)
             return False
         self._note(is_connected=True, reason="")
         if desired == DRAIN:
@@ -71,10 +77,11 @@ class Heart:
             },
             body=json.dumps(asdict(report)).encode(),
             timeout_s=max(1.0, self.every_s),
+            tls=self.tls() if self.tls else None,
         )
         answer = await wire.send(call)
         if answer.status != _OK:
-            raise ConnectionError(f"status {answer.status}")
+            raise ConnectionError(f"status {answer.status}: {answer.body[:MOST_WORDS].decode(errors='replace')}")
         raw = json.loads(answer.body)
         return raw.get("desired") if isinstance(raw, dict) else None
 

@@ -31,13 +31,17 @@ class Call:
     headers: Mapping[str, str]
     body: bytes = b""
     timeout_s: float = 5.0
+    tls: ssl.SSLContext | None = None
+    """What the connection is made with; where it is given, nothing is said in the clear."""
 
 
 async def send(call: Call) -> Answer:
     """Make the call; raises ``OSError`` (also for time-outs and answers that make no sense)."""
     url = urlsplit(call.url)
     is_tls = url.scheme == "https"
-    context = ssl.create_default_context() if is_tls else None
+    if call.tls is not None and not is_tls:
+        raise ConnectionError(f"{url.netloc} is plain HTTP, and this process speaks to https:// alone")
+    context = (call.tls or ssl.create_default_context()) if is_tls else None
     async with asyncio.timeout(call.timeout_s):
         reader, writer = await asyncio.open_connection(url.hostname, url.port or (443 if is_tls else 80), ssl=context)
         try:

@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 from penstock.worker import gate_config
-from penstock.worker.engines import counting, lifeline, plan, refusals
+from penstock.worker.engines import counting, lifeline, listening, plan, refusals
 from penstock.worker.engines.plan import LaunchPlan
 
 
@@ -24,6 +24,8 @@ def run(launch: LaunchPlan, lifeline_fd: int) -> None:
 
     counting.install()
     refusals.install()
+    if launch.tls is not None:
+        listening.install(launch.tls)
     main()
 
 

@@ -12,6 +12,15 @@ from penstock.worker.gate_config import DoorOrder, GateConfig
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Certificate:
+    """Where the engine's listener has its certificate, key and authorities from; read again when they change."""
+
+    certificate: str
+    key: str
+    authorities: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LaunchPlan:
     """The engine's arguments, its environment beyond the inherited one, and its gate's settings.
 
@@ -22,6 +31,7 @@ class LaunchPlan:
     environment: tuple[tuple[str, str], ...]
     gate: GateConfig
     forkable: bool = False
+    tls: Certificate | None = None
 
 
 def write(plan: LaunchPlan, path: Path) -> None:
@@ -40,4 +50,5 @@ def read(path: Path) -> LaunchPlan:
         environment=tuple((name, value) for name, value in raw["environment"]),
         gate=GateConfig(**{**raw["gate"], "door_order": DoorOrder(raw["gate"]["door_order"])}),
         forkable=raw["forkable"],
+        tls=Certificate(**raw["tls"]) if raw["tls"] else None,
     )

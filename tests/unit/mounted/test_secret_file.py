@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from penstock.adapters.mounted import secret_file
 from penstock.domain.command_error import CommandError
+from penstock.mounted import secret_file
 
 KEY = bytes(range(32))
 

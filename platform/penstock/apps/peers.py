@@ -1,0 +1,130 @@
+"""Who this process is to the others of its platform, as the settings say, and whether its stores are verified."""
+
+import ipaddress
+import re
+import ssl
+from pathlib import Path
+from urllib.parse import parse_qs, urlsplit
+
+from penstock.apps.settings import Home, PeerSettings, Settings, Tls, Told
+from penstock.apps.settings.told import PREFIX
+from penstock.domain.clock import Clock, SystemClock
+from penstock.domain.command_error import CommandError
+from penstock.tls.files import Files
+from penstock.tls.identity import Role
+from penstock.tls.mutual import Mutual
+
+FIELDS = ("tls_cert_file", "tls_key_file", "tls_ca_file")
+MOUNTED = ("platform_key_file", "worker_key_file")
+STORES = ("database", "limits", "answers")
+_OFF = f"say {PREFIX}TLS=off where nobody else is on that network."
+_VERIFIED = frozenset({"verify-full"})
+
+
+def mutual(settings: PeerSettings, role: Role, clock: Clock) -> Mutual | None:
+    """Return what this process shows to others, None where TLS is off; raises ``CommandError`` for what can't be."""
+    check_stores(settings)
+    files = files_of(settings, role)
+    if files is None and _is_strict(settings):
+        raise CommandError(
+            "This process has its keys from mounted files and no certificate: others could read what it says.",
+            do=f"Mount one for {', '.join(map(_variable, FIELDS))}, or {_OFF}",
+        )
+    return Mutual(files, role, clock) if files else None
+
+
+def files_of(settings: PeerSettings, role: Role) -> Files | None:
+    """Return where the certificate of a process is; None where it has none."""
+    if settings.tls is Tls.OFF:
+        return None
+    named = dict(zip(FIELDS, (settings.tls_cert_file, settings.tls_key_file, settings.tls_ca_file), strict=True))
+    if all(named.values()):
+        certificate, key, authorities = map(Path, named.values())
+        return Files(certificate=certificate, key=key, authorities=authorities)
+    if any(named.values()):
+        missing = [_variable(field) for field, file in named.items() if not file]
+        raise CommandError(f"A certificate is named without {' and '.join(missing)}.", do="Name all three files.")
+    return of_home(settings.paths, role) if settings.tls is Tls.ON else None
+
+
+def of_home(home: Home, role: Role) -> Files:
+    """Return where `penstock up --tls` puts what a process of this home needs."""
+    return Files(
+        certificate=home.tls / f"{role}.pem", key=home.tls / f"{role}.key", authorities=home.tls / "authorities.pem"
+    )
+
+
+def check_stores(settings: Told) -> None:
+    """Raise ``CommandError`` for a store on another machine that could be anybody, where that must not be."""
+    if settings.tls is Tls.OFF or not (_is_strict(settings) or settings.tls is Tls.ON or _has_certificate(settings)):
+        return
+    for store in STORES:
+        if why := unverified(str(getattr(settings, f"{store}_address", ""))):
+            raise CommandError(
+                f"{_variable(f'{store}_url')} leads to another machine, {why}: anybody there could be it.",
+                do=f"{_remedy(store)}, or {_OFF}",
+            )
+
+
+def operator_tls(settings: Settings, url: str) -> ssl.SSLContext | None:
+    """Return what an operator's connection to this controller is made with; None where it is like anybody's."""
+    if not url.startswith("https:"):
+        return None
+    files = files_of(settings.model_copy(update={"tls": Tls.AUTO}), Role.OPERATOR)
+    own = of_home(settings.paths, Role.OPERATOR)
+    if files is None and not settings.url and own.certificate.exists():
+        files = own
+    return Mutual(files, Role.OPERATOR, SystemClock()).client(Role.CONTROLLER) if files else None
+
+
+def unverified(address: str) -> str:
+    """Say how a store is spoken to that is on another machine and not verified; empty for all others."""
+    if address.startswith("redis"):
+        is_safe = address.startswith("rediss:") or _is_here(urlsplit(address).hostname or "")
+        return "" if is_safe else "in the clear"
+    if not address or address.startswith("unix:"):
+        return ""
+    hosts, mode = _postgres(address)
+    return "" if mode in _VERIFIED or all(map(_is_here, hosts)) else f"with sslmode={mode or 'prefer'}"
+
+
+def _postgres(address: str) -> tuple[list[str], str]:
+    """Return the hosts and the TLS mode of an address, which is a URL or words such as ``host=db user=u``."""
+    if "://" not in address:
+        words = dict(re.findall(r"(\w+)\s*=\s*(\S+)", address))
+        return words.get("host", "").split(","), words.get("sslmode", "")
+    parts = urlsplit(address)
+    parameters = {name: values[-1] for name, values in parse_qs(parts.query).items()}
+    hosts = parts.netloc.rpartition("@")[2] or parameters.get("host", "")
+    return [_without_port(host) for host in hosts.split(",")], parameters.get("sslmode", "")
+
+
+def _without_port(host: str) -> str:
+    return host[1:].partition("]")[0] if host.startswith("[") else host.partition(":")[0]
+
+
+def _is_here(host: str) -> bool:
+    if not host or host.startswith("/") or host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def _is_strict(settings: Told) -> bool:
+    """Tell whether keys are mounted: so a platform is run that nobody starts by hand."""
+    return settings.tls is not Tls.OFF and any(getattr(settings, field, "") for field in MOUNTED)
+
+
+def _has_certificate(settings: Told) -> bool:
+    return any(getattr(settings, field, "") for field in FIELDS)
+
+
+def _remedy(store: str) -> str:
+    name = "Name the authority of its certificate in " + _variable(f"{store}_ca_file")
+    return name if store == "database" else f"Use rediss:// ({name[0].lower()}{name[1:]}, where it is no public one)"
+
+
+def _variable(field: str) -> str:
+    return f"{PREFIX}{field.upper()}"

@@ -1,0 +1,14 @@
+"""Settings of mutual TLS: where a process has its own certificate from."""
+
+from penstock.apps.settings.told import File, KeyFile, Told
+
+
+class PeerSettings(Told):
+    """What a process shows to the others, and by what it knows them; read again when the files change."""
+
+    tls_cert_file: File = ""
+    """This process's certificate, PEM, with the URI ``spiffe://<trust domain>/<role>`` among its names."""
+    tls_key_file: KeyFile = ""
+    """The key of that certificate, PEM."""
+    tls_ca_file: File = ""
+    """The authorities that certificates of this platform are of, PEM; all in it are trusted."""

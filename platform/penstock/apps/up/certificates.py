@@ -1,0 +1,67 @@
+"""The certificates of a home that runs with `penstock up --tls`: an authority of its own, and one for each role.
+
+Processes read them again when they change, so each is replaced while everything runs.
+"""
+
+import asyncio
+from collections.abc import Callable
+
+from penstock.apps.peers import of_home
+from penstock.apps.settings import Home, Settings, Tls
+from penstock.domain.clock import Clock
+from penstock.supervision.files import write_private
+from penstock.telemetry import logs
+from penstock.tls import authority
+from penstock.tls.authority import Pair
+from penstock.tls.identity import Identity, Role
+
+TRUST_DOMAIN = "penstock"
+AUTHORITY_DAYS = 3650.0
+LASTS_DAYS = 30.0
+RENEW_DAYS = 10.0
+"""Renewed when so little is left."""
+LOOK_EVERY_S = 3600.0
+_DAY_S = 86_400.0
+
+
+def ensure(settings: Settings, clock: Clock) -> int:
+    """Make what is missing or ends soon; return how many were made, of the authority and the four roles."""
+    if settings.tls is not Tls.ON or settings.tls_cert_file:
+        return 0
+    home, now = settings.paths, clock.now()
+    home.tls.mkdir(mode=0o700, exist_ok=True)
+    pair, made = _authority(home, now)
+    for role in Role:
+        files = of_home(home, role)
+        if made or not _lasts(files.certificate.read_text, now):
+            issued = authority.issue(pair, Identity(trust_domain=TRUST_DOMAIN, role=role), now=now, days=LASTS_DAYS)
+            write_private(files.key, issued.key)
+            write_private(files.certificate, issued.certificate)
+            made += 1
+    return made
+
+
+async def keep(settings: Settings, clock: Clock) -> None:
+    """Renew them until cancelled."""
+    while True:
+        await asyncio.sleep(LOOK_EVERY_S)
+        if made := ensure(settings, clock):
+            logs.logger().info("certificates_renewed", count=made)
+
+
+def _authority(home: Home, now: float) -> tuple[Pair, int]:
+    certificate, key = of_home(home, Role.GATEWAY).authorities, home.tls / "authority.key"
+    if key.exists() and _lasts(certificate.read_text, now):
+        return Pair(certificate=certificate.read_text(), key=key.read_text()), 0
+    pair = authority.make("Penstock, this home", now=now, days=AUTHORITY_DAYS)
+    write_private(key, pair.key)
+    write_private(certificate, pair.certificate)
+    return pair, 1
+
+
+def _lasts(read: Callable[[], str], now: float) -> bool:
+    """Tell whether a certificate is there and will be for a while."""
+    try:
+        return authority.ends_at(read()) - now > RENEW_DAYS * _DAY_S
+    except (OSError, ValueError):
+        return False

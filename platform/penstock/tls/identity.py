@@ -1,0 +1,65 @@
+"""Who a process is, as its certificate says: one URI among the subject's alternative names, and who may call whom.
+
+``spiffe://<trust domain>/<role>``, or ``/<role>/<name>`` where somebody tells the processes of a role apart (SPIFFE-ID,
+https://spiffe.io/docs/latest/spiffe-specs/spiffe-id). Pure.
+
+Trade-off: it is the role that is checked. Which worker it is, tickets and bearers say, which are each worker's own.
+"""
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import StrEnum
+
+_URI = re.compile(r"spiffe://([a-z0-9._-]{1,255})/([a-z-]{1,32})(?:/([A-Za-z0-9._@-]{1,253}))?")
+FORM = "spiffe://<trust domain>/<role>"
+
+
+class Role(StrEnum):
+    """What a process is to the others; operators are people at the command line."""
+
+    GATEWAY = "gateway"
+    CONTROLLER = "controller"
+    WORKER = "worker"
+    OPERATOR = "operator"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Identity:
+    """Who somebody is."""
+
+    trust_domain: str
+    role: Role
+    name: str = ""
+
+    def __str__(self) -> str:
+        """Return the URI."""
+        return f"spiffe://{self.trust_domain}/{self.role}{f'/{self.name}' if self.name else ''}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Callers:
+    """Who may come in at a listener. ``itself``: a role that may too, from the very address that it calls."""
+
+    roles: frozenset[Role]
+    itself: Role | None = None
+
+    def admit(self, role: Role, *, from_here: bool) -> bool:
+        """Tell whether a caller of this role may come in."""
+        return role in self.roles or (role is self.itself and from_here)
+
+
+GATE = Callers(roles=frozenset({Role.GATEWAY}), itself=Role.WORKER)
+"""Of a worker's gate: gateways, and the agent beside it, which is no other worker's."""
+CONTROLLER_API = Callers(roles=frozenset({Role.WORKER, Role.OPERATOR}))
+
+
+def identity_of(uris: Iterable[str]) -> Identity:
+    """Return who these URIs of one certificate name; ``ValueError`` says why it is nobody."""
+    found = [uri for uri in uris if uri.startswith("spiffe:")]
+    if len(found) != 1:
+        raise ValueError(f"it names {len(found)} identities ({FORM}), and one is wanted")
+    match = _URI.fullmatch(found[0])
+    if match is None or match[2] not in set(Role):
+        raise ValueError(f"{found[0]} is no identity of this platform: {FORM}, a role being {', '.join(Role)}")
+    return Identity(trust_domain=match[1], role=Role(match[2]), name=match[3] or "")

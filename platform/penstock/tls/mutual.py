@@ -1,0 +1,104 @@
+"""What a process shows to its peers and asks of them: contexts out of its files, and again whenever these change.
+
+Files are looked at when a connection is made, once in ``LOOK_EVERY_S``: nothing runs beside, and connections that are
+open stay as they are. What can't be used leaves what was there before, and says so once. Sessions are not resumed: a
+resumed one would outlive its certificate and its authority, and connections are kept anyway.
+"""
+
+import ssl
+
+from penstock.domain.clock import Clock
+from penstock.domain.command_error import CommandError
+from penstock.telemetry import logs
+from penstock.tls import files as mounted
+from penstock.tls.files import Files, Own
+from penstock.tls.handshake import PeerContext
+from penstock.tls.identity import Identity, Role
+
+LOOK_EVERY_S = 1.0
+SOON_RATIO = 0.1
+"""A certificate with so little of its life left should have been renewed."""
+
+
+class Mutual:
+    """The certificate of one process, its key and its authorities."""
+
+    def __init__(self, files: Files, role: Role, clock: Clock) -> None:
+        """Read the files, or raise ``CommandError`` that names one, the reason and the remedy."""
+        self._files, self._role, self._clock = files, role, clock
+        self._seen = files.stamp
+        self._look_at = clock.monotonic() + LOOK_EVERY_S
+        self._is_told = False
+        self._clients: dict[Role, ssl.SSLContext] = {}
+        self._own, self._server = self._read()
+        self._listener = self._context(ssl.PROTOCOL_TLS_SERVER, None)
+        self._listener.sni_callback = self._exchange  # called at each hello, also where no name is said
+
+    @property
+    def identity(self) -> Identity:
+        """Who this process is."""
+        return self._own.identity
+
+    @property
+    def files(self) -> Files:
+        """Where it has that from."""
+        return self._files
+
+    def server(self) -> ssl.SSLContext:
+        """Return what a listener works with, for as long as it listens: each new connection gets what is newest."""
+        return self._listener
+
+    def client(self, peer: Role) -> ssl.SSLContext:
+        """Return what a new connection to a process of this role is made with."""
+        self._look()
+        if peer not in self._clients:
+            self._clients[peer] = self._context(ssl.PROTOCOL_TLS_CLIENT, peer)
+        return self._clients[peer]
+
+    def _exchange(self, connection: ssl.SSLObject, name: str | None, listener: ssl.SSLContext) -> None:
+        del name, listener
+        self._look()
+        connection.context = self._server
+
+    def _look(self) -> None:
+        now = self._clock.monotonic()
+        if now < self._look_at:
+            return
+        self._look_at = now + LOOK_EVERY_S
+        self._warn()
+        stamp = self._files.stamp
+        if stamp == self._seen:
+            return
+        self._seen = stamp
+        try:
+            self._own, self._server = self._read()
+        except CommandError as error:
+            logs.logger().error("certificate_not_changed", reason=f"{error.what} {error.do}")
+            return
+        self._clients, self._is_told = {}, False
+        logs.logger().info("certificate_changed", detail=str(self._own.identity))
+
+    def _warn(self) -> None:
+        """Say once that the certificate ends soon, or has ended: whoever renews it does not."""
+        left_s, life_s = self._own.ends_at - self._clock.now(), self._own.ends_at - self._own.starts_at
+        if self._is_told or left_s > SOON_RATIO * life_s:
+            return
+        self._is_told = True
+        ends = "has expired" if left_s < 0 else f"expires in {left_s / 60:.0f} minutes"
+        logs.logger().warning("certificate_expires", reason=f"The certificate in {self._files.certificate} {ends}.")
+
+    def _read(self) -> tuple[Own, ssl.SSLContext]:
+        own = mounted.read(self._files, self._role, self._clock.now())
+        return own, self._context(ssl.PROTOCOL_TLS_SERVER, None, own)
+
+    def _context(self, protocol: "ssl._SSLMethod", peer: Role | None, own: Own | None = None) -> PeerContext:
+        context = PeerContext(protocol)
+        context.minimum_version = context.maximum_version = ssl.TLSVersion.TLSv1_3
+        context.check_hostname = False  # a peer is known by its role: tables name addresses, which are nobody's own
+        context.verify_mode = ssl.CERT_REQUIRED
+        context.options |= ssl.OP_NO_TICKET
+        if protocol is ssl.PROTOCOL_TLS_SERVER:
+            context.num_tickets = 0
+        context.peer, context.trust_domain = peer, (own or self._own).identity.trust_domain
+        mounted.load(context, self._files)
+        return context

@@ -1,0 +1,28 @@
+"""Lets vLLM's HTTP server listen with the worker's certificate, for gateways and its own agent alone.
+
+vLLM's own arguments for TLS know neither roles nor another authority while it runs, nor that 1.3 is the least.
+"""
+
+from pathlib import Path
+
+from penstock.worker.engines.plan import Certificate
+
+
+def install(own: Certificate) -> None:
+    """Guard the server that this process is about to start; raises ``CommandError`` for files that can't be used."""
+    import uvicorn
+
+    from penstock.domain.clock import SystemClock
+    from penstock.tls.files import Files
+    from penstock.tls.identity import GATE, Role
+    from penstock.tls.listener import guard
+    from penstock.tls.mutual import Mutual
+
+    files = Files(certificate=Path(own.certificate), key=Path(own.key), authorities=Path(own.authorities))
+    mutual, load = Mutual(files, Role.WORKER, SystemClock()), uvicorn.Config.load
+
+    def guarded(config: uvicorn.Config) -> None:
+        load(config)
+        guard(config, mutual, GATE)
+
+    uvicorn.Config.load = guarded  # type: ignore[assignment, method-assign]  # the only place where it can be told
