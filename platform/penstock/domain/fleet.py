@@ -67,19 +67,47 @@ class FleetView:
     running: tuple[Running, ...] = ()
     deaths: tuple[Death, ...] = ()
     since: float = 0.0
+    is_known: bool = True
+    """False where the host can't be asked now: what is missing here may exist all the same."""
+    placed: tuple[VersionId, ...] = ()
+    """Versions that the host keeps something of, with workers or without: it numbers these itself."""
+    held: tuple[str, ...] = ()
+    """What the host could not bring about, and the remedy, in words."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Served:
+    """A version that a host is to serve that numbers its workers itself: how few there may be, what one needs.
+
+    One worker takes ``gpus`` devices that hold ``held_bytes`` together: weights and KV cache. Workers from before
+    ``renew_before`` (Unix seconds) are replaced.
+    """
+
+    version: VersionId
+    least: int
+    gpus: int = 1
+    held_bytes: int = 0
+    renew_before: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FleetPlan:
-    """What to change: versions to start a worker of (repeated per worker), workers to drain."""
+    """What to change: versions to start a worker of (repeated per worker), workers to drain.
+
+    A host that numbers workers itself is told which versions it serves (``served``, None: nothing is said of them),
+    which it keeps nothing of any more (``withdrawn``), and which drained workers may end (``ended``).
+    """
 
     start: tuple[VersionId, ...] = ()
     drain: tuple[WorkerId, ...] = ()
+    served: tuple[Served, ...] | None = None
+    withdrawn: tuple[VersionId, ...] = ()
+    ended: tuple[WorkerId, ...] = ()
 
     @property
     def is_empty(self) -> bool:
         """True where nothing is to be done."""
-        return not self.start and not self.drain
+        return not self.start and not self.drain and self.served is None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

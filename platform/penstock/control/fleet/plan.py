@@ -66,7 +66,9 @@ class _Replica(NamedTuple):
 
 
 def plan(catalogue: Catalogue, seen: Sequence[Seen], view: FleetView, now: float, policy: FleetPolicy) -> FleetPlan:
-    """Return the next step. ``now`` is Unix seconds."""
+    """Return the next step: none where the host can't say what runs. ``now`` is Unix seconds."""
+    if not view.is_known:
+        return FleetPlan()
     fleet = _by_version(seen, view, now, policy)
     deaths = _deaths(seen, view, now - policy.window_s)
     deployments = {one.version: one for one in catalogue.deployments}

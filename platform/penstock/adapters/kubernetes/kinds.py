@@ -1,0 +1,43 @@
+"""The kinds of objects that the controller deals with, where they are in the API, and the rights that it needs to them.
+
+`RIGHTS` is the whole list: the contract carries it, and the infrastructure makes the controller's Role of it.
+"""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kind:
+    """One kind of object in one version of its API."""
+
+    group: str
+    version: str
+    name: str
+    plural: str
+
+    @property
+    def api_version(self) -> str:
+        """As a manifest says it."""
+        return f"{self.group}/{self.version}" if self.group else self.version
+
+    def path(self, namespace: str, name: str = "") -> str:
+        """Return where the objects are, or one of them."""
+        root = f"/apis/{self.api_version}" if self.group else f"/api/{self.version}"
+        return f"{root}/namespaces/{namespace}/{self.plural}" + (f"/{name}" if name else "")
+
+
+POD = Kind(group="", version="v1", name="Pod", plural="pods")
+DEPLOYMENT = Kind(group="apps", version="v1", name="Deployment", plural="deployments")
+BUDGET = Kind(group="policy", version="v1", name="PodDisruptionBudget", plural="poddisruptionbudgets")
+SCALER = Kind(group="keda.sh", version="v1alpha1", name="ScaledObject", plural="scaledobjects")
+
+WRITTEN = (SCALER, BUDGET, DEPLOYMENT)
+"""What a version has in each pool, in the order of taking it away: the Deployment, by which we know it, goes last."""
+
+RIGHTS: dict[Kind, tuple[str, ...]] = {
+    POD: ("list", "watch", "patch", "delete"),
+    DEPLOYMENT: ("list", "watch", "create", "patch", "delete"),
+    BUDGET: ("create", "patch", "delete"),
+    SCALER: ("create", "patch", "delete"),
+}
+"""Verbs by kind. Server-side apply is a patch, and a create where there is nothing yet."""

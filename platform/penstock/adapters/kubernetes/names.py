@@ -1,0 +1,48 @@
+"""Names and labels of what the controller writes: valid for Kubernetes whatever a model is called, and never the same.
+
+A Deployment's name is part of its pods' names, which are host names of 63 characters: 17 of them are Kubernetes' own.
+"""
+
+import hashlib
+import re
+
+from penstock.domain.ids import VersionId
+
+OWNER = "penstock-controller"
+"""The field manager of all we write, and the value of the label that marks what is ours."""
+MANAGED_BY = "app.kubernetes.io/managed-by"
+OURS = f"{MANAGED_BY}={OWNER}"
+MODEL, DIGEST, POOL, WORKLOAD = "penstock.io/model", "penstock.io/digest", "penstock.io/pool", "penstock.io/workload"
+VERSION = "penstock.io/version"
+"""The version whole, as an annotation: a label's value takes no ``@``."""
+RENEWED = "penstock.io/renewed-at"
+DRAINING = "penstock.io/draining"
+DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"
+
+_LONGEST_MODEL, _LONGEST_POOL, _HASH_DIGITS, _LONGEST_LABEL = 20, 12, 10, 63
+
+
+def workload(version: VersionId, pool: str) -> str:
+    """Return the name of a version's workload in a pool: one DNS label of at most 45 characters."""
+    model = version.partition("@")[0]
+    digest = hashlib.sha256(f"{version} {pool}".encode()).hexdigest()[:_HASH_DIGITS]
+    return f"{_label(model, _LONGEST_MODEL)}-{_label(pool, _LONGEST_POOL)}-{digest}"
+
+
+def filled(version: VersionId, pool: str) -> dict[str, str]:
+    """Return what stands for the open places of a pool's pod."""
+    model, _, digest = version.partition("@")
+    return {
+        "{VERSION}": version,
+        "{WORKER}": "$(POD_NAME)",
+        "{NAME}": workload(version, pool),
+        "{MODEL}": _label(model, _LONGEST_LABEL),
+        "{DIGEST}": digest,
+        "{POOL}": pool,
+    }
+
+
+def _label(text: str, longest: int) -> str:
+    """Return the part of a name: a model's begins with a letter or digit, and so must a host name's."""
+    kept = re.sub(r"[^a-z0-9]+", "-", text.lower())[:longest].strip("-")
+    return kept if kept[:1].isalpha() else f"m{kept}"[:longest].strip("-")

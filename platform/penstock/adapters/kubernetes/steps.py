@@ -1,0 +1,89 @@
+"""From a plan and what stands in the cluster to what is to be done, in order. Pure.
+
+Nothing is removed because it is not in a plan: only what the plan names as withdrawn or ended goes, and of that only
+what stands under our label.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from penstock.adapters.kubernetes import names
+from penstock.adapters.kubernetes.kinds import BUDGET, DEPLOYMENT, POD, SCALER, Kind
+from penstock.adapters.kubernetes.manifests import Written, written
+from penstock.adapters.kubernetes.placing import why_nowhere
+from penstock.adapters.kubernetes.pods import is_told_to_go, version_of
+from penstock.adapters.kubernetes.pools import Pools
+from penstock.domain.fleet import FleetPlan, Served
+
+Objects = Mapping[str, Mapping[str, Any]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Apply:
+    """Have this object stand as it is written."""
+
+    written: Written
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Drain:
+    """Mark a pod as drained, and as the first to go where the number of pods sinks."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Delete:
+    """Take an object away: with ``uid``, that very one."""
+
+    kind: Kind
+    name: str
+    uid: str = ""
+
+
+Step = Apply | Drain | Delete
+
+
+def steps(plan: FleetPlan, workloads: Objects, pods: Objects, pools: Pools) -> Iterator[Step]:
+    """Yield what the plan asks for: first what must stand, then who leaves."""
+    for served in plan.served or ():
+        yield from (Apply(written=one) for one in written(served, pools))
+    if plan.served is not None:
+        yield from _leaving(plan, plan.served, workloads)
+    for worker in plan.drain:
+        if worker in pods and not is_told_to_go(pods[worker]):
+            yield Drain(name=worker)
+    for worker in plan.ended:
+        meta = pods.get(worker, {}).get("metadata", {})
+        if meta and not meta.get("deletionTimestamp"):
+            yield Delete(kind=POD, name=worker, uid=meta["uid"])
+
+
+def _leaving(plan: FleetPlan, served: tuple[Served, ...], workloads: Objects) -> Iterator[Step]:
+    wanted = {one.version for one in served}
+    for name, workload in workloads.items():
+        version = version_of(workload)
+        if not version or version in wanted:
+            continue
+        yield Delete(kind=SCALER, name=name)  # the number stays as it is while streams end
+        if version in plan.withdrawn:
+            yield Delete(kind=BUDGET, name=name)
+            yield Delete(kind=DEPLOYMENT, name=name, uid=workload["metadata"]["uid"])
+
+
+def not_placed(served: tuple[Served, ...], workloads: Objects, pools: Pools) -> dict[str, str]:
+    """Say which versions no pool holds, and which workloads are in a pool that is not shipped any more."""
+    found: dict[str, str] = {}
+    placed: set[str] = set()
+    for one in served:
+        objects = {item.name for item in written(one, pools)}
+        placed |= objects
+        if not objects:
+            found[one.version] = why_nowhere(one, pools.pools)
+    versions = {one.version for one in served}
+    for name, workload in workloads.items():
+        if version_of(workload) in versions and name not in placed:
+            pool = workload["metadata"].get("labels", {}).get(names.POOL, "its pool")
+            found[name] = f"{name} stays as it is: {pool} takes the version no more; withdraw the version, or delete it"
+    return found

@@ -1,0 +1,73 @@
+"""What a host serves that numbers its workers itself (Kubernetes): versions come, are renewed and go. Pure.
+
+A version that nobody wants any more leaves in three steps, each of which needs the one before: its workers are told to
+drain, by which they leave the routing table; their streams end; then the host drops the version. A worker that an
+operator wants replaced goes the same way, and the host puts another in its place.
+
+Trade-off: a worker whose streams can't be asked about is waited for as long as silence is held against a worker, and no
+longer: dropping it is no kill, the host gives each of its workers the time of a drain once more.
+"""
+
+from collections.abc import Mapping, Sequence
+
+from penstock.control.fleet.plan import FleetPolicy
+from penstock.domain.fleet import Catalogue, Deployment, FleetPlan, FleetView, Running, Seen, Served
+from penstock.domain.ids import VersionId, WorkerId
+from penstock.domain.model import ModelVersion
+from penstock.domain.worker import WorkerState
+
+_ENDED = frozenset({WorkerState.STOPPED, WorkerState.FAILED})
+
+
+def plan_versions(
+    catalogue: Catalogue, seen: Sequence[Seen], view: FleetView, now: float, policy: FleetPolicy
+) -> FleetPlan:
+    """Return what to serve and whom to let go; nothing while the host can't be asked. ``now`` is Unix seconds."""
+    if not view.is_known:
+        return FleetPlan()
+    wanted = {one.version: one for one in catalogue.deployments if one.replicas}
+    versions = {one.id: one for one in catalogue.versions}
+    leaving = {version for version in view.placed if version not in wanted}
+    reports = {one.report.worker: one for one in seen}
+    free = {one.worker for one in view.running if _is_free(one, reports.get(one.worker), view.since, now, policy)}
+    return FleetPlan(
+        served=tuple(_served(wanted[one], versions[one]) for one in sorted(wanted.keys() & versions.keys())),
+        drain=tuple(sorted(one.worker for one in view.running if _must_drain(one, wanted))),
+        withdrawn=tuple(sorted(version for version in leaving if _busy(version, view, free) == 0)),
+        ended=tuple(sorted(one.worker for one in view.running if one.worker in free and one.version in wanted)),
+    )
+
+
+def _served(deployment: Deployment, version: ModelVersion) -> Served:
+    manifest = version.manifest
+    return Served(
+        version=version.id,
+        least=deployment.replicas,
+        held_bytes=manifest.size_bytes + manifest.engine.kv_cache_bytes,
+        renew_before=deployment.renew_before,
+    )
+
+
+def _must_drain(running: Running, wanted: Mapping[VersionId, Deployment]) -> bool:
+    if running.draining:
+        return False
+    deployment = wanted.get(running.version)
+    return deployment is None or running.worker in deployment.renew
+
+
+def _busy(version: VersionId, view: FleetView, free: set[WorkerId]) -> int:
+    """Count the workers of the version that may still have a stream."""
+    return sum(one.version == version and one.worker not in free for one in view.running)
+
+
+def _is_free(running: Running, last: Seen | None, since: float, now: float, policy: FleetPolicy) -> bool:
+    """Tell whether a drained worker has no stream left; silence tells it only after as long as silence is borne."""
+    if not running.draining:
+        return False
+    heard_at = max(running.started_at, since, last.at if last else 0.0)
+    if now - heard_at >= policy.silence_s:
+        return True
+    if last is None or now - last.at >= policy.lease_s:
+        return False
+    load, state = last.report.load, last.report.state
+    return state in _ENDED or (state is WorkerState.DRAINING and load.running + load.waiting == 0)

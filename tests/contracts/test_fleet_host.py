@@ -1,0 +1,212 @@
+"""The host of the workers: the local fleet and Kubernetes keep the same promises, each under its own policy.
+
+A `Site` is one host with the planner that drives it, and what stands outside of it: processes of this machine, or pods
+that a test's node runs on paper.
+"""
+
+import asyncio
+import signal
+import sys
+from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from penstock.adapters.kubernetes.client import connected
+from penstock.adapters.kubernetes.fleet import KubernetesFleet
+from penstock.adapters.kubernetes.pools import read
+from penstock.adapters.process import identity
+from penstock.adapters.process.fleet import HostConfig, LocalFleet
+from penstock.adapters.process.records import Records
+from penstock.control.fleet.orders import Host
+from penstock.control.fleet.plan import FleetPolicy, plan
+from penstock.control.fleet.versions import plan_versions
+from penstock.domain.clock import SystemClock
+from penstock.domain.fleet import Catalogue, Deployment, FleetPlan, FleetView, Running, Seen
+from penstock.domain.ids import WorkerId
+from penstock.domain.worker import WorkerReport, WorkerState
+from tests.support import control_things as things
+from tests.support import kube_pools
+from tests.support.kube_api import KubeApi
+
+pytestmark = pytest.mark.integration
+OBEYS = "import signal, time; signal.signal(15, lambda *_: exit(0)); print('up', flush=True); time.sleep(60)"
+VERSION = things.version("tiny")
+OTHER = things.version("other")
+POLICY = FleetPolicy()
+
+
+class Site:
+    """One host, its planner, and what stands outside of it."""
+
+    def __init__(
+        self, make: Callable[[], Host], planner: Callable[..., FleetPlan], kill: Callable[[str], None]
+    ) -> None:
+        self._make, self._planner, self.kill = make, planner, kill
+        self.host = make()
+        self.wanted: dict[str, Deployment] = {}
+        self.draining: set[WorkerId] = set()
+
+    def another(self) -> Host:
+        """Return a host of the next controller, in the same place."""
+        return self._make()
+
+    async def tick(self) -> FleetView:
+        """Plan and apply once, with workers that report: who drains has no stream left."""
+        view = await self.host.view()
+        deployments = tuple(self.wanted.values())
+        catalogue = Catalogue(versions=(VERSION, OTHER), deployments=deployments)
+        at = SystemClock().now()
+        seen = [Seen(report=self._report(one), at=at) for one in view.running]
+        found = self._planner(catalogue, seen, view, at, POLICY)
+        if not found.is_empty:
+            await self.host.apply(found)
+        return view
+
+    def _report(self, one: Running) -> WorkerReport:
+        state = WorkerState.DRAINING if one.draining else WorkerState.READY
+        return things.report(one.worker, one.version, state)
+
+    async def until(self, check: Callable[[FleetView], object]) -> FleetView:
+        """Tick until the view is so."""
+        async with asyncio.timeout(10.0):
+            while not check(view := await self.tick()):  # noqa: ASYNC110  nothing signals what is waited for
+                await asyncio.sleep(0.02)
+        return view
+
+
+@pytest.fixture(params=["local", "kubernetes"])
+async def site(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Site]:
+    """Yield a site of each kind, and leave nothing of it."""
+    async with AsyncExitStack() as stack:
+        if request.param == "local":
+            yield _local(tmp_path, stack)
+        else:
+            yield await _cluster(tmp_path, stack)
+
+
+def _local(home: Path, stack: AsyncExitStack) -> Site:
+    config = HostConfig(
+        run=home / "run", logs=home / "logs", command=lambda worker, _: (sys.executable, "-c", OBEYS, worker)
+    )
+    fleets: list[LocalFleet] = []
+
+    def make() -> LocalFleet:
+        fleets.append(LocalFleet(config, SystemClock()))
+        return fleets[-1]
+
+    def end() -> None:
+        for one in Records(home / "run" / "workers").all():
+            identity.kill_group(one.pid, one.start)
+        for child in (child for fleet in fleets for child in fleet._children.values()):
+            child.wait()
+
+    def kill(worker: str) -> None:
+        (record,) = (one for one in Records(home / "run" / "workers").all() if one.worker == worker)
+        identity.send(record.pid, record.start, signal.SIGKILL)
+
+    stack.callback(end)
+    return Site(make, plan, kill)
+
+
+async def _cluster(home: Path, stack: AsyncExitStack) -> Site:
+    server = stack.enter_context(KubeApi())
+    server.cluster.on_start = lambda pod: server.pod(pod["metadata"]["name"])
+    server.cluster.on_stop = lambda pod: server.ended(pod["metadata"]["name"])
+    api = await stack.enter_async_context(connected(str(server.kubeconfig(home / "kubeconfig")), kube_pools.NAMESPACE))
+    pools = read(kube_pools.file(home))
+    waiting: list[KubernetesFleet] = []
+
+    def make() -> KubernetesFleet:
+        waiting.append(KubernetesFleet(api, pools, SystemClock(), first_wait_s=0.05))
+        return waiting[-1]
+
+    site = Site(make, plan_versions, partial(server.pod, restarts=1))
+    for fleet in (waiting[0], make()):
+        await stack.enter_async_context(fleet.following())
+    site.another = lambda: waiting[1]  # type: ignore[method-assign]
+    return site
+
+
+def wants(site: Site, replicas: int, **more: object) -> None:
+    site.wanted[VERSION.id] = Deployment(version=VERSION.id, replicas=replicas, **more)  # type: ignore[arg-type]
+
+
+async def test_what_is_wanted_comes_and_is_seen(site: Site) -> None:
+    """Workers of a wanted version come, in the number that is wanted at least, and nobody drains."""
+    wants(site, 2)
+    view = await site.until(lambda view: len(view.running) == 2)
+    assert [(one.version, one.draining) for one in view.running] == [(VERSION.id, False)] * 2
+    assert all(abs(one.started_at - SystemClock().now()) < 10 for one in view.running)
+    assert (view.is_known, view.held, view.deaths) == (True, (), ())
+
+
+async def test_what_stands_is_not_brought_twice(site: Site) -> None:
+    """The same wish again changes nothing."""
+    wants(site, 1)
+    (before,) = (await site.until(lambda view: view.running)).running
+    for _ in range(20):
+        assert [one.worker for one in (await site.tick()).running] == [before.worker]
+
+
+async def test_a_version_that_is_wanted_no_more_goes(site: Site) -> None:
+    """Its workers drain and end, those of others stay, and none of it is a death."""
+    wants(site, 1)
+    site.wanted[OTHER.id] = Deployment(version=OTHER.id, replicas=1)
+    await site.until(lambda view: len(view.running) == 2)
+    wants(site, 0)
+    view = await site.until(lambda view: len(view.running) == 1 and VERSION.id not in view.placed)
+    assert ([one.version for one in view.running], view.deaths) == ([OTHER.id], ())
+
+
+async def test_a_worker_that_is_named_is_replaced(site: Site) -> None:
+    """Who is named for renewal is gone in the end, and as many as before serve."""
+    wants(site, 2)
+    first, second = (await site.until(lambda view: len(view.running) == 2)).running
+    wants(site, 2, renew=(first.worker,))
+    view = await site.until(
+        lambda view: len(view.running) == 2 and first.worker not in {one.worker for one in view.running}
+    )
+    assert second.worker in {one.worker for one in view.running}
+    assert view.deaths == ()
+
+
+async def test_all_workers_are_renewed(site: Site) -> None:
+    """Workers from before the moment of renewal are replaced by others, all of them."""
+    wants(site, 2)
+    old = {one.worker for one in (await site.until(lambda view: len(view.running) == 2)).running}
+    await asyncio.sleep(0.01)
+    wants(site, 2, renew_before=SystemClock().now())
+    view = await site.until(lambda view: len(view.running) == 2 and not old & {one.worker for one in view.running})
+    assert view.deaths == ()
+
+
+async def test_a_death_is_noticed(site: Site) -> None:
+    """A worker that ended without having been told to is a death of its version, once."""
+    wants(site, 1)
+    (running,) = (await site.until(lambda view: view.running)).running
+    site.kill(running.worker)
+    view = await site.until(lambda view: view.deaths)
+    assert [(death.worker, death.version) for death in view.deaths] == [(running.worker, VERSION.id)]
+    assert len((await site.until(lambda view: view.running)).deaths) == 1
+
+
+async def test_another_host_sees_the_same(site: Site) -> None:
+    """The next controller's host sees the workers of the one before."""
+    wants(site, 2)
+    view = await site.until(lambda view: len(view.running) == 2)
+    other = site.another()
+    async with asyncio.timeout(5.0):
+        while (found := await other.view()).running != view.running:  # noqa: ASYNC110  nothing signals it
+            await asyncio.sleep(0.02)
+    assert found.deaths == ()
+
+
+async def test_orders_for_strangers_are_nothing(site: Site) -> None:
+    """Draining a worker that is not there harms nobody."""
+    wants(site, 1)
+    before = (await site.until(lambda view: view.running)).running
+    await site.host.apply(FleetPlan(drain=(WorkerId("stranger"),)))
+    assert (await site.until(lambda view: view.running)).running == before
