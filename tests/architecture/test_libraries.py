@@ -137,7 +137,9 @@ def locked(name: str) -> list[tuple[str, str]]:
     return entries
 
 
-@pytest.mark.parametrize("environment", [("core", "kubernetes", "local", "worker-cpu", "dev"), ("core", "worker-gpu"), ("build",)])
+@pytest.mark.parametrize(
+    "environment", [("core", "kubernetes", "local", "worker-cpu", "dev"), ("core", "worker-gpu"), ("build",)]
+)
 def test_locks_are_complete_and_agree(environment: tuple[str, ...]) -> None:
     """Every locked package has a hash, and no two locks of one environment name different versions of one."""
     versions: dict[str, set[str]] = {}
