@@ -39,7 +39,7 @@ class Identity:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Callers:
-    """Who may come in at a listener. ``itself``: a role that may too, from the very address that it calls."""
+    """Who may come in at a listener. ``itself``: a role that may too, from its own machine."""
 
     roles: frozenset[Role]
     itself: Role | None = None

@@ -14,6 +14,7 @@ from penstock.tls.handshake import peer_of, stranger
 from penstock.tls.identity import Callers
 from penstock.tls.mutual import Mutual
 
+LOOPBACK = ("127.0.0.1", "::1")
 PATIENCE_S = 5.0
 """How long a refused connection may take to ask, and so to be told."""
 
@@ -37,7 +38,7 @@ def refusal(transport: asyncio.BaseTransport, mutual: Mutual, callers: Callers) 
     if why := stranger(certificate, mutual.identity.trust_domain):
         return why
     caller, here, there = (peer_of(certificate), *map(transport.get_extra_info, ("sockname", "peername")))
-    from_here = bool(here and there and here[0] == there[0])
+    from_here = bool(here and there and there[0] in (here[0], *LOOPBACK))
     if callers.admit(caller.role, from_here=from_here):
         return ""
     return f"{caller} may not call a {mutual.identity.role} here; {', '.join(sorted(callers.roles))} may"

@@ -7,6 +7,7 @@ engine is one on paper (`paper_vllm`), for real ones alone would take longer tha
 Deployments here but the infrastructure: the test starts their pods, for each version from the rendered template.
 """
 
+import ssl
 from collections.abc import Sequence
 
 import httpx
@@ -51,12 +52,23 @@ class Story:
         job = self.pods.job("init")
         self.say(f"init said: {job.log().strip().splitlines()[-1]}")
         key = (self.site.folder / "claims/admin-key/admin.key").read_text().strip()
-        self.operator = Operator(url=f"http://{self.site.services['controller']}:8079", key=key)
+        address = f"https://{self.site.services['controller']}:8079"
+        self.operator = Operator(url=address, key=key, tls=self._certificate("operator"))
         self.controllers = self.pods.deployment("controller")
         gateways = self.pods.deployment("gateway")
         self.pods.until_ready(*self.controllers, *gateways)
         assert len(self.controllers) == len(gateways) == 2
         assert len(self._leaders()) == 1
+
+    def _certificate(self, role: str) -> ssl.SSLContext:
+        """Return TLS with the certificate of a role, as an operator takes it out of the cluster."""
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+        own = self.site.folder / f"{role}.pem"
+        secret = self.pods.machine.storage.secrets[f"{role}-tls"]
+        own.write_text(secret["tls.key"] + secret["tls.crt"])
+        context.load_cert_chain(own)
+        return context
 
     def serves(self) -> None:
         """A version is published and deployed; its workers' pods join, and a chat streams through."""

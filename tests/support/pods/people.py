@@ -1,6 +1,7 @@
 """Who uses a platform: an operator at the controller's API, and callers whose streams are read to their end."""
 
 import json
+import ssl
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -22,13 +23,16 @@ class Operator:
 
     url: str
     key: str
+    tls: ssl.SSLContext
 
     def ask(self, method: str, path: str, body: object = None) -> Json:
         """Return what it answers."""
         content = None if body is None else msgspec.json.encode(body)
         headers = {"authorization": f"Bearer {self.key}", "content-type": "application/json"}
         url = f"{self.url}/admin/v1{path}"
-        answer = httpx.request(method, url, content=content, headers=headers, trust_env=False, timeout=WITHIN_S)
+        answer = httpx.request(
+            method, url, content=content, headers=headers, trust_env=False, timeout=WITHIN_S, verify=self.tls
+        )
         assert answer.is_success, f"{method} {path}: {answer.status_code} {answer.text}"
         return dict(answer.json())
 

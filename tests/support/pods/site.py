@@ -114,7 +114,8 @@ def _stores(folder: Path, network: Network, trust: Authority, open_now: ExitStac
     network.behind_tls(limits, 6379, limits_store.socket, trust.server(LIMITS))
     name = urlsplit(server.dsn).path or "/postgres"
     return {
-        "database-url": f"postgresql://penstock@{DATABASE}:5432{name}?sslmode=verify-full&sslrootcert={AUTHORITIES}",
+        "database-url": f"postgresql://penstock@{DATABASE}:5432{name}",
+        "database-ca": trust.file.read_text(),
         "limits-url": f"rediss://{LIMITS}:6379/0",
         "answers-url": f"rediss://{LIMITS}:6379/1",
         "database-password": "not asked for over a socket",
