@@ -110,6 +110,7 @@ class Process:
     secrets: tuple[SecretFile, ...]
     certificate: Certificate | None
     calls: Mapping[str, str]
+    roles: Mapping[str, str]
     beyond_s: float
 
     def setting(self, name: str) -> Setting:
@@ -164,6 +165,7 @@ def _process(told: Json) -> Process:
         secrets=tuple(_secret(one) for one in items(told, "secrets") if dig(one, "optional") is not True),
         certificate=_certificate(told) if text(told, "certificate.role") else None,
         calls={text(one, "to"): text(one, "port") for one in items(told, "calls")},
+        roles={text(one, "to"): text(one, "role") for one in items(told, "calls") if text(one, "role")},
         beyond_s=number(told, "ending.beyond_s"),
     )
 

@@ -18,7 +18,8 @@ from infra.graph.values import Json
 ORGANIZATION = "organization"
 SECRET_CONFIG = {
     "penstock:databasePassword": "placeholder-database-password",
-    "penstock:cacheToken": "placeholder-cache-token",
+    "penstock:limitsToken": "placeholder-limits-token",
+    "penstock:answersToken": "placeholder-answers-token",
 }
 """The two secrets that a person sets once per stack with `pulumi config set --secret`."""
 

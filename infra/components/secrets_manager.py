@@ -11,6 +11,8 @@ from infra.config.kinds import DataClass
 WRITTEN = (
     "database-url",
     "database-password",
+    "gateway-database-password",
+    "controller-database-password",
     "database-ca",
     "grafana-admin",
     "platform-key",

@@ -122,6 +122,7 @@ class Environment:
     kubernetes: Kubernetes
     database: Database
     cache: Cache
+    answers: Cache
     budgets: Budgets
     gateway: Workload
     controller: Workload

@@ -75,6 +75,7 @@ class Run:
         fixed |= {folder.setting: self._path(folder) for folder in self.process.folders if folder.setting}
         fixed |= {secret.setting: file_of(secret) for secret in self.process.secrets}
         fixed |= certificate_files(self.process)
+        fixed |= {f"PENSTOCK_{store.upper()}_USER": role for store, role in self.process.roles.items()}
         for name, value in fixed.items():
             if name in self.process.settings or name == "TMPDIR":
                 yield pods.plain(name, value)

@@ -9,7 +9,7 @@ from infra.components.addons import Addons, AddonSpec, ContainerLogs
 from infra.components.addresses import Plan
 from infra.components.bucket import Bucket, BucketSpec
 from infra.components.cache import PORT as CACHE_PORT
-from infra.components.cache import Cache
+from infra.components.cache import Cache, CacheSpec
 from infra.components.cluster import Cluster, ClusterSpec
 from infra.components.database import Database, DatabaseSpec
 from infra.components.endpoints import Endpoints
@@ -55,7 +55,7 @@ def program(fleet: Fleet, region_name: str) -> None:
     base = _region(fleet, region_name)
     artifacts = _artifacts(base)
     _database(base)
-    _cache_and_secrets(base)
+    _stores_and_secrets(base)
     signals = Signals("signals", base.site, base.region, base.key(Purpose.MESSAGES), opts=base.options)
     balancer = LoadBalancer("load-balancer", base.site, base.network, base.shared.zone_id, opts=base.options)
     cluster = _cluster(base)
@@ -92,14 +92,15 @@ def _database(base: _Region) -> None:
     Database("database", base.site, base.network, spec, opts=base.options)
 
 
-def _cache_and_secrets(base: _Region) -> None:
-    token, key = pulumi.Config("penstock").require_secret("cacheToken"), base.key(Purpose.DATA)
-    cache = Cache("cache", base.site, base.network, key_arn=key, token=token, opts=base.options)
-    composed = {"limits-password": token, "answers-password": token}
-    composed |= {
-        f"{name}-url": pulumi.Output.concat("rediss://", cache.endpoint, f":{CACHE_PORT}/{number}")
-        for number, name in enumerate(("limits", "answers"))
-    }
+def _stores_and_secrets(base: _Region) -> None:
+    config, key, environment = pulumi.Config("penstock"), base.key(Purpose.DATA), base.site.environment
+    composed = {}
+    for name, size in {"limits": environment.cache, "answers": environment.answers}.items():
+        token = config.require_secret(f"{name}Token")
+        spec = CacheSpec(size=size, key_arn=key, token=token)
+        store = Cache(name, base.site, base.network, spec, opts=base.options)
+        composed[f"{name}-password"] = token
+        composed[f"{name}-url"] = pulumi.Output.concat("rediss://", store.endpoint, f":{CACHE_PORT}/0")
     SecretsManager("secrets-manager", base.site, key_arn=key, composed=composed, opts=base.options)
 
 

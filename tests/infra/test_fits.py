@@ -7,6 +7,7 @@ import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from infra.graph.captured import Capture
 from infra.graph.nodes import Node
@@ -120,10 +121,25 @@ def test_a_refused_image_is_refused(by_label: dict[str, Capture]) -> None:
     assert items(binding.inputs, "spec.validationActions") == ["Deny"]
 
 
+def test_kept_answers_never_stand_in_the_way_of_limits(by_label: dict[str, Capture]) -> None:
+    """ADR 0063: answers lie in a store of their own with its own token, and neither store evicts what it was given."""
+    versions = {node.name: node for node in by_label[EAST].graph.of("aws:secretsmanager/secretVersion:SecretVersion")}
+    groups = {node.urn: node for node in by_label[EAST].graph.of("aws:elasticache/replicationGroup:ReplicationGroup")}
+    told = [text(versions[f"{store}-url"].inputs, "secretString") for store in ("limits", "answers")]
+    assert len({urlsplit(url).hostname for url in told}) == len(groups) == 2
+    assert {urlsplit(url).scheme for url in told} == {"rediss"}
+    assert len({text(versions[f"{store}-password"].inputs, "secretString") for store in ("limits", "answers")}) == 2
+    for node in by_label[EAST].graph.of("aws:elasticache/parameterGroup:ParameterGroup"):
+        assert [text(one, "value") for one in items(node.inputs, "parameters")] == ["noeviction"]
+    assert {text(node.inputs, "parameterGroupName") for node in groups.values()} == {
+        text(node.outputs, "name") for node in by_label[EAST].graph.of("aws:elasticache/parameterGroup:ParameterGroup")
+    }
+
+
 def test_the_page_names_what_there_is() -> None:
     """Each make target and each folder or file that the README names is there."""
     page = (ROOT / "infra/README.md").read_text(encoding="utf-8")
-    targets = (ROOT / "infra/infra.mk").read_text(encoding="utf-8")
+    targets = "".join((ROOT / name).read_text(encoding="utf-8") for name in ("infra/infra.mk", "Makefile"))
     for target in set(re.findall(r"`make ([a-z-]+)`", page)):
         assert re.search(rf"^{target}:", targets, re.MULTILINE), target
     for path in set(re.findall(r"`((?:environments|projects|catalogue|review|docs|policy|capture)/[\w./-]*)`", page)):

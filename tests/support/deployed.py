@@ -85,6 +85,7 @@ class Place:
             "PENSTOCK_LIMITS_URL": "redis://127.0.0.1:1/0",
             "PENSTOCK_ANSWERS_URL": "redis://127.0.0.1:1/1",
         }
+        given |= {f"PENSTOCK_{call['to'].upper()}_USER": call["role"] for call in process["calls"] if call["role"]}
         known = {setting["name"] for setting in process["settings"]}
         given |= {key: value for key, value in {**plain, **calls}.items() if key in known}
         missing = set(process["needed"]) - set(given)
@@ -166,6 +167,8 @@ def deployed(root: Path, dsn: str) -> Iterator[Place]:
         place = Place(root, dsn, silent)
         place.mount("platform-key", KEY)
         place.mount("api-key-pepper", PEPPER)
+        for name in ("gateway", "controller"):
+            place.mount(f"{name}-database-password", f"of-{name}")
         place.mount("worker-key", worker_key(KEY))
         place.mount("signing-public-key", "x")
         for role in Role:

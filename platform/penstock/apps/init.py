@@ -11,6 +11,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from penstock.adapters.postgres import roles
 from penstock.adapters.postgres.database import Database
 from penstock.adapters.postgres.migrations import alone, migrate
 from penstock.adapters.postgres.tenancy import PostgresTenancy
@@ -23,6 +24,7 @@ from penstock.domain.command_error import CommandError
 from penstock.domain.errors import PenstockError
 from penstock.domain.keys import mint
 from penstock.domain.tenant import OPERATORS, Role, Tenant
+from penstock.mounted import secret_file
 from penstock.supervision.files import unwritable, write_private
 
 WHO = "platform"
@@ -56,9 +58,21 @@ async def _main(settings: InitSettings, clock: Clock) -> Done:
     file = Path(settings.admin_key_file) if settings.admin_key_file else settings.paths.admin_key
     async with _opened(settings) as database, alone(database, within_s=PATIENCE_S):
         applied = await migrate(database)
+        await _let_in(settings, database)
         await ownership.check(settings, database, found.platform)
         made = await _operators(PostgresTenancy(database), clock, file, found.peppers[0])
     return Done(migrations=applied, key_made=made)
+
+
+async def _let_in(settings: InitSettings, database: Database) -> None:
+    """Give the processes roles of their own, where their passwords are told."""
+    files = {
+        roles.GATEWAY: settings.gateway_database_password_file,
+        roles.CONTROLLER: settings.controller_database_password_file,
+    }
+    passwords = {role: secret_file.text(Path(file), f"password of {role}") for role, file in files.items() if file}
+    if passwords:
+        await roles.grant(database, passwords)
 
 
 @asynccontextmanager
@@ -69,7 +83,7 @@ async def _opened(settings: InitSettings) -> AsyncIterator[Database]:
     except PenstockError as error:
         raise CommandError(
             f"The database did not do what the first start needs: {error.message}.",
-            do="Check PENSTOCK_DATABASE_URL and its password file, and that this role may create tables.",
+            do="Check PENSTOCK_DATABASE_URL and its password file, and that this role may create tables and roles.",
         ) from error
 
 

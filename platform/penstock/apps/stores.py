@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from penstock.apps.settings import ArtifactSettings, DatabaseSettings, Told, WorkerSettings
+from penstock.apps.settings.stores import with_user
 from penstock.mounted.secret_file import previous
 from penstock.packaging.ports import ArtifactStore, Signer
 from penstock.worker.artifacts.ports import SignatureVerifier
@@ -12,7 +13,7 @@ def database_dsn(settings: DatabaseSettings) -> str:
     """Return the address of the database: the one that is named, or the home's embedded one."""
     from penstock.adapters.postgres.embedded import dsn_of
 
-    return settings.database_address or dsn_of(settings.paths.postgres)
+    return settings.database_address or with_user(dsn_of(settings.paths.postgres), settings.database_user)
 
 
 def open_store(settings: ArtifactSettings) -> ArtifactStore:

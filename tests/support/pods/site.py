@@ -119,6 +119,8 @@ def _stores(folder: Path, network: Network, trust: Authority, open_now: ExitStac
         "limits-url": f"rediss://{LIMITS}:6379/0",
         "answers-url": f"rediss://{LIMITS}:6379/1",
         "database-password": "not asked for over a socket",
+        "gateway-database-password": "of-gateways",
+        "controller-database-password": "of-controllers",
         "limits-password": PASSWORD,
         "answers-password": PASSWORD,
     }

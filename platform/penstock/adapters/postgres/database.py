@@ -66,6 +66,8 @@ def translated() -> Iterator[None]:
         raise InvalidField("the database can't hold this value") from error
     except _AWAY as error:
         raise StoreUnavailable("the database can't be reached") from error
+    except asyncpg.InsufficientPrivilegeError as error:
+        raise StoreUnavailable("the database's role lacks a right, which `penstock init` grants") from error
     except asyncpg.UniqueViolationError as error:
         table = error.table_name or "row"
         raise Conflict(f"this {_NOUNS.get(table, table.replace('_', ' '))} exists already") from error

@@ -11,6 +11,8 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+import asyncpg
+
 from penstock.adapters.postgres.database import Database, Session
 from penstock.adapters.postgres.queries import load
 from penstock.domain.errors import Conflict, StoreUnavailable
@@ -63,8 +65,13 @@ async def _is_taken(session: Session) -> bool:
 
 
 async def migrate(database: Database, migrations: tuple[Migration, ...] | None = None) -> int:
-    """Apply what is missing and return how many that were; raise ``Conflict`` where an applied one was changed."""
+    """Apply what is missing and return how many that were; raise ``Conflict`` where an applied one was changed.
+
+    Where nothing is missing it only reads: a process whose role may not make tables looks as well.
+    """
     migrations = known() if migrations is None else migrations
+    if not await _missing(database, migrations):
+        return 0
     async with database.transaction() as session:
         await session.run(_SQL["lock"])
         await session.run(_SQL["prepare"])
@@ -73,6 +80,14 @@ async def migrate(database: Database, migrations: tuple[Migration, ...] | None =
         for migration in missing:
             await _apply(session, migration)
     return len(missing)
+
+
+async def _missing(database: Database, migrations: tuple[Migration, ...]) -> list[Migration]:
+    try:
+        applied = {row["number"]: row["digest"] for row in await database.rows(_SQL["applied"])}
+    except asyncpg.UndefinedTableError:
+        return list(migrations)
+    return [migration for migration in migrations if not _is_applied(migration, applied)]
 
 
 def _is_applied(migration: Migration, applied: dict[int, str]) -> bool:

@@ -1,5 +1,6 @@
 """What a controller needs."""
 
+from penstock.adapters.postgres import roles
 from penstock.apps.contract import shared
 from penstock.apps.contract.nouns import Certificate, Ending, Life, Port, Probe, Process
 from penstock.apps.settings import CONTROLLER_PORT, ControllerSettings
@@ -17,6 +18,7 @@ CONTROLLER = Process(
         "metrics_host",
         "advertise",
         "database_url",
+        "database_user",
         "platform_key_file",
         "pepper_file",
         "tls_cert_file",
@@ -59,13 +61,13 @@ CONTROLLER = Process(
     secrets=(
         shared.PLATFORM_KEY,
         shared.PEPPER,
-        shared.DATABASE_PASSWORD,
+        shared.database_password("controller"),
         shared.LIMITS_PASSWORD,
         shared.DATABASE_CA,
         shared.LIMITS_CA,
     ),
     certificate=Certificate(role=Role.CONTROLLER),
-    calls=(shared.DATABASE, shared.LIMITS),
+    calls=(shared.database(roles.CONTROLLER), shared.LIMITS),
     ending=Ending(
         signals=(("SIGTERM", "Gives the lead back and ends; what runs goes on without it."),),
         exits=((0, "ended in good order"), (1, "can't start; the log's last line says why")),

@@ -1,5 +1,6 @@
 """What a gateway needs."""
 
+from penstock.adapters.postgres import roles
 from penstock.apps.contract import shared
 from penstock.apps.contract.nouns import Called, Certificate, Ending, Life, Port, Probe, Process
 from penstock.apps.settings import GatewaySettings
@@ -16,6 +17,7 @@ GATEWAY = Process(
         "host",
         "metrics_host",
         "database_url",
+        "database_user",
         "platform_key_file",
         "pepper_file",
         "tls_cert_file",
@@ -70,7 +72,7 @@ GATEWAY = Process(
     secrets=(
         shared.PLATFORM_KEY,
         shared.PEPPER,
-        shared.DATABASE_PASSWORD,
+        shared.database_password("gateway"),
         shared.LIMITS_PASSWORD,
         shared.DATABASE_CA,
         shared.LIMITS_CA,
@@ -79,7 +81,7 @@ GATEWAY = Process(
     ),
     certificate=Certificate(role=Role.GATEWAY),
     calls=(
-        shared.DATABASE,
+        shared.database(roles.GATEWAY),
         shared.LIMITS,
         Called(to="answers", setting="answers_url", port="redis", meaning="Answers under idempotency keys."),
         shared.ARTIFACTS,

@@ -9,7 +9,15 @@ INIT = Process(
     about="Brings the database up to date, and makes the operators' first key where there is none; then ends.",
     command=("penstock", "init"),
     settings=InitSettings,
-    needed=("home", "database_url", "platform_key_file", "pepper_file", "admin_key_file"),
+    needed=(
+        "home",
+        "database_url",
+        "platform_key_file",
+        "pepper_file",
+        "admin_key_file",
+        "gateway_database_password_file",
+        "controller_database_password_file",
+    ),
     folders=(
         shared.home(64 * shared.MIB, Life.PROCESS, "Nothing that must last."),
         Folder(
@@ -21,8 +29,15 @@ INIT = Process(
             meaning="The file, in a folder that outlives the job, or whose content is taken to where secrets are kept.",
         ),
     ),
-    secrets=(shared.PLATFORM_KEY, shared.PEPPER, shared.DATABASE_PASSWORD, shared.DATABASE_CA),
-    calls=(shared.DATABASE,),
+    secrets=(
+        shared.PLATFORM_KEY,
+        shared.PEPPER,
+        shared.password("database", "The password of the tables' owner, who may make roles."),
+        shared.granted_password("gateway"),
+        shared.granted_password("controller"),
+        shared.DATABASE_CA,
+    ),
+    calls=(shared.database(),),
     ending=Ending(
         signals=(("SIGTERM", "Ends; whatever was not finished is done by the next run."),),
         exits=((0, "all is there"), (1, "something is missing; the last line says what")),

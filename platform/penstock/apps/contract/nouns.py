@@ -91,6 +91,8 @@ class Called:
     to: str
     setting: str
     port: str
+    role: str = ""
+    """As whom it comes in there (``<TO>_USER``), where the server has roles and the process has one of its own."""
     meaning: str
 
 

@@ -24,11 +24,11 @@ def authority(store: str, called: str, *, optional: bool) -> Secret:
     )
 
 
-def password(store: str, meaning: str) -> Secret:
+def password(store: str, meaning: str, *, name: str = "") -> Secret:
     """Return the password of a store that a process connects to."""
     return Secret(
         setting=f"{store}_password_file",
-        name=f"{store}-password",
+        name=name or f"{store}-password",
         reread="at each new connection",
         exchangeable=False,
         meaning=meaning,
@@ -49,13 +49,34 @@ PEPPER = Secret(
     exchangeable=True,
     meaning="The same in all processes of all regions; an API key works for as long as the pepper that hashed it.",
 )
-DATABASE_PASSWORD = password("database", "The password of this process's own role.")
 LIMITS_PASSWORD = password("limits", "The password of the limits' store.")
 DATABASE_CA = authority("database", "the database", optional=False)
 LIMITS_CA = authority("limits", "the limits' store", optional=True)
-DATABASE = Called(to="database", setting="database_url", port="postgresql", meaning="Postgres, the writer.")
 LIMITS = Called(to="limits", setting="limits_url", port="redis", meaning="The Redis or Valkey of limits and budgets.")
 ARTIFACTS = Called(to="artifacts", setting="artifact_store", port="https", meaning="S3: model versions.")
+
+
+def database(role: str = "") -> Called:
+    """Return the way to Postgres, by a role of the process's own."""
+    return Called(to="database", setting="database_url", port="postgresql", role=role, meaning="Postgres, the writer.")
+
+
+def database_password(process: str) -> Secret:
+    """Return the password of a process's own role."""
+    return password("database", "The password of this process's own role.", name=f"{process}-database-password")
+
+
+def granted_password(process: str) -> Secret:
+    """Return the password that the role of another process gets."""
+    return Secret(
+        setting=f"{process}_database_password_file",
+        name=f"{process}-database-password",
+        reread="at the start",
+        exchangeable=False,
+        meaning=f"The password that the role of the {process} gets.",
+    )
+
+
 TEMPORARY = Folder(
     name="temporary",
     setting="TMPDIR",

@@ -154,9 +154,8 @@ def compose(settings: GatewaySettings, found: Keys) -> Gateway:
     shared.table.on_change(lambda _, after: _learn_marks(ticket_keys, after.table))
     table_source = TableSource(dsn, copies / "table.json", clock=clock)
     traces = RequestTraces(otlp(settings.otlp_endpoint), clock.now, clock.monotonic) if settings.otlp_endpoint else None
-    ledger = RequestLedger(
-        metrics, clock.monotonic, traces.finished if traces else None, tenant_labels(settings, newest)
-    )
+    traced = traces.finished if traces else None
+    ledger = RequestLedger(metrics, clock.monotonic, traced, tenant_labels(settings, newest))
     tokenizers = TokenizerCache(open_store(settings))
     preprocessor = PromptPreprocessor(tokenizers, clock)
     preparing = OffloadedPreprocessor(preprocessor, shared.offload, task=reading.PREPARE)

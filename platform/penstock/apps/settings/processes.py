@@ -189,5 +189,9 @@ class WorkerSettings(ReachedSettings, DrainSettings, ArtifactSettings, Controlle
 class InitSettings(DatabaseSettings, KeySettings):
     """All that the first start of a platform is told."""
 
+    gateway_database_password_file: KeyFile = ""
+    """The password that the role of gateways gets, ``penstock_gateway``; empty leaves all roles as they are."""
+    controller_database_password_file: KeyFile = ""
+    """The password that the role of controllers gets, ``penstock_controller``."""
     admin_key_file: str = ""
     """Where the first operator's API key is written to; empty means ``admin.key`` in the home."""

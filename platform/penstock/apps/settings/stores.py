@@ -1,7 +1,7 @@
 """Settings that several processes share: which stores there are, which keys, and where metrics are shown."""
 
 from enum import StrEnum
-from urllib.parse import urlencode
+from urllib.parse import quote, urlencode, urlsplit, urlunsplit
 
 from pydantic import Field
 
@@ -17,12 +17,15 @@ class DatabaseSettings(Told):
     """The password for it, read at each new connection, so that it can be changed without a restart."""
     database_ca_file: File = ""
     """The authority that its certificate must be of, PEM: with it nobody else is taken for it (``verify-full``)."""
+    database_user: str = ""
+    """The role to come in as, in place of the one in the address."""
 
     @property
     def database_address(self) -> str:
         """Return the address with where its password and its authority are found; empty for the embedded server."""
         verified = {"sslmode": "verify-full", "sslrootcert": self.database_ca_file} if self.database_ca_file else {}
-        return with_files(self.database_url, password_file=self.database_password_file, **verified)
+        address = with_files(self.database_url, password_file=self.database_password_file, **verified)
+        return with_user(address, self.database_user)
 
 
 class KeySettings(Told):
@@ -79,6 +82,14 @@ class MetricsSettings(Told):
     """Tenants in metrics: ``named``, ``hashed``, or ``off``."""
     metrics_most_tenants: int = Field(default=50, ge=0)
     """How many tenants metrics tell apart; all others are ``other``."""
+
+
+def with_user(url: str, user: str) -> str:
+    """Return the address with this role in place of its own, whose password goes with it."""
+    if not url or not user:
+        return url
+    parts = urlsplit(url)
+    return urlunsplit(parts._replace(netloc=f"{quote(user)}@{parts.netloc.rpartition('@')[2]}"))
 
 
 def with_files(url: str, **files: str) -> str:

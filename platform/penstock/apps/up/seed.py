@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+from penstock.adapters.postgres import roles
 from penstock.adapters.postgres.database import Database
 from penstock.adapters.postgres.migrations import migrate as apply_migrations
 from penstock.adapters.postgres.registry import PostgresRegistry
@@ -46,6 +47,12 @@ async def migrate(address: str) -> int:
     """Bring the tables up to date; return how many migrations that took."""
     async with opened(address) as database:
         return await apply_migrations(database)
+
+
+async def let_in(address: str) -> None:
+    """Give the processes roles of their own on a server that trusts whoever reaches it."""
+    async with opened(address) as database:
+        await roles.grant(database, {roles.GATEWAY: "", roles.CONTROLLER: ""})
 
 
 async def claim(settings: Settings) -> None:

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from functools import partial
 
+from penstock.adapters.postgres import roles
 from penstock.apps import connections
 from penstock.apps.models import ensure_demo
 from penstock.apps.settings import Settings
@@ -72,6 +73,8 @@ class Start:
         address = await self._parts.database.start()
         applied = await seed.migrate(address)
         self.settings = self.settings.model_copy(update={"database_url": address})
+        if self._parts.database.server:
+            await seed.let_in(address)
         await seed.claim(self.settings)
         phase.result(f"{'embedded' if self._parts.database.server else 'external'}, {applied} migrations applied")
 
@@ -90,7 +93,8 @@ class Start:
         address = self.settings.paths.controller_address
         address.unlink(missing_ok=True)
         self._parts.controller = self._supervisor(
-            partial(services.controller, self.settings), lambda _: services.controller_is_ready(self.settings, address)
+            partial(services.controller, self._as(roles.CONTROLLER)),
+            lambda _: services.controller_is_ready(self.settings, address),
         )
         await self._parts.controller.start()
         phase.result((await asyncio.to_thread(address.read_text)).strip())
@@ -102,7 +106,7 @@ class Start:
         listener.listen(listening.BACKLOG)
         is_ready = partial(services.gateway_is_ready, self.settings.paths.run)
         for number in range(1, self.settings.gateways + 1):
-            command = partial(services.gateway, self.settings, number, listener.fileno())
+            command = partial(services.gateway, self._as(roles.GATEWAY), number, listener.fileno())
             self._parts.gateways.append(self._supervisor(command, is_ready))
         await asyncio.gather(*(supervisor.start() for supervisor in self._parts.gateways))
         url = listening.url_of(self.settings.host, self.settings.port)
@@ -111,6 +115,12 @@ class Start:
 
     async def _await_workers(self, phase: Phase) -> None:
         phase.result(await connections.fleet(self.settings, self._clock).until_ready(phase.note))
+
+    def _as(self, role: str) -> Settings:
+        """Return what a process is told that has a role of its own; the one that is told already goes before."""
+        if not self._parts.database.server or self.settings.database_user:
+            return self.settings
+        return self.settings.model_copy(update={"database_user": role})
 
     def _supervisor(self, command: Callable[[], Command], ready: Callable[[Child], Awaitable[bool]]) -> Supervisor:
         return Supervisor(ChildSpec(command=command, ready=ready, clock=self._clock, report=self._report))

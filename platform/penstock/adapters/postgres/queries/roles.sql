@@ -1,0 +1,41 @@
+-- name: make
+-- Roles belong to the whole server: another of its databases may have made them, or be about to.
+do $$
+declare
+    one text;
+begin
+    foreach one in array array['penstock_gateway', 'penstock_controller', 'penstock_auditors'] loop
+        begin
+            execute format('create role %I nologin', one);
+        exception when duplicate_object or unique_violation then null;
+        end;
+    end loop;
+end $$
+
+-- name: with_password
+select format('alter role %I login password %L', $1::text, $2::text) as statement
+
+-- name: trusted
+select format('alter role %I login', $1::text) as statement
+
+-- name: grant
+revoke all on all tables in schema public from public, penstock_gateway, penstock_controller, penstock_auditors;
+revoke create on schema public from public, penstock_gateway, penstock_controller, penstock_auditors;
+grant usage on schema public to penstock_gateway, penstock_controller, penstock_auditors;
+
+-- Gateways read what they serve by, and append. Of a row they see what tells that it is there already.
+grant select on routing_table, key_change, api_key, tenant, org, ledger_sum, platform to penstock_gateway;
+grant insert, select (request) on ledger to penstock_gateway;
+grant insert, select (id, what, target) on audit_event to penstock_gateway;
+
+-- Controllers read everything, and write what operators and workers tell; bills they only read.
+grant select on all tables in schema public to penstock_controller;
+grant insert on model_version, alias_route, audit_event to penstock_controller;
+grant insert, update on api_key, tenant, org, deployment, platform to penstock_controller;
+grant insert, update, delete on worker_lease to penstock_controller;
+grant insert, delete on routing_table to penstock_controller;
+
+-- Auditors read who did what and what it cost, and no hash of a key.
+grant select on ledger, ledger_sum, audit_event, tenant, org, model_version, alias_route, deployment, routing_table
+    to penstock_auditors;
+grant select (id, tenant, role, models, created_at, expires_at, revoked_at, plan) on api_key to penstock_auditors

@@ -1,0 +1,215 @@
+"""Each process comes into the database by a role of its own, and Postgres itself refuses what is not its work."""
+
+from collections.abc import AsyncIterator
+
+import asyncpg
+import pytest
+
+from penstock.adapters.postgres import roles
+from penstock.adapters.postgres.audit import PostgresAudit
+from penstock.adapters.postgres.database import Database
+from penstock.adapters.postgres.embedded import EmbeddedPostgres, dsn_of
+from penstock.adapters.postgres.ledger import PostgresLedger
+from penstock.adapters.postgres.migrations import migrate
+from penstock.adapters.postgres.owner import is_owner
+from penstock.adapters.postgres.queries import load
+from penstock.adapters.postgres.roles import AUDITORS, CONTROLLER, GATEWAY
+from penstock.adapters.postgres.tenancy import PostgresTenancy
+from penstock.apps.settings.stores import with_files, with_user
+from penstock.domain.audit import NO_TENANT, Act
+from penstock.domain.errors import StoreUnavailable
+from penstock.domain.ids import TenantId
+from penstock.domain.tenant import Tenant
+from tests.support.ledger_rows import row
+
+pytestmark = pytest.mark.integration
+ACT = Act(who="w", what="budget.threshold", target="t", at=1.0, tenant=NO_TENANT)
+WORK = {
+    GATEWAY: {"sources": "", "ledger": "append spent_in", "audit": "note_threshold", "platform": "fingerprint"},
+    CONTROLLER: {
+        "fleet": "",
+        "leadership": "",
+        "registry": "",
+        "tables": "",
+        "tenancy": "",
+        "platform": "",
+        "audit": "note newest",
+        "ledger": "page spent spent_in usage",
+    },
+}
+"""The statements of each process by file, all of a file where none is named."""
+
+IMMUTABLE = [f"{verb} {table}" for table in ("ledger", "audit_event") for verb in ("delete from", "truncate")] + [
+    "update ledger set cost = 0",
+    "update audit_event set who = 'nobody'",
+    "insert into ledger_sum values ('2026', 't', 'k', 1, 1)",
+    "update ledger_sum set cost = 0",
+    "update key_change set number = 0",
+    "delete from model_version",
+    "update model_version set signature = 'x'",
+    "create table mine (a text)",
+    "alter table ledger disable trigger all",
+    "drop table ledger",
+    "create function mine() returns int language sql as 'select 1'",
+    "create role mine",
+]
+"""What no process may, whatever it was brought to send."""
+REFUSED = {
+    GATEWAY: [
+        *IMMUTABLE,
+        "select tenant from ledger",
+        "select detail from audit_event",
+        "insert into api_key (id) values ('mine')",
+        "update api_key set revoked_at = 0",
+        "update tenant set plan = '{}'",
+        "insert into routing_table (number) values (9)",
+        "insert into alias_route (alias) values ('a')",
+        "select * from deployment",
+        "select * from worker_lease",
+        "select * from model_version",
+        "select * from schema_migration",
+        "update platform set fingerprint = 'x'",
+    ],
+    CONTROLLER: [
+        *IMMUTABLE,
+        "insert into ledger (request) values ('r')",
+        "update routing_table set body = '{}'",
+        "delete from api_key",
+        "delete from tenant",
+        "insert into schema_migration (number) values (99)",
+    ],
+    AUDITORS: [
+        *IMMUTABLE,
+        "select secret_hash from api_key",
+        "select * from api_key",
+        "insert into audit_event (who) values ('w')",
+        "insert into ledger (request) values ('r')",
+        "select * from worker_lease",
+    ],
+}
+
+
+@pytest.fixture
+async def granted(database: Database) -> None:
+    """Give the processes their roles in the test's database."""
+    await roles.grant(database, {GATEWAY: "", CONTROLLER: ""})
+
+
+@pytest.fixture
+async def gateway(granted: None, database_dsn: str) -> AsyncIterator[Database]:
+    """Return the database as a gateway comes into it."""
+    async with Database(with_user(database_dsn, GATEWAY)) as opened:
+        yield opened
+
+
+@pytest.fixture
+async def controller(granted: None, database_dsn: str) -> AsyncIterator[Database]:
+    """Return the database as a controller comes into it."""
+    async with Database(with_user(database_dsn, CONTROLLER)) as opened:
+        yield opened
+
+
+def statements(role: str) -> list[tuple[str, str]]:
+    """Return every statement of a role's work, by a name for it."""
+    return [
+        (f"{file}.{name}", sql)
+        for file, names in WORK[role].items()
+        for name, sql in load(file).items()
+        if not names or name in names.split()
+    ]
+
+
+@pytest.mark.parametrize(
+    ("role", "name", "sql"),
+    [(role, *found) for role in WORK for found in statements(role)],
+    ids=str,
+)
+async def test_a_role_may_run_every_statement_of_its_process(
+    granted: None, database_dsn: str, role: str, name: str, sql: str
+) -> None:
+    """Finding R16: Postgres plans, and so permits, all that a gateway or a controller asks."""
+    connection = await asyncpg.connect(with_user(database_dsn, role))
+    await connection.execute(f"explain (generic_plan) {sql}")
+    await connection.close()
+    assert name
+
+
+@pytest.mark.parametrize(("role", "sql"), [(role, sql) for role, refused in REFUSED.items() for sql in refused])
+async def test_postgres_refuses_what_is_not_a_roles_work(
+    granted: None, database: Database, database_dsn: str, role: str, sql: str
+) -> None:
+    """Finding R16: bills, acts and tables can't be changed by a process that was taken over, nor hashes read idly."""
+    connection = await asyncpg.connect(database_dsn)
+    await connection.execute(f"set role {role}")
+    with pytest.raises(asyncpg.InsufficientPrivilegeError):
+        await connection.execute(sql)
+    await connection.close()
+
+
+async def test_a_gateway_appends_and_the_database_keeps_the_sums(gateway: Database) -> None:
+    """A gateway writes bills and alarms through its adapters, and the sums that it may not write follow."""
+    ledger, bill = PostgresLedger(gateway), row("r-1", at=3600.0, cost=7)
+    await ledger.append([bill])
+    await ledger.append([bill])
+    (spent,) = await ledger.spent_in("1970-01")
+    assert spent.cost == 7
+    assert [await PostgresAudit(gateway).note_threshold(ACT) for _ in range(2)] == [True, False]
+
+
+async def test_a_controllers_change_reaches_the_gateways(controller: Database, gateway: Database) -> None:
+    """A tenant that the controller makes moves the number that gateways look at, which neither may write."""
+    before = await gateway.row(load("sources")["keys_stamp"])
+    tenant = Tenant(id=TenantId("t"), name="T")
+    await PostgresTenancy(controller).add_tenant(tenant, ACT)
+    after = await gateway.row(load("sources")["keys_stamp"])
+    assert before is not None and after is not None  # noqa: PT018
+    assert after["stamp"] == before["stamp"] + 1
+
+
+async def test_a_gateway_waits_until_somebody_claims_the_database(gateway: Database, controller: Database) -> None:
+    """A gateway may not make a database its platform's; it says which step is missing, and waits for it."""
+    with pytest.raises(StoreUnavailable, match="penstock init"):
+        await is_owner(gateway, ("ours",))
+    assert await is_owner(controller, ("ours",))
+    assert await is_owner(gateway, ("ours",))
+    assert await is_owner(gateway, ("new", "ours"))
+    assert not await is_owner(gateway, ("theirs",))
+
+
+async def test_grants_are_said_again_at_each_release(database: Database, database_dsn: str) -> None:
+    """A second run changes nothing, and takes back what somebody granted by hand."""
+    for _ in range(2):
+        await roles.grant(database, {GATEWAY: "", CONTROLLER: ""})
+        connection = await asyncpg.connect(database_dsn)
+        granted = await connection.fetchval("select has_table_privilege('penstock_gateway', 'ledger', 'update')")
+        assert granted is False
+        await connection.execute("grant update on ledger to penstock_gateway")
+        await connection.close()
+
+
+async def test_a_password_lets_in_and_the_server_never_sees_it(own_server: EmbeddedPostgres) -> None:
+    """A role's password reaches a logging server as a verifier alone, and works at a server that asks for it."""
+    own_server.start()
+    password = "pass'word"
+    async with Database(own_server.dsn) as owner:
+        await migrate(owner)
+        await owner.rows("alter system set log_statement = 'all'")
+        await owner.rows("select pg_reload_conf()")
+        await roles.grant(owner, {GATEWAY: password})
+        log = (own_server.data.parent / "logs" / "postgres.log").read_text()
+        assert "alter role penstock_gateway login password" in log
+        assert "SCRAM-SHA-256" in log
+        assert "pass'word" not in log
+        assert "pass''word" not in log
+        (own_server.data / "pg_hba.conf").write_text("local all penstock trust\nlocal all all scram-sha-256\n")
+        await owner.rows("select pg_reload_conf()")
+    address = with_user(dsn_of(own_server.data), GATEWAY)
+    for given, is_in in ((password, True), ("another", False)):
+        file = own_server.data.parent / "password"
+        file.write_text(given)
+        async with Database(with_files(address, password_file=str(file))) as asked:
+            if is_in:
+                assert await asked.rows("select current_user") != []
+            else:
+                with pytest.raises(StoreUnavailable):
+                    await asked.rows("select 1")
