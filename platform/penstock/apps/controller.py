@@ -1,4 +1,4 @@
-"""The controller's composition root: real stores, the local fleet, the loop, the API."""
+"""The controller's composition root: real stores, the fleet that the settings name, the loop, the API."""
 
 import asyncio
 import json
@@ -21,21 +21,20 @@ from penstock.adapters.postgres.migrations import migrate
 from penstock.adapters.postgres.registry import PostgresRegistry
 from penstock.adapters.postgres.tables import PostgresTables
 from penstock.adapters.postgres.tenancy import PostgresTenancy
-from penstock.adapters.process.fleet import HostConfig, LocalFleet
 from penstock.adapters.redis.limits import RedisLimits
 from penstock.adapters.redis.wire import Wire
 from penstock.apps import exposition, keys, ownership, peers
+from penstock.apps.fleets import Hosted, WorkerCommand, hosted
 from penstock.apps.keys import Keys
-from penstock.apps.settings import CONTROLLER_PORT, ControllerSettings, environment_of_workers
+from penstock.apps.settings import CONTROLLER_PORT, ControllerSettings
 from penstock.apps.stores import database_dsn
-from penstock.apps.worker_keys import provide
 from penstock.control.api.app import make_app
 from penstock.control.api.deps import Control, Secrets
 from penstock.control.budgets.watch import BudgetWatch
 from penstock.control.fleet.addresses import WorkerAddresses
 from penstock.control.fleet.heartbeats import Heartbeats
 from penstock.control.fleet.orders import Orders
-from penstock.control.fleet.plan import FleetPolicy, plan
+from penstock.control.fleet.plan import FleetPolicy
 from penstock.control.loop import Loop
 from penstock.control.publish.build import build
 from penstock.control.registry.registry import Registry
@@ -53,8 +52,6 @@ from penstock.tls.identity import CONTROLLER_API, Role
 from penstock.tls.listener import guard
 from penstock.tls.mutual import Mutual
 
-WorkerCommand = Callable[[WorkerId, VersionId], Sequence[str]]
-_BEYOND_GRACE_S = 10.0
 _RETRY_S = 1.0
 
 
@@ -78,8 +75,8 @@ async def _main(settings: ControllerSettings, command: WorkerCommand) -> None:
     listener = bind(settings.host, port) if port else bind_first_free(settings.host, CONTROLLER_PORT)
     url = url_of(settings.advertise or settings.host, listener.getsockname()[1], secure=mutual is not None)
     dsn = database_dsn(settings)
-    async with Database(dsn) as database:
-        control, runtime = _compose(settings, database, dsn, secrets, _fleet(settings, command), url)
+    async with Database(dsn) as database, hosted(settings, command) as fleet:
+        control, runtime = _compose(settings, database, dsn, secrets, fleet, url)
         logs.logger().info("controller_listens", url=url, zone=settings.zone, region=settings.region)
         watch = _watch(control, exposition.scope_label(settings, found.platform[0]))
         beside = (
@@ -96,11 +93,11 @@ async def _main(settings: ControllerSettings, command: WorkerCommand) -> None:
 
 
 def _compose(
-    settings: ControllerSettings, database: Database, dsn: str, secrets: Secrets, fleet: LocalFleet, url: str
+    settings: ControllerSettings, database: Database, dsn: str, secrets: Secrets, fleet: Hosted, url: str
 ) -> tuple[Control, Runtime]:
     clock, metrics = SystemClock(), Metrics()
     tables, registry = PostgresTables(database), PostgresRegistry(database)
-    heartbeats, orders = Heartbeats(PostgresLeases(database), clock), Orders(fleet)
+    heartbeats, orders = Heartbeats(PostgresLeases(database), clock), Orders(fleet.host)
     policy = FleetPolicy(lease_s=settings.lease_s, silence_s=3 * settings.lease_s)
     loop = Loop(
         clock=clock,
@@ -108,7 +105,7 @@ def _compose(
         leases=heartbeats,
         fleet=orders,
         tables=tables,
-        plan=partial(plan, policy=policy),
+        plan=partial(fleet.plan, policy=policy),
         build=partial(build, lease_s=settings.lease_s),
     )
     parts = Parts(
@@ -154,25 +151,6 @@ def _watch(control: Control, label: Callable[[str], str]) -> BudgetWatch:
 def _write_address(file: Path, url: str) -> None:
     file.parent.mkdir(parents=True, exist_ok=True)
     write_private(file, url)
-
-
-def _fleet(settings: ControllerSettings, command: WorkerCommand) -> LocalFleet:
-    host = HostConfig(
-        run=settings.paths.run,
-        logs=settings.paths.logs,
-        command=partial(_provided, settings, command),
-        environment=environment_of_workers(settings),
-        grace_s=settings.drain_grace_s + _BEYOND_GRACE_S,
-    )
-    return LocalFleet(host, SystemClock())
-
-
-def _provided(
-    settings: ControllerSettings, command: WorkerCommand, worker: WorkerId, version: VersionId
-) -> Sequence[str]:
-    """Give a worker its secret and return how it is started."""
-    provide(settings, worker, version)
-    return command(worker, version)
 
 
 def _probes(runtime: Runtime) -> Mapping[str, Page]:

@@ -30,7 +30,7 @@ def status() -> None:
             f"controller {'leads' if found['leader'] else 'stands by'} at {controller_address(settings)}\n"
             f"routing table {found['table']} of {tables.when(found['table_made_at'])},"
             f" {found['failed_ticks']} failed ticks\n"
-            f"{_limits(settings)}",
+            f"{_limits(settings)}" + "".join(f"\nheld: {one}" for one in found.get("held", ())),
             highlight=False,
             soft_wrap=True,
         )

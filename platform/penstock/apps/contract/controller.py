@@ -1,8 +1,9 @@
 """What a controller needs."""
 
+from penstock.adapters.kubernetes.kinds import RIGHTS
 from penstock.adapters.postgres import roles
 from penstock.apps.contract import shared
-from penstock.apps.contract.nouns import Certificate, Ending, Life, Port, Probe, Process
+from penstock.apps.contract.nouns import Called, Certificate, Ending, Life, Port, Probe, Process, Right
 from penstock.apps.settings import CONTROLLER_PORT, ControllerSettings
 from penstock.telemetry import pages
 from penstock.tls.identity import Role
@@ -67,7 +68,14 @@ CONTROLLER = Process(
         shared.LIMITS_CA,
     ),
     certificate=Certificate(role=Role.CONTROLLER),
-    calls=(shared.database(roles.CONTROLLER), shared.LIMITS),
+    calls=(
+        shared.database(roles.CONTROLLER),
+        shared.LIMITS,
+        Called(
+            to="cluster", setting="kubeconfig", port="https", meaning="The cluster's API, where a cluster runs workers."
+        ),
+    ),
+    rights=tuple(Right(group=kind.group, resource=kind.plural, verbs=verbs) for kind, verbs in RIGHTS.items()),
     ending=Ending(
         signals=(("SIGTERM", "Gives the lead back and ends; what runs goes on without it."),),
         exits=((0, "ended in good order"), (1, "can't start; the log's last line says why")),

@@ -107,6 +107,15 @@ class Ending:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Right:
+    """What the process may do to one resource of the cluster's API, in its own namespace."""
+
+    group: str
+    resource: str
+    verbs: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Devices:
     """Which devices the process uses."""
 
@@ -136,6 +145,8 @@ class Process:
     secrets: tuple[Secret, ...] = ()
     certificate: Certificate | None = None
     calls: tuple[Called, ...] = ()
+    rights: tuple[Right, ...] = ()
+    """All that it needs of a cluster's API, where ``fleet`` says that a cluster runs the workers."""
     devices: Devices = Devices()
     ending: Ending
     replicas: str

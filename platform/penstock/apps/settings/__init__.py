@@ -15,7 +15,13 @@ from pydantic import Field
 from penstock.apps.settings import unknown
 from penstock.apps.settings.home import Home
 from penstock.apps.settings.peers import PeerSettings
-from penstock.apps.settings.processes import ControllerSettings, GatewaySettings, InitSettings, WorkerSettings
+from penstock.apps.settings.processes import (
+    ControllerSettings,
+    FleetKind,
+    GatewaySettings,
+    InitSettings,
+    WorkerSettings,
+)
 from penstock.apps.settings.stores import (
     ArtifactSettings,
     DatabaseSettings,
@@ -33,6 +39,7 @@ __all__ = [
     "ArtifactSettings",
     "ControllerSettings",
     "DatabaseSettings",
+    "FleetKind",
     "GatewaySettings",
     "Home",
     "InitSettings",

@@ -1,5 +1,6 @@
 """One declaration per process: all that it is told, and nothing that it does not read (mypy sees to that)."""
 
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
@@ -111,6 +112,13 @@ class GatewaySettings(
         return with_files(self.answers_url, password_file=self.answers_password_file, ssl_ca_certs=self.answers_ca_file)
 
 
+class FleetKind(StrEnum):
+    """Who runs the workers."""
+
+    LOCAL = "local"
+    KUBERNETES = "kubernetes"
+
+
 class ControllerSettings(
     ReachedSettings, MetricsSettings, DrainSettings, DatabaseSettings, KeySettings, LimitsSettings, PeerSettings
 ):
@@ -125,6 +133,12 @@ class ControllerSettings(
     """A worker silent for so long leaves the table."""
     tick_s: float = Field(default=0.5, gt=0)
     """How often the controller looks at everything."""
+    fleet: FleetKind = FleetKind.LOCAL
+    """Who runs the workers: ``local``, this machine; ``kubernetes``, the cluster that this controller is in."""
+    pools_file: str = ""
+    """The pools that the infrastructure ships, as JSON: where workers may run in a cluster, and what their pods are."""
+    kubeconfig: str = ""
+    """Where the cluster is; empty means the one that this pod is in."""
 
 
 class ControllerAddress(Told):

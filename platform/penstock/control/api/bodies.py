@@ -179,6 +179,8 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
     table_made_at: float
     failed_ticks: int
     workers: dict[str, int]
+    held: tuple[str, ...] = ()
+    """What the host of the workers could not bring about, and the remedy."""
 
 
 class BudgetShown(msgspec.Struct, frozen=True, kw_only=True):

@@ -103,6 +103,7 @@ class FleetAndTable:
                 table_made_at=latest.made_at,
                 failed_ticks=runtime.failed_ticks,
                 workers=dict(states),
+                held=self._control.orders.held,
             )
         )
 

@@ -31,6 +31,8 @@ class Orders:
         self._since = 0.0
         self._draining: dict[WorkerId, None] = {}
         self._kept = 1000
+        self.held: tuple[str, ...] = ()
+        """What the host could not bring about when it was last asked, in words."""
 
     def listen_from(self, now: float) -> None:
         """Hold silence before Unix second ``now`` against nobody: this controller was not listening."""
@@ -43,6 +45,7 @@ class Orders:
     async def view(self) -> FleetView:
         """Return the host's view; orders of an earlier controller count too."""
         view = replace(await self._host.view(), since=self._since)
+        self.held = view.held
         for running in view.running:
             if running.draining:
                 self._note(running.worker)

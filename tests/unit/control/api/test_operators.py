@@ -189,5 +189,6 @@ async def test_status_and_limits(operator: httpx.AsyncClient) -> None:
         "table_made_at": 0.0,
         "failed_ticks": 0,
         "workers": {},
+        "held": [],
     }
     assert (await operator.get("/admin/v1/audit?limit=many")).json()["error"]["param"] == "limit"

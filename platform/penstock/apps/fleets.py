@@ -1,0 +1,75 @@
+"""Which host runs the workers, by setting: this machine, or the cluster of the controller; each with its planner."""
+
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from penstock.adapters.process.fleet import HostConfig, LocalFleet
+from penstock.apps.settings import ControllerSettings, FleetKind, environment_of_workers
+from penstock.apps.worker_keys import provide
+from penstock.control.fleet.orders import Host
+from penstock.control.fleet.plan import plan
+from penstock.control.fleet.versions import plan_versions
+from penstock.domain.clock import SystemClock
+from penstock.domain.command_error import CommandError
+from penstock.domain.fleet import FleetPlan
+from penstock.domain.ids import VersionId, WorkerId
+
+WorkerCommand = Callable[[WorkerId, VersionId], Sequence[str]]
+_BEYOND_GRACE_S = 10.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hosted:
+    """A host, and the planner that knows what is its own to decide."""
+
+    host: Host
+    plan: Callable[..., FleetPlan]
+
+
+@asynccontextmanager
+async def hosted(settings: ControllerSettings, command: WorkerCommand) -> AsyncIterator[Hosted]:
+    """Yield the host that the settings name, or raise ``CommandError``."""
+    if settings.fleet is FleetKind.LOCAL:
+        yield Hosted(host=_local(settings, command), plan=plan)
+        return
+    async with _cluster(settings) as host:
+        yield Hosted(host=host, plan=plan_versions)
+
+
+def _local(settings: ControllerSettings, command: WorkerCommand) -> LocalFleet:
+    host = HostConfig(
+        run=settings.paths.run,
+        logs=settings.paths.logs,
+        command=partial(_provided, settings, command),
+        environment=environment_of_workers(settings),
+        grace_s=settings.drain_grace_s + _BEYOND_GRACE_S,
+    )
+    return LocalFleet(host, SystemClock())
+
+
+def _provided(
+    settings: ControllerSettings, command: WorkerCommand, worker: WorkerId, version: VersionId
+) -> Sequence[str]:
+    """Give a worker its secret and return how it is started."""
+    provide(settings, worker, version)
+    return command(worker, version)
+
+
+@asynccontextmanager
+async def _cluster(settings: ControllerSettings) -> AsyncIterator[Host]:
+    """Yield the cluster; its client is imported here alone, for one machine needs none."""
+    try:
+        from penstock.adapters.kubernetes import client, fleet, pools
+    except ModuleNotFoundError as error:
+        do = "Install it: pip install 'penstock[core,kubernetes]'."
+        raise CommandError("The Kubernetes client is not installed.", do=do) from error
+    if not settings.pools_file:
+        raise CommandError("No pools are named.", do="Name the infrastructure's file: PENSTOCK_POOLS_FILE.")
+    shipped = pools.read(Path(settings.pools_file))
+    async with client.connected(settings.kubeconfig, shipped.namespace) as api:
+        host = fleet.KubernetesFleet(api, shipped, SystemClock())
+        async with host.following():
+            yield host

@@ -1,0 +1,105 @@
+"""Real controller processes whose workers are pods: a version is deployed through the API, and nothing runs here."""
+
+import signal
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import httpx
+import pytest
+
+from penstock.adapters.postgres.database import Database
+from penstock.adapters.postgres.registry import PostgresRegistry
+from penstock.adapters.postgres.tenancy import PostgresTenancy
+from penstock.domain.keys import Purpose, derive, mint
+from penstock.domain.tenant import OPERATORS, Role, Tenant
+from tests.support import control_things as things
+from tests.support import kube_pools
+from tests.support.control_process import ControlledHome, controlled_home, until
+from tests.support.kube_api import Fault, KubeApi
+
+pytestmark = pytest.mark.integration
+VERSION = things.version()
+
+
+@pytest.fixture
+async def server(tmp_path: Path) -> AsyncIterator[KubeApi]:
+    """Serve a cluster whose pods run on paper."""
+    with KubeApi() as api:
+        api.cluster.on_start = lambda pod: api.pod(pod["metadata"]["name"])
+        api.cluster.on_stop = lambda pod: api.ended(pod["metadata"]["name"])
+        yield api
+
+
+@pytest.fixture
+async def home(server: KubeApi, tmp_path: Path, database_dsn: str) -> AsyncIterator[ControlledHome]:
+    """Yield a home of that cluster whose database has a version; one controller leads."""
+    told = {
+        "fleet": "kubernetes",
+        "pools_file": str(kube_pools.file(tmp_path)),
+        "kubeconfig": str(server.kubeconfig(tmp_path / "kubeconfig")),
+        "lease_s": "0.5",
+    }
+    with controlled_home(tmp_path / "home", database_dsn, **told) as found:
+        found.controller()
+        until("it leads", lambda: found.address() != "")
+        async with Database(database_dsn, max_connections=1) as database:
+            await PostgresRegistry(database).add_version(VERSION, "sig", things.act())
+        yield found
+
+
+async def admin(home: ControlledHome) -> dict[str, str]:
+    """Return the headers of an operator."""
+    pepper = derive(bytes.fromhex("ab" * 32), Purpose.PEPPER)
+    async with Database(home.database_url, max_connections=1) as database:
+        store = PostgresTenancy(database)
+        await store.add_tenant(Tenant(id=OPERATORS, name="Operators"), things.act())
+        secret, key = mint(OPERATORS, pepper=pepper, now=1.0, role=Role.ADMIN)
+        await store.add_key(key, things.act())
+    return {"authorization": f"Bearer {secret}"}
+
+
+def put(home: ControlledHome, headers: dict[str, str], replicas: int) -> None:
+    url = f"{home.address()}/admin/v1/deployments/{VERSION.id}"
+    assert httpx.put(url, json={"replicas": replicas}, headers=headers, trust_env=False).status_code == 200
+
+
+def put_alias(home: ControlledHome, headers: dict[str, str]) -> None:
+    shares = {"shares": [{"version": VERSION.id, "weight": 10_000}]}
+    url = f"{home.address()}/admin/v1/aliases/chat"
+    assert httpx.put(url, json=shares, headers=headers, trust_env=False).status_code == 200
+
+
+async def test_a_version_is_deployed_as_on_one_machine(home: ControlledHome, server: KubeApi) -> None:
+    """Finding 3.7: the same call brings pods in a cluster, starts nothing here, survives the leader, and withdraws."""
+    headers = await admin(home)
+    put(home, headers, 2)
+    until("two pods stand", lambda: len(server.names("pods")) == 2)
+    assert home.workers() == {}
+    first = home.address()
+    home.controller()
+    home.controllers[0].send_signal(signal.SIGKILL)
+    until("the other leads", lambda: home.address() != first)
+    server.scale(server.names("deployments")[0], 3)
+    until("the scaler's number stands", lambda: len(server.names("pods")) == 3)
+    put(home, headers, 0)
+    until("all is withdrawn", lambda: not server.names("pods") and not server.names("deployments"), within_s=20.0)
+    assert server.names("scaledobjects") == []
+
+
+async def test_a_cluster_that_refuses_is_told_and_holds_up_nothing(home: ControlledHome, server: KubeApi) -> None:
+    """While the API server refuses, the controller leads, publishes tables, and tells operators what is held."""
+    headers = await admin(home)
+    server.fault = Fault(status=500, verbs=frozenset({"patch"}))
+    put(home, headers, 1)
+    url = f"{home.address()}/admin/v1/status"
+
+    def status() -> dict[str, object]:
+        found: dict[str, object] = httpx.get(url, headers=headers, trust_env=False).json()
+        return found
+
+    until("it is told", lambda: bool(status()["held"]))
+    assert "the API server answers 500" in str(status()["held"])
+    before = status()["table"]
+    put_alias(home, headers)
+    until("another table is published", lambda: status()["table"] != before)
+    assert (status()["leader"], status()["failed_ticks"]) == (True, 0)
