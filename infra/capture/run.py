@@ -21,7 +21,7 @@ SECRET_CONFIG = {
     "penstock:limitsToken": "placeholder-limits-token",
     "penstock:answersToken": "placeholder-answers-token",
 }
-"""The two secrets that a person sets once per stack with `pulumi config set --secret`."""
+"""The secrets that a person sets once per stack with `pulumi config set --secret`."""
 
 
 class CaptureFailedError(RuntimeError):

@@ -1,0 +1,130 @@
+"""The run-book of the first day, read from the page itself: what can run here runs, the rest is held to its models."""
+
+import re
+import shlex
+import subprocess
+from pathlib import Path
+
+import botocore.session
+import pytest
+from botocore import xform_name
+
+from infra.capture.fleet import REGIONAL
+from infra.capture.run import SECRET_CONFIG
+from infra.components.secrets_manager import WRITTEN
+from infra.config.kinds import StackKind
+from infra.config.model import Fleet
+from infra.stacks.exports import project_name
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGE = (ROOT / "infra/README.md").read_text(encoding="utf-8")
+BLOCKS = [block.splitlines() for block in re.findall(r"```sh\n(.*?)```", PAGE, re.DOTALL)]
+COMMANDS = [
+    shlex.split(part) for block in BLOCKS for line in block if not line.startswith("cd ") for part in line.split(" | ")
+]
+OF_THE_TOOL = {"region", "query"}
+WITHOUT_A_MODEL = {("ecr", "get-login-password"), ("eks", "update-kubeconfig")}
+"""Commands that the tool adds to the service's own."""
+PULUMI = {
+    "login": set(),
+    "stack init": {"secrets-provider"},
+    "stack output": set(),
+    "config set": {"secret"},
+    "up": {"policy-pack"},
+    "state unprotect": set(),
+    "destroy": set(),
+}
+"""https://www.pulumi.com/docs/iac/cli/commands/: the commands and options that the page uses."""
+OTHERS = {"crane": "copy", "cosign": "sign", "helm": "registry", "kubectl": "", "curl": "", "penstock": "status"}
+
+
+def of(tool: str) -> list[list[str]]:
+    return [words[1:] for words in COMMANDS if words[0] == tool]
+
+
+def options(words: list[str]) -> set[str]:
+    return {word.removeprefix("--") for word in words if word.startswith("--")}
+
+
+def stacks(fleet: Fleet) -> list[str]:
+    """Return the projects in the order in which each finds what it reads, as the capture proves it."""
+    assert fleet.environment.regions
+    return [one.value for one in (StackKind.GLOBAL, *(kind for kind, _ in REGIONAL), StackKind.MESH)]
+
+
+def test_stacks_come_after_what_they_read(fleet: Fleet) -> None:
+    """Steps go through the projects in the order of their dependencies, each in a folder that is its project."""
+    raised = [block[0].removeprefix("cd projects/") for block in BLOCKS if any("pulumi up" in line for line in block)]
+    assert raised == stacks(fleet)
+    for kind in raised:
+        assert project_name(StackKind(kind)) in (ROOT / "infra/projects" / kind / "Pulumi.yaml").read_text()
+
+
+def test_stacks_are_named_as_the_programs_read_them() -> None:
+    """Regional projects have a stack per region, the others one per environment, as their readers name them."""
+    for block in BLOCKS:
+        for line in block:
+            if line.startswith("pulumi stack init"):
+                kind = StackKind(block[0].removeprefix("cd projects/"))
+                assert line.split()[3] == ("ENV.REGION" if kind in dict(REGIONAL) else "ENV")
+
+
+def test_every_folder_of_a_step_is_there() -> None:
+    """Each block begins in a folder of the infrastructure, or in the repository's root."""
+    for block in BLOCKS:
+        folder = block[0].removeprefix("cd ")
+        assert block[0].startswith("cd "), block
+        assert (ROOT if folder == "." else ROOT / "infra" / folder).is_dir(), folder
+
+
+def test_configuration_and_secrets_are_those_of_the_code() -> None:
+    """The page sets each secret that a program requires and writes each that stands empty, and no other."""
+    told = [words[-2] for words in of("pulumi") if words[:2] == ["config", "set"]]
+    assert sorted(told) == sorted(SECRET_CONFIG)
+    put = [words[words.index("--secret-id") + 1] for words in of("aws") if words[1] == "put-secret-value"]
+    assert sorted(put) == sorted(f"penstock/ENV/{name}" for name in WRITTEN)
+
+
+@pytest.mark.parametrize("words", of("make"), ids=" ".join)
+def test_make_knows_its_targets(words: list[str]) -> None:
+    """Each target is one that make can plan."""
+    done = subprocess.run(["make", "--question", *words], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert "No rule" not in done.stderr
+
+
+@pytest.mark.parametrize("words", of("openssl"), ids=" ".join)
+def test_what_can_run_here_runs(words: list[str]) -> None:
+    """A key is 32 random bytes as hex, as the platform wants them."""
+    made = subprocess.run(["openssl", *words], capture_output=True, text=True, check=True).stdout.strip()
+    assert len(bytes.fromhex(made)) == 32
+
+
+@pytest.mark.parametrize("words", of("aws"), ids=lambda words: " ".join(words[:2]))
+def test_aws_has_these_operations_and_parameters(words: list[str]) -> None:
+    """Each call is an operation of its service's model, with parameters that it has and all those that it requires."""
+    service, operation = words[:2]
+    if (service, operation) in WITHOUT_A_MODEL:
+        return
+    model = botocore.session.get_session().get_service_model(service.removesuffix("api"))
+    name = {xform_name(one, "-"): one for one in model.operation_names}[operation]
+    shape = model.operation_model(name).input_shape
+    assert shape is not None
+    known = {xform_name(one, "-") for one in shape.members}
+    given = options(words) - OF_THE_TOOL
+    assert given <= known
+    assert {xform_name(one, "-") for one in shape.required_members} <= given
+
+
+def test_pulumi_is_called_as_it_is_documented() -> None:
+    """Each call is a command of the page's list, with options that it has; every update runs under the policies."""
+    for words in of("pulumi"):
+        command = next(one for one in PULUMI if words[: len(one.split())] == one.split())
+        assert options(words) <= PULUMI[command]
+        assert command != "up" or words[words.index("--policy-pack") + 1] == "../../policy/pack"
+
+
+def test_no_other_tool_is_used_than_the_named() -> None:
+    """Every tool of the blocks is among those that the page asks for, and used in the way that is checked."""
+    assert {words[0] for words in COMMANDS} <= {"aws", "make", "openssl", "pulumi", *OTHERS}
+    for tool, first in OTHERS.items():
+        assert all(words[0] == first for words in of(tool) if first)
