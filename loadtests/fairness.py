@@ -142,6 +142,7 @@ def table(found: dict[str, tuple[Seen, Seen, Seen]]) -> Table:
     heads = ("side", "documents alone / beside", "TTFT p50 s", "TTFT p99 s", "p99 / alone", "flood: whole, refused")
     drawn = Table(*heads, title="a reader beside a flood")
     for name, (by_itself, reader, flooder) in found.items():
+        print("READER", [round(x, 2) for x in reader.first_s], reader.refused)
         p50, p99 = ([quantile(seen.first_s, q) for seen in (by_itself, reader)] for q in (0.5, 0.99))
         drawn.add_row(
             name,

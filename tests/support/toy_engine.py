@@ -40,9 +40,9 @@ class Truth(Meters):
         super().__init__()
         self._out = out.open("a")
 
-    def open(self, request: RequestId) -> Meter:
+    def open(self, request: RequestId, weight: float = 1.0) -> Meter:
         self._write({"opened": request})
-        return super().open(request)
+        return super().open(request, weight)
 
     def close(self, request: RequestId, meter: Meter, now: float) -> None:
         super().close(request, meter, now)

@@ -33,7 +33,7 @@ from penstock.worker.engines import compiled, device
 from penstock.worker.engines.log_files import LogBounds, prune
 from penstock.worker.engines.plan import Certificate, LaunchPlan
 from penstock.worker.engines.process import Files, Forking, Launcher, Quickest, Spawning
-from penstock.worker.engines.vllm import Place, arguments, environment, threads_for
+from penstock.worker.engines.vllm import Place, arguments, environment, long_prefill, shares_steps, threads_for
 from penstock.worker.gate_config import DoorOrder, GateConfig
 
 
@@ -77,15 +77,16 @@ class Workplace:
         prune(self._paths.logs, self._engines, LogBounds())
 
     def place(self, port: int) -> Place:
-        """Return where the engine runs; with an open door nothing bounds its queue."""
-        walled = self._settings.door_order is not DoorOrder.OPEN
+        """Return where the engine runs: an open door leaves its queue unbound, a fair one has its steps shared."""
+        order = self._settings.door_order
         return Place(
             host=self._settings.host,
             port=port,
             device=self.device,
             threads=self.threads,
             compiled=str(self._settings.compiled),
-            walled=walled,
+            walled=order is not DoorOrder.OPEN,
+            shares_steps=order is DoorOrder.FAIR,
         )
 
     def config(self, version: VersionId, place: Place) -> AgentConfig:
@@ -165,8 +166,9 @@ class Workplace:
                 ticket_key=self._secrets.ticket_key.hex(),
                 max_num_seqs=copy.manifest.engine.max_num_seqs,
                 max_num_batched_tokens=copy.manifest.engine.max_num_batched_tokens,
-                long_prefill_tokens=copy.manifest.engine.long_prefill_tokens,
+                long_prefill_tokens=long_prefill(copy.manifest, place),
                 block_size=copy.manifest.engine.block_size,
+                displaces=shares_steps(copy.manifest, place),
                 door_order=self._settings.door_order,
             ),
             forkable=place.device == "cpu",

@@ -12,11 +12,13 @@ Trade-off: what the scheduler, the tokenizer and HTTP cost is in the base.
 import heapq
 import itertools
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from penstock.domain.ids import RequestId
+from penstock.worker.engines.stepping import EVERYBODY, Inside, Stepping, Turnout
 from penstock.worker.gate.admission.cost import Work
+from penstock.worker.gate.admission.cost import cost as cost_of
 
 TOLD_EVERY = 16
 """After so many tokens of an answer the door hears of it, as the gate tells it."""
@@ -116,40 +118,74 @@ class Step:
 
 
 @dataclass(slots=True)
+class _Group:
+    """Sequences that take part in the same steps: a tenant's, or everybody's. ``step`` counts those."""
+
+    weight: float
+    step: int = 0
+    width: int = 0
+    prompts: int = 0
+    batch: int = 0
+    context: int = 0
+    events: list[tuple[int, int, Sequence]] = field(default_factory=list)
+
+    def made(self, sequence: Sequence) -> int:
+        """Return how many tokens each of its sequences has after this step."""
+        return self.step - sequence.first_step + 1 if sequence.first_step else 0
+
+
+@dataclass(slots=True)
 class EngineModel:
-    """What runs; ``step`` advances everything by one step and says what came out."""
+    """What runs; ``step`` advances everything by one step and says what came out.
+
+    With ``stepping`` tenants share its steps by that rule; KV blocks and the order of preemption are not modelled: what
+    is taken back goes on.
+    """
 
     cost: StepCost
     max_seqs: int = 10**9
+    stepping: Stepping | None = None
     _waiting: deque[Sequence] = field(default_factory=deque)
     _prefilling: dict[RequestId, Sequence] = field(default_factory=dict)
     _decoding: dict[RequestId, Sequence] = field(default_factory=dict)
-    _events: list[tuple[int, int, Sequence]] = field(default_factory=list)
+    _groups: dict[str, _Group] = field(default_factory=dict)
     _numbers: Iterator[int] = field(default_factory=lambda: itertools.count(1))
-    _step: int = 0
     _width: int = 0
-    _batch: int = 0
-    _context: int = 0
+    _seconds: float = 0.0
 
     def enter(self, work: Work, output_tokens: int) -> None:
         """Take a request in; each of its sequences will really produce ``output_tokens``."""
         sequence = Sequence(work, output_tokens, work.prompt_tokens, work.sequences, next(self._numbers))
         self._waiting.append(sequence)
+        group = self._groups.setdefault(self._name(work), _Group(work.weight))
+        group.width += sequence.width
+        group.prompts += 1
 
     def abort(self, request: RequestId) -> None:
         """Forget a request whose caller has left; nothing happens where it is not here."""
+        if request in self._decoding:
+            self._end(self._decoding[request])
+            return
         gone = self._prefilling.pop(request, None)
         if gone is not None:
             self._width -= gone.width
-        elif request in self._decoding:
-            self._end(self._decoding[request])
         else:
-            self._waiting = deque(one for one in self._waiting if one.work.request != request)
+            gone = next((one for one in self._waiting if one.work.request == request), None)
+            if gone is None:
+                return
+            self._waiting.remove(gone)
+        group = self._group(gone)
+        group.prompts -= 1
+        self._leave(gone)
 
     @property
     def busy(self) -> bool:
         """True where a step would do anything."""
         return bool(self._waiting or self._prefilling or self._decoding)
+
+    def made(self, sequence: Sequence) -> int:
+        """Return how many tokens each of its sequences has after this step."""
+        return self._group(sequence).made(sequence)
 
     def step(self) -> Step:
         """Run one step."""
@@ -157,70 +193,107 @@ class EngineModel:
             head = self._waiting.popleft()
             self._prefilling[head.work.request] = head
             self._width += head.width
-        self._step += 1
-        tokens, pairs, first = self._prefill()
-        batch = Batch(sequences=self._batch, context_tokens=self._context, prompt_tokens=tokens, prompt_pairs=pairs)
-        self._context += self._batch
-        told, done = self._due()
+        turnout = self._turnout()
+        groups = {name: group for name, group in self._groups.items() if name not in turnout.still}
+        for group in groups.values():
+            group.step += 1
+        batch, first = self._work(groups, turnout)
+        told, done = self._due(groups.values())
         for sequence in first:
             self._begin(sequence)
         done += [sequence for sequence in first if sequence.output_tokens <= 1]
         for sequence in done:
             self._end(sequence)
-        return Step(seconds=self.cost.of(batch), first=first, told=told, done=done)
+        seconds = self.cost.of(batch)
+        self._seconds += seconds
+        return Step(seconds=seconds, first=first, told=told, done=done)
 
-    def _prefill(self) -> tuple[int, float, list[Sequence]]:
-        """Work on prompts: return how many tokens and pairs of tokens, and which prompts are through."""
-        room, tokens, pairs, ready = self.cost.chunk_tokens - self._batch, 0, 0.0, []
-        is_alone = len(self._prefilling) + len(self._decoding) + len(self._waiting) <= 1
-        most = room if is_alone or not self.cost.long_prefill_tokens else self.cost.long_prefill_tokens
+    def _turnout(self) -> Turnout:
+        if self.stepping is None:
+            return EVERYBODY
+        here = [Inside(name, one.weight, one.width, one.prompts) for name, one in self._groups.items()]
+        return self.stepping.next(here, self._seconds)
+
+    def _work(self, groups: Mapping[str, _Group], turnout: Turnout) -> tuple[Batch, list[Sequence]]:
+        """Let those who take part decode and read: return what the step does, and whose prompts are through."""
+        decoding, context = sum(one.batch for one in groups.values()), sum(one.context for one in groups.values())
+        tokens, pairs, ready = 0, 0.0, list[Sequence]()
+        room, most = self.cost.chunk_tokens - decoding, self._most_of_a_prompt(turnout)
+        read = dict.fromkeys(groups, 0)
         for sequence in self._prefilling.values():
+            name = self._name(sequence.work)
+            if name in turnout.still:
+                continue
             chunk = min(sequence.prompt_left, room - tokens, most)
             if chunk <= 0:
                 break
             before = sequence.work.prompt_tokens - sequence.prompt_left
             sequence.prompt_left -= chunk
             tokens += chunk
+            read[name] += chunk
             pairs += chunk * (before + chunk / 2)
             if not sequence.prompt_left:
                 ready.append(sequence)
-        return tokens, pairs, ready
+        for name, group in groups.items():
+            group.context += group.batch
+            if self.stepping is not None:
+                self.stepping.served(name, cost_of(read[name], group.batch), self._seconds)
+        batch = Batch(sequences=decoding, context_tokens=context, prompt_tokens=tokens, prompt_pairs=pairs)
+        return batch, ready
 
-    def _due(self) -> tuple[list[Sequence], list[Sequence]]:
+    def _most_of_a_prompt(self, turnout: Turnout) -> int:
+        bounds = [int(self.cost.chunk_tokens * turnout.prompt_part)]
+        if self.cost.long_prefill_tokens and len(self._prefilling) + len(self._decoding) + len(self._waiting) > 1:
+            bounds.append(self.cost.long_prefill_tokens)
+        return min(bounds)
+
+    def _due(self, groups: Iterable[_Group]) -> tuple[list[Sequence], list[Sequence]]:
         """Return whose answers have grown by a report's worth, and whose are whole."""
         told, done = list[Sequence](), list[Sequence]()
-        while self._events and self._events[0][0] <= self._step:
-            _, _, sequence = heapq.heappop(self._events)
-            if self._decoding.get(sequence.work.request) is not sequence:
-                continue
-            if self.made(sequence) >= sequence.output_tokens:
-                done.append(sequence)
-            else:
-                told.append(sequence)
-                self._expect(sequence)
+        for group in groups:
+            while group.events and group.events[0][0] <= group.step:
+                _, _, sequence = heapq.heappop(group.events)
+                if self._decoding.get(sequence.work.request) is not sequence:
+                    continue
+                if group.made(sequence) >= sequence.output_tokens:
+                    done.append(sequence)
+                else:
+                    told.append(sequence)
+                    _expect(group, sequence)
         return told, done
-
-    def made(self, sequence: Sequence) -> int:
-        """Return how many tokens each of its sequences has after this step."""
-        return self._step - sequence.first_step + 1 if sequence.first_step else 0
 
     def _begin(self, sequence: Sequence) -> None:
         del self._prefilling[sequence.work.request]
-        sequence.first_step = self._step
+        group = self._group(sequence)
+        sequence.first_step = group.step
         self._decoding[sequence.work.request] = sequence
-        self._batch += sequence.width
-        self._context += sequence.width * (sequence.work.prompt_tokens + 1)
-        self._expect(sequence)
-
-    def _expect(self, sequence: Sequence) -> None:
-        """Look at it again after a report's worth of tokens, or at its end."""
-        made = self.made(sequence)
-        heapq.heappush(
-            self._events, (self._step + min(TOLD_EVERY, sequence.output_tokens - made), sequence.number, sequence)
-        )
+        group.prompts -= 1
+        group.batch += sequence.width
+        group.context += sequence.width * (sequence.work.prompt_tokens + 1)
+        _expect(group, sequence)
 
     def _end(self, sequence: Sequence) -> None:
         del self._decoding[sequence.work.request]
-        self._batch -= sequence.width
+        group = self._group(sequence)
+        group.batch -= sequence.width
+        group.context -= sequence.width * (sequence.work.prompt_tokens + group.made(sequence))
         self._width -= sequence.width
-        self._context -= sequence.width * (sequence.work.prompt_tokens + self.made(sequence))
+        self._leave(sequence)
+
+    def _leave(self, sequence: Sequence) -> None:
+        group = self._group(sequence)
+        group.width -= sequence.width
+        if not group.width:
+            del self._groups[self._name(sequence.work)]
+
+    def _group(self, sequence: Sequence) -> _Group:
+        return self._groups[self._name(sequence.work)]
+
+    def _name(self, work: Work) -> str:
+        return work.tenant if self.stepping is not None else ""
+
+
+def _expect(group: _Group, sequence: Sequence) -> None:
+    """Look at it again after a report's worth of tokens, or at its end."""
+    left = sequence.output_tokens - group.made(sequence)
+    heapq.heappush(group.events, (group.step + min(TOLD_EVERY, left), sequence.number, sequence))

@@ -14,8 +14,10 @@ from penstock.domain.ids import RequestId, TenantId
 from penstock.domain.standing import Standing
 from penstock.simulator.engine import SMOLLM2_ONE_CORE, EngineModel, StepCost
 from penstock.simulator.worker import Arrival, Record, run
+from penstock.worker.engines.stepping import PROMPT_PART, Stepping
 from penstock.worker.gate.admission import doors
 from penstock.worker.gate.admission.cost import Work
+from penstock.worker.gate.admission.entitlement import OVERBOOKED_PART
 from penstock.worker.gate.admission.seats import EngineSize
 from penstock.worker.gate_config import DoorOrder
 
@@ -78,18 +80,25 @@ class Scene:
     span_s: float = 300.0
     engine: StepCost = SMOLLM2_ONE_CORE
     seats: int = 32
+    shares_steps: bool = True
+    """Behind a fair door the tenants share the engine's steps."""
 
     def play(self, order: DoorOrder) -> "Played":
         """Return what each of them experienced behind this door."""
+        shares = order is DoorOrder.FAIR and self.shares_steps
+        bound = round(PROMPT_PART * self.engine.chunk_tokens) if shares else self.engine.long_prefill_tokens
         size = EngineSize(
             max_seqs=self.seats,
             kv_blocks=4000,
             block_size=32,
             prefill_tokens=self.engine.chunk_tokens,
-            long_prefill_tokens=self.engine.long_prefill_tokens,
+            long_prefill_tokens=bound,
+            displaces=shares,
         )
+        most = round(self.seats * (1 + OVERBOOKED_PART)) if shares else self.seats
+        engine = EngineModel(self.engine, most, Stepping() if shares else None)
         arrivals = [self._reader(), *self._crowd()]
-        records = run(arrivals, doors.make(order, size), EngineModel(self.engine, self.seats), self.span_s)
+        records = run(arrivals, doors.make(order, size), engine, self.span_s)
         return Played(reader=records.pop(READER), crowd=list(records.values()))
 
     def _reader(self) -> Arrival:

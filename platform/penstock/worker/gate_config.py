@@ -16,7 +16,10 @@ class DoorOrder(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GateConfig:
-    """What a gate must know; ``ticket_key`` (hex) is what gateways seal tickets for this worker with."""
+    """What a gate must know; ``ticket_key`` (hex) is what gateways seal tickets for this worker with.
+
+    ``displaces``: the engine takes seats back from who has too many.
+    """
 
     worker: WorkerId
     version: VersionId
@@ -25,6 +28,7 @@ class GateConfig:
     max_num_batched_tokens: int = 512
     long_prefill_tokens: int = 0
     block_size: int = 16
+    displaces: bool = False
     door_order: DoorOrder = DoorOrder.FAIR
 
 

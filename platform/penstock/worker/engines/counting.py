@@ -15,6 +15,9 @@ from typing import Any
 
 from penstock.worker.meter import current, fill
 
+PRIORITY_PER_WEIGHT = 2
+"""A request's priority, which is a whole number, tells the engine's scheduler its tenant's weight: 1/2 is the least."""
+
 _BEAM = re.compile(r"^(.+)-[0-9a-f]+-beam-\d+$")
 """A step of a beam search is one request for each beam: its prompt is the first one's and what the beam has so far."""
 
@@ -36,6 +39,8 @@ def sharing(add: Any) -> Any:  # noqa: ANN401
     async def add_request(self: Any, request_id: Any, prompt: Any, params: Any, *args: Any, **named: Any) -> Any:  # noqa: ANN401
         meter = current.get()
         share = meter.share if meter is not None else None
+        if meter is not None:
+            named["priority"] = max(1, round(PRIORITY_PER_WEIGHT * meter.weight))  # for the scheduler
         if share is None:
             return await add(self, request_id, prompt, params, *args, **named)
         choices = getattr(params, "n", 1)  # vectors have none

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from penstock.domain.ids import VersionId
 from penstock.domain.model import EngineSettings, Manifest, SamplingDefaults, Task
+from penstock.worker.engines import stepping
 
 SHUTDOWN_TIMEOUT_S = 2
 """How long vLLM itself waits for running requests at SIGTERM. Short: the agent has drained it before."""
@@ -34,6 +35,8 @@ _SECRET = frozenset({"PENSTOCK_DATABASE_URL", "PENSTOCK_LIMITS_URL", "PENSTOCK_A
 GATE_MODULE = "penstock.worker.gate.serve"
 GATE = f"{GATE_MODULE}.Gate"
 """Loaded by vLLM itself, by name: no room below the gate imports it."""
+SCHEDULERS = "penstock.worker.engines.scheduler"
+"""Loaded by vLLM as well, in the process of its core."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,6 +45,7 @@ class Place:
 
     ``compiled`` is the folder of what engines compile, empty for vLLM's own choice: the home and temporary folders of
     the user. Without ``walled`` its own queue has no bound: for comparisons with an engine that nobody protects.
+    Without ``shares_steps`` it knows no tenants, as vLLM's own scheduler.
     """
 
     host: str
@@ -50,6 +54,7 @@ class Place:
     threads: int = 1
     compiled: str = ""
     walled: bool = True
+    shares_steps: bool = True
 
 
 def arguments(version: VersionId, manifest: Manifest, folder: Path, place: Place) -> tuple[str, ...]:
@@ -60,6 +65,7 @@ def arguments(version: VersionId, manifest: Manifest, folder: Path, place: Place
         *("--host", place.host),
         *("--port", str(place.port)),
         *("--middleware", GATE),
+        *(("--scheduler-cls", _scheduler(place)) if shares_steps(manifest, place) else ()),
         *("--allowed-media-domains", NOWHERE),
         *_sizes(manifest.engine),
         *(_wall(manifest.engine) if place.walled else ()),
@@ -68,6 +74,20 @@ def arguments(version: VersionId, manifest: Manifest, folder: Path, place: Place
         *(_pooling() if manifest.task is Task.EMBED else _generating(manifest)),
         *(("--enforce-eager", "--distributed-executor-backend", "uni") if place.device == "cpu" else ()),
     )
+
+
+def shares_steps(manifest: Manifest, place: Place) -> bool:
+    """Tell whether tenants share the engine's steps: vectors take one step each, and no part of one."""
+    return place.shares_steps and manifest.task is Task.GENERATE
+
+
+def long_prefill(manifest: Manifest, place: Place) -> int:
+    """Return how much of a step one prompt takes while others are about; 0 where nothing bounds it."""
+    bound = manifest.engine.long_prefill_tokens
+    if not shares_steps(manifest, place):
+        return bound
+    part = round(stepping.PROMPT_PART * manifest.engine.max_num_batched_tokens)
+    return min(part, bound) if bound else part
 
 
 def threads_for(cores: int) -> int:
@@ -131,6 +151,11 @@ def _compiled(place: Place) -> dict[str, str]:
         "TORCHINDUCTOR_CACHE_DIR": f"{place.compiled}/inductor",
         "TRITON_CACHE_DIR": f"{place.compiled}/triton",
     }
+
+
+def _scheduler(place: Place) -> str:
+    """On a CPU vLLM plans no step while another one runs."""
+    return f"{SCHEDULERS}.{'TenantScheduler' if place.device == 'cpu' else 'AsyncTenantScheduler'}"
 
 
 def _sizes(engine: EngineSettings) -> tuple[str, ...]:

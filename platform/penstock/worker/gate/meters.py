@@ -36,9 +36,9 @@ class Meters:
         """How many are known."""
         return len(self._meters)
 
-    def open(self, request: RequestId) -> Meter:
-        """Return a new meter for a request that came."""
-        meter = self._meters[request] = Meter()
+    def open(self, request: RequestId, weight: float = 1.0) -> Meter:
+        """Return a new meter for a request that came, of a tenant with this weight."""
+        meter = self._meters[request] = Meter(weight)
         _resolve(self._expected.pop(request, None))
         return meter
 

@@ -32,6 +32,7 @@ from penstock.worker.gate import usage
 from penstock.worker.gate.admission import doors
 from penstock.worker.gate.admission.cost import Work
 from penstock.worker.gate.admission.door import Door, Shed
+from penstock.worker.gate.admission.fair_queue import in_engine
 from penstock.worker.gate.admission.load import LoadBook, Observed
 from penstock.worker.gate.admission.seats import EngineSize
 from penstock.worker.gate.in_flight import Connection, InFlight, Tally
@@ -87,6 +88,7 @@ def _door(config: GateConfig) -> Door:
         block_size=config.block_size,
         prefill_tokens=config.max_num_batched_tokens,
         long_prefill_tokens=config.long_prefill_tokens,
+        displaces=config.displaces,
     )
     return doors.make(config.door_order, size)
 
@@ -147,7 +149,7 @@ class Gate:
         except Unauthenticated:
             await self._refuse(Refusal.TICKET, send)
             return
-        meter = self.meters.open(ticket.request)
+        meter = self.meters.open(ticket.request, in_engine(ticket.standing, ticket.weight))
         putting = current.set(meter)
         try:
             await self._serve(ticket, meter, (scope, _replay(body, receive), send))

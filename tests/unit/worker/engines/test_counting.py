@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from penstock.worker.engines.counting import sharing
+from penstock.worker.engines.counting import PRIORITY_PER_WEIGHT, sharing
 from penstock.worker.meter import Meter, current
 from penstock.worker.share import Share
 
@@ -37,10 +37,12 @@ class Engine:
 
     inside: dict[str, Collector] = field(default_factory=dict)
     came: list[str] = field(default_factory=list)
+    priorities: list[int] = field(default_factory=list)
     refuses: bool = False
 
     async def add_request(self, request_id: str, prompt: str, params: object, *, priority: int = 0) -> Collector:
-        assert (prompt, priority) == ("p", 7)
+        assert prompt == "p"
+        self.priorities.append(priority)
         await asyncio.sleep(0)
         self.came.append(request_id)
         if self.refuses:
@@ -157,6 +159,19 @@ async def test_who_left_adds_nothing_more(meter: Meter, how: str) -> None:
             task.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)
     assert engine.came == ["a", "b"]
+
+
+async def test_a_requests_priority_is_its_tenants_weight() -> None:
+    """The scheduler's only word of a tenant's weight is the gate's, whatever the caller said."""
+    engine = Engine()
+    for weight in (0.5, 1.0, 24.0):
+        putting = current.set(Meter(weight))
+        await begin(engine, "abc"[len(engine.priorities) :][:1])
+        current.reset(putting)
+    assert engine.priorities == [1, PRIORITY_PER_WEIGHT, 24 * PRIORITY_PER_WEIGHT]
+    for one in engine.inside.values():
+        one.is_done.set()
+    await settled()
 
 
 async def test_without_a_share_nothing_waits() -> None:

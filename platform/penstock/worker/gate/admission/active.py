@@ -10,7 +10,7 @@ from typing import NamedTuple
 from penstock.domain.ids import TenantId
 from penstock.domain.standing import Standing
 from penstock.worker.gate.admission.cost import Work
-from penstock.worker.gate.admission.fair_queue import LANE_WEIGHT
+from penstock.worker.gate.admission.fair_queue import LANE_WEIGHT, in_engine
 
 ACTIVE_S = 30.0
 """A tenant counts as about so long after it was last seen."""
@@ -32,6 +32,7 @@ class Active:
         self._many = [0] * len(Standing)
         self._weights = [0.0] * len(Standing)
         self._weight = 0.0
+        self._in_engine = 0.0
 
     def many(self, standing: Standing) -> int:
         """Return how many of at least this standing are about."""
@@ -48,6 +49,11 @@ class Active:
         lanes = sum(LANE_WEIGHT.get(one, 0.0) for one in Standing if self._many[one] and one is not work.standing)
         beside = max(self._weights[work.standing], work.weight)
         return max(work.weight / max(self._weight, work.weight), lane / (lane + lanes) * work.weight / beside)
+
+    def part_of(self, tenant: TenantId) -> float:
+        """Return a tenant's part of the engine's steps, by its weight there among all about; 0 for strangers."""
+        known = self._tenants.get(tenant)
+        return in_engine(known.standing, known.weight) / self._in_engine if known is not None else 0.0
 
     def seen(self, work: Work, now: float) -> None:
         """A tenant has sent a request; it stands as its latest one with a share."""
@@ -89,6 +95,7 @@ class Active:
     def _add(self, name: TenantId, tenant: _Tenant) -> None:
         self._tenants[name] = tenant
         self._weight += tenant.weight
+        self._in_engine += in_engine(tenant.standing, tenant.weight)
         self._many[tenant.standing] += 1
         self._weights[tenant.standing] += tenant.weight
 
@@ -96,6 +103,7 @@ class Active:
         tenant = self._tenants.pop(name, None)
         if tenant is not None:
             self._weight = self._weight - tenant.weight if self._tenants else 0.0
+            self._in_engine -= in_engine(tenant.standing, tenant.weight)
             self._many[tenant.standing] -= 1
             self._weights[tenant.standing] -= tenant.weight
         return tenant

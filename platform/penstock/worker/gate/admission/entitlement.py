@@ -10,6 +10,7 @@ than the reserve has seats gets the next ones that come free.
 
 import math
 
+from penstock.domain.ids import TenantId
 from penstock.domain.standing import Standing
 from penstock.worker.gate.admission.active import Active
 from penstock.worker.gate.admission.cost import Fit, Work
@@ -41,6 +42,9 @@ RESERVE_PART = 0.375
 """The part of the slots that may be free though somebody waits who fits. What is not kept for those below their share,
 for better standings or by reservation, a flood leaves free while it stands back for somebody, and never more."""
 
+OVERBOOKED_PART = 0.25
+"""What may be booked beyond a full engine that can take seats back, by tenants that have nothing inside."""
+
 _BOUND_FROM = {
     one: tuple(
         (rung, part)
@@ -50,6 +54,9 @@ _BOUND_FROM = {
     for one in Standing
 }
 """For each standing the parts that a request of it takes from: they lie inside each other, but for the spare ones."""
+
+
+_FULL = frozenset({Fit.NO_ROOM, Fit.CLOSED})
 
 
 class Entitlement:
@@ -73,7 +80,12 @@ class Entitlement:
 
     def fits(self, work: Work, *, is_owed: bool = True) -> Fit:
         """Tell whether the request may enter now; ``is_owed`` where its tenant was served no more than others."""
-        room = self._seats.room_for(work, prefill_part=self._prefill_part(work))
+        fit = self._fit(work, is_owed=is_owed)
+        return Fit.YES if fit in _FULL and is_owed and self._displaces(work) else fit
+
+    def _fit(self, work: Work, *, is_owed: bool) -> Fit:
+        aside = self._aside(work) if is_owed else 0
+        room = self._seats.room_for(work, prefill_part=self._prefill_part(work), aside=aside)
         if room is not Fit.YES or not len(self._seats) or self.reserved.covers(work):
             return room
         need, left, whole = self._seats.need(work), self._left(work.standing), self._seats.whole
@@ -91,12 +103,34 @@ class Entitlement:
         whole = self._seats.whole
         return whole.slots - self._seats.held.slots <= RESERVE_PART * whole.slots
 
+    def _displaces(self, work: Work) -> bool:
+        """Tell whether the engine takes seats back for it: it is its tenant's only one, beside one with too many."""
+        seats, need = self._seats, self._seats.need(work)
+        if not seats.size.displaces or work.standing.is_spare or seats.held_by(work.tenant).slots:
+            return False
+        booked, most = seats.held.plus(need), seats.whole.times(1 + OVERBOOKED_PART)
+        if booked.slots > most.slots or booked.blocks > most.blocks:
+            return False
+        return any(self._is_over(one, held) for one, held in seats.holders())
+
+    def _aside(self, work: Work) -> int:
+        """Return how much of the prompts in prefill stands still in the engine for its tenant's first one."""
+        seats = self._seats
+        if not seats.size.displaces or seats.held_by(work.tenant).slots:
+            return 0
+        return sum(tokens for one, tokens in seats.prefilling() if self._is_over(one, seats.held_by(one)))
+
+    def _is_over(self, tenant: TenantId, held: Room) -> bool:
+        """Tell whether a tenant holds more than its part of the slots in use: such a one stands still in the engine."""
+        return held.slots > max(1.0, self.active.part_of(tenant) * self._seats.held.slots)
+
     def _kept_for_others(self, work: Work, *, is_owed: bool) -> int:
         """Return how many slots are kept from this request: for tenants below their share that stand no lower."""
         active, whole = self.active, self._seats.whole
         if active.many(work.standing) <= 1:
             return 0
-        if is_owed and self._seats.held_by(work.tenant).slots < active.share_of(work) * whole.slots:
+        held, share = self._seats.held_by(work.tenant), whole.times(active.share_of(work))
+        if is_owed and held.slots < share.slots and held.blocks <= share.blocks:
             return 0
         return max(1, math.floor(KEPT_PART * whole.slots))
 

@@ -63,7 +63,7 @@ class FairOrder:
         evicted = self.queue.make_room(work)
         if evicted is not None:
             self._entitled.active.come(work.tenant)
-            self.queue.push(work, self._entitled.active.share_of(work) * self._seats.whole.slots)
+            self.queue.push(work, self._entitled.active.share_of(work) * self._seats.places_for(work))
             for victim in evicted:
                 self._entitled.active.leave(victim.tenant)
         return evicted
@@ -95,7 +95,7 @@ class FairOrder:
             self._expected.left(work.tenant, work.standing, now)
 
     def _next(self) -> Work | None:
-        if not len(self.queue) or self._seats.is_full:
+        if not len(self.queue) or (self._seats.is_full and not self._seats.size.displaces):
             return None
         self._entitled.forget(self._now)
         for tenant in self._entitled.reserved.owed():

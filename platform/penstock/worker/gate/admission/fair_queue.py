@@ -23,6 +23,11 @@ LANE_WEIGHT = {Standing.INTERACTIVE: 16.0, Standing.PAID: 4.0, Standing.FREE: 2.
 """Shares of the engine between lanes that are all backlogged: 70 %, 17 %, 9 %, 4 %. Spare standings have none."""
 
 
+def in_engine(standing: Standing, weight: float) -> float:
+    """Return a tenant's weight inside the engine, where its lane counts as well; spare work has half of the least."""
+    return LANE_WEIGHT.get(standing, 0.5) * weight
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bounds:
     """How much may wait: per tenant and standing, and in all, in requests and in tokens of service."""

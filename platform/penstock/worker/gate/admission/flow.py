@@ -16,13 +16,16 @@ SLACK = 64
 """How many outdated entries a heap may hold beyond twice what is valid, before it is made anew."""
 
 
+Place = tuple[float, int, int, TenantId]
+
+
 @dataclass(slots=True)
 class Flow:
     """One tenant: its queue and its virtual time.
 
     ``last`` is what its last request added to the virtual time, ``inside`` what those in the engine did; ``fresh`` its
     first request's cost until it is served again, ``noted`` its load as the lane's crowd knows it. ``share`` is its
-    share of the slots.
+    share of the slots, of as many as there are for requests like its own.
     """
 
     tenant: TenantId
@@ -55,9 +58,9 @@ class Flow:
         return self.virtual - self.inside if self.slots < self.share else self.virtual
 
     @property
-    def place(self) -> tuple[float, int, TenantId]:
-        """Its entry in its lane's order; another one of it is outdated."""
-        return self.rank, self.arrival, self.tenant
+    def place(self) -> Place:
+        """Its entry in its lane's order; another one of it is outdated. Of equals, who has less inside is first."""
+        return round(self.rank, 6), self.slots, self.arrival, self.tenant
 
     def enter(self, work: Work) -> None:
         """Charge a request that enters the engine."""

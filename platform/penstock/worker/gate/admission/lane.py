@@ -1,9 +1,9 @@
 """One lane of the fair queue: the tenants of one standing, served by start-time fair queueing (Goyal et al., 1996).
 
 Each tenant is a flow with a virtual time: the service it got over its weight. The flow with the least is next, where
-one with nothing in the engine may be ahead by a request; ties by arrival, so that a thousand tenants with one request
-each are served in the order in which they came. Every operation is O(log tenants), amortised. It must not know other
-lanes.
+one with nothing in the engine may be ahead by a request. Of equals, who has less inside is first, then who came first,
+so that a thousand tenants with one request each are served in the order in which they came. Every operation is
+O(log tenants), amortised. It must not know other lanes.
 """
 
 import heapq
@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 
 from penstock.domain.ids import TenantId
 from penstock.worker.gate.admission.cost import Fit, Work
-from penstock.worker.gate.admission.flow import SLACK, Crowd, Flow
+from penstock.worker.gate.admission.flow import SLACK, Crowd, Flow, Place
 
 MAX_BYPASSES = 8
 """How often smaller work may overtake a head that does not fit yet, before everybody waits for it."""
@@ -36,7 +36,7 @@ class Lane:
         self._now = self._last = 0.0
         self._busy, self._busy_weight, self._fresh = 0, 0.0, 0.0
         self._arrivals = 0
-        self._next: list[tuple[float, int, TenantId]] = []
+        self._next: list[Place] = []
         self._crowd = Crowd()
         self._crowded: list[Flow] = []
 
@@ -120,7 +120,7 @@ class Lane:
         work = flow.head
         flow.enter(work)
         self.running += 1
-        self._last = max(self._last, flow.virtual)
+        self._last = max(self._last, flow.rank)
         self.take_out(work)
         self._queue_up(flow)
         return work
@@ -174,13 +174,23 @@ class Lane:
         self._now = self._last = 0.0
 
     def _wake(self, flow: Flow, work: Work) -> None:
-        flow.virtual = max(flow.virtual, self._now)
+        flow.virtual = max(flow.virtual, self._present())
         self._arrivals += 1
         flow.arrival, flow.fresh = self._arrivals, work.cost
         self._fresh += work.cost
         self._busy += 1
         self._busy_weight += work.weight
         heapq.heappush(self._next, flow.place)
+
+    def _present(self) -> float:
+        """Return where whoever comes begins: with the least served of those who wait, be it ahead by what is inside."""
+        while self._next:
+            place = self._next[0]
+            flow = self.flows.get(place[-1])
+            if flow is not None and flow.queue and place == flow.place:
+                return min(self._now, flow.rank)
+            heapq.heappop(self._next)
+        return self._now
 
     def _age(self, flow: Flow) -> None:
         """The flow's first request since it was idle is gone, one way or the other."""

@@ -9,6 +9,7 @@ the expectation fills it and may preempt when many answers run long at once. Pre
 """
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -30,6 +31,8 @@ class EngineSize:
     """How many prompt tokens one step of the engine takes: as many may be on their way through prefill before the
     next request waits here instead, and not behind all of them in the engine."""
 
+    displaces: bool = False
+    """True where the engine takes seats back from who has too many, for the first prompt of somebody else."""
     long_prefill_tokens: int = 0
     """The most that one prompt takes of a step, where its request is not the only one; 0 where nothing bounds it."""
 
@@ -98,7 +101,7 @@ class Seats:
         self._seats: dict[RequestId, _Seat] = {}
         self._by_tenant: dict[TenantId, Room] = {}
         self._up_to = dict.fromkeys(Standing, NOTHING)
-        self._prefilling: dict[RequestId, int] = {}
+        self._prefilling: dict[RequestId, tuple[TenantId, int]] = {}
         self._prefill_tokens = 0
         self._cost = 0.0
 
@@ -136,16 +139,31 @@ class Seats:
         """Return what the request will probably hold."""
         return Room(work.sequences, self.size.blocks_of(work, work.expected_output_tokens))
 
+    def places_for(self, work: Work) -> float:
+        """Return how many slots there are for requests like this one: KV blocks may be scarcer."""
+        need = self.need(work)
+        return min(self.whole.slots, self.whole.blocks / max(1.0, need.blocks) * need.slots)
+
     def held_by(self, tenant: TenantId) -> Room:
         """Return what a tenant holds."""
         return self._by_tenant.get(tenant, NOTHING)
+
+    def holders(self) -> Iterable[tuple[TenantId, Room]]:
+        """Return each tenant inside, and what it holds."""
+        return self._by_tenant.items()
 
     def held_up_to(self, standing: Standing) -> Room:
         """Return what requests of this standing and lower ones hold."""
         return self._up_to[standing]
 
-    def room_for(self, work: Work, *, prefill_part: float = 1.0) -> Fit:
+    def prefilling(self) -> Iterable[tuple[TenantId, int]]:
+        """Return whose prompts are in prefill, and what each takes of a step."""
+        return self._prefilling.values()
+
+    def room_for(self, work: Work, *, prefill_part: float = 1.0, aside: int = 0) -> Fit:
         """Tell whether slots, blocks and that part of a step's prefill leave room for the request.
+
+        ``aside`` is what of the prompts in prefill stands still for it.
 
         A tenant with nothing inside waits for the prompts before its own, not for its own to fit behind them: those
         are through in the step that runs, and it would miss the next one. A request larger than every bound still fits
@@ -156,13 +174,13 @@ class Seats:
         if not self.whole.takes_one_more(self.held, self.need(work)):
             return Fit.NO_ROOM
         own = self.size.in_a_step(work.prompt_at_once) if self.held_by(work.tenant).slots else 0
-        crowded = self._prefill_tokens + own > self.size.prefill_tokens * prefill_part
+        crowded = self._prefill_tokens - aside + own > self.size.prefill_tokens * prefill_part
         return Fit.SOON if self._prefilling and crowded else Fit.YES
 
     def take(self, work: Work) -> None:
         """Seat the request; its prompt is in prefill until ``prefilled``."""
         tokens = self.size.in_a_step(work.prompt_at_once)
-        self._prefilling[work.request] = tokens
+        self._prefilling[work.request] = (work.tenant, tokens)
         self._prefill_tokens += tokens
         need = self.need(work)
         self._seats[work.request] = _Seat(work, int(need.blocks))
@@ -171,7 +189,8 @@ class Seats:
 
     def prefilled(self, request: RequestId) -> None:
         """The request's first token has come."""
-        self._prefill_tokens -= self._prefilling.pop(request, 0)
+        _, tokens = self._prefilling.pop(request, ("", 0))
+        self._prefill_tokens -= tokens
 
     def grow(self, work: Work, output_tokens: int) -> None:
         """Count what a seated request really holds once it has more output tokens than it booked."""

@@ -1,0 +1,122 @@
+"""vLLM's scheduler with tenants in it: ``stepping`` says who takes part in a step, vLLM does the rest.
+
+Whoever stands still is kept out of the engine's lists while vLLM plans the step, and put back behind the others; where
+the engine is full, it is preempted for who goes first. Loaded by vLLM itself, by name (``--scheduler-cls``), in the
+process of its core. A tenant is known by its cache salt, which the gateway sets, and its weight by the priority that
+the gate's side sets; vLLM's order of first come, first served looks at neither. Written for vLLM 0.32; an engine that
+has no such places does not start.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from vllm.v1.core.sched.async_scheduler import AsyncScheduler
+from vllm.v1.core.sched.scheduler import Scheduler
+from vllm.v1.request import RequestStatus
+
+from penstock.domain.clock import SystemClock
+from penstock.worker.engines.stepping import Inside, Stepping, Turnout
+
+_PROMPT_WEIGHT, _OUTPUT_WEIGHT = 1.0, 2.0
+"""Tokens of service, as at the gate's door."""
+
+_READABLE = frozenset({RequestStatus.WAITING, RequestStatus.PREEMPTED})
+
+
+class _BySteps(Scheduler):
+    """What both of vLLM's schedulers get."""
+
+    def __init__(self, *args: Any, **named: Any) -> None:  # noqa: ANN401  vLLM is untyped here
+        """Begin with nobody known."""
+        super().__init__(*args, **named)
+        self._clock, self._stepping = SystemClock(), Stepping()
+
+    def schedule(self, *args: Any, **named: Any) -> Any:  # noqa: ANN401
+        """Plan a step with those who take part in it."""
+        now = self._clock.monotonic()
+        with self._only(self._stepping.next(self._inside(), now)):
+            planned = super().schedule(*args, **named)
+        for name, tokens in planned.num_scheduled_tokens.items():
+            weight = _PROMPT_WEIGHT if tokens > 1 else _OUTPUT_WEIGHT
+            self._stepping.served(_tenant(self.requests[name]), weight * tokens, now)
+        return planned
+
+    def _inside(self) -> list[Inside]:
+        inside: dict[str, Inside] = {}
+        for request in (*self.running, *self.waiting):
+            name = _tenant(request)
+            tenant = inside.get(name)
+            if tenant is None:
+                tenant = inside[name] = Inside(name, max(1, request.priority))
+            tenant.sequences += 1
+            tenant.prompts += request.is_prefill_chunk or request.status in _READABLE
+        return list(inside.values())
+
+    @contextmanager
+    def _only(self, turnout: Turnout) -> Iterator[None]:
+        """Let vLLM see nobody who stands still, and no place of theirs as free."""
+        config = self.scheduler_config
+        threshold = config.long_prefill_token_threshold
+        active = self.max_num_active_reqs  # type: ignore[has-type]  # vLLM's own
+        running = self._stand_still(self.running, turnout.still)
+        if running:
+            self._make_room(running, turnout.still)
+        waiting = self._stand_still(self.waiting, turnout.still)
+        self.max_num_active_reqs = active - len(running)
+        config.long_prefill_token_threshold = self._threshold(turnout, threshold)
+        try:
+            yield
+        finally:
+            self.running.extend(running)
+            self.waiting.extend(waiting)
+            config.long_prefill_token_threshold, self.max_num_active_reqs = threshold, active
+
+    def _stand_still(self, requests: Any, still: frozenset[str]) -> list[Any]:  # noqa: ANN401
+        """Take out of a list what those have who stand still, and return it."""
+        if not still:
+            return []
+        taken, rest = list[Any](), list[Any]()
+        for one in requests:
+            (taken if _tenant(one) in still else rest).append(one)
+        requests.clear()
+        requests.extend(rest)
+        return taken
+
+    def _make_room(self, running: list[Any], still: frozenset[str]) -> None:
+        """Preempt of those who stand still what is in the way of the first prompt: seats, and KV blocks.
+
+        Whoever was preempted least goes first, then the newest. What it has made stays in the prefix cache, as long as
+        nobody needs the blocks.
+        """
+        head = next((one for one in self.waiting if _tenant(one) not in still), None)
+        if head is None or head.status not in _READABLE:
+            return
+        blocks = -(-head.num_tokens // self.block_size) + 1
+        while running and (self._is_full(running) or self.kv_cache_manager.block_pool.get_num_free_blocks() < blocks):
+            victim = min(reversed(running), key=lambda one: one.num_preemptions)
+            if not self._request_blocks_can_be_freed(victim):
+                return
+            running.remove(victim)
+            self._preempt_request(victim, self._clock.monotonic())
+
+    def _is_full(self, still: list[Any]) -> bool:
+        return len(self.running) + len(still) >= self.max_num_active_reqs
+
+    def _threshold(self, turnout: Turnout, threshold: int) -> int:
+        if turnout.prompt_part >= 1.0:
+            return threshold
+        ours = max(self.block_size, int(self.max_num_scheduled_tokens * turnout.prompt_part))
+        return min(ours, threshold) if threshold else ours
+
+
+class TenantScheduler(_BySteps):
+    """For engines that plan a step when the last one has ended."""
+
+
+class AsyncTenantScheduler(_BySteps, AsyncScheduler):
+    """For engines that plan a step while another one runs."""
+
+
+def _tenant(request: Any) -> str:  # noqa: ANN401
+    return request.cache_salt or ""

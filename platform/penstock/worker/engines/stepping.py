@@ -1,0 +1,108 @@
+"""Who takes part in an engine's next step: whoever holds more than its share stands still while the prompt of somebody
+smaller is read.
+
+A sequence that decodes makes each step longer, and a prompt takes all that is left of one. The gate's door decides who
+comes in; what is inside shares the steps here, tenant by tenant. Pure: it imports no engine and reads no clock.
+
+Trade-off: who stands still makes no token meanwhile. So it lasts ``MOST_STILL`` steps in a row at most, only tenants
+that hold more than their share have to, and only for those that were not served more than theirs lately.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+MOST_STILL = 4
+"""So many steps in a row somebody stands still at most; everybody takes part in the next one."""
+
+SERVED_SLACK = 1.25
+"""Whoever was lately served up to this times its share, among those here, has its prompts read first."""
+
+SERVED_HALF_S = 10.0
+"""What was served so long ago counts half."""
+
+ABOUT_S = 30.0
+"""A tenant is about so long after its last step."""
+
+PROMPT_PART = 0.25
+"""The part of a step that a prompt of somebody who holds more than its share takes, while others are about: whoever
+comes waits for the step that runs."""
+
+
+@dataclass(slots=True)
+class Inside:
+    """What a tenant has in the engine: sequences, waiting ones too, and how many of them have a prompt to be read."""
+
+    name: str
+    weight: float
+    sequences: int = 0
+    prompts: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Turnout:
+    """The tenants that stand still in a step, and the part of it that a single prompt may take."""
+
+    still: frozenset[str] = frozenset()
+    prompt_part: float = 1.0
+
+
+EVERYBODY = Turnout()
+
+
+@dataclass(slots=True)
+class _Known:
+    """A tenant that is about: its weight, and what it was served, in tokens of service as of ``at``."""
+
+    weight: float
+    tokens: float = 0.0
+    at: float = 0.0
+
+    def lately(self, now: float) -> float:
+        return self.tokens * 0.5 ** ((now - self.at) / SERVED_HALF_S)
+
+
+@dataclass(slots=True)
+class Stepping:
+    """The rule of one engine. Times are seconds of any clock that doesn't go back."""
+
+    _about: dict[str, _Known] = field(default_factory=dict)
+    _still_steps: int = 0
+    _is_shared: bool = False
+
+    def next(self, here: Sequence[Inside], now: float) -> Turnout:
+        """Say who takes part in the step that begins now, of those who have anything inside."""
+        self._see(here, now)
+        self._is_shared = len(here) > 1
+        over = self._over(here) if len(self._about) > 1 else frozenset[str]()
+        if over and self._still_steps < MOST_STILL and self._is_anybody_first(here, over, now):
+            self._still_steps += 1
+            return Turnout(still=over)
+        self._still_steps = 0
+        reading = [one.name for one in here if one.prompts]
+        return Turnout(prompt_part=PROMPT_PART) if reading and over.issuperset(reading) else EVERYBODY
+
+    def served(self, name: str, tokens: float, now: float) -> None:
+        """A tenant was served so many tokens of service by the step that has begun; what nobody else wanted is free."""
+        if not self._is_shared:
+            return
+        known = self._about[name]
+        known.tokens, known.at = known.lately(now) + tokens, now
+
+    def _see(self, here: Sequence[Inside], now: float) -> None:
+        """Know who is here, and forget who is gone."""
+        for one in here:
+            known = self._about.setdefault(one.name, _Known(one.weight, at=now))
+            known.tokens, known.at, known.weight = known.lately(now), now, one.weight
+        if len(self._about) > len(here):
+            self._about = {name: known for name, known in self._about.items() if known.at >= now - ABOUT_S}
+
+    def _over(self, here: Sequence[Inside]) -> frozenset[str]:
+        """Return who holds more sequences than its share, by weight among all that are about; one is never too much."""
+        share = sum(one.sequences for one in here) / sum(known.weight for known in self._about.values())
+        return frozenset(one.name for one in here if one.sequences > max(1.0, share * one.weight))
+
+    def _is_anybody_first(self, here: Sequence[Inside], over: frozenset[str], now: float) -> bool:
+        """Tell whether somebody has a prompt here and no more than its share, of sequences and of service."""
+        lately = {one.name: self._about[one.name].lately(now) for one in here}
+        most = SERVED_SLACK * sum(lately.values()) / sum(one.weight for one in here)
+        return any(one.prompts and one.name not in over and lately[one.name] <= most * one.weight for one in here)

@@ -1,0 +1,73 @@
+"""A newcomer beside a flood that has filled real vLLM: what it waits for is counted in the engine's own steps."""
+
+import time
+from statistics import median
+
+import pytest
+
+from penstock.worker.engines.stepping import MOST_STILL
+from tests.support.asks import chat
+from tests.support.faults import FaultTable
+from tests.support.fleet import Fleet, Gate
+from tests.support.strangers import Strangers
+from tests.support.wire import Stream
+
+pytestmark = [pytest.mark.integration, pytest.mark.timeout(400)]
+
+SEATS = 32
+TOKENS = 64
+LONG = "word " * 1200
+READS = 4
+"""Questions of the newcomer, one after another."""
+
+
+def flood(fleet: Fleet, key: str, *, prompt: str, callers: int) -> list[Stream]:
+    """Let a tenant ask so often at once."""
+    bodies = [chat(f"{i} {prompt}", max_tokens=TOKENS, ignore_eos=True) for i in range(callers)]
+    return [Stream(url=fleet.platform.url, key=key, body=body).start() for body in bodies]
+
+
+def tokens_between(streams: list[Stream], began: float, ended: float) -> int:
+    """Return the most tokens that one stream made in a span of ``time.monotonic``."""
+    return max(sum(began < at < ended for at in stream.times) for stream in streams)
+
+
+def ask(fleet: Fleet, key: str, number: int) -> tuple[float, float]:
+    """Ask a short question; return when it was asked and when the first token came."""
+    began = time.monotonic()
+    stream = Stream(url=fleet.platform.url, key=key, body=chat(f"{number} Who?", max_tokens=2)).start().join(120)
+    assert stream.is_whole, stream.story
+    return began, stream.times[0]
+
+
+def until_full(gate: Gate, streams: list[Stream], running: int) -> None:
+    """Wait until so many of the flood are decoded."""
+    end = time.monotonic() + 200
+    while sum(len(stream.times) > 1 for stream in streams) < running:
+        assert time.monotonic() < end, gate.engine("vllm:num_requests_running")
+        time.sleep(0.02)
+
+
+@pytest.mark.parametrize(("prompt", "callers", "full"), [("Hi", 2 * SEATS, SEATS), (LONG, 10, 3)], ids=["slots", "kv"])
+def test_a_newcomer_waits_for_steps_and_not_for_answers(
+    solo: Fleet, faults: FaultTable, prompt: str, callers: int, full: int
+) -> None:
+    """C2: beside a flood in all seats or all KV blocks a first token comes within a few of the flood's own steps."""
+    gate = next(gate for gate in solo.gates() if gate.serves("smollm2"))
+    people = Strangers(platform=solo.platform, name=f"steps{time.time_ns():x}")
+    keys = [solo_key(people, name) for name in ("flood", "reader")]
+    streams = flood(solo, keys[0], prompt=prompt, callers=callers)
+    until_full(gate, streams, full)
+    waits = [tokens_between(streams, *ask(solo, keys[1], number)) for number in range(READS)]
+    whole = [stream.join(300).is_whole for stream in streams]
+    people.leave()
+    assert median(waits) <= MOST_STILL
+    assert max(waits) < TOKENS / 4, "it would have waited for an answer of the flood"
+    assert all(whole), "what was preempted goes on to its end"
+    faults.add(f"a newcomer beside {callers} streams of one tenant", f"waits for {waits} of its steps")
+
+
+def solo_key(people: Strangers, name: str) -> str:
+    """Make a tenant and return a key that works."""
+    people.act("POST", "/tenants", {"id": f"{people.name}-{name}"})
+    return people.mint(f"{people.name}-{name}")
