@@ -5,7 +5,7 @@ The libraries above (asyncio, uvloop, httpx) make connections by these contexts;
 
 import ssl
 from collections.abc import Mapping
-from typing import Any, Self, cast
+from typing import Self, cast
 
 from penstock.telemetry import logs
 from penstock.tls.identity import Identity, Role, identity_of
@@ -25,10 +25,6 @@ _REMEDIES = {
     "PROTOCOL_VERSION": "it speaks an older TLS than 1.3",
 }
 """What OpenSSL says, and what that means of the peer."""
-
-
-RECORD_BYTES = 16 << 10
-"""What a record of TLS holds at most (RFC 8446, section 5.1)."""
 
 
 class PeerContext(ssl.SSLContext):
@@ -90,26 +86,14 @@ class _Object(ssl.SSLObject):
     """
 
     _ended: ssl.SSLError | None = None
-    _in: ssl.MemoryBIO
     _out: ssl.MemoryBIO
 
     @classmethod
     def _create(cls, incoming: ssl.MemoryBIO, outgoing: ssl.MemoryBIO, **more: object) -> Self:
-        """Keep where its bytes come from and go to; this is how a context makes one."""
+        """Keep where its bytes go; this is how a context makes one."""
         made: Self = super()._create(incoming, outgoing, **more)  # type: ignore[misc]  # typeshed lacks it
-        made._in, made._out = incoming, outgoing
+        made._out = outgoing
         return made
-
-    def read(self, len: int = 1024, buffer: Any = None) -> Any:  # noqa: A002, ANN401  the signature is the library's
-        """Return what one record holds. That there is no more is seen before OpenSSL is asked, which costs thrice that.
-
-        Loops above ask for more at each wake-up until there is none, and for buffers of 256 KiB.
-        """
-        if buffer is not None:
-            return super().read(len, buffer)
-        if not self._in.pending and not self.pending():
-            raise ssl.SSLWantReadError
-        return super().read(min(len, RECORD_BYTES))
 
     def do_handshake(self) -> None:
         """Shake hands; then a client looks who it is."""
