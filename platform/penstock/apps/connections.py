@@ -12,6 +12,7 @@ from penstock.clients.fleet import FleetWatch
 from penstock.clients.operator import Operator
 from penstock.domain.clock import Clock
 from penstock.domain.command_error import CommandError
+from penstock.supervision.listening import url_at
 
 TIMEOUT_S = 300.0
 
@@ -40,7 +41,7 @@ def controller_address(settings: Settings) -> str:
     if given:
         return given.rstrip("/")
     if settings.key and not file.exists():
-        return f"http://127.0.0.1:{CONTROLLER_PORT}"
+        return url_at("127.0.0.1", CONTROLLER_PORT, secure=bool(settings.tls_cert_file))
     return _read(file, f"The controller of this home is not running. ({settings.paths.root})")
 
 

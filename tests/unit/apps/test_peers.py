@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.apps import peers
+from penstock.apps import connections, peers
 from penstock.apps.settings import Settings, Tls, environment_of_workers
 from penstock.apps.up import certificates
 from penstock.domain.clock import SystemClock
@@ -64,6 +64,13 @@ def test_a_worker_gets_no_other_process_certificate(settings: Settings, tmp_path
     """What says who the controller is stays with it; its workers are told to use their own."""
     told = environment_of_workers(with_(settings, tls_cert_file=str(tmp_path / "a"), tls_key_file="b", tls_ca_file="c"))
     assert (told["PENSTOCK_TLS_CERT_FILE"], told["PENSTOCK_TLS_CA_FILE"], told["PENSTOCK_TLS"]) == ("", "", "on")
+
+
+def test_who_shows_a_certificate_expects_one(settings: Settings) -> None:
+    """Without a home, commands look where controllers listen: in TLS where they have a certificate."""
+    ours = with_(settings, key="psk_x")
+    assert connections.controller_address(ours) == "http://127.0.0.1:8079"
+    assert connections.controller_address(with_(ours, tls_cert_file="/own")) == "https://127.0.0.1:8079"
 
 
 def test_half_a_certificate_is_named(settings: Settings) -> None:
