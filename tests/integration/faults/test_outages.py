@@ -139,7 +139,7 @@ def test_serving_goes_on_with_all_of_the_control_plane_frozen(pair: Fleet, fault
     faults.add(f"controller and Postgres frozen for {FROZEN_S:g} s under load", running.story)
 
 
-@pytest.mark.parametrize("what", ["gateway", "workers"])
+@pytest.mark.parametrize("what", ["gateway", pytest.param("workers", marks=pytest.mark.drill)])
 def test_a_rolling_restart_breaks_no_stream(pair: Fleet, faults: FaultTable, what: str) -> None:
     """Under load every gateway, or every worker, is replaced by another process and no answer is cut."""
     platform = pair.platform

@@ -37,10 +37,18 @@ class _BySteps(Scheduler):
         now = self._clock.monotonic()
         with self._only(self._stepping.next(self._inside(), now)):
             planned = super().schedule(*args, **named)
-        for name, tokens in planned.num_scheduled_tokens.items():
-            weight = _PROMPT_WEIGHT if tokens > 1 else _OUTPUT_WEIGHT
-            self._stepping.served(_tenant(self.requests[name]), weight * tokens, now)
+        if self._stepping.is_shared:
+            self._charge(planned.num_scheduled_tokens, now)
         return planned
+
+    def _charge(self, step: dict[str, int], now: float) -> None:
+        """Tell what each tenant gets of a step."""
+        served: dict[str, float] = {}
+        for name, tokens in step.items():
+            tenant = _tenant(self.requests[name])
+            served[tenant] = served.get(tenant, 0.0) + (_PROMPT_WEIGHT * tokens if tokens > 1 else _OUTPUT_WEIGHT)
+        for tenant, tokens_of_service in served.items():
+            self._stepping.served(tenant, tokens_of_service, now)
 
     def _inside(self) -> list[Inside]:
         inside: dict[str, Inside] = {}

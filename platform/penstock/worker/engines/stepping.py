@@ -67,12 +67,13 @@ class Stepping:
 
     _about: dict[str, _Known] = field(default_factory=dict)
     _still_steps: int = 0
-    _is_shared: bool = False
+    is_shared: bool = False
+    """Whether several tenants are here: what one is served alone counts nothing."""
 
     def next(self, here: Sequence[Inside], now: float) -> Turnout:
         """Say who takes part in the step that begins now, of those who have anything inside."""
         self._see(here, now)
-        self._is_shared = len(here) > 1
+        self.is_shared = len(here) > 1
         over = self._over(here) if len(self._about) > 1 else frozenset[str]()
         if over and self._still_steps < MOST_STILL and self._is_anybody_first(here, over, now):
             self._still_steps += 1
@@ -83,7 +84,7 @@ class Stepping:
 
     def served(self, name: str, tokens: float, now: float) -> None:
         """A tenant was served so many tokens of service by the step that has begun; what nobody else wanted is free."""
-        if not self._is_shared:
+        if not self.is_shared:
             return
         known = self._about[name]
         known.tokens, known.at = known.lately(now) + tokens, now
