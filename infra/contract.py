@@ -74,6 +74,8 @@ class Folder:
     setting: str
     path: str
     size_bytes: int
+    life: str
+    """What it must outlive: the `process` needs it no longer than it runs, a `replica` finds it again elsewhere."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -205,6 +207,7 @@ def _folder(told: Json) -> Folder:
         setting=text(told, "setting"),
         path=text(told, "path"),
         size_bytes=int(number(told, "size_bytes")),
+        life=text(told, "life"),
     )
 
 

@@ -1,6 +1,6 @@
 """Gateway and controller: the CPU tier. The gateway drains streams, the controller hands its lock over."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 import pulumi
@@ -12,12 +12,16 @@ from infra.contract import process
 from infra.kube import pods
 from infra.kube.manifest import Manifest
 from infra.kube.namespaces import SERVING
-from infra.kube.processes import Run
+from infra.kube.processes import Claim, Run
 from infra.kube.scaling import Scaled, gateway_triggers, scaled_object
 from infra.kube.workloads import account, disruption_budget, labels_of, service
 
 UNLISTED_S = 15
 """Time between leaving the endpoints and SIGTERM: the load balancer needs it to hear that a pod is gone."""
+
+SPOOL = Claim(name="home", path="/var/lib/penstock", each=True)
+"""Ledger rows that the database has not yet: a replica that comes up elsewhere finds and delivers them."""
+STORAGE_CLASS = "encrypted"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,7 +57,7 @@ def gateway(
     """Everything of the gateway, registered with the region's load balancer by pod address."""
     size, public = site.environment.gateway, process("gateway").ports["public"]
     deployed = Deployed(
-        run=Run(process=process("gateway"), site=site),
+        run=Run(process=process("gateway"), site=site, claims={SPOOL.name: SPOOL}),
         image=_reference(site, site.environment.images["gateway"]),
         size=size,
         served=public.name,
@@ -64,8 +68,8 @@ def gateway(
         ),
         annotations=pods.NOT_AWAITED,  # ready only with a routing table, which comes with the controller
     )
-    yield from _workload(deployed)
-    target = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "gateway"}
+    yield from _workload(deployed, "StatefulSet", _stateful_set)
+    target = {"apiVersion": "apps/v1", "kind": "StatefulSet", "name": "gateway"}
     scaled = Scaled(
         name="gateway",
         target=target,
@@ -94,30 +98,55 @@ def controller(site: Site) -> Iterator[Manifest]:
     """Everything of the controller: two pods, one of which holds the database's lock and works."""
     image = _reference(site, site.environment.images["controller"])
     run, size = Run(process=process("controller"), site=site), site.environment.controller
-    yield from _workload(Deployed(run=run, image=image, size=size, served="api"))
+    yield from _workload(Deployed(run=run, image=image, size=size, served="api"), "Deployment", _deployment)
 
 
 def _reference(site: Site, image: ContainerImage) -> str:
     return pods.digest_reference(site.registry, image.repository, image.digest)
 
 
-def _workload(deployed: Deployed) -> Iterator[Manifest]:
+Spec = Callable[[Deployed, Mapping[str, str]], dict[str, object]]
+
+
+def _workload(deployed: Deployed, kind: str, spec: Spec) -> Iterator[Manifest]:
     labels = labels_of(deployed.name)
     yield account(deployed.name)
     yield Manifest(
         api_version="apps/v1",
-        kind="Deployment",
+        kind=kind,
         name=deployed.name,
         namespace=SERVING,
         labels=labels,
         annotations=deployed.annotations,
-        body={"spec": _deployment(deployed, labels)},
+        body={"spec": spec(deployed, labels)},
     )
     yield service(deployed.run.process, deployed.served)
     yield disruption_budget(deployed.name, labels)
 
 
 def _deployment(deployed: Deployed, labels: Mapping[str, str]) -> dict[str, object]:
+    """Pods without a volume of their own, exchanged one by one, each new one ready before an old one goes."""
+    update = {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}}
+    return {**_replicas(deployed, labels), "strategy": update}
+
+
+def _stateful_set(deployed: Deployed, labels: Mapping[str, str]) -> dict[str, object]:
+    """Replicas with a volume each, which is kept whatever becomes of its pod.
+
+    A volume lies in one zone: while that zone is away its replicas wait, and the scaler makes others elsewhere.
+    All come and go at once, since they do not know each other.
+    """
+    return {
+        **_replicas(deployed, labels),
+        "serviceName": deployed.name,
+        "podManagementPolicy": "Parallel",
+        "updateStrategy": {"type": "RollingUpdate"},
+        "persistentVolumeClaimRetentionPolicy": {"whenDeleted": "Retain", "whenScaled": "Retain"},
+        "volumeClaimTemplates": [_claim(deployed, claim) for claim in deployed.run.claims.values() if claim.each],
+    }
+
+
+def _replicas(deployed: Deployed, labels: Mapping[str, str]) -> dict[str, object]:
     size = deployed.size
     number = {} if size.max_replicas > size.min_replicas else {"replicas": size.min_replicas}
     return {
@@ -125,8 +154,20 @@ def _deployment(deployed: Deployed, labels: Mapping[str, str]) -> dict[str, obje
         "revisionHistoryLimit": 5,
         "minReadySeconds": 10,
         "selector": {"matchLabels": dict(labels)},
-        "strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}},
         "template": {"metadata": {"labels": dict(labels)}, "spec": _pod(deployed, labels)},
+    }
+
+
+def _claim(deployed: Deployed, claim: Claim) -> dict[str, object]:
+    """A volume that one pod at a time may have: of two gateways on one, each would finish what the other runs."""
+    (folder,) = (one for one in deployed.run.process.folders if deployed.run.claims.get(one.name) is claim)
+    return {
+        "metadata": {"name": claim.name},
+        "spec": {
+            "accessModes": ["ReadWriteOncePod"],
+            "storageClassName": STORAGE_CLASS,
+            "resources": {"requests": {"storage": f"{max(1, folder.size_bytes >> 30)}Gi"}},
+        },
     }
 
 

@@ -17,6 +17,7 @@ BUILT_IN: dict[tuple[str, str], Callable[..., pulumi.Resource]] = {
     ("v1", "PersistentVolumeClaim"): kubernetes.core.v1.PersistentVolumeClaim,
     ("v1", "ResourceQuota"): kubernetes.core.v1.ResourceQuota,
     ("apps/v1", "Deployment"): kubernetes.apps.v1.Deployment,
+    ("apps/v1", "StatefulSet"): kubernetes.apps.v1.StatefulSet,
     ("batch/v1", "Job"): kubernetes.batch.v1.Job,
     ("apps/v1", "DaemonSet"): kubernetes.apps.v1.DaemonSet,
     ("policy/v1", "PodDisruptionBudget"): kubernetes.policy.v1.PodDisruptionBudget,

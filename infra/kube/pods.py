@@ -80,7 +80,7 @@ def _constraint(key: str, otherwise: str, labels: Mapping[str, str]) -> dict[str
         "whenUnsatisfiable": otherwise,
         "labelSelector": {"matchLabels": dict(labels)},
         "nodeTaintsPolicy": "Honor",
-        "matchLabelKeys": ["pod-template-hash"],
+        "matchLabelKeys": ["pod-template-hash", "controller-revision-hash"],  # a Deployment's, a StatefulSet's
     }
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 
 from infra.components.site import Site
-from infra.contract import Folder, Process, SecretFile
+from infra.contract import ContractError, Folder, Process, SecretFile
 from infra.kube import pods
 
 FILES = "/etc/penstock/files"
@@ -28,14 +28,17 @@ FIELDS: Mapping[str, str] = {
     "PENSTOCK_ZONE": "metadata.labels['topology.kubernetes.io/zone']",
 }
 PERIOD_S = 5
+KEPT = "replica"
+"""The life of a folder that a replica must find again, wherever it comes up."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Claim:
-    """A volume that outlives its pod, and where it is mounted."""
+    """A volume that outlives its pod, and where it is mounted. Of `each` replica's own, a StatefulSet makes it."""
 
     name: str
     path: str
+    each: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,8 +63,13 @@ class Run:
         return {**found, "ports": ports, **_probes(self.process)} if ports else found
 
     def volumes(self) -> list[dict[str, object]]:
-        """The volumes of its folders and files."""
-        made = {claim.name: _claimed(claim) for claim in self.claims.values()}
+        """The volumes of its folders and files. Raises `ContractError` where one would end too soon."""
+        lost = [
+            folder.name for folder in self.process.folders if folder.life == KEPT and folder.name not in self.claims
+        ]
+        if lost:
+            raise ContractError(f"{self.process.name} must find {lost} again: a volume that ends with its pod won't do")
+        made = {claim.name: _claimed(claim) for claim in self.claims.values() if not claim.each}
         scratch = [_empty(folder) for folder in self.process.folders if folder.name not in self.claims]
         return [*scratch, *made.values(), *(volume for _, volume, _ in self._secrets())]
 

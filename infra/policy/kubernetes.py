@@ -13,7 +13,7 @@ from infra.policy.view import View, pod_labels, pod_spec
 
 book = Book()
 
-PODS = ("Deployment", "DaemonSet", "LeaderWorkerSet", "Job")
+PODS = ("Deployment", "StatefulSet", "DaemonSet", "LeaderWorkerSet", "Job")
 RELEASE = "kubernetes:helm.sh/v3:Release"
 DIGEST = re.compile(r".+@sha256:[0-9a-f]{64}")
 LABELLED = ("app.kubernetes.io/name", "k8s-app")
@@ -218,7 +218,7 @@ def zones_spread(view: View) -> Iterator[Breach]:
         blind = [
             item
             for item in items(pod_spec(node), "topologySpreadConstraints")
-            if text(item, "nodeTaintsPolicy") != "Honor" or items(item, "matchLabelKeys") != ["pod-template-hash"]
+            if text(item, "nodeTaintsPolicy") != "Honor" or "pod-template-hash" not in items(item, "matchLabelKeys")
         ]
         if blind:
             yield node, "set nodeTaintsPolicy Honor and matchLabelKeys: a lost zone must not hold up the others"

@@ -138,7 +138,7 @@ SKIP = "pulumi.com/skipAwait"
     as_written=True,
 )
 def scaled_number_free(view: View) -> Iterator[Breach]:
-    for node in view.objects("Deployment"):
+    for node in (*view.objects("Deployment"), *view.objects("StatefulSet")):
         if text(node.inputs, "metadata.name") != "controller" and "replicas" in mapping(node.inputs, "spec"):
             yield node, "remove spec.replicas: its ScaledObject owns the number"
 
@@ -156,10 +156,10 @@ def late_starters(view: View) -> Iterator[Breach]:
             yield node, f"annotate it with {SKIP}"
 
 
-@book.rule("deployments-scaled", "Every Deployment of workers and gateways has a scaler", StackKind.SERVING)
+@book.rule("deployments-scaled", "Every workload of workers and gateways has a scaler", StackKind.SERVING)
 def deployments_scaled(view: View) -> Iterator[Breach]:
     aimed = {text(node.inputs, "spec.scaleTargetRef.name") for node in view.objects(SCALED_OBJECT)}
-    for node in view.objects("Deployment"):
+    for node in (*view.objects("Deployment"), *view.objects("StatefulSet")):
         name = text(node.inputs, "metadata.name")
         if name not in aimed and name != "controller":
             yield node, "add a ScaledObject"

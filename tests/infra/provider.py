@@ -27,6 +27,7 @@ OF_A_SERVER: Mapping[str, Mapping[str, Json]] = {
         "type": "ClusterIP",
     },
     "Deployment": {"replicas": 7, "minReadySeconds": 0, "paused": False},
+    "StatefulSet": {"replicas": 7, "updateStrategy": {"type": "RollingUpdate", "rollingUpdate": {"partition": 0}}},
     "DaemonSet": {"minReadySeconds": 0, "revisionHistoryLimit": 10, "updateStrategy": {"type": "RollingUpdate"}},
 }
 OF_A_POD: Mapping[str, Json] = {

@@ -16,7 +16,7 @@ from infra.policy.view import pod_labels
 
 CONTRACT: Json = json.loads(Path(__file__).resolve().parents[2].joinpath("infra/contract.json").read_text())
 PROCESSES = mapping(CONTRACT, "processes")
-KINDS = ("Deployment", "LeaderWorkerSet", "Job")
+KINDS = ("Deployment", "StatefulSet", "LeaderWorkerSet", "Job")
 TEMPLATES = ("template", "leaderWorkerTemplate.leaderTemplate", "leaderWorkerTemplate.workerTemplate")
 NAME = "app.kubernetes.io/name"
 
@@ -32,7 +32,14 @@ def pods(captures: tuple[Capture, ...]) -> Iterator[tuple[str, Json, Json]]:
         for template in TEMPLATES:
             pod = mapping(node.inputs, f"spec.{template}.spec")
             if pod:
-                yield node.name, PROCESSES[str(pod_labels(node)[NAME])], pod
+                own = [{"name": name, "persistentVolumeClaim": {"claimName": name}} for name in claimed(node)]
+                whole = {**pod, "volumes": [*items(pod, "volumes"), *own]}
+                yield node.name, PROCESSES[str(pod_labels(node)[NAME])], whole
+
+
+def claimed(node: Node) -> list[str]:
+    """Return the volumes that each replica of a StatefulSet has of its own."""
+    return [text(one, "metadata.name") for one in items(node.inputs, "spec.volumeClaimTemplates")]
 
 
 def faults(captures: tuple[Capture, ...]) -> Iterator[str]:
@@ -153,6 +160,8 @@ def folders(process: Json, pod: Json, _: Kept) -> Iterator[str]:
             size = int(text(volume, "emptyDir.sizeLimit").removesuffix("Mi") or 0) << 20
             if size != number(folder, "size_bytes"):
                 yield f"{path} holds {size} bytes"
+            if text(folder, "life") == "replica":
+                yield f"{path} ends with its pod"
 
 
 def ports(process: Json, pod: Json, _: Kept) -> Iterator[str]:

@@ -35,24 +35,44 @@ def test_the_halves_agree(captures: tuple[Capture, ...], environment: str) -> No
         assert {text(told, "name") for _, told, _ in seam.pods(mine)} == set(seam.PROCESSES)
 
 
+def kind_of(name: str) -> str:
+    """Return what a workload is: gateways have a volume each."""
+    return "StatefulSet" if name == GATEWAY else "Deployment"
+
+
 def variable(name: str, old: str, new: dict[str, object]) -> Spoil:
-    """Write another variable in the place of one of a Deployment."""
+    """Write another variable in the place of one of a workload."""
 
     def spoil(graph: Graph) -> Graph:
-        (node,) = matching(graph, "Deployment", name)
+        (node,) = matching(graph, kind_of(name), name)
         names = [text(one, "name") for one in items(node.inputs, f"{MAIN}.env".replace("/", "."))]
-        return put("Deployment", name, f"{MAIN}/env/{names.index(old)}", new)(graph)
+        return put(kind_of(name), name, f"{MAIN}/env/{names.index(old)}", new)(graph)
 
     return spoil
 
 
 def volume(name: str, called: str, new: dict[str, object]) -> Spoil:
-    """Put another volume in the place of one of a Deployment."""
+    """Put another volume in the place of one of a workload."""
 
     def spoil(graph: Graph) -> Graph:
-        (node,) = matching(graph, "Deployment", name)
+        (node,) = matching(graph, kind_of(name), name)
         names = [text(one, "name") for one in items(node.inputs, f"{POD}.volumes".replace("/", "."))]
-        return put("Deployment", name, f"{POD}/volumes/{names.index(called)}", {"name": called, **new})(graph)
+        return put(kind_of(name), name, f"{POD}/volumes/{names.index(called)}", {"name": called, **new})(graph)
+
+    return spoil
+
+
+def without_volumes(name: str, called: str) -> Spoil:
+    """Put a folder that ends with the pod in the place of each replica's own volume."""
+
+    def spoil(graph: Graph) -> Graph:
+        (node,) = matching(graph, "StatefulSet", name)
+        volumes = [
+            *items(node.inputs, f"{POD}.volumes".replace("/", ".")),
+            {"name": called, "emptyDir": {"sizeLimit": "1024Mi"}},
+        ]
+        graph = put("StatefulSet", name, "spec/volumeClaimTemplates", [])(graph)
+        return put("StatefulSet", name, f"{POD}/volumes", volumes)(graph)
 
     return spoil
 
@@ -84,7 +104,7 @@ MUTATIONS: dict[str, tuple[str, Spoil]] = {
     ),
     "a probe on the clients' port": (
         EAST_SERVING,
-        put("Deployment", GATEWAY, f"{MAIN}/livenessProbe/httpGet/port", "public"),
+        put("StatefulSet", GATEWAY, f"{MAIN}/livenessProbe/httpGet/port", "public"),
     ),
     "files of another secret": (
         EAST_SERVING,
@@ -96,7 +116,9 @@ MUTATIONS: dict[str, tuple[str, Spoil]] = {
     ),
     "a secret that Secrets Manager has not": (EAST_REGION, drop("Secret", "signing-public-key")),
     "nobody makes a worker's key": (EAST_SERVING, put("Deployment", BASE, f"{POD}/initContainers", [])),
-    "a folder that holds too little": (EAST_SERVING, volume(GATEWAY, "home", {"emptyDir": {"sizeLimit": "64Mi"}})),
+    "a folder that holds too little": (EAST_SERVING, volume(CONTROLLER, "home", {"emptyDir": {"sizeLimit": "64Mi"}})),
+    "a spool that ends with its pod": (EAST_SERVING, without_volumes(GATEWAY, "home")),
+    "a spool that nobody keeps": (EAST_SERVING, put("StatefulSet", GATEWAY, "spec/volumeClaimTemplates", [])),
     "a wrong selector": (
         EAST_SERVING,
         put("Service", "penstock-worker", "spec|selector|app.kubernetes.io/name", "workers"),
@@ -115,7 +137,7 @@ MUTATIONS: dict[str, tuple[str, Spoil]] = {
         put("NetworkPolicy", "penstock-controller-from-8079", "spec/ingress/0/ports/0/port", 8081),
     ),
     "a target group at the wrong port": (EAST_REGION, put("TargetGroup", "gateway", "port", 8081)),
-    "variables of Kubernetes' own": (EAST_SERVING, put("Deployment", GATEWAY, f"{POD}/enableServiceLinks", None)),
+    "variables of Kubernetes' own": (EAST_SERVING, put("StatefulSet", GATEWAY, f"{POD}/enableServiceLinks", None)),
     "killed while it drains": (EAST_SERVING, put("Deployment", BASE, f"{POD}/terminationGracePeriodSeconds", 610)),
     "a GPU that may be done without": (
         EAST_SERVING,

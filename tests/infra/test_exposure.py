@@ -22,7 +22,8 @@ def settings() -> set[str]:
 def environments(captures: tuple[Capture, ...]) -> Iterator[tuple[str, dict[str, str]]]:
     """Yield each gateway's and controller's variables, with the text of those that are plain."""
     for item in captures:
-        for node in item.graph.of("kubernetes:apps/v1:Deployment"):
+        kinds = ("kubernetes:apps/v1:Deployment", "kubernetes:apps/v1:StatefulSet")
+        for node in (node for kind in kinds for node in item.graph.of(kind)):
             text = str(node.inputs)
             named = re.findall(r"\{'name': '(PENSTOCK_\w+)'(?:, 'value': '([^']*)')?", text)
             if named:

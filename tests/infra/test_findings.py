@@ -86,7 +86,8 @@ def test_the_autoscaler_knows_gpu_nodes_and_waits_for_drains(by_label: dict[str,
     patience = number(mapping(release.inputs, "values.extraArgs"), "max-graceful-termination-sec")
     graces = [
         number(node.inputs, "spec.template.spec.terminationGracePeriodSeconds")
-        for node in of(by_label, "serving-us-east-1", "kubernetes:apps/v1:Deployment")
+        for kind in ("Deployment", "StatefulSet")
+        for node in of(by_label, "serving-us-east-1", f"kubernetes:apps/v1:{kind}")
     ]
     assert patience > max(graces)
 
@@ -198,7 +199,7 @@ def test_children_wait_for_what_their_component_waits_for(by_label: dict[str, Ca
     """What a component depends on, its resources depend on: the engine itself passes no such wait down."""
     (replication,) = of(by_label, "global", "aws:ecr/replicationConfiguration:ReplicationConfiguration")
     assert any("RepositoryCreationTemplate" in urn for urn in replication.dependencies)
-    gateway = named(of(by_label, "serving-us-east-1", "kubernetes:apps/v1:Deployment"), "penstock-gateway")
+    gateway = named(of(by_label, "serving-us-east-1", "kubernetes:apps/v1:StatefulSet"), "penstock-gateway")
     assert any("NetworkPolicy" in urn for urn in gateway.dependencies)
 
 

@@ -27,7 +27,8 @@ def one(by_label: dict[str, Capture], label: str, kind: str, name: str = "") -> 
 
 def pods(by_label: dict[str, Capture]) -> Iterator[tuple[str, Json, Json]]:
     """Yield the name, labels and spec of each workload's pod."""
-    for node in by_label[SERVING].graph.of("kubernetes:apps/v1:Deployment"):
+    graph = by_label[SERVING].graph
+    for node in (*graph.of("kubernetes:apps/v1:Deployment"), *graph.of("kubernetes:apps/v1:StatefulSet")):
         template = mapping(node.inputs, "spec.template")
         yield node.name, dig(template, "metadata.labels"), dig(template, "spec")
 
@@ -35,7 +36,7 @@ def pods(by_label: dict[str, Capture]) -> Iterator[tuple[str, Json, Json]]:
 def test_the_balancer_asks_what_gateways_answer(by_label: dict[str, Capture]) -> None:
     """Port and probe of the target group are the gateway container's port and a page that the gateway has."""
     group = one(by_label, EAST, "TargetGroup")
-    gateway = one(by_label, SERVING, "Deployment", "penstock-gateway")
+    gateway = one(by_label, SERVING, "StatefulSet", "penstock-gateway")
     listening = {
         number(port, "containerPort") for port in items(gateway.inputs, "spec.template.spec.containers.0.ports")
     }

@@ -38,6 +38,7 @@ def test_what_is_deployed_serves(cluster: Site) -> None:
     story.loses_a_pod()
     story.loses_its_leader()
     story.exchanges_a_version()
+    story.keeps_its_books()
 
 
 class Story:
@@ -55,9 +56,9 @@ class Story:
         address = f"https://{self.site.services['controller']}:8079"
         self.operator = Operator(url=address, key=key, tls=self._certificate("operator"))
         self.controllers = self.pods.deployment("controller")
-        gateways = self.pods.deployment("gateway")
-        self.pods.until_ready(*self.controllers, *gateways)
-        assert len(self.controllers) == len(gateways) == 2
+        self.gateways = self.pods.stateful_set("gateway")
+        self.pods.until_ready(*self.controllers, *self.gateways)
+        assert len(self.controllers) == len(self.gateways) == 2
         assert len(self._leaders()) == 1
 
     def _certificate(self, role: str) -> ssl.SSLContext:
@@ -117,6 +118,32 @@ class Story:
             assert stream.end().is_whole, stream
         self.pods.until_ready(*second[1])
         self.say(f"{second[0]} serves, {self.first[0]} is withdrawn; 3 streams are whole")
+
+    def keeps_its_books(self) -> None:
+        """Gateways are lost with their machines while the database is away; their replicas deliver what they owed."""
+        before = self._rows()
+        with self.site.database_away():
+            asked = [self.caller.stream(10).end() for _ in range(6)]
+            assert all(stream.is_whole for stream in asked), asked
+            running = [self.caller.stream(STREAM_TOKENS) for _ in range(2)]
+            for gateway in self.gateways:
+                self.say(f"{gateway.name} is lost with its machine; the database was away, its spool has the rows")
+                gateway.lose()
+                gateway.wait()
+        assert self._rows() == before
+        for stream in running:
+            stream.end()
+        self.gateways = [self.pods.replica("gateway", index) for index in range(2)]
+        self.pods.until_ready(*self.gateways)
+        expected = {stream.request for stream in (*asked, *running)}
+        until("each request has its row", lambda: self._rows() - before >= expected, otherwise=lambda: str(expected))
+        self.say(f"both replicas came up elsewhere; the ledger has a row for each of {len(expected)} requests")
+
+    def _rows(self) -> set[str]:
+        """Return the requests in the ledger; a request has one row."""
+        found = self.site.ledger()
+        assert len(found) == len(set(found))
+        return set(found)
 
     def _deployed(self, number: int) -> tuple[str, list[Pod]]:
         """Publish a version and have the rendered worker's pods run it."""

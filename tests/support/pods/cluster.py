@@ -4,6 +4,7 @@ Secrets as External Secrets would make them, services as kube-proxy would serve 
 the one kubelet. Which machine a pod would be on, and who may talk to whom, is not its subject.
 """
 
+import copy
 import itertools
 import json
 import subprocess
@@ -101,11 +102,26 @@ class Cluster:
         pod.wait(within_s)
         return pod
 
-    def deployment(self, name: str, kind: str = "Deployment") -> list[Pod]:
+    def deployment(self, name: str) -> list[Pod]:
         """Start as many pods as there are to be at least: by its number, or by its scaler's."""
-        found = self.find(kind, name)["spec"]
+        found = self.find("Deployment", name)["spec"]
         number = found["replicas"] if "replicas" in found else self._least(name)
         return [self.start(found["template"], f"{name}-{next(self._numbers)}") for _ in range(number)]
+
+    def stateful_set(self, name: str) -> list[Pod]:
+        """Start its replicas, which have names and volumes of their own."""
+        found = self.find("StatefulSet", name)["spec"]
+        number = found["replicas"] if "replicas" in found else self._least(name)
+        return [self.replica(name, index) for index in range(number)]
+
+    def replica(self, name: str, index: int) -> Pod:
+        """Start one replica of a StatefulSet, with the volumes that it had before, wherever it comes up."""
+        found = self.find("StatefulSet", name)["spec"]
+        template = copy.deepcopy(found["template"])
+        for claim in found["volumeClaimTemplates"]:
+            own = {"claimName": f"{claim['metadata']['name']}-{name}-{index}"}
+            template["spec"]["volumes"].append({"name": claim["metadata"]["name"], "persistentVolumeClaim": own})
+        return self.start(template, f"{name}-{index}")
 
     def worker_template(self, version: str) -> Json:
         """Return the template of the workers' Deployment for another version than the one that it was rendered for."""

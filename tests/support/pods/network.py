@@ -1,6 +1,7 @@
 """Names and addresses of a cluster on one machine's loopback: services that lead to ready pods, servers behind TLS."""
 
 import asyncio
+import socket
 import ssl
 import struct
 import threading
@@ -15,6 +16,7 @@ Backends = Callable[[], Sequence[tuple[str, int]]]
 SSL_REQUEST = struct.pack("!ii", 8, 80877103)
 """What a client of Postgres says before its handshake: https://www.postgresql.org/docs/current/protocol-message-formats.html"""
 _CHUNK = 64 << 10
+BLOCKS, MARK = range(78, 127), 47000
 
 Reader: TypeAlias = asyncio.StreamReader
 Writer: TypeAlias = asyncio.StreamWriter
@@ -27,6 +29,8 @@ class Network:
         """Write names into this file."""
         self.hosts = hosts
         hosts.write_text("127.0.0.1 localhost\n")
+        self._taken = _taken()
+        self._block = self._taken.getsockname()[0].rpartition(".255.")[0]
         self._pods, self._names, self._turns = count(10), count(10), count()
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="network")
@@ -45,14 +49,15 @@ class Network:
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(10)
         self._loop.close()
+        self._taken.close()
 
     def pod_address(self) -> str:
         """Return an address that no pod has had."""
-        return f"127.77.1.{next(self._pods)}"
+        return f"{self._block}.1.{next(self._pods)}"
 
     def name(self, *names: str) -> str:
         """Give names an address."""
-        address = f"127.77.0.{next(self._names)}"
+        address = f"{self._block}.0.{next(self._names)}"
         with self.hosts.open("a") as file:
             file.write(f"{address} {' '.join(names)}\n")
         return address
@@ -68,7 +73,7 @@ class Network:
 
         self._listen(address, port, forward)
 
-    def behind_tls(self, address: str, port: int, socket: Path, context: ssl.SSLContext, *, asks: bool = False) -> None:
+    def behind_tls(self, address: str, port: int, unix: Path, context: ssl.SSLContext, *, asks: bool = False) -> None:
         """Serve a server of a Unix socket over TLS; where a client ``asks`` first, it is told that it may."""
 
         async def forward(reader: Reader, writer: Writer) -> None:
@@ -78,7 +83,7 @@ class Network:
                     return
                 writer.write(b"S")
             await writer.start_tls(context)
-            await _join(reader, writer, asyncio.open_unix_connection(socket))
+            await _join(reader, writer, asyncio.open_unix_connection(unix))
 
         self._listen(address, port, forward)
 
@@ -100,6 +105,14 @@ class Network:
         for task in mine:
             task.cancel()
         await asyncio.gather(*mine, return_exceptions=True)
+
+
+def _taken() -> socket.socket:
+    """Return a socket that holds a block of loopback addresses that no other cluster of this machine has."""
+    for block in BLOCKS:
+        with suppress(OSError):
+            return socket.create_server((f"127.{block}.255.1", MARK))
+    raise AssertionError("too many clusters on this machine")
 
 
 async def _join(reader: Reader, writer: Writer, opening: Awaitable[tuple[Reader, Writer]]) -> None:

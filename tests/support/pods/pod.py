@@ -50,7 +50,7 @@ class Pod:
         """Take a pod object; ``folder`` gets its logs and what ends with it."""
         self.metadata, self.spec, self.address = spec["metadata"], spec["spec"], address
         self.name, self.labels = self.metadata["name"], self.metadata.get("labels", {})
-        self.folder, self.is_ready, self.is_over, self.restarts = folder / self.name, False, False, 0
+        self.folder, self.is_ready, self.is_over, self.restarts = _free(folder / self.name), False, False, 0
         self.folder.mkdir(parents=True)
         self._machine = machine
         security = self.spec["securityContext"]
@@ -227,6 +227,11 @@ class Pod:
     def _say(self, what: str) -> None:
         if not self._is_quiet:
             self._machine.said(f"{self.name}: {what}")
+
+
+def _free(folder: Path) -> Path:
+    """Return the folder, or another one where a pod of this name has been before."""
+    return folder if not folder.exists() else _free(folder.with_name(f"{folder.name}.again"))
 
 
 def _expand(text: str, variables: Mapping[str, str]) -> str:

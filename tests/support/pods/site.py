@@ -1,5 +1,6 @@
 """What a cluster of ours finds around it: Postgres and Redis behind TLS, S3, the vault's secrets, a model."""
 
+import asyncio
 import json
 import logging
 import os
@@ -11,6 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
+import asyncpg
 import boto3
 import redis
 
@@ -46,8 +48,31 @@ class Site:
     cluster: Cluster
     services: Mapping[str, str]
     store: S3Store
+    database: EmbeddedPostgres
     folder: Path
     say: Transcript
+
+    @contextmanager
+    def database_away(self) -> Iterator[None]:
+        """Stop the database meanwhile."""
+        self.say("the database is stopped")
+        self.database.stop()
+        try:
+            yield
+        finally:
+            self.database.start()
+            self.say("the database is back")
+
+    def ledger(self) -> list[str]:
+        """Return the request of each row of the ledger."""
+
+        async def read() -> list[str]:
+            connection = await asyncpg.connect(self.database.dsn)
+            found = await connection.fetch("select request from ledger")
+            await connection.close()
+            return [row["request"] for row in found]
+
+        return asyncio.run(read())
 
     def publish(self, name: str, number: int) -> Packed:
         """Put a version into the store: the demo's tokenizer, and weights of no size."""
@@ -75,7 +100,10 @@ def site(folder: Path, environment: str) -> Iterator[Site]:
         say(f"{len(objects)} objects rendered from infra/environments/{environment}")
         network = open_now.enter_context(Network(folder / "hosts"))
         trust = authority(folder)
-        vault = _stores(folder, network, trust, open_now)
+        database = EmbeddedPostgres(folder / "postgres", folder / "logs/postgres.log")
+        database.start()
+        open_now.callback(database.stop)
+        vault = _stores(folder, network, trust, database, open_now)
         endpoint = open_now.enter_context(s3_server())
         address = _artifacts(objects)
         boto3.client("s3", endpoint_url=endpoint).create_bucket(
@@ -98,13 +126,12 @@ def site(folder: Path, environment: str) -> Iterator[Site]:
         cluster.certificates(trust)
         cluster.secrets({**vault, **_keys(folder)})
         say("Postgres and Redis behind TLS, S3 with an empty bucket, secrets as External Secrets makes them")
-        yield Site(cluster=cluster, services=cluster.services(), store=store, folder=folder, say=say)
+        yield Site(cluster=cluster, services=cluster.services(), store=store, database=database, folder=folder, say=say)
 
 
-def _stores(folder: Path, network: Network, trust: Authority, open_now: ExitStack) -> dict[str, str]:
-    server = EmbeddedPostgres(folder / "postgres", folder / "logs/postgres.log")
-    server.start()
-    open_now.callback(server.stop)
+def _stores(
+    folder: Path, network: Network, trust: Authority, server: EmbeddedPostgres, open_now: ExitStack
+) -> dict[str, str]:
     limits_store = open_now.enter_context(RedisServer(folder))
     with redis.Redis.from_url(limits_store.url) as client:
         client.config_set("requirepass", PASSWORD)
