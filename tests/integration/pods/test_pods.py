@@ -2,7 +2,7 @@
 
     make test PYTEST_ARGS="-s tests/integration/pods"      # prints what happens, with seconds
 
-Real are the images' trees, Postgres, Redis and S3, TLS to both stores, every process of Penstock and its files. The
+Real are the images' trees, Postgres, Redis and S3, TLS to both stores and between processes, every file and probe. The
 engine is one on paper (`paper_vllm`), for real ones alone would take longer than all of this. Nobody makes workers'
 Deployments here but the infrastructure: the test starts their pods, for each version from the rendered template.
 """

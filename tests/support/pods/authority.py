@@ -39,12 +39,14 @@ class Authority:
 
     def server(self, name: str) -> ssl.SSLContext:
         """Return a server's side of TLS under this name."""
-        issued = self.issue([name])
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(self._kept(name, self.issue([name])))
+        return context
+
+    def _kept(self, name: str, issued: dict[str, str]) -> Path:
         file = self.folder / f"{name}.pem"
         file.write_text(issued["tls.key"] + issued["tls.crt"])
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        context.load_cert_chain(file)
-        return context
+        return file
 
 
 def authority(folder: Path) -> Authority:

@@ -1,9 +1,11 @@
 """Names and addresses of a cluster on one machine's loopback: services that lead to ready pods, servers behind TLS."""
 
 import asyncio
+import gc
 import socket
 import ssl
 import struct
+import subprocess
 import threading
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
@@ -16,6 +18,7 @@ Backends = Callable[[], Sequence[tuple[str, int]]]
 SSL_REQUEST = struct.pack("!ii", 8, 80877103)
 """What a client of Postgres says before its handshake: https://www.postgresql.org/docs/current/protocol-message-formats.html"""
 _CHUNK = 64 << 10
+ROUNDS = 3
 BLOCKS, MARK = range(78, 127), 47000
 
 Reader: TypeAlias = asyncio.StreamReader
@@ -35,6 +38,7 @@ class Network:
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="network")
         self._servers: list[asyncio.Server] = []
+        self._given: list[str] = []
 
     def __enter__(self) -> Self:
         """Begin."""
@@ -49,11 +53,19 @@ class Network:
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(10)
         self._loop.close()
+        for address in self._given:
+            _loopback("del", address)
         self._taken.close()
 
     def pod_address(self) -> str:
-        """Return an address that no pod has had."""
-        return f"{self._block}.1.{next(self._pods)}"
+        """Return an address that no pod has had.
+
+        It is one of the loopback device's own, so that what a pod sends to itself comes from where it goes to.
+        """
+        address = f"{self._block}.1.{next(self._pods)}"
+        _loopback("add", address)
+        self._given.append(address)
+        return address
 
     def name(self, *names: str) -> str:
         """Give names an address."""
@@ -101,10 +113,17 @@ class Network:
     async def _close(self) -> None:
         for server in self._servers:
             server.close()
-        mine = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
-        for task in mine:
-            task.cancel()
-        await asyncio.gather(*mine, return_exceptions=True)
+        for _ in range(ROUNDS):  # what was just being accepted has begun by the next round
+            mine = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
+            for task in mine:
+                task.cancel()
+            await asyncio.gather(*mine, return_exceptions=True)
+            await asyncio.sleep(0.05)
+        gc.collect()  # connections whose turn never came are closed while there is a loop to close them
+
+
+def _loopback(what: str, address: str) -> None:
+    subprocess.run(["ip", "address", what, f"{address}/32", "dev", "lo"], capture_output=True, check=False)
 
 
 def _taken() -> socket.socket:

@@ -19,7 +19,7 @@ WITHIN_S = 60.0
 
 @dataclass(frozen=True, kw_only=True)
 class Operator:
-    """Calls the operators' API with the first key."""
+    """Calls the operators' API with the first key, and a certificate of an operator."""
 
     url: str
     key: str

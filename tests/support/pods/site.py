@@ -126,7 +126,14 @@ def site(folder: Path, environment: str) -> Iterator[Site]:
         cluster.certificates(trust)
         cluster.secrets({**vault, **_keys(folder)})
         say("Postgres and Redis behind TLS, S3 with an empty bucket, secrets as External Secrets makes them")
-        yield Site(cluster=cluster, services=cluster.services(), store=store, database=database, folder=folder, say=say)
+        yield Site(
+            cluster=cluster,
+            services=cluster.services(),
+            store=store,
+            database=database,
+            folder=folder,
+            say=say,
+        )
 
 
 def _stores(
@@ -150,6 +157,8 @@ def _stores(
         "controller-database-password": "of-controllers",
         "limits-password": PASSWORD,
         "answers-password": PASSWORD,
+        "limits-ca": trust.file.read_text(),
+        "answers-ca": trust.file.read_text(),
     }
 
 
