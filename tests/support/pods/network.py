@@ -39,6 +39,7 @@ class Network:
         self._thread = threading.Thread(target=self._loop.run_forever, name="network")
         self._servers: list[asyncio.Server] = []
         self._given: list[str] = []
+        self._writers: set[Writer] = set()
 
     def __enter__(self) -> Self:
         """Begin."""
@@ -107,7 +108,12 @@ class Network:
             finally:
                 writer.transport.abort()
 
-        starting = asyncio.start_server(quietly, address, port)
+        def accepted(reader: Reader, writer: Writer) -> None:
+            self._writers.add(writer)
+            task = self._loop.create_task(quietly(reader, writer))
+            task.add_done_callback(lambda _: self._writers.discard(writer))
+
+        starting = asyncio.start_server(accepted, address, port)
         self._servers.append(asyncio.run_coroutine_threadsafe(starting, self._loop).result(10))
 
     async def _close(self) -> None:
@@ -119,7 +125,10 @@ class Network:
                 task.cancel()
             await asyncio.gather(*mine, return_exceptions=True)
             await asyncio.sleep(0.05)
-        gc.collect()  # connections whose turn never came are closed while there is a loop to close them
+        for writer in self._writers:  # of connections whose turn never came
+            writer.transport.abort()
+        await asyncio.sleep(0.05)
+        gc.collect()
 
 
 def _loopback(what: str, address: str) -> None:
