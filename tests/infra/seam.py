@@ -32,8 +32,10 @@ def pods(captures: tuple[Capture, ...]) -> Iterator[tuple[str, Json, Json]]:
         for template in TEMPLATES:
             pod = mapping(node.inputs, f"spec.{template}.spec")
             if pod:
-                own = [{"name": name, "persistentVolumeClaim": {"claimName": name}} for name in claimed(node)]
-                whole = {**pod, "volumes": [*items(pod, "volumes"), *own]}
+                own: list[Json] = [
+                    {"name": name, "persistentVolumeClaim": {"claimName": name}} for name in claimed(node)
+                ]
+                whole: Json = {**pod, "volumes": [*items(pod, "volumes"), *own]}
                 yield node.name, PROCESSES[str(pod_labels(node)[NAME])], whole
 
 
