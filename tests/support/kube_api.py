@@ -75,6 +75,8 @@ class KubeApi:
     rights: Mapping[str, tuple[str, ...]] | None = None
     """Verbs by plural; None allows everything."""
     store: Store = field(default_factory=Store)
+    delay_s: float = 0.0
+    """How long the server takes over each write."""
     calls: list[Call] = field(default_factory=list)
     ends: threading.Event = field(default_factory=threading.Event)
     cluster: Cluster = field(init=False)
@@ -223,6 +225,8 @@ class _Handler(BaseHTTPRequestHandler):
         verb = {"PATCH": "patch", "DELETE": "delete"}.get(self.command, reading)
         call = Call(verb=verb, plural=plural, name=name, query=query, body=body, at=time.monotonic())
         self.api.calls.append(call)
+        if call.body:
+            self.api.ends.wait(self.api.delay_s)
         fault = self.api.fault
         if fault and verb in fault.verbs:
             while fault.hangs and self.api.fault is fault and not self.api.ends.wait(0.02):

@@ -157,6 +157,7 @@ class Workplace:
         )
 
     def _plan(self, version: VersionId, place: Place, copy: Copy) -> LaunchPlan:
+        device.check_ranks(copy.manifest.engine.tensor_parallel_size, place.device, device.names())
         return LaunchPlan(
             argv=arguments(version, copy.manifest, copy.folder, place),
             environment=environment(place),

@@ -75,6 +75,8 @@ class EngineSettings:
     dtype: str = "bfloat16"
     tool_parser: str = ""
     """The engine's name for the way this model writes tool calls; empty where it was taught none."""
+    tensor_parallel_size: int = 1
+    """Over how many GPUs of one node each worker spreads the weights."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -139,8 +141,12 @@ def canonical(manifest: Manifest) -> bytes:
 
     These bytes are ``manifest.json`` of the version and a blob of the artifact store under their digest. Whoever
     checks a stored version hashes the stored bytes: encoding it again with a newer ``Manifest`` may add fields.
+    A field that came later is left out at its default, so that versions from before it keep their digests.
     """
-    text = json.dumps(asdict(manifest), sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+    content = asdict(manifest)
+    if manifest.engine.tensor_parallel_size == 1:
+        del content["engine"]["tensor_parallel_size"]
+    text = json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
     return text.encode()
 
 

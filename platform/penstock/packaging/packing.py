@@ -61,6 +61,7 @@ class Choices:
     tier: Tier | None = None
     engine: EngineSettings | None = None
     golden: tuple[GoldenPrompt, ...] = ()
+    tensor_parallel_size: int = 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,7 +102,8 @@ def describe(folder: Path, files: tuple[Artifact, ...], choices: Choices) -> Man
         files=files,
         price=choices.price,
         provenance=Provenance(origin=choices.origin, licence=choices.licence, source_sha256=choices.source_sha256),
-        engine=choices.engine or EngineSettings(max_model_len=reading.context_of(folder)),
+        engine=choices.engine
+        or EngineSettings(max_model_len=reading.context_of(folder), tensor_parallel_size=choices.tensor_parallel_size),
         sampling=reading.sampling_of(folder),
         golden=choices.golden or (() if generates else (EMBEDDING_GOLDEN,)),
         chat_template=reading.chat_template_of(folder) if generates else "",

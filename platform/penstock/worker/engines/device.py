@@ -8,6 +8,7 @@ from enum import StrEnum
 from pathlib import Path
 
 from penstock.domain.command_error import CommandError
+from penstock.domain.errors import EngineError
 
 _GPU = re.compile(r"nvidia\d+")
 _NONE = frozenset({"", "void", "none"})
@@ -45,3 +46,10 @@ def choose(wanted: Device, devices: Iterable[str], given: str) -> Device:
             do="Give the container its device (runtime class, device plugin, driver), or set PENSTOCK_DEVICE=cpu.",
         )
     return Device.CPU
+
+
+def check_ranks(ranks: int, chosen: str, devices: Iterable[str]) -> None:
+    """Raise ``EngineError`` where a version of several GPUs finds fewer of them, or a CPU."""
+    gpus = sum(_GPU.fullmatch(name) is not None for name in devices) if chosen == Device.CUDA else 0
+    if ranks > 1 and gpus < ranks:
+        raise EngineError(f"this version runs on {ranks} GPUs, and this worker sees {gpus}: give its container so many")

@@ -70,6 +70,7 @@ def arguments(version: VersionId, manifest: Manifest, folder: Path, place: Place
         *_sizes(manifest.engine),
         *(_wall(manifest.engine) if place.walled else ()),
         *_kv(manifest.engine, place),
+        *_ranks(manifest.engine),
         *_quiet(),
         *(_pooling() if manifest.task is Task.EMBED else _generating(manifest)),
         *(("--enforce-eager", "--distributed-executor-backend", "uni") if place.device == "cpu" else ()),
@@ -178,6 +179,11 @@ def _kv(engine: EngineSettings, place: Place) -> tuple[str, ...]:
     """Always bound on a CPU: vLLM would take nearly all of the machine's memory, or refuse to start."""
     size_bytes = engine.kv_cache_bytes or (CPU_KV_BYTES if place.device == "cpu" else 0)
     return ("--kv-cache-memory-bytes", str(size_bytes)) if size_bytes else ()
+
+
+def _ranks(engine: EngineSettings) -> tuple[str, ...]:
+    size = engine.tensor_parallel_size
+    return ("--tensor-parallel-size", str(size)) if size > 1 else ()
 
 
 def _quiet() -> tuple[str, ...]:

@@ -98,3 +98,12 @@ def test_unknown_changes_nothing(policy: Callable[..., FleetPlan]) -> None:
     view = FleetView(is_known=False)
     catalogue = Catalogue(versions=(TINY,), deployments=(Deployment(version=TINY.id, replicas=2),))
     assert policy(catalogue, [], view, NOW, POLICY) == FleetPlan()
+
+
+def test_a_version_of_several_gpus_asks_for_them() -> None:
+    """A worker takes as many GPUs as its version is spread over, and a KV cache on each of them."""
+    manifest = replace(TINY.manifest, engine=replace(TINY.manifest.engine, tensor_parallel_size=4))
+    deployment = Deployment(version=TINY.id, replicas=1)
+    catalogue = Catalogue(versions=(replace(TINY, manifest=manifest),), deployments=(deployment,))
+    (served,) = plan_versions(catalogue, [], FleetView(), NOW, POLICY).served or ()
+    assert (served.gpus, served.held_bytes) == (4, manifest.size_bytes + 4 * manifest.engine.kv_cache_bytes)

@@ -4,7 +4,8 @@ import pytest
 
 from penstock.apps.settings import Settings
 from penstock.domain.command_error import CommandError
-from penstock.worker.engines.device import Device, choose
+from penstock.domain.errors import EngineError
+from penstock.worker.engines.device import Device, check_ranks, choose
 
 SLICE = "MIG-5c2f4a4e-1111-2222-3333-444455556666"
 
@@ -40,3 +41,15 @@ def test_a_gpu_that_is_not_there_is_an_error(wanted: Device, given: str) -> None
 def test_a_drain_ends_within_the_machine_s_notice(notice_s: float, expected: float) -> None:
     """Finding 3.13: a spot worker with ten minutes of grace was killed with its streams after two."""
     assert Settings(drain_grace_s=600, notice_s=notice_s).grace_s == expected
+
+
+@pytest.mark.parametrize(
+    ("chosen", "devices", "seen"),
+    [(Device.CUDA, ["nvidia0", "nvidia1", "nvidiactl"], 2), (Device.CPU, [], 0), (Device.CPU, ["nvidia0"] * 4, 0)],
+)
+def test_too_few_gpus_for_a_version_are_an_error(chosen: Device, devices: list[str], seen: int) -> None:
+    """Finding 3.12: a version of four GPUs runs on four of them or not at all, never on fewer and never on the CPU."""
+    with pytest.raises(EngineError, match=f"runs on 4 GPUs, and this worker sees {seen}"):
+        check_ranks(4, chosen, devices)
+    check_ranks(1, chosen, devices)
+    check_ranks(4, Device.CUDA, ["nvidia4", "nvidia5", "nvidia6", "nvidia7", "nvidia-uvm"])

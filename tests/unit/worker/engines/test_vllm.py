@@ -150,3 +150,15 @@ def test_what_grammars_hold_is_bounded() -> None:
 def test_no_secret_is_in_the_arguments_or_the_environment(secret: str) -> None:
     """What other users of the machine can read of a process holds no key."""
     assert not any(secret in part for part in (*line(), *(value for _, value in environment(PLACE))))
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_a_version_of_several_gpus_is_spread_over_them() -> None:
+    """Finding 3.12: the engine is told over how many GPUs, in words that vLLM's own parser takes; else nothing."""
+    from vllm.entrypoints.launchers.cli_args import make_arg_parser
+    from vllm.utils.argparse_utils import FlexibleArgumentParser
+
+    assert "--tensor-parallel-size" not in line()
+    spread = replace(MANIFEST, engine=replace(MANIFEST.engine, tensor_parallel_size=4))
+    argv = line(spread, replace(PLACE, device="cuda"))
+    assert make_arg_parser(FlexibleArgumentParser()).parse_args(list(argv)).tensor_parallel_size == 4
