@@ -201,7 +201,7 @@ class Overloaded(Rejected):
 
 
 class DeadlineUnreachable(Rejected):
-    """The request can't be answered before its deadline."""
+    """The request can't be answered before its deadline: its header's, its plan's deadline_s, or else its tier's."""
 
     code = "deadline_unreachable"
     outcome = Outcome.DEADLINE

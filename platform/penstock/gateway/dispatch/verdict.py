@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 import msgspec
 
+from penstock.domain.engine import is_dead
 from penstock.domain.errors import (
     BadRequest,
     DeadlineExceeded,
@@ -91,7 +92,7 @@ def of_answer(status: int, refused: bytes, body: bytes) -> Verdict:
         return _unknown_here()
     if status in _CLIENT_ERRORS:
         return Verdict(error=_refused(body), reason="refused")
-    return engine_error()
+    return lost() if is_dead(body) else engine_error()
 
 
 def of_event(data: bytes) -> Verdict:

@@ -10,6 +10,7 @@ from collections.abc import Callable
 
 from penstock.domain import used
 from penstock.domain.call import Answer
+from penstock.domain.engine import is_dead
 from penstock.domain.errors import EngineError, PenstockError, ReaderTooSlow, StreamBroken
 from penstock.domain.ids import RequestId
 from penstock.domain.outcome import Outcome, Stage
@@ -216,7 +217,7 @@ class StreamRelay:
         for event in map(self._without_count, sse.split(events)):
             if event.startswith(dialect.error) or dialect.aborted in event:
                 self._write(b"".join(out))
-                self._break(reports.refusal(sse.data_of(event)))
+                self._break(sse.data_of(event))
                 return
             if event.startswith(dialect.terminal):
                 self._end(b"".join(out), event)
@@ -225,10 +226,11 @@ class StreamRelay:
                 out.append(event)
         self._write(b"".join(out))
 
-    def _break(self, refusal: PenstockError | None) -> None:
+    def _break(self, said: bytes) -> None:
         """The engine ends its stream: what it says of the request itself is no other worker's to answer."""
+        refusal = reports.refusal(said)
         if refusal is None:
-            self._lose(EngineError())
+            self._lose(StreamBroken() if is_dead(said) else EngineError())
         else:
             self._end_with(refusal)
 

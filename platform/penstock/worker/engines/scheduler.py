@@ -16,6 +16,7 @@ from vllm.v1.core.sched.scheduler import Scheduler
 from vllm.v1.request import RequestStatus
 
 from penstock.domain.clock import SystemClock
+from penstock.worker.engines import seeding
 from penstock.worker.engines.stepping import Inside, Stepping, Turnout
 
 _PROMPT_WEIGHT, _OUTPUT_WEIGHT = 1.0, 2.0
@@ -101,12 +102,19 @@ class _BySteps(Scheduler):
         if head is None or head.status not in _READABLE:
             return
         blocks = -(-head.num_tokens // self.block_size) + 1
-        while running and (self._is_full(running) or self.kv_cache_manager.block_pool.get_num_free_blocks() < blocks):
+        if sum(-(-one.num_tokens // self.block_size) for one in running) + self._blocks_left < blocks:
+            return
+        while running and (self._is_full(running) or self._blocks_left < blocks):
             victim = min(reversed(running), key=lambda one: one.num_preemptions)
             if not self._request_blocks_can_be_freed(victim):
                 return
             running.remove(victim)
             self._preempt_request(victim, self._clock.monotonic())
+
+    @property
+    def _blocks_left(self) -> int:
+        free: int = self.kv_cache_manager.block_pool.get_num_blocks_left()
+        return free
 
     def _is_full(self, still: list[Any]) -> bool:
         return len(self.running) + len(still) >= self.max_num_active_reqs
@@ -119,7 +127,12 @@ class _BySteps(Scheduler):
 
 
 class TenantScheduler(_BySteps):
-    """For engines that plan a step when the last one has ended."""
+    """For engines on a CPU, which plan a step when the last one has ended."""
+
+    def __init__(self, *args: Any, **named: Any) -> None:  # noqa: ANN401
+        """Begin with nobody known; a core that was spawned has loaded nothing of ours before."""
+        seeding.install()
+        super().__init__(*args, **named)
 
 
 class AsyncTenantScheduler(_BySteps, AsyncScheduler):

@@ -5,7 +5,7 @@ A sequence that decodes makes each step longer, and a prompt takes all that is l
 comes in; what is inside shares the steps here, tenant by tenant. Pure: it imports no engine and reads no clock.
 
 Trade-off: who stands still makes no token meanwhile. So it lasts ``MOST_STILL`` steps in a row at most, only tenants
-that hold more than their share have to, and only for those that were not served more than theirs lately.
+that hold more than their share have to, and were served theirs lately, for those that were not served more than theirs.
 """
 
 from collections.abc import Sequence
@@ -15,7 +15,8 @@ MOST_STILL = 4
 """So many steps in a row somebody stands still at most; everybody takes part in the next one."""
 
 SERVED_SLACK = 1.25
-"""Whoever was lately served up to this times its share, among those here, has its prompts read first."""
+"""Whoever was lately served up to this times its share, among those here, has its prompts read first; whoever was
+served less than its share over this has to stand still for nobody."""
 
 SERVED_HALF_S = 10.0
 """What was served so long ago counts half."""
@@ -75,10 +76,10 @@ class Stepping:
         self._see(here, now)
         self.is_shared = len(here) > 1
         over = self._over(here) if len(self._about) > 1 else frozenset[str]()
-        if over and self._still_steps < MOST_STILL and self._is_anybody_first(here, over, now):
-            self._still_steps += 1
-            return Turnout(still=over)
-        self._still_steps = 0
+        still = self._still(here, over, now) if over and self._still_steps < MOST_STILL else frozenset[str]()
+        self._still_steps = self._still_steps + 1 if still else 0
+        if still:
+            return Turnout(still=still)
         reading = [one.name for one in here if one.prompts]
         return Turnout(prompt_part=PROMPT_PART) if reading and over.issuperset(reading) else EVERYBODY
 
@@ -102,8 +103,12 @@ class Stepping:
         share = sum(one.sequences for one in here) / sum(known.weight for known in self._about.values())
         return frozenset(one.name for one in here if one.sequences > max(1.0, share * one.weight))
 
-    def _is_anybody_first(self, here: Sequence[Inside], over: frozenset[str], now: float) -> bool:
-        """Tell whether somebody has a prompt here and no more than its share, of sequences and of service."""
-        lately = {one.name: self._about[one.name].lately(now) for one in here}
-        most = SERVED_SLACK * sum(lately.values()) / sum(one.weight for one in here)
-        return any(one.prompts and one.name not in over and lately[one.name] <= most * one.weight for one in here)
+    def _still(self, here: Sequence[Inside], over: frozenset[str], now: float) -> frozenset[str]:
+        """Return who stands still: who holds too much and was served its share or nearly, for a prompt of another.
+
+        That one holds no more than its share, and was served hardly more.
+        """
+        lately = {one.name: self._about[one.name].lately(now) / one.weight for one in here}
+        mean = sum(self._about[one.name].lately(now) for one in here) / sum(one.weight for one in here)
+        first = any(one.prompts and one.name not in over and lately[one.name] <= SERVED_SLACK * mean for one in here)
+        return frozenset(name for name in over if SERVED_SLACK * lately[name] >= mean) if first else frozenset()

@@ -1,7 +1,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.domain.errors import EngineRefused, PenstockError
+from penstock.domain.errors import EngineError, EngineRefused, PenstockError, WorkerLost
 from penstock.domain.worker import Load
 from penstock.gateway.dispatch import engine_words, verdict, wire
 
@@ -18,6 +18,20 @@ def test_every_answer_has_a_verdict(status: int, refused: bytes, body: bytes) ->
 def test_every_first_event_has_a_verdict(data: bytes) -> None:
     """Whatever an error event holds, there is an error of ours for it."""
     assert isinstance(verdict.of_event(data).error, PenstockError)
+
+
+DEAD = (
+    b'{"error":{"message":"EngineCore encountered an issue. See stack trace (above) for the root cause.","code":500}}'
+)
+
+
+def test_a_dead_core_is_no_fault_of_the_request() -> None:
+    """Whoever asks an engine whose core was killed hears of a lost worker, and may come back; the body has no fault."""
+    for judged in (verdict.of_answer(500, b"", DEAD), verdict.of_event(b"event: error\ndata: " + DEAD + b"\n\n")):
+        assert isinstance(judged.error, WorkerLost)
+        assert judged.retry
+    quoted = b'{"error":{"message":"no tool \\"message\\":\\"EngineCore encountered an issue","code":500}}'
+    assert isinstance(verdict.of_answer(500, b"", quoted).error, EngineError)
 
 
 def test_engine_message_is_one_bounded_printable_line() -> None:

@@ -1,5 +1,6 @@
 """Who takes part in an engine's step: the rule alone."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -41,6 +42,23 @@ def test_who_was_served_more_than_its_share_has_nobody_stand_still() -> None:
         if not turnout.still:
             rule.served(FLOOD, 16.0, step * 0.1)
     assert sum(stopped[100:]) == 0
+
+
+@pytest.mark.parametrize("others", [1, 2, 4, 8, 16])
+def test_who_was_served_less_than_its_share_stands_still_for_nobody(others: int) -> None:
+    """Tenants that ask, leave at the first token and come back can't keep one with a few answers from them: each of
+    them is served about the mean, so somebody was always first, and the one had each fifth step.
+    """
+    rule, still, served = Stepping(), 0, dict.fromkeys(["alice", *map(str, range(others))], 0.0)
+    for step in range(600):
+        now, here = step * 0.1, [Inside("alice", 1.0, 4, 0), *(Inside(str(n), 1.0, 1, 1) for n in range(others))]
+        turnout = rule.next(here, now)
+        for one in here:
+            if one.name not in turnout.still:
+                served[one.name] += (tokens := 8.0 if one.name == "alice" else 60.0)
+                rule.served(one.name, tokens, now)
+        still += bool(turnout.still)
+    assert still < 60
 
 
 def test_what_nobody_else_wanted_is_not_held_against_anybody() -> None:
