@@ -98,6 +98,15 @@ class Certificate:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Right:
+    """What the process may do to one kind of object of its cluster, in its own namespace."""
+
+    group: str
+    resource: str
+    verbs: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Process:
     """One process: everything that whoever starts it must know."""
 
@@ -113,6 +122,7 @@ class Process:
     certificate: Certificate | None
     calls: Mapping[str, str]
     roles: Mapping[str, str]
+    rights: tuple[Right, ...]
     beyond_s: float
 
     def setting(self, name: str) -> Setting:
@@ -168,6 +178,7 @@ def _process(told: Json) -> Process:
         certificate=_certificate(told) if text(told, "certificate.role") else None,
         calls={text(one, "to"): text(one, "port") for one in items(told, "calls")},
         roles={text(one, "to"): text(one, "role") for one in items(told, "calls") if text(one, "role")},
+        rights=tuple(_right(one) for one in items(told, "rights")),
         beyond_s=number(told, "ending.beyond_s"),
     )
 
@@ -218,6 +229,11 @@ def _certificate(told: Json) -> Certificate:
         key=text(told, "certificate.key_setting"),
         authorities=text(told, "certificate.ca_setting"),
     )
+
+
+def _right(told: Json) -> Right:
+    verbs = tuple(str(verb) for verb in items(told, "verbs"))
+    return Right(group=text(told, "group"), resource=text(told, "resource"), verbs=verbs)
 
 
 def _secret(told: Json) -> SecretFile:

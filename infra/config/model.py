@@ -1,8 +1,8 @@
 """The typed config: an environment, its regions, and what every stack is built from. Frozen; judged in `rules`."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
-from infra.config.pools import Model, Pool
+from infra.config.pools import Pool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,7 +90,7 @@ class Budgets:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Region:
-    """One region: its address plan, its zones by id (names differ per account), its pools."""
+    """One region: its address plan, its zones by id (names differ per account), its pools in the order of filling."""
 
     name: str
     cidr: str
@@ -130,7 +130,6 @@ class Environment:
     images: dict[str, ContainerImage]
     charts: dict[str, Chart]
     publisher: Publisher | None = None
-    models: tuple[Model, ...] = field(default_factory=tuple)
 
     @property
     def signing_alias(self) -> str:

@@ -47,31 +47,3 @@ class Pool:
     def gpu(self) -> bool:
         """Whether the pool's nodes carry GPUs."""
         return self.role == "gpu"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Placement:
-    """Where replicas of a model may run and how many; the pool must be able to hold one."""
-
-    pool: str
-    min_replicas: int
-    max_replicas: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Model:
-    """One immutable model version: its weights by digest, what one replica needs, where it may run."""
-
-    name: str
-    version: str
-    digest: str
-    gpus: int
-    memory_gib: int
-    nodes: int = 1
-    mig_profile: str = ""
-    placements: tuple[Placement, ...]
-
-    @property
-    def slug(self) -> str:
-        """Name and version as one DNS label."""
-        return f"{self.name}-v{self.version}".replace(".", "-")

@@ -4,7 +4,6 @@ import re
 
 from infra.config.model import Environment, Fleet
 from infra.config.problems import Problem
-from infra.config.rules_models import judge_models
 from infra.config.rules_network import judge_networks
 from infra.config.rules_pools import judge_pools
 
@@ -35,7 +34,6 @@ def judge(fleet: Fleet) -> list[Problem]:
         *_judge_images(fleet.environment),
         *judge_networks(fleet),
         *judge_pools(fleet),
-        *judge_models(fleet),
     ]
 
 

@@ -31,7 +31,7 @@ def judge_pools(fleet: Fleet) -> list[Problem]:
                 problems.append(_unknown(key, unknown))
                 continue
             problems += _judge_pool(region, pool, key)
-        problems += [*_duplicates(region), *_quotas(region)]
+        problems += [*_duplicates(region), *_floor(region), *_quotas(region)]
     return problems
 
 
@@ -179,6 +179,22 @@ def _duplicates(region: Region) -> list[Problem]:
         for name, count in Counter(pool.name for pool in region.pools).items()
         if count > 1
     ]
+
+
+def _floor(region: Region) -> Iterator[Problem]:
+    """A kind of device that spot alone has is gone for its versions when spot is."""
+    kinds: dict[str, list[Pool]] = {}
+    for pool in region.pools:
+        known = [instances()[name].gpu for name in pool.instance_types if name in instances()]
+        if pool.gpu and known:
+            kinds.setdefault(f"{known[0]} {sorted(pool.mig)}", []).append(pool)
+    for pools in kinds.values():
+        if all(pool.capacity is Capacity.SPOT for pool in pools):
+            yield Problem(
+                key=f"{region.name}.pools({pools[0].name})",
+                fault="is on spot, and no other pool has its GPU",
+                remedy="add an on-demand or paid pool of it",
+            )
 
 
 def quota_demand(region: Region) -> dict[str, int]:

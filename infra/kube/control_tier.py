@@ -22,6 +22,8 @@ UNLISTED_S = 15
 SPOOL = Claim(name="home", path="/var/lib/penstock", each=True)
 """Ledger rows that the database has not yet: a replica that comes up elsewhere finds and delivers them."""
 STORAGE_CLASS = "encrypted"
+POOLS = "worker-pools"
+"""The config map that the controller finds its pools in."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,6 +36,10 @@ class Deployed:
     served: str
     told: tuple[Mapping[str, object], ...] = ()
     annotations: Mapping[str, str] = field(default_factory=dict)
+    configs: Mapping[str, str] = field(default_factory=dict)
+    """Config maps by the folder that each is mounted in."""
+    pod_annotations: Mapping[str, pulumi.Input[str]] = field(default_factory=dict)
+    """What its pods are exchanged with when it changes."""
 
     @property
     def name(self) -> str:
@@ -94,11 +100,22 @@ def gateway(
     )
 
 
-def controller(site: Site) -> Iterator[Manifest]:
-    """Everything of the controller: two pods, one of which holds the database's lock and works."""
-    image = _reference(site, site.environment.images["controller"])
-    run, size = Run(process=process("controller"), site=site), site.environment.controller
-    yield from _workload(Deployed(run=run, image=image, size=size, served="api"), "Deployment", _deployment)
+def controller(site: Site, pools: str, pools_digest: pulumi.Input[str]) -> Iterator[Manifest]:
+    """Everything of the controller: two pods, one of which holds the database's lock and works.
+
+    It runs workers in this cluster, in the pools of the file at this path.
+    """
+    folder = pools.rpartition("/")[0]
+    deployed = Deployed(
+        run=Run(process=process("controller"), site=site),
+        image=_reference(site, site.environment.images["controller"]),
+        size=site.environment.controller,
+        served="api",
+        told=(pods.plain("PENSTOCK_FLEET", "kubernetes"), pods.plain("PENSTOCK_POOLS_FILE", pools)),
+        configs={folder: POOLS},
+        pod_annotations={"penstock.io/pools": pools_digest},
+    )
+    yield from _workload(deployed, "Deployment", _deployment)
 
 
 def _reference(site: Site, image: ContainerImage) -> str:
@@ -149,12 +166,13 @@ def _stateful_set(deployed: Deployed, labels: Mapping[str, str]) -> dict[str, ob
 def _replicas(deployed: Deployed, labels: Mapping[str, str]) -> dict[str, object]:
     size = deployed.size
     number = {} if size.max_replicas > size.min_replicas else {"replicas": size.min_replicas}
+    told = {"annotations": dict(deployed.pod_annotations)} if deployed.pod_annotations else {}
     return {
         **number,  # where a scaler owns it, a rollout must not set it back
         "revisionHistoryLimit": 5,
         "minReadySeconds": 10,
         "selector": {"matchLabels": dict(labels)},
-        "template": {"metadata": {"labels": dict(labels)}, "spec": _pod(deployed, labels)},
+        "template": {"metadata": {"labels": dict(labels), **told}, "spec": _pod(deployed, labels)},
     }
 
 
@@ -175,9 +193,10 @@ def _pod(deployed: Deployed, labels: Mapping[str, str]) -> dict[str, object]:
     main = pods.container(deployed.name, deployed.image, cpu=deployed.size.cpu, memory=deployed.size.memory)
     main = deployed.run.container(main, *deployed.told)
     main["lifecycle"] = pods.pause_before_stop(UNLISTED_S)
+    main["volumeMounts"] = [*deployed.run.mounts(), *_config_mounts(deployed)]
     return {
         "serviceAccountName": deployed.name,
-        "automountServiceAccountToken": False,
+        "automountServiceAccountToken": bool(deployed.run.process.rights),
         "enableServiceLinks": False,
         "priorityClassName": f"penstock-{deployed.name}",
         "nodeSelector": {ROLE: "cpu"},
@@ -185,5 +204,13 @@ def _pod(deployed: Deployed, labels: Mapping[str, str]) -> dict[str, object]:
         "terminationGracePeriodSeconds": UNLISTED_S + deployed.run.grace_s(deployed.size.drain_s),
         "topologySpreadConstraints": pods.spread(labels, hosts=True),
         "containers": [main],
-        "volumes": deployed.run.volumes(),
+        "volumes": [
+            *deployed.run.volumes(),
+            *({"name": name, "configMap": {"name": name}} for name in deployed.configs.values()),
+        ],
     }
+
+
+def _config_mounts(deployed: Deployed) -> Iterator[dict[str, object]]:
+    for folder, name in deployed.configs.items():
+        yield {"name": name, "mountPath": folder, "readOnly": True}

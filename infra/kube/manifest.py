@@ -24,6 +24,8 @@ BUILT_IN: dict[tuple[str, str], Callable[..., pulumi.Resource]] = {
     ("networking.k8s.io/v1", "NetworkPolicy"): kubernetes.networking.v1.NetworkPolicy,
     ("scheduling.k8s.io/v1", "PriorityClass"): kubernetes.scheduling.v1.PriorityClass,
     ("storage.k8s.io/v1", "StorageClass"): kubernetes.storage.v1.StorageClass,
+    ("rbac.authorization.k8s.io/v1", "Role"): kubernetes.rbac.v1.Role,
+    ("rbac.authorization.k8s.io/v1", "RoleBinding"): kubernetes.rbac.v1.RoleBinding,
     (
         "admissionregistration.k8s.io/v1",
         "ValidatingAdmissionPolicy",
@@ -41,6 +43,7 @@ _SNAKE = {
     "volumeBindingMode": "volume_binding_mode",
     "allowVolumeExpansion": "allow_volume_expansion",
     "automountServiceAccountToken": "automount_service_account_token",
+    "roleRef": "role_ref",
 }
 
 

@@ -22,7 +22,6 @@ LEVELS: Mapping[str, str] = {
     "external-secrets": "restricted",
     GPU: "privileged",
     "image-policy": "baseline",  # the chart's clean-up job has no security context, and no value for one
-    "lws-system": "restricted",
     "monitoring": "baseline",
 }
 METADATA_SERVICE = "169.254.169.254/32"

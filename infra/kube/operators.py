@@ -36,7 +36,6 @@ def values(facts: ClusterFacts) -> Mapping[str, Mapping[str, object]]:
         "karpenter": scaling.karpenter(facts),
         "keda": scaling.keda(facts),
         MONITORING: monitoring.kube_prometheus_stack(facts),
-        "lws": cluster.leader_worker_sets(facts),
         "policy-controller": cluster.policy_controller(facts),
     }
 

@@ -33,19 +33,24 @@ def digest_reference(registry: str, repository: str, digest: str) -> str:
     return f"{registry}/{repository}@{digest}"
 
 
-def container(name: str, image: str, *, cpu: str, memory: str, **extended: str) -> dict[str, object]:
-    """A container with equal requests and limits of memory and devices. CPU has no limit: throttling costs latency."""
-    devices = {key.replace("__", "/"): value for key, value in extended.items()}
+def container(name: str, image: str, *, cpu: str, memory: str) -> dict[str, object]:
+    """A container that asks for what it gets."""
+    return bare(name, image) | {"resources": resources(cpu=cpu, memory=memory)}
+
+
+def bare(name: str, image: str) -> dict[str, object]:
+    """A container that does not say yet what it asks of its node."""
     return {
         "name": name,
         "image": image,
         "imagePullPolicy": "IfNotPresent",
         "securityContext": dict(SAFE_CONTAINER),
-        "resources": {
-            "requests": {"cpu": cpu, "memory": memory, **devices},
-            "limits": {"memory": memory, **devices},
-        },
     }
+
+
+def resources(*, cpu: str, memory: str, **devices: str) -> dict[str, object]:
+    """Equal requests and limits of memory and devices. CPU has no limit: throttling costs latency."""
+    return {"requests": {"cpu": cpu, "memory": memory, **devices}, "limits": {"memory": memory, **devices}}
 
 
 def http_probe(probe: Probe, *, period_s: int, failures: int) -> dict[str, object]:

@@ -1,4 +1,6 @@
-"""How many pods: KEDA on the signals that the code exports, CPU tier and GPU pools apart, never on utilisation.
+"""How many gateways: KEDA on the signals that the code exports, never on utilisation.
+
+How many workers, the controller says, in scalers of its own.
 
 The metric names here must exist in the platform's catalogue; a test reads both.
 """
@@ -11,14 +13,8 @@ from infra.kube.namespaces import SERVING
 
 REQUESTS_IN_FLIGHT = "penstock_requests_in_flight"
 LOOP_LAG_SECONDS = "penstock_loop_lag_seconds"
-QUEUED_TOKENS = "penstock_queued_tokens"
-KV_USED_RATIO = "penstock_kv_used_ratio"
-TTFT_SECONDS = "penstock_ttft_seconds"
 
 IN_FLIGHT_PER_GATEWAY = 400
-QUEUED_TOKENS_PER_WORKER = 20000
-KV_TARGET_RATIO = 0.75
-TTFT_GUARD_S = 2.0
 POLL_S = 10
 UP_WINDOW_S = 30
 DOWN_WINDOW_S = 300
@@ -85,32 +81,6 @@ def _quantile(part: float, histogram: str, selector: str) -> str:
     rate = f"rate({histogram}_bucket{selector}[2m])"
     count = f"rate({histogram}_count{selector}[2m])"
     return f"histogram_quantile({part:g}, sum by (le) ({rate})) >= 0 or 0 * sum({count})"
-
-
-def worker_triggers(version: str, model: str, *, carried: int) -> tuple[Trigger, ...]:
-    """Queued tokens first, KV use as the concurrency bound; first-token latency guards the floor alone.
-
-    `carried` is how many replicas the placements before this one may have: only what is beyond them counts,
-    so the pools fill in the order of the config and no load is answered twice.
-    """
-    of = f'{{version="{version}"}}'
-    queued = _beyond(f"sum({QUEUED_TOKENS}{of})", QUEUED_TOKENS_PER_WORKER * carried)
-    used = _beyond(f"sum({KV_USED_RATIO}{of})", KV_TARGET_RATIO * carried)
-    found = (
-        Trigger(metric=QUEUED_TOKENS, query=queued, threshold=QUEUED_TOKENS_PER_WORKER, activation=1),
-        Trigger(metric=KV_USED_RATIO, query=used, threshold=KV_TARGET_RATIO, activation=0.1),
-    )
-    if carried:
-        return found
-    late = _quantile(0.95, TTFT_SECONDS, f'{{model="{model}"}}')
-    return (
-        *found,
-        Trigger(metric=TTFT_SECONDS, query=late, threshold=TTFT_GUARD_S, activation=TTFT_GUARD_S, guard=True),
-    )
-
-
-def _beyond(query: str, carried: float) -> str:
-    return f"clamp_min({query} - {carried:g}, 0)" if carried else query
 
 
 def scaled_object(scaled: Scaled, server: object) -> Manifest:

@@ -8,6 +8,9 @@ from infra.kube.namespaces import METADATA_SERVICE, POD_IDENTITY, SERVING, Netwo
 
 STORES = {"postgresql": 5432, "redis": 6379}
 """Ports of the region's stores by the contract's names of what is spoken there."""
+API_SERVICE = ("10.100.0.1/32", "172.20.0.1/32")
+"""The API server's own service: the first address of the one or other network that EKS gives services to, whichever
+does not overlap: https://docs.aws.amazon.com/eks/latest/APIReference/API_KubernetesNetworkConfigRequest.html"""
 PRIORITIES = {"penstock-gateway": 100000, "penstock-controller": 90000, "penstock-worker": 80000}
 
 
@@ -93,9 +96,11 @@ def _outward(process: Process, cidr: str) -> Iterator[NetworkPolicy]:
     for name, port in process.calls.items():
         if name in processes():
             yield _policy(process, processes()[name].ports[port].number, namespace_peer(SERVING, name=name))
-    if "artifacts" in process.calls:
-        yield _policy(process, 443, block("0.0.0.0/0", METADATA_SERVICE))
+    if "artifacts" in process.calls:  # S3 has addresses of its own; what this network has at 443 is the API server
+        yield _policy(process, 443, block("0.0.0.0/0", METADATA_SERVICE, cidr, *API_SERVICE))
         yield _policy(process, 80, block(POD_IDENTITY))
+    if "cluster" in process.calls:
+        yield _policy(process, 443, block(cidr), *map(block, API_SERVICE))
 
 
 def _policy(process: Process, port: int, *peers: Mapping[str, object], outward: bool = True) -> NetworkPolicy:

@@ -4,16 +4,16 @@ import re
 from collections.abc import Iterator, Mapping
 
 from infra.config.kinds import StackKind
-from infra.contract import process, processes
+from infra.contract import Process, process, processes
 from infra.graph.nodes import Node
 from infra.graph.values import UNKNOWN, Json, items, mapping, number, text, texts
 from infra.kube.namespaces import LEVELS, PRIVILEGED, SERVING
 from infra.policy.invariant import Book, Breach
+from infra.policy.shipped import standing, workloads
 from infra.policy.view import View, pod_labels, pod_spec
 
 book = Book()
 
-PODS = ("Deployment", "StatefulSet", "DaemonSet", "LeaderWorkerSet", "Job")
 RELEASE = "kubernetes:helm.sh/v3:Release"
 DIGEST = re.compile(r".+@sha256:[0-9a-f]{64}")
 LABELLED = ("app.kubernetes.io/name", "k8s-app")
@@ -21,14 +21,9 @@ THIRD_PARTY = frozenset({"prometheus", "alertmanager", "kube-dns", "keda-operato
 """Label values that charts and the cluster give their own pods."""
 
 
-def _workloads(view: View) -> Iterator[Node]:
-    for kind in PODS:
-        yield from view.objects(kind)
-
-
 def _lasting(view: View) -> Iterator[Node]:
     """Workloads that go on, unlike a job."""
-    return (node for node in _workloads(view) if not node.type.endswith(":Job"))
+    return (node for node in workloads(view) if not node.type.endswith(":Job"))
 
 
 def _containers(node: Node) -> Iterator[Json]:
@@ -98,7 +93,7 @@ def pod_security(view: View) -> Iterator[Breach]:
 
 @book.rule("containers-safe", "Containers are unprivileged, read-only, without capabilities, under seccomp")
 def containers_safe(view: View) -> Iterator[Breach]:
-    for node in _workloads(view):
+    for node in workloads(view):
         for container in _containers(node):
             context = mapping(container, "securityContext")
             safe = (
@@ -118,7 +113,7 @@ def containers_safe(view: View) -> Iterator[Breach]:
     StackKind.SERVING,
 )
 def host_untouched(view: View) -> Iterator[Breach]:
-    for node in _workloads(view):
+    for node in workloads(view):
         pod = pod_spec(node)
         shared = [key for key in ("hostNetwork", "hostPID", "hostIPC") if pod.get(key)]
         paths = [volume for volume in items(pod, "volumes") if mapping(volume, "hostPath")]
@@ -128,7 +123,7 @@ def host_untouched(view: View) -> Iterator[Breach]:
 
 @book.rule("memory-bounded", "Memory and devices are asked for exactly as they are limited")
 def memory_bounded(view: View) -> Iterator[Breach]:
-    for node in _workloads(view):
+    for node in workloads(view):
         for container in _containers(node):
             asked = {key: value for key, value in mapping(container, "resources.requests").items() if key != "cpu"}
             limits = mapping(container, "resources.limits")
@@ -167,7 +162,7 @@ def drain_fits(view: View) -> Iterator[Breach]:
 @book.rule("images-by-digest", "Every image is ours, and named by digest")
 def images_by_digest(view: View) -> Iterator[Breach]:
     registry = f"{view.fleet.environment.account_id}.dkr.ecr.{view.region_name}.amazonaws.com/"
-    for node in _workloads(view):
+    for node in workloads(view):
         for container in _containers(node):
             image = text(container, "image")
             if not DIGEST.fullmatch(image) or not image.startswith(registry):
@@ -193,7 +188,9 @@ def admission_images(view: View) -> Iterator[Breach]:
 @book.rule("budget-per-workload", "Every workload has a disruption budget that lets one pod go", StackKind.SERVING)
 def budget_per_workload(view: View) -> Iterator[Breach]:
     budgets = list(view.objects("PodDisruptionBudget"))
-    for node in _lasting(view):
+    for node in standing(view):
+        if node.type.endswith(":Job"):
+            continue
         labels = dict(pod_labels(node))
         mine = [
             budget
@@ -233,10 +230,50 @@ def zones_spread(view: View) -> Iterator[Breach]:
 )
 def accounts_own(view: View) -> Iterator[Breach]:
     accounts = {text(node.inputs, "metadata.name") for node in view.objects("ServiceAccount")}
-    for node in _workloads(view):
+    for node in workloads(view):
         pod = pod_spec(node)
-        if text(pod, "serviceAccountName") not in accounts or pod.get("automountServiceAccountToken") is not False:
-            yield node, "name a service account of this stack and do not mount its token"
+        name = str(pod_labels(node).get("app.kubernetes.io/name", ""))
+        needed = name in processes() and bool(processes()[name].rights)
+        if text(pod, "serviceAccountName") not in accounts or pod.get("automountServiceAccountToken") is not needed:
+            yield node, "name a service account of this stack, and mount its token only where the contract has rights"
+
+
+@book.rule(
+    "rights-exact",
+    "Each process with rights in the cluster has a Role of exactly these, and nobody has any other",
+    StackKind.SERVING,
+)
+def rights_exact(view: View) -> Iterator[Breach]:
+    wanted = {name: set(_granted(one)) for name, one in processes().items() if one.rights}
+    roles = {text(node.inputs, "metadata.name"): node for node in view.objects("Role")}
+    for name in wanted.keys() - roles.keys():
+        yield None, f"add a Role for {name}: see kube/fleet.py"
+    for name, node in roles.items():
+        if set(_ruled(node)) != wanted.get(name, set()) or _namespace(node) != SERVING:
+            yield node, f"grant what the contract lists for {name}, in {SERVING}"
+    bound = set()
+    for node in view.objects("RoleBinding"):
+        role, subjects = text(node.inputs, "roleRef.name"), items(node.inputs, "subjects")
+        bound.add(role)
+        if [(text(one, "kind"), text(one, "name"), text(one, "namespace")) for one in subjects] != [
+            ("ServiceAccount", role, SERVING)
+        ]:
+            yield node, f"bind {role} to the account {role} of {SERVING} alone"
+    for name in wanted.keys() - bound:
+        yield None, f"bind the Role of {name}"
+    for node in (*view.objects("ClusterRole"), *view.objects("ClusterRoleBinding")):
+        yield node, "grant nothing in the whole cluster"
+
+
+def _granted(one: Process) -> Iterator[tuple[str, str, str]]:
+    return ((right.group, right.resource, verb) for right in one.rights for verb in right.verbs)
+
+
+def _ruled(node: Node) -> Iterator[tuple[str, str, str]]:
+    for rule in items(node.inputs, "rules"):
+        for group in items(rule, "apiGroups"):
+            for resource in items(rule, "resources"):
+                yield from ((str(group), str(resource), str(verb)) for verb in items(rule, "verbs"))
 
 
 LONGEST_CERTIFICATE_H = 24
@@ -255,7 +292,7 @@ LONG_RANDOM = re.compile(
 def no_secret_literals(view: View) -> Iterator[Breach]:
     for node in view.objects("Secret"):
         yield node, "use an ExternalSecret"
-    for node in _workloads(view):
+    for node in workloads(view):
         for container in _containers(node):
             for item in items(container, "env"):
                 value = text(item, "value")
@@ -270,7 +307,7 @@ def no_secret_literals(view: View) -> Iterator[Breach]:
 def secret_sources(view: View) -> Iterator[Breach]:
     kept = {text(node.inputs, "spec.target.name") for node in view.objects("ExternalSecret")}
     kept |= {text(node.inputs, "spec.secretName") for node in view.objects("Certificate")}
-    for node in _workloads(view):
+    for node in workloads(view):
         for path, value in texts(pod_spec(node)):
             wanted = path.endswith(("secretKeyRef.name", "secret.secretName"))
             if wanted and value not in kept:
@@ -295,7 +332,7 @@ def mutual_tls(view: View) -> Iterator[Breach]:
             yield node, "allow server auth and client auth, for 24h at most"
         if items(node.inputs, "spec.uris") != [f"spiffe://penstock/{role}"]:
             yield node, f"name spiffe://penstock/{role} and nobody else"
-    for node in _workloads(view):
+    for node in workloads(view):
         yield from ((node, remedy) for remedy in _uncertified(node))
 
 
@@ -341,6 +378,6 @@ def namespaces_exist(view: View) -> Iterator[Breach]:
         if namespace and namespace not in LEVELS:
             yield node, f"{namespace} is no namespace of ours; use one of {', '.join(LEVELS)}"
     if view.kind is StackKind.SERVING:
-        for node in _workloads(view):
+        for node in workloads(view):
             if _namespace(node) != SERVING:
                 yield node, f"run it in {SERVING}"

@@ -9,25 +9,20 @@ from infra.catalogue.mig import misfit
 from infra.components.labels import GPU_TAINT, mig_resource, pool_labels
 from infra.config.kinds import Capacity, StackKind
 from infra.config.pools import Pool
-from infra.config.rules_models import replicas_held
 from infra.config.rules_pools import MIN_SPOT_TYPES
 from infra.config.zones import pool_zones
 from infra.graph.nodes import Node
-from infra.graph.values import Json, items, mapping, number, parsed, text
+from infra.graph.values import Json, dig, items, mapping, number, parsed, text
+from infra.kube.sizing import device_bytes, workers_held
 from infra.policy.invariant import Book, Breach
-from infra.policy.kubernetes import PODS
-from infra.policy.view import View, pod_labels, pod_spec
+from infra.policy.shipped import files, standing, workloads
+from infra.policy.view import View, pod_spec
 
 book = Book()
 
 SCALED_OBJECT = "ScaledObject"
 SLOWEST_UP_S = 60
 FASTEST_DOWN_S = 300
-
-
-def _workloads(view: View) -> Iterator[Node]:
-    for kind in PODS:
-        yield from view.objects(kind)
 
 
 def _asked(node: Node) -> Mapping[str, Json]:
@@ -41,7 +36,7 @@ def _asked(node: Node) -> Mapping[str, Json]:
     StackKind.SERVING,
 )
 def pods_schedulable(view: View) -> Iterator[Breach]:
-    for node in _workloads(view):
+    for node in workloads(view):
         pod, asked = pod_spec(node), _asked(node)
         wanted = mapping(pod, "nodeSelector")
         held = [pool for pool in view.region.pools if wanted.items() <= pool_labels(pool).items()]
@@ -65,34 +60,71 @@ def _fits(pool: Pool, asked: Mapping[str, Json]) -> bool:
     return True
 
 
-@book.rule("slices-alone", "A pod on a slice of a GPU uses one slice and spans no nodes", StackKind.SERVING)
+@book.rule("slices-alone", "A pod on a slice of a GPU uses one slice", StackKind.SERVING)
 def slices_alone(view: View) -> Iterator[Breach]:
-    for node in _workloads(view):
+    for node in workloads(view):
         slices = [str(value) for key, value in _asked(node).items() if key.startswith("nvidia.com/mig-")]
-        spans = number(node.inputs, "spec.leaderWorkerTemplate.size") > 1
-        if slices and (slices != ["1"] or spans):
+        if slices and slices != ["1"]:
             yield node, "use whole GPUs: slices have no link between them"
 
 
-@book.rule("floor-not-spot", "No model lives on spot alone", StackKind.SERVING)
+@book.rule("floor-not-spot", "No device is offered on spot alone", StackKind.SERVING)
 def floor_not_spot(view: View) -> Iterator[Breach]:
-    bought = {pool.name: pool.capacity for pool in view.region.pools}
-    by_model: dict[str, set[Capacity | None]] = {}
-    for node in _workloads(view):
-        model = str(pod_labels(node).get("penstock.io/model", ""))
-        if model:
-            pool = str(mapping(pod_spec(node), "nodeSelector").get("penstock.io/pool", ""))
-            by_model.setdefault(model, set()).add(bought.get(pool))
-    for model, capacities in by_model.items():
-        if capacities == {Capacity.SPOT}:
-            yield None, f"place {model} on an on-demand or paid pool too"
+    for node, told in files(view):
+        on_spot: dict[float, list[bool]] = {}
+        for pool in items(told, "pools"):
+            on_spot.setdefault(number(pool, "device_bytes"), []).append(dig(pool, "is_spot") is True)
+        for size, found in on_spot.items():
+            if all(found):
+                yield node, f"offer devices of {size / (1 << 30):g} GiB on an on-demand or paid pool too"
+
+
+@book.rule(
+    "pools-shipped",
+    "The controller is shipped each GPU pool of the config, with what the pool can hold and whether it may be lost",
+    StackKind.SERVING,
+)
+def pools_shipped(view: View) -> Iterator[Breach]:
+    wanted = [pool for pool in view.region.pools if pool.gpu]
+    for node, told in files(view):
+        shipped = items(told, "pools")
+        if list(dict.fromkeys(_pool_of(one) for one in shipped)) != [pool.name for pool in wanted]:
+            yield node, f"ship {', '.join(pool.name for pool in wanted)}, in this order"
+            continue
+        by_name = {pool.name: pool for pool in wanted}
+        for one in shipped:
+            fault = _misstated(by_name[_pool_of(one)], one)
+            if fault:
+                yield node, f"{text(one, 'name')}: {fault}"
+    if view.kind is StackKind.SERVING and not list(view.objects("ConfigMap")):
+        yield None, "ship the pools: see kube/fleet.py"
+
+
+def _pool_of(shipped: Json) -> str:
+    return str(mapping(shipped, "template.spec.nodeSelector").get("penstock.io/pool", ""))
+
+
+def _misstated(pool: Pool, shipped: Json) -> str:
+    """Say what of a pool is not as its machines are."""
+    profile = text(shipped, "device").removeprefix("nvidia.com/mig-") if pool.mig else ""
+    if number(shipped, "device_bytes") != device_bytes(pool, profile):
+        return f"a device has {device_bytes(pool, profile)} bytes"
+    if (dig(shipped, "is_spot") is True) != (pool.capacity is Capacity.SPOT):
+        return "spot is what its machines are bought as"
+    for size in items(shipped, "sizes"):
+        gpus = int(number(size, "gpus"))
+        if number(size, "most") != workers_held(pool, gpus, profile):
+            return f"it holds {workers_held(pool, gpus, profile)} workers of {gpus} GPUs"
+        if text({"it": mapping(size, "resources.limits").get(text(shipped, "device"))}, "it") != str(gpus):
+            return f"a worker of {gpus} GPUs asks for {gpus}"
+    return ""
 
 
 @book.rule(
     "scalers-aim", "Every scaler has a target in this stack and bounds that its pool can hold", StackKind.SERVING
 )
 def scalers_aim(view: View) -> Iterator[Breach]:
-    targets = {text(node.inputs, "metadata.name"): node for node in _workloads(view)}
+    targets = {text(node.inputs, "metadata.name"): node for node in standing(view)}
     for node in view.objects(SCALED_OBJECT):
         target = targets.get(text(node.inputs, "spec.scaleTargetRef.name"))
         least, most = number(node.inputs, "spec.minReplicaCount"), number(node.inputs, "spec.maxReplicaCount")
@@ -107,9 +139,10 @@ def _capacity(view: View, target: Node) -> float:
     pools = {pool.name: pool for pool in view.region.pools}
     if name not in pools:
         return view.fleet.environment.gateway.max_replicas
-    slug = str(pod_labels(target).get("penstock.io/model", ""))
-    models = {model.slug: model for model in view.fleet.environment.models}
-    return replicas_held(pools[name], models[slug]) if slug in models else 0
+    asked = _asked(target)
+    slices = [key.removeprefix("nvidia.com/mig-") for key in asked if key.startswith("nvidia.com/mig-")]
+    gpus = int(str(asked.get("nvidia.com/gpu", "1")))
+    return workers_held(pools[name], gpus, *slices)
 
 
 @book.rule(
@@ -149,7 +182,9 @@ def scaled_number_free(view: View) -> Iterator[Breach]:
     StackKind.SERVING,
 )
 def late_starters(view: View) -> Iterator[Breach]:
-    for node in _workloads(view):
+    for node in standing(view):
+        if mapping(node.inputs, "metadata.labels").get("app.kubernetes.io/managed-by") != "penstock-infra":
+            continue  # no update waits for what the controller makes
         start_s = number(node.inputs, "spec.progressDeadlineSeconds")
         late = start_s > LONGEST_WAIT_S or text(node.inputs, "metadata.name") == "gateway"
         if late and mapping(node.inputs, "metadata.annotations").get(SKIP) != "true":

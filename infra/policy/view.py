@@ -79,12 +79,10 @@ def allowed_actions(statement: Json) -> list[str]:
 
 
 def pod_spec(node: Node) -> Mapping[str, Json]:
-    """The pod inside a Deployment, DaemonSet or LeaderWorkerSet."""
-    template = mapping(node.inputs, "spec.template.spec")
-    return template or mapping(node.inputs, "spec.leaderWorkerTemplate.workerTemplate.spec")
+    """The pod inside a workload."""
+    return mapping(node.inputs, "spec.template.spec")
 
 
 def pod_labels(node: Node) -> Mapping[str, Json]:
     """The labels of the pod inside."""
-    labels = mapping(node.inputs, "spec.template.metadata.labels")
-    return labels or mapping(node.inputs, "spec.leaderWorkerTemplate.workerTemplate.metadata.labels")
+    return mapping(node.inputs, "spec.template.metadata.labels")

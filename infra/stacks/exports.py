@@ -92,4 +92,4 @@ class ServingExports(Exports):
     """What a person or a later stack may want to know of what runs."""
 
     gateway_service: pulumi.Input[str]
-    worker_deployments: pulumi.Input[list[str]]
+    pools: pulumi.Input[list[str]]

@@ -1,11 +1,12 @@
-"""Penstock itself in one region: gateway, controller, and a worker set per model version and pool."""
+"""Penstock itself in one region: gateway, and controller, which makes workers in the pools shipped to it."""
 
 import pulumi
 
 from infra.components.site import Site
 from infra.config.kinds import StackKind
 from infra.config.model import Fleet
-from infra.kube import control_tier, first_start, gpu_tier, secrets, trust, workloads
+from infra.kube import control_tier, first_start, secrets, trust, workloads
+from infra.kube import fleet as workers
 from infra.stacks.exports import PlatformExports, RegionExports, ServingExports
 from infra.stacks.platform import Equipment
 from infra.stacks.providers import kubernetes_provider, under
@@ -32,10 +33,10 @@ def program(fleet: Fleet, region_name: str) -> None:
     after = pulumi.ResourceOptions.merge(after, pulumi.ResourceOptions(depends_on=[base, first]))
     gateway = control_tier.gateway(site, server, below.artifact_bucket, below.target_group_arn)
     Equipment("gateway", site, gateway, opts=after)
-    Equipment("controller", site, control_tier.controller(site), opts=after)
-    Equipment("workers", site, gpu_tier.shared_manifests(), opts=after)
-    pools = {pool.name: pool for pool in region.pools}
-    placed = list(gpu_tier.replicas(site, pools, below.artifact_bucket))
-    for replica in placed:
-        Equipment(replica.name, site, gpu_tier.manifests(replica, server), opts=after)
-    ServingExports(gateway_service="gateway", worker_deployments=[replica.name for replica in placed]).publish()
+    pools = workers.pools_file(site, region, below.artifact_bucket, server)
+    shipped = Equipment("pools", site, workers.manifests(pools), opts=after)
+    Equipment("workers", site, workers.shared(), opts=after)
+    after = pulumi.ResourceOptions.merge(after, pulumi.ResourceOptions(depends_on=[shipped]))
+    controller = control_tier.controller(site, workers.PATH, workers.pools_digest(pools))
+    Equipment("controller", site, controller, opts=after)
+    ServingExports(gateway_service="gateway", pools=[pool.name for pool in region.pools if pool.gpu]).publish()

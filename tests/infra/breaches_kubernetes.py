@@ -1,16 +1,12 @@
 """One way or more to break each invariant of what runs in the clusters."""
 
-from tests.infra.edits import EAST_PLATFORM, EAST_SERVING, Breach, drop, plant, put
+from tests.infra.edits import EAST_PLATFORM, EAST_SERVING, POOLS, Breach, drop, plant, put, shipped
 
-GATEWAY, BASE = "penstock-gateway", "penstock-chat-8b-v3-l40s-base"
-SPOT, SLICED, GROUP = (
-    "penstock-chat-8b-v3-l40s-spot",
-    "penstock-embed-small-v2-a100-mig",
-    "penstock-chat-405b-v1-h100-block",
-)
+GATEWAY, CONTROLLER = "penstock-gateway", "penstock-controller"
+BASE, SLICED = "l40s-base", "a100-mig"
 POD = "spec/template/spec"
 BOX = f"{POD}/containers/0"
-WORKER_ON_SPOT_ONLY = ("penstock-chat-8b-v3-l40s-base", "penstock-chat-8b-v3-l40s-burst")
+SHIPPED, SHIPPED_BOX = "template/spec", "template/spec/containers/0"
 BAD_KUBECONFIG = '{"users": [{"name": "x", "user": {"token": "abc"}}]}'
 TAGGED = "111122223333.dkr.ecr.us-east-1.amazonaws.com/penstock/gateway:latest"
 FOREIGN = "registry.example.com/penstock/gateway@sha256:" + "1" * 64
@@ -19,6 +15,11 @@ FOREIGN = "registry.example.com/penstock/gateway@sha256:" + "1" * 64
 def serving(rule: str, kind: str, name: str, path: str, value: object) -> Breach:
     """Spoil one input in the east's serving stack."""
     return Breach(rule=rule, stack=EAST_SERVING, spoil=put(kind, name, path, value), where=name)
+
+
+def of_pool(rule: str, pool: str, path: str, value: object) -> Breach:
+    """Spoil one value of what the east's serving stack ships of a pool."""
+    return Breach(rule=rule, stack=EAST_SERVING, spoil=shipped(pool, path, value), where=POOLS)
 
 
 def platform(rule: str, kind: str, name: str, path: str, value: object) -> Breach:
@@ -55,15 +56,15 @@ KUBERNETES = (
     ),
     serving("containers-safe", "StatefulSet", GATEWAY, f"{BOX}/securityContext/readOnlyRootFilesystem", False),
     serving("containers-safe", "StatefulSet", GATEWAY, f"{BOX}/securityContext/capabilities", {"drop": []}),
-    serving("containers-safe", "Deployment", BASE, f"{POD}/initContainers/0/securityContext", {}),
+    of_pool("containers-safe", BASE, f"{SHIPPED}/initContainers/0/securityContext", {}),
     serving("host-untouched", "StatefulSet", GATEWAY, f"{POD}/hostNetwork", True),
-    serving("host-untouched", "Deployment", BASE, f"{POD}/volumes/0", {"name": "x", "hostPath": {"path": "/"}}),
-    serving("memory-bounded", "Deployment", BASE, f"{BOX}/resources/limits/memory", "64Gi"),
+    of_pool("host-untouched", BASE, f"{SHIPPED}/volumes/0", {"name": "x", "hostPath": {"path": "/"}}),
+    of_pool("memory-bounded", BASE, "sizes/0/resources/limits/memory", "64Gi"),
     serving("memory-bounded", "StatefulSet", GATEWAY, f"{BOX}/resources", {}),
     serving("probes-real", "StatefulSet", GATEWAY, f"{BOX}/readinessProbe/httpGet/path", "/health"),
-    serving("probes-real", "Deployment", BASE, f"{BOX}/startupProbe", None),
-    serving("probes-real", "Deployment", BASE, f"{BOX}/livenessProbe/httpGet/port", "engin"),
-    serving("drain-fits", "Deployment", BASE, f"{POD}/terminationGracePeriodSeconds", 30),
+    of_pool("probes-real", BASE, f"{SHIPPED_BOX}/startupProbe", None),
+    of_pool("probes-real", BASE, f"{SHIPPED_BOX}/livenessProbe/httpGet/port", "engin"),
+    of_pool("drain-fits", BASE, f"{SHIPPED}/terminationGracePeriodSeconds", 30),
     serving("drain-fits", "StatefulSet", GATEWAY, f"{BOX}/lifecycle", None),
     serving("images-by-digest", "StatefulSet", GATEWAY, f"{BOX}/image", TAGGED),
     serving("images-by-digest", "StatefulSet", GATEWAY, f"{BOX}/image", FOREIGN),
@@ -76,9 +77,11 @@ KUBERNETES = (
     ),
     serving("zones-spread", "StatefulSet", GATEWAY, f"{POD}/topologySpreadConstraints/1/topologyKey", "x"),
     serving("zones-spread", "StatefulSet", GATEWAY, f"{POD}/topologySpreadConstraints/0/nodeTaintsPolicy", None),
-    serving("zones-spread", "Deployment", BASE, f"{POD}/topologySpreadConstraints/0/matchLabelKeys", None),
+    of_pool("zones-spread", BASE, f"{SHIPPED}/topologySpreadConstraints/0/matchLabelKeys", None),
     serving("accounts-own", "StatefulSet", GATEWAY, f"{POD}/serviceAccountName", "default"),
     serving("accounts-own", "StatefulSet", GATEWAY, f"{POD}/automountServiceAccountToken", True),
+    serving("accounts-own", "Deployment", CONTROLLER, f"{POD}/automountServiceAccountToken", False),
+    of_pool("accounts-own", BASE, f"{SHIPPED}/automountServiceAccountToken", True),
     serving("no-secret-literals", "StatefulSet", GATEWAY, f"{BOX}/env/0", {"name": "DB_PASSWORD", "value": "hunter2"}),
     serving("no-secret-literals", "StatefulSet", GATEWAY, f"{BOX}/env/0", {"name": "X", "value": "aB3" * 14}),
     Breach(
@@ -100,39 +103,42 @@ KUBERNETES = (
 
 PLACEMENT = (
     serving("scaled-number-free", "StatefulSet", GATEWAY, "spec/replicas", 3),
-    serving("scaled-number-free", "Deployment", BASE, "spec/replicas", 3),
-    serving("late-starters", "Deployment", BASE, "metadata|annotations", {}),
     serving("late-starters", "StatefulSet", GATEWAY, "metadata|annotations", {}),
-    serving("pods-schedulable", "Deployment", BASE, f"{BOX}/resources/requests/memory", "900Gi"),
-    serving("pods-schedulable", "Deployment", BASE, f"{POD}/tolerations", []),
-    serving("pods-schedulable", "Deployment", BASE, f"{POD}/nodeSelector", {"penstock.io/pool": "nowhere"}),
-    serving(
-        "pods-schedulable",
-        "Deployment",
-        SLICED,
-        "spec|template|spec|containers|0|resources|requests|nvidia.com/mig-7g.40gb",
-        "1",
-    ),
-    serving("slices-alone", "Deployment", SLICED, f"{BOX}/resources/requests", {"nvidia.com/mig-3g.20gb": "2"}),
+    of_pool("pods-schedulable", BASE, "sizes/0/resources/requests/memory", "900Gi"),
+    of_pool("pods-schedulable", BASE, f"{SHIPPED}/tolerations", []),
+    of_pool("pods-schedulable", BASE, f"{SHIPPED}/nodeSelector", {"penstock.io/pool": "nowhere"}),
+    of_pool("pods-schedulable", SLICED, "sizes|0|resources|requests|nvidia.com/mig-7g.40gb", "1"),
+    of_pool("slices-alone", SLICED, "sizes/0/resources/requests", {"nvidia.com/mig-3g.20gb": "2"}),
+    of_pool("floor-not-spot", SLICED, "is_spot", True),
+    of_pool("pools-shipped", BASE, "is_spot", True),
+    of_pool("pools-shipped", BASE, "device_bytes", 80 << 30),
+    of_pool("pools-shipped", BASE, "sizes/0/most", 13),
+    of_pool("pools-shipped", BASE, "sizes|0|resources|limits|nvidia.com/gpu", "2"),
+    of_pool("pools-shipped", BASE, "template|spec|nodeSelector|penstock.io/pool", "l40s-burst"),
+    Breach(rule="pools-shipped", stack=EAST_SERVING, spoil=drop("ConfigMap", POOLS)),
+    serving("rights-exact", "Role", CONTROLLER, "rules/0/verbs", ["list", "watch"]),
+    serving("rights-exact", "Role", CONTROLLER, "rules/0/resources", ["*"]),
+    serving("rights-exact", "Role", CONTROLLER, "metadata/namespace", "autoscaling"),
+    serving("rights-exact", "RoleBinding", CONTROLLER, "subjects/0/name", "worker"),
+    Breach(rule="rights-exact", stack=EAST_SERVING, spoil=drop("Role", CONTROLLER)),
+    Breach(rule="rights-exact", stack=EAST_SERVING, spoil=drop("RoleBinding", CONTROLLER)),
     Breach(
-        rule="floor-not-spot",
+        rule="rights-exact",
         stack=EAST_SERVING,
-        spoil=lambda graph: drop("Deployment", WORKER_ON_SPOT_ONLY[1])(
-            drop("Deployment", WORKER_ON_SPOT_ONLY[0])(graph)
-        ),
+        spoil=plant("kubernetes:rbac.authorization.k8s.io/v1:ClusterRole", metadata={"name": "controller"}),
     ),
-    serving("scalers-aim", "ScaledObject", BASE, "spec/scaleTargetRef/name", "gone"),
-    serving("scalers-aim", "ScaledObject", BASE, "spec/maxReplicaCount", 13),
-    serving("scalers-aim", "ScaledObject", BASE, "spec/minReplicaCount", 20),
+    serving("scalers-aim", "ScaledObject", GATEWAY, "spec/scaleTargetRef/name", "gone"),
+    serving("scalers-aim", "ScaledObject", GATEWAY, "spec/maxReplicaCount", 1300),
+    serving("scalers-aim", "ScaledObject", GATEWAY, "spec/minReplicaCount", 2000),
     serving(
         "scalers-calm",
         "ScaledObject",
-        BASE,
+        GATEWAY,
         "spec/advanced/horizontalPodAutoscalerConfig/behavior/scaleDown/stabilizationWindowSeconds",
         0,
     ),
-    serving("scalers-calm", "ScaledObject", BASE, "spec/triggers/0/type", "cpu"),
-    Breach(rule="deployments-scaled", stack=EAST_SERVING, spoil=drop("ScaledObject", SPOT), where=SPOT),
+    serving("scalers-calm", "ScaledObject", GATEWAY, "spec/triggers/0/type", "cpu"),
+    Breach(rule="deployments-scaled", stack=EAST_SERVING, spoil=drop("ScaledObject", GATEWAY), where=GATEWAY),
     Breach(rule="burst-pools", stack=EAST_PLATFORM, spoil=drop("NodePool", "l40s-burst")),
     platform("burst-pools", "NodePool", "l40s-burst", "spec/limits/nodes", 800),
     platform("burst-pools", "NodePool", "l40s-burst", "spec|template|metadata|labels|penstock.io/scaler", "asg"),

@@ -11,6 +11,7 @@ from infra.config.load import load
 from infra.config.model import Fleet
 from infra.graph.captured import Capture
 from tests.infra.unproven import unproven
+from tests.infra.written import with_workers
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -40,6 +41,12 @@ def captures(fleet: Fleet) -> tuple[Capture, ...]:
 def by_label(captures: tuple[Capture, ...]) -> dict[str, Capture]:
     """Return the captures by their label."""
     return {item.label: item for item in captures}
+
+
+@pytest.fixture(scope="session")
+def clusters(captures: tuple[Capture, ...]) -> tuple[Capture, ...]:
+    """Return the captures with the workers that the controller makes of what they ship."""
+    return with_workers(captures)
 
 
 @pytest.fixture

@@ -12,6 +12,8 @@ Spoil = Callable[[Graph], Graph]
 EAST_REGION = "region-us-east-1"
 EAST_PLATFORM = "platform-us-east-1"
 EAST_SERVING = "serving-us-east-1"
+POOLS = "penstock-worker-pools"
+"""The config map that ships the pools."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,6 +56,26 @@ def put(kind: str, name: str, path: str, value: object) -> Spoil:
         return replace(node, inputs=inputs)
 
     return lambda graph: _each(graph, kind, name, change)
+
+
+def shipped(pool: str, path: str, value: object) -> Spoil:
+    """Set one value of what is shipped of a pool, `None` takes it out; steps as in `put`."""
+
+    def change(node: Node) -> Node:
+        told = json.loads(str(node.inputs["data"]["pools.json"]))  # type: ignore[index,call-overload]
+        (inner,) = (one for one in told["pools"] if one["name"] == pool)
+        *steps, last = path.split("|" if "|" in path else "/")
+        for step in steps:
+            inner = inner[int(step)] if isinstance(inner, list) else inner.setdefault(step, {})
+        if isinstance(inner, list):
+            inner[int(last)] = value
+        elif value is None:
+            inner.pop(last, None)
+        else:
+            inner[last] = value
+        return replace(node, inputs={**node.inputs, "data": {"pools.json": json.dumps(told)}})
+
+    return lambda graph: _each(graph, "ConfigMap", POOLS, change)
 
 
 def drop(kind: str, name: str = "") -> Spoil:

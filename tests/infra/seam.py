@@ -13,11 +13,11 @@ from infra.graph.captured import Capture
 from infra.graph.nodes import Node
 from infra.graph.values import Json, dig, items, mapping, number, text
 from infra.policy.view import pod_labels
+from tests.infra.written import with_workers
 
 CONTRACT: Json = json.loads(Path(__file__).resolve().parents[2].joinpath("infra/contract.json").read_text())
 PROCESSES = mapping(CONTRACT, "processes")
-KINDS = ("Deployment", "StatefulSet", "LeaderWorkerSet", "Job")
-TEMPLATES = ("template", "leaderWorkerTemplate.leaderTemplate", "leaderWorkerTemplate.workerTemplate")
+KINDS = ("Deployment", "StatefulSet", "Job")
 NAME = "app.kubernetes.io/name"
 
 
@@ -29,14 +29,10 @@ def of(captures: tuple[Capture, ...], *kinds: str) -> Iterator[Node]:
 def pods(captures: tuple[Capture, ...]) -> Iterator[tuple[str, Json, Json]]:
     """Yield name, process and pod of each workload of ours."""
     for node in of(captures, *KINDS):
-        for template in TEMPLATES:
-            pod = mapping(node.inputs, f"spec.{template}.spec")
-            if pod:
-                own: list[Json] = [
-                    {"name": name, "persistentVolumeClaim": {"claimName": name}} for name in claimed(node)
-                ]
-                whole: Json = {**pod, "volumes": [*items(pod, "volumes"), *own]}
-                yield node.name, PROCESSES[str(pod_labels(node)[NAME])], whole
+        pod = mapping(node.inputs, "spec.template.spec")
+        own: list[Json] = [{"name": name, "persistentVolumeClaim": {"claimName": name}} for name in claimed(node)]
+        whole: Json = {**pod, "volumes": [*items(pod, "volumes"), *own]}
+        yield node.name, PROCESSES[str(pod_labels(node)[NAME])], whole
 
 
 def claimed(node: Node) -> list[str]:
@@ -45,10 +41,11 @@ def claimed(node: Node) -> list[str]:
 
 
 def faults(captures: tuple[Capture, ...]) -> Iterator[str]:
-    """Yield everything that the two halves disagree on."""
+    """Yield everything that the two halves disagree on, workers as the controller makes them among it."""
+    captures = with_workers(captures)
     kept = files_and_keys(captures)
     for name, process, pod in pods(captures):
-        for found in (variables, files, folders, ports, probes, ending, devices):
+        for found in (variables, files, configs, folders, ports, probes, ending, devices):
             yield from (f"{name}: {fault}" for fault in found(process, pod, kept))
     yield from services(captures)
     yield from monitors(captures)
@@ -68,6 +65,8 @@ def files_and_keys(captures: tuple[Capture, ...]) -> Kept:
         paths = [text(one, "extract.key") for one in items(node.inputs, "spec.dataFrom")]
         told += [(PurePosixPath(path).name, path) for path in paths]
         kept[text(node.inputs, "spec.target.name")] = {key for key, path in told if path in written}
+    for node in of(captures, "ConfigMap"):
+        kept[f"configMap {text(node.inputs, 'metadata.name')}"] = set(mapping(node.inputs, "data"))
     for node in of(captures, "Certificate"):
         kept[text(node.inputs, "spec.secretName")] = {"tls.crt", "tls.key", "ca.crt"}
     return kept
@@ -143,6 +142,22 @@ def files(process: Json, pod: Json, kept: Kept) -> Iterator[str]:
                 yield f"{setting}: {path} is not there, or open to others"
         elif not any(_makes(one, at, str(path)) for one in items(pod, "initContainers")):
             yield f"{setting}: nobody puts {path} there"
+
+
+def configs(process: Json, pod: Json, kept: Kept) -> Iterator[str]:
+    """Compare the file of pools with what is mounted where it is looked for, and the cluster's token with its use."""
+    path = text(told(process, pod).get("PENSTOCK_POOLS_FILE"), "value")
+    if items(process, "rights"):
+        at, volume = mount(pod, main_of(process, pod), path) if path else (None, None)
+        name = text(volume, "configMap.name")
+        if PurePosixPath(path).name not in kept.get(f"configMap {name}", ()):
+            yield f"{path or 'no file of pools'} is not there"
+        elif str(PurePosixPath(path).parent) != text(at, "mountPath"):
+            yield f"{path} is elsewhere"
+        if text(told(process, pod).get("PENSTOCK_FLEET"), "value") != "kubernetes":
+            yield "runs workers in its own pod"
+    if (dig(pod, "automountServiceAccountToken") is True) != bool(items(process, "rights")):
+        yield "has a token of the cluster without rights, or none for them"
 
 
 def _makes(maker: Json, at: Json, path: str) -> bool:

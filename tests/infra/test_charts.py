@@ -93,7 +93,6 @@ def test_a_missing_field_is_found(releases: dict[str, Node]) -> None:
     """The chart's defaults alone are refused: an empty context, or a switch that is off."""
     assert refused("cluster-autoscaler", {}) != []
     assert refused("policy-controller", {"webhook": {"securityContext": {"enabled": False}}}) != []
-    assert refused("lws", {**mapping({"it": releases["lws"].inputs["values"]}, "it"), "securityContext": {}}) != []
 
 
 @pytest.mark.parametrize("chart", CHARTS)

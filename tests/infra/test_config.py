@@ -96,23 +96,11 @@ def test_the_shipped_config_is_accepted() -> None:
         (WHOLE, "name: prod", "name: prod_eu", "environment.name", "small letters"),
         (WHOLE, "organization: penstock", "organization: penstock-platform", "environment.organization", "within 15"),
         (WHOLE, "regions: [us-east-1, us-west-2]", "regions: [us-east-1, eu-west-1]", "eu-west-1.yaml", "write it"),
-        (WHOLE, "pool: h100-block", "pool: h200-block", "placements.h200-block", "add the pool"),
-        (WHOLE, "pool: h100-block", "pool: l40s-base", "placements.l40s-base", "choose a pool"),
-        (WHOLE, "min_replicas: 2, max_replicas: 16}\n", "min_replicas: 2, max_replicas: 17}\n", "a100-mig", "lower it"),
-        (
-            WHOLE,
-            "      - {pool: l40s-base, min_replicas: 3, max_replicas: 12}\n",
-            "",
-            "placements",
-            "on-demand or paid pool",
-        ),
-        (WHOLE, "gpus: 1\n    mig_profile", "gpus: 2\n    mig_profile", "mig_profile", "whole GPUs"),
+        (EAST, "capacity: reserved\n", "capacity: spot\n", "us-east-1.pools(a100-mig)", "on-demand or paid pool"),
     ],
 )
 def test_bad_config_is_refused(environments: Path, file: str, old: str, new: str, key: str, remedy: str) -> None:
     """A fault in the config names its key and says what to do instead."""
-    if "l40s-base, min_replicas: 3" in old:
-        spoil(environments, file, "      - {pool: l40s-burst, min_replicas: 0, max_replicas: 8}\n", "")
     spoil(environments, file, old, new)
     with pytest.raises(ConfigRefusedError) as refused:
         load("prod", environments)

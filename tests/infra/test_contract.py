@@ -12,12 +12,14 @@ from infra.graph.nodes import Graph
 from infra.graph.values import items, text
 from infra.kube import pods
 from tests.infra import seam
-from tests.infra.edits import EAST_PLATFORM, EAST_REGION, EAST_SERVING, Spoil, drop, matching, put
+from tests.infra.edits import EAST_PLATFORM, EAST_REGION, EAST_SERVING, POOLS, Spoil, drop, matching, put, shipped
+from tests.infra.written import pools_of, with_workers
 
 EAST = "us-east-1"
 POD = "spec/template/spec"
 MAIN = f"{POD}/containers/0"
-GATEWAY, CONTROLLER, BASE = "penstock-gateway", "penstock-controller", "penstock-chat-8b-v3-l40s-base"
+WORKER = "template/spec/containers/0"
+GATEWAY, CONTROLLER, BASE = "penstock-gateway", "penstock-controller", "l40s-base"
 
 
 def in_region(captures: tuple[Capture, ...], region: str) -> tuple[Capture, ...]:
@@ -32,7 +34,7 @@ def test_the_halves_agree(captures: tuple[Capture, ...], environment: str) -> No
     for region in fleet.environment.regions:
         mine = in_region(every, region)
         assert list(seam.faults(mine)) == []
-        assert {text(told, "name") for _, told, _ in seam.pods(mine)} == set(seam.PROCESSES)
+        assert {text(told, "name") for _, told, _ in seam.pods(with_workers(mine))} == set(seam.PROCESSES)
 
 
 def kind_of(name: str) -> str:
@@ -47,6 +49,19 @@ def variable(name: str, old: str, new: dict[str, object]) -> Spoil:
         (node,) = matching(graph, kind_of(name), name)
         names = [text(one, "name") for one in items(node.inputs, f"{MAIN}.env".replace("/", "."))]
         return put(kind_of(name), name, f"{MAIN}/env/{names.index(old)}", new)(graph)
+
+    return spoil
+
+
+def of_worker(pool: str, old: str, new: dict[str, object]) -> Spoil:
+    """Write another variable in the place of one of a pool's workers."""
+
+    def spoil(graph: Graph) -> Graph:
+        pools = pools_of(graph)
+        assert pools
+        (found,) = (one for one in pools.pools if one.name == pool)
+        names = [one["name"] for one in found.template["spec"]["containers"][0]["env"]]  # type: ignore[index]
+        return shipped(pool, f"template/spec/containers/0/env/{names.index(old)}", new)(graph)
 
     return spoil
 
@@ -84,7 +99,7 @@ MUTATIONS: dict[str, tuple[str, Spoil]] = {
     ),
     "another process's variable": (
         EAST_SERVING,
-        variable(BASE, "PENSTOCK_WORKER_PORT", pods.plain("PENSTOCK_PORT", "8100")),
+        of_worker(BASE, "PENSTOCK_WORKER_PORT", pods.plain("PENSTOCK_PORT", "8100")),
     ),
     "a value of another type": (
         EAST_SERVING,
@@ -100,7 +115,7 @@ MUTATIONS: dict[str, tuple[str, Spoil]] = {
     ),
     "a probe of a page that is not there": (
         EAST_SERVING,
-        put("Deployment", BASE, f"{MAIN}/readinessProbe/httpGet/path", "/ready"),
+        shipped(BASE, f"{WORKER}/readinessProbe/httpGet/path", "/ready"),
     ),
     "a probe on the clients' port": (
         EAST_SERVING,
@@ -115,7 +130,7 @@ MUTATIONS: dict[str, tuple[str, Spoil]] = {
         volume(GATEWAY, "files", {"secret": {"secretName": "gateway-files", "defaultMode": 0o444}}),
     ),
     "a secret that Secrets Manager has not": (EAST_REGION, drop("Secret", "signing-public-key")),
-    "nobody makes a worker's key": (EAST_SERVING, put("Deployment", BASE, f"{POD}/initContainers", [])),
+    "nobody makes a worker's key": (EAST_SERVING, shipped(BASE, "template/spec/initContainers", [])),
     "a folder that holds too little": (EAST_SERVING, volume(CONTROLLER, "home", {"emptyDir": {"sizeLimit": "64Mi"}})),
     "a spool that ends with its pod": (EAST_SERVING, without_volumes(GATEWAY, "home")),
     "a spool that nobody keeps": (EAST_SERVING, put("StatefulSet", GATEWAY, "spec/volumeClaimTemplates", [])),
@@ -136,12 +151,25 @@ MUTATIONS: dict[str, tuple[str, Spoil]] = {
         EAST_SERVING,
         put("NetworkPolicy", "penstock-controller-from-8079", "spec/ingress/0/ports/0/port", 8081),
     ),
+    "workers in the controller's pod": (
+        EAST_SERVING,
+        variable(CONTROLLER, "PENSTOCK_FLEET", pods.plain("PENSTOCK_FLEET", "local")),
+    ),
+    "pools elsewhere than they are looked for": (
+        EAST_SERVING,
+        variable(CONTROLLER, "PENSTOCK_POOLS_FILE", pods.plain("PENSTOCK_POOLS_FILE", "/etc/penstock/pools.json")),
+    ),
+    "no pools": (EAST_SERVING, drop("ConfigMap", POOLS)),
+    "a controller without a token": (
+        EAST_SERVING,
+        put("Deployment", CONTROLLER, f"{POD}/automountServiceAccountToken", False),
+    ),
     "a target group at the wrong port": (EAST_REGION, put("TargetGroup", "gateway", "port", 8081)),
     "variables of Kubernetes' own": (EAST_SERVING, put("StatefulSet", GATEWAY, f"{POD}/enableServiceLinks", None)),
-    "killed while it drains": (EAST_SERVING, put("Deployment", BASE, f"{POD}/terminationGracePeriodSeconds", 610)),
+    "killed while it drains": (EAST_SERVING, shipped(BASE, "template/spec/terminationGracePeriodSeconds", 610)),
     "a GPU that may be done without": (
         EAST_SERVING,
-        variable(BASE, "PENSTOCK_DEVICE", pods.plain("PENSTOCK_DEVICE", "auto")),
+        of_worker(BASE, "PENSTOCK_DEVICE", pods.plain("PENSTOCK_DEVICE", "auto")),
     ),
 }
 
@@ -175,18 +203,18 @@ def test_what_nobody_reads_cannot_be_written(extra: dict[str, object], told: str
         process("gateway").judge([extra])
 
 
-def test_spot_workers_know_their_notice(captures: tuple[Capture, ...]) -> None:
+def test_spot_workers_know_their_notice(clusters: tuple[Capture, ...]) -> None:
     """Review 3.13: a worker on spot is told its two minutes, and no other worker is."""
-    seen = {"spot" in name: set[bool]() for name, _, _ in seam.pods(captures)}
-    for name, contract, pod in seam.pods(captures):
+    seen = {"spot" in name: set[bool]() for name, _, _ in seam.pods(clusters)}
+    for name, contract, pod in seam.pods(clusters):
         told = seam.told(contract, pod).get("PENSTOCK_NOTICE_S")
         seen["spot" in name].add(text(told, "value") == "120")
     assert seen == {True: {True}, False: {False}}
 
 
-def test_no_engine_sees_the_platforms_key(captures: tuple[Capture, ...]) -> None:
+def test_no_engine_sees_the_platforms_key(clusters: tuple[Capture, ...]) -> None:
     """ADR 0051: the container that makes a worker's key is the only one of the pod that mounts what it is made of."""
-    for _, contract, pod in seam.pods(captures):
+    for _, contract, pod in seam.pods(clusters):
         if text(contract, "name") == "worker":
             mounts = [text(one, "name") for one in items(seam.main_of(contract, pod), "volumeMounts")]
             assert "key-maker" not in mounts

@@ -77,7 +77,9 @@ def test_a_replica_of_all_gpus_is_admitted_by_its_node(by_label: dict[str, Captu
             assert yaml.safe_load(body)["spec"]["kubelet"]["config"]["topologyManagerPolicy"] == "restricted"
 
 
-def test_the_autoscaler_knows_gpu_nodes_and_waits_for_drains(by_label: dict[str, Capture]) -> None:
+def test_the_autoscaler_knows_gpu_nodes_and_waits_for_drains(
+    by_label: dict[str, Capture], clusters: tuple[Capture, ...]
+) -> None:
     """Finding R6: GPU groups carry its own label, and no drain is cut before the longest worker's grace ends."""
     for node in of(by_label, EAST, GROUP):
         tainted = bool(items(node.inputs, "taints"))
@@ -87,7 +89,8 @@ def test_the_autoscaler_knows_gpu_nodes_and_waits_for_drains(by_label: dict[str,
     graces = [
         number(node.inputs, "spec.template.spec.terminationGracePeriodSeconds")
         for kind in ("Deployment", "StatefulSet")
-        for node in of(by_label, "serving-us-east-1", f"kubernetes:apps/v1:{kind}")
+        for item in clusters
+        for node in item.graph.of(f"kubernetes:apps/v1:{kind}")
     ]
     assert patience > max(graces)
 

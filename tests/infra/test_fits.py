@@ -10,7 +10,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from infra.graph.captured import Capture
-from infra.graph.nodes import Node
+from infra.graph.nodes import Graph, Node
 from infra.graph.values import Json, dig, items, mapping, number, text
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -25,9 +25,14 @@ def one(by_label: dict[str, Capture], label: str, kind: str, name: str = "") -> 
     return next(node for node in nodes if node.type.endswith(f":{kind}") and name in ("", node.name))
 
 
-def pods(by_label: dict[str, Capture]) -> Iterator[tuple[str, Json, Json]]:
+def serving(clusters: tuple[Capture, ...]) -> Graph:
+    """Return what stands in the east's cluster, the controller's workers among it."""
+    return next(item.graph for item in clusters if item.label == SERVING)
+
+
+def pods(clusters: tuple[Capture, ...]) -> Iterator[tuple[str, Json, Json]]:
     """Yield the name, labels and spec of each workload's pod."""
-    graph = by_label[SERVING].graph
+    graph = serving(clusters)
     for node in (*graph.of("kubernetes:apps/v1:Deployment"), *graph.of("kubernetes:apps/v1:StatefulSet")):
         template = mapping(node.inputs, "spec.template")
         yield node.name, dig(template, "metadata.labels"), dig(template, "spec")
@@ -78,9 +83,9 @@ def test_network_policies_are_enforced(by_label: dict[str, Capture]) -> None:
     assert settings["enableNetworkPolicy"] == "true"
 
 
-def test_scalers_ask_the_server_that_answers(by_label: dict[str, Capture]) -> None:
+def test_scalers_ask_the_server_that_answers(clusters: tuple[Capture, ...]) -> None:
     """Each trigger asks Prometheus' own service on its port, and ratios are measured against ratios."""
-    for node in by_label[SERVING].graph.of("kubernetes:keda.sh/v1alpha1:ScaledObject"):
+    for node in serving(clusters).of("kubernetes:keda.sh/v1alpha1:ScaledObject"):
         for trigger in items(node.inputs, "spec.triggers"):
             told = mapping(trigger, "metadata")
             assert told["serverAddress"] == "http://prometheus-operated.monitoring.svc:9090"
@@ -88,10 +93,10 @@ def test_scalers_ask_the_server_that_answers(by_label: dict[str, Capture]) -> No
                 assert 0 < float(str(told["threshold"])) <= 1
 
 
-def test_every_spread_selects_its_own_pods(by_label: dict[str, Capture]) -> None:
+def test_every_spread_selects_its_own_pods(clusters: tuple[Capture, ...]) -> None:
     """A pod spreads against pods of its own workload; a selector that matches nothing would spread nothing."""
     seen = 0
-    for name, labels, spec in pods(by_label):
+    for name, labels, spec in pods(clusters):
         for constraint in items(spec, "topologySpreadConstraints"):
             selected = mapping(constraint, "labelSelector.matchLabels")
             assert selected, name
@@ -100,11 +105,11 @@ def test_every_spread_selects_its_own_pods(by_label: dict[str, Capture]) -> None
     assert seen > 3
 
 
-def test_monitors_scrape_a_port_that_is_there(by_label: dict[str, Capture]) -> None:
+def test_monitors_scrape_a_port_that_is_there(by_label: dict[str, Capture], clusters: tuple[Capture, ...]) -> None:
     """Each pod monitor's port is a named port of the containers that it selects."""
     named = {
         text(labels, "app~name"): {text(port, "name") for port in items(spec, "containers.0.ports")}
-        for labels, spec in ((_short(labels), spec) for _, labels, spec in pods(by_label))
+        for labels, spec in ((_short(labels), spec) for _, labels, spec in pods(clusters))
     }
     for node in by_label[PLATFORM].graph.of("kubernetes:monitoring.coreos.com/v1:PodMonitor"):
         selected = str(mapping(node.inputs, "spec.selector.matchLabels")["app.kubernetes.io/name"])

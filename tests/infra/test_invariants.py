@@ -71,6 +71,16 @@ def test_every_invariant_holds_at_preview(by_label: dict[str, Capture], label: s
     assert violations(graph, graph) == []
 
 
+@pytest.mark.parametrize("label", ["serving-us-east-1", "serving-us-west-2"])
+def test_every_invariant_holds_of_what_the_controller_makes(
+    fleet: Fleet, clusters: tuple[Capture, ...], label: str
+) -> None:
+    """Row 3.7: workers that the platform's writer makes of the shipped pools break no rule of the cluster either."""
+    (item,) = (one for one in clusters if one.label == label)
+    view = build(fleet, item.kind, item.region, item.graph)
+    assert {rule.id: found for rule in INVARIANTS if (found := rule.breaches(view))} == {}
+
+
 @pytest.mark.parametrize("breach", BREACHES, ids=lambda breach: f"{breach.rule}")
 def test_an_invariant_can_fail(fleet: Fleet, by_label: dict[str, Capture], breach: Breach) -> None:
     """A spoiled graph breaks the rule, at the node that was spoiled, and the untouched graph doesn't."""

@@ -30,8 +30,8 @@ def exported() -> dict[str, tuple[str, ...]]:
     return found
 
 
-def queries(captures: tuple[Capture, ...]) -> Iterator[str]:
-    for item in captures:
+def queries(clusters: tuple[Capture, ...]) -> Iterator[str]:
+    for item in clusters:
         for node in item.graph.of("kubernetes:keda.sh/v1alpha1:ScaledObject"):
             for trigger in items(node.inputs, "spec.triggers"):
                 yield text(trigger, "metadata.query")
@@ -52,15 +52,15 @@ def unknown(query: str, names: dict[str, tuple[str, ...]]) -> list[str]:
     return wrong
 
 
-def test_every_metric_is_exported(captures: tuple[Capture, ...]) -> None:
+def test_every_metric_is_exported(clusters: tuple[Capture, ...]) -> None:
     """Each metric and label that a scaler reads stands in the platform's catalogue."""
     names = exported()
-    assert {query: wrong for query in queries(captures) if (wrong := unknown(query, names))} == {}
+    assert {query: wrong for query in queries(clusters) if (wrong := unknown(query, names))} == {}
 
 
-def test_every_query_parses(captures: tuple[Capture, ...]) -> None:
+def test_every_query_parses(clusters: tuple[Capture, ...]) -> None:
     """Each scaler's query is PromQL."""
-    found = list(queries(captures))
+    found = list(queries(clusters))
     assert found
     for query in found:
         promql_parser.parse(query)
@@ -79,27 +79,27 @@ def test_an_unknown_metric_is_found(query: str, wrong: list[str]) -> None:
     assert unknown(query, exported()) == wrong
 
 
-def test_overflow_pools_wait_for_the_floor(captures: tuple[Capture, ...]) -> None:
-    """A later placement counts only the load beyond what the placements before it carry."""
-    found = [query for query in queries(captures) if "chat-8b" in query and "queued" in query]
+def test_overflow_pools_wait_for_the_floor(clusters: tuple[Capture, ...]) -> None:
+    """A later pool counts only the load beyond what the pools before it carry."""
+    found = [query for query in queries(clusters) if "chat-8b" in query and "queued" in query]
     assert [re.search(r"- (\d+)", query) is not None for query in found[:3]] == [False, True, True]
 
 
-def test_missing_data_never_reads_as_no_load(captures: tuple[Capture, ...]) -> None:
+def test_missing_data_never_reads_as_no_load(clusters: tuple[Capture, ...]) -> None:
     """Finding 3.18: no query gives a number where an answer is missing, and no scaler falls back to one."""
-    for query in queries(captures):
+    for query in queries(clusters):
         assert "vector(" not in query
         assert "absent" not in query
-    for item in captures:
+    for item in clusters:
         for node in item.graph.of("kubernetes:keda.sh/v1alpha1:ScaledObject"):
             assert "fallback" not in mapping(node.inputs, "spec")
             for trigger in items(node.inputs, "spec.triggers"):
                 assert text(trigger, "metadata.ignoreNullValues") == "false"
 
 
-def test_a_quantile_is_a_number_or_nothing(captures: tuple[Capture, ...]) -> None:
+def test_a_quantile_is_a_number_or_nothing(clusters: tuple[Capture, ...]) -> None:
     """Without observations a quantile is no number: each one is compared, and stands beside a count of its own."""
-    found = [query for query in queries(captures) if "histogram_quantile" in query]
+    found = [query for query in queries(clusters) if "histogram_quantile" in query]
     assert found
     for query in found:
         metric = re.search(r"rate\((\w+)_bucket(\{[^}]*\})?\[2m\]\)", query)

@@ -88,14 +88,3 @@ def policy_controller(facts: ClusterFacts) -> dict[str, object]:
         "leasescleanup": {"image": {"repository": mirror.image("cgr.dev/chainguard/kubectl")}},
         "cosign": {"webhookName": "policy.sigstore.dev"},
     }
-
-
-def leader_worker_sets(facts: ClusterFacts) -> dict[str, object]:
-    """Groups of pods for models that span nodes."""
-    return {
-        **SYSTEM,
-        "replicaCount": 2,
-        "image": {"manager": {"repository": facts.mirror("lws").image("registry.k8s.io/lws/lws")}},
-        "podSecurityContext": POD,
-        "securityContext": CONTAINER,
-    }

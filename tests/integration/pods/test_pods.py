@@ -3,8 +3,9 @@
     make test PYTEST_ARGS="-s tests/integration/pods"      # prints what happens, with seconds
 
 Real are the images' trees, Postgres, Redis and S3, TLS to both stores and between processes, every file and probe. The
-engine is one on paper (`paper_vllm`), for real ones alone would take longer than all of this. Nobody makes workers'
-Deployments here but the infrastructure: the test starts their pods, for each version from the rendered template.
+engine is one on paper (`paper_vllm`), for real ones alone would take longer than all of this. Workers are
+the controller's: it writes them into an API server (a fake one) with the rendered rights, from the pools that it finds
+mounted, and the host starts the pods that come of it.
 """
 
 import ssl
@@ -87,7 +88,7 @@ class Story:
         streams = [self.caller.stream(STREAM_TOKENS) for _ in range(4)]
         lost, *_ = self.first[1]
         self.say(f"{lost.name} is evicted, and gone in 2 s; 4 streams run")
-        lost.end(grace_s=2)
+        self.site.kubelet.evict(lost, grace_s=2)
         lost.wait()
         for stream in streams:
             assert stream.end().is_whole, stream
@@ -112,10 +113,9 @@ class Story:
         self._until_served(second[0])
         streams = [self.caller.stream(STREAM_TOKENS) for _ in range(2)]
         self.operator.deploy(self.first[0], 0)
-        for pod in self.first[1][1:]:
-            pod.end()
         for stream in (running, *streams):
             assert stream.end().is_whole, stream
+        until("nothing of the first version is left", lambda: not self._written(self.first[0]))
         self.pods.until_ready(*second[1])
         self.say(f"{second[0]} serves, {self.first[0]} is withdrawn; 3 streams are whole")
 
@@ -144,14 +144,28 @@ class Story:
         return set(found)
 
     def _deployed(self, number: int) -> tuple[str, list[Pod]]:
-        """Publish a version and have the rendered worker's pods run it."""
+        """Publish a version and deploy it: the controller writes its workers, and their pods become ready."""
         version = self.operator.register(self.site.publish("chat-8b", number))
         self.say(f"{version} is published and registered")
         self.operator.deploy(version, 2)
-        template = self.pods.worker_template(version)
-        pods = [self.pods.start(template, f"worker-{number}-{letter}") for letter in "ab"]
+        kubelet = self.site.kubelet
+        until(f"{version} has two pods", lambda: len(kubelet.of(version)) == 2, otherwise=self._held)
+        pods = kubelet.of(version)
         self.pods.until_ready(*pods)
         return version, pods
+
+    def _written(self, version: str) -> list[str]:
+        """Return what stands of a version in the API server."""
+        api, kinds = self.site.kubelet.api, ("deployments", "scaledobjects", "poddisruptionbudgets")
+        all_ = [(kind, name) for kind in kinds for name in api.names(kind)]
+        return [
+            f"{kind} {name}"
+            for kind, name in all_
+            if api.get(kind, name)["metadata"]["annotations"]["penstock.io/version"] == version
+        ]
+
+    def _held(self) -> str:
+        return "\n".join(pod.log()[-3000:] for pod in self.controllers)
 
     def _until_served(self, version: str) -> None:
         def is_served() -> bool:

@@ -1,7 +1,7 @@
 """A cluster on one machine: objects as the infrastructure renders them, and whoever acts on them in a real one.
 
-Secrets as External Secrets would make them, services as kube-proxy would serve them, pods of Deployments and Jobs, and
-the one kubelet. Which machine a pod would be on, and who may talk to whom, is not its subject.
+Secrets as External Secrets would make them, services as kube-proxy would serve them, pods of rendered workloads; those
+that the controller has written the API server makes (`kubelet`). Which machine a pod would be on, and who may talk to whom, is not its subject.
 """
 
 import copy
@@ -69,6 +69,12 @@ class Cluster:
                     found |= json.loads(vault[_name(part["extract"])])
                 self.machine.storage.secrets[spec["target"]["name"]] = found
 
+    def configs(self) -> None:
+        """Keep the config maps of our namespace."""
+        for one in self.objects:
+            if one["kind"] == "ConfigMap" and one["metadata"]["namespace"] == "penstock":
+                self.machine.storage.configs[one["metadata"]["name"]] = one["data"]
+
     def certificates(self, issuer: Authority) -> None:
         """Make the secrets that Certificates ask for, as cert-manager would with this authority."""
         for one in self.objects:
@@ -123,13 +129,6 @@ class Cluster:
             template["spec"]["volumes"].append({"name": claim["metadata"]["name"], "persistentVolumeClaim": own})
         return self.start(template, f"{name}-{index}")
 
-    def worker_template(self, version: str) -> Json:
-        """Return the template of the workers' Deployment for another version than the one that it was rendered for."""
-        (found,) = (one for one in self.objects if one["kind"] == "Deployment" and _is_worker(one))
-        template = found["spec"]["template"]
-        (rendered_for,) = (word for word in template["spec"]["containers"][0]["command"] if "@" in word)
-        return dict(json.loads(json.dumps(template).replace(rendered_for, version)))
-
     def _least(self, name: str) -> int:
         return int(self.find("ScaledObject", name)["spec"]["minReplicaCount"])
 
@@ -153,10 +152,6 @@ class Cluster:
             pod.lose(quietly=True)
         for pod in self.pods:
             pod.wait(20)
-
-
-def _is_worker(found: Json) -> bool:
-    return bool(found["metadata"].get("labels", {}).get("app.kubernetes.io/name") == "worker")
 
 
 def _name(reference: Mapping[str, str]) -> str:

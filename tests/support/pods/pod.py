@@ -21,6 +21,7 @@ from tests.support.pods.volumes import Storage, Volumes
 
 Json = dict[str, Any]
 EVERYWHERE = "0.0.0.0"
+TOKEN = "/var/run/secrets/kubernetes.io/serviceaccount"
 LOOK_S = 0.1
 INIT_WITHIN_S = 60
 CRASHES = 3
@@ -39,6 +40,8 @@ class Machine:
     """Variables that the cluster adds to each container: credentials of its service account."""
     files: Sequence[Mount] = ()
     """Files that stand for parts of the base: authorities of certificates."""
+    token: Path | None = None
+    """The folder of a service account's token, for pods that mount it."""
     instead: Mapping[str, str] = field(default_factory=dict)
     """Variables that are other here, for want of a device."""
 
@@ -202,9 +205,15 @@ class Pod:
             image=image,
             command=[_expand(word, variables) for word in told["command"]],
             environment={**self._machine.given, **variables},
-            mounts=[*self._machine.files, hosts, *inside],
+            mounts=[*self._machine.files, *self._token(), hosts, *inside],
             read_only=security["readOnlyRootFilesystem"],
         )
+
+    def _token(self) -> list[Mount]:
+        """Return the mount of its account's token, where its manifest has one."""
+        if self.spec["automountServiceAccountToken"] is False or self._machine.token is None:
+            return []
+        return [Mount(source=self._machine.token, path=TOKEN, read_only=True)]
 
     def _variables(self, told: Sequence[Json]) -> dict[str, str]:
         found: dict[str, str] = {}

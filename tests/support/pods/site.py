@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import asyncpg
@@ -23,11 +24,13 @@ from penstock.adapters.signing.openssf import KeyPairSigner
 from penstock.domain.ids import ModelName
 from penstock.packaging.packing import Packed, Publishing, describe, measure, publish
 from tests.support import stub_wire, tree, versions
+from tests.support.kube_api import TOKEN, KubeApi
 from tests.support.pods import paper_vllm
 from tests.support.pods.authority import Authority, authority
 from tests.support.pods.cluster import Cluster, Transcript, rendered
 from tests.support.pods.container import Mount
 from tests.support.pods.images import Image, image
+from tests.support.pods.kubelet import Kubelet, kubelet
 from tests.support.pods.network import Network
 from tests.support.pods.pod import Machine
 from tests.support.pods.volumes import Storage
@@ -36,6 +39,7 @@ from tests.support.s3_server import CREDENTIALS, s3_server
 
 PASSWORD = "one of tests"
 KEY, PEPPER = "ab" * 32, "cd" * 32
+KUBERNETES = "kubernetes.internal.test"
 DATABASE, LIMITS = "database.internal.test", "limits.internal.test"
 AUTHORITIES = Path(ssl.get_default_verify_paths().openssl_cafile)
 ENGINE = "/engine"
@@ -46,6 +50,7 @@ class Site:
     """A cluster with all around it, and how to reach what is public."""
 
     cluster: Cluster
+    kubelet: Kubelet
     services: Mapping[str, str]
     store: S3Store
     database: EmbeddedPostgres
@@ -115,19 +120,32 @@ def site(folder: Path, environment: str) -> Iterator[Site]:
             images=_images(folder),
             hosts=network.hosts,
             said=say,
-            given={**CREDENTIALS, "AWS_ENDPOINT_URL_S3": endpoint},
+            given={
+                **CREDENTIALS,
+                "AWS_ENDPOINT_URL_S3": endpoint,
+                "KUBERNETES_SERVICE_HOST": KUBERNETES,
+                "KUBERNETES_SERVICE_PORT": "443",
+            },
             files=(_authorities(folder, trust),),
+            token=_token(folder, trust),
             instead={"PENSTOCK_DEVICE": "cpu"},
         )
         cluster = Cluster(objects=objects, machine=machine, network=network, folder=folder / "pods")
+        api = open_now.enter_context(KubeApi(tls=trust.server(KUBERNETES)))
+        network.service(
+            network.name(KUBERNETES), 443, lambda: [(urlsplit(api.url).hostname or "", urlsplit(api.url).port or 0)]
+        )
         open_now.callback(cluster.close)
+        running = open_now.enter_context(kubelet(api, cluster))
         ensure_key_pair(folder / "signing")
         store = S3Store(address, endpoint=endpoint)
         cluster.certificates(trust)
+        cluster.configs()
         cluster.secrets({**vault, **_keys(folder)})
         say("Postgres and Redis behind TLS, S3 with an empty bucket, secrets as External Secrets makes them")
         yield Site(
             cluster=cluster,
+            kubelet=running,
             services=cluster.services(),
             store=store,
             database=database,
@@ -185,10 +203,20 @@ def _weight_cache(folder: Path) -> Path:
     return cache
 
 
-def _artifacts(objects: tuple[dict[str, object], ...]) -> str:
-    text = json.dumps(objects)
-    start = text.index('"s3://')
-    return text[start + 1 : text.index('"', start + 1)]
+def _artifacts(objects: tuple[dict[str, Any], ...]) -> str:
+    """Return the store that the rendered gateway is told of."""
+    (gateway,) = (one for one in objects if one["kind"] == "StatefulSet")
+    told = gateway["spec"]["template"]["spec"]["containers"][0]["env"]
+    return next(str(one["value"]) for one in told if one["name"] == "PENSTOCK_ARTIFACT_STORE")
+
+
+def _token(folder: Path, trust: Authority) -> Path:
+    """Return what the kubelet mounts of a service account."""
+    account = folder / "account"
+    account.mkdir()
+    (account / "token").write_text(TOKEN)
+    shutil.copy(trust.file, account / "ca.crt")
+    return account
 
 
 def _images(folder: Path) -> dict[str, Image]:
@@ -202,4 +230,4 @@ def _images(folder: Path) -> dict[str, Image]:
     shutil.copy(stub_wire.__file__, engine / "stub_wire.py")
     variables = {**core.environment, "PYTHONPATH": ENGINE}
     worker = replace(core, environment=variables, more={f"{ENGINE}/vllm": engine})
-    return {"gateway": core, "controller": core, "worker": worker}
+    return {"gateway": core, "controller": image("controller", work), "worker": worker}

@@ -14,10 +14,11 @@ EVERYBODY = 0o777 | 0o2000
 
 @dataclass(kw_only=True)
 class Storage:
-    """What is beyond pods: secrets by name, volumes of claims by the claim's name, folders of machines by path."""
+    """What is beyond pods: secrets and config maps by name, volumes of claims by the claim's name, folders of machines by path."""
 
     root: Path
     secrets: dict[str, Mapping[str, str]] = field(default_factory=dict)
+    configs: dict[str, Mapping[str, str]] = field(default_factory=dict)
     machine: dict[str, Path] = field(default_factory=dict)
 
     def claim(self, name: str, group: int) -> Path:
@@ -48,6 +49,9 @@ class Volumes:
         path.mkdir(parents=True, exist_ok=True)
         if "secret" in volume:
             self._secret(path, volume["secret"])
+        elif "configMap" in volume:
+            for key, content in self.storage.configs[volume["configMap"]["name"]].items():
+                (path / key).write_text(content)
         else:
             assert "emptyDir" in volume, f"nobody makes such a volume here: {volume}"
             os.chown(path, 0, self.group)
