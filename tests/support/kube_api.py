@@ -104,9 +104,15 @@ class KubeApi:
         self._server.server_close()
 
     @property
+    def address(self) -> tuple[str, int]:
+        """Where it listens."""
+        return "127.0.0.1", int(self._server.server_address[1])
+
+    @property
     def url(self) -> str:
         """Where it is."""
-        return f"{'https' if self.tls else 'http'}://127.0.0.1:{self._server.server_address[1]}"
+        host, port = self.address
+        return f"{'https' if self.tls else 'http'}://{host}:{port}"
 
     def kubeconfig(self, file: Path, certificate_authority: Path | None = None) -> Path:
         """Write a kubeconfig and return it."""
@@ -208,7 +214,7 @@ class _Handler(BaseHTTPRequestHandler):
         self._answer(self._delete)
 
     def _answer(self, act: Callable[[str, str, Mapping[str, str], Json], None]) -> None:
-        with suppress(BrokenPipeError, ConnectionResetError):
+        with suppress(BrokenPipeError, ConnectionResetError, ssl.SSLError):
             try:
                 parts = urlsplit(self.path)
                 query = {key: unquote(values[0]) for key, values in parse_qs(parts.query).items()}

@@ -72,7 +72,7 @@ def _item(items: list[Json], key: Json) -> Json:
     for one in items:
         if all(one.get(name, DEFAULTS.get(name)) == value for name, value in key.items()):
             return one
-    items.append({})
+    items.append({name: value for name, value in key.items() if value != DEFAULTS.get(name)})
     return items[-1]
 
 

@@ -1,7 +1,8 @@
 """A cluster on one machine: objects as the infrastructure renders them, and whoever acts on them in a real one.
 
-Secrets as External Secrets would make them, services as kube-proxy would serve them, pods of rendered workloads; those
-that the controller has written the API server makes (`kubelet`). Which machine a pod would be on, and who may talk to whom, is not its subject.
+Secrets as External Secrets would make them, services as kube-proxy would serve them, pods of rendered workloads (those
+that the controller writes come of the API server: `kubelet`). Which machine a pod would be on, and who may talk to
+whom, is not its subject.
 """
 
 import copy

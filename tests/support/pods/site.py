@@ -132,9 +132,7 @@ def site(folder: Path, environment: str) -> Iterator[Site]:
         )
         cluster = Cluster(objects=objects, machine=machine, network=network, folder=folder / "pods")
         api = open_now.enter_context(KubeApi(tls=trust.server(KUBERNETES)))
-        network.service(
-            network.name(KUBERNETES), 443, lambda: [(urlsplit(api.url).hostname or "", urlsplit(api.url).port or 0)]
-        )
+        network.service(network.name(KUBERNETES), 443, lambda: [api.address])
         open_now.callback(cluster.close)
         running = open_now.enter_context(kubelet(api, cluster))
         ensure_key_pair(folder / "signing")

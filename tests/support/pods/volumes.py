@@ -14,7 +14,7 @@ EVERYBODY = 0o777 | 0o2000
 
 @dataclass(kw_only=True)
 class Storage:
-    """What is beyond pods: secrets and config maps by name, volumes of claims by the claim's name, folders of machines by path."""
+    """What is beyond pods, by name: secrets, config maps, volumes of claims, folders of machines."""
 
     root: Path
     secrets: dict[str, Mapping[str, str]] = field(default_factory=dict)
