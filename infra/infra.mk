@@ -1,9 +1,9 @@
 # Targets of the infrastructure, included by the main Makefile. Its environments are its own.
 INFRA_BIN := .venv-infra/bin
 INFRA_PYTHON ?= $(if $(PYTHON),$(PYTHON),python3)
-INFRA_PYTEST := $(INFRA_BIN)/python -m pytest -c infra/pytest.ini --rootdir=. --confcutdir=tests/infra
+INFRA_OPTIONS := -c infra/pytest.ini --rootdir=. --confcutdir=tests/infra
 
-.PHONY: infra-setup infra-test infra-test-slow infra-graph infra-cost infra-lint infra-golden
+.PHONY: infra-setup infra-test infra-test-slow infra-mutants infra-graph infra-cost infra-lint infra-golden
 
 infra-setup: .venv-infra/READY .venv-review/READY ## Make the infrastructure's two environments from their hashed locks
 
@@ -17,10 +17,13 @@ infra-setup: .venv-infra/READY .venv-review/READY ## Make the infrastructure's t
 
 infra-test: infra-setup ## Every proof of the infrastructure that needs no account (lint included)
 	@$(MAKE) infra-lint
-	@$(INFRA_PYTEST) tests/infra -m "not slow" --durations=10
+	@$(INFRA_BIN)/python -m tests.lanes --only infra $(INFRA_OPTIONS) tests/infra -m "not slow" --durations=10
 
 infra-test-slow: infra-setup ## The apply of what moto can serve (minutes)
-	@$(INFRA_PYTEST) tests/infra -m slow
+	@$(INFRA_BIN)/python -m pytest $(INFRA_OPTIONS) tests/infra -m slow
+
+infra-mutants: infra-setup setup ## Mistakes in a copy of the tree, one by one, and which test notices each (half an hour)
+	@$(INFRA_BIN)/python -m tests.infra.mutants
 
 infra-lint: .venv-infra/READY ## ruff and strict mypy over infra/ and its tests
 	@$(INFRA_BIN)/ruff check infra tests/infra && $(INFRA_BIN)/ruff format --check infra tests/infra

@@ -1,6 +1,7 @@
 """How a load test asks: one streamed chat request, timed, whose answer has exactly the length that was wished."""
 
 import json
+import math
 import random
 import time
 from dataclasses import dataclass, field
@@ -8,6 +9,7 @@ from dataclasses import dataclass, field
 import httpx
 
 from loadtests.sides import Side
+from loadtests.verdict import figures
 
 WORDS = "river stone lantern harbour quiet engine copper meadow signal winter paper orchard".split()
 LIMITS = httpx.Limits(max_connections=2000, max_keepalive_connections=500)
@@ -54,8 +56,8 @@ class Seen:
 
 def quantile(values: list[float], q: float) -> float:
     """Return a quantile; not a number where there are none."""
-    ordered = sorted(values)
-    return ordered[min(len(ordered) - 1, int(q * len(ordered)))] if ordered else float("nan")
+    found = figures.quantile(values, q)
+    return math.nan if found is None else found
 
 
 def client() -> httpx.AsyncClient:

@@ -23,7 +23,7 @@ from types import MappingProxyType
 
 import uvloop
 
-from loadtests import bench_home
+from loadtests import bench_home, rpc_client
 from loadtests.load_client import Timed, closed_loop, open_loop, request_bytes
 
 CHAT = "/v1/chat/completions"
@@ -144,6 +144,8 @@ class Bench:
     gateway: Process
     key: str
     seconds: float
+    grpc: str
+    """Where the gateway takes gRPC."""
 
     async def unary(self) -> Iterator[Row]:
         """CPU per unary request at saturation."""
@@ -186,6 +188,32 @@ class Bench:
                 Row(f"streams, {name}: failures", timed.failed, "", 0.5),
             )
         )
+
+    async def rpc(self) -> Iterator[Row]:
+        """The same completions over HTTP and over gRPC, in turn: gateway CPU per request, and per streamed token."""
+        message = {tokens: rpc_client.request("bench", PROMPT, tokens) for tokens in (16, STREAM_TOKENS)}
+        rows = []
+        for is_stream, tokens, what in ((False, 16, "request"), (True, STREAM_TOKENS, "token")):
+            body = {"model": "bench", "prompt": PROMPT, "max_tokens": tokens, "stream": is_stream}
+            plain = request_bytes(self.gateway.url, "/v1/completions", json.dumps(body).encode(), self.key)
+            before = self.gateway.cpu_s()
+            web = await closed_loop(self.gateway.url, plain, callers=CONCURRENCY, seconds=self.seconds)
+            between = self.gateway.cpu_s()
+            rpc = await rpc_client.closed_loop(
+                self.grpc, self.key, message[tokens], callers=CONCURRENCY, seconds=self.seconds, is_stream=is_stream
+            )
+            each = tokens if is_stream else 1
+            http_us = (between - before) / max(1, web.done * each) * 1e6
+            rpc_us = (self.gateway.cpu_s() - between) / max(1, rpc.done * each) * 1e6
+            rows += [
+                Row(f"completions over HTTP: gateway CPU per {what}", http_us, "µs"),
+                Row(f"the same over gRPC: gateway CPU per {what}", rpc_us, "µs", 25.0 if is_stream else 0.0),
+                Row(f"the same over gRPC: times HTTP's, per {what}", rpc_us / http_us, "x"),
+                Row(f"the same over gRPC: failures, by {what}", rpc.failed, "", 0.5),
+            ]
+            if not is_stream:
+                rows.append(Row("the same over gRPC: more than HTTP, per request", rpc_us - http_us, "µs", 250.0))
+        return iter(rows)
 
     async def first_token(self) -> Iterator[Row]:
         """Added time to first token at half of what the gateway can do, direct and through the gateway in turn."""
@@ -233,6 +261,7 @@ async def run(bench: Bench, streams: int) -> list[Row]:
     rows = list(await bench.unary())
     rows += await bench.streams(0.0, "as fast as it goes")
     rows += await bench.streams(20.0, "a token each 20 ms")
+    rows += await bench.rpc()
     rows += await bench.first_token()
     rows += await bench.memory(streams)
     return rows
@@ -258,7 +287,8 @@ def main() -> int:
         root = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="penstock-bench-")))
         home = bench_home.write(root, [stub.url])
         serving = stack.enter_context(gateway(shlex.split(arguments.gateway), home))
-        rows = uvloop.run(run(Bench(stub, serving, home.key, arguments.seconds), arguments.streams))
+        address = (root / "run/gateway.grpc.addr").read_text(encoding="ascii")
+        rows = uvloop.run(run(Bench(stub, serving, home.key, arguments.seconds, address), arguments.streams))
         if any(row.what.endswith("failures") and row.value for row in rows):
             print((root / "gateway.log").read_text(encoding="utf-8", errors="replace")[-2_000:], file=sys.stderr)
     show(rows)

@@ -56,7 +56,7 @@ def pick_us(size: int, prepared: Prepared, sample: SampleSettings) -> float:
 
     def picks() -> None:
         for _ in range(times):
-            chosen_by.pick(version, prepared, frozenset())
+            chosen_by.pick(version, prepared, lambda _: None, frozenset())
 
     return least(lambda: cpu_ms(picks)) / times * 1e3
 

@@ -11,6 +11,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
+from loadtests.environments import environment
 from loadtests.sides import DEMO_CACHE, MODEL, REPOSITORY, Side, running
 
 TENANT = "clients"
@@ -29,7 +30,7 @@ Command = Callable[[Side, Path], list[str]]
 def guidellm(side: Side, tokenizer: Path) -> list[str]:
     """It asks ``/health`` before anything else."""
     return [
-        str(_environment("guidellm") / "bin/guidellm"),
+        str(environment("clients", "guidellm") / "bin/guidellm"),
         "run",
         f"--backend=kind=openai_http,target={side.url},model={side.model},api_key={side.keys[TENANT]}",
         f"--profile=kind=concurrent,streams={AT_ONCE}",
@@ -43,7 +44,13 @@ def guidellm(side: Side, tokenizer: Path) -> list[str]:
 
 def aiperf(side: Side, tokenizer: Path) -> list[str]:
     """It reads tokens and usage out of the stream."""
-    words = [str(_environment("aiperf") / "bin/aiperf"), "profile", "--endpoint-type=chat", "--streaming", "--ui=none"]
+    words = [
+        str(environment("clients", "aiperf") / "bin/aiperf"),
+        "profile",
+        "--endpoint-type=chat",
+        "--streaming",
+        "--ui=none",
+    ]
     words += [
         f"--model={side.model}",
         f"--url={side.url}",
@@ -63,27 +70,6 @@ def vllm(side: Side, tokenizer: Path) -> list[str]:
 
 
 CLIENTS: Mapping[str, Command] = {"guidellm": guidellm, "aiperf": aiperf, "vllm bench serve": vllm}
-
-
-def _environment(name: str) -> Path:
-    """Return the client's environment, made where its lock is newer."""
-    folder, lock = FOLDER / f"env-{name}", REPOSITORY / f"requirements/clients-{name}.lock"
-    made = folder / "MADE"
-    if not made.exists() or made.stat().st_mtime < lock.stat().st_mtime:
-        print(f"making {name}'s environment", flush=True)
-        subprocess.run([sys.executable, "-m", "venv", "--clear", folder], check=True)
-        install: list[str | Path] = [
-            folder / "bin/pip",
-            "install",
-            "--quiet",
-            "--no-deps",
-            "--require-hashes",
-            "--requirement",
-            lock,
-        ]
-        subprocess.run(install, check=True, stderr=subprocess.DEVNULL)
-        made.touch()
-    return folder
 
 
 def failures(side: Side) -> Iterator[str]:

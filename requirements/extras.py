@@ -8,7 +8,7 @@ from typing import Any
 
 from hatchling.metadata.plugin.interface import MetadataHookInterface
 
-EXTRAS = ("core", "kubernetes", "local", "worker-cpu", "worker-gpu", "dev")
+EXTRAS = ("core", "kubernetes", "local", "worker-cpu", "worker-gpu", "observe", "dev")
 
 
 def requirements(path: Path) -> list[str]:

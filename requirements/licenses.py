@@ -9,9 +9,10 @@ from importlib.metadata import Distribution, PackageNotFoundError, distribution
 from pathlib import Path
 
 HERE = Path(__file__).parent
-LISTS = ("core", "kubernetes", "local", "worker-cpu", "worker-gpu", "dev")
+LISTS = ("core", "kubernetes", "local", "worker-cpu", "worker-gpu", "observe", "dev")
 STATED = {
     "oss-harmony": "Apache-2.0",
+    "protobuf": "BSD-3-Clause",
     "vllm": "Apache-2.0",
 }
 CLASSIFIERS = {

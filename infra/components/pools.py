@@ -9,7 +9,7 @@ import pulumi_aws as aws
 
 from infra.catalogue.instances import instances
 from infra.components.cluster import Cluster
-from infra.components.labels import GPU_TAINT, mig_resource, pool_labels
+from infra.components.labels import GPU_TAINT, GPU_TAINT_VALUE, mig_resource, pool_labels
 from infra.components.site import Component, Site
 from infra.components.userdata import user_data
 from infra.config.kinds import Capacity
@@ -208,7 +208,9 @@ class NodePool(Component):
             warm_pool_config=self._warm_pool(index),
             labels=pool_labels(pool),
             taints=(
-                [aws.eks.NodeGroupTaintArgs(key=GPU_TAINT, value="present", effect="NO_SCHEDULE")] if pool.gpu else None
+                [aws.eks.NodeGroupTaintArgs(key=GPU_TAINT, value=GPU_TAINT_VALUE, effect="NO_SCHEDULE")]
+                if pool.gpu
+                else None
             ),
             update_config=aws.eks.NodeGroupUpdateConfigArgs(max_unavailable=1),
             node_repair_config=aws.eks.NodeGroupNodeRepairConfigArgs(enabled=True),

@@ -32,6 +32,7 @@ def judge(fleet: Fleet) -> list[Problem]:
         *_judge_retention(fleet.environment),
         *_judge_pins(fleet.environment),
         *_judge_images(fleet.environment),
+        *_judge_sizes(fleet.environment),
         *judge_networks(fleet),
         *judge_pools(fleet),
     ]
@@ -112,6 +113,15 @@ def _judge_images(environment: Environment) -> list[Problem]:
         if required not in environment.images
     ]
     return problems
+
+
+def _judge_sizes(environment: Environment) -> list[Problem]:
+    """Kubernetes runs one pod where nobody says how many, and no scaler says it of the controller."""
+    size = environment.controller
+    if size.min_replicas == size.max_replicas:
+        return []
+    fault = f"{size.min_replicas} to {size.max_replicas} without a scaler"
+    return [_at("controller.max_replicas", fault, "keep min_replicas and max_replicas the same")]
 
 
 def _at(key: str, fault: str, remedy: str) -> Problem:

@@ -9,6 +9,9 @@ from infra.config.problems import Problem
 ZONES_PER_REGION = 3
 VPC_PREFIX = 16
 
+WITHOUT_EKS = frozenset({"use1-az3", "usw1-az2", "cac1-az3"})
+"""https://docs.aws.amazon.com/eks/latest/userguide/network-reqs.html, zones that a cluster's subnets can't be in"""
+
 _ZONE_PREFIX = {
     "us-east-1": "use1",
     "us-east-2": "use2",
@@ -54,11 +57,17 @@ def _zones(region: Region) -> list[Problem]:
     prefix = _ZONE_PREFIX.get(region.name)
     if prefix is None:
         return [Problem(key=region.name, fault="is a region without a zone table", remedy="add it to rules_network")]
-    return [
+    strange = [
         Problem(key=key, fault=f"{zone} is not in {region.name}", remedy=f"use ids that start with {prefix}-az")
         for zone in region.zone_ids
         if not zone.startswith(f"{prefix}-az")
     ]
+    barred = [
+        Problem(key=key, fault=f"{zone} takes no cluster of EKS", remedy="use another zone of the region")
+        for zone in region.zone_ids
+        if zone in WITHOUT_EKS
+    ]
+    return strange + barred
 
 
 def _overlaps(fleet: Fleet) -> list[Problem]:

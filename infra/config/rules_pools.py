@@ -32,7 +32,7 @@ def judge_pools(fleet: Fleet) -> list[Problem]:
                 continue
             problems += _judge_pool(region, pool, key)
         problems += [*_duplicates(region), *_floor(region), *_quotas(region)]
-    return problems
+    return [*problems, *_reserved_once(fleet)]
 
 
 def _judge_pool(region: Region, pool: Pool, key: str) -> list[Problem]:
@@ -195,6 +195,21 @@ def _floor(region: Region) -> Iterator[Problem]:
                 fault="is on spot, and no other pool has its GPU",
                 remedy="add an on-demand or paid pool of it",
             )
+
+
+def _reserved_once(fleet: Fleet) -> Iterator[Problem]:
+    """A reservation is bought once, in one zone: copied with its pool, it holds nothing in the other region."""
+    first: dict[str, str] = {}
+    for region in fleet.regions:
+        for pool in region.pools:
+            if pool.reservation is None:
+                continue
+            key, bought = f"{region.name}.pools({pool.name}).reservation.id", pool.reservation.id
+            if bought in first:
+                yield Problem(
+                    key=key, fault=f"{bought} is {first[bought]}'s", remedy="give the id that was bought here"
+                )
+            first.setdefault(bought, f"{region.name}.{pool.name}")
 
 
 def quota_demand(region: Region) -> dict[str, int]:

@@ -33,7 +33,7 @@ class Deployed:
     run: Run
     image: str
     size: Workload
-    served: str
+    served: tuple[str, ...]
     told: tuple[Mapping[str, object], ...] = ()
     annotations: Mapping[str, str] = field(default_factory=dict)
     configs: Mapping[str, str] = field(default_factory=dict)
@@ -66,7 +66,7 @@ def gateway(
         run=Run(process=process("gateway"), site=site, claims={SPOOL.name: SPOOL}),
         image=_reference(site, site.environment.images["gateway"]),
         size=size,
-        served=public.name,
+        served=(public.name, "grpc"),
         told=(
             pods.plain("PENSTOCK_DRAIN_GRACE_S", str(size.drain_s)),
             pods.plain("PENSTOCK_GATEWAYS", str(size.min_replicas)),
@@ -110,7 +110,7 @@ def controller(site: Site, pools: str, pools_digest: pulumi.Input[str]) -> Itera
         run=Run(process=process("controller"), site=site),
         image=_reference(site, site.environment.images["controller"]),
         size=site.environment.controller,
-        served="api",
+        served=("api",),
         told=(pods.plain("PENSTOCK_FLEET", "kubernetes"), pods.plain("PENSTOCK_POOLS_FILE", pools)),
         configs={folder: POOLS},
         pod_annotations={"penstock.io/pools": pools_digest},
@@ -137,7 +137,7 @@ def _workload(deployed: Deployed, kind: str, spec: Spec) -> Iterator[Manifest]:
         annotations=deployed.annotations,
         body={"spec": spec(deployed, labels)},
     )
-    yield service(deployed.run.process, deployed.served)
+    yield service(deployed.run.process, *deployed.served)
     yield disruption_budget(deployed.name, labels)
 
 

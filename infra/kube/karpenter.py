@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import pulumi
 
 from infra.catalogue.instances import instances
-from infra.components.labels import GPU_TAINT, pool_labels
+from infra.components.labels import GPU_TAINT, GPU_TAINT_VALUE, pool_labels
 from infra.components.site import Site
 from infra.components.userdata import has_nvme
 from infra.config.kinds import Capacity, DataClass
@@ -75,7 +75,7 @@ def _node_pool(pool: Pool) -> Manifest:
         "metadata": {"labels": pool_labels(pool)},
         "spec": {
             "nodeClassRef": {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": pool.name},
-            "taints": [{"key": GPU_TAINT, "value": "present", "effect": "NoSchedule"}],
+            "taints": [{"key": GPU_TAINT, "value": GPU_TAINT_VALUE, "effect": "NoSchedule"}],
             "requirements": _requirements(pool),
             "expireAfter": MAX_LIFE,
             "terminationGracePeriod": "30m",

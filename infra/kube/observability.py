@@ -1,4 +1,4 @@
-"""Loads the rules and dashboards that `slo/` and `dashboards/` build, and says which pods are scraped.
+"""Loads the rules and dashboards that `make alerts` and `make dashboards` build, and says which pods are scraped.
 
 The files are read when the stack runs; a folder that is not built yet simply contributes nothing.
 """
@@ -33,7 +33,8 @@ SAMPLES = Sources(
 )
 """What captures load instead of the built files."""
 
-SHIPPED = Sources(rules=REPOSITORY / "slo" / "generated", dashboards=REPOSITORY / "dashboards" / "generated")
+SHIPPED = Sources(rules=REPOSITORY / "build" / "alerts", dashboards=REPOSITORY / "build" / "dashboards")
+"""What `make alerts` and `make dashboards` write."""
 
 
 def rules(sources: Sources) -> Iterator[Manifest]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import pulumi
 
-from infra.components.labels import GPU_TAINT, POOL, SCALER
+from infra.components.labels import GPU_TAINT, GPU_TAINT_VALUE, POOL, SCALER
 from infra.components.site import Site
 from infra.config.kinds import Capacity
 from infra.config.pools import Pool
@@ -31,6 +31,8 @@ SPOT_NOTICE_S = 120
 
 SPOT_PAUSE_S = 1
 """Of a notice nothing is given away: gateways learn of a worker's end from the routing table, not from endpoints."""
+
+TOLERATION = {"key": GPU_TAINT, "operator": "Equal", "value": GPU_TAINT_VALUE, "effect": "NoSchedule"}
 
 _MAKE_KEY = f'umask 077; exec penstock worker-key "$0" "$1" > {KEYS}/{MADE_AT_START}'
 
@@ -87,7 +89,7 @@ class WorkerPod:
             "enableServiceLinks": False,
             "priorityClassName": "penstock-worker",
             "nodeSelector": {POOL: self.pool.name, SCALER: self.pool.scaler.value},
-            "tolerations": [{"key": GPU_TAINT, "operator": "Equal", "value": "present", "effect": "NoSchedule"}],
+            "tolerations": [dict(TOLERATION)],
             "securityContext": dict(pods.SAFE_POD),
             "terminationGracePeriodSeconds": self.pause_s + self.run.grace_s(self.drain_s),
             "topologySpreadConstraints": [] if one_zone else pods.spread({WORKLOAD: NAME}, hosts=False),

@@ -14,6 +14,10 @@ book = Book()
 
 ROLE = "aws:iam/role:Role"
 ADDON = "aws:eks/addon:Addon"
+NEEDED_BY_NODES = ("vpc-cni", "eks-pod-identity-agent")
+"""A node is ready once pods get addresses, which takes the role that the agent hands out.
+https://docs.aws.amazon.com/eks/latest/userguide/pod-id-agent-setup.html"""
+
 IDENTITY_DOCUMENTS = ("aws:iam/rolePolicy:RolePolicy", "aws:iam/policy:Policy")
 
 WHOLE_SERVICE = {"AccountAdministersKey": "a key policy delegates to IAM, or the key is lost for ever"}
@@ -111,10 +115,11 @@ def nodes_get_addresses(view: View) -> Iterator[Breach]:
     granted = {urn for node in view.of(ADDON) if _named(node, "vpc-cni") for urn in _roles_given(node)}
     if not granted:
         yield None, "give the vpc-cni add-on a role: without it no node ever becomes ready"
-    network = {node.urn for node in view.of(ADDON) if _named(node, "vpc-cni")}
-    for group in view.of("aws:eks/nodeGroup:NodeGroup"):
-        if not network & set(group.dependencies):
-            yield group, "make it wait for the vpc-cni add-on"
+    for addon in NEEDED_BY_NODES:
+        first = {node.urn for node in view.of(ADDON) if _named(node, addon)}
+        for group in view.of("aws:eks/nodeGroup:NodeGroup"):
+            if not first & set(group.dependencies):
+                yield group, f"make it wait for the {addon} add-on"
 
 
 def _named(node: Node, addon: str) -> bool:

@@ -7,7 +7,7 @@ from infra.config.kinds import StackKind
 from infra.config.rules import HEALTH_METRICS_REGION, MIN_BACKUP_DAYS
 from infra.graph.nodes import Node
 from infra.graph.sdk import resource_class
-from infra.graph.values import UNKNOWN, items, number, text, texts
+from infra.graph.values import UNKNOWN, items, number, parsed, text, texts
 from infra.policy.invariant import Book, Breach
 from infra.policy.view import View
 
@@ -31,6 +31,17 @@ TAGS = ("owner", "environment", "region", "cost-centre", "data-class")
 MIN_INSTANCES = 2
 MIN_WARNINGS = 3
 HTTPS = 443
+EVENTS = (
+    "EC2 Spot Instance Interruption Warning",
+    "EC2 Instance Rebalance Recommendation",
+    "EC2 Instance State-change Notification",
+    "AWS Health Event",
+    "Capacity Block Reservation Expiration Warning",
+)
+"""Types of events as AWS writes them; a pattern matches nothing but the whole text.
+https://docs.aws.amazon.com/eventbridge/latest/ref/events-ref-ec2.html and Karpenter's own list of what it hears:
+https://karpenter.sh/docs/concepts/disruption/#interruption"""
+
 ALARM = "aws:cloudwatch/metricAlarm:MetricAlarm"
 HEADLESS = "spec.clusterIP"
 UNRESOLVED = "Calling __str__ on an Output"
@@ -70,6 +81,8 @@ def cache_safe(view: View) -> Iterator[Breach]:
         strict = text(node.inputs, "transitEncryptionMode") == "required" and bool(text(node.inputs, "authToken"))
         if not strict or any(node.inputs.get(key) is not True for key in wanted):
             yield node, f"set {', '.join(wanted)}, transitEncryptionMode required and a token"
+        if number(node.inputs, "numCacheClusters") < MIN_INSTANCES:
+            yield node, "keep two nodes or more: one has nothing to fail over to"
 
 
 @book.rule("state-protected", "Nothing that holds state can be deleted by an update")
@@ -107,8 +120,9 @@ def money_watched(view: View) -> Iterator[Breach]:
     "interruptions-heard", "Spot reclaims and ending reservations are heard by machine and person", StackKind.REGION
 )
 def interruptions_heard(view: View) -> Iterator[Breach]:
-    heard = " ".join(text(node.inputs, "eventPattern") for node in view.of("aws:cloudwatch/eventRule:EventRule"))
-    for detail in ("Spot Instance Interruption", "Rebalance Recommendation", "Capacity Block Reservation Expiration"):
+    patterns = [parsed(node.inputs.get("eventPattern")) for node in view.of("aws:cloudwatch/eventRule:EventRule")]
+    heard = [str(detail) for pattern in patterns for detail in items(pattern, "detail-type")]
+    for detail in EVENTS:
         if detail not in heard:
             yield None, f"add an event rule for {detail}"
     rules = {node.urn for node in view.of("aws:cloudwatch/eventRule:EventRule")}

@@ -6,7 +6,7 @@ import yaml
 
 from infra.catalogue.instances import instances
 from infra.catalogue.mig import misfit
-from infra.components.labels import GPU_TAINT, mig_resource, pool_labels
+from infra.components.labels import GPU_TAINT, GPU_TAINT_VALUE, mig_resource, pool_labels
 from infra.config.kinds import Capacity, StackKind
 from infra.config.pools import Pool
 from infra.config.rules_pools import MIN_SPOT_TYPES
@@ -40,9 +40,20 @@ def pods_schedulable(view: View) -> Iterator[Breach]:
         pod, asked = pod_spec(node), _asked(node)
         wanted = mapping(pod, "nodeSelector")
         held = [pool for pool in view.region.pools if wanted.items() <= pool_labels(pool).items()]
-        tolerated = GPU_TAINT in [text(item, "key") for item in items(pod, "tolerations")]
+        tolerated = any(_tolerates_gpu(item) for item in items(pod, "tolerations"))
         if not any(_fits(pool, asked) and (tolerated or not pool.gpu) for pool in held):
             yield node, f"no pool carries {dict(wanted)} and holds {dict(asked)}"
+
+
+def _tolerates_gpu(toleration: Json) -> bool:
+    """Whether it lets a pod onto a GPU node, as the scheduler decides.
+
+    https://kubernetes.io/docs/concepts/scheduling-eviction/taint-and-toleration/
+    """
+    told = mapping({"it": toleration}, "it")
+    same_key = told.get("key", "") == GPU_TAINT or (not told.get("key") and told.get("operator") == "Exists")
+    same_value = told.get("operator") == "Exists" or told.get("value", "") == GPU_TAINT_VALUE
+    return same_key and same_value and told.get("effect", "") in ("", "NoSchedule")
 
 
 def _fits(pool: Pool, asked: Mapping[str, Json]) -> bool:

@@ -139,11 +139,16 @@ def replication_both_ways(view: View) -> Iterator[Breach]:
 
 
 def _in_time(rule: object, region: str) -> bool:
+    """S3 leaves out what is encrypted under KMS, which all is, unless a rule says otherwise.
+
+    https://docs.aws.amazon.com/AmazonS3/latest/userguide/replication-config-for-kms-objects.html
+    """
     body = rule if isinstance(rule, dict) else {}
     key = text(body, "destination.encryptionConfiguration.replicaKmsKeyId")
     return (
         text(body, "status") == "Enabled"
         and text(body, "destination.replicationTime.status") == "Enabled"
+        and text(body, "sourceSelectionCriteria.sseKmsEncryptedObjects.status") == "Enabled"
         and text(body, "deleteMarkerReplication.status") in ("Enabled", "Disabled")
         and (key == UNKNOWN or f":{region}:" in key)
     )

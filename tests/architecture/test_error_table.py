@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 import pytest
+from grpc import StatusCode
 
 from penstock.domain import errors
 from penstock.domain.errors import BadRequest, Evicted, Failed, PenstockError, Rejected
@@ -40,7 +41,13 @@ def test_what_never_ran_may_be_sent_again_and_what_may_have_run_not() -> None:
         if issubclass(kind, Rejected | Evicted):
             assert retryable == (kind not in {errors.OverBudget, errors.ExceedsLimit}), kind
         elif issubclass(kind, BadRequest | Failed):
-            assert retryable == (kind in {errors.RequestTimedOut, errors.WorkerLost}), kind
+            assert retryable == issubclass(kind, errors.RequestTimedOut | errors.WorkerLost), kind
+
+
+def test_grpc_repeats_by_itself_only_what_never_ran() -> None:
+    """Clients of gRPC send again what is UNAVAILABLE without asking, so it stands only where the table allows that."""
+    assert {row.grpc for row in TABLE.values()} <= {code.name for code in StatusCode} - {"OK", "UNKNOWN"}
+    assert [kind for kind in KINDS if TABLE[kind].grpc == "UNAVAILABLE" and not TABLE[kind].retryable] == []
 
 
 def test_codes_tell_errors_apart() -> None:

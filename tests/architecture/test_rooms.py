@@ -46,6 +46,7 @@ VIOLATIONS = {
     "a loop that speaks HTTP": ("control/loop.py", "import fastapi"),
     "a gate that knows the agent": ("worker/gate/serve.py", "import penstock.worker.agent.health"),
     "an agent that knows the gate": ("worker/agent/running.py", "import penstock.worker.gate.admission.door"),
+    "rules that know a process": ("slo/rules.py", "import penstock.gateway.pipeline"),
     "torch outside the engines": ("domain/errors.py", "import torch"),
     "a room that nobody placed": ("helpers/__init__.py", ""),
     "siblings in a cycle": ("telemetry/names.py", "import penstock.telemetry.metrics"),

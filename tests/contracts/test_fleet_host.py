@@ -30,6 +30,7 @@ from penstock.domain.worker import WorkerReport, WorkerState
 from tests.support import control_things as things
 from tests.support import kube_pools
 from tests.support.kube_api import KubeApi
+from tests.support.patience import patient
 
 pytestmark = pytest.mark.integration
 OBEYS = "import signal, time; signal.signal(15, lambda *_: exit(0)); print('up', flush=True); time.sleep(60)"
@@ -71,7 +72,7 @@ class Site:
 
     async def until(self, check: Callable[[FleetView], object]) -> FleetView:
         """Tick until the view is so."""
-        async with asyncio.timeout(10.0):
+        async with asyncio.timeout(patient(10.0)):
             while not check(view := await self.tick()):  # noqa: ASYNC110  nothing signals what is waited for
                 await asyncio.sleep(0.02)
         return view
@@ -198,7 +199,7 @@ async def test_another_host_sees_the_same(site: Site) -> None:
     wants(site, 2)
     view = await site.until(lambda view: len(view.running) == 2)
     other = site.another()
-    async with asyncio.timeout(5.0):
+    async with asyncio.timeout(patient(5.0)):
         while (found := await other.view()).running != view.running:  # noqa: ASYNC110  nothing signals it
             await asyncio.sleep(0.02)
     assert found.deaths == ()

@@ -56,6 +56,17 @@ STORAGE = (
         where=ART,
     ),
     Breach(
+        rule="replication-both-ways",
+        stack="mesh",
+        spoil=put(
+            "BucketReplicationConfig",
+            ART,
+            "rules/0/sourceSelectionCriteria/sseKmsEncryptedObjects/status",
+            "Disabled",
+        ),
+        where=ART,
+    ),
+    Breach(
         rule="audit-write-once",
         stack="global",
         spoil=put("BucketObjectLockConfiguration", "", "rule/defaultRetention/mode", "GOVERNANCE"),
@@ -245,6 +256,7 @@ IDENTITY = (
         spoil=unlink("Addon", "vpc-cni", "podIdentityAssociations"),
     ),
     Breach(rule="nodes-get-addresses", stack=EAST_REGION, spoil=drop("Addon", "vpc-cni")),
+    Breach(rule="nodes-get-addresses", stack=EAST_REGION, spoil=drop("Addon", "eks-pod-identity-agent")),
     Breach(
         rule="nodes-hold-nothing",
         stack=EAST_REGION,
@@ -283,12 +295,18 @@ OPERATIONS = (
         rule="cache-safe", stack=EAST_REGION, spoil=put("ReplicationGroup", "", "transitEncryptionMode", "preferred")
     ),
     Breach(rule="cache-safe", stack=EAST_REGION, spoil=put("ReplicationGroup", "", "multiAzEnabled", False)),
+    Breach(rule="cache-safe", stack=EAST_REGION, spoil=put("ReplicationGroup", "answers", "numCacheClusters", 1)),
     Breach(rule="state-protected", stack=EAST_REGION, spoil=option("Bucket", ART, protect=False), where=ART),
     Breach(rule="tagged", stack=EAST_REGION, spoil=put("Vpc", "", "tags/owner", None), where="us-east-1"),
     Breach(rule="tagged", stack="global", spoil=put("RepositoryCreationTemplate", "", "resourceTags", None)),
     Breach(rule="money-watched", stack="mesh", spoil=drop("Budget")),
     Breach(rule="money-watched", stack="mesh", spoil=drop("AnomalySubscription")),
     Breach(rule="interruptions-heard", stack=EAST_REGION, spoil=drop("EventRule", "rebalance")),
+    Breach(
+        rule="interruptions-heard",
+        stack=EAST_REGION,
+        spoil=rewrite("EventRule", "spot-interruption", "eventPattern", "Warning", "Notice"),
+    ),
     Breach(rule="interruptions-heard", stack=EAST_REGION, spoil=drop("EventTarget", "spot-interruption")),
     Breach(rule="regions-routed", stack="mesh", spoil=drop("Record", "shared-us-west-2")),
     Breach(rule="regions-routed", stack="mesh", spoil=put("Record", "shared-us-west-2", "healthCheckId", None)),

@@ -106,6 +106,8 @@ PLACEMENT = (
     serving("late-starters", "StatefulSet", GATEWAY, "metadata|annotations", {}),
     of_pool("pods-schedulable", BASE, "sizes/0/resources/requests/memory", "900Gi"),
     of_pool("pods-schedulable", BASE, f"{SHIPPED}/tolerations", []),
+    of_pool("pods-schedulable", BASE, f"{SHIPPED}/tolerations/0/value", "true"),
+    of_pool("pods-schedulable", BASE, f"{SHIPPED}/tolerations/0/effect", "NoExecute"),
     of_pool("pods-schedulable", BASE, f"{SHIPPED}/nodeSelector", {"penstock.io/pool": "nowhere"}),
     of_pool("pods-schedulable", SLICED, "sizes|0|resources|requests|nvidia.com/mig-7g.40gb", "1"),
     of_pool("slices-alone", SLICED, "sizes/0/resources/requests", {"nvidia.com/mig-3g.20gb": "2"}),

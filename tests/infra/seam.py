@@ -287,7 +287,7 @@ def _rules(captures: tuple[Capture, ...], way: str) -> Iterator[tuple[str, Json]
 
 def balancer(captures: tuple[Capture, ...]) -> Iterator[str]:
     """Compare the load balancer's target with the port that clients come in by."""
-    (public,) = (one for one in items(PROCESSES["gateway"], "ports") if "clients" in items(one, "callers"))
+    (public,) = (one for one in items(PROCESSES["gateway"], "ports") if text(one, "name") == "public")
     told_ = [(node.name, number(node.inputs, "port")) for node in of(captures, "TargetGroup")]
     told_ += [(node.name, number(node.inputs, "spec.serviceRef.port")) for node in of(captures, "TargetGroupBinding")]
     yield from (f"{name} aims at {port}" for name, port in told_ if port != number(public, "number"))

@@ -142,6 +142,14 @@ def test_every_monitor_is_selected(releases: dict[str, Node]) -> None:
         assert dig(spec, f"{kind}NamespaceSelector") == {}
 
 
+def test_slices_are_offered_as_they_are_asked_for(by_label: dict[str, Capture], releases: dict[str, Node]) -> None:
+    """A worker asks for a slice by its profile, and the device plugin names it so under one strategy alone."""
+    # https://docs.nvidia.com/datacenter/cloud-native/gpu-operator/latest/gpu-operator-mig.html
+    (shipped,) = [node for node in by_label["serving-us-east-1"].graph.nodes if node.name.endswith("worker-pools")]
+    assert '"nvidia.com/mig-' in str(mapping(shipped.inputs, "data")["pools.json"])
+    assert text(releases["gpu-operator"].inputs, "values.mig.strategy") == "mixed"
+
+
 def test_alerts_reach_people(by_label: dict[str, Capture], releases: dict[str, Node]) -> None:
     """Finding P8: what is not routed elsewhere goes to the region's alarm topic, by the account's own identity."""
     config = mapping(releases["kube-prometheus-stack"].inputs, "values.alertmanager.config")

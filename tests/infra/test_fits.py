@@ -53,6 +53,33 @@ def test_the_balancer_asks_what_gateways_answer(by_label: dict[str, Capture]) ->
     assert number(binding.inputs, "spec.serviceRef.port") in ports
 
 
+def test_targets_are_registered_as_the_group_takes_them(by_label: dict[str, Capture]) -> None:
+    """The binding registers pods by what the group holds: the balancer's controller refuses any other kind."""
+    group, binding = one(by_label, EAST, "TargetGroup"), one(by_label, SERVING, "TargetGroupBinding")
+    assert text(group.inputs, "targetType") == text(binding.inputs, "spec.targetType")
+
+
+def test_regions_are_asked_where_they_listen(by_label: dict[str, Capture]) -> None:
+    """The health check of a region speaks what its balancer speaks, on the port where it does."""
+    listener = one(by_label, EAST, "Listener")
+    for check in by_label["mesh"].graph.of("aws:route53/healthCheck:HealthCheck"):
+        assert text(check.inputs, "type") == text(listener.inputs, "protocol")
+        assert number(check.inputs, "port") == number(listener.inputs, "port")
+
+
+def test_workers_may_write_what_is_prepared_for_them(
+    by_label: dict[str, Capture], clusters: tuple[Capture, ...]
+) -> None:
+    """The weight cache belongs to the user that the image names and that workers run as."""
+    (user,) = re.findall(r"^USER (\d+):\d+$", (ROOT / "platform/images/Dockerfile").read_text(), re.MULTILINE)
+    daemon = one(by_label, PLATFORM, "DaemonSet")
+    owner = re.search(r"chown (\d+):(\d+)", str(items(daemon.inputs, "spec.template.spec.containers.0.command")))
+    assert owner
+    assert set(owner.groups()) == {user}
+    ran_as = {text(spec, "securityContext.runAsUser") for _, _, spec in pods(clusters)}
+    assert ran_as == {user}
+
+
 def test_the_balancer_reaches_the_nodes(by_label: dict[str, Capture]) -> None:
     """The nodes let the balancer in on the gateways' port, and it may go out there."""
     port = number(one(by_label, EAST, "TargetGroup").inputs, "port")

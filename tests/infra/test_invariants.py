@@ -16,6 +16,7 @@ from infra.policy.view import build
 from tests.infra.breaches_aws import CLUSTER, IDENTITY, NETWORK, OPERATIONS, STORAGE
 from tests.infra.breaches_kubernetes import KUBERNETES, PLACEMENT
 from tests.infra.breaches_pools import POOLS
+from tests.infra.breaches_semantics import SEMANTICS
 from tests.infra.edits import Breach, put
 from tests.infra.engine import as_policy_resources, as_single_resources, at_preview
 from tests.infra.provider import as_stored
@@ -30,7 +31,7 @@ LABELS = (
     "serving-us-west-2",
     "mesh",
 )
-BREACHES = (*STORAGE, *NETWORK, *CLUSTER, *POOLS, *IDENTITY, *OPERATIONS, *KUBERNETES, *PLACEMENT)
+BREACHES = (*STORAGE, *NETWORK, *CLUSTER, *POOLS, *IDENTITY, *OPERATIONS, *KUBERNETES, *PLACEMENT, *SEMANTICS)
 FLOOR = 63
 """The invariants that the design asked for at least."""
 

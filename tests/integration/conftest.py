@@ -13,14 +13,20 @@ from tests.support.zygote import Zygote
 
 CACHE = Path(__file__).resolve().parents[2] / ".penstock/cache"
 DEMO_CACHE, COMPILE_CACHE = CACHE / "demo", CACHE / "compiled"
-PATIENCE_S = 300
+PATIENCE_S = 600
 PlatformMaker = Callable[..., Platform]
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Give the first test of a session the time that a whole platform takes to start on a busy machine."""
+    """Give the first test of a session the time that a whole platform takes to start on a busy machine.
+
+    What clients of others leave to the collector shows up in whichever test runs then, so it fails none of them here.
+    """
     for item in items:
-        if Path(__file__).parent in item.path.parents and item.get_closest_marker("timeout") is None:
+        if Path(__file__).parent not in item.path.parents:
+            continue
+        item.add_marker(pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"))
+        if item.get_closest_marker("timeout") is None:
             item.add_marker(pytest.mark.timeout(PATIENCE_S))
 
 

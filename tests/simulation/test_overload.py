@@ -1,11 +1,14 @@
 """Overload in virtual time: the fair door keeps the engine on answers that come in time; without one they collapse."""
 
-from collections.abc import Callable
+import random
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 
 import pytest
 
 from penstock.domain.standing import Standing
 from penstock.simulator import overload
+from penstock.simulator.worker import Arrival
 from penstock.worker.gate_config import DoorOrder
 
 
@@ -37,3 +40,19 @@ def test_interactive_tenants_do_not_see_the_overload(capacity: float) -> None:
     found = overload.goodput(DoorOrder.FAIR, 2.5, capacity)
     assert found.in_time[Standing.INTERACTIVE] > 0.95
     assert found.in_time[Standing.PAID] > 1.5 * found.in_time[Standing.FREE]
+
+
+@pytest.mark.parametrize("timeout_s", [5.0, 15.0])
+def test_who_names_no_deadline_waits_no_longer_than_its_queue_timeout(capacity: float, timeout_s: float) -> None:
+    """At two and a half times the load who was let wait begins in time, and only who would not was refused."""
+    per_s = 2.5 * capacity / (overload.MEAN_PROMPT + 2.0 * overload.MEAN_OUTPUT)
+    coming = overload.traffic(per_s, random.Random(1), patience_s=0.0, span_s=overload.SPAN_S)
+    records = overload.play(DoorOrder.FAIR, _timed(coming, timeout_s)).values()
+    waits = sorted(wait for record in records for wait in record.ttft_s)
+    assert waits[int(0.99 * len(waits))] < 1.3 * timeout_s
+    assert sum(record.service for record in records) / overload.SPAN_S > 0.9 * capacity
+
+
+def _timed(coming: Iterator[Arrival], timeout_s: float) -> Iterator[Arrival]:
+    for one in coming:
+        yield replace(one, work=replace(one.work, start_by=one.at + timeout_s))

@@ -1,20 +1,27 @@
 """What refused callers are told to wait, beside when they would really have been let wait."""
 
+import math
 import random
 import statistics
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from functools import partial
+
+import pytest
 
 from penstock.domain.ids import RequestId
 from penstock.simulator import overload
 from penstock.simulator.engine import SMOLLM2_TWO_CORES, EngineModel
-from penstock.simulator.worker import Refused, Worker
+from penstock.simulator.worker import Arrival, Refused, Worker
 from penstock.worker.gate.admission import doors
-from penstock.worker.gate.admission.door import Door, Shed
+from penstock.worker.gate.admission.cost import Work
+from penstock.worker.gate.admission.door import LEAST_RETRY_S, Door, Shed
+from penstock.worker.gate.admission.returns import Returns
 from penstock.worker.gate_config import DoorOrder
 
 LOAD, WATCHED_FROM_S, WATCHED_TO_S, SPAN_S = 2.5, 30.0, 60.0, 120.0
+BURST_S = 15.0
 LOOK_EVERY_S = 0.1
 SEEDS = range(1, 9)
 """One run follows about eighty callers, too few to tell nine of ten from eight."""
@@ -95,17 +102,95 @@ def _refused(until_s: float, chance: random.Random) -> list[Met]:
 
 
 def test_what_refused_callers_are_told_is_about_what_it_takes(record_property: Callable[[str, object], None]) -> None:
-    """In the midst of an overload the mean of what is told is the mean of what it takes, within a factor of 1.5."""
+    """In the midst of an overload nine of ten would find room when they were told to come, and hardly sooner."""
     met = refused(SPAN_S)
     told, really = statistics.mean(one.told_s for one in met), statistics.mean(one.really_s for one in met)
-    record_property("mean_s", {"told": told, "really": really})
+    right = statistics.mean(one.right for one in met)
+    record_property("mean_s", {"told": told, "really": really, "right_ratio": right})
     assert len(met) > 1000
-    assert really / 1.5 <= told <= really * 1.5
+    assert right >= 0.9
+    assert told <= 1.5 * max(really, LEAST_RETRY_S)
 
 
 def test_who_comes_back_after_the_overload_is_taken(record_property: Callable[[str, object], None]) -> None:
     """Where nobody else comes any more, nine of ten find room at the time they were told."""
     after = [one for one in refused(WATCHED_TO_S) if one.at + one.told_s > WATCHED_TO_S]
     record_property("right_ratio", statistics.mean(one.right for one in after))
-    assert len(after) > 300
+    assert len(after) > 100
     assert round(statistics.mean(one.right for one in after), 1) >= 0.9
+
+
+class NoPlaces(Returns):
+    """The door as it was: whoever comes again is nobody in particular, and no line is before anybody."""
+
+    def takes(self, work: Work, now: float) -> bool:
+        """Know nobody."""
+        return False
+
+    def before(self, work: Work, share: float, now: float) -> float:
+        """Leave nothing to anybody."""
+        return 0.0
+
+
+@dataclass(slots=True)
+class Coming:
+    """What became of callers of whom some come again when they were told to, once each."""
+
+    obeying: float
+    came: int = 0
+    taken: int = 0
+    good: float = 0.0
+    told_s: list[float] = field(default_factory=list)
+
+    def play(self, returns: Returns, *, until_s: float, load: float = LOAD) -> "Coming":
+        """Play so much load until then, and let time pass until everything is over."""
+        chance, door = random.Random(1), doors.make(DoorOrder.FAIR, overload.SIZE)
+        door.returns = returns
+        worker = Worker(door, EngineModel(SMOLLM2_TWO_CORES, max_seqs=overload.SEATS))
+        per_s = load * overload.capacity() / (overload.MEAN_PROMPT + 2.0 * overload.MEAN_OUTPUT)
+        for one in overload.traffic(per_s, random.Random(2), patience_s=overload.PATIENCE_S, span_s=until_s):
+            worker.expect(replace(one, then=partial(self._again, worker, one, chance)))
+        worker.run(until_s + 2 * overload.PATIENCE_S)
+        self.good = sum(record.good for record in worker.records.values())
+        return self
+
+    def _again(self, worker: Worker, one: Arrival, chance: random.Random, now: float) -> Arrival | None:
+        """Return the same request once more, by a new name, where it was refused and its caller obeys."""
+        refused = worker.refused[-1] if worker.refused else None
+        if refused is None or refused.work.request != one.work.request:
+            return None
+        self.told_s.append(refused.told_s)
+        if chance.random() >= self.obeying:
+            return None
+        at = now + math.ceil(refused.told_s)
+        again = replace(one.work, request=RequestId(f"{one.work.request}/2"), deadline_at=at + overload.PATIENCE_S)
+        self.came += 1
+        return replace(one, at=at, work=again, then=self._over(again, worker))
+
+    def _over(self, again: Work, worker: Worker) -> Callable[[float], None]:
+        def over(_: float) -> None:
+            self.taken += all(one.work.request != again.request for one in worker.refused)
+
+        return over
+
+
+@pytest.mark.parametrize("obeying", [0.1, 0.5])
+def test_who_comes_back_in_a_lasting_overload_mostly_finds_room(
+    obeying: float, record_property: Callable[[str, object], None]
+) -> None:
+    """Coming back when told helped one of five, as much as coming at any time; the engine does as much as before."""
+    before, now = (Coming(obeying).play(door, until_s=SPAN_S) for door in (NoPlaces(), Returns()))
+    ratios = before.taken / before.came, now.taken / now.came
+    record_property("taken_ratio", ratios)
+    assert ratios[1] >= 2 * ratios[0]
+    assert now.good >= 0.95 * before.good, "at the end fewer are left that wait"
+
+
+def test_places_cost_a_short_burst_nothing(record_property: Callable[[str, object], None]) -> None:
+    """More of those who come back are taken and answered, and nobody is told more than all of its work takes."""
+    before, now = (Coming(1.0).play(door, until_s=BURST_S) for door in (NoPlaces(), Returns()))
+    mean_s = statistics.mean(before.told_s), statistics.mean(now.told_s)
+    record_property("told_s", mean_s)
+    assert now.taken / now.came >= before.taken / before.came
+    assert now.good >= before.good
+    assert max(now.told_s) <= LOAD * BURST_S

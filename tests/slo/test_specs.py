@@ -9,9 +9,11 @@ import pytest
 import yaml
 
 from penstock.apps import slos
+from penstock.apps.settings.processes import GatewaySettings
 from penstock.domain.command_error import CommandError
 from penstock.domain.model import Tier
-from penstock.domain.slo import Indicator, SpecRefused, parse, parse_all
+from penstock.domain.slo import Indicator, parse, parse_all
+from penstock.domain.spec import SpecRefused
 from penstock.telemetry import names
 from slo import spec
 
@@ -54,13 +56,26 @@ def test_numbers_are_there_to_be_read() -> None:
     assert (embedding.within_s(Indicator.LATENCY), embedding.within_s(Indicator.TTFT)) == (0.25, 0.0)
 
 
+def test_a_queue_timeout_comes_before_the_first_heartbeat() -> None:
+    """A stream that had shown a heartbeat was refused within its 200, and no SDK came back."""
+    heartbeat_s = GatewaySettings.model_fields["stream_heartbeat_s"].default
+    assert all(tier.queue_timeout_s < heartbeat_s for tier in slos.load().values())
+
+
 Change = Callable[[dict[str, Any]], object]
 WRONG: dict[str, tuple[Change, str]] = {
-    "unknown tier": (lambda s: s.update(tier="gold"), "x.yaml: tier: 'gold' is none of chat, embedding"),
+    "unknown tier": (
+        lambda s: s.update(tier="gold"),
+        "x.yaml: tier: 'gold' is none of chat, standard, batch, embedding, classic",
+    ),
     "missing key": (lambda s: s.pop("deadline_s"), "x.yaml: deadline_s: is missing; add it"),
     "unknown key": (lambda s: s.update(p95=1), "x.yaml: p95: no such key here; there are tier, says"),
     "no sentence": (lambda s: s.update(says=" "), "x.yaml: says: say it in a sentence"),
     "zero deadline": (lambda s: s.update(deadline_s=0), "x.yaml: deadline_s: 0 must be seconds above 0"),
+    "timeout beyond the deadline": (
+        lambda s: s.update(queue_timeout_s=5000),
+        "x.yaml: queue_timeout_s: 5000 must be seconds above 0, below deadline_s",
+    ),
     "text for a number": (lambda s: s.update(deadline_s="60"), "x.yaml: deadline_s: '60' must be"),
     "true for a number": (lambda s: s.update(window_days=True), "x.yaml: window_days: True must be 1 to 90"),
     "half a day": (lambda s: s.update(window_days=1.5), "x.yaml: window_days: 1.5 must be 1 to 90"),
@@ -95,7 +110,7 @@ def test_each_tier_is_described_once() -> None:
     """A tier described twice or not at all is refused."""
     with pytest.raises(SpecRefused, match=r"b\.yaml: tier: chat is described twice"):
         parse_all({"a.yaml": CHAT, "b.yaml": CHAT})
-    with pytest.raises(SpecRefused, match="no file describes tier embedding"):
+    with pytest.raises(SpecRefused, match="no file describes tier standard"):
         parse_all({"a.yaml": CHAT})
     with pytest.raises(SpecRefused, match=r"a\.yaml: the file: must hold"):
         parse_all({"a.yaml": None})

@@ -5,6 +5,10 @@ from tests.support.faults import CANARY
 CHAT = "/v1/chat/completions"
 
 
+PATIENT = {"x-penstock-deadline-ms": "110000"}
+"""The header of callers that say how long they wait: no queue timeout sends them away before."""
+
+
 def chat(text: str = "Hi", **fields: object) -> dict[str, object]:
     """Return a chat request; few tokens where nothing else is said."""
     turn = {"role": "user", "content": f"{CANARY} {text}"}

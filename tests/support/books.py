@@ -21,6 +21,7 @@ from penstock.domain import budget
 from penstock.domain.outcome import Outcome, Stage
 from penstock.telemetry.names import IN_FLIGHT
 from tests.support.fleet import Fleet
+from tests.support.patience import patient
 from tests.support.platform import Platform
 from tests.support.watched_redis import WatchedRedis
 
@@ -54,7 +55,7 @@ class Books:
     def balance(self, *, within_s: float = 20.0, log_is_whole: bool = True) -> None:
         """Wait until everything is at rest and agrees, or fail saying what does not."""
         wrong: list[str] = ["nothing was looked at"]
-        end = time.monotonic() + within_s
+        end = time.monotonic() + patient(within_s)
         while wrong and time.monotonic() < end:
             wrong = self.findings(log_is_whole=log_is_whole)
             if wrong:

@@ -6,8 +6,7 @@ import signal
 import socket
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,16 +15,6 @@ from penstock.domain.ids import VersionId, WorkerId
 from tests.support import tree
 
 FAKE_WORKER = Path(__file__).with_name("fake_worker.py")
-
-
-def until(what: str, check: Callable[[], bool], *, within_s: float = 10.0) -> float:
-    """Wait until the check holds and return the seconds that took, or fail saying what did not come true."""
-    began = time.monotonic()
-    while not check():
-        if time.monotonic() - began > within_s:
-            raise AssertionError(f"not within {within_s:g} s: {what}")
-        time.sleep(0.02)
-    return time.monotonic() - began
 
 
 def free_port() -> int:

@@ -9,6 +9,7 @@ import httpx
 from fastapi import FastAPI
 
 from penstock.adapters.memory.audit import MemoryAudit
+from penstock.adapters.memory.decisions import MemoryDecisions
 from penstock.adapters.memory.leadership import LeaderLock, MemoryLeadership
 from penstock.adapters.memory.leases import MemoryLeases
 from penstock.adapters.memory.ledger import MemoryLedger
@@ -18,12 +19,14 @@ from penstock.adapters.memory.tables import MemoryTables
 from penstock.adapters.memory.tenancy import MemoryTenancy
 from penstock.control.api.app import make_app
 from penstock.control.api.deps import Control, Secrets
+from penstock.control.decisions import Decisions
 from penstock.control.fleet.addresses import WorkerAddresses
 from penstock.control.fleet.heartbeats import Heartbeats
 from penstock.control.fleet.orders import Orders
 from penstock.control.fleet.plan import FleetPolicy, plan
 from penstock.control.loop import Loop
 from penstock.control.publish.build import build
+from penstock.control.publish.changes import changes
 from penstock.control.registry.registry import Registry
 from penstock.control.runtime import Pace, Parts, Runtime
 from penstock.domain.clock import Clock
@@ -81,6 +84,7 @@ class Room:
         self.host = PaperHost(clock)
         self.orders = Orders(self.host)
         self.leadings = 0
+        self.decisions = Decisions(MemoryDecisions())
         self.loop = Loop(
             clock=clock,
             registry=self.registry,
@@ -89,6 +93,8 @@ class Room:
             tables=self.tables,
             plan=partial(plan, policy=FleetPolicy()),
             build=partial(build, lease_s=5.0),
+            changes=changes,
+            decisions=self.decisions,
         )
         self.parts = Parts(
             loop=self.loop,
@@ -107,6 +113,7 @@ class Room:
             audit=self.audit,
             heartbeats=self.heartbeats,
             orders=self.orders,
+            decisions=self.decisions,
             runtime=self.runtime,
             metrics=self.metrics,
             secrets=Secrets(peppers=(PEPPER,), platform_keys=(PLATFORM_KEY,)),

@@ -15,6 +15,7 @@ from penstock.domain.errors import ClientGone, NoCapacity, PenstockError
 from penstock.domain.ids import RequestId, WorkerId
 from penstock.domain.keys import worker_secret
 from penstock.domain.lease import Lease
+from penstock.domain.outcome import Outcome, Stage
 from penstock.domain.request import Api, InferenceRequest, Prepared
 from penstock.domain.standing import Standing
 from penstock.domain.table import WorkerEntry
@@ -33,6 +34,7 @@ from penstock.gateway.streaming import RelaySettings, StreamingRelays, TokenRead
 from penstock.telemetry.definitions import Metric
 from penstock.telemetry.metrics import Metrics
 from tests.support.calls import VERSION, principal
+from tests.support.patience import patient
 from tests.support.stub_engine import StubEngine
 
 
@@ -125,8 +127,12 @@ class Corridor:
     clock: SystemClock = field(default_factory=SystemClock)
     breakers: Breakers = field(default_factory=lambda: Breakers(random.Random(1)))
     poison: Poison = field(default_factory=Poison)
+    upload_s: float = 0.0
+    """What the caller took to send each body."""
     reader: TokenReader | None = None
     picked: list[int] = field(default_factory=list)
+    most_picks: int = 1_000
+    """After so many the router has nobody left: the version is shut."""
     call: Call | None = None
     lease: Lease | None = None
 
@@ -165,7 +171,7 @@ class Corridor:
 
     def pick(self, tried: frozenset[WorkerId]) -> WorkerEntry:
         """Return the first worker not tried."""
-        for index, stub in enumerate(self.stubs):
+        for index, stub in enumerate(self.stubs if len(self.picked) < self.most_picks else ()):
             worker = WorkerId(f"w{index}")
             if worker not in tried:
                 self.picked.append(index)
@@ -178,6 +184,7 @@ class Corridor:
         who = principal()
         call = Call(request=request, principal=who, timings=Timings(self.clock.monotonic, now), version=VERSION)
         call.prepared = Prepared(prompt_tokens=7)
+        call.timings.put(Stage.UPLOAD, self.upload_s)
         self.call = call
         lease = Lease(opened_at=now, deadline_at=now + deadline_s, on_settle=lambda _: None)
         self.lease = lease
@@ -197,17 +204,20 @@ class Corridor:
             metrics=self.metrics,
             reader=self.reader,
         ).open(call, lease, reply)
+        dispatcher = self._dispatcher()
         try:
-            dispatcher = self._dispatcher()
             await dispatcher.run(call, ticket, relay, self.pick)
             while (rest := await relay.rest()) is not None:
                 await dispatcher.carry_on(call, ticket, rest, relay, self.pick)
         except PenstockError as error:
             answer = relay.fail(error)
-            if reply.started or isinstance(error, ClientGone):
-                return answer
-            raise
-        return await relay.answer()
+            if not reply.started and not isinstance(error, ClientGone):
+                raise
+        else:
+            answer = await relay.answer()
+        if answer.outcome is Outcome.ENGINE_ERROR and call.doubt is None:
+            dispatcher.failed(call)
+        return answer
 
     def _dispatcher(self) -> WorkerDispatcher:
         return WorkerDispatcher(
@@ -265,6 +275,6 @@ def _request(api: Api, body: dict[str, object], *, stream: bool, include_usage: 
 
 async def until(condition: Callable[[], bool], *, within_s: float = 5.0) -> None:
     """Wait until it holds, or fail."""
-    async with asyncio.timeout(within_s):
+    async with asyncio.timeout(patient(within_s)):
         while not condition():  # noqa: ASYNC110  what it looks at has no events
             await asyncio.sleep(0.002)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import psutil
 
 from tests.support.fleet import Fleet, Gate
-from tests.support.platform import until
+from tests.support.patience import until
 
 Kill = Callable[[Gate], None]
 BACK_WITHIN_S = 60.0

@@ -8,9 +8,11 @@ import httpx
 
 from penstock.telemetry.names import IN_FLIGHT
 from tests.support.fleet import Fleet, Gate
+from tests.support.patience import patient
 from tests.support.wire import Wire
 
 FREE_WITHIN_S = 1.0
+"""On a quiet machine."""
 _IN_FLIGHT = re.compile(rf"^{IN_FLIGHT.name}{{[^}}]*}} (\S+)$", re.MULTILINE)
 
 
@@ -20,9 +22,12 @@ class Departures:
 
     freed_s: dict[str, list[float]] = field(default_factory=dict)
     settled_s: dict[str, list[float]] = field(default_factory=dict)
+    allowed_s: float = FREE_WITHIN_S
+    """The promise on the machine as busy as it was."""
 
     def leave(self, phase: str, fleet: Fleet, gate: Gate, wires: list[Wire], *, rudely: bool = False) -> float:
         """Let these clients leave at once, note when each is gone; return the seconds until all are, or fail."""
+        self.allowed_s = max(self.allowed_s, patient(FREE_WITHIN_S))
         freed, settled = self.freed_s.setdefault(phase, []), self.settled_s.setdefault(phase, [])
         with httpx.Client(trust_env=False, timeout=5) as http:
             held, in_flight = _held(http, gate), _in_flight(http, fleet)
@@ -36,7 +41,7 @@ class Departures:
                 freed += [took_s] * int(held - now[0])
                 settled += [took_s] * int(in_flight - now[1])
                 held, in_flight = min(held, now[0]), min(in_flight, now[1])
-                if took_s > FREE_WITHIN_S:
+                if took_s > self.allowed_s:
                     raise AssertionError(f"{phase}: {held:g} held, {in_flight:g} in flight after {took_s:.2f} s")
         return time.monotonic() - began
 

@@ -13,7 +13,8 @@ from prometheus_client.parser import text_string_to_metric_families
 from penstock.domain.outcome import Stage
 from penstock.telemetry.definitions import Kind, Label, Metric
 from penstock.telemetry.names import GATE_SECONDS
-from tests.support.platform import Platform, until
+from tests.support.patience import until
+from tests.support.platform import Platform
 
 QUIET_S = 5.0
 

@@ -33,6 +33,7 @@ from tests.support.fleet import reading
 from tests.support.gateway_process import PLATFORM_KEY, TEMPLATE, GatewayProcess, Home, started
 from tests.support.history import Fault, Hurt
 from tests.support.limits_fleet import PRICE, Stub, stub
+from tests.support.patience import patient
 from tests.support.watched_redis import WatchedRedis
 
 ENGINES = 2
@@ -242,7 +243,7 @@ def _act(target: str) -> Act:
 
 def comes_true(check: Callable[[], bool], within_s: float) -> bool:
     """Wait until the check holds; False where it does not in time. Who does not answer yet says nothing."""
-    end = time.monotonic() + within_s
+    end = time.monotonic() + patient(within_s)
     while time.monotonic() < end:
         with suppress(httpx.HTTPError):
             if check():

@@ -12,10 +12,24 @@
         api.scale(deployment, 3)                     # what KEDA would do
         api.edit("deployments", name, change, manager="kubectl-edit")   # somebody's hand
 
-It keeps what the documentation promises: server-side apply with owners of fields and conflicts (`kube_fields`),
-optimistic deletes (preconditions), watches from a resourceVersion with bookmarks, 410 for one that is too old
-(`api.store.compact()`, `api.expire_watches()`), defaulted replicas, cascading deletes. Objects of built-in kinds are
-read by the official client's own models, made from Kubernetes' OpenAPI: an unknown or mistyped field is refused (422).
+It keeps what the documentation promises, or the server's own code where that is silent:
+
+* server-side apply with owners of fields and conflicts (`kube_fields`), 201 for what was not there
+  https://kubernetes.io/docs/reference/using-api/server-side-apply/#conflicts
+* watches from a resourceVersion; an object that loses the selected labels is DELETED, one that gets them ADDED;
+  bookmarks have a kind and a version alone; a version that is too old is 410 as an answer or as an event in the stream
+  (`api.store.compact()`, `api.expire_watches()`), and clients must understand both
+  https://kubernetes.io/docs/reference/using-api/api-concepts/#efficient-detection-of-changes
+  https://github.com/kubernetes/kubernetes/issues/25151
+* lists in parts (`limit`, `continue`), 410 for a part that is too old
+  https://kubernetes.io/docs/reference/using-api/api-concepts/#retrieving-large-results-sets-in-chunks
+* refusals as a `Status` with a reason, 429 with `Retry-After`
+  https://kubernetes.io/docs/concepts/cluster-administration/flow-control/
+* deletes under preconditions, cascading deletes, defaulted replicas, the counts in a Deployment's status.
+
+Stricter than a real server: an unknown field is refused (422) in whatever request, where a real one may only warn.
+Left out: subresources, admission, dry runs, consistency of a list in parts. Objects of built-in kinds are read by the
+official client's own models, made from Kubernetes' OpenAPI.
 `api.rights` refuses what a Role would (403), `api.calls` is all that was asked, `api.fault` breaks answers.
 """
 
@@ -37,7 +51,8 @@ import yaml
 
 from tests.support.kube_cluster import Cluster, Told
 from tests.support.kube_fields import Json
-from tests.support.kube_objects import Problem, applied, check, patched, plural_of
+from tests.support.kube_lists import page, seen, selected
+from tests.support.kube_objects import KINDS, Problem, applied, check, patched, plural_of
 from tests.support.kube_store import Store
 
 TOKEN = "fake-cluster-token"
@@ -46,12 +61,22 @@ BOOKMARK_S = 0.2
 
 @dataclass(frozen=True, kw_only=True)
 class Fault:
-    """What goes wrong: answers with ``status``, after hanging, for calls of these verbs."""
+    """What goes wrong: answers with ``status``, after hanging, for calls of these verbs; with ``raw`` as the body."""
 
     status: int = 500
     verbs: frozenset[str] = frozenset({"list", "watch", "patch", "delete"})
     retry_after_s: int = 0
     hangs: bool = False
+    raw: bytes | None = None
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+
+class _Broken(Exception):
+    """An answer that no API server gives."""
+
+    def __init__(self, fault: Fault) -> None:
+        super().__init__(fault.status)
+        self.fault = fault
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -222,6 +247,8 @@ class _Handler(BaseHTTPRequestHandler):
                 body = self._body()
                 self._permit(plural, name, query, body)
                 act(plural, name, query, body)
+            except _Broken as broken:
+                self._send_raw(broken.fault.status, broken.fault.raw or b"", broken.fault.headers)
             except Problem as problem:
                 self._send(problem.status, problem.shown(), problem.retry_after_s)
 
@@ -233,11 +260,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.api.calls.append(call)
         if call.body:
             self.api.ends.wait(self.api.delay_s)
-        fault = self.api.fault
-        if fault and verb in fault.verbs:
-            while fault.hangs and self.api.fault is fault and not self.api.ends.wait(0.02):
-                continue
-            raise Problem(fault.status, "the test wants it so", retry_after_s=fault.retry_after_s)
+        self._break(verb)
         if self.headers.get("Authorization", "").lower() != f"bearer {TOKEN}":
             raise Problem(401, "Unauthorized")
         if self.api.rights is not None:
@@ -246,6 +269,17 @@ class _Handler(BaseHTTPRequestHandler):
                 needed.add("create")  # server-side apply of what is not there
             if not needed <= {*self.api.rights.get(plural, ())}:
                 raise Problem(403, f'User "controller" cannot {verb} resource "{plural}"')
+
+    def _break(self, verb: str) -> None:
+        """Raise what the test wants to go wrong with this call."""
+        fault = self.api.fault
+        if fault is None or verb not in fault.verbs:
+            return
+        while fault.hangs and self.api.fault is fault and not self.api.ends.wait(0.02):
+            continue
+        if fault.raw is not None:
+            raise _Broken(fault)
+        raise Problem(fault.status, "the test wants it so", retry_after_s=fault.retry_after_s)
 
     def _get(self, plural: str, name: str, query: Mapping[str, str], _: Json) -> None:
         store = self.api.store
@@ -257,16 +291,17 @@ class _Handler(BaseHTTPRequestHandler):
                 found: Json = store.objects.get((plural, name)) or _missing(plural, name)
                 self._send(200, copy.deepcopy(found))
                 return
-            items = [copy.deepcopy(one) for one in store.of(plural) if _selected(one, query)]
-            version = str(store.version)
-        self._send(200, {"kind": "List", "metadata": {"resourceVersion": version}, "items": items})
+            items = [copy.deepcopy(one) for one in store.of(plural) if selected(one, query)]
+            found = page(store, items, query)
+        self._send(200, found)
 
     def _patch(self, plural: str, name: str, query: Mapping[str, str], body: Json) -> None:
         found: list[Json] = []
         applies = self.headers.get("Content-Type") == "application/apply-patch+yaml"
         act = applied if applies else patched
+        is_there = (plural, name) in self.api.store.objects
         self.api._do(lambda: found.append(copy.deepcopy(act(self.api.store, plural, name, query, body))))
-        self._send(200, found[0])
+        self._send(200 if is_there else 201, found[0])
 
     def _delete(self, plural: str, name: str, _: Mapping[str, str], body: Json) -> None:
         self.api._do(lambda: self._remove(plural, name, body))
@@ -313,10 +348,12 @@ class _Handler(BaseHTTPRequestHandler):
                 news = [one for one in store.events if one.version > since and one.plural == plural]
             since = max(since, store.version)
         for event in news:
-            if _selected(event.object, query):
-                self._chunk({"type": event.type, "object": event.object})
+            if kind := seen(event, query):
+                self._chunk({"type": kind, "object": event.object})
         if not news and query.get("allowWatchBookmarks") == "true":
-            self._chunk({"type": "BOOKMARK", "object": {"metadata": {"resourceVersion": str(since)}}})
+            version, kind = KINDS[plural]
+            mark = {"kind": kind, "apiVersion": version, "metadata": {"resourceVersion": str(since)}}
+            self._chunk({"type": "BOOKMARK", "object": mark})
         return since
 
     def _chunk(self, event: Json) -> None:
@@ -330,24 +367,18 @@ class _Handler(BaseHTTPRequestHandler):
         return found
 
     def _send(self, status: int, body: Json, retry_after_s: int = 0) -> None:
-        raw = json.dumps(body).encode()
+        self._send_raw(status, json.dumps(body).encode(), {"Retry-After": str(retry_after_s)} if retry_after_s else {})
+
+    def _send_raw(self, status: int, raw: bytes, headers: Mapping[str, str]) -> None:
         self.send_response(status)
-        self.send_header("Content-Type", "application/json")
-        self.send_header("Content-Length", str(len(raw)))
-        if retry_after_s:
-            self.send_header("Retry-After", str(retry_after_s))
+        for name, value in {"Content-Type": "application/json", "Content-Length": str(len(raw)), **headers}.items():
+            self.send_header(name, value)
         self.end_headers()
         self.wfile.write(raw)
 
 
 def _missing(plural: str, name: str) -> Json:
     raise Problem(404, f'{plural} "{name}" not found')
-
-
-def _selected(one: Json, query: Mapping[str, str]) -> bool:
-    labels = one["metadata"].get("labels", {})
-    wanted = [part.split("=", 1) for part in query.get("labelSelector", "").split(",") if part]
-    return all(labels.get(key) == value for key, value in wanted)
 
 
 __all__ = ["Call", "Fault", "KubeApi", "check"]

@@ -69,6 +69,16 @@ class Cluster:
             self.stop(one)
         for one in sorted(new, key=_cost)[: max(0, len(new) - number)]:
             self.stop(one)
+        self._tell_status(deployment, mark)
+
+    def _tell_status(self, deployment: Json, mark: str) -> None:
+        """Say what the Deployment's own controller says: how many pods there are, of which template, how many ready."""
+        name = deployment["metadata"]["name"]
+        pods = [one for one in self.store.of("pods") if _is_of(one, name) and not _is_going(one)]
+        new = [one for one in pods if one["metadata"]["labels"].get("pod-template-hash") == mark]
+        counts = {"replicas": len(pods), "updatedReplicas": len(new), "readyReplicas": sum(map(is_ready, pods))}
+        status = {"observedGeneration": deployment["metadata"]["generation"], **counts}
+        self.store.change("deployments", name, lambda it: it.update(status=status), "kube-controller-manager")
 
     def _start(self, deployment: Json, mark: str) -> None:
         template = copy.deepcopy(deployment["spec"]["template"])
@@ -97,7 +107,7 @@ def hash_of(template: Json) -> str:
 
 def is_ready(pod: Json) -> bool:
     """Tell whether its host called it ready."""
-    conditions = pod.get("status", {}).get("conditions", [])
+    conditions = (pod.get("status") or {}).get("conditions", [])
     return any(one["type"] == "Ready" and one["status"] == "True" for one in conditions)
 
 
@@ -106,7 +116,7 @@ def _is_of(pod: Json, deployment: str) -> bool:
 
 
 def _is_going(pod: Json) -> bool:
-    return "deletionTimestamp" in pod["metadata"] or pod.get("status", {}).get("phase") in ("Failed", "Succeeded")
+    return "deletionTimestamp" in pod["metadata"] or (pod.get("status") or {}).get("phase") in ("Failed", "Succeeded")
 
 
 def _cost(pod: Json) -> tuple[bool, int, str]:

@@ -2,7 +2,9 @@
 
 https://kubernetes.io/docs/reference/using-api/server-side-apply/ - a field that another manager owns and that an apply
 would change is a conflict; without force nothing changes. Whoever applies gives up what he no longer applies, and a
-field that nobody owns any more goes. An update never conflicts: what it changes is its own from then on.
+field that nobody owns any more goes. An update never conflicts: what it changes is its own from then on. A manager is
+its name and how it writes, so that who updates a field and applies it under one name conflicts with himself
+(https://github.com/kubernetes/kubernetes/issues/107417).
 Lists and maps are merged or replaced as the types of ``apps/v1`` say; in custom resources lists are replaced.
 """
 
@@ -12,6 +14,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 Path = tuple[str, ...]
+Manager = tuple[str, str]
+"""Who, and whether by apply or by update."""
 Json = dict[str, Any]
 
 KEYED: Mapping[str, tuple[str, ...]] = {
@@ -111,10 +115,11 @@ class Managers:
 
     def __init__(self) -> None:
         """Nobody owns anything."""
-        self.of: dict[str, set[Path]] = {}
+        self.of: dict[Manager, set[Path]] = {}
 
-    def apply(self, live: Json, body: Json, manager: str, *, force: bool) -> list[str]:
-        """Merge what is applied into the live object, or return the conflicts and change nothing."""
+    def apply(self, live: Json, body: Json, name: str, *, force: bool) -> dict[str, list[str]]:
+        """Merge what is applied into the live object, or return the conflicts by manager and change nothing."""
+        manager: Manager = (name, "Apply")
         wanted, there = owned(body), owned(live)
         taken = {
             other: {path for path in mine & wanted.keys() if there.get(path) != wanted[path]}
@@ -122,11 +127,7 @@ class Managers:
             if other != manager
         }
         if any(taken.values()) and not force:
-            return [
-                f'conflict with "{other}" using {body["apiVersion"]}: {shown(path)}'
-                for other, paths in sorted(taken.items())
-                for path in sorted(paths)
-            ]
+            return {other[0]: [shown(path) for path in sorted(paths)] for other, paths in taken.items() if paths}
         for other, paths in taken.items():
             self.of[other] -= paths
         others = {path for other, mine in self.of.items() if other != manager for path in mine}
@@ -135,27 +136,27 @@ class Managers:
         for path, value in wanted.items():
             put(live, path, value)
         self.of[manager] = set(wanted)
-        return []
+        return {}
 
-    def update(self, before: Json, after: Json, manager: str) -> None:
+    def update(self, before: Json, after: Json, name: str) -> None:
         """Give what an update changed to who updated."""
         old, new = owned(before), owned(after)
         changed = {path for path, value in new.items() if old.get(path) != value}
         gone = old.keys() - new.keys()
         self.of = {one: mine - changed - gone for one, mine in self.of.items()}
-        self.of.setdefault(manager, set()).update(changed)
+        self.of.setdefault((name, "Update"), set()).update(changed)
 
     def shown(self, api_version: str) -> list[Json]:
         """Return them as ``metadata.managedFields``."""
         return [
             {
-                "manager": manager,
-                "operation": "Apply" if manager.startswith("penstock") else "Update",
+                "manager": name,
+                "operation": operation,
                 "apiVersion": api_version,
                 "fieldsType": "FieldsV1",
                 "fieldsV1": _tree(paths),
             }
-            for manager, paths in sorted(self.of.items())
+            for (name, operation), paths in sorted(self.of.items())
             if paths
         ]
 

@@ -3,7 +3,7 @@
 import copy
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from kubernetes.client import ApiClient
 
@@ -13,26 +13,51 @@ from tests.support.kube_store import Store
 MODELS = {"pods": "V1Pod", "deployments": "V1Deployment", "poddisruptionbudgets": "V1PodDisruptionBudget"}
 """The official client's models of built-in kinds, made from Kubernetes' OpenAPI document."""
 CUSTOM = {"scaledobjects": ("keda.sh/v1alpha1", "ScaledObject")}
+KINDS = {
+    "pods": ("v1", "Pod"),
+    "deployments": ("apps/v1", "Deployment"),
+    "poddisruptionbudgets": ("policy/v1", "PodDisruptionBudget"),
+    **CUSTOM,
+}
 _PATH = re.compile(r"/(?:api/v1|apis/[a-z0-9.]+/v\w+)/namespaces/[a-z0-9-]+/([a-z]+)(?:/([a-z0-9.-]+))?")
 _NAME = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
 _LABEL = re.compile(r"([A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?)?")
 
 
+REASONS = {
+    400: "BadRequest",
+    401: "Unauthorized",
+    403: "Forbidden",
+    404: "NotFound",
+    409: "Conflict",
+    410: "Expired",
+    422: "Invalid",
+    429: "TooManyRequests",
+    500: "InternalError",
+    503: "ServiceUnavailable",
+}
+"""https://pkg.go.dev/k8s.io/apimachinery/pkg/apis/meta/v1#StatusReason"""
+
+
 class Problem(Exception):
     """An answer that is no yes."""
 
-    def __init__(self, status: int, message: str, *, retry_after_s: int = 0) -> None:
+    def __init__(self, status: int, message: str, *, retry_after_s: int = 0, causes: Sequence[Json] = ()) -> None:
         super().__init__(message)
-        self.status, self.message, self.retry_after_s = status, message, retry_after_s
+        self.status, self.message, self.retry_after_s, self.causes = status, message, retry_after_s, causes
 
     def shown(self) -> Json:
-        """Return it as the API does."""
+        """Return it as the API does: a `Status`."""
+        details: Json = {"causes": list(self.causes)} if self.causes else {}
+        details |= {"retryAfterSeconds": self.retry_after_s} if self.retry_after_s else {}
         return {
             "kind": "Status",
             "apiVersion": "v1",
+            "metadata": {},
             "status": "Failure",
             "message": self.message,
-            "reason": "Expired" if self.status == 410 else "Failure",
+            "reason": REASONS.get(self.status, ""),
+            **({"details": details} if details else {}),
             "code": self.status,
         }
 
@@ -63,8 +88,7 @@ def applied(store: Store, plural: str, name: str, query: Mapping[str, str], body
         live["metadata"]["namespace"] = body["metadata"]["namespace"]
     conflicts = managers.apply(live, body, manager, force=query.get("force") == "true")
     if conflicts:
-        count = f"{len(conflicts)} conflict" + ("s" if len(conflicts) > 1 else "")
-        raise Problem(409, f"Apply failed with {count}: {'; '.join(conflicts)}")
+        raise _conflict(body["apiVersion"], conflicts)
     if before is None:
         if plural == "deployments":
             live["spec"].setdefault("replicas", 1)  # the API's own default; nobody owns it
@@ -74,9 +98,29 @@ def applied(store: Store, plural: str, name: str, query: Mapping[str, str], body
     return live
 
 
+def _conflict(version: str, conflicts: Mapping[str, Sequence[str]]) -> Problem:
+    """Say whose fields they are, in the words of `structured-merge-diff`, which `kubectl` shows too."""
+    causes = [
+        {"reason": "FieldManagerConflict", "message": f'conflict with "{other}" using {version}', "field": field}
+        for other, fields in sorted(conflicts.items())
+        for field in fields
+    ]
+    if len(causes) == 1:
+        return Problem(
+            409, f"Apply failed with 1 conflict: {causes[0]['message']}: {causes[0]['field']}", causes=causes
+        )
+    told = [
+        f'conflicts with "{other}" using {version}:\n' + "\n".join(f"- {field}" for field in fields)
+        for other, fields in sorted(conflicts.items())
+    ]
+    return Problem(409, f"Apply failed with {len(causes)} conflicts: " + "\n".join(told), causes=causes)
+
+
 def _may_apply(manager: str, name: str, body: Json) -> None:
     if not manager:
-        raise Problem(400, "fieldManager is required for apply patch")
+        raise Problem(
+            422, 'PatchOptions.meta.k8s.io "" is invalid: fieldManager: Required value: is required for apply patch'
+        )
     if body.get("metadata", {}).get("managedFields"):
         raise Problem(400, "metadata.managedFields must be nil")
     if body.get("metadata", {}).get("name") != name:

@@ -23,6 +23,8 @@ class Event:
     plural: str
     type: str
     object: Json
+    before: Json | None = None
+    """What it was, where it was: a watch of some labels sees an object come or go that changes its labels."""
 
 
 @dataclass(kw_only=True)
@@ -69,22 +71,23 @@ class Store:
         """Count a new generation where the wish changed, and tell of it."""
         if before.get("spec") != live.get("spec"):
             live["metadata"]["generation"] = live["metadata"].get("generation", 0) + 1
-        self.tell(plural, "MODIFIED", live)
+        self.tell(plural, "MODIFIED", live, before)
 
     def remove(self, plural: str, name: str) -> None:
         """Drop an object."""
         gone = self.objects.pop((plural, name))
         self.managers.pop((plural, name), None)
-        self.tell(plural, "DELETED", gone)
+        self.tell(plural, "DELETED", gone, copy.deepcopy(gone))
 
-    def tell(self, plural: str, kind: str, one: Json) -> None:
+    def tell(self, plural: str, kind: str, one: Json, before: Json | None = None) -> None:
         """Log a change and wake all who wait for one."""
         self.version = next(self._versions)
         one["metadata"]["resourceVersion"] = str(self.version)
         if kind != "DELETED":
             key = (plural, one["metadata"]["name"])
             one["metadata"]["managedFields"] = self.managers[key].shown(one["apiVersion"])
-        self.events.append(Event(version=self.version, plural=plural, type=kind, object=copy.deepcopy(one)))
+        event = Event(version=self.version, plural=plural, type=kind, object=copy.deepcopy(one), before=before)
+        self.events.append(event)
         self.changed.notify_all()
 
     def compact(self) -> None:

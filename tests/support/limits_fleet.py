@@ -25,6 +25,7 @@ from penstock.domain.worker import WorkerState
 from tests.support import real_tokenizers
 from tests.support.calls import VERSION
 from tests.support.gateway_process import PLATFORM_KEY, TEMPLATE, GatewayProcess, Home, started
+from tests.support.patience import patient
 from tests.support.redis_server import RedisServer
 
 GATEWAYS = 4
@@ -168,7 +169,7 @@ async def until(condition: Any, within_s: float) -> float:  # noqa: ANN401  an a
     """Wait until it holds and return the seconds it took, or fail."""
     began = time.monotonic()
     while not await condition():
-        assert time.monotonic() - began < within_s, f"not within {within_s} s"
+        assert time.monotonic() - began < patient(within_s), f"not within {within_s} s"
         await asyncio.sleep(0.1)
     return time.monotonic() - began
 

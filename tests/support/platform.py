@@ -7,8 +7,7 @@ import os
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,18 +17,11 @@ from typing import Self
 import httpx
 import psutil
 
+from tests.support.patience import until
+
 READY_WITHIN_S = 240.0
 STOP_WITHIN_S = 60.0
 LOG_LINES = 25
-
-
-def until(what: str, check: Callable[[], bool], *, within_s: float = 30.0, every_s: float = 0.05) -> None:
-    """Wait until the check holds, or fail saying what did not come true."""
-    end = time.monotonic() + within_s
-    while not check():
-        if time.monotonic() > end:
-            raise AssertionError(f"not within {within_s:g} s: {what}")
-        time.sleep(every_s)
 
 
 @dataclass(kw_only=True)

@@ -17,6 +17,7 @@ import pytest
 from penstock.adapters.postgres.database import Database
 from penstock.adapters.postgres.embedded import EmbeddedPostgres, dsn_of
 from penstock.adapters.postgres.migrations import migrate
+from tests.support.patience import patient
 
 _TEMPLATE = "penstock_template"
 
@@ -77,8 +78,8 @@ async def empty_dsn(postgres_server: EmbeddedPostgres, postgres_dsn: str) -> Asy
 
 @pytest.fixture
 async def database(database_dsn: str) -> AsyncIterator[Database]:
-    """Return an open pool on a migrated database of the test's own."""
-    async with Database(database_dsn) as opened:
+    """Return an open pool on a migrated database of the test's own; how soon it gives up is a matter of other tests."""
+    async with Database(database_dsn, slower=patient(3.0)) as opened:
         yield opened
 
 
@@ -100,5 +101,5 @@ async def _make_template(server: str, template: str) -> None:
     await connection.execute("create sequence test_number")
     await connection.execute(f"create database {_TEMPLATE}")
     await connection.close()
-    async with Database(template) as database:
+    async with Database(template, slower=patient(3.0)) as database:
         await migrate(database)

@@ -113,7 +113,7 @@ class Fleet:
         for turn, ask in enumerate(self._until(asks)):
             _, router = self.gateways[turn % len(self.gateways)]
             prepared = Prepared(prompt_tokens=ask.prompt_tokens, blocks=ask.blocks)
-            chosen = router.pick(self.version, prepared, NOBODY).id
+            chosen = router.pick(self.version, prepared, lambda _: None, NOBODY).id
             ttft_s, hit = self.workers[chosen].take(ask, self.version.block_size)
             router.dispatched(chosen, ask.prompt_tokens - hit * self.version.block_size + ask.output_tokens)
             seen.ttft_s.append(ttft_s)

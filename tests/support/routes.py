@@ -18,6 +18,8 @@ class For(Enum):
     ANYBODY = auto()
     CALLERS = auto()
     """Any key that may infer."""
+    OWNERS = auto()
+    """Whoever's it is: the key, its tenant's admins and auditors, operators; to anybody else it does not exist."""
     WORKERS = auto()
     OPERATORS = auto()
     """Admin keys of the operators' tenant."""
@@ -70,6 +72,7 @@ CONTROLLER: Mapping[Route, For] = {
             ("GET", f"{ADMIN}/table/history"),
             ("POST", f"{ADMIN}/table/rollback"),
             ("GET", f"{ADMIN}/status"),
+            ("GET", f"{ADMIN}/decisions"),
         ],
         For.OPERATORS,
     ),
@@ -82,11 +85,13 @@ GATEWAY: Mapping[Route, For] = {
     ("POST", "/v1/chat/completions"): For.CALLERS,
     ("POST", "/v1/completions"): For.CALLERS,
     ("POST", "/v1/embeddings"): For.CALLERS,
+    ("POST", "/v1/classify"): For.CALLERS,
     ("POST", "/v1/responses"): For.CALLERS,
     ("POST", "/v1/messages"): For.CALLERS,
     ("POST", "/v1/messages/count_tokens"): For.CALLERS,
     ("GET", "/v1/models"): For.CALLERS,
     ("GET", "/v1/models/{model}"): For.CALLERS,
+    ("GET", "/v1/requests/{request_id}"): For.OWNERS,
     ("GET", "/healthz"): For.ANYBODY,
     ("GET", "/readyz"): For.ANYBODY,
     ("GET", "/readyz/region"): For.ANYBODY,
@@ -97,3 +102,16 @@ GATEWAY: Mapping[Route, For] = {
     ("GET", "/version"): For.ANYBODY,
     ("GET", "/docs"): For.ANYBODY,
 }
+OPEN_INFERENCE: Mapping[Route, For] = {
+    ("POST", "/v2/models/{model}/infer"): For.CALLERS,
+    ("POST", "/v2/models/{model}/versions/{version}/infer"): For.CALLERS,
+    ("GET", "/v2/models/{model}"): For.CALLERS,
+    ("GET", "/v2/models/{model}/ready"): For.CALLERS,
+    ("GET", "/v2/models/{model}/versions/{version}"): For.CALLERS,
+    ("GET", "/v2/models/{model}/versions/{version}/ready"): For.CALLERS,
+    ("POST", "/v2/repository/index"): For.CALLERS,
+    ("GET", "/v2"): For.ANYBODY,
+    ("GET", "/v2/health/live"): For.ANYBODY,
+    ("GET", "/v2/health/ready"): For.ANYBODY,
+}
+"""The gateway's addresses that the Open Inference Protocol describes."""

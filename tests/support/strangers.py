@@ -41,6 +41,11 @@ class Strangers:
         self.revoked = self.mint(self.stranger, role="admin")
         self.act("POST", f"/keys/{key_id(self.revoked)}/revoke")
 
+    def tenant(self, name: str) -> str:
+        """Make one more tenant, whose name begins with ours, and return a key of its own that may infer."""
+        self.act("POST", "/tenants", {"id": f"{self.name}-{name}"})
+        return self.mint(f"{self.name}-{name}")
+
     def leave(self) -> None:
         """Revoke every key that was made here; tenants stay, as they always do."""
         for secret in self.made:
@@ -71,6 +76,7 @@ class Strangers:
             "key": key_id(self.victims),
             "kind": "tenant",
             "name": self.victim,
+            "request_id": self.use(),
             "worker": self.act("GET", "/workers")["workers"][0]["id"],
         }
 
@@ -89,10 +95,11 @@ class Strangers:
         self.made.append(secret)
         return secret
 
-    def use(self) -> None:
-        """Ask a model as the victim."""
+    def use(self) -> str:
+        """Ask a model as the victim, and return the request's id."""
         body = {"model": "smollm2", "messages": [{"role": "user", "content": "hi"}], "max_tokens": 1}
-        self.ask(self.platform.url, self.victims, "POST", "/v1/chat/completions", body).raise_for_status()
+        answer = self.ask(self.platform.url, self.victims, "POST", "/v1/chat/completions", body)
+        return str(answer.raise_for_status().headers["x-request-id"])
 
     def act(self, method: str, path: str, body: object = None) -> dict[str, Any]:
         """Do something as an operator."""

@@ -3,6 +3,8 @@
 import asyncio
 from dataclasses import dataclass, field
 
+from tests.support.patience import patient
+
 
 @dataclass
 class Taker:
@@ -35,6 +37,6 @@ class Taker:
 
     async def end(self) -> BaseException | None:
         """Wait for the end; return the error, if any."""
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(patient(5)):
             await self.over.wait()
         return self.ends[0]

@@ -23,6 +23,7 @@ from penstock.worker.gate_config import GateConfig
 from tests.support import gateway_process
 from tests.support.certificates import Issuer, variables
 from tests.support.gateway_process import GatewayProcess
+from tests.support.patience import patient
 from tests.support.tree import ROOT
 
 WORKER = WorkerId("w-stub")
@@ -47,7 +48,7 @@ class GateProcess:
 
     def until_said(self, word: str, times: int = 1) -> None:
         """Wait until its log has a word so often."""
-        until = time.monotonic() + WITHIN_S
+        until = time.monotonic() + patient(WITHIN_S)
         while self.log.count(word) < times:
             assert time.monotonic() < until, self.log
             time.sleep(0.02)

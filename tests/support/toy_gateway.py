@@ -16,10 +16,12 @@ from penstock.domain.relay import Reply
 from penstock.domain.table import EMPTY
 from penstock.domain.tenant import KeyRing, Tenant
 from penstock.gateway.edge.asgi import Edge
+from penstock.gateway.edge.facts import Facts
 from penstock.gateway.edge.limits import Limits
-from penstock.gateway.edge.routes import Facts, application
-from penstock.gateway.edge.server import EdgeServer, configure, listening_socket
+from penstock.gateway.edge.routes import application
+from penstock.gateway.edge.server import EdgeServer, configure
 from penstock.gateway.identity.keyring import Keyring
+from penstock.supervision.listening import bind
 
 PEPPER = b"p" * 32
 SECRET, KEY = mint(TenantId("acme"), pepper=PEPPER, now=0.0)
@@ -105,7 +107,7 @@ async def running(
 ) -> AsyncIterator[Running]:
     """Run a gateway on a free port in this event loop."""
     limits, toy = limits or Limits(), Toy(serve)
-    listener: socket.socket = listening_socket("127.0.0.1", 0)
+    listener: socket.socket = bind("127.0.0.1", 0)
     config = configure(change(edge(toy, limits)), limits, refused=toy.refused, ids=lambda: "0")
     server = EdgeServer(config)
     served = asyncio.create_task(server._serve([listener]))

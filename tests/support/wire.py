@@ -30,15 +30,22 @@ class Told:
 
 
 class Wire:
-    """One connection. A small ``receive_buffer_bytes`` makes a reader whose slowness is felt at once."""
+    """One connection. A small ``receive_buffer_bytes`` makes a reader whose slowness is felt at once.
 
-    def __init__(self, url: str, *, timeout_s: float = 60.0, receive_buffer_bytes: int = 0) -> None:
+    With small segments its sender keeps less on the way, too: the kernel's buffer is made for so many segments.
+    """
+
+    def __init__(
+        self, url: str, *, timeout_s: float = 60.0, receive_buffer_bytes: int = 0, segment_bytes: int = 0
+    ) -> None:
         """Connect."""
         where = urlsplit(url)
         self.host = where.netloc
         self.sock = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
         if receive_buffer_bytes:
             self.sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer_bytes)
+        if segment_bytes:
+            self.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_MAXSEG, segment_bytes)
         self.sock.settimeout(timeout_s)
         self.sock.connect((where.hostname or "", where.port or 80))
         self._answer: http.client.HTTPResponse | None = None
@@ -127,6 +134,9 @@ class Stream:
     cut: str = ""
     """How the connection broke, empty where it ended in good order."""
     headers: Mapping[str, str] = field(default_factory=dict)
+    """Those of the answer."""
+    says: Mapping[str, str] = field(default_factory=dict)
+    """Headers of the request beside the usual ones."""
     _thread: threading.Thread | None = None
 
     def start(self) -> Self:
@@ -145,7 +155,7 @@ class Stream:
     def _read(self) -> None:
         try:
             with Wire(self.url) as wire:
-                wire.post(self.path, {**self.body, "stream": True}, key=self.key)
+                wire.post(self.path, {**self.body, "stream": True}, key=self.key, headers=self.says)
                 self.headers = dict(wire.answer().headers)
                 self.status = wire.answer().status
                 if self.status != http.client.OK:

@@ -22,6 +22,7 @@ from penstock.domain.ids import RequestId, TenantId, WorkerId
 from penstock.domain.keys import worker_secret
 from penstock.domain.standing import Standing
 from penstock.domain.ticket import HEADER, Ticket, binding_of, seal
+from tests.support.patience import until
 
 READY_WITHIN_S = 60.0
 QUICK = {"probe_timeout_s": "2", "probe_every_s": "0.5", "heartbeat_s": "0.2", "drain_grace_s": "60"}
@@ -31,24 +32,14 @@ WorkerMaker = Callable[..., "WorkerProcess"]
 Publisher = Callable[..., str]
 
 
-def until(what: str, check: Callable[[], bool], *, within_s: float = 10.0) -> float:
-    """Wait until the check holds and return how long that took, or fail saying what did not come true."""
-    began = time.monotonic()
-    while not check():
-        if time.monotonic() - began > within_s:
-            raise AssertionError(f"not within {within_s:g} s: {what}")
-        time.sleep(0.02)
-    return time.monotonic() - began
-
-
 class Controller:
-    """Takes heartbeats and answers what ``desired`` says."""
+    """Takes heartbeats and answers what ``desired`` says, with this ``status``."""
 
     def __init__(self) -> None:
         """Listen on a free port."""
         self.reports: list[dict[str, Any]] = []
         self.bearers: set[str] = set()
-        self.desired = "serve"
+        self.desired, self.status = "serve", 200
         controller = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -57,7 +48,7 @@ class Controller:
                 controller.bearers.add(self.headers["authorization"])
                 controller.reports.append({"path": self.path, **json.loads(body)})
                 answer = json.dumps({"desired": controller.desired}).encode()
-                self.send_response(200)
+                self.send_response(controller.status)
                 self.send_header("content-length", str(len(answer)))
                 self.end_headers()
                 with suppress(BrokenPipeError):  # the worker was killed
@@ -236,7 +227,7 @@ class WorkerProcess:
             "ignore_eos": True,
             "stream": True,
         }
-        raw, headers = self.sealed("/v1/completions", body)
+        raw, headers = self.sealed("/v1/completions", body, TicketMaker(seconds=600))
         url = f"{self.report['url']}/v1/completions"
         with (
             httpx.Client(trust_env=False, timeout=60) as client,

@@ -8,7 +8,7 @@ import httpx
 
 from penstock.apps import peers
 from penstock.apps.settings import CALLERS_OWN, CONTROLLER_PORT, Settings
-from penstock.clients.fleet import FleetWatch
+from penstock.clients.fleet import FleetWatch, Waiting
 from penstock.clients.operator import Operator
 from penstock.domain.clock import Clock
 from penstock.domain.command_error import CommandError
@@ -24,7 +24,12 @@ def operator(settings: Settings) -> Operator:
             f"There is no key to show at {settings.url}.", do="Give an admin's or auditor's with --key (PENSTOCK_KEY)."
         )
     url = controller_address(settings)
-    return Operator(url, settings.key or _admin_key(settings), peers.operator_tls(settings, url))
+    return Operator(url, reading_key(settings), peers.operator_tls(settings, url))
+
+
+def reading_key(settings: Settings) -> str:
+    """Return the key that records are read with: the one that was given, or this home's operator's."""
+    return settings.key or _admin_key(settings)
 
 
 def _admin_key(settings: Settings) -> str:
@@ -48,7 +53,8 @@ def controller_address(settings: Settings) -> str:
 def fleet(settings: Settings, clock: Clock) -> FleetWatch:
     """Return what waits for the workers of this home, as its operator and nobody else."""
     own = settings.model_copy(update=dict.fromkeys(CALLERS_OWN, ""))
-    return FleetWatch(lambda: operator(own), clock, lease_s=settings.lease_s, logs=settings.paths.logs)
+    waiting = Waiting(lease_s=settings.lease_s, most_s=settings.start_within_s, logs=settings.paths.logs)
+    return FleetWatch(lambda: operator(own), clock, waiting)
 
 
 def gateway_address(settings: Settings) -> str:

@@ -7,6 +7,7 @@ import socket
 import sys
 from collections.abc import Awaitable, Callable, Coroutine, Generator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -21,6 +22,7 @@ from penstock.adapters.postgres.migrations import migrate
 from penstock.adapters.postgres.registry import PostgresRegistry
 from penstock.adapters.postgres.tables import PostgresTables
 from penstock.adapters.postgres.tenancy import PostgresTenancy
+from penstock.adapters.records import DecisionFile
 from penstock.adapters.redis.limits import RedisLimits
 from penstock.adapters.redis.wire import Wire
 from penstock.apps import exposition, keys, ownership, peers
@@ -31,12 +33,14 @@ from penstock.apps.stores import database_dsn
 from penstock.control.api.app import make_app
 from penstock.control.api.deps import Control, Secrets
 from penstock.control.budgets.watch import BudgetWatch
+from penstock.control.decisions import Decisions
 from penstock.control.fleet.addresses import WorkerAddresses
 from penstock.control.fleet.heartbeats import Heartbeats
 from penstock.control.fleet.orders import Orders
 from penstock.control.fleet.plan import FleetPolicy
 from penstock.control.loop import Loop
 from penstock.control.publish.build import build
+from penstock.control.publish.changes import changes
 from penstock.control.registry.registry import Registry
 from penstock.control.runtime import Pace, Parts, Runtime
 from penstock.domain.clock import SystemClock
@@ -48,11 +52,14 @@ from penstock.supervision.listening import bind, bind_first_free, url_of
 from penstock.telemetry import logs, pages
 from penstock.telemetry.metrics import Metrics
 from penstock.telemetry.pages import Page
+from penstock.tls import expiry
 from penstock.tls.identity import CONTROLLER_API, Role
 from penstock.tls.listener import guard
 from penstock.tls.mutual import Mutual
 
 _RETRY_S = 1.0
+STALE_LEASES = 3
+"""A leader whose last good tick is older than so many leases of a worker isn't ready."""
 
 
 def worker_command(worker: WorkerId, version: VersionId) -> Sequence[str]:
@@ -60,10 +67,12 @@ def worker_command(worker: WorkerId, version: VersionId) -> Sequence[str]:
     return (sys.executable, "-m", "penstock.apps.cli", "worker", version, "--id", worker)
 
 
-def main(settings: ControllerSettings, command: WorkerCommand = worker_command) -> None:
+def main(settings: ControllerSettings, command: WorkerCommand = worker_command, *, is_supervised: bool = False) -> None:
     """Run the controller until SIGTERM or SIGINT; workers go on without it."""
     logs.configure("controller", level=settings.log_level)
     keys.check_files(settings, ControllerSettings)
+    if not is_supervised:
+        exposition.check_port(settings)
     asyncio.run(_main(settings, command))
 
 
@@ -72,11 +81,18 @@ async def _main(settings: ControllerSettings, command: WorkerCommand) -> None:
     secrets = Secrets(peppers=found.peppers, platform_keys=found.platform)
     mutual = peers.mutual(settings, Role.CONTROLLER, SystemClock())
     port = settings.controller_port
-    listener = bind(settings.host, port) if port else bind_first_free(settings.host, CONTROLLER_PORT)
+    listener = (
+        bind(settings.host, port, "PENSTOCK_CONTROLLER_PORT")
+        if port
+        else bind_first_free(settings.host, CONTROLLER_PORT)
+    )
     url = url_of(settings.advertise or settings.host, listener.getsockname()[1], secure=mutual is not None)
     dsn = database_dsn(settings)
     async with Database(dsn) as database, hosted(settings, command) as fleet:
         control, runtime = _compose(settings, database, dsn, secrets, fleet, url)
+        if mutual:
+            expiry.show(mutual.now, control.metrics)
+            control = replace(control, certificate_ends_at=lambda: mutual.now().ends_at)
         logs.logger().info("controller_listens", url=url, zone=settings.zone, region=settings.region)
         watch = _watch(control, exposition.scope_label(settings, found.platform[0]))
         beside = (
@@ -84,7 +100,7 @@ async def _main(settings: ControllerSettings, command: WorkerCommand) -> None:
             asyncio.create_task(keys.follow(settings, partial(_exchange, settings, database, secrets))),
         )
         try:
-            claim = partial(ownership.check, settings, database, found.platform)
+            claim = partial(ownership.check, settings, database, found)
             await _serve(control, _control(runtime, watch, database, claim), listener, mutual)
         finally:
             for task in beside:
@@ -96,9 +112,11 @@ def _compose(
     settings: ControllerSettings, database: Database, dsn: str, secrets: Secrets, fleet: Hosted, url: str
 ) -> tuple[Control, Runtime]:
     clock, metrics = SystemClock(), Metrics()
+    metrics.tell_start()
     tables, registry = PostgresTables(database), PostgresRegistry(database)
     heartbeats, orders = Heartbeats(PostgresLeases(database), clock), Orders(fleet.host)
     policy = FleetPolicy(lease_s=settings.lease_s, silence_s=3 * settings.lease_s)
+    decisions = Decisions(DecisionFile(settings.paths.decisions))
     loop = Loop(
         clock=clock,
         registry=registry,
@@ -107,6 +125,8 @@ def _compose(
         tables=tables,
         plan=partial(fleet.plan, policy=policy),
         build=partial(build, lease_s=settings.lease_s),
+        changes=changes,
+        decisions=decisions,
     )
     parts = Parts(
         loop=loop,
@@ -114,7 +134,7 @@ def _compose(
         heartbeats=heartbeats,
         orders=orders,
         metrics=metrics,
-        pace=Pace(tick_s=settings.tick_s),
+        pace=Pace(tick_s=settings.tick_s, lease_s=settings.lease_s, stale_s=STALE_LEASES * settings.lease_s),
     )
     runtime = Runtime(parts, on_lead=partial(_write_address, settings.paths.controller_address, url))
     control = Control(
@@ -125,14 +145,23 @@ def _compose(
         audit=PostgresAudit(database),
         heartbeats=heartbeats,
         orders=orders,
+        decisions=decisions,
         runtime=runtime,
         metrics=metrics,
         secrets=secrets,
         ledger=PostgresLedger(database),
         meters=RedisLimits(Wire(settings.limits_address)) if settings.limits_url else None,
-        addresses=WorkerAddresses.of(settings.worker_addresses.split(","), secure=url.startswith("https:")),
+        addresses=_addresses(settings, secure=url.startswith("https:")),
     )
     return control, runtime
+
+
+def _addresses(settings: ControllerSettings, *, secure: bool) -> WorkerAddresses:
+    try:
+        return WorkerAddresses.of(settings.worker_addresses.split(","), secure=secure)
+    except ValueError as error:
+        do = "Write networks and domains: 10.0.0.0/8,workers.svc.cluster.local"
+        raise CommandError(f"PENSTOCK_WORKER_ADDRESSES has no usable network: {error}.", do=do) from error
 
 
 def _watch(control: Control, label: Callable[[str], str]) -> BudgetWatch:
@@ -168,10 +197,10 @@ def _probes(runtime: Runtime) -> Mapping[str, Page]:
 
 async def _exchange(settings: ControllerSettings, database: Database, secrets: Secrets, found: Keys) -> None:
     """Put other keys into force, and let the database know the platform by the newest."""
-    before = secrets.platform_keys
+    before = Keys(platform=secrets.platform_keys, peppers=secrets.peppers)
     secrets.peppers, secrets.platform_keys = found.peppers, found.platform
     try:
-        await ownership.check(settings, database, (*found.platform, *before))
+        await ownership.check(settings, database, found.after(before))
     except (StoreUnavailable, CommandError) as error:
         logs.logger().warning("database_not_told_of_keys", reason=str(error))
 
@@ -188,7 +217,7 @@ async def _serve(
     control: Control, work: Coroutine[None, None, None], listener: socket.socket, mutual: Mutual | None
 ) -> None:
     config = uvicorn.Config(
-        make_app(control), log_config=None, access_log=False, lifespan="off", timeout_graceful_shutdown=3
+        make_app(control), log_config=None, access_log=False, lifespan="off", ws="none", timeout_graceful_shutdown=3
     )
     config.load()
     if mutual is not None:

@@ -1,6 +1,7 @@
 """Metrics and probes on a listener of their own: whoever may ask a model has no business with others' numbers.
 
-A supervised process that follows another waits until that one lets the port go.
+A supervised process that follows another waits until that one lets the port go; one that was told its port ends where
+somebody has it, for whoever looks there would take another's answers for its own.
 """
 
 import asyncio
@@ -13,10 +14,11 @@ from pathlib import Path
 from penstock.apps.settings import MetricsSettings, TenantNames
 from penstock.domain.keys import Purpose, derive, tenant_label
 from penstock.supervision.files import write_private
-from penstock.supervision.listening import url_of
+from penstock.supervision.listening import check_free, url_of
 from penstock.telemetry import logs, pages
-from penstock.telemetry.metrics import CONTENT_TYPE, OTHER, TenantLabels
+from penstock.telemetry.metrics import CONTENT_TYPE, OPENMETRICS_TYPE
 from penstock.telemetry.pages import Page
+from penstock.telemetry.tenants import OTHER, TenantLabels
 
 Exposition = Callable[[], bytes]
 AGAIN_S = 0.5
@@ -36,19 +38,50 @@ def address(run: Path, pid: int) -> str:
         return ""
 
 
+def addresses(run: Path) -> list[str]:
+    """Return where the living processes of a home show their metrics."""
+    pids = sorted(int(file.name) for file in (run / FOLDER).glob("[0-9]*"))
+    return [found for pid in pids if Path(f"/proc/{pid}").exists() and (found := address(run, pid))]
+
+
+def show(run: Path, url: str) -> None:
+    """Leave a file that says where this process shows its metrics."""
+    file = address_file(run, os.getpid())
+    file.parent.mkdir(parents=True, exist_ok=True)
+    write_private(file, f"{url}{pages.METRICS}")
+
+
+def hide(run: Path) -> None:
+    """Take the file away."""
+    address_file(run, os.getpid()).unlink(missing_ok=True)
+
+
+def check_port(settings: MetricsSettings) -> None:
+    """Raise ``CommandError`` where a port that was named can't be had."""
+    check_free(settings.metrics_host, settings.metrics_port, "PENSTOCK_METRICS_PORT", "PENSTOCK_METRICS_HOST")
+
+
 async def serve(settings: MetricsSettings, exposition: Exposition, probes: Mapping[str, Page] | None = None) -> None:
     """Serve ``/metrics`` and these pages until cancelled, and leave a file that says where."""
     server = await _when_free(settings, exposition, probes or {})
     port = server.sockets[0].getsockname()[1]
-    file, url = address_file(settings.paths.run, os.getpid()), url_of(settings.metrics_host, port)
-    file.parent.mkdir(parents=True, exist_ok=True)
-    write_private(file, f"{url}{pages.METRICS}")
+    url = url_of(settings.metrics_host, port)
+    show(settings.paths.run, url)
     logs.logger().info("metrics_served", url=url)
     try:
         async with server:
             await server.serve_forever()
     finally:
-        file.unlink(missing_ok=True)
+        hide(settings.paths.run)
+
+
+def openmetrics(expose: Exposition) -> Page:
+    """Return the page of metrics with exemplars."""
+
+    async def page() -> tuple[int, str, bytes]:
+        return 200, OPENMETRICS_TYPE, expose()
+
+    return page
 
 
 async def _when_free(settings: MetricsSettings, exposition: Exposition, probes: Mapping[str, Page]) -> asyncio.Server:

@@ -59,7 +59,7 @@ async def _main(settings: InitSettings, clock: Clock) -> Done:
     async with _opened(settings) as database, alone(database, within_s=PATIENCE_S):
         applied = await migrate(database)
         await _let_in(settings, database)
-        await ownership.check(settings, database, found.platform)
+        await ownership.check(settings, database, found)
         made = await _operators(PostgresTenancy(database), clock, file, found.peppers[0])
     return Done(migrations=applied, key_made=made)
 
@@ -83,7 +83,8 @@ async def _opened(settings: InitSettings) -> AsyncIterator[Database]:
     except PenstockError as error:
         raise CommandError(
             f"The database did not do what the first start needs: {error.message}.",
-            do="Check PENSTOCK_DATABASE_URL and its password file, and that this role may create tables and roles.",
+            do="Check the role and the name in PENSTOCK_DATABASE_URL, the password in PENSTOCK_DATABASE_PASSWORD_FILE, "
+            "and that this role may create tables and roles.",
         ) from error
 
 

@@ -14,8 +14,12 @@ from penstock.mounted import secret_file
 from penstock.telemetry import logs
 
 LOOK_EVERY_S = 5.0
-_PLATFORM = partial(secret_file.key, what="platform key", do="Run `penstock up` once, which makes one, or mount it.")
-_PEPPER = partial(secret_file.key, what="pepper of API keys")
+_PLATFORM = partial(
+    secret_file.key,
+    what="platform key",
+    do="Run `penstock up` once, which makes one, or mount it for PENSTOCK_PLATFORM_KEY_FILE.",
+)
+_PEPPER = partial(secret_file.key, what="pepper of API keys (PENSTOCK_PEPPER_FILE)")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,6 +28,10 @@ class Keys:
 
     platform: tuple[bytes, ...]
     peppers: tuple[bytes, ...]
+
+    def after(self, before: "Keys") -> "Keys":
+        """Return these, and behind them those that were in force until now."""
+        return Keys(platform=self.platform + before.platform, peppers=self.peppers + before.peppers)
 
     def __repr__(self) -> str:
         """Hide everything."""

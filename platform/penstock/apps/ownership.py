@@ -1,10 +1,13 @@
-"""A start is refused on a database that another platform writes: both would bill into one ledger."""
+"""A start is refused on a database that another platform writes: both would bill into one ledger.
+
+And with another pepper than its API keys were hashed with: every caller would be told that his key is wrong.
+"""
 
 import asyncio
 
 from penstock.adapters.postgres.database import Database
-from penstock.adapters.postgres.owner import is_owner
-from penstock.apps.keys import platform_file
+from penstock.adapters.postgres.owner import is_owner, is_pepper
+from penstock.apps.keys import Keys, platform_file
 from penstock.apps.settings import GatewaySettings, KeySettings
 from penstock.apps.stores import database_dsn
 from penstock.domain.command_error import CommandError
@@ -14,28 +17,40 @@ from penstock.domain.keys import Purpose, derive
 RETRY_S = 1.0
 
 
-def fingerprint(platform_key: bytes) -> str:
-    """Return what a database may know of the platform's key."""
-    return derive(platform_key, Purpose.FINGERPRINT).hex()
+def fingerprint(secret: bytes) -> str:
+    """Return what a database may know of the platform's key, or of its pepper."""
+    return derive(secret, Purpose.FINGERPRINT).hex()
 
 
-async def check(settings: KeySettings, database: Database, platform_keys: tuple[bytes, ...]) -> None:
-    """Raise ``CommandError`` where the database is another platform's, ``StoreUnavailable`` where nobody can tell.
+async def check(settings: KeySettings, database: Database, found: Keys) -> None:
+    """Raise ``CommandError`` where the database is another platform's, or API keys were hashed with another pepper;
+    ``StoreUnavailable`` where nobody can tell.
 
-    The newest key first: the database knows the platform by that one from then on.
+    The newest ones first: the database knows the platform by those from then on.
     """
-    if not await is_owner(database, tuple(map(fingerprint, platform_keys))):
+    if not await is_owner(database, tuple(map(fingerprint, found.platform))):
         raise CommandError(
             f"The database belongs to another platform: it began with another key than {platform_file(settings)}.",
             do="Give this home a database of its own in PENSTOCK_DATABASE_URL, or that platform's key.",
         )
+    if not await is_pepper(database, tuple(map(fingerprint, found.peppers))):
+        raise CommandError(
+            f"API keys of this platform are hashed with another pepper than {_pepper(settings)}: none would work.",
+            do="Mount the platform's own for PENSTOCK_PEPPER_FILE; while one takes another's place, "
+            "the one before it in <file>.previous.",
+        )
 
 
-async def known(settings: GatewaySettings, platform_keys: tuple[bytes, ...]) -> None:
+async def known(settings: GatewaySettings, found: Keys) -> None:
     """Return as soon as the database is known to be this platform's; raise ``CommandError`` where it isn't."""
     async with Database(database_dsn(settings), max_connections=1) as database:
         while True:
             try:
-                return await check(settings, database, platform_keys)
+                return await check(settings, database, found)
             except StoreUnavailable:
                 await asyncio.sleep(RETRY_S)
+
+
+def _pepper(settings: KeySettings) -> str:
+    """Say which one this is."""
+    return f"that in {settings.pepper_file}" if settings.pepper_file else "the one out of the platform's key"

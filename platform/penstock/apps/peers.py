@@ -35,9 +35,10 @@ def mutual(settings: PeerSettings, role: Role, clock: Clock) -> Mutual | None:
 
 def files_of(settings: PeerSettings, role: Role) -> Files | None:
     """Return where the certificate of a process is; None where it has none."""
-    if settings.tls is Tls.OFF:
-        return None
     named = dict(zip(FIELDS, (settings.tls_cert_file, settings.tls_key_file, settings.tls_ca_file), strict=True))
+    if settings.tls is Tls.OFF:
+        _check_off([_variable(field) for field, file in named.items() if file])
+        return None
     if all(named.values()):
         certificate, key, authorities = map(Path, named.values())
         return Files(certificate=certificate, key=key, authorities=authorities)
@@ -45,6 +46,15 @@ def files_of(settings: PeerSettings, role: Role) -> Files | None:
         missing = [_variable(field) for field, file in named.items() if not file]
         raise CommandError(f"A certificate is named without {' and '.join(missing)}.", do="Name all three files.")
     return of_home(settings.paths, role) if settings.tls is Tls.ON else None
+
+
+def _check_off(named: list[str]) -> None:
+    """Refuse a certificate that would be shown to nobody: whoever names one believes that it is."""
+    if named:
+        raise CommandError(
+            f"{PREFIX}TLS=off contradicts {', '.join(named)}: nothing would be encrypted.",
+            do=f"Leave out {PREFIX}TLS, or the certificate.",
+        )
 
 
 def of_home(home: Home, role: Role) -> Files:
@@ -68,13 +78,19 @@ def check_stores(settings: Told) -> None:
 
 def operator_tls(settings: Settings, url: str) -> ssl.SSLContext | None:
     """Return what an operator's connection to this controller is made with; None where it is like anybody's."""
+    own = operator_certificate(settings, url)
+    return own.client(Role.CONTROLLER) if own else None
+
+
+def operator_certificate(settings: Settings, url: str) -> Mutual | None:
+    """Return what an operator shows to this controller; None where it asks for nothing, or there is nothing."""
     if not url.startswith("https:"):
         return None
     files = files_of(settings.model_copy(update={"tls": Tls.AUTO}), Role.OPERATOR)
     own = of_home(settings.paths, Role.OPERATOR)
     if files is None and not settings.url and own.certificate.exists():
         files = own
-    return Mutual(files, Role.OPERATOR, SystemClock()).client(Role.CONTROLLER) if files else None
+    return Mutual(files, Role.OPERATOR, SystemClock()) if files else None
 
 
 def unverified(address: str) -> str:

@@ -13,6 +13,7 @@ from urllib.parse import parse_qs, urlsplit
 
 from penstock.apps.settings import GatewaySettings
 from penstock.domain.command_error import CommandError
+from penstock.supervision.lock import holders
 
 FILE = "limits.lock"
 ANSWERS_REMEDY = "Name a Redis or Valkey of their own in PENSTOCK_ANSWERS_URL."
@@ -84,6 +85,7 @@ def _take(fd: int, settings: GatewaySettings, how: int) -> None:
         fcntl.flock(fd, how | fcntl.LOCK_NB)
     except BlockingIOError as error:
         raise CommandError(
-            f"Another gateway of {settings.paths.root} counts limits and budgets: with two, both would be given twice.",
-            do=REMEDY,
+            f"Another gateway of {settings.paths.root} ({holders(settings.paths.run / 'gateway' / FILE)}) counts limits"
+            " and budgets: with two, both would be given twice.",
+            do=f"End that one. {REMEDY}",
         ) from error

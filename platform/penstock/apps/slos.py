@@ -8,7 +8,8 @@ import yaml
 from penstock.apps.shipped import shipped
 from penstock.domain.command_error import CommandError
 from penstock.domain.model import Tier
-from penstock.domain.slo import SloTier, SpecRefused, parse_all
+from penstock.domain.slo import SloTier, parse_all
+from penstock.domain.spec import SpecRefused
 
 
 def read(folder: Path) -> dict[Tier, SloTier]:

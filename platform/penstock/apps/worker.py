@@ -7,7 +7,7 @@ from contextlib import closing
 from functools import partial
 from pathlib import Path
 
-from penstock.apps import peers
+from penstock.apps import exposition, peers, slos
 from penstock.apps.keys import check_files
 from penstock.apps.settings import WorkerSettings, given_devices
 from penstock.apps.stores import open_store, open_verifier
@@ -16,10 +16,11 @@ from penstock.domain.clock import SystemClock
 from penstock.domain.errors import ArtifactRefused
 from penstock.domain.ids import VersionId, WorkerId
 from penstock.domain.keys import key_mark
-from penstock.domain.model import is_sha256
+from penstock.domain.model import Runtime, is_sha256
+from penstock.domain.slo import Indicator
 from penstock.packaging.ports import ArtifactStore
-from penstock.supervision.listening import url_at, url_of
-from penstock.telemetry import logs
+from penstock.supervision.listening import check_free, url_at, url_of
+from penstock.telemetry import log_files, logs
 from penstock.tls.identity import Role
 from penstock.worker.agent import wire
 from penstock.worker.agent.agent import Agent, AgentConfig, Ports
@@ -30,10 +31,12 @@ from penstock.worker.artifacts.cache import NodeCache
 from penstock.worker.artifacts.fetch import Fetcher
 from penstock.worker.artifacts.node import Copy, Node, Watch
 from penstock.worker.engines import compiled, device
-from penstock.worker.engines.log_files import LogBounds, prune
+from penstock.worker.engines.gating import for_engine
 from penstock.worker.engines.plan import Certificate, LaunchPlan
 from penstock.worker.engines.process import Files, Forking, Launcher, Quickest, Spawning
-from penstock.worker.engines.vllm import Place, arguments, environment, long_prefill, shares_steps, threads_for
+from penstock.worker.engines.torch.plan import Serving
+from penstock.worker.engines.torch.plan import arguments as arguments_of_torch
+from penstock.worker.engines.vllm import Place, arguments, environment, threads_for
 from penstock.worker.gate_config import DoorOrder, GateConfig
 
 
@@ -41,6 +44,8 @@ def main(settings: WorkerSettings, version: str, worker: WorkerId) -> None:
     """Run one worker until it is drained; exits with 1 where it failed, with 2 where it was forced."""
     logs.configure("worker", level=settings.log_level)
     check_files(settings, WorkerSettings)
+    check_free(settings.host, settings.worker_port, "PENSTOCK_WORKER_PORT")
+    check_free(settings.host, settings.status_port, "PENSTOCK_STATUS_PORT")
     code = asyncio.run(_run(settings, VersionId(version), worker))
     if code:
         raise SystemExit(code)
@@ -50,7 +55,10 @@ async def _run(settings: WorkerSettings, version: VersionId, worker: WorkerId) -
     home = Workplace(settings, worker)
     with closing(wire.reserve(settings.host, settings.worker_port)) as port, closing(home.forking()) as forking:
         place = home.place(port.getsockname()[1])
-        return await Agent(home.config(version, place), home.ports(version, place, forking)).run()
+        try:
+            return await Agent(home.config(version, place), home.ports(version, place, forking)).run()
+        finally:
+            exposition.hide(settings.paths.run)
 
 
 class Workplace:
@@ -69,12 +77,15 @@ class Workplace:
         self.threads = threads_for(len(os.sched_getaffinity(0)))
         self._files = Files(
             plan=self._engines / f"{worker}.plan",
-            log=self._paths.logs / f"engine-{worker}.log",
+            log=self._paths.logs / f"{log_files.ENGINE}{worker}.log",
             pid=self._engines / f"{worker}.pid",
         )
         self._secrets = secrets_of(settings, worker)
         self._mutual = peers.mutual(settings, Role.WORKER, SystemClock())
-        prune(self._paths.logs, self._engines, LogBounds())
+        log_files.prune(self._paths.logs, log_files.ENGINE, self._engine_lives, log_files.LogBounds())
+
+    def _engine_lives(self, worker: str) -> bool:
+        return log_files.is_alive(self._engines / f"{worker}.pid")
 
     def place(self, port: int) -> Place:
         """Return where the engine runs: an open door leaves its queue unbound, a fair one has its steps shared."""
@@ -97,12 +108,14 @@ class Workplace:
             version=version,
             url=_url(ours, place, secure=self._mutual is not None),
             zone=ours.zone,
+            device=self.device,
             key_mark=key_mark(self._secrets.ticket_key),
             status_host=ours.host,
             status_port=ours.status_port,
             files=self._files,
             heartbeat_s=ours.heartbeat_s,
             drain_grace_s=ours.grace_s,
+            may_be_taken=ours.notice_s > 0,
             pace=Pace(
                 look_every_s=min(1.0, ours.probe_every_s),
                 probe_every_s=ours.probe_every_s,
@@ -120,10 +133,12 @@ class Workplace:
             client=self._gate(version, place),
             controller=self._controller,
             tls=partial(self._mutual.client, Role.CONTROLLER) if self._mutual else None,
+            certificate=self._mutual.now if self._mutual else None,
             bearer=self._secrets.bearer,
             memory=PhaseMemory(self._paths.run / "phases"),
             clock=clock,
             chance=random.Random(),
+            shown=lambda status_port: exposition.show(self._paths.run, url_of(self._settings.host, status_port)),
         )
 
     def _gate(self, version: VersionId, place: Place) -> GateClient:
@@ -159,18 +174,19 @@ class Workplace:
     def _plan(self, version: VersionId, place: Place, copy: Copy) -> LaunchPlan:
         device.check_ranks(copy.manifest.engine.tensor_parallel_size, place.device, device.names())
         return LaunchPlan(
-            argv=arguments(version, copy.manifest, copy.folder, place),
+            argv=_arguments(version, copy, place),
+            runtime=copy.manifest.runtime,
             environment=environment(place),
-            gate=GateConfig(
-                worker=self._worker,
-                version=version,
-                ticket_key=self._secrets.ticket_key.hex(),
-                max_num_seqs=copy.manifest.engine.max_num_seqs,
-                max_num_batched_tokens=copy.manifest.engine.max_num_batched_tokens,
-                long_prefill_tokens=long_prefill(copy.manifest, place),
-                block_size=copy.manifest.engine.block_size,
-                displaces=shares_steps(copy.manifest, place),
-                door_order=self._settings.door_order,
+            gate=for_engine(
+                GateConfig(
+                    worker=self._worker,
+                    version=version,
+                    ticket_key=self._secrets.ticket_key.hex(),
+                    max_num_seqs=copy.manifest.engine.max_num_seqs,
+                    door_order=self._settings.door_order,
+                ),
+                copy.manifest,
+                place,
             ),
             forkable=place.device == "cpu",
             tls=self._certificate,
@@ -205,6 +221,24 @@ class Workplace:
             return self._paths.controller_address.read_text().strip()
         except OSError:
             return ""
+
+
+def _arguments(version: VersionId, copy: Copy, place: Place) -> tuple[str, ...]:
+    """Return what the engine of this version is started with."""
+    manifest = copy.manifest
+    if manifest.runtime is Runtime.VLLM:
+        return arguments(version, manifest, copy.folder, place)
+    return arguments_of_torch(
+        Serving(
+            version=version,
+            folder=copy.folder,
+            host=place.host,
+            port=place.port,
+            device=place.device,
+            threads=place.threads,
+            slo_s=slos.load()[manifest.tier].within_s(Indicator.LATENCY),
+        )
+    )
 
 
 def _digest(store: ArtifactStore, version: VersionId) -> str:

@@ -60,7 +60,7 @@ def ask_model(http: httpx.Client, question: Question, write: Callable[[str], Non
             stats.request_id = answer.headers.get("x-request-id", "")
             for line in answer.iter_lines():
                 if line.startswith(NOTE):
-                    stats.stages_ms = _stages(json.loads(line.removeprefix(NOTE)))
+                    stats.stages_ms = stages_of(json.loads(line.removeprefix(NOTE)))
                 elif line.startswith(DATA) and line != f"{DATA}[DONE]":
                     _take(_mapping(json.loads(line.removeprefix(DATA))), stats, write, lambda: now() - began)
     except httpx.ConnectError:
@@ -75,10 +75,14 @@ def breakdown(stats: Stats) -> str:
     """Say in two lines who answered, how much it was and where the time went."""
     rate = stats.output_tokens / (stats.total_s - stats.ttft_s) if stats.total_s > stats.ttft_s > 0 else 0.0
     who = f"{stats.version} · request {stats.request_id}"
-    amount = (
-        f"{stats.prompt_tokens} prompt + {stats.output_tokens} output tokens · first after {stats.ttft_s * 1000:.0f} ms"
-        f" · {rate:.0f} tokens/s · {stats.total_s:.2f} s in all"
-    )
+    amount = f"{stats.prompt_tokens} prompt"
+    if stats.ttft_s:
+        amount += (
+            f" + {stats.output_tokens} output tokens · first after {stats.ttft_s * 1000:.0f} ms · {rate:.0f} tokens/s"
+        )
+    else:
+        amount += " tokens"
+    amount += f" · {stats.total_s:.2f} s in all"
     stages = " · ".join(f"{name} {ms:.1f} ms" for name, ms in stats.stages_ms.items())
     return "\n".join(line for line in (who, amount, stages) if line)
 
@@ -86,13 +90,15 @@ def breakdown(stats: Stats) -> str:
 def refused(answer: httpx.Response) -> CommandError:
     """Say an error of the platform in words."""
     try:
-        error = answer.json()["error"]
+        body = answer.json()
+        error = body["error"] if isinstance(body["error"], dict) else {**body, "message": body["error"]}
         message, code, request = str(error["message"]), str(error.get("code", "")), str(error.get("request_id", ""))
     except (ValueError, LookupError, TypeError):
         return CommandError(f"Status {answer.status_code} from {answer.url}: {answer.text[:200]}")
     hints = {
         "invalid_api_key": "Is the key of this platform? Keys are made with `penstock keys create TENANT`.",
         "model_not_found": "`penstock models list` shows what can be asked.",
+        "request_not_found": "Records are kept for days, and each gateway has its own: --gateway names others.",
         "no_capacity": "`penstock status` shows what the workers are doing.",
     }
     suffix = f" (request {request})" if request else ""
@@ -115,7 +121,8 @@ def _take(
         stats.output_tokens = _whole(usage.get("completion_tokens"))
 
 
-def _stages(block: object) -> dict[str, float]:
+def stages_of(block: object) -> dict[str, float]:
+    """Return where the time went, by an answer's own field; empty where it does not say."""
     stages = _mapping(_mapping(block).get("stages_ms"))
     return {name: float(ms) for name, ms in stages.items() if isinstance(ms, int | float)}
 

@@ -1,7 +1,11 @@
-"""Waits for the workers of a platform, by what its controller reports."""
+"""Waits for the workers of a platform, by what its controller reports, for as long as something comes of it.
+
+Progress is whatever is new: a worker, its state, its phases, what it says, a line in its log or in its engine's.
+"""
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -12,21 +16,32 @@ from penstock.domain.worker import WorkerState
 
 POLL_S = 0.25
 PATIENCE_S = 240.0
+"""A start in which nothing is new for so long goes nowhere."""
 MOST_FAILED = 3
 """So many failed workers are no accident: the controller has tried others in their place."""
+NOBODY = "no worker has reported yet"
 Worker = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Waiting:
+    """How long a silent worker counts, how long a start may take that makes progress, and where the logs are."""
+
+    lease_s: float
+    most_s: float
+    logs: Path
 
 
 class FleetWatch:
     """Looks at the fleet until it serves."""
 
-    def __init__(self, connect: Callable[[], Operator], clock: Clock, *, lease_s: float, logs: Path) -> None:
-        """Take how to speak to the controller, how long a silent worker counts, and where the logs are."""
+    def __init__(self, connect: Callable[[], Operator], clock: Clock, waiting: Waiting) -> None:
+        """Take how to speak to the controller, and how to wait."""
         self._connect = connect
-        self._lease_s = lease_s
-        self._logs = logs
+        self._waiting = waiting
         self._clock = clock
-        self._began = clock.monotonic()
+        self._began = self._moved = clock.monotonic()
+        self._seen: frozenset[object] = frozenset()
         self._failed: dict[str, Worker] = {}
 
     async def until_ready(self, note: Callable[[str], None]) -> str:
@@ -34,7 +49,7 @@ class FleetWatch:
         operator = self._connect()
         while True:
             workers = self._of_this_run((await asyncio.to_thread(operator.get, "/workers"))["workers"])
-            note("\n".join(line_of(worker) for worker in workers))
+            note("\n".join(line_of(worker) for worker in workers) or NOBODY)
             if await self._all_serve(operator, workers):
                 return ", ".join(summary_of(worker) for worker in workers if worker["state"] == WorkerState.READY)
             self._give_up(workers)
@@ -50,7 +65,7 @@ class FleetWatch:
     def _of_this_run(self, workers: Sequence[Worker]) -> list[Worker]:
         """Leave out what was last reported before this start: it says nothing about now."""
         elapsed = self._clock.monotonic() - self._began
-        return [worker for worker in workers if worker["age_s"] <= min(elapsed, self._lease_s)]
+        return [worker for worker in workers if worker["age_s"] <= min(elapsed, self._waiting.lease_s)]
 
     async def _all_serve(self, operator: Operator, workers: Sequence[Worker]) -> bool:
         """Tell whether each deployment has its workers: ready by their own word, and in the table that gateways get."""
@@ -75,16 +90,36 @@ class FleetWatch:
                 do="Mend the cause and run `penstock up` again.",
                 log=self._log_of(last),
             )
-        if now - self._began > PATIENCE_S:
-            waiting = next((worker for worker in workers if worker["state"] != WorkerState.READY), None)
-            raise CommandError(
-                f"The workers were not ready within {PATIENCE_S:.0f} s.",
-                do="Look for the phase that takes so long; fewer or smaller models: PENSTOCK_MODELS=smollm2.",
-                log=self._log_of(waiting),
-            )
+        if (seen := frozenset(self._signs(workers))) != self._seen:
+            self._seen, self._moved = seen, now
+        if now - self._moved > PATIENCE_S:
+            raise self._error(f"Nothing new for {PATIENCE_S:.0f} s", workers)
+        if now - self._began > self._waiting.most_s:
+            raise self._error(f"Not ready within {self._waiting.most_s:.0f} s (PENSTOCK_START_WITHIN_S)", workers)
+
+    def _signs(self, workers: Sequence[Worker]) -> Iterator[object]:
+        """Yield what changes as long as workers and their engines make progress."""
+        for worker in workers:
+            yield worker["id"], worker["state"], len(worker["phases"]), worker["detail"]
+            yield worker["id"], self._written(worker, "worker"), self._written(worker, "engine")
+
+    def _written(self, worker: Worker, what: str) -> int:
+        try:
+            return (self._waiting.logs / f"{what}-{worker['id']}.log").stat().st_size
+        except OSError:
+            return 0
+
+    def _error(self, what: str, workers: Sequence[Worker]) -> CommandError:
+        missing = [worker for worker in workers if worker["state"] != WorkerState.READY]
+        whom = "; ".join(line_of(worker) for worker in missing) or ("the routing table" if workers else NOBODY)
+        return CommandError(
+            f"{what}; waited for: {whom}.",
+            do="Look for the phase that takes so long; fewer or smaller models: PENSTOCK_MODELS=smollm2.",
+            log=self._log_of(missing[0] if missing else None),
+        )
 
     def _log_of(self, worker: Worker | None) -> Path:
-        return self._logs / (f"worker-{worker['id']}.log" if worker else "controller.log")
+        return self._waiting.logs / (f"worker-{worker['id']}.log" if worker else "controller.log")
 
 
 def line_of(worker: Worker) -> str:

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from penstock.domain.clock import Clock
-from penstock.domain.fleet import Catalogue, FleetPlan, FleetView, Seen
+from penstock.domain.decision import Decision
+from penstock.domain.fleet import Catalogue, Deployment, FleetPlan, FleetView, Seen
 from penstock.domain.table import RoutingTable, validate
 
 
@@ -55,6 +56,22 @@ class TablePublisher(Protocol):
         ...
 
 
+class DecisionLog(Protocol):
+    """Where decisions and their reasons are kept for people."""
+
+    def take(self, decisions: Sequence[Decision], now: float) -> None:
+        """Note what a tick decided; what the one before did for the same reason is no news."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tick:
+    """What a tick brought about: the table in force, and what should run."""
+
+    table: RoutingTable
+    deployments: tuple[Deployment, ...]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Loop:
     """One controller's corridor; ``plan`` and ``build`` are the pure stages."""
@@ -64,11 +81,13 @@ class Loop:
     leases: WorkerLeases
     fleet: Fleet
     tables: TablePublisher
+    decisions: DecisionLog
     plan: Callable[[Catalogue, Sequence[Seen], FleetView, float], FleetPlan]
     build: Callable[[Catalogue, Sequence[Seen], RoutingTable, float, float], RoutingTable]
+    changes: Callable[[RoutingTable, RoutingTable], Sequence[Decision]]
 
-    async def tick(self) -> RoutingTable:
-        """Run one tick and return the table in force after it."""
+    async def tick(self) -> Tick:
+        """Run one tick and return what is in force after it."""
         catalogue = await self.registry.catalogue()
         seen = await self.leases.seen()
         view = await self.fleet.view()
@@ -82,4 +101,5 @@ class Loop:
             await self.fleet.apply(plan)
         if table.number > latest.number:
             await self.tables.publish(table)
-        return table
+        self.decisions.take((*plan.why, *(self.changes(latest, table) if table is not latest else ())), now)
+        return Tick(table=table, deployments=catalogue.deployments)

@@ -1,7 +1,8 @@
 """When the loop ticks, and whether: only in the controller that leads, now and then, and at once when there is news.
 
-A tick that fails is counted and changes nothing; the next one starts from what is then. With the store away nobody
-leads, nothing is started or stopped, and heartbeats gather in memory.
+A tick that fails is counted and changes nothing; the next one starts from what is then. Where none has succeeded for
+``stale_s`` the leader isn't ready: what it should do is not done, though gateways keep the last table. With the store
+away nobody leads, nothing is started or stopped, and heartbeats gather in memory: that is no reason to send them away.
 """
 
 import asyncio
@@ -12,10 +13,10 @@ from typing import Protocol
 
 from penstock.control.fleet.heartbeats import Heartbeats
 from penstock.control.fleet.orders import Orders
-from penstock.control.loop import Loop
+from penstock.control.fleet.shown import FleetMetrics
+from penstock.control.loop import Loop, Tick
 from penstock.domain.errors import PenstockError, StoreUnavailable
 from penstock.domain.table import EMPTY, RoutingTable
-from penstock.domain.worker import WorkerState
 from penstock.telemetry import names
 from penstock.telemetry.logs import logger
 from penstock.telemetry.metrics import Metrics
@@ -41,6 +42,10 @@ class Pace:
     standby_s: float = 1.0
     save_s: float = 1.0
     rest_s: float = 0.02
+    lease_s: float = 5.0
+    """A worker that is silent for so long is shown no more."""
+    stale_s: float = 15.0
+    """A leader whose last good tick is older isn't ready."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,13 +68,19 @@ class Runtime:
         self._parts = parts
         self._on_lead = on_lead
         self._news = asyncio.Event()
-        self._states: set[tuple[str, str]] = set()
+        self._shown = FleetMetrics(parts.metrics)
         self.leads = False
-        self.is_ready = False
-        """True once it ticked or stood by: it does what it is for."""
+        self._has_begun = False
+        self._good_at = 0.0
         self.failed_ticks = 0
         self.table: RoutingTable = EMPTY
         parts.heartbeats.on_news = self.wake
+        parts.heartbeats.on_end = self._shown.ended
+
+    @property
+    def is_ready(self) -> bool:
+        """True once it ticked or stood by, while its ticks succeed: it does what it is for."""
+        return self._has_begun and not (self.leads and self._now() - self._good_at > self._parts.pace.stale_s)
 
     def wake(self) -> None:
         """Have the next tick come at once."""
@@ -104,7 +115,7 @@ class Runtime:
             return self._parts.pace.standby_s
         self._lead(leads=leads)
         if not leads:
-            self.is_ready = True
+            self._has_begun = True
             return self._parts.pace.standby_s
         self._news.clear()
         await self._tick()
@@ -117,49 +128,46 @@ class Runtime:
         if leads == self.leads:
             return
         if leads:
+            self._good_at = self._now()
             self._parts.orders.listen_from(self._parts.loop.clock.now())
             self._on_lead()
+        else:
+            self._shown.unknown()
         self.leads = leads
         self._parts.metrics.gauge(names.IS_LEADER).set(leads)
         logger().info("leads" if leads else "leads_no_more", leader=leads, reason=reason)
 
     async def _tick(self) -> None:
-        began = self._parts.loop.clock.monotonic()
+        began = self._now()
         try:
-            table = await self._parts.loop.tick()
+            done = await self._parts.loop.tick()
         except PenstockError as error:
             self._count_failure(error.code, error.message)
         except Exception as error:  # noqa: BLE001  a bug in one tick must not end the corridor
             self._count_failure(type(error).__name__, str(error))
         else:
-            self._after(table)
-        seconds = self._parts.loop.clock.monotonic() - began
-        self._parts.metrics.histogram(names.TICK_SECONDS).observe(seconds)
+            self._after(done)
+        self._parts.metrics.histogram(names.TICK_SECONDS).observe(self._now() - began)
 
     def _count_failure(self, code: str, reason: str) -> None:
         self.failed_ticks += 1
         self._parts.metrics.counter(names.TICK_FAILURES).inc()
         logger().warning("tick_failed", code=code, reason=reason)
+        if not self.is_ready:  # whoever asks for readiness sends no heartbeats here
+            self._parts.orders.listen_from(self._parts.loop.clock.now())
 
-    def _after(self, table: RoutingTable) -> None:
-        self.is_ready = True
-        if table.number != self.table.number:
+    def _after(self, done: Tick) -> None:
+        self._has_begun, self._good_at = True, self._now()
+        if done.table.number != self.table.number:
             self._parts.metrics.counter(names.TABLES_PUBLISHED).inc()
-        self.table = table
-        self._show_workers()
-
-    def _show_workers(self) -> None:
-        """Set the gauge of workers by version and state, and to zero where there are none any more."""
-        counts: dict[tuple[str, str], int] = dict.fromkeys(self._states, 0)
-        for one in self._parts.heartbeats.known:
-            key = (one.report.version, one.report.state)
-            counts[key] = counts.get(key, 0) + (one.report.state is not WorkerState.STOPPED)
-        gauge = self._parts.metrics.gauge(names.WORKERS)
-        for (version, state), count in counts.items():
-            gauge.labels(version, state).set(count)
-        self._states = set(counts)
+        self.table = done.table
+        after = self._parts.loop.clock.now() - self._parts.pace.lease_s
+        self._shown.show(done.deployments, self._parts.heartbeats.known, after)
 
     async def _save(self) -> float:
         with suppress(StoreUnavailable):
             await self._parts.heartbeats.save()
         return self._parts.pace.save_s
+
+    def _now(self) -> float:
+        return self._parts.loop.clock.monotonic()

@@ -4,13 +4,19 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from penstock.domain.cost import Cost
+from penstock.domain.doubt import Doubt
+from penstock.domain.errors import DeadlineUnreachable, PenstockError
 from penstock.domain.ids import WorkerId
-from penstock.domain.outcome import Degradation, FinishReason, Outcome, Stage
+from penstock.domain.lease import Lease
+from penstock.domain.outcome import Degradation, FinishReason, Outcome, Stage, promised
 from penstock.domain.request import InferenceRequest, Prepared
+from penstock.domain.request_record import Choice, Refusal, Tried
+from penstock.domain.slo import Pace
 from penstock.domain.table import VersionEntry, WorkerEntry
 from penstock.domain.tenant import Principal
 from penstock.domain.tokens import Usage
 from penstock.domain.used import NOTHING, Used
+from penstock.domain.waited import TENANT_QUEUE
 
 
 class Timings:
@@ -38,6 +44,10 @@ class Timings:
     def put(self, stage: Stage, seconds: float) -> None:
         """Set a stage that somebody else measured (queue, prefill, decode)."""
         self.seconds[stage] = seconds
+
+
+ENGINES_WORD = frozenset({Outcome.ENGINE_ERROR, Outcome.BROKEN_STREAM})
+"""Ends that the body may be at fault for."""
 
 
 def nothing() -> None:
@@ -76,11 +86,67 @@ class Call:
     """Gives back what the request's body held until its limits hold it."""
     outcome: Outcome | None = None
     """How it ended; None while it runs."""
+    own_deadline: bool = False
+    """The caller gives less time than its plan and its tier do."""
+    pace: Pace | None = None
+    """How soon its tier promises an answer; None where nobody has asked."""
+    paused_s: float = 0.0
+    """For how long its answer has waited for its reader."""
+    doubt: Doubt | None = None
+    """Whether the engine's last error is the caller's own; None where its worker, or nothing, failed it."""
+    lease: Lease | None = None
+    """What it draws, from the moment it asks; None where it never got so far."""
+    refusal: Refusal | None = None
+    """The error that ended it, as far as it may be kept."""
+    choices: list[Choice] = field(default_factory=list)
+    trail: list[Tried] = field(default_factory=list)
+    """Workers that were chosen for it, and its attempts at them."""
+    door: bytes = b""
+    """What the present attempt's gate told of its door."""
+    batch: bytes = b""
+    """And of its batch, where models are batched by ours."""
 
     _last_cost: tuple[InferenceRequest, VersionEntry | None, Prepared | None, Cost] | None = field(
         default=None, repr=False, compare=False
     )
     """What ``cost`` was last, and what was known then: many ask."""
+
+    def failed(self, error: PenstockError) -> None:
+        """Note the error that ended it, as far as it may be kept."""
+        self.refusal = Refusal.of(error)
+
+    @property
+    def received_at(self) -> float:
+        """The monotonic second from which on the request's time is the platform's: its body had its own."""
+        return self.request.arrived_at + self.timings.seconds.get(Stage.UPLOAD, 0.0)
+
+    def is_own(self, outcome: Outcome) -> bool | None:
+        """Tell whether this end is the caller's own doing; None while nobody knows."""
+        if outcome in ENGINES_WORD and self.doubt is not None:
+            return self.doubt.is_own
+        if outcome is not Outcome.OK and self.refusal is not None and self.refusal.reason == TENANT_QUEUE:
+            return True
+        return outcome is Outcome.DEADLINE and self._had_too_little_time()
+
+    def _had_too_little_time(self) -> bool:
+        """Tell whether its caller left the platform less than its promises take: by its deadline, or by reading slowly.
+
+        Promised by then is as much as came, where a stream ran into its deadline; else the answer, as long as expected.
+        """
+        lease = self.lease
+        if self.pace is None or not (self.own_deadline or self.paused_s):
+            return False
+        ran = self.request.stream and (self.refusal is None or self.refusal.code != DeadlineUnreachable.code)
+        tokens = 0 if lease is None else lease.delivered if ran else lease.expected_output
+        until = lease.deadline_at if lease is not None else self.request.arrived_at + self.request.deadline_s
+        return until - self.received_at - self.paused_s < self.pace.of(tokens / self.request.cost.sequences)
+
+    def tell_promised(self, outcome: Outcome, tell: Callable[[Outcome], None]) -> None:
+        """Tell how promises count this end, at once or as soon as it is known."""
+        if self.doubt is not None and outcome in ENGINES_WORD:
+            self.doubt.then(lambda is_own: tell(promised(outcome, is_own=is_own)))
+        else:
+            tell(promised(outcome, is_own=bool(self.is_own(outcome))))
 
     @property
     def cost(self) -> Cost:

@@ -1,4 +1,4 @@
-"""What a version's folder may hold: weights as safetensors, a tokenizer, settings. No pickle, no code.
+"""What a version's folder may hold: weights as safetensors, a tokenizer, settings. No pickle; no code but a handler.
 
 An allow-list: a file that nobody has thought of is refused. Used before a version is signed and before it is loaded.
 """
@@ -7,13 +7,15 @@ import json
 from pathlib import Path, PurePosixPath
 
 from penstock.domain.errors import ArtifactRefused
-from penstock.domain.model import Artifact, Manifest, is_sha256
+from penstock.domain.model import Artifact, HandlerSettings, Manifest, is_sha256
 from penstock.domain.safetensors_header import check_safetensors
 
 MANIFEST = "manifest.json"
 WEIGHTS = ".safetensors"
 MAX_JSON_BYTES = 64 << 20
 PICKLES = frozenset({".bin", ".pt", ".pth", ".pkl", ".pickle", ".ckpt", ".h5", ".keras", ".joblib", ".npy", ".npz"})
+HANDLER = "handler.py"
+"""The one file of code that a version may have: its operator's own, signed with it, run by torch workers alone."""
 CODE = frozenset({".py", ".pyc", ".so", ".dll", ".sh"})
 ALLOWED = frozenset(
     {
@@ -31,9 +33,13 @@ ALLOWED = frozenset(
     }
 )
 REQUIRED = ("config.json", "tokenizer.json")
+"""What vLLM can't do without."""
+LABELS = "labels.txt"
+WITH_HANDLER = ALLOWED | {HANDLER, LABELS, "README.md"}
+"""A model that runs through a handler may have a file of labels, and its card."""
 
 
-def refuse_name(path: str) -> None:
+def refuse_name(path: str, allowed: frozenset[str] = ALLOWED) -> None:
     """Return where a file of this path may be part of a version; else raise ``ArtifactRefused``."""
     pure = PurePosixPath(path)
     if pure.is_absolute() or ".." in pure.parts or "\\" in path or str(pure) != path:
@@ -42,26 +48,31 @@ def refuse_name(path: str) -> None:
         raise ArtifactRefused(
             f"{path}: a file of this kind can run code when it is loaded; save the weights as safetensors"
         )
-    if pure.suffix in CODE:
+    if pure.suffix in CODE and path not in allowed:
         raise ArtifactRefused(f"{path}: a version carries no code; use an architecture that the engine knows")
-    if path not in ALLOWED and not (pure.suffix == WEIGHTS and len(pure.parts) == 1):
+    if path not in allowed and not (pure.suffix == WEIGHTS and len(pure.parts) == 1):
         raise ArtifactRefused(f"{path}: not a file that versions consist of; leave it out")
 
 
 def check_manifest(manifest: Manifest) -> None:
     """Return where the manifest's list of files is possible; else raise ``ArtifactRefused``."""
+    handler = manifest.handler
     for file in manifest.files:
-        refuse_name(file.path)
+        refuse_name(file.path, WITH_HANDLER if handler else ALLOWED)
         if not is_sha256(file.sha256) or file.size_bytes < 0:
             raise ArtifactRefused(f"{file.path}: the manifest gives it no valid SHA-256 and size")
     paths = {file.path for file in manifest.files}
     if len(paths) != len(manifest.files):
         raise ArtifactRefused("the manifest names a file twice")
-    for name in REQUIRED:
+    for name in _required(handler) if handler else REQUIRED:
         if name not in paths:
             raise ArtifactRefused(f"{name} is missing; a version needs it")
     if not any(path.endswith(WEIGHTS) for path in paths):
         raise ArtifactRefused("no weights: a version needs at least one .safetensors file")
+
+
+def _required(handler: HandlerSettings) -> list[str]:
+    return [name for name in (HANDLER if handler.name == HANDLER else "", handler.labels) if name]
 
 
 def check_listing(folder: Path, files: tuple[Artifact, ...]) -> None:

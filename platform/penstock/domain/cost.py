@@ -39,6 +39,8 @@ class Cost:
     body_bytes: int = 0
     scores_prompt: bool = False
     """True where each prompt token gets log probabilities."""
+    decode_tokens: int = 0
+    """What came encoded or as numbers, as prompt tokens: an image's pixels, a tensor's bytes. No part of the body."""
 
     @property
     def names_no_output(self) -> bool:
@@ -57,10 +59,10 @@ class Cost:
 
     @property
     def work_tokens(self) -> int:
-        """What it makes CPUs do beside reading its prompt, as prompt tokens: grammar, template, log probabilities."""
+        """What it makes CPUs do beside reading its prompt, as prompt tokens: grammar, template, scores, images."""
         unread = max(0, self.body_bytes // BODY_BYTES_PER_TOKEN - self.prompt_tokens)
         scored = SCORED_TOKEN * self.prompt_tokens if self.scores_prompt else 0
-        return min(MOST_WORK_TOKENS, unread + scored)
+        return min(MOST_WORK_TOKENS, unread + scored + self.decode_tokens)
 
     def with_output(self, each: int) -> "Cost":
         """Return the cost where each sequence has at most so many tokens."""
@@ -87,6 +89,7 @@ class Cost:
             is_counted=is_counted,
             body_bytes=self.body_bytes,
             scores_prompt=self.scores_prompt,
+            decode_tokens=self.decode_tokens,
         )
 
 

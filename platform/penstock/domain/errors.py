@@ -40,6 +40,11 @@ class PenstockError(Exception):
         super().__init__(self.message)
 
 
+def codes(kind: type[PenstockError] = PenstockError) -> frozenset[str]:
+    """Return the codes of a kind of error and of all below it."""
+    return frozenset({kind.code}).union(*(codes(child) for child in kind.__subclasses__()))
+
+
 # -- BadRequest: change the request ------------------------------------------------
 
 
@@ -116,6 +121,12 @@ class UnknownModel(BadRequest):
     """The model or version does not exist, or this key may not see it."""
 
     code = "model_not_found"
+
+
+class UnknownRequest(BadRequest):
+    """No record of this request is kept: it still runs, ended too long ago, or was never here."""
+
+    code = "request_not_found"
 
 
 class UnknownRoute(BadRequest):
@@ -244,6 +255,10 @@ class WorkerLost(Failed):
 
     code = "worker_lost"
     outcome = Outcome.ENGINE_ERROR
+
+
+class LastWorkerLost(WorkerLost):
+    """The worker was lost before it answered, and no other one of this model serves."""
 
 
 class LosesWorkers(Failed):

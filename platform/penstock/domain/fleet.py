@@ -1,7 +1,8 @@
 """What the decision corridor exchanges: what should run, what was seen running, what to change."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+from penstock.domain.decision import Decision
 from penstock.domain.ids import VersionId, WorkerId
 from penstock.domain.model import ModelVersion
 from penstock.domain.table import Route
@@ -103,6 +104,8 @@ class FleetPlan:
     served: tuple[Served, ...] | None = None
     withdrawn: tuple[VersionId, ...] = ()
     ended: tuple[WorkerId, ...] = ()
+    why: tuple[Decision, ...] = field(default=(), compare=False)
+    """The reasons of all that, for people."""
 
     @property
     def is_empty(self) -> bool:

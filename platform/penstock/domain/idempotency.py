@@ -55,13 +55,16 @@ class Claim(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Piece:
-    """A part of a recorded answer: its head (status, type, model version), then body bytes, then the end."""
+    """A part of a recorded answer: its head (status, type, version, whose, its bill), then body bytes, then the end."""
 
     status: int = 0
     content_type: str = ""
     version: str = ""
     data: bytes = b""
     is_end: bool = False
+    request: str = ""
+    used: bytes = b""
+    """Of the head: what its request took, as a gate tells it; nothing where nobody had told by then."""
 
 
 class AnswerStore(Protocol):

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from penstock.domain.errors import OverLimit, PenstockError
+from penstock.domain.limits import Draw
 from penstock.domain.outcome import Outcome
 from penstock.domain.tokens import Usage
 
@@ -30,15 +31,18 @@ class Lease:
         "_opened_at",
         "deadline_at",
         "delivered",
+        "drawn",
         "end_early",
         "expected_output",
         "headers",
         "held_s",
+        "left",
         "on_end",
         "on_release",
         "on_settle",
         "over_quota",
         "settlement",
+        "start_by",
     )
 
     def __init__(
@@ -54,10 +58,16 @@ class Lease:
         self.held_s: float | None = None
         """How long it ran; None while it does."""
         self.deadline_at = deadline_at
+        self.start_by = 0.0
+        """Monotonic second until which it may wait for the engine; 0 where its deadline alone bounds that."""
         self.expected_output = 0
         """Output tokens that this answer will probably have: what is reserved, and what the worker is told."""
         self.headers: list[tuple[bytes, bytes]] = []
         """What the caller is told of its limits, with the reply's head."""
+        self.drawn: tuple[Draw, ...] | None = None
+        """What it draws, or what its refusal was about; None where no meter was asked."""
+        self.left: tuple[int, ...] = ()
+        """What each of those meters had left, in the same order."""
         self.delivered = 0
         """Output tokens generated so far, as far as is known: those passed on, or what the worker counts."""
         self.end_early: Callable[[PenstockError], None] | None = None

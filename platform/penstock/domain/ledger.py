@@ -15,7 +15,7 @@ from penstock.domain.tenant import Priority
 from penstock.domain.tokens import Usage
 
 LEAST_GPU_S = 0.001
-"""The least of an engine's time that a row says which used it: no engine makes a step in less."""
+"""What a row says of an engine's time that used it and of which nobody knows how much: never nothing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,6 +45,7 @@ class LedgerRow:
     """One finished, failed or cancelled request. Times are Unix seconds, money micro-dollars.
 
     ``exact`` is False where the engine's own token count never came; then the delivered tokens were counted.
+    ``gpu_s`` are the engine's seconds: its steps' time in equal parts for all that were in them, or else a guess.
     ``continued`` is how often another worker went on with the stream.
     """
 
@@ -68,12 +69,16 @@ class LedgerRow:
     continued: int = 0
 
 
+def cost_of(price: Price, usage: Usage) -> MicroUsd:
+    """Return what a row bills for what is known to have been used: of nothing, nothing."""
+    return price.of(prompt=usage.prompt_tokens, cached=usage.cached_tokens, output=usage.output_tokens)
+
+
 def close(
     opening: Opening, outcome: Outcome, usage: Usage, *, gpu_s: float, now: float, continued: int = 0
 ) -> LedgerRow:
     """Return the row of a request that ended; one that never reached an engine costs nothing."""
     started = usage.prompt_tokens > 0 or usage.output_tokens > 0
-    cost = opening.price.of(prompt=usage.prompt_tokens, cached=usage.cached_tokens, output=usage.output_tokens)
     return LedgerRow(
         request=opening.request,
         tenant=opening.tenant,
@@ -87,8 +92,8 @@ def close(
         cached_tokens=usage.cached_tokens,
         output_tokens=usage.output_tokens,
         exact=usage.exact,
-        gpu_s=max(gpu_s, LEAST_GPU_S) if started else gpu_s,
-        cost=cost if started else MicroUsd(0),
+        gpu_s=gpu_s or LEAST_GPU_S if started else gpu_s,
+        cost=cost_of(opening.price, usage),
         opened_at=opening.opened_at,
         closed_at=now,
         degraded=opening.degraded,

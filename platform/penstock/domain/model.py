@@ -7,6 +7,7 @@ from enum import StrEnum
 
 from penstock.domain.ids import ModelName, VersionId
 from penstock.domain.money import Price
+from penstock.domain.tensors import TensorSpec
 
 _SHA256_CHARS = 64
 _HEX = frozenset("0123456789abcdef")
@@ -17,13 +18,27 @@ class Task(StrEnum):
 
     GENERATE = "generate"
     EMBED = "embed"
+    CLASSIFY = "classify"
+    """Labels and scores, of images, texts or tensors."""
+
+
+class Runtime(StrEnum):
+    """What runs a model."""
+
+    VLLM = "vllm"
+    TORCH = "torch"
 
 
 class Tier(StrEnum):
-    """SLO tiers; their objectives are declared in ``slo/``."""
+    """SLO tiers; their objectives are declared in ``slo/specs``, one file for each."""
 
     CHAT = "chat"
+    """The interactive tier; the name stands in signed manifests, so it stays."""
+    STANDARD = "standard"
+    BATCH = "batch"
     EMBEDDING = "embedding"
+    CLASSIC = "classic"
+    """Classifiers and whatever else answers in one step."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,7 +56,8 @@ class GoldenPrompt:
 
     For generating models ``expect`` is a substring of the greedy answer to ``prompt`` (sent as one chat message
     where the model has a chat template). For embedding models ``prompt`` and ``near`` must be closer (cosine)
-    than ``prompt`` and ``far``.
+    than ``prompt`` and ``far``. For classifiers ``prompt`` is a text, or an image as a ``data:`` URL, and ``expect``
+    its label.
     """
 
     prompt: str
@@ -80,6 +96,30 @@ class EngineSettings:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class HandlerSettings:
+    """How a model runs that vLLM does not know: through a handler in torch, in batches that we make.
+
+    ``name`` is that of a handler that we ship, or ``handler.py``, the file of the version that has one. In ``inputs``
+    and ``outputs`` -1 is a dimension that varies, the first one the batch.
+    """
+
+    name: str
+    inputs: tuple[TensorSpec, ...]
+    outputs: tuple[TensorSpec, ...]
+    max_batch: int = 16
+    buckets: tuple[int, ...] = ()
+    """Lengths that texts are padded to; empty where all inputs have one shape."""
+    labels: str = ""
+    """The file with the label of each class, one a line; empty where a class is its number."""
+    item_tokens: int = 0
+    """What one item counts as in limits, shares and price, which are in tokens; 0 where texts are counted."""
+    optional: tuple[str, ...] = ()
+    """Inputs that a request may leave out. Of the others it gives all tensors of numbers, or one of ``BYTES`` alone."""
+    notes: tuple[tuple[str, str], ...] = ()
+    """What a tensor holds, in words, by its name: the scale of pixels, the order of colours."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Provenance:
     """Where the weights came from."""
 
@@ -105,6 +145,13 @@ class Manifest:
     """Jinja source; empty where the model does not chat."""
     special_tokens: tuple[tuple[str, str], ...] = ()
     """Names and texts that the chat template may use, for example ``("bos_token", "<s>")``."""
+    handler: HandlerSettings | None = None
+    """None where vLLM runs it."""
+
+    @property
+    def runtime(self) -> Runtime:
+        """What runs it."""
+        return Runtime.VLLM if self.handler is None else Runtime.TORCH
 
     @property
     def size_bytes(self) -> int:
@@ -146,6 +193,11 @@ def canonical(manifest: Manifest) -> bytes:
     content = asdict(manifest)
     if manifest.engine.tensor_parallel_size == 1:
         del content["engine"]["tensor_parallel_size"]
+    if manifest.handler is None:
+        del content["handler"]
+    for later in ("optional", "notes") if manifest.handler is not None else ():
+        if not content["handler"][later]:
+            del content["handler"][later]
     text = json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
     return text.encode()
 

@@ -8,6 +8,13 @@ MicroUsd = NewType("MicroUsd", int)
 FREE = MicroUsd(0)
 
 TOKENS_PER_UNIT = 1_000_000
+MICRO_PER_USD = 1_000_000
+
+
+def dollars(micro: int) -> str:
+    """Say micro-dollars exactly, with two digits at least: ``$1,250.00``, ``$0.000042``; a difference, ``-$0.01``."""
+    whole, _, cents = f"{abs(micro) / MICRO_PER_USD:,.6f}".partition(".")
+    return f"{'-' if micro < 0 else ''}${whole}.{cents.rstrip('0'):0<2}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

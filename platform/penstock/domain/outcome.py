@@ -30,6 +30,11 @@ class Outcome(StrEnum):
         return self in _OURS
 
 
+def promised(outcome: Outcome, *, is_own: bool) -> Outcome:
+    """Return how promises count an end; ``is_own``: it is the caller's own doing, as what it is counted then."""
+    return _OF_THE_CALLER.get(outcome, outcome) if is_own else outcome
+
+
 _OURS = frozenset(
     {
         Outcome.NO_CAPACITY,
@@ -40,6 +45,12 @@ _OURS = frozenset(
         Outcome.INTERNAL,
     }
 )
+_OF_THE_CALLER = {
+    Outcome.NO_CAPACITY: Outcome.OVER_LIMIT,
+    Outcome.DEADLINE: Outcome.CANCELLED,
+    Outcome.ENGINE_ERROR: Outcome.BAD_REQUEST,
+    Outcome.BROKEN_STREAM: Outcome.BAD_REQUEST,
+}
 
 
 class Degradation(StrEnum):
@@ -54,10 +65,16 @@ class Stage(StrEnum):
 
     EDGE = "edge"
     AUTH = "auth"
+    UPLOAD = "upload"
+    """The caller sends its body: its time, and not the platform's, so no promise counts it."""
     PREPROCESS = "preprocess"
     ADMISSION = "admission"
     ROUTE = "route"
     QUEUE = "queue"
+    PREPARE = "prepare"
+    """A model's handler turns the input into tensors at the worker: an image is decoded there."""
+    COMPUTE = "compute"
+    """A batch of a model with a handler is computed."""
     PREFILL = "prefill"
     DECODE = "decode"
     RELAY = "relay"

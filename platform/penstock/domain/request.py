@@ -14,13 +14,31 @@ class Api(StrEnum):
     CHAT = "/v1/chat/completions"
     COMPLETIONS = "/v1/completions"
     EMBEDDINGS = "/v1/embeddings"
+    CLASSIFY = "/v1/classify"
     RESPONSES = "/v1/responses"
     MESSAGES = "/v1/messages"
+    INFER = "/v2/infer"
+    """Tensors, between gateway and worker: the Open Inference Protocol's callers name the model in their path."""
 
     @property
-    def task(self) -> Task:
-        """What a model must be for to answer this API."""
-        return Task.EMBED if self is Api.EMBEDDINGS else Task.GENERATE
+    def tasks(self) -> frozenset[Task]:
+        """What a model may be for to answer this API."""
+        return _TASKS.get(self, _GENERATES)
+
+    @property
+    def generates(self) -> bool:
+        """True where the answer is text that a model makes token by token."""
+        return self not in _TASKS
+
+
+_GENERATES = frozenset({Task.GENERATE})
+_TASKS = {
+    Api.EMBEDDINGS: frozenset({Task.EMBED}),
+    Api.CLASSIFY: frozenset({Task.CLASSIFY}),
+    Api.INFER: frozenset({Task.EMBED, Task.CLASSIFY}),
+}
+JSON_APIS = tuple(api for api in Api if api is not Api.INFER)
+"""Those whose path is a caller's, and whose body is one JSON object."""
 
 
 class Sealed:
@@ -34,6 +52,15 @@ class Sealed:
     def __init__(self, json: bytes, *, items: int, is_text: bool) -> None:
         """``items``: prompts or messages; ``is_text``: no images or sounds, and no token ids."""
         self.json, self.items, self.is_text = json, items, is_text
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PackedTensors:
+    """Tensors as they go to a worker: ``head_bytes`` of JSON, and behind it the bytes of each; so many items."""
+
+    head_bytes: int
+    data: bytes
+    items: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,8 +82,13 @@ class InferenceRequest:
     arrived_at: float
     deadline_s: float = 0.0
     traceparent: str = ""
+    """The W3C context that goes on to the worker: where requests are traced, that of this request's own span."""
+    caller_trace: str = ""
+    """The context that the caller gave."""
     idempotency_key: str = ""
     digest: str = ""
+    tensors: PackedTensors | None = None
+    """What goes to a worker instead of the body, where a model takes tensors."""
 
     @property
     def is_large(self) -> bool:

@@ -5,27 +5,28 @@ verdicts; rules and dashboards are made from the same objects. ``parse`` is the 
 reading files is its callers' business.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from math import isfinite
 
 from penstock.domain.model import Tier
+from penstock.domain.spec import SpecReader, SpecRefused
 
 
 class Indicator(StrEnum):
     """What is counted as good or bad; each name is a key in a specification."""
 
     AVAILABILITY = "availability"
-    """A request ends without the platform being at fault."""
+    """A request ends without the platform being at fault. A missed deadline is its fault, but for one of the caller's
+    own that left less time than the other promises take (``Pace``)."""
     STREAM_COMPLETION = "stream_completion"
     """A stream that began ends with its terminal event."""
     TTFT = "ttft"
-    """Arrival to first token of a stream."""
+    """Arrival of the whole request to first token of a stream: what the caller takes to send its body is its own."""
     ITL = "itl"
     """Time between two tokens of a stream."""
     LATENCY = "latency"
-    """Arrival to last byte of a unary answer."""
+    """Arrival of the whole request to last byte of an answer: who was refused, or left, was answered neither way."""
 
     @property
     def is_timed(self) -> bool:
@@ -52,18 +53,44 @@ class Objective:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Pace:
+    """How soon an answer is promised: its first token, or all of it, and then each further token; seconds.
+
+    A caller's deadline that leaves less is its own choice, and to miss it breaks no promise. One that leaves more is a
+    deadline as the tier's: an answer that this pace would have given in time was missed by the platform.
+    """
+
+    first_s: float
+    each_s: float = 0.0
+
+    def of(self, tokens: float) -> float:
+        """Return within how many seconds so many tokens are promised."""
+        return self.first_s + self.each_s * tokens
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SloTier:
-    """One tier's promises, over a rolling window. ``deadline_s`` is what a request gets that names none itself."""
+    """One tier's promises, over a rolling window. ``deadline_s`` is what a request gets that names none itself.
+
+    Such a request also waits for the engine no longer than ``queue_timeout_s``; 0 leaves that to the deadline.
+    """
 
     tier: Tier
     says: str
     window_days: int
     deadline_s: float
     objectives: tuple[Objective, ...]
+    queue_timeout_s: float = 0.0
 
     def objective(self, indicator: Indicator) -> Objective | None:
         """Return the promise about this indicator, None where there is none."""
         return next((one for one in self.objectives if one.indicator is indicator), None)
+
+    @property
+    def pace(self) -> Pace:
+        """What its timed promises come to; where it promises none, an answer within its deadline."""
+        whole_s, first_s = self.within_s(Indicator.LATENCY), self.within_s(Indicator.TTFT)
+        return Pace(first_s=whole_s or first_s or self.deadline_s, each_s=self.within_s(Indicator.ITL))
 
     def within_s(self, indicator: Indicator) -> float:
         """Return a timed indicator's bound in seconds; 0 where nothing is promised about it."""
@@ -71,29 +98,27 @@ class SloTier:
         return found.within_s if found else 0.0
 
 
-class SpecRefused(Exception):
-    """An SLO specification is wrong; the message names source, key and remedy."""
-
-
 REQUIRED = {
     Tier.CHAT: (Indicator.AVAILABILITY, Indicator.STREAM_COMPLETION, Indicator.TTFT, Indicator.ITL),
     Tier.EMBEDDING: (Indicator.AVAILABILITY, Indicator.LATENCY),
+    Tier.CLASSIC: (Indicator.AVAILABILITY, Indicator.LATENCY),
 }
-"""What each tier must promise at least."""
-_KEYS = ("tier", "says", "window_days", "deadline_s", "objectives")
+"""What some tiers must promise at least; any other must promise availability."""
+_KEYS = ("tier", "says", "window_days", "deadline_s", "queue_timeout_s", "objectives")
 _MAX_WINDOW_DAYS = 90
 _MAX_SECONDS = 86_400.0
 
 
 def parse(raw: object, source: str) -> SloTier:
     """Return the tier that a specification describes, or raise ``SpecRefused``; ``source`` names it in messages."""
-    spec = _Reader(source, "", raw)
+    spec = SpecReader(source, "", raw)
     spec.only(_KEYS)
     tier = spec.choice("tier", Tier)
     objectives = spec.inner("objectives")
     objectives.only(tuple(Indicator))
     found = tuple(_objective(objectives.inner(key), Indicator(key)) for key in objectives.keys)
-    missing = [name for name in REQUIRED[tier] if name not in {one.indicator for one in found}]
+    promised = {one.indicator for one in found}
+    missing = [name for name in REQUIRED.get(tier, (Indicator.AVAILABILITY,)) if name not in promised]
     if missing:
         raise objectives.wrong(missing[0], f"tier {tier} must promise this; add it")
     return SloTier(
@@ -101,8 +126,16 @@ def parse(raw: object, source: str) -> SloTier:
         says=spec.text("says"),
         window_days=int(spec.number("window_days", lambda n: n == int(n) and 1 <= n <= _MAX_WINDOW_DAYS, "1 to 90")),
         deadline_s=spec.number("deadline_s", lambda n: 0 < n <= _MAX_SECONDS, "seconds above 0, at most a day"),
+        queue_timeout_s=_queue_timeout_s(spec),
         objectives=found,
     )
+
+
+def _queue_timeout_s(spec: SpecReader) -> float:
+    if "queue_timeout_s" not in spec.keys:
+        return 0.0
+    most = spec.number("deadline_s", lambda n: n > 0, "seconds above 0")
+    return spec.number("queue_timeout_s", lambda n: 0 < n < most, "seconds above 0, below deadline_s")
 
 
 def parse_all(specs: Mapping[str, object]) -> dict[Tier, SloTier]:
@@ -119,7 +152,7 @@ def parse_all(specs: Mapping[str, object]) -> dict[Tier, SloTier]:
     return found
 
 
-def _objective(spec: "_Reader", indicator: Indicator) -> Objective:
+def _objective(spec: SpecReader, indicator: Indicator) -> Objective:
     spec.only(("good_ratio", "within_s", "says") if indicator.is_timed else ("good_ratio", "says"))
     return Objective(
         indicator=indicator,
@@ -129,53 +162,3 @@ def _objective(spec: "_Reader", indicator: Indicator) -> Objective:
         else 0.0,
         says=spec.text("says"),
     )
-
-
-class _Reader:
-    """Reads one mapping of a specification and names the place of whatever is wrong in it."""
-
-    def __init__(self, source: str, path: str, raw: object) -> None:
-        self._source, self._path = source, path
-        if not isinstance(raw, Mapping):
-            raise SpecRefused(f"{source}: {path or 'the file'}: must hold keys and values")
-        self._values: Mapping[object, object] = raw
-
-    @property
-    def keys(self) -> list[str]:
-        return [str(key) for key in self._values]
-
-    def wrong(self, key: str, remedy: str) -> SpecRefused:
-        place = f"{self._path}.{key}" if self._path else key
-        return SpecRefused(f"{self._source}: {place}: {remedy}")
-
-    def only(self, allowed: tuple[str, ...]) -> None:
-        for key in self.keys:
-            if key not in allowed:
-                raise self.wrong(key, f"no such key here; there are {', '.join(allowed)}")
-
-    def inner(self, key: str) -> "_Reader":
-        place = f"{self._path}.{key}" if self._path else key
-        return _Reader(self._source, place, self._value(key))
-
-    def text(self, key: str) -> str:
-        value = self._value(key)
-        if not isinstance(value, str) or not value.strip():
-            raise self.wrong(key, "say it in a sentence")
-        return value
-
-    def choice(self, key: str, choices: type[Tier]) -> Tier:
-        value = self._value(key)
-        if value not in list(choices):
-            raise self.wrong(key, f"{value!r} is none of {', '.join(choices)}")
-        return choices(str(value))
-
-    def number(self, key: str, allows: Callable[[float], bool], expected: str) -> float:
-        value = self._value(key)
-        if isinstance(value, bool) or not isinstance(value, int | float) or not isfinite(value) or not allows(value):
-            raise self.wrong(key, f"{value!r} must be {expected}")
-        return float(value)
-
-    def _value(self, key: str) -> object:
-        if key not in self._values:
-            raise self.wrong(key, "is missing; add it")
-        return self._values[key]

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from penstock.domain.errors import TableRefused
 from penstock.domain.ids import Alias, VersionId, WorkerId
-from penstock.domain.model import SHORT_DIGEST, SamplingDefaults, Task, Tier
+from penstock.domain.model import SHORT_DIGEST, HandlerSettings, SamplingDefaults, Task, Tier
 from penstock.domain.money import Price
 from penstock.domain.worker import Load, WorkerState
 
@@ -52,6 +52,8 @@ class VersionEntry:
     workers: tuple[WorkerEntry, ...] = ()
     start_s: float = 0.0
     """What a start of its workers takes, measured; 0 where none has started yet."""
+    handler: HandlerSettings | None = None
+    """What goes in and out of a model that vLLM does not run."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -47,6 +47,8 @@ class Ticket:
     prompts: int = 1
     sequences: int = 1
     work_tokens: int = 0
+    start_by: float = 0.0
+    """Unix second until which it may wait for the engine, on the clock of ``deadline_at``; 0: as its deadline says."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,6 +102,7 @@ def seal(ticket: Ticket, key: bytes, binding: bytes, now: float) -> str:
             str(ticket.prompts),
             str(ticket.sequences),
             str(ticket.work_tokens),
+            f"{ticket.start_by - now:.3f}" if ticket.start_by else "",
         )
     ).encode()
     sealed = binding + nonce + fields
@@ -123,7 +126,9 @@ def unseal(value: str, key: bytes, now: float) -> Presented:
     if abs(now - issued_at) > MAX_SKEW_S:
         raise Unauthenticated("the internal ticket is of another time, or the clocks differ by more than 90 s")
     return Presented(
-        ticket=replace(ticket, deadline_at=now + ticket.deadline_at),
+        ticket=replace(
+            ticket, deadline_at=now + ticket.deadline_at, start_by=ticket.start_by and now + ticket.start_by
+        ),
         binding=sealed[:_BINDING_BYTES],
         nonce=sealed[_BINDING_BYTES:head],
         stale_at=issued_at + MAX_SKEW_S,
@@ -133,7 +138,7 @@ def unseal(value: str, key: bytes, now: float) -> Presented:
 def _fields(raw: bytes) -> tuple[float, Ticket]:
     """Return when it was made, and the ticket with the seconds left in place of its deadline."""
     request, tenant, standing, weight, issued_at, left_s, *rest = raw.decode().split(_SEPARATOR)
-    prompt, output, reserved, prompts, sequences, work = rest
+    prompt, output, reserved, prompts, sequences, work, start_in_s = rest
     return float(issued_at), Ticket(
         request=RequestId(request),
         tenant=TenantId(tenant),
@@ -146,4 +151,5 @@ def _fields(raw: bytes) -> tuple[float, Ticket]:
         prompts=int(prompts),
         sequences=int(sequences),
         work_tokens=int(work),
+        start_by=float(start_in_s or 0.0),
     )

@@ -35,6 +35,24 @@ class WorkerState(StrEnum):
         return self in _STARTING
 
 
+class WorkerEnd(StrEnum):
+    """Why a worker goes."""
+
+    DRAINED = "drained"
+    """The controller ordered it, or somebody stopped it."""
+    NOTICE = "notice"
+    """The machine, which may be taken away, told it so; no controller did."""
+    WRONG_ANSWERS = "wrong_answers"
+    REFUSED = "refused"
+    """What it was to serve is not what was signed, or can't be served here."""
+    GAVE_UP = "gave_up"
+    """Its engine could not be started, or was lost too often."""
+    FAULT = "fault"
+    """A bug of ours."""
+    LOST = "lost"
+    """It was there and is heard of no more, without a word: killed, or its machine or network is gone."""
+
+
 _STARTING = frozenset(
     {WorkerState.FETCHING, WorkerState.VERIFYING, WorkerState.LOADING, WorkerState.COMPILING, WorkerState.WARMING}
 )
@@ -83,3 +101,5 @@ class WorkerReport:
     restarts: int = 0
     key_mark: str = ""
     """Which secret it holds (``domain/keys.py``): of the platform's key of now, or of the one before."""
+    end: WorkerEnd | None = None
+    """Why it goes, once it does."""

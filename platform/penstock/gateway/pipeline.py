@@ -22,6 +22,7 @@ from penstock.domain.lease import Lease
 from penstock.domain.outcome import Degradation, Outcome, Stage
 from penstock.domain.relay import Relay, Reply, Rest
 from penstock.domain.request import InferenceRequest, Prepared
+from penstock.domain.request_record import Choice
 from penstock.domain.standing import standing_of
 from penstock.domain.table import VersionEntry, WorkerEntry
 from penstock.domain.tenant import Principal
@@ -33,7 +34,11 @@ class Identity(Protocol):
     """Credential → principal."""
 
     def authenticate(self, credential: str) -> Principal:
-        """Return who this is, or raise ``Unauthenticated``."""
+        """Return who this is, or raise ``Unauthenticated``, or ``Forbidden`` where the key may not ask models."""
+        ...
+
+    def recognise(self, credential: str) -> Principal:
+        """Return whose key this is, whatever it may do, or raise ``Unauthenticated``."""
         ...
 
 
@@ -84,8 +89,10 @@ class Degrader(Protocol):
 class Router(Protocol):
     """Filter → score → pick among the ready workers of a version."""
 
-    def pick(self, version: VersionEntry, prepared: Prepared, tried: frozenset[WorkerId]) -> WorkerEntry:
-        """Return the worker, or raise ``NoCapacity`` or ``Overloaded`` with the seconds to wait."""
+    def pick(
+        self, version: VersionEntry, prepared: Prepared, note: Callable[[Choice], None], tried: frozenset[WorkerId]
+    ) -> WorkerEntry:
+        """Return the worker and note why, or raise ``NoCapacity`` or ``Overloaded`` with the seconds to wait."""
         ...
 
 
@@ -102,6 +109,10 @@ class Dispatcher(Protocol):
         self, call: Call, ticket: Ticket, rest: Rest, relay: Relay, pick: Callable[[frozenset[WorkerId]], WorkerEntry]
     ) -> None:
         """Return when another worker goes on with a broken stream, or raise the reason why nobody does."""
+        ...
+
+    def failed(self, call: Call) -> None:
+        """A stream ended with the engine's own error, and nobody can go on with it."""
         ...
 
 
@@ -158,12 +169,14 @@ class Pipeline:
             call.on_admitted()
         except PenstockError as error:
             call.outcome = error.outcome
+            call.failed(error)
             self.ledger.record(call, prepared, Answer(outcome=error.outcome, usage=Usage()))
             raise
         answer = Answer(outcome=Outcome.INTERNAL, usage=UNKNOWN)
         try:
             answer = await self._run_or_degrade(call, lease, reply)
         except PenstockError as error:
+            call.failed(error)
             answer = Answer(outcome=error.outcome, usage=UNKNOWN)
             raise
         finally:
@@ -218,28 +231,34 @@ class Pipeline:
         version = call.version
         assert version is not None  # noqa: S101  set by the caller; tells mypy
         relay, ticket = self.relays.open(call, lease, reply), self._ticket(call, lease)
-        pick = partial(self.router.pick, version, prepared)
+        pick = partial(self.router.pick, version, prepared, call.choices.append)
         try:
+            if reply.gone:  # it would cost an engine as much as to send it, and to end it
+                raise ClientGone
             await self.dispatcher.run(call, ticket, relay, pick)
             while (rest := await relay.rest()) is not None:
                 await self.dispatcher.carry_on(call, _of_rest(ticket, rest), rest, relay, pick)
         except PenstockError as cause:
             error = cause if reply.started else _as_told(cause, lease)
             answer = relay.fail(error)
-            if reply.started or isinstance(error, ClientGone):
-                return answer
-            raise error from cause.__cause__
-        return await relay.answer()
+            if not reply.started and not isinstance(error, ClientGone):
+                raise error from cause.__cause__
+        else:
+            answer = await relay.answer()
+        if answer.outcome is Outcome.ENGINE_ERROR and call.doubt is None:
+            self.dispatcher.failed(call)
+        return answer
 
     def _ticket(self, call: Call, lease: Lease) -> Ticket:
-        cost = call.cost
+        cost, clocks_apart = call.cost, self.clock.now() - self.clock.monotonic()
         return Ticket(
             request=call.request.id,
             tenant=call.principal.tenant,
             standing=standing_of(call.principal.plan, over_quota=lease.over_quota is not None),
             weight=call.principal.plan.weight,
             reserved=call.principal.plan.reserved,
-            deadline_at=self.clock.now() + lease.deadline_at - self.clock.monotonic(),
+            deadline_at=clocks_apart + lease.deadline_at,
+            start_by=lease.start_by and clocks_apart + lease.start_by,
             prompt_tokens=cost.prompt_tokens,
             expected_output_tokens=lease.expected_output,
             prompts=cost.prompts,
@@ -254,6 +273,6 @@ def _as_told(error: PenstockError, lease: Lease) -> PenstockError:
 
 
 def _of_rest(ticket: Ticket, rest: Rest) -> Ticket:
-    """Return the ticket of a stream's rest: what was delivered counts as prompt."""
+    """Return the ticket of a stream's rest: what was delivered counts as prompt, and it has started."""
     expected = min(rest.output_tokens, ticket.expected_output_tokens)
-    return replace(ticket, prompt_tokens=rest.prompt_tokens, expected_output_tokens=expected)
+    return replace(ticket, prompt_tokens=rest.prompt_tokens, expected_output_tokens=expected, start_by=0.0)

@@ -2,8 +2,10 @@
 
 Kubernetes mounts secrets readable for a group (0440) and exchanges them by a symbolic link, so it is the target that
 counts. A file that anybody may read is refused: what is in it must be taken for known.
+A secret that was given in place of its path is not said again: only what looks like a path is shown.
 """
 
+import os
 import stat
 from collections.abc import Callable
 from pathlib import Path
@@ -12,6 +14,7 @@ from typing import TypeVar
 from penstock.domain.command_error import CommandError
 
 PREVIOUS = ".previous"
+HIDDEN = "***"
 MIN_KEY_BYTES = 32
 _MAKE = f"Put {MIN_KEY_BYTES} random bytes as hex into it: openssl rand -hex {MIN_KEY_BYTES}"
 
@@ -24,9 +27,14 @@ def text(file: Path, what: str, *, do: str = "", secret: bool = True) -> str:
     remedy = do or "Mount the file, or correct its name."
     try:
         mode, content = file.stat().st_mode, file.read_text().strip()
-    except FileNotFoundError as error:
-        raise CommandError(f"There is no {what} at {file}.", do=remedy) from error
-    except (OSError, UnicodeDecodeError) as error:
+    except (OSError, ValueError) as error:
+        if not is_path(file):  # no cause: its words hold the value
+            raise CommandError(
+                f"There is no {what}: its setting names no file.",
+                do=f"It takes a path, not the secret itself. {remedy}",
+            ) from None
+        if isinstance(error, FileNotFoundError):
+            raise CommandError(f"There is no {what} at {file}.", do=remedy) from error
         raise CommandError(f"The {what} in {file} can't be read: {_why(error)}.", do=remedy) from error
     if secret and mode & stat.S_IRWXO:
         raise CommandError(
@@ -36,6 +44,14 @@ def text(file: Path, what: str, *, do: str = "", secret: bool = True) -> str:
     if not content:
         raise CommandError(f"The {what} in {file} is empty.", do=remedy)
     return content
+
+
+def is_path(file: Path) -> bool:
+    """Tell whether this is meant as a path: it is there, or begins in a folder that is; a base64 key has slashes."""
+    if os.path.exists(file):  # noqa: PTH110  Path's own raises where the name is too long for one
+        return True
+    top = file.parts[: 2 if file.is_absolute() else 1]
+    return len(file.parts) > len(top) and os.path.isdir(Path(*top))  # noqa: PTH112  as above
 
 
 def key(file: Path, what: str, *, do: str = "") -> bytes:

@@ -1,4 +1,4 @@
-"""GGUF to safetensors, in a process of its own: only the engine's room may import torch."""
+"""GGUF or pickled weights to safetensors, in a process of its own: only the engine's room may import torch."""
 
 import re
 import shutil
@@ -6,25 +6,45 @@ import sys
 from pathlib import Path
 from uuid import uuid4
 
+from penstock.domain.command_error import CommandError
 from penstock.packaging.ports import Report
 from penstock.packaging.programs import run
 
-PROGRAM = "penstock.worker.engines.gguf"
+PROGRAMS = {
+    ".gguf": "penstock.worker.engines.gguf",
+    ".pth": "penstock.worker.engines.pickled",
+    ".pt": "penstock.worker.engines.pickled",
+}
+"""By the file's ending."""
+_REFUSED = "refused: "
+"""So begins a program's line about a file that it does not take; the rest is a sentence for whoever made the file."""
+_SAVE = "Save the weights alone: torch.save(model.state_dict(), ...), or safetensors."
 _BAR = re.compile(r"^Converting[^:]*:\s+\d+%\|.*?\| (?P<done>\d+)/(?P<total>\d+)")
 
 
-async def convert(gguf: Path, folder: Path, name: str, report: Report) -> Path:
+async def convert(source: Path, folder: Path, name: str, report: Report) -> Path:
     """Write the model into ``folder``, which appears only when it is complete; return it."""
     beside = folder.with_name(f".{folder.name}.{uuid4().hex}")
+    refused: list[str] = []
+
+    def hear(line: str) -> None:
+        if line.startswith(_REFUSED):
+            refused.append(line.removeprefix(_REFUSED))
+        _report_progress(name, line, report)
+
     report(f"{name}: converting, loading libraries")
     try:
         await run(
-            [sys.executable, "-m", PROGRAM, str(gguf), str(beside)],
-            lambda line: _report_progress(name, line, report),
-            what=f"Converting {gguf.name}",
+            [sys.executable, "-m", PROGRAMS[source.suffix], str(source), str(beside)],
+            hear,
+            what=f"Converting {source.name}",
             do="Converting needs the worker's packages (torch, transformers, gguf): install penstock[worker-cpu].",
         )
         beside.rename(folder)
+    except CommandError as error:
+        if not refused:
+            raise
+        raise CommandError(f"{source.name} can't be converted: {refused[-1]}.", do=_SAVE) from error
     finally:
         shutil.rmtree(beside, ignore_errors=True)
     return folder

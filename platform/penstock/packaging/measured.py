@@ -8,6 +8,7 @@ from pathlib import Path
 
 import msgspec
 
+from penstock.domain.contents import ALLOWED
 from penstock.domain.model import Artifact
 from penstock.packaging.packing import measure
 
@@ -17,13 +18,13 @@ class _Record(msgspec.Struct):
     stamps: dict[str, int]
 
 
-def measured(folder: Path) -> tuple[Artifact, ...]:
+def measured(folder: Path, allowed: frozenset[str] = ALLOWED) -> tuple[Artifact, ...]:
     """Return the version's files with their digests; hashed at the first call and where a size or time changed."""
     path = folder.with_name(f".{folder.name}.measured.json")
     record = _read(path)
     if record is not None and record.files and all(_unchanged(folder, file, record) for file in record.files):
         return record.files
-    files = measure(folder)
+    files = measure(folder, allowed)
     stamps = {file.path: (folder / file.path).stat().st_mtime_ns for file in files}
     beside = path.with_suffix(".new")
     beside.write_bytes(msgspec.json.encode(_Record(files=files, stamps=stamps)))

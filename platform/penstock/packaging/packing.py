@@ -7,10 +7,12 @@ import hashlib
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
+
+import msgspec
 
 from penstock.domain.contents import (
     ALLOWED,
@@ -27,6 +29,7 @@ from penstock.domain.model import (
     Artifact,
     EngineSettings,
     GoldenPrompt,
+    HandlerSettings,
     Manifest,
     Provenance,
     Task,
@@ -39,7 +42,7 @@ from penstock.domain.money import Price
 from penstock.packaging import reading
 from penstock.packaging.ports import ArtifactStore, Report, Signer
 
-TIERS = {Task.GENERATE: Tier.CHAT, Task.EMBED: Tier.EMBEDDING}
+TIERS = {Task.GENERATE: Tier.CHAT, Task.EMBED: Tier.EMBEDDING, Task.CLASSIFY: Tier.CLASSIC}
 EMBEDDING_GOLDEN = GoldenPrompt(
     prompt="A kitten sleeps on the sofa.",
     near="A young cat is napping on the couch.",
@@ -61,7 +64,11 @@ class Choices:
     tier: Tier | None = None
     engine: EngineSettings | None = None
     golden: tuple[GoldenPrompt, ...] = ()
+    handler: HandlerSettings | None = None
+    """For a model that runs in torch through a handler."""
     tensor_parallel_size: int = 1
+    engine_changes: Mapping[str, int] = field(default_factory=dict)
+    """Fields of the engine's settings that are to be otherwise than they would be."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,17 +81,24 @@ class Packed:
     signature_sha256: str
 
 
-def measure(folder: Path) -> tuple[Artifact, ...]:
+def measure(folder: Path, allowed: frozenset[str] = ALLOWED) -> tuple[Artifact, ...]:
     """Return the files of the folder that a version takes, by path, with their digests.
 
     Only files that nobody needs are left out. Weights in a pickle and nothing else is an ``ArtifactRefused``.
     """
-    paths = [path for path in sorted(folder.rglob("*")) if path.is_file() and _belongs(path, folder)]
+    paths = [path for path in sorted(folder.rglob("*")) if path.is_file() and _belongs(path, folder, allowed)]
     if not any(path.suffix == WEIGHTS for path in paths):
         pickles = sorted(path.name for path in folder.rglob("*") if path.suffix in PICKLES)
         found = f"only {', '.join(pickles[:3])}, which can run code when loaded" if pickles else "no weights"
         raise ArtifactRefused(f"{folder} has {found}: save the weights as .safetensors")
     return tuple(_artifact(path, folder) for path in paths)
+
+
+def left_out(folder: Path, allowed: frozenset[str] = ALLOWED) -> list[str]:
+    """Return the files of the folder that a version does not take, without those that systems hide."""
+    names = [path.relative_to(folder) for path in sorted(folder.rglob("*")) if path.is_file()]
+    seen = [name for name in names if not any(part.startswith(".") or part == "__pycache__" for part in name.parts)]
+    return [name.as_posix() for name in seen if not _belongs(folder / name, folder, allowed)]
 
 
 def describe(folder: Path, files: tuple[Artifact, ...], choices: Choices) -> Manifest:
@@ -102,12 +116,12 @@ def describe(folder: Path, files: tuple[Artifact, ...], choices: Choices) -> Man
         files=files,
         price=choices.price,
         provenance=Provenance(origin=choices.origin, licence=choices.licence, source_sha256=choices.source_sha256),
-        engine=choices.engine
-        or EngineSettings(max_model_len=reading.context_of(folder), tensor_parallel_size=choices.tensor_parallel_size),
+        engine=_engine(folder, choices),
         sampling=reading.sampling_of(folder),
-        golden=choices.golden or (() if generates else (EMBEDDING_GOLDEN,)),
+        golden=choices.golden or ((EMBEDDING_GOLDEN,) if task is Task.EMBED and choices.handler is None else ()),
         chat_template=reading.chat_template_of(folder) if generates else "",
         special_tokens=reading.special_tokens_of(folder),
+        handler=choices.handler,
     )
     check_manifest(manifest)
     return manifest
@@ -121,6 +135,13 @@ class Publishing:
     signer: Signer
     work: Path
     report: Report
+
+
+def _engine(folder: Path, choices: Choices) -> EngineSettings:
+    settings = choices.engine or EngineSettings(
+        max_model_len=reading.context_of(folder), tensor_parallel_size=choices.tensor_parallel_size
+    )
+    return msgspec.convert({**asdict(settings), **choices.engine_changes}, EngineSettings)
 
 
 def publish(folder: Path, manifest: Manifest, publishing: Publishing) -> Packed:
@@ -167,9 +188,9 @@ def _staged(folder: Path, manifest: Manifest, work: Path) -> Iterator[Path]:
         yield stage
 
 
-def _belongs(path: Path, folder: Path) -> bool:
+def _belongs(path: Path, folder: Path, allowed: frozenset[str]) -> bool:
     name = path.relative_to(folder).as_posix()
-    return name in ALLOWED or (path.suffix == WEIGHTS and path.parent == folder)
+    return name in allowed or (path.suffix == WEIGHTS and path.parent == folder)
 
 
 def _artifact(path: Path, folder: Path) -> Artifact:

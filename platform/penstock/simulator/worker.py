@@ -71,6 +71,7 @@ class _Here:
 
     arrival: Arrival
     told: int = 0
+    runs: bool = False
 
 
 def run(arrivals: Iterable[Arrival], door: Door, engine: EngineModel, until: float) -> dict[TenantId, Record]:
@@ -118,6 +119,8 @@ class Worker:
         self._here[work.request] = _Here(arrival)
         if work.deadline_at:
             self._at(work.deadline_at, partial(self._give_up, work.request))
+        if work.start_by:
+            self._at(work.start_by, partial(self._time_out, arrival))
         self._door.arrive(work, self.now, partial(self._admit, arrival), partial(self._reject, arrival))
 
     def step(self) -> None:
@@ -152,6 +155,7 @@ class Worker:
 
     def _admit(self, arrival: Arrival) -> None:
         work = arrival.work
+        self._here[work.request].runs = True
         self._engine.enter(work, arrival.output_tokens)
 
     def _reject(self, arrival: Arrival, why: Shed, wait_s: float) -> None:
@@ -160,6 +164,11 @@ class Worker:
         self.refused.append(Refused(at=self.now, work=work, why=why, told_s=wait_s))
         del self._here[work.request]
         self._ask_again(arrival)
+
+    def _time_out(self, arrival: Arrival) -> None:
+        here = self._here.get(arrival.work.request)
+        if here is not None and not here.runs:
+            self._reject(arrival, Shed.FULL, self._door.give_up(arrival.work.request, self.now))
 
     def _give_up(self, request: RequestId) -> None:
         here = self._here.pop(request, None)

@@ -77,12 +77,3 @@ async def spawn(command: Command) -> Child:
             start_new_session=command.leads,
         )
     return Child(command, process)
-
-
-def how_it_ended(code: int) -> str:
-    """Say an exit code in words."""
-    if code < 0:
-        with suppress(ValueError):
-            return f"killed by {signal.Signals(-code).name}"
-        return f"killed by signal {-code}"
-    return f"ended with code {code}"

@@ -6,7 +6,8 @@ from dataclasses import dataclass, field
 
 from penstock.domain.clock import Clock
 from penstock.domain.command_error import CommandError
-from penstock.supervision.child import Child, Command, how_it_ended, spawn
+from penstock.domain.exit_code import how_it_ended
+from penstock.supervision.child import Child, Command, spawn
 from penstock.supervision.restarts import RestartPolicy
 
 

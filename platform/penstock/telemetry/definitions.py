@@ -17,11 +17,13 @@ class Label(StrEnum):
 
     API = "api"
     CODE = "code"
+    DEVICE = "device"
     LEVEL = "level"
     MODEL = "model"
     OUTCOME = "outcome"
     PHASE = "phase"
     REASON = "reason"
+    ROLE = "role"
     SCOPE = "scope"
     STAGE = "stage"
     STANDING = "standing"
@@ -29,9 +31,11 @@ class Label(StrEnum):
     TASK = "task"
     TENANT = "tenant"
     TIER = "tier"
+    TRIGGER = "trigger"
     VERSION = "version"
     WINDOW = "window"
     WORKER = "worker"
+    ZONE = "zone"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,3 +52,5 @@ class Metric:
 LATENCY_S = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
 ITL_S = (0.001, 0.0025, 0.005, 0.01, 0.015, 0.02, 0.03, 0.04, 0.05, 0.075, 0.1, 0.15, 0.2, 0.3, 0.5, 1.0, 2.5)
 PHASE_S = (0.1, 0.25, 0.5, 1.0, 2.0, 3.0, 5.0, 8.0, 12.0, 20.0, 30.0, 60.0, 120.0, 300.0, 600.0)
+WAIT_S = (0.01, 0.1, 1.0, 10.0)
+"""Few, because each tenant has them."""

@@ -4,15 +4,17 @@ What may be logged is an allow-list of fields: a field that is not in it is drop
 so a careless call can't leak a body.
 """
 
+import datetime as dt
 import io
 import logging
 import sys
 from collections.abc import Mapping, MutableMapping
-from contextlib import suppress
 from typing import Any, TextIO, cast
 
 import msgspec
 import structlog
+
+from penstock.domain.clock import SystemClock
 
 ALLOWED_FIELDS = frozenset(
     """
@@ -21,6 +23,7 @@ ALLOWED_FIELDS = frozenset(
     cached_tokens stages_ms table number url port path method bytes_done bytes_total digest files leader
     exit_code signal restarts error error_type count deadline_s backoff_s expected actual address
     continued degraded shape scope task window percent spent_micro_usd cap_micro_usd
+    object kind generation retry_in_s
     """.split()
 )
 
@@ -50,17 +53,24 @@ class _Forgiving(io.TextIOBase):
         self._stream = stream
 
     def write(self, text: str) -> int:
-        with suppress(OSError):
+        try:  # noqa: SIM105  each request writes: suppress takes as long as the write
             self._stream.write(text)
+        except OSError:
+            pass
         return len(text)
 
     def flush(self) -> None:
-        with suppress(OSError):
+        try:  # noqa: SIM105
             self._stream.flush()
+        except OSError:
+            pass
 
 
 def configure(service: str, *, level: str = "info", stream: TextIO | None = None) -> None:
     """Set up logging of one process; ``service`` is gateway, controller, worker or cli."""
+    global _often  # noqa: PLW0603  one process, one log
+    output, least = _Forgiving(stream or sys.stderr), getattr(logging, level.upper())
+    _often = _Often(output, service) if least <= logging.INFO else None
     structlog.configure(
         processors=[
             structlog.processors.add_log_level,
@@ -68,8 +78,8 @@ def configure(service: str, *, level: str = "info", stream: TextIO | None = None
             _only_allowed,
             structlog.processors.JSONRenderer(_json),
         ],
-        wrapper_class=structlog.make_filtering_bound_logger(getattr(logging, level.upper())),
-        logger_factory=structlog.PrintLoggerFactory(file=cast("TextIO", _Forgiving(stream or sys.stderr))),
+        wrapper_class=structlog.make_filtering_bound_logger(least),
+        logger_factory=structlog.PrintLoggerFactory(file=cast("TextIO", output)),
         cache_logger_on_first_use=True,
     )
     structlog.contextvars.clear_contextvars()
@@ -77,6 +87,38 @@ def configure(service: str, *, level: str = "info", stream: TextIO | None = None
 
 
 _SERVICE: dict[str, str] = {}
+
+
+class _Often:
+    """Writes lines of one process with nothing in between: a third of what the logger costs."""
+
+    def __init__(self, output: io.TextIOBase, service: str) -> None:
+        self._output, self._service, self._clock = output, service, SystemClock()
+        self._second, self._began = -1, ""
+
+    def write(self, event: str, told: Mapping[str, object]) -> None:
+        line = {"service": self._service, **told, "event": event, "level": "info", "time": self._moment()}
+        self._output.write(f"{_json(line)}\n")
+        self._output.flush()
+
+    def _moment(self) -> str:
+        now = self._clock.now()
+        second = int(now)
+        if second != self._second:
+            began = dt.datetime.fromtimestamp(second, tz=dt.UTC).isoformat()
+            self._second, self._began = second, began.removesuffix("+00:00")
+        return f"{self._began}.{int((now - second) * 1e6):06d}Z"
+
+
+_often: _Often | None = None
+
+
+def often(event: str, **told: object) -> None:
+    """Log what happens with each request: the same line as ``logger().info``, at a third of its cost."""
+    if _often is not None and structlog.is_configured() and told.keys() <= ALLOWED_FIELDS:
+        _often.write(event, told)
+    else:
+        logger().info(event, **told)
 
 
 def logger() -> structlog.typing.FilteringBoundLogger:

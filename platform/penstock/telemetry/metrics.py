@@ -1,20 +1,35 @@
 """Metric objects made from the catalogue: the only place that touches the Prometheus client."""
 
-from bisect import bisect_left
-from collections import Counter as Counting
-from collections.abc import Callable, Iterable, Sequence
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import product
 from typing import cast
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client import (
+    CollectorRegistry,
+    Counter,
+    Gauge,
+    Histogram,
+    ProcessCollector,
+    disable_created_metrics,
+    generate_latest,
+)
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
+from prometheus_client.metrics_core import Metric as Family
+from prometheus_client.openmetrics import exposition as openmetrics
+from prometheus_client.registry import Collector
 
-from penstock.telemetry.definitions import Kind, Metric
+from penstock.domain.series import STARTED
+from penstock.telemetry.definitions import Kind, Label, Metric
 from penstock.telemetry.names import CATALOGUE
 
-__all__ = ["CONTENT_TYPE", "Counter", "Metrics", "TenantLabels", "observe_many"]
+__all__ = ["CONTENT_TYPE", "OPENMETRICS_TYPE", "Counter", "Metrics", "Observed", "begin_at_zero", "observe_many"]
 
 CONTENT_TYPE = CONTENT_TYPE_LATEST
-OTHER = "other"
+OPENMETRICS_TYPE = openmetrics.CONTENT_TYPE_LATEST
+
+
+disable_created_metrics()  # type: ignore[no-untyped-call]  # half of all counters' series, and nobody reads them
 
 
 class Metrics:
@@ -23,7 +38,8 @@ class Metrics:
     def __init__(self, catalogue: Iterable[Metric] = CATALOGUE) -> None:
         """Register every metric of the catalogue in a registry of this object's own."""
         self.registry = CollectorRegistry()
-        self._objects = {metric.name: self._make(metric) for metric in catalogue}
+        self._catalogue = tuple(catalogue)
+        self._objects = {metric.name: self._make(metric) for metric in self._catalogue}
 
     def _make(self, metric: Metric) -> Counter | Gauge | Histogram:
         labels = tuple(str(label) for label in metric.labels)
@@ -31,6 +47,10 @@ class Metrics:
             return Histogram(metric.name, metric.help, labels, buckets=metric.buckets, registry=self.registry)
         kind = Counter if metric.kind is Kind.COUNTER else Gauge
         return kind(metric.name, metric.help, labels, registry=self.registry)
+
+    def tell_start(self) -> None:
+        """Show when this process started; once for each page, whoever else adds to it."""
+        self.registry.register(_Start())
 
     def counter(self, metric: Metric) -> Counter:
         """Return the counter of the catalogue's entry."""
@@ -44,25 +64,36 @@ class Metrics:
         """Return the histogram of the catalogue's entry."""
         return cast("Histogram", self._objects[metric.name])
 
+    def drop(self, label: Label, value: str) -> None:
+        """Forget every series in which a label has this value; whoever keeps a child of it counts in vain."""
+        for metric in self._catalogue:
+            if label in metric.labels:
+                self._objects[metric.name].remove_by_labels({str(label): value})
+
     def exposition(self) -> bytes:
         """Return the Prometheus text format."""
         return generate_latest(self.registry)
 
+    def openmetrics(self) -> bytes:
+        """Return the OpenMetrics format, which also has the exemplars."""
+        said: bytes = openmetrics.generate_latest(self.registry)  # type: ignore[no-untyped-call]
+        return said
 
-class TenantLabels:
-    """Bounds the tenant label: the first ``limit`` tenants, all others as ``other`` (J4); ``name`` may hide names."""
 
-    def __init__(self, limit: int = 50, name: Callable[[str], str] = str) -> None:
-        """Keep at most ``limit`` names."""
-        self._limit = limit
-        self._name = name
-        self._known: dict[str, str] = {}
+class _Start(Collector):
+    """Of all that the client knows of a process, when it started."""
 
-    def of(self, tenant: str) -> str:
-        """Return the label value for this tenant."""
-        if tenant not in self._known and len(self._known) < self._limit:
-            self._known[tenant] = self._name(tenant)
-        return self._known.get(tenant, OTHER)
+    def __init__(self) -> None:
+        self._process = ProcessCollector(registry=None)
+
+    def collect(self) -> Iterator[Family]:
+        return (found for found in self._process.collect() if found.name == STARTED)
+
+
+def begin_at_zero(counter: Counter, *values: Iterable[str]) -> None:
+    """Show a counter at 0 for each value of its labels, in their order: of one that appears at 1 nobody sees a rise."""
+    for labels in product(*values):
+        counter.labels(*labels)
 
 
 def observe_many(histogram: Histogram, values: Sequence[float]) -> None:
@@ -72,8 +103,33 @@ def observe_many(histogram: Histogram, values: Sequence[float]) -> None:
     """
     if not values:
         return
-    bounds = histogram._upper_bounds  # noqa: SLF001  see above
-    counts = Counting(bisect_left(bounds, value) for value in values)
-    histogram._sum.inc(sum(values))  # noqa: SLF001
-    for i, count in counts.items():
-        histogram._buckets[i].inc(count)  # noqa: SLF001
+    ordered, counted = sorted(values), 0
+    histogram._sum.inc(sum(values))  # noqa: SLF001  see above
+    for bound, bucket in zip(histogram._upper_bounds, histogram._buckets, strict=True):  # noqa: SLF001
+        if (upto := bisect_right(ordered, bound, counted)) > counted:
+            bucket.inc(upto - counted)
+            counted = upto
+
+
+class Observed:
+    """A histogram's child on a hot path: ``observe`` through the client's own cells, at a third of its cost.
+
+    Its cells' locks are left alone, so only one thread may observe. With an exemplar, which few
+    requests have, it is the client's own ``observe``.
+    """
+
+    __slots__ = ("_bounds", "_buckets", "_histogram", "_sum")
+
+    def __init__(self, histogram: Histogram) -> None:
+        """Find the cells of a child whose labels are bound."""
+        self._histogram = histogram
+        self._bounds = histogram._upper_bounds  # noqa: SLF001  see ``observe_many``
+        self._sum, self._buckets = histogram._sum, histogram._buckets  # noqa: SLF001
+
+    def observe(self, value: float, exemplar: dict[str, str] | None = None) -> None:
+        """Count one value."""
+        if exemplar is not None:
+            self._histogram.observe(value, exemplar)
+            return
+        self._sum._value += value  # noqa: SLF001
+        self._buckets[bisect_left(self._bounds, value)]._value += 1  # noqa: SLF001

@@ -1,23 +1,33 @@
 """The catalogue: every metric and label the platform exports, and nothing else.
 
-Dashboards, alerts, autoscaling and tests read it; no other module spells a metric's name.
+Dashboards, alerts, autoscaling and tests read it; no other module spells a metric's name. Some parts of it stand beside
+this one, and are read from here.
 Labels are bounded: closed enums, registered names, or tenants as top N and ``other``.
 """
 
-from penstock.telemetry.definitions import ITL_S, LATENCY_S, PHASE_S, Kind, Label, Metric
+from penstock.telemetry.accounting_names import *  # noqa: F403
+from penstock.telemetry.batching_names import *  # noqa: F403
+from penstock.telemetry.control_names import *  # noqa: F403
+from penstock.telemetry.definitions import ITL_S, LATENCY_S, PHASE_S, WAIT_S, Kind, Label, Metric
 
 # -- gateway -----------------------------------------------------------------------
 REQUESTS = Metric(
     name="penstock_requests",
     kind=Kind.COUNTER,
-    help="Finished requests by how they ended.",
+    help="Finished requests by how they ended; each outcome from a tenant's first request on.",
     labels=(Label.API, Label.MODEL, Label.TENANT, Label.OUTCOME),
 )
 REFUSALS = Metric(
     name="penstock_refusals",
     kind=Kind.COUNTER,
-    help="Requests answered with an error, by its code in the published table.",
+    help="Requests answered with an error, by its code in the published table; each code from the start.",
     labels=(Label.CODE,),
+)
+EARLY_REFUSALS = Metric(
+    name="penstock_early_refusals",
+    kind=Kind.COUNTER,
+    help="Requests of a known tenant that were refused, or dropped by it, before they were read whole, by their end.",
+    labels=(Label.TENANT, Label.OUTCOME),
 )
 IN_FLIGHT = Metric(
     name="penstock_requests_in_flight",
@@ -35,14 +45,14 @@ STAGE_SECONDS = Metric(
 REQUEST_SECONDS = Metric(
     name="penstock_request_seconds",
     kind=Kind.HISTOGRAM,
-    help="Arrival to last byte.",
-    labels=(Label.API, Label.MODEL),
+    help="From the arrival of the whole request, its body too, to the last byte, of those that were served.",
+    labels=(Label.API, Label.MODEL, Label.TIER),
     buckets=LATENCY_S,
 )
 TTFT_SECONDS = Metric(
     name="penstock_ttft_seconds",
     kind=Kind.HISTOGRAM,
-    help="Arrival to first token of streams.",
+    help="From the arrival of the whole request, its body too, to the first token of streams.",
     labels=(Label.MODEL, Label.TIER),
     buckets=LATENCY_S,
 )
@@ -163,62 +173,66 @@ LOOP_LAG_SECONDS = Metric(
     help="How late the event loop runs its timers.",
     buckets=LATENCY_S,
 )
-LIMITS_REACH = Metric(
-    name="penstock_limits_reach",
-    kind=Kind.GAUGE,
-    help="1 for who decides on limits: shared (the store), alone (this gateway's part), returning (both).",
-    labels=(Label.STATE,),
-)
-LIMITS_GATEWAYS = Metric(
-    name="penstock_limits_gateways",
-    kind=Kind.GAUGE,
-    help="Gateways that share the limits, as this one knows: alone it gives one part of so many.",
-)
-LIMITS_ALONE = Metric(
-    name="penstock_limits_alone",
-    kind=Kind.COUNTER,
-    help="Decisions without the shared store, by what became of the limit: closed, share, open.",
-    labels=(Label.REASON,),
-)
-LEDGER_DELIVERED_AT = Metric(
-    name="penstock_ledger_delivered_timestamp_seconds",
-    kind=Kind.GAUGE,
-    help="When this gateway last brought all rows of ended requests to the ledger, in Unix seconds.",
-)
-LEDGER_ROWS_REFUSED = Metric(
-    name="penstock_ledger_rows_refused",
-    kind=Kind.COUNTER,
-    help="Rows that the ledger refused for what they say; they are set aside in the spool folder.",
-)
-USAGE_DIFFERS = Metric(
-    name="penstock_usage_differs",
-    kind=Kind.COUNTER,
-    help="Answers whose engine told another usage than its gate had counted; the gate's count is billed.",
-    labels=(Label.API,),
-)
-EMPTY_BILLS = Metric(
-    name="penstock_empty_bills",
-    kind=Kind.COUNTER,
-    help="Answers that came to their end and were billed no token at all.",
-    labels=(Label.API,),
-)
-GUESSED_BILLS = Metric(
-    name="penstock_guessed_bills",
-    kind=Kind.COUNTER,
-    help="Requests whose worker could not be asked what they took: billed is the most that the gateway knows.",
-    labels=(Label.OUTCOME,),
-)
-CAPPED_BILLS = Metric(
-    name="penstock_capped_bills",
-    kind=Kind.COUNTER,
-    help="Requests whose worker told more tokens than they could take; billed is the most that they could.",
-    labels=(Label.API,),
-)
 IDEMPOTENT_REQUESTS = Metric(
     name="penstock_idempotent_requests",
     kind=Kind.COUNTER,
     help="Requests with an idempotency key: first, replayed, joined one in flight, or conflicting with another body.",
     labels=(Label.STATE,),
+)
+TIER_REQUESTS = Metric(
+    name="penstock_tier_requests",
+    kind=Kind.COUNTER,
+    help="Finished requests by the tier of their version and how they ended; each outcome from the start.",
+    labels=(Label.TIER, Label.OUTCOME),
+)
+TIER_STREAMS = Metric(
+    name="penstock_tier_streams",
+    kind=Kind.COUNTER,
+    help="Streams that had begun, by the tier of their version and how they ended; each outcome from the start.",
+    labels=(Label.TIER, Label.OUTCOME),
+)
+TENANT_WEIGHT = Metric(
+    name="penstock_tenant_weight",
+    kind=Kind.GAUGE,
+    help="A tenant's weight in the fair order, as its last request had it; of several under one name, the last one's.",
+    labels=(Label.TENANT,),
+)
+BILLED_DOLLARS = Metric(
+    name="penstock_billed_dollars",
+    kind=Kind.COUNTER,
+    help="What settled requests cost their tenants, in US dollars.",
+    labels=(Label.MODEL, Label.TENANT),
+)
+LOOP_SECONDS = Metric(
+    name="penstock_loop_seconds",
+    kind=Kind.COUNTER,
+    help="What the event loop's thread did with its time: computing, or starved: ready to compute, without a core.",
+    labels=(Label.STATE,),
+)
+READER_PAUSED_SECONDS = Metric(
+    name="penstock_reader_paused_seconds",
+    kind=Kind.COUNTER,
+    help="Time that answers waited for clients who did not take what was there for them.",
+)
+TENANT_QUEUE_SECONDS = Metric(
+    name="penstock_tenant_queue_seconds",
+    kind=Kind.HISTOGRAM,
+    help="Time that a tenant's requests waited before an engine.",
+    labels=(Label.TENANT,),
+    buckets=WAIT_S,
+)
+ZONE_TTFT_SECONDS = Metric(
+    name="penstock_zone_ttft_seconds",
+    kind=Kind.HISTOGRAM,
+    help="As penstock_ttft_seconds, by the zone of the worker that answers; none where workers name no zone.",
+    labels=(Label.ZONE,),
+    buckets=LATENCY_S,
+)
+
+RECORDS_LOST = Metric(
+    name="penstock_records_lost",
+    kind=Kind.COUNTER,
+    help="Records of requests that the gateway's disk did not take; they can't be explained.",
 )
 
 # -- worker ------------------------------------------------------------------------
@@ -317,7 +331,7 @@ DOOR_WAITING = Metric(
 DOOR_SHED = Metric(
     name="penstock_door_shed",
     kind=Kind.COUNTER,
-    help="Requests that the door sent away, by standing and why: late, overloaded, evicted, draining.",
+    help="Requests that the door sent away, by standing and why: late, overloaded, tenant_queue, evicted, draining.",
     labels=(Label.VERSION, Label.STANDING, Label.REASON),
 )
 DOOR_SATURATION = Metric(
@@ -339,40 +353,35 @@ GATE_SECONDS = Metric(
     labels=(Label.VERSION, Label.STAGE),
     buckets=LATENCY_S,
 )
-
-# -- controller --------------------------------------------------------------------
-TICK_SECONDS = Metric(
-    name="penstock_control_tick_seconds",
-    kind=Kind.HISTOGRAM,
-    help="Time of one control tick.",
-    buckets=LATENCY_S,
+WORKER_INFO = Metric(
+    name="penstock_worker_info",
+    kind=Kind.GAUGE,
+    help="1: which worker this page is of, and where it runs; other figures of the page are its.",
+    labels=(Label.VERSION, Label.WORKER, Label.ZONE),
 )
-TICK_FAILURES = Metric(
-    name="penstock_control_tick_failures",
+WORKER_DEVICES = Metric(
+    name="penstock_worker_devices",
+    kind=Kind.GAUGE,
+    help="Devices that the worker's engine computes on: GPUs, or its CPU as one.",
+    labels=(Label.VERSION, Label.DEVICE),
+)
+ENGINE_SLOTS = Metric(
+    name="penstock_engine_slots",
+    kind=Kind.GAUGE,
+    help="Sequences that the engine's batch has room for.",
+    labels=(Label.VERSION,),
+)
+ENGINE_STEPS = Metric(
+    name="penstock_engine_steps",
     kind=Kind.COUNTER,
-    help="Control ticks that failed and changed nothing.",
+    help="Steps of the engine: each computes one token of every running request, or a piece of a prompt.",
+    labels=(Label.VERSION,),
 )
-IS_LEADER = Metric(
-    name="penstock_control_leader",
-    kind=Kind.GAUGE,
-    help="1 in the controller that acts.",
-)
-WORKERS = Metric(
-    name="penstock_workers",
-    kind=Kind.GAUGE,
-    help="Workers by version and state, as the controller sees them.",
-    labels=(Label.VERSION, Label.STATE),
-)
-TABLES_PUBLISHED = Metric(
-    name="penstock_routing_tables_published",
+ENGINE_STEP_TOKENS = Metric(
+    name="penstock_engine_step_tokens",
     kind=Kind.COUNTER,
-    help="Routing tables published.",
-)
-BUDGET_USED_RATIO = Metric(
-    name="penstock_budget_used_ratio",
-    kind=Kind.GAUGE,
-    help="Share of a budget that is spent: the fullest fifty by scope, the fullest of all others as other.",
-    labels=(Label.SCOPE, Label.WINDOW),
+    help="Tokens that those steps computed, of prompts and of answers.",
+    labels=(Label.VERSION,),
 )
 
 CATALOGUE: tuple[Metric, ...] = tuple(value for value in list(vars().values()) if isinstance(value, Metric))

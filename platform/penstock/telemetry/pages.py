@@ -10,6 +10,9 @@ from http import HTTPStatus
 
 LIVE, READY, REGION, METRICS = "/healthz", "/readyz", "/readyz/region", "/metrics"
 """Where processes answer how they are."""
+OPENMETRICS = f"{METRICS}/openmetrics"
+"""The same in the format that has exemplars; whoever asks for metrics and takes it, as Prometheus does, gets it."""
+_OPENMETRICS_TYPE = "application/openmetrics-text"
 MAX_HEAD_BYTES = 64 << 10
 Page = Callable[[], Awaitable[tuple[int, str, bytes]]]
 """Returns status, content type, body."""
@@ -23,11 +26,18 @@ async def serve(host: str, port: int, pages: Mapping[str, Page]) -> asyncio.Serv
             async with asyncio.timeout(10.0):
                 head = await reader.readuntil(b"\r\n\r\n")
                 method, path = head.decode("latin-1").split(" ")[:2]
-                writer.write(await _page(method, path.partition("?")[0], pages))
+                writer.write(await _page(method, _wanted(path.partition("?")[0], head, pages), pages))
                 await writer.drain()
         writer.close()
 
     return await asyncio.start_server(handle, host, port, limit=MAX_HEAD_BYTES)
+
+
+def _wanted(path: str, head: bytes, pages: Mapping[str, Page]) -> str:
+    """Return the page that is meant: metrics come in the richer of the formats that the caller takes."""
+    lines = head.decode("latin-1").lower().split("\r\n")[1:]
+    takes = any(line.startswith("accept:") and _OPENMETRICS_TYPE in line for line in lines)
+    return OPENMETRICS if path == METRICS and takes and OPENMETRICS in pages else path
 
 
 async def _page(method: str, path: str, pages: Mapping[str, Page]) -> bytes:

@@ -1,31 +1,51 @@
-"""OpenTelemetry traces of requests, in W3C context (J5): one span per stage, made after the fact from the timings.
+"""OpenTelemetry traces of requests, in W3C context (J5): spans made after the fact from the call and its timings.
 
-The hot path carries a ``traceparent`` string and nothing else; spans are built when a sampled request has ended.
-Without an endpoint nothing of this is imported or made. The caller's own sampling decision is followed.
+The hot path carries a ``traceparent`` string and nothing else; spans are built when a sampled request has ended. What
+goes on to the worker names the request's own span, so that whatever the engine traces hangs below it. Without an
+endpoint nothing of this is imported or made. The caller's own sampling decision is followed.
 """
 
-import random
 from collections.abc import Callable
+from typing import NamedTuple
 
 from opentelemetry.context import Context
 from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter
-from opentelemetry.trace import set_span_in_context
+from opentelemetry.sdk.trace.id_generator import RandomIdGenerator
+from opentelemetry.trace import Span, Status, StatusCode, set_span_in_context
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
 from penstock.domain.call import Answer, Call
+from penstock.domain.outcome import Outcome, Stage
+from penstock.domain.waited import heard
+from penstock.telemetry.w3c import SPAN, TRACE, is_sampled
 
-SAMPLED = "01"
+_AT_THE_WORKER = frozenset({Stage.QUEUE, Stage.PREPARE, Stage.COMPUTE, Stage.PREFILL, Stage.DECODE})
 
 
-def traceparent(given: str, ratio: float, chance: random.Random) -> str:
-    """Return the caller's context, or a new one that is sampled with probability ``ratio``."""
-    if given:
-        return given
-    flags = SAMPLED if chance.random() < ratio else "00"
-    trace, span = chance.getrandbits(128) or 1, chance.getrandbits(64) or 1
-    return f"00-{trace:032x}-{span:016x}-{flags}"
+class _Ids(RandomIdGenerator):
+    """Gives the next span the ids that its request carried."""
+
+    def __init__(self) -> None:
+        self._next: tuple[int, int] | None = None
+
+    def take(self, context: str) -> None:
+        self._next = int(context[TRACE], 16), int(context[SPAN], 16)
+
+    def generate_trace_id(self) -> int:
+        return self._next[0] if self._next is not None else super().generate_trace_id()
+
+    def generate_span_id(self) -> int:
+        ids, self._next = self._next, None
+        return ids[1] if ids is not None else super().generate_span_id()
+
+
+class _Times(NamedTuple):
+    """When a request came, in Unix seconds, and how long ago that is."""
+
+    arrived: float
+    seconds: float
 
 
 class RequestTraces:
@@ -33,31 +53,63 @@ class RequestTraces:
 
     def __init__(self, exporter: SpanExporter, now: Callable[[], float], monotonic: Callable[[], float]) -> None:
         """Take where spans go, and both readings of time: timings are monotonic, spans are not."""
-        self._provider = TracerProvider(resource=Resource.create({"service.name": "penstock-gateway"}))
+        self._ids = _Ids()
+        resource = Resource.create({"service.name": "penstock-gateway"})
+        self._provider = TracerProvider(resource=resource, id_generator=self._ids)
         self._provider.add_span_processor(BatchSpanProcessor(exporter))
         self._tracer = self._provider.get_tracer("penstock")
         self._now, self._monotonic = now, monotonic
 
     def finished(self, call: Call, answer: Answer) -> None:
         """Make the spans of a request that has ended, where it is sampled."""
-        parent = call.request.traceparent
-        if not parent.endswith(f"-{SAMPLED}"):
+        request = call.request
+        if not is_sampled(request.traceparent):
             return
-        context = TraceContextTextMapPropagator().extract({"traceparent": parent}, context=Context())
-        started = self._now() - (self._monotonic() - call.request.arrived_at)
-        facts = _facts(call, answer)
-        root = self._tracer.start_span("request", context=context, start_time=_ns(started), attributes=facts)
-        at, stages = started, set_span_in_context(root, Context())
-        for stage, seconds in call.timings.seconds.items():
-            self._tracer.start_span(stage.value, context=stages, start_time=_ns(at)).end(_ns(at + seconds))
-            at += seconds
+        seconds = self._monotonic() - request.arrived_at
+        times = _Times(self._now() - seconds, seconds)
+        root = self._root(call, answer, times)
+        worker = self._attempts(call, root, times)
+        at = times.arrived
+        for stage, spent in call.timings.seconds.items():
+            parent = worker if stage in _AT_THE_WORKER else root
+            self._span(stage.value, parent, at, at + spent)
+            at += spent
         for moment in call.continued_at:
-            root.add_event("continued", timestamp=_ns(started + moment - call.request.arrived_at))
-        root.end(_ns(self._now()))
+            root.add_event("continued", timestamp=_ns(times.arrived + moment - request.arrived_at))
+        root.end(_ns(times.arrived + times.seconds))
 
     def close(self) -> None:
         """Send what is left."""
         self._provider.shutdown()
+
+    def _root(self, call: Call, answer: Answer, times: _Times) -> Span:
+        given = call.request.caller_trace
+        caller = TraceContextTextMapPropagator().extract({"traceparent": given}, context=Context())
+        self._ids.take(call.request.traceparent)
+        facts = _facts(call, answer)
+        root = self._tracer.start_span("request", context=caller, start_time=_ns(times.arrived), attributes=facts)
+        if answer.outcome is not Outcome.OK:
+            root.set_status(Status(StatusCode.ERROR, call.refusal.code if call.refusal else answer.outcome))
+        return root
+
+    def _attempts(self, call: Call, root: Span, times: _Times) -> Span:
+        """Make a span for each attempt at a worker and return the last one, or the request's own without any."""
+        last = root
+        ends = [*(one.sent_s for one in call.trail[1:]), times.seconds]
+        for one, end_s in zip(call.trail, ends, strict=False):  # refused before it was sent: none at all
+            facts: dict[str, str | float] = {"penstock.worker": one.worker, "penstock.failed": one.failed}
+            if (waited := heard(one.door)) is not None:
+                facts |= {"penstock.predicted_wait_s": waited.predicted_s, "penstock.wait_s": waited.waited_s}
+            last = self._span("attempt", root, times.arrived + one.sent_s, times.arrived + end_s, facts)
+        return last
+
+    def _span(
+        self, name: str, parent: Span, start: float, end: float, facts: dict[str, str | float] | None = None
+    ) -> Span:
+        context = set_span_in_context(parent, Context())
+        span = self._tracer.start_span(name, context=context, start_time=_ns(start), attributes=facts)
+        span.end(_ns(end))
+        return span
 
 
 def otlp(endpoint: str) -> SpanExporter:

@@ -7,8 +7,8 @@ import ssl
 from collections.abc import Mapping
 from typing import Self, cast
 
-from penstock.telemetry import logs
 from penstock.tls.identity import Identity, Role, identity_of
+from penstock.tls.refusals import Refusals
 
 _REMEDIES = {
     "certificate has expired": "its certificate has expired: have it renewed",
@@ -32,6 +32,8 @@ class PeerContext(ssl.SSLContext):
 
     peer: Role | None = None
     trust_domain: str = ""
+    refusals: Refusals | None = None
+    """Who hears of callers that a listener turns away."""
 
     def judge(self, certificate: Mapping[str, object]) -> None:
         """Raise ``SSLCertVerificationError`` where somebody else answered than was called."""
@@ -75,8 +77,8 @@ def failed(error: BaseException | None) -> str:
 
 
 def _told(context: ssl.SSLContext, error: ssl.SSLError) -> None:
-    if isinstance(context, PeerContext) and context.peer is None:
-        logs.logger().warning("peer_refused", reason=in_words(error))
+    if isinstance(context, PeerContext) and context.peer is None and context.refusals is not None:
+        context.refusals.tell(in_words(error))
 
 
 class _Object(ssl.SSLObject):

@@ -43,15 +43,32 @@ class Callers:
 
     roles: frozenset[Role]
     itself: Role | None = None
+    by_path: tuple[tuple[str, frozenset[Role]], ...] = ()
+    """Who may ask for what is under a path, the first that fits; without one, everybody who may come in."""
 
     def admit(self, role: Role, *, from_here: bool) -> bool:
         """Tell whether a caller of this role may come in."""
         return role in self.roles or (role is self.itself and from_here)
 
+    def may_ask(self, role: Role, path: str) -> bool:
+        """Tell whether a caller of this role, who came in, may ask for this path."""
+        found = (roles for under, roles in self.by_path if path == under or path.startswith(f"{under}/"))
+        return role in next(found, (role,))
+
 
 GATE = Callers(roles=frozenset({Role.GATEWAY}), itself=Role.WORKER)
 """Of a worker's gate: gateways, and the agent beside it, which is no other worker's."""
-CONTROLLER_API = Callers(roles=frozenset({Role.WORKER, Role.OPERATOR}))
+_EITHER = frozenset({Role.WORKER, Role.OPERATOR})
+CONTROLLER_API = Callers(
+    roles=_EITHER,
+    by_path=(
+        ("/internal", frozenset({Role.WORKER})),
+        ("/healthz", _EITHER),
+        ("/readyz", _EITHER),
+        ("", frozenset({Role.OPERATOR})),
+    ),
+)
+"""Workers report; all else is the operators': a worker's certificate is of no use to whoever has found a key."""
 
 
 def identity_of(uris: Iterable[str]) -> Identity:

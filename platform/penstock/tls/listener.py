@@ -1,19 +1,26 @@
-"""A listener that lets in whom it may: the role of a caller is looked at once, when its connection is made.
+"""A listener that lets in whom it may: the role of a caller is looked at once, when its connection is made, and at each
+request where routes differ in who may ask for them.
 
 A wrong role is told in HTTP, since the handshake has no words for it, and in the log with the address that it came
-from. What a connection carries afterwards costs nothing here.
+from. Where all routes are alike, what a connection carries afterwards costs nothing here.
 """
 
 import asyncio
 import json
 import ssl
+from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any, Protocol, cast
 
-from penstock.telemetry import logs
 from penstock.tls.handshake import peer_of, stranger
+from penstock.tls.heads import timed
 from penstock.tls.identity import Callers
 from penstock.tls.mutual import Mutual
+from penstock.tls.refusals import Refusals
 
+Scope = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
+Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+App = Callable[[Scope, Receive, Send], Awaitable[None]]
 LOOPBACK = ("127.0.0.1", "::1")
 PATIENCE_S = 5.0
 """How long a refused connection may take to ask, and so to be told."""
@@ -29,7 +36,7 @@ class ServerConfig(Protocol):
 def guard(config: ServerConfig, mutual: Mutual, callers: Callers) -> None:
     """Let a server listen with this certificate, for these callers alone."""
     config.ssl = mutual.server()
-    config.http_protocol_class = _admitting(config.http_protocol_class, mutual, callers)
+    config.http_protocol_class = _admitting(timed(config.http_protocol_class), mutual, callers)
 
 
 def refusal(transport: asyncio.BaseTransport, mutual: Mutual, callers: Callers) -> str:
@@ -47,19 +54,45 @@ def refusal(transport: asyncio.BaseTransport, mutual: Mutual, callers: Callers) 
 def _admitting(protocol: type[asyncio.Protocol], mutual: Mutual, callers: Callers) -> type[asyncio.Protocol]:
     class Admitting(protocol):  # type: ignore[valid-type, misc]  # a server's own protocol, whichever it is
         __slots__ = ()
+        app: App
 
         def connection_made(self, transport: asyncio.BaseTransport) -> None:
             if why := refusal(transport, mutual, callers):
-                _turn_away(cast("asyncio.Transport", transport), why)
+                _turn_away(cast("asyncio.Transport", transport), why, mutual.refusals)
             else:
                 super().connection_made(transport)
+                if callers.by_path:
+                    self.app = _by_path(self.app, transport, mutual, callers)
 
     return Admitting
 
 
-def _turn_away(transport: asyncio.Transport, why: str) -> None:
+def _by_path(app: App, transport: asyncio.BaseTransport, mutual: Mutual, callers: Callers) -> App:
+    """Return the application as this connection's peer may ask it."""
+    caller = peer_of(transport.get_extra_info("peercert") or {})
+
+    async def asked(scope: Scope, receive: Receive, send: Send) -> None:
+        if callers.may_ask(caller.role, scope["path"]):
+            await app(scope, receive, send)
+            return
+        why = f"{caller} may not ask a {mutual.identity.role} for this"
+        mutual.refusals.tell(why, str((scope.get("client") or [""])[0]))
+        body = _told(why)
+        headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
+        await send({"type": "http.response.start", "status": 403, "headers": headers})
+        await send({"type": "http.response.body", "body": body})
+
+    return asked
+
+
+def _told(why: str) -> bytes:
+    error = {"message": f"This certificate has no business here: {why}.", "code": "wrong_role"}
+    return json.dumps({"error": error}).encode()
+
+
+def _turn_away(transport: asyncio.Transport, why: str, refusals: Refusals) -> None:
     peer: Any = transport.get_extra_info("peername")
-    logs.logger().warning("peer_refused", reason=why, address=str(peer[0]) if peer else "")
+    refusals.tell(why, str(peer[0]) if peer else "")
     transport.set_protocol(_TurnedAway(transport, why))
 
 
@@ -72,8 +105,7 @@ class _TurnedAway(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         del data
-        error = {"message": f"This certificate has no business here: {self._why}.", "code": "wrong_role"}
-        body = json.dumps({"error": error}).encode()
+        body = _told(self._why)
         head = f"HTTP/1.1 403 Forbidden\r\ncontent-type: application/json\r\ncontent-length: {len(body)}\r\n"
         self._transport.write(f"{head}connection: close\r\n\r\n".encode() + body)
         self._transport.close()

@@ -14,6 +14,7 @@ from penstock.tls import files as mounted
 from penstock.tls.files import Files, Own
 from penstock.tls.handshake import PeerContext
 from penstock.tls.identity import Identity, Role
+from penstock.tls.refusals import Refusals
 
 LOOK_EVERY_S = 1.0
 SOON_RATIO = 0.1
@@ -26,6 +27,7 @@ class Mutual:
     def __init__(self, files: Files, role: Role, clock: Clock) -> None:
         """Read the files, or raise ``CommandError`` that names one, the reason and the remedy."""
         self._files, self._role, self._clock = files, role, clock
+        self._refusals = Refusals(clock)
         self._seen = files.stamp
         self._look_at = clock.monotonic() + LOOK_EVERY_S
         self._is_told = False
@@ -43,6 +45,16 @@ class Mutual:
     def files(self) -> Files:
         """Where it has that from."""
         return self._files
+
+    def now(self) -> Own:
+        """Return who this process is and until when, by what is in the files now."""
+        self._look()
+        return self._own
+
+    @property
+    def refusals(self) -> Refusals:
+        """Who hears of peers that are turned away."""
+        return self._refusals
 
     def server(self) -> ssl.SSLContext:
         """Return what a listener works with, for as long as it listens: each new connection gets what is newest."""
@@ -100,5 +112,6 @@ class Mutual:
         if protocol is ssl.PROTOCOL_TLS_SERVER:
             context.num_tickets = 0
         context.peer, context.trust_domain = peer, (own or self._own).identity.trust_domain
+        context.refusals = self._refusals
         mounted.load(context, self._files)
         return context

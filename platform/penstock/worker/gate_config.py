@@ -14,11 +14,15 @@ class DoorOrder(StrEnum):
     OPEN = "open"
 
 
+TICKET = "penstock.ticket"
+"""Where the engine's side finds a request's ticket, in the scope that the gate passes on."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GateConfig:
     """What a gate must know; ``ticket_key`` (hex) is what gateways seal tickets for this worker with.
 
-    ``displaces``: the engine takes seats back from who has too many.
+    ``displaces``: the engine takes seats back from who has too many. ``takes_turns``: tenants take turns inside it.
     """
 
     worker: WorkerId
@@ -29,6 +33,7 @@ class GateConfig:
     long_prefill_tokens: int = 0
     block_size: int = 16
     displaces: bool = False
+    takes_turns: bool = False
     door_order: DoorOrder = DoorOrder.FAIR
 
 

@@ -42,7 +42,9 @@ class Meter:
         "_report_every",
         "_reported",
         "_searches",
+        "beside",
         "cached_tokens",
+        "engine_s",
         "has_grammar",
         "is_over",
         "output_tokens",
@@ -51,6 +53,8 @@ class Meter:
         "running",
         "sequences",
         "share",
+        "steps",
+        "waited_s",
         "weight",
     )
 
@@ -59,6 +63,10 @@ class Meter:
         self.weight = weight
         self.prompts = self.prompt_tokens = self.cached_tokens = 0
         self.sequences = self.running = self.output_tokens = 0
+        self.steps = self.beside = 0
+        self.engine_s = 0.0
+        self.waited_s: float | None = None
+        """How long it waited at the door; None while it does, and for what never comes there."""
         self.is_over = self.has_grammar = False
         self.share: Share | None = None
         """How much of it is in the engine at once; None where that is all of it."""
@@ -76,6 +84,10 @@ class Meter:
             sequences=self.sequences,
             prompts=self.prompts,
             is_final=self.is_over,
+            steps=self.steps or None,
+            beside=self.beside or None,
+            engine_us=round(self.engine_s * 1e6) if self.steps or self.engine_s else None,
+            waited_s=self.waited_s,
         )
 
     @property
@@ -126,6 +138,16 @@ class Meter:
         self.output_tokens += tokens
         if self.output_tokens >= self._report_at:
             self.flush()
+
+    def shared(self, sequences: int, seconds: float) -> None:
+        """One of its sequences took part in a step, in which so many did in all; its part of the step's time."""
+        self.steps += 1
+        self.beside += sequences
+        self.engine_s += seconds
+
+    def read(self, seconds: float) -> None:
+        """One of its prompts was read in a step that brought nothing of it yet; its part of the step's time."""
+        self.engine_s += seconds
 
     def leave(self) -> None:
         """A sequence came to its end."""

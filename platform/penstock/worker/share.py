@@ -11,11 +11,12 @@ from collections import deque
 class Share:
     """First come, first served. Of one event loop."""
 
-    __slots__ = ("_inside", "_is_closed", "_most", "_waiting")
+    __slots__ = ("_inside", "_is_closed", "_most", "_waiting", "_wide")
 
     def __init__(self, most: int) -> None:
         """Begin with nothing inside; a prompt with more choices than ``most`` goes in alone."""
         self._most, self._inside, self._is_closed = most, 0, False
+        self._wide = 0
         self._waiting: deque[tuple[int, asyncio.Future[None]]] = deque()
 
     async def take(self, sequences: int) -> None:
@@ -43,6 +44,11 @@ class Share:
         self._inside -= sequences
         self._admit()
 
+    def widen(self, most: int) -> None:
+        """Let so many in from now on, where that is more than the share; 0 for the share again."""
+        self._wide = most
+        self._admit()
+
     def close(self) -> None:
         """The request is over: nothing that waits comes in any more."""
         self._is_closed = True
@@ -50,7 +56,7 @@ class Share:
             self._waiting.popleft()[1].cancel()
 
     def _has_room_for(self, sequences: int) -> bool:
-        return not self._inside or self._inside + sequences <= self._most
+        return not self._inside or self._inside + sequences <= max(self._most, self._wide)
 
     def _admit(self) -> None:
         while self._waiting:

@@ -1,5 +1,6 @@
 """Real controllers on a real Postgres."""
 
+from tests.support.kube_fleet import kube_server
 from tests.support.postgres_fixture import (
     database,
     database_dsn,
@@ -9,4 +10,4 @@ from tests.support.postgres_fixture import (
     server_home,
 )
 
-__all__ = ["database", "database_dsn", "own_server", "postgres_dsn", "postgres_server", "server_home"]
+__all__ = ["database", "database_dsn", "kube_server", "own_server", "postgres_dsn", "postgres_server", "server_home"]

@@ -19,7 +19,8 @@ from penstock.domain.fleet import Deployment
 from penstock.domain.keys import Purpose, derive, mint
 from penstock.domain.tenant import OPERATORS, Role, Tenant
 from tests.support import control_things as things
-from tests.support.control_process import ControlledHome, controlled_home, until
+from tests.support.control_process import ControlledHome, controlled_home
+from tests.support.patience import patient, until
 
 pytestmark = pytest.mark.integration
 VERSION = things.version()
@@ -50,8 +51,8 @@ async def ready(home: ControlledHome) -> set[str]:
     return {worker.id for version in table.versions for worker in version.workers if worker.state.serves}
 
 
-async def until_ready(home: ControlledHome, check: Callable[[set[str]], bool], within_s: float = 10.0) -> set[str]:
-    async with asyncio.timeout(within_s):
+async def until_ready(home: ControlledHome, check: Callable[[set[str]], bool], within_s: float = 60.0) -> set[str]:
+    async with asyncio.timeout(patient(within_s)):
         while not check(found := await ready(home)):  # noqa: ASYNC110  what is watched is another process
             await asyncio.sleep(0.05)
     return found

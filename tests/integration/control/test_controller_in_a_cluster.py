@@ -14,8 +14,9 @@ from penstock.domain.keys import Purpose, derive, mint
 from penstock.domain.tenant import OPERATORS, Role, Tenant
 from tests.support import control_things as things
 from tests.support import kube_pools
-from tests.support.control_process import ControlledHome, controlled_home, until
+from tests.support.control_process import ControlledHome, controlled_home
 from tests.support.kube_api import Fault, KubeApi
+from tests.support.patience import until
 
 pytestmark = pytest.mark.integration
 VERSION = things.version()

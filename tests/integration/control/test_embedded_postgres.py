@@ -15,7 +15,7 @@ import pytest
 
 from penstock.adapters.postgres.embedded import EmbeddedPostgres, socket_folder
 from tests.support import tree
-from tests.support.control_process import until
+from tests.support.patience import until
 
 pytestmark = pytest.mark.integration
 NOBODY = 65534

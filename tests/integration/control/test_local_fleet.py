@@ -17,7 +17,7 @@ from penstock.adapters.process.fleet import HostConfig, LocalFleet
 from penstock.domain.fleet import FleetPlan
 from penstock.domain.ids import VersionId, WorkerId
 from tests.support.clock import ManualClock
-from tests.support.control_process import until
+from tests.support.patience import until
 
 pytestmark = pytest.mark.integration
 VERSION = VersionId("tiny@000000000000")

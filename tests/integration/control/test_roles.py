@@ -12,7 +12,7 @@ from penstock.adapters.postgres.database import Database
 from penstock.adapters.postgres.embedded import EmbeddedPostgres, dsn_of
 from penstock.adapters.postgres.ledger import PostgresLedger
 from penstock.adapters.postgres.migrations import migrate
-from penstock.adapters.postgres.owner import is_owner
+from penstock.adapters.postgres.owner import is_owner, is_pepper
 from penstock.adapters.postgres.queries import load
 from penstock.adapters.postgres.roles import AUDITORS, CONTROLLER, GATEWAY
 from penstock.adapters.postgres.tenancy import PostgresTenancy
@@ -22,11 +22,12 @@ from penstock.domain.errors import StoreUnavailable
 from penstock.domain.ids import TenantId
 from penstock.domain.tenant import Tenant
 from tests.support.ledger_rows import row
+from tests.support.patience import patient
 
 pytestmark = pytest.mark.integration
 ACT = Act(who="w", what="budget.threshold", target="t", at=1.0, tenant=NO_TENANT)
 WORK = {
-    GATEWAY: {"sources": "", "ledger": "append spent_in", "audit": "note_threshold", "platform": "fingerprint"},
+    GATEWAY: {"sources": "", "ledger": "append spent_in", "audit": "note_threshold", "platform": "fingerprint pepper"},
     CONTROLLER: {
         "fleet": "",
         "leadership": "",
@@ -177,6 +178,16 @@ async def test_a_gateway_waits_until_somebody_claims_the_database(gateway: Datab
     assert not await is_owner(gateway, ("theirs",))
 
 
+async def test_a_gateway_only_reads_what_keys_are_hashed_with(gateway: Database, controller: Database) -> None:
+    """The same of the pepper: who may write says it, gateways wait for that, and are told of another."""
+    await is_owner(controller, ("ours",))
+    with pytest.raises(StoreUnavailable, match="penstock init"):
+        await is_pepper(gateway, ("pepper",))
+    assert await is_pepper(controller, ("pepper",))
+    assert await is_pepper(gateway, ("new", "pepper"))
+    assert not await is_pepper(gateway, ("new",))
+
+
 async def test_grants_are_said_again_at_each_release(database: Database, database_dsn: str) -> None:
     """A second run changes nothing, and takes back what somebody granted by hand."""
     for _ in range(2):
@@ -196,12 +207,14 @@ async def test_a_password_lets_in_and_the_server_never_sees_it(own_server: Embed
         await migrate(owner)
         await owner.rows("alter system set log_statement = 'all'")
         await owner.rows("select pg_reload_conf()")
-        async with asyncio.timeout(30):  # each process of the server reads its settings anew when it gets to it
+        async with asyncio.timeout(
+            patient(30)
+        ):  # each process of the server reads its settings anew when it gets to it
             while (await owner.rows("show log_statement"))[0][0] != "all":  # noqa: ASYNC110  a server's, no task's
                 await asyncio.sleep(0.05)
         await roles.grant(owner, {GATEWAY: password})
         path = own_server.data.parent / "logs" / "postgres.log"
-        async with asyncio.timeout(30):  # the server writes its log when it gets to it
+        async with asyncio.timeout(patient(30)):  # the server writes its log when it gets to it
             while "alter role penstock_gateway login password" not in (log := path.read_text()):  # noqa: ASYNC110
                 await asyncio.sleep(0.05)
         assert "SCRAM-SHA-256" in log
@@ -210,7 +223,7 @@ async def test_a_password_lets_in_and_the_server_never_sees_it(own_server: Embed
         (own_server.data / "pg_hba.conf").write_text("local all penstock trust\nlocal all all scram-sha-256\n")
         await owner.rows("select pg_reload_conf()")
     address = with_user(dsn_of(own_server.data), GATEWAY)
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(patient(30)):
         while await lets_in(own_server, address, "another"):  # noqa: ASYNC110
             await asyncio.sleep(0.05)
     assert await lets_in(own_server, address, password)

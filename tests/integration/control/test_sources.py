@@ -25,6 +25,7 @@ from penstock.domain.keys import mint
 from penstock.domain.table import RoutingTable
 from penstock.domain.tenant import KeyRing, Plan, Priority, Tenant
 from tests.support import control_things as things
+from tests.support.patience import patient
 
 pytestmark = pytest.mark.integration
 NOWHERE = "postgresql://penstock@/postgres?host=/nowhere"
@@ -53,7 +54,7 @@ async def following(source: TableSource | KeySource) -> AsyncIterator[list[Routi
 
 async def until(check: Callable[[], object], within_s: float = 5.0) -> float:
     began = asyncio.get_running_loop().time()
-    async with asyncio.timeout(within_s):
+    async with asyncio.timeout(patient(within_s)):
         while not check():  # noqa: ASYNC110  what is watched is another task's doing
             await asyncio.sleep(0.005)
     return asyncio.get_running_loop().time() - began

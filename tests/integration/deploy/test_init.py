@@ -99,3 +99,14 @@ async def test_a_key_that_could_not_be_written_is_not_made(job: Job) -> None:
     assert "Can't write to" in printed
     assert json.loads(await job.state())["api_key"] == []
     assert derive(bytes.fromhex(KEY), Purpose.PEPPER).hex() not in printed
+
+
+async def test_a_role_that_is_refused_is_said_so(job: Job) -> None:
+    """A database that answers and refuses the role isn't called away; the remedy names both places."""
+    process = job.start(PENSTOCK_DATABASE_USER="nobody_here")
+    printed, _ = process.communicate(timeout=60)
+    assert process.returncode == 1
+    told = " ".join(printed.split())
+    assert "the database refuses the role or its password" in told
+    assert "PENSTOCK_DATABASE_PASSWORD_FILE" in told
+    assert "can't be reached" not in told

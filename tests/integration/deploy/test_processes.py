@@ -95,6 +95,23 @@ def test_a_secret_that_is_not_mounted_is_named(place: Place) -> None:
         assert "Mount the file" in log
 
 
+def test_a_private_port_that_somebody_has_ends_the_start(place: Place) -> None:
+    """Whoever asks there would take another program's answers for this process's; it only warned, and went on."""
+    settings = {
+        "gateway": "PENSTOCK_METRICS_PORT",
+        "controller": "PENSTOCK_METRICS_PORT",
+        "worker": "PENSTOCK_STATUS_PORT",
+    }
+    taken = {name: str(place.silent.getsockname()[1]) for name in settings}
+    started = {name: place.start(name, **{settings[name]: port}) for name, port in taken.items()}
+    for name, process in started.items():
+        assert process.wait(WITHIN_S) == 1, place.log(name)
+        told = " ".join(place.log(name).split())
+        assert f"Port {taken[name]} on 127.0.0.1 is in use by another program" in told
+        assert settings[name] in told
+        assert "Traceback" not in told
+
+
 def test_the_contract_leaves_nothing_to_this_machine() -> None:
     """The test's own environment gives no process a setting."""
     assert [name for name in os.environ if name.startswith("PENSTOCK_")] == []

@@ -8,7 +8,8 @@ import pytest
 
 from tests.support.asks import CHAT, chat
 from tests.support.faults import FaultTable
-from tests.support.platform import Platform, until
+from tests.support.patience import until
+from tests.support.platform import Platform
 
 pytestmark = [pytest.mark.integration, pytest.mark.slow, pytest.mark.timeout(300)]
 

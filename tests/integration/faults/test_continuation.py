@@ -22,7 +22,7 @@ from tests.support.deaths import (
 )
 from tests.support.faults import CANARY, FaultTable
 from tests.support.fleet import Fleet, Gate
-from tests.support.platform import until
+from tests.support.patience import until
 from tests.support.wire import Stream
 
 pytestmark = [pytest.mark.integration, pytest.mark.slow, pytest.mark.timeout(300)]

@@ -13,7 +13,8 @@ import pytest
 from tests.support.asks import CHAT, chat
 from tests.support.books import Books
 from tests.support.faults import FaultTable
-from tests.support.platform import Platform, until
+from tests.support.patience import until
+from tests.support.platform import Platform
 
 pytestmark = [pytest.mark.integration, pytest.mark.slow, pytest.mark.timeout(300)]
 
@@ -43,10 +44,9 @@ def fill(folder: Path) -> Path:
     """Leave no byte free, of a small disk alone."""
     assert folder.is_mount()
     ballast = folder / "ballast"
-    with ballast.open("wb") as file, suppress(OSError):
-        while True:
-            file.write(b"\0" * 65536)
-            file.flush()
+    with ballast.open("wb", buffering=0) as file, suppress(OSError):
+        while file.write(b"\0" * 65536):
+            pass
     with ballast.open("ab", buffering=0) as file, suppress(OSError):
         while file.write(b"\0"):
             pass

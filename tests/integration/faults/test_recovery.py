@@ -8,7 +8,7 @@ from tests.support.asks import CHAT, chat, long_answer
 from tests.support.books import Books
 from tests.support.faults import FaultTable
 from tests.support.fleet import Fleet
-from tests.support.platform import until
+from tests.support.patience import until
 from tests.support.wire import Stream
 
 pytestmark = [pytest.mark.integration, pytest.mark.slow, pytest.mark.timeout(300)]

@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 from penstock.telemetry.names import DOOR_WAITING
-from tests.support.asks import chat
+from tests.support.asks import PATIENT, chat
 from tests.support.faults import FaultTable
 from tests.support.fleet import Fleet, Gate
 from tests.support.strangers import Strangers
@@ -62,7 +62,7 @@ def test_a_crowd_waits_at_the_door_and_not_in_the_engine(solo: Fleet, faults: Fa
     """Of 64 requests at once a handful at most waits inside vLLM, none is preempted, all are answered."""
     gate = next(gate for gate in solo.gates() if gate.serves("smollm2"))
     people = Strangers(platform=solo.platform, name=f"crowd{time.time_ns():x}")
-    keys = [tenant_key(people, i) for i in range(TENANTS)]
+    keys = [people.tenant(str(i)) for i in range(TENANTS)]
     preempted = gate.engine(PREEMPTED)
     sampler = Sampler(gate)
     sampling = threading.Thread(target=sampler.run)
@@ -86,14 +86,9 @@ def test_a_crowd_waits_at_the_door_and_not_in_the_engine(solo: Fleet, faults: Fa
     )
 
 
-def tenant_key(people: Strangers, number: int) -> str:
-    """Make a tenant and return a key that works."""
-    people.act("POST", "/tenants", {"id": f"{people.name}-{number}"})
-    return people.mint(f"{people.name}-{number}")
-
-
 def burst(fleet: Fleet, keys: list[str]) -> list[bool]:
     """Let every tenant ask so often at once and read its streams to the end; return which of them were whole."""
     bodies = [chat(f"{i} " + "word " * (20 + i), max_tokens=TOKENS, ignore_eos=True) for i in range(EACH)]
-    streams = [Stream(url=fleet.platform.url, key=key, body=body).start() for body in bodies for key in keys]
+    asked = [(key, body) for body in bodies for key in keys]
+    streams = [Stream(url=fleet.platform.url, key=key, body=body, says=PATIENT).start() for key, body in asked]
     return [stream.join(120).is_whole for stream in streams]

@@ -6,7 +6,7 @@ from statistics import median
 import pytest
 
 from penstock.worker.engines.stepping import MOST_STILL
-from tests.support.asks import chat
+from tests.support.asks import PATIENT, chat
 from tests.support.faults import FaultTable
 from tests.support.fleet import Fleet, Gate
 from tests.support.strangers import Strangers
@@ -17,7 +17,7 @@ pytestmark = [pytest.mark.integration, pytest.mark.timeout(400)]
 SEATS = 32
 TOKENS = 64
 LONG = "word " * 1200
-LATE = ("deadline_exceeded", "deadline_unreachable")
+LATE = ("deadline_exceeded", "deadline_unreachable", "overloaded")
 READS = 4
 """Questions of the newcomer, one after another."""
 
@@ -25,7 +25,7 @@ READS = 4
 def flood(fleet: Fleet, key: str, *, prompt: str, callers: int) -> list[Stream]:
     """Let a tenant ask so often at once."""
     bodies = [chat(f"{i} {prompt}", max_tokens=TOKENS, ignore_eos=True) for i in range(callers)]
-    return [Stream(url=fleet.platform.url, key=key, body=body).start() for body in bodies]
+    return [Stream(url=fleet.platform.url, key=key, body=body, says=PATIENT).start() for body in bodies]
 
 
 def tokens_between(streams: list[Stream], began: float, ended: float) -> int:
@@ -49,14 +49,20 @@ def until_full(gate: Gate, streams: list[Stream], running: int) -> None:
         time.sleep(0.02)
 
 
-@pytest.mark.parametrize(("prompt", "callers", "full"), [("Hi", 2 * SEATS, SEATS), (LONG, 10, 3)], ids=["slots", "kv"])
+@pytest.mark.parametrize(
+    ("prompt", "callers", "full"),
+    [
+        pytest.param("Hi", 2 * SEATS, SEATS, id="slots"),
+        pytest.param(LONG, 10, 3, id="kv", marks=pytest.mark.drill),  # prompts take minutes on a machine that is shared
+    ],
+)
 def test_a_newcomer_waits_for_steps_and_not_for_answers(
     solo: Fleet, faults: FaultTable, prompt: str, callers: int, full: int
 ) -> None:
     """C2: beside a flood in all seats or all KV blocks a first token comes within a few of the flood's own steps."""
     gate = next(gate for gate in solo.gates() if gate.serves("smollm2"))
     people = Strangers(platform=solo.platform, name=f"steps{time.time_ns():x}")
-    keys = [solo_key(people, name) for name in ("flood", "reader")]
+    keys = [people.tenant(name) for name in ("flood", "reader")]
     streams = flood(solo, keys[0], prompt=prompt, callers=callers)
     until_full(gate, streams, full)
     waits = [tokens_between(streams, *ask(solo, keys[1], number)) for number in range(READS)]
@@ -64,7 +70,9 @@ def test_a_newcomer_waits_for_steps_and_not_for_answers(
     people.leave()
     assert median(waits) <= MOST_STILL
     assert max(waits) < TOKENS / 4, "it would have waited for an answer of the flood"
-    assert set(ended) <= {"whole", *LATE}, "what was preempted goes on to its end, or to its deadline on a busy machine"
+    assert set(ended) <= {"whole", *LATE}, (
+        "what was preempted goes on to its end, or to its deadline or queue timeout on a busy machine"
+    )
     assert "whole" in ended
     faults.add(f"a newcomer beside {callers} streams of one tenant", f"waits for {waits} of its steps")
 
@@ -72,9 +80,3 @@ def test_a_newcomer_waits_for_steps_and_not_for_answers(
 def how_it_ended(stream: Stream) -> str:
     """Return ``whole``, or the code of its error."""
     return "whole" if stream.is_whole else str((stream.error or {}).get("code") or stream.story)
-
-
-def solo_key(people: Strangers, name: str) -> str:
-    """Make a tenant and return a key that works."""
-    people.act("POST", "/tenants", {"id": f"{people.name}-{name}"})
-    return people.mint(f"{people.name}-{name}")

@@ -11,7 +11,8 @@ import pytest
 from penstock.telemetry import names
 from tests.support.faults import CANARY, FaultTable
 from tests.support.fleet import Fleet
-from tests.support.platform import Platform, until
+from tests.support.patience import until
+from tests.support.platform import Platform
 from tests.support.wire import Wire
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(240)]

@@ -8,7 +8,7 @@ import pytest
 from penstock.domain.tenant import Plan
 from penstock.telemetry import names
 from tests.support.faults import FaultTable
-from tests.support.platform import until
+from tests.support.patience import until
 from tests.support.zones import CHAT, Site, site
 
 pytestmark = pytest.mark.integration

@@ -14,8 +14,9 @@ from pathlib import Path
 import httpx
 import pytest
 
+from penstock.domain.tenant import Plan
 from tests.support.gateway_process import GatewayProcess, prepare, started
-from tests.support.platform import until
+from tests.support.patience import until
 
 pytestmark = pytest.mark.integration
 
@@ -71,6 +72,45 @@ def test_requests_are_counted_and_logged_without_their_text(gateway: GatewayProc
     lines = [json.loads(line) for line in gateway.log.splitlines()]
     assert [line["outcome"] for line in lines if line["event"] == "request"] == ["ok", "bad_request"]
     assert "secret" not in gateway.log
+
+
+def explained(gateway: GatewayProcess, request: str, key: str) -> httpx.Response:
+    return httpx.get(
+        f"{gateway.url}/v1/requests/{request}", headers={"authorization": f"Bearer {key}"}, trust_env=False
+    )
+
+
+def test_a_request_is_explained_also_after_a_restart(tmp_path: Path, engine: str) -> None:
+    """Answers and refusals are told to the key that asked and to nobody else, by a gateway that was killed too."""
+    home = prepare(tmp_path, engine, Plan(requests_per_min=2))
+    with started(home) as gateway:
+        with gateway.http() as http:
+            answers = [http.post("/v1/chat/completions", json={**CHAT, "user": "a-file-name.pdf"}) for _ in range(4)]
+            bad = http.post("/v1/chat/completions", json={**CHAT, "model": "secret-model"})
+        assert [answer.status_code for answer in answers] == [200, 200, 429, 429]
+        requests = [answer.headers["x-request-id"] for answer in (*answers, bad)]
+        first, _, refused, again, strange = [explained(gateway, request, home.key).json() for request in requests]
+        time.sleep(0.5)  # a killed process takes a quarter of a second of records along
+        gateway.process.kill()
+    assert (first["outcome"], first["tenant"], first["output_tokens"]) == ("ok", "acme", 20)
+    assert [(one["amount"], one["left"], one["capacity"]) for one in first["drawn"]] == [(1, 1, 2)]
+    assert (refused["refusal"]["code"], again["refusal"]["reason"]) == ("rate_limit_exceeded", "tenant_requests")
+    assert (strange["outcome"], strange["refusal"]["says"]) == ("bad_request", "")
+    assert any("w-stub was chosen" in sentence for sentence in first["says"])
+    with started(home) as gateway:
+        for request in requests:
+            assert explained(gateway, request, home.key).status_code == 200
+            unknown, foreign = (
+                explained(gateway, "req-unknown", home.neighbour),
+                explained(gateway, request, home.neighbour),
+            )
+            assert (foreign.status_code, foreign.json()["error"]["message"]) == (
+                404,
+                unknown.json()["error"]["message"],
+            )
+    kept = b"".join(file.read_bytes() for file in (tmp_path / "records").iterdir())
+    assert kept
+    assert not [word for word in (b"secret", b"a-file-name") if word in kept]
 
 
 def litter(gateway: GatewayProcess) -> dict[str, int]:

@@ -5,7 +5,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.support.platform import Platform, until
+from tests.support.patience import until
+from tests.support.platform import Platform
 from tests.support.strangers import Strangers
 
 

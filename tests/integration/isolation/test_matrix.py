@@ -13,7 +13,7 @@ from penstock.control.api.app import make_app
 from penstock.gateway.edge.openapi import document
 from tests.support.clock import ManualClock
 from tests.support.control_room import Room
-from tests.support.routes import CONTROLLER, GATEWAY, OF_A_TENANT, For, Route
+from tests.support.routes import CONTROLLER, GATEWAY, OF_A_TENANT, OPEN_INFERENCE, For, Route
 from tests.support.strangers import ADMIN, FORGED, Strangers
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(300)]
@@ -28,6 +28,7 @@ BODIES: Mapping[Route, dict[str, Any]] = {
     ("PUT", f"{ADMIN}/deployments/{{version}}"): {"replicas": 0},
     ("POST", f"{ADMIN}/table/rollback"): {"number": 1},
     ("POST", "/v1/embeddings"): {"model": "smollm2", "input": "hi"},
+    ("POST", "/v1/classify"): {"model": "smollm2", "input": "hi"},
     ("POST", "/v1/completions"): {"model": "smollm2", "prompt": "hi", "max_tokens": 1},
     ("POST", "/v1/responses"): {"model": "smollm2", "input": "hi", "max_output_tokens": 1},
 }
@@ -57,7 +58,7 @@ def test_every_route_of_both_documents_is_in_the_matrix(strangers: Strangers) ->
     live = strangers.ask(strangers.platform.controller_url, "", "GET", "/openapi.json").json()
     assert routes(live) == routes(controller_document()) == set(CONTROLLER)
     live = strangers.ask(strangers.platform.url, "", "GET", "/openapi.json").json()
-    assert routes(live) == routes(document()) == set(GATEWAY)
+    assert routes(live) == routes(document()) == {*GATEWAY, *OPEN_INFERENCE}
 
 
 def who_may(route: Route) -> For:
@@ -114,12 +115,18 @@ def test_an_undocumented_method_of_the_controller_does_nothing(strangers: Strang
     assert strangers.state() == before
 
 
-@pytest.mark.parametrize(("method", "path"), [route for route, who in GATEWAY.items() if who is For.CALLERS])
+LISTS = {"/v1/models", "/v2/repository/index"}
+"""They answer any key, with what it may use."""
+
+
+@pytest.mark.parametrize(
+    ("method", "path"), [route for route, who in {**GATEWAY, **OPEN_INFERENCE}.items() if who is For.CALLERS]
+)
 def test_the_gateway_is_closed_to_strangers(strangers: Strangers, method: str, path: str) -> None:
     """No key, a wrong one, a revoked one: 401; an auditor's: 403; a key for other models: as if it weren't there."""
     base, address = strangers.platform.url, strangers.filled(path)
     refused = {"": 401, FORGED: 401, strangers.revoked: 401, "x" * 64: 401, strangers.auditor: 403}
-    if path != "/v1/models":
+    if path not in LISTS:
         refused[strangers.scoped] = 404
     for secret, status in refused.items():
         answer = strangers.ask(base, secret, method, address, body_of(method, path))
@@ -131,7 +138,45 @@ def test_the_gateway_is_closed_to_strangers(strangers: Strangers, method: str, p
         assert not [model["id"] for model in listed if not model["id"].startswith(("minilm", "all-minilm"))]
 
 
-@pytest.mark.parametrize(("method", "path"), [(m, p) for m, p in GATEWAY if p.startswith("/v1") and p != "/v1/models"])
+def test_a_scoped_keys_index_has_its_own_models(strangers: Strangers) -> None:
+    """The protocol's index names the models that the key may use, and no others."""
+    lines = strangers.ask(strangers.platform.url, strangers.scoped, "POST", "/v2/repository/index", {}).json()
+    assert lines
+    assert [line["name"] for line in lines if not line["name"].startswith(("minilm", "all-minilm"))] == []
+
+
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [(m, p) for (m, p), who in OPEN_INFERENCE.items() if who is For.CALLERS and p not in LISTS],
+)
+def test_a_scoped_key_finds_no_models_over_the_protocol(strangers: Strangers, method: str, path: str) -> None:
+    """A model that exists and one that doesn't get the same answer over the Open Inference Protocol too."""
+    told = []
+    for model in ("smollm2", "nosuch1"):
+        address = path.replace("{model}", model).replace("{version}", "1")
+        answer = strangers.ask(strangers.platform.url, strangers.scoped, method, address, body_of(method, path))
+        told.append((answer.status_code, answer.json()["code"], answer.json()["error"].replace(model, "MODEL")))
+    assert told[0] == told[1]
+
+
+@pytest.mark.parametrize("path", [path for (_, path), who in GATEWAY.items() if who is For.OWNERS])
+def test_what_is_kept_of_a_request_is_its_owners_alone(strangers: Strangers, path: str) -> None:
+    """K4: another tenant's keys of any role hear of a real request what they hear of one that never was."""
+    base, address = strangers.platform.url, strangers.filled(path)
+    for secret in ("", FORGED, strangers.revoked):
+        assert strangers.ask(base, secret, "GET", address).status_code == 401
+    for secret in (strangers.infer, strangers.scoped, strangers.auditor, strangers.admin):
+        told = [strangers.ask(base, secret, "GET", one) for one in (address, path.replace("{request_id}", "req-0"))]
+        assert [answer.status_code for answer in told] == [404, 404]
+        assert told[0].json()["error"]["message"] == told[1].json()["error"]["message"]
+    for secret in (strangers.victims, strangers.platform.admin_key):
+        assert strangers.ask(base, secret, "GET", address).json()["tenant"] == strangers.victim
+
+
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [(m, p) for (m, p), who in GATEWAY.items() if who is For.CALLERS and p != "/v1/models"],
+)
 def test_a_scoped_key_learns_nothing_of_other_models(strangers: Strangers, method: str, path: str) -> None:
     """A model that exists and one that doesn't get the same answer, so that names can't be found by asking."""
     told = []

@@ -24,7 +24,7 @@ from penstock.domain.money import MicroUsd
 from penstock.domain.tenant import OPERATORS, Plan, Role, Tenant
 from tests.support.gateway_process import PLATFORM_KEY
 from tests.support.history_site import Customer, Site, comes_true, site
-from tests.support.platform import until
+from tests.support.patience import until
 
 pytestmark = pytest.mark.integration
 
@@ -118,7 +118,11 @@ def test_a_repeated_request_is_charged_once(town: Site) -> None:
     assert rows_of(town, "once") == [TOKENS]
     pages = [one.metrics for one in town.gateways.values()]
     used = [re.findall(r'penstock_idempotent_requests_total\{state="(\w+)"\} ([\d.]+)', page) for page in pages]
-    assert used == [[("first", "1.0"), ("replayed", "1.0")], [("replayed", "1.0")]]
+    # Who asks before the store has heard of the answer's end joins it; who asks later has it replayed.
+    again = ([("replayed", "1.0")], [("joined", "1.0")])
+    assert used[0][:1] == [("first", "1.0")]
+    assert used[0][1:] in again
+    assert used[1] in again
 
 
 def test_a_hiccup_of_the_store_counts_nothing_twice(town: Site) -> None:

@@ -4,7 +4,8 @@ import re
 
 import pytest
 
-from tests.support.platform import Platform, until
+from tests.support.patience import until
+from tests.support.platform import Platform
 
 pytestmark = pytest.mark.integration
 

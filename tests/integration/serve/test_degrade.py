@@ -15,7 +15,8 @@ from penstock.domain.tenant import Plan
 from penstock.telemetry import names
 from tests.support.asks import CHAT, chat, long_answer
 from tests.support.fleet import Fleet
-from tests.support.platform import Platform, until
+from tests.support.patience import until
+from tests.support.platform import Platform
 from tests.support.zones import Site, site
 
 pytestmark = pytest.mark.integration

@@ -6,7 +6,8 @@ import httpx
 import pytest
 
 from tests.support.asks import CHAT
-from tests.support.platform import Platform, until
+from tests.support.patience import until
+from tests.support.platform import Platform
 
 pytestmark = pytest.mark.integration
 

@@ -5,7 +5,8 @@ import math
 import pytest
 from openai import OpenAI
 
-from tests.support.platform import Platform, until
+from tests.support.patience import until
+from tests.support.platform import Platform
 
 pytestmark = pytest.mark.integration
 

@@ -1,5 +1,6 @@
 """`penstock up --tls`: a whole platform on one machine, with real vLLM behind its gate."""
 
+import re
 import ssl
 from collections.abc import Callable
 from pathlib import Path
@@ -11,7 +12,8 @@ from penstock.apps.settings import Home, Settings, Tls
 from penstock.apps.up import certificates
 from penstock.domain.clock import SystemClock
 from penstock.tls.identity import Role
-from tests.support.platform import Platform, until
+from tests.support.patience import until
+from tests.support.platform import Platform
 from tests.support.tls_site import anybody, shown
 
 pytestmark = [pytest.mark.integration, pytest.mark.slow]
@@ -41,7 +43,9 @@ def test_a_platform_of_one_machine_speaks_to_itself_in_tls_alone(start_platform:
     assert httpx.get(f"{controller}/readyz", verify=operator(platform.home), trust_env=False).status_code == 200
     assert httpx.get(f"{gate}/penstock/load", verify=operator(platform.home), trust_env=False).status_code == 403
     _renewed(platform, gate)
-    assert "leads at https://" in platform.run("status").stdout
+    said = platform.run("status").stdout
+    assert "leads at https://" in said
+    assert re.search(r"certificates: the controller's until .* \([\d.]+ h\), yours until", said)
     with platform.http() as http:
         assert http.post("/v1/embeddings", json=question).status_code == 200
 

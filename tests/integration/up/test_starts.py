@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.platform import Platform, until
+from tests.support.patience import until
+from tests.support.platform import Platform
 
 pytestmark = pytest.mark.integration
 
@@ -30,7 +31,7 @@ def test_a_bad_setting_is_told_by_its_name(tmp_path: Path) -> None:
     platform = Platform(home=tmp_path / "home", settings={"workers": "many"})
     done = platform.run("up", check=False)
     assert done.returncode == 1
-    assert "workers" in done.stderr
+    assert "PENSTOCK_WORKERS" in done.stderr
     assert "Traceback" not in done.stderr
 
 

@@ -9,7 +9,9 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.support.platform import Platform, until
+from penstock.telemetry.log_files import LogBounds
+from tests.support.patience import until
+from tests.support.platform import Platform
 
 pytestmark = pytest.mark.integration
 
@@ -49,6 +51,17 @@ def stream_lines(platform: Platform, *, max_tokens: int, on_first: Callable[[], 
 
 def revived(platform: Platform, name: str, before: list[int]) -> Callable[[], bool]:
     return lambda: bool(now := platform.pids(name)) and 0 not in now and not set(now) & set(before)
+
+
+def test_a_grown_log_of_a_gateway_is_cut_while_it_serves(own: Platform) -> None:
+    """The log with a line for each request is cut beyond its bound, and the gateway writes on at its beginning."""
+    log = own.home / "logs/gateway-1.log"
+    with log.open("ab") as grown:
+        grown.write(b"x" * LogBounds().most_bytes)
+    until("it was cut", lambda: log.stat().st_size < LogBounds().most_bytes, within_s=20)
+    answered = ask(own).headers["x-request-id"]
+    until("it is written", lambda: answered in log.read_text(), within_s=10)
+    log.with_name(f"{log.name}.1").unlink()
 
 
 @pytest.mark.parametrize("name", ["controller", "postgres"])

@@ -11,7 +11,7 @@ import pytest
 
 from penstock.apps import models, stores
 from penstock.apps.settings import Settings
-from penstock.packaging import demo
+from penstock.packaging import demo_models
 from penstock.packaging.measured import measured
 from penstock.packaging.packing import Choices, Publishing, describe, publish
 from penstock.supervision.files import write_private
@@ -46,7 +46,7 @@ def publish_minilm(worker_settings: Settings, versions: dict[str, str]) -> Publi
             work=worker_settings.paths.cache,
             report=lambda _: None,
         )
-        choices: Choices = replace(demo.MINILM.choices, **changes)  # type: ignore[arg-type]
+        choices: Choices = replace(demo_models.MINILM.choices, **changes)  # type: ignore[arg-type]
         return str(publish(folder, describe(folder, measured(folder), choices), publishing).id)
 
     return made

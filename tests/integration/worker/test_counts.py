@@ -2,7 +2,9 @@
 
 import itertools
 import json
+import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import httpx
@@ -12,7 +14,8 @@ from penstock.apps.settings import Settings
 from penstock.domain import used
 from penstock.domain.tenant import PLATFORM
 from penstock.domain.used import Used
-from tests.support.worker_process import TicketMaker, WorkerMaker, WorkerProcess, until
+from tests.support.patience import until
+from tests.support.worker_process import TicketMaker, WorkerMaker, WorkerProcess
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(300)]
 
@@ -131,6 +134,18 @@ def test_a_whole_answer_tells_what_the_engine_says(worker: WorkerProcess, name: 
     assert told.cached_tokens <= told.prompt_tokens
 
 
+def test_requests_beside_one_another_take_no_more_than_the_engines_time(worker: WorkerProcess) -> None:
+    """The engine's seconds of eight answers at a time are together no more than the time that they all took."""
+    path, body = COMPLETIONS, {"prompt": "Once upon a time", "max_tokens": 40, "ignore_eos": True}
+    began = time.monotonic()
+    with ThreadPoolExecutor(8) as pool:
+        told = [one for _, one in pool.map(lambda _: whole(worker, path, body), range(8))]
+    took_us = (time.monotonic() - began) * 1e6
+    counted = [one.engine_us for one in told if one.engine_us]
+    assert len(counted) == len(told)
+    assert took_us / 4 < sum(counted) <= took_us
+
+
 @pytest.mark.parametrize("name", STREAMS)
 def test_a_stream_tells_what_the_engine_says(worker: WorkerProcess, name: str) -> None:
     """The count stands in front of a stream's last event, once, and is the engine's last word."""
@@ -158,9 +173,11 @@ def test_embeddings_are_counted_in_every_encoding(start_worker: WorkerMaker, ver
     encoder = start_worker(versions["minilm"]).ready(within_s=200)
     texts = ["one", "two words", "and three of them"]
     answer, told = whole(encoder, EMBEDDINGS, {"input": texts})
-    assert (told.prompt_tokens, told.prompts) == (answer.json()["usage"]["prompt_tokens"], 3)
+    counted = (answer.json()["usage"]["prompt_tokens"], 3)
+    assert (told.prompt_tokens, told.prompts) == counted
     for encoding in ("base64", "bytes", "bytes_only"):
-        assert whole(encoder, EMBEDDINGS, {"input": texts, "encoding_format": encoding})[1] == told
+        told = whole(encoder, EMBEDDINGS, {"input": texts, "encoding_format": encoding})[1]
+        assert (told.prompt_tokens, told.prompts, told.output_tokens) == (*counted, 0)
 
 
 @pytest.mark.parametrize("stays", [True, False], ids=["stream", "whole"])
@@ -183,6 +200,18 @@ def test_who_leaves_is_counted(worker: WorkerProcess, *, stays: bool) -> None:
     assert count.prompt_tokens > 0
     until("the engine is idle", lambda: worker.metric("penstock_engine_running") == 0)
     assert counted(worker, name) == count
+
+
+def test_who_leaves_while_its_prompt_is_read_took_the_engines_time(worker: WorkerProcess) -> None:
+    """The steps that read a prompt whose caller left before the first token were nobody's."""
+    name, body = next(_NAMES), {"prompt": "word " * 1500, "max_tokens": 400, "ignore_eos": True}
+    began = time.monotonic()
+    with pytest.raises(httpx.ReadTimeout):
+        worker.post(COMPLETIONS, {"model": worker.version, **body}, TicketMaker(request=name), timeout=0.4)
+    count = counted(worker, name)
+    assert count.is_final
+    assert count.engine_us is not None
+    assert 0 < count.engine_us <= (time.monotonic() - began) * 1e6
 
 
 def test_what_runs_is_counted_while_it_runs(worker: WorkerProcess) -> None:

@@ -7,7 +7,8 @@ import time
 import httpx
 import pytest
 
-from tests.support.worker_process import WorkerMaker, WorkerProcess, group, until
+from tests.support.patience import until
+from tests.support.worker_process import WorkerMaker, WorkerProcess, group
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(180)]
 
@@ -31,14 +32,26 @@ def test_a_first_signal_drains(start_worker: WorkerMaker, versions: dict[str, st
     assert worker.ended(within_s=15) == 0
     assert group(engine) == []
     assert worker.controller.states[-2:] == ["draining", "stopped"]
+    assert worker.report["end"] == "drained"
 
 
 def test_the_controller_can_ask_for_a_drain(start_worker: WorkerMaker, versions: dict[str, str]) -> None:
-    """An answer of the controller that desires a drain does what SIGTERM does."""
-    worker = start_worker(versions["minilm"]).ready()
+    """An answer of the controller that desires a drain does what SIGTERM does, and is no notice of a machine's end."""
+    worker = start_worker(versions["minilm"], notice_s="120").ready()
     worker.controller.desired = "drain"
     assert worker.ended(within_s=15) == 0
-    assert worker.state == "stopped"
+    assert (worker.state, worker.report["end"]) == ("stopped", "drained")
+
+
+def test_a_signal_on_a_machine_that_may_be_taken_is_its_notice(
+    start_worker: WorkerMaker, versions: dict[str, str]
+) -> None:
+    """Nobody ordered the end: the worker says with its first report of it that the machine is taken away."""
+    worker = start_worker(versions["minilm"], notice_s="120").ready()
+    worker.signal(signal.SIGTERM)
+    until("draining is reported", lambda: worker.state == "draining", within_s=5)
+    assert worker.report["end"] == "notice"
+    assert worker.ended(within_s=15) == 0
 
 
 def test_a_second_signal_forces(start_worker: WorkerMaker, versions: dict[str, str]) -> None:

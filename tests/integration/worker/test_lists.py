@@ -9,7 +9,8 @@ import pytest
 from penstock.apps.settings import Settings
 from penstock.domain import used
 from penstock.domain.tenant import PLATFORM
-from tests.support.worker_process import QUICK, TicketMaker, WorkerProcess, until
+from tests.support.patience import until
+from tests.support.worker_process import QUICK, TicketMaker, WorkerProcess
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(400)]
 

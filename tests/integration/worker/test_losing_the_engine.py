@@ -8,7 +8,8 @@ import pytest
 
 from penstock.apps.settings import Settings
 from penstock.domain.model import EngineSettings, GoldenPrompt
-from tests.support.worker_process import Publisher, WorkerMaker, WorkerProcess, group, until
+from tests.support.patience import until
+from tests.support.worker_process import Publisher, WorkerMaker, WorkerProcess, group
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(180)]
 
@@ -38,6 +39,8 @@ def test_a_killed_engine_core_is_replaced(worker: WorkerProcess) -> None:
     """The engine's inner process dying alone is noticed, too, and its outer one does not stay behind."""
     core = psutil.Process(worker.engine_pid).children(recursive=True)[0].pid
     recovers(worker, "crash", hurt=core, number=signal.SIGKILL)
+    details = [report["detail"] for report in worker.controller.reports]
+    assert any("the engine's core was killed by SIGKILL" in detail for detail in details), "its server ends with code 0"
 
 
 def test_a_frozen_engine_is_replaced(worker: WorkerProcess) -> None:
@@ -83,6 +86,7 @@ def test_wrong_golden_answers_refuse_readiness(start_worker: WorkerMaker, publis
     assert "ready" not in worker.controller.states
     assert worker.state == "failed"
     assert worker.report["detail"].startswith("golden prompt 1 of 1: expected the near text")
+    assert worker.report["end"] == "wrong_answers"
 
 
 def test_an_engine_that_can_not_start_ends_in_a_crash_loop_stop(
@@ -95,7 +99,7 @@ def test_an_engine_that_can_not_start_ends_in_a_crash_loop_stop(
     assert worker.state == "failed"
     assert "gave up after repeated failures" in worker.report["detail"]
     assert "max_model_len" in worker.report["detail"]
-    assert worker.report["restarts"] == 5
+    assert (worker.report["restarts"], worker.report["end"]) == (5, "gave_up")
 
 
 def test_an_unknown_version_fails_with_its_reason(start_worker: WorkerMaker, versions: dict[str, str]) -> None:
@@ -103,4 +107,5 @@ def test_an_unknown_version_fails_with_its_reason(start_worker: WorkerMaker, ver
     worker = start_worker("nothing@000000000000")
     assert worker.ended() == 1
     assert "nothing@000000000000" in worker.report["detail"]
+    assert worker.report["end"] == "refused"
     assert worker.engine_pid == 0

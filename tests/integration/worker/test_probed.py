@@ -26,7 +26,8 @@ from penstock.telemetry import names
 from penstock.telemetry.metrics import Metrics
 from tests.support.breakers import origin
 from tests.support.calls import VERSION
-from tests.support.worker_process import WorkerMaker, WorkerProcess, until
+from tests.support.patience import until
+from tests.support.worker_process import WorkerMaker, WorkerProcess
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(600)]
 

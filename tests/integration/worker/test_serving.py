@@ -12,7 +12,8 @@ import pytest
 
 from penstock.domain.ids import VersionId, WorkerId
 from penstock.domain.keys import worker_bearer, worker_secret
-from tests.support.worker_process import QUICK, TicketMaker, WorkerMaker, WorkerProcess, until
+from tests.support.patience import until
+from tests.support.worker_process import QUICK, TicketMaker, WorkerMaker, WorkerProcess
 
 HUGE_PAGES = Path("/sys/kernel/mm/transparent_hugepage/enabled")
 

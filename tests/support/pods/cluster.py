@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.support import tree
+from tests.support.patience import patient
 from tests.support.pods.authority import Authority
 from tests.support.pods.network import Network
 from tests.support.pods.pod import Machine, Pod
@@ -39,7 +40,7 @@ def rendered(environment: str) -> tuple[Json, ...]:
 
 def until(what: str, check: Callable[[], object], within_s: float = 60, otherwise: Callable[[], str] = str) -> None:
     """Wait until a check holds, or fail saying what did not come true."""
-    end = time.monotonic() + within_s
+    end = time.monotonic() + patient(within_s)
     while not check():
         assert time.monotonic() < end, f"not within {within_s:g} s: {what}\n{otherwise()}"
         time.sleep(0.05)

@@ -147,12 +147,16 @@ class Hooked:
     def process_outputs(self) -> None: ...
     def message_stream_converter(self) -> None: ...
     def _raise_if_error(self) -> None: ...
+    def abort_requests(self) -> None: ...
+    def monitor_engine_liveness(self) -> None: ...
 
 
 NAMES: dict[str, dict[str, object]] = {
     "entrypoints.launchers.api_server.entry": {"main": main},
+    "envs": {"VLLM_V1_OUTPUT_PROC_CHUNK_SIZE": 128},
     "v1.engine.async_llm": {"AsyncLLM": type("AsyncLLM", (Hooked,), {})},
     "v1.engine.output_processor": {"OutputProcessor": type("OutputProcessor", (Hooked,), {})},
+    "v1.engine.utils": {"CoreEngineProcManager": type("CoreEngineProcManager", (Hooked,), {})},
     "entrypoints.anthropic.serving": {"AnthropicServingMessages": type("Messages", (Hooked,), {})},
     "entrypoints.generate.base.serving": {"GenerateBaseServing": type("Serving", (Hooked,), {})},
     "exceptions": {"GenerationError": type("GenerationError", (Exception,), {})},

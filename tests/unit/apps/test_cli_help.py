@@ -12,7 +12,7 @@ from msgspec import convert
 from typer.testing import CliRunner
 
 from penstock import __version__
-from penstock.apps.cli import app, bounds
+from penstock.apps.cli import app, bounds, engine_settings
 from penstock.apps.cli.models import _price, _share
 from penstock.apps.settings import load
 from penstock.control.api.plans import checked
@@ -150,3 +150,11 @@ def test_prices_are_dollars_per_million() -> None:
     with pytest.raises(CommandError, match="no price") as caught:
         _price("cheap")
     assert "0.10/0.05/0.40" in caught.value.do
+
+
+def test_engine_settings_are_read_and_refused_by_name() -> None:
+    """Whole numbers of the engine's settings are taken by name; anything else is told what there is."""
+    assert engine_settings.parsed(["max_num_seqs=64", "block_size=16"]) == {"max_num_seqs": 64, "block_size": 16}
+    for text in ("max_num_seqs", "max_num_seqs=-1", "dtype=float32", "seqs=1", "tensor_parallel_size=2"):
+        with pytest.raises(CommandError, match="no setting of an engine"):
+            engine_settings.parsed([text])

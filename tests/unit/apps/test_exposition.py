@@ -81,3 +81,16 @@ def test_tenants_are_bounded_and_hidden_as_set(tmp_path: Path, names: TenantName
     assert scope == f"tenant:{shown[0]}"
     assert ("alice" in scope) is (names is TenantNames.NAMED)
     assert exposition.tenant_labels(settings, b"x" * 32).of("alice") == shown[0] or names is TenantNames.HASHED
+
+
+async def test_the_pages_of_a_home_are_those_of_its_living_processes(tmp_path: Path) -> None:
+    """Whoever lives and shows its metrics is listed; a file that a killed process left behind is not."""
+    settings = Settings(home=tmp_path)
+    assert exposition.addresses(settings.paths.run) == []
+    async with served(settings) as url:
+        exposition.address_file(settings.paths.run, 2**22 + 1).write_text("http://127.0.0.1:1/metrics")
+        assert exposition.addresses(settings.paths.run) == [url]
+    exposition.show(settings.paths.run, "http://127.0.0.1:2")
+    assert exposition.addresses(settings.paths.run) == ["http://127.0.0.1:2/metrics"]
+    exposition.hide(settings.paths.run)
+    assert exposition.addresses(settings.paths.run) == []

@@ -79,6 +79,16 @@ def test_half_a_certificate_is_named(settings: Settings) -> None:
         peers.mutual(with_(settings, tls_cert_file="/x"), Role.GATEWAY, SystemClock())
 
 
+@pytest.mark.parametrize("name", ["tls_cert_file", "tls_key_file", "tls_ca_file"])
+def test_a_certificate_contradicts_off(settings: Settings, name: str) -> None:
+    """Whoever names a certificate and says `off` was silently without TLS; now the start ends with both names."""
+    told = with_(settings, tls=Tls.OFF, **{name: "/x"})
+    with pytest.raises(CommandError, match=f"PENSTOCK_TLS=off contradicts PENSTOCK_{name.upper()}:"):
+        peers.mutual(told, Role.GATEWAY, SystemClock())
+    with pytest.raises(CommandError, match="contradicts"):
+        certificates.ensure(told, SystemClock())
+
+
 @pytest.mark.parametrize("key", ["platform_key_file", "worker_key_file"])
 def test_mounted_keys_want_a_certificate(settings: Settings, key: str) -> None:
     """Finding 3.15: a platform whose keys are mounted speaks to nobody in the clear, unless it is told to."""

@@ -35,11 +35,45 @@ def test_one_failed_worker_is_an_accident_and_three_are_a_cause(watch: FleetWatc
 
 def test_patience_has_an_end(watch: FleetWatch, clock: ManualClock) -> None:
     """A start that goes nowhere is given up and names the log of the worker that is not ready."""
+    watch._give_up([worker("w1", "ready"), worker("w2", "loading")])
     clock.advance(PATIENCE_S + 1)
-    with pytest.raises(CommandError, match="not ready within") as caught:
+    with pytest.raises(CommandError, match=r"Nothing new for 240 s; waited for: w2  loading") as caught:
         watch._give_up([worker("w1", "ready"), worker("w2", "loading")])
     assert caught.value.log is not None
     assert caught.value.log.name == "worker-w2.log"
+
+
+@pytest.mark.parametrize("new", ["state", "detail", "log"])
+def test_a_slow_start_that_goes_on_is_waited_for(
+    watch: FleetWatch, clock: ManualClock, tmp_path: Path, new: str
+) -> None:
+    """On a slow machine a start was given up after 240 s in the midst of loading."""
+    (tmp_path / "logs").mkdir()
+    log = tmp_path / "logs/engine-w1.log"
+    for step in range(5):
+        one = worker("w1", "loading", f"{step} of 9 MB" if new == "detail" else "")
+        one["state"] = ("loading", "warming")[step % 2] if new == "state" else "loading"
+        log.write_text("x" * step if new == "log" else "")
+        watch._give_up([one])
+        clock.advance(0.9 * PATIENCE_S)
+
+
+def test_a_start_that_goes_on_for_ever_is_given_up(tmp_path: Path, clock: ManualClock) -> None:
+    """However much is new, the setting is the most."""
+    watch = connections.fleet(Settings(home=tmp_path, start_within_s=60.0), clock)
+    watch._give_up([worker("w1", "loading", "1")])
+    clock.advance(61.0)
+    with pytest.raises(CommandError, match=r"Not ready within 60 s \(PENSTOCK_START_WITHIN_S\)"):
+        watch._give_up([worker("w1", "loading", "2")])
+
+
+def test_where_no_worker_reports_it_says_so(watch: FleetWatch, clock: ManualClock) -> None:
+    """Nobody there is told as such, with the controller's log."""
+    clock.advance(PATIENCE_S + 1)
+    with pytest.raises(CommandError, match="no worker has reported yet") as caught:
+        watch._give_up([])
+    assert caught.value.log is not None
+    assert caught.value.log.name == "controller.log"
 
 
 def test_reports_of_a_former_run_say_nothing(watch: FleetWatch, clock: ManualClock) -> None:

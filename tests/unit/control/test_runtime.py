@@ -12,10 +12,11 @@ from penstock.domain.table import RoutingTable
 from tests.support import control_things as things
 from tests.support.clock import ManualClock
 from tests.support.control_room import Room
+from tests.support.patience import patient
 
 
 async def until(check: Callable[[], object]) -> None:
-    async with asyncio.timeout(5.0):
+    async with asyncio.timeout(patient(5.0)):
         while not check():  # noqa: ASYNC110  what is watched is not ours to signal
             await asyncio.sleep(0.005)
 
@@ -85,6 +86,34 @@ async def test_a_tick_without_store_changes_nothing() -> None:
         await until(lambda: room.host.running)
 
 
+async def test_a_leader_whose_ticks_fail_for_long_is_not_ready(clock: ManualClock) -> None:
+    """It stayed ready for good after one tick; now until ``stale_s``, and silence meanwhile is held against nobody."""
+    room = Room(clock)
+    await deploy(room)
+
+    async def away() -> Catalogue:
+        raise StoreUnavailable
+
+    good = room.registry.catalogue
+    async with running(room):
+        await until(lambda: room.host.running)
+        worker, process = next(iter(room.host.running.items()))
+        room.heartbeats.take(things.report(worker, process.version))
+        await until(lambda: any(version.workers for version in room.runtime.table.versions))
+        room.registry.catalogue = away  # type: ignore[method-assign]
+        failed = room.runtime.failed_ticks
+        await until(lambda: room.runtime.failed_ticks > failed)
+        clock.advance(room.parts.pace.stale_s)
+        ready = [room.runtime.is_ready]
+        clock.advance(0.1)
+        assert [*ready, room.runtime.is_ready] == [True, False]
+        failed = room.runtime.failed_ticks
+        await until(lambda: room.runtime.failed_ticks > failed)
+        room.registry.catalogue = good  # type: ignore[method-assign]
+        await until(lambda: room.runtime.is_ready)
+        assert [entry.id for version in room.runtime.table.versions for entry in version.workers] == [worker]
+
+
 async def test_a_bad_table_is_refused_and_nothing_is_started(clock: ManualClock) -> None:
     """A builder that makes a bad table fails the tick before the fleet is touched; the last good table stays."""
     room = Room(clock)
@@ -124,3 +153,17 @@ async def test_a_change_of_state_is_not_kept_waiting(clock: ManualClock) -> None
         worker, process = next(iter(room.host.running.items()))
         room.heartbeats.take(things.report(worker, process.version))
         await until(lambda: any(version.workers for version in room.runtime.table.versions))
+
+
+async def test_who_leads_no_more_shows_no_fleet() -> None:
+    """Its last view would stand beside the new leader's, and be summed with it."""
+    room = Room(SystemClock())
+    await deploy(room)
+    lock = room.parts.leadership._lock  # type: ignore[attr-defined]
+    async with running(room):
+        await until(lambda: b"penstock_workers_wanted{" in room.metrics.exposition())
+        lock.holder = "somebody else"
+        await until(lambda: not room.runtime.leads)
+        page = room.metrics.exposition()
+    assert b"penstock_workers_wanted{" not in page
+    assert b"penstock_workers{" not in page

@@ -9,7 +9,7 @@ import pytest
 from penstock.domain import contents
 from penstock.domain.contents import check_contents, check_manifest, refuse_name
 from penstock.domain.errors import ArtifactRefused
-from penstock.domain.model import Artifact, Manifest, canonical, digest_of
+from penstock.domain.model import Artifact, HandlerSettings, Manifest, canonical, digest_of
 from penstock.packaging.packing import describe, measure
 from penstock.worker.artifacts.verify import read_manifest
 from tests.support.versions import CHOICES, model_folder
@@ -103,3 +103,31 @@ def test_oversized_and_broken_settings_are_refused(tmp_path: Path, monkeypatch: 
     monkeypatch.setattr(contents, "MAX_JSON_BYTES", 100)
     with pytest.raises(ArtifactRefused, match=r"generation_config\.json is larger than 100 bytes"):
         check_contents(folder)
+
+
+def test_a_handler_s_code_is_let_in_where_a_handler_is_named(manifest: Manifest) -> None:
+    """handler.py, labels and a card belong to a version that runs through a handler, and to no other."""
+    more = tuple(Artifact(path=name, sha256=SHA, size_bytes=1) for name in ("handler.py", "labels.txt", "README.md"))
+    weights = tuple(file for file in manifest.files if file.path.endswith(contents.WEIGHTS))
+    handler = HandlerSettings(name=contents.HANDLER, inputs=(), outputs=(), labels="labels.txt")
+    check_manifest(replace(manifest, files=(*weights, *more), handler=handler))
+    with pytest.raises(ArtifactRefused, match="carries no code"):
+        check_manifest(replace(manifest, files=(*manifest.files, more[0])))
+
+
+@pytest.mark.parametrize("lacks", ["handler.py", "labels.txt"])
+def test_what_a_handler_names_must_be_there(manifest: Manifest, lacks: str) -> None:
+    """A handler without its file of code, or its labels, is refused before it is signed."""
+    there = {"handler.py", "labels.txt"} - {lacks}
+    more = tuple(Artifact(path=name, sha256=SHA, size_bytes=1) for name in sorted(there))
+    handler = HandlerSettings(name=contents.HANDLER, inputs=(), outputs=(), labels="labels.txt")
+    with pytest.raises(ArtifactRefused, match=f"{lacks} is missing"):
+        check_manifest(replace(manifest, files=(*manifest.files, *more), handler=handler))
+
+
+def test_other_code_is_refused_beside_a_handler_too(manifest: Manifest) -> None:
+    """One file of code is allowed, under one name: nothing that it might import from beside itself."""
+    more = tuple(Artifact(path=name, sha256=SHA, size_bytes=1) for name in ("handler.py", "other.py"))
+    handler = HandlerSettings(name=contents.HANDLER, inputs=(), outputs=())
+    with pytest.raises(ArtifactRefused, match=r"other\.py: a version carries no code"):
+        check_manifest(replace(manifest, files=(*manifest.files, *more), handler=handler))

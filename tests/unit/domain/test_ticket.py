@@ -15,11 +15,12 @@ KEY = worker_secret(PLATFORM_KEY, WorkerId("w1"))
 NOW = 1_000_000.0
 BOUND = binding_of("/v1/completions", b"{}")
 TICKET = Ticket(
-    request=RequestId("r"),
+    request=RequestId("r12"),
     tenant=TenantId("t"),
     standing=Standing.PAID,
     weight=3,
     deadline_at=NOW + 30,
+    start_by=NOW + 15,
     prompt_tokens=5,
     expected_output_tokens=7,
     reserved=0.125,
@@ -38,6 +39,7 @@ def test_a_clock_that_differs_changes_no_deadline(skew_s: float) -> None:
     """The worker gives a request the seconds that were left, on its own clock."""
     read = unseal(seal(TICKET, KEY, BOUND, NOW), KEY, NOW + skew_s).ticket
     assert read.deadline_at == pytest.approx(NOW + skew_s + 30)
+    assert read.start_by == pytest.approx(NOW + skew_s + 15)
 
 
 @pytest.mark.parametrize("skew_s", [-MAX_SKEW_S - 1, MAX_SKEW_S + 1])

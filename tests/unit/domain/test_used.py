@@ -1,5 +1,7 @@
 """What a gate counted, on its way to the gateway."""
 
+from dataclasses import replace
+
 import pytest
 
 from penstock.domain.used import Used, heard, told
@@ -20,7 +22,16 @@ def test_nonsense_is_not_a_count(value: bytes) -> None:
 
 def test_a_newer_gate_may_say_more() -> None:
     """Fields that come later don't hinder those that are known."""
-    assert heard(told(USED) + b",77,x") == USED
+    every = replace(USED, steps=50, beside=120, engine_us=9)
+    assert heard(told(every) + b",77,x") == every
+
+
+def test_steps_are_told_where_somebody_counts_them() -> None:
+    """Steps and who shared them come through; an older gate says nothing of them, and that is not 0."""
+    shared = replace(USED, steps=50, beside=120)
+    timed = replace(shared, engine_us=0)
+    assert (heard(told(shared)), heard(told(timed))) == (shared, timed)
+    assert heard(told(USED)) == replace(USED, steps=None, beside=None)
 
 
 def test_no_more_is_cached_than_there_is() -> None:

@@ -1,6 +1,8 @@
 """Secrets in mounted files: what is taken, and what is refused in words."""
 
 import os
+import re
+import traceback
 from pathlib import Path
 
 import pytest
@@ -60,3 +62,21 @@ def test_the_one_before_is_valid_while_it_is_there(tmp_path: Path) -> None:
     assert len(set(stamps)) == 3
     keys = secret_file.with_previous(file, lambda one: secret_file.key(one, "key"))
     assert keys == (b"\x02" * 32, b"\x01" * 32)
+
+
+@pytest.mark.parametrize(
+    "secret", ["HUNTER2", "16dd94de" * 8, "4sZ/jk+0" * 5 + "9w==", "/9j/4AAQ" * 8, "-----BEGIN\n" * 99]
+)
+def test_a_secret_in_place_of_its_path_is_not_said_again(secret: str) -> None:
+    """An outsider's finding: ``PENSTOCK_PLATFORM_KEY_FILE=$(cat platform-key)`` printed the key, in words and cause."""
+    with pytest.raises(CommandError, match="names no file") as refused:
+        secret_file.key(Path(secret), "platform key")
+    assert "a path, not the secret itself" in refused.value.do
+    told = "".join(traceback.format_exception(refused.value, chain=True))
+    assert [part for part in (secret, secret[:11]) if part in told.replace("names no file", "")] == []
+
+
+def test_what_is_meant_as_a_path_is_shown(tmp_path: Path) -> None:
+    """A path that leads nowhere is named, or nobody could correct it."""
+    with pytest.raises(CommandError, match=re.escape(str(tmp_path / "a/b/key"))):
+        secret_file.key(tmp_path / "a/b/key", "platform key")

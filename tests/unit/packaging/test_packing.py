@@ -190,3 +190,11 @@ def test_given_golden_prompts_are_kept(folder: Path) -> None:
     """What the pusher knows about right answers is part of the version."""
     golden = (GoldenPrompt(prompt="1+1?", expect="2"),)
     assert pack(folder, replace(CHOICES, golden=golden)).golden == golden
+
+
+def test_an_engines_settings_may_be_changed_by_name(folder: Path) -> None:
+    """What is named becomes part of the version, and what is not stays what the folder and the defaults say."""
+    plain = pack(folder)
+    changed = pack(folder, replace(CHOICES, engine_changes={"max_num_seqs": 64}))
+    assert changed.engine == replace(plain.engine, max_num_seqs=64)
+    assert digest_of(changed) != digest_of(plain)

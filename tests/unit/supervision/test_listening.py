@@ -6,7 +6,9 @@ import socket
 import pytest
 
 from penstock.domain.command_error import CommandError
-from penstock.supervision.listening import BACKLOG, bind, url_of
+from penstock.supervision.listening import BACKLOG, bind, reserve, url_of
+
+HOST = "127.0.0.1"
 
 
 def test_port_zero_takes_a_free_one() -> None:
@@ -57,3 +59,33 @@ def test_an_address_of_another_machine_is_refused_clearly() -> None:
 def test_the_printed_address_can_be_used(host: str, url: str) -> None:
     """An address that means every interface is told as the one of this machine."""
     assert url_of(host, 81) == url
+
+
+def shared(port: int) -> socket.socket:
+    """Return a socket of another process that shares the port."""
+    other = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    other.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+    other.bind((HOST, port))
+    return other
+
+
+def test_the_port_behind_is_reserved_and_can_be_shared() -> None:
+    """A reserved port is the one behind, and processes that share it may bind it as well; nobody else may."""
+    with bind(HOST, 0) as first:
+        behind = first.getsockname()[1]
+        with reserve(HOST, 0, behind=behind, setting="X") as reserved:
+            port = reserved.getsockname()[1]
+            shared(port).close()
+            with pytest.raises(CommandError):
+                bind(HOST, port)
+
+
+def test_a_reserved_port_that_somebody_has_is_another_one_or_an_error() -> None:
+    """Where nobody named the port any free one does; a named one that is taken ends in words with the setting."""
+    with bind(HOST, 0) as taken:
+        port = taken.getsockname()[1]
+        with reserve(HOST, 0, behind=port - 1, setting="X") as reserved:
+            assert reserved.getsockname()[1] != port
+        with pytest.raises(CommandError) as caught:
+            reserve(HOST, port, behind=1, setting="PENSTOCK_X")
+    assert "PENSTOCK_X" in (caught.value.do or "")

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from penstock.domain.command_error import CommandError
-from penstock.supervision.lock import HomeLock, holder
+from penstock.supervision.lock import FILE, HomeLock, holder, holders
 
 HOLD = """
 import sys, time, pathlib
@@ -47,3 +47,10 @@ def test_a_lock_dies_with_its_process(tmp_path: Path) -> None:
     assert holder(tmp_path) == 0
     with HomeLock(tmp_path):
         assert holder(tmp_path) == os.getpid()
+
+
+def test_the_kernel_knows_who_holds_a_file(tmp_path: Path) -> None:
+    """Whatever a file says, its holder is named while it holds, and nobody after that."""
+    with HomeLock(tmp_path):
+        assert holders(tmp_path / FILE) == f"process {os.getpid()}"
+    assert holders(tmp_path / FILE) == "a process that can't be seen from here"

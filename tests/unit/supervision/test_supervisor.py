@@ -12,7 +12,7 @@ import pytest
 
 from penstock.domain.clock import SystemClock
 from penstock.domain.command_error import CommandError
-from penstock.supervision.child import Child, Command, how_it_ended
+from penstock.supervision.child import Child, Command
 from penstock.supervision.restarts import RestartPolicy
 from penstock.supervision.supervisor import ChildSpec, Supervisor
 
@@ -142,11 +142,3 @@ async def test_a_process_that_ignores_the_request_to_end_is_killed(make: Make) -
     await supervisor.start()
     await supervisor.stop(0.2)
     assert supervisor.child.code == -signal.SIGKILL
-
-
-@pytest.mark.parametrize(
-    ("code", "words"), [(0, "ended with code 0"), (-9, "killed by SIGKILL"), (-200, "killed by signal 200")]
-)
-def test_exit_codes_in_words(code: int, words: str) -> None:
-    """An exit code is said so that a person understands it."""
-    assert how_it_ended(code) == words

@@ -9,7 +9,7 @@ from penstock.adapters.redis.limits import RedisLimits
 from penstock.adapters.redis.wire import Wire
 from penstock.domain.ids import RequestId
 from penstock.domain.limits import Draw, Measure, MeterKind
-from tests.support.platform import until
+from tests.support.patience import until
 from tests.support.watched_redis import Watch, WatchedRedis
 
 pytestmark = pytest.mark.integration

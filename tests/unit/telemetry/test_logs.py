@@ -1,5 +1,6 @@
 """Log lines: one JSON object each, allowed fields alone, and never a reason to fail."""
 
+import datetime as dt
 import io
 import json
 from collections.abc import Iterator
@@ -38,3 +39,26 @@ def test_a_full_disk_costs_lines_and_nothing_else() -> None:
         logs.logger().info("request", code="ok")
     with pytest.raises(OSError, match="No space"):
         stream.close()
+
+
+def test_what_is_logged_often_is_the_loggers_line() -> None:
+    """The quick way writes the line that the logger writes, and no more than the logger lets through."""
+    stream = io.StringIO()
+    logs.configure("gateway", stream=stream)
+    told = {"request_id": "r", "outcome": "ok", "seconds": 0.5}
+    logs.often("request", **told)
+    logs.logger().info("request", **told)
+    quick, plain = (json.loads(line) for line in stream.getvalue().splitlines())
+    moments = [dt.datetime.fromisoformat(one.pop("time")) for one in (quick, plain)]
+    assert list(quick.items()) == list(plain.items())
+    assert dt.timedelta(0) <= moments[1] - moments[0] < dt.timedelta(minutes=1)
+    logs.often("request", code="ok", body="secret")
+    assert "secret" not in stream.getvalue()
+
+
+def test_what_is_logged_often_has_a_level() -> None:
+    """A process that logs warnings alone writes no line for each request."""
+    stream = io.StringIO()
+    logs.configure("gateway", level="warning", stream=stream)
+    logs.often("request", code="ok")
+    assert stream.getvalue() == ""

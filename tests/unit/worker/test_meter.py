@@ -43,3 +43,12 @@ def test_progress_is_reported_in_lots_and_the_first_step_at_once() -> None:
     meter.close()
     meter.made(50)
     assert (lots, meter.output_tokens) == ([0, 4, 4, 1], 59)
+
+
+def test_shared_steps_are_counted_for_each_sequence() -> None:
+    """Two sequences in a step of five and one in a step of two: three steps, twelve sequences, the parts of time."""
+    meter = Meter()
+    assert (meter.used.steps, meter.used.beside, meter.used.engine_us) == (None, None, None)
+    for sequences in (5, 5, 2):
+        meter.shared(sequences, 0.01 / sequences)
+    assert (meter.used.steps, meter.used.beside, meter.used.engine_us) == (3, 12, 9000)

@@ -3,7 +3,6 @@ try again. It knows HTTP and the API's conventions, and not what is read or writ
 """
 
 import asyncio
-import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -11,28 +10,24 @@ from pathlib import Path
 from typing import Any, cast
 
 import aiohttp
+import yaml
 from kubernetes.aio.client import ApiClient, Configuration
 from kubernetes.aio.config import ConfigException, load_incluster_config, load_kube_config
 
-from penstock.adapters.kubernetes import names
+from penstock.adapters.kubernetes import answers, names
+from penstock.adapters.kubernetes.answers import NO_ANSWER, Json, Refused
 from penstock.adapters.kubernetes.kinds import Kind
 from penstock.adapters.kubernetes.manifests import Written
 from penstock.domain.command_error import CommandError
 
-NO_ANSWER, CONFLICT, GONE, NOT_FOUND, MANY = 0, 409, 410, 404, 429
-_OK = range(200, 300)
+CONFLICT, NOT_FOUND, MANY = 409, 404, 429
+_OK, _ELSEWHERE = range(200, 300), range(300, 400)
 OPENED = "OPENED"
 _PAGE = 500
 Load = Callable[..., Awaitable[object]]
+_GARBAGE = (OSError, ValueError, TypeError, AttributeError, LookupError, yaml.YAMLError)
+"""What the official client raises for a file of another shape: it looks at none before it reaches into it."""
 _APPLY, _MERGE = "application/apply-patch+yaml", "application/merge-patch+json"
-
-
-class Refused(Exception):
-    """The API server did not do it: status 0 where it did not answer at all."""
-
-    def __init__(self, status: int, message: str, retry_after_s: float = 0.0) -> None:
-        super().__init__(message)
-        self.status, self.message, self.retry_after_s = status, message, retry_after_s
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,20 +47,19 @@ class Api:
         """Take a client that is set up."""
         self._client, self._namespace, self._patience = client, namespace, patience
 
-    async def listed(self, kind: Kind, selector: str) -> tuple[list[dict[str, Any]], str]:
+    async def listed(self, kind: Kind, selector: str) -> tuple[list[Json], str]:
         """Return all objects that are selected, and the version of the list, from which a watch goes on."""
-        found: list[dict[str, Any]] = []
+        found: list[Json] = []
         following = ""
         while True:
             query = [("labelSelector", selector), ("limit", _PAGE)]
             query += [("continue", following)] if following else []
-            page = await self._call("GET", kind.path(self._namespace), query)
-            found += page.get("items", [])
-            following = page["metadata"].get("continue", "")
+            objects, version, following = answers.page(await self._call("GET", kind.path(self._namespace), query))
+            found += objects
             if not following:
-                return found, page["metadata"]["resourceVersion"]
+                return found, version
 
-    async def watch(self, kind: Kind, selector: str, since: str) -> AsyncIterator[tuple[str, dict[str, Any]]]:
+    async def watch(self, kind: Kind, selector: str, since: str) -> AsyncIterator[tuple[str, Json]]:
         """Yield ``OPENED``, then what changes after ``since``, until the server ends it; 410 means: list anew."""
         asked = self._patience.watch_s
         query = [
@@ -81,20 +75,18 @@ class Api:
         async with self._request("GET", kind.path(self._namespace), query, within=within) as response:
             yield OPENED, {}
             async for line in response.content:
-                event = json.loads(line)
-                if event["type"] == "ERROR":
-                    raise Refused(event["object"].get("code", GONE), event["object"].get("message", ""))
-                yield event["type"], event["object"]
+                yield answers.event(line)
 
-    async def apply(self, written: Written) -> dict[str, Any]:
+    async def apply(self, written: Written) -> Json:
         """Write an object's fields as ours (server-side apply); somebody else's fields are never taken."""
         query = [("fieldManager", names.OWNER), ("force", "false")]
         path = written.kind.path(self._namespace, written.name)
-        return await self._call("PATCH", path, query, written.body, _APPLY)
+        return answers.written(await self._call("PATCH", path, query, written.body, _APPLY))
 
     async def patch(self, kind: Kind, name: str, body: Mapping[str, object]) -> None:
         """Change single fields of an object."""
-        await self._call("PATCH", kind.path(self._namespace, name), [("fieldManager", names.OWNER)], body, _MERGE)
+        query, path = [("fieldManager", names.OWNER)], kind.path(self._namespace, name)
+        answers.written(await self._call("PATCH", path, query, body, _MERGE))
 
     async def delete(self, kind: Kind, name: str, uid: str = "") -> None:
         """Delete an object, with a ``uid`` only that very one; one that is not there is no error."""
@@ -102,7 +94,7 @@ class Api:
         if uid:
             options["preconditions"] = {"uid": uid}
         try:
-            await self._call("DELETE", kind.path(self._namespace, name), [], options)
+            answers.done(await self._call("DELETE", kind.path(self._namespace, name), [], options))
         except Refused as refusal:
             if refusal.status != NOT_FOUND:
                 raise
@@ -114,11 +106,10 @@ class Api:
         query: Sequence[tuple[str, Any]],
         body: Mapping[str, object] | None = None,
         content: str = "application/json",
-    ) -> dict[str, Any]:
+    ) -> bytes:
         within = aiohttp.ClientTimeout(total=self._patience.answer_s, sock_connect=self._patience.connect_s)
         async with self._request(method, path, query, within=within, body=body, content=content) as response:
-            answer: dict[str, Any] = json.loads(await response.read())
-            return answer
+            return await response.read()
 
     @asynccontextmanager
     async def _request(
@@ -140,22 +131,27 @@ class Api:
             response = (await self._client.call_api(*asked, _request_timeout=within)).response
             try:
                 if response.status not in _OK:
-                    raise _refusal(response.status, await response.read(), response.headers.get("Retry-After", ""))
+                    raise answers.refusal(
+                        response.status, await response.read(), response.headers.get("Retry-After", "")
+                    )
                 yield response
             finally:
                 response.close()
         except (aiohttp.ClientError, TimeoutError, OSError, ConfigException) as error:
             raise Refused(NO_ANSWER, f"no answer ({type(error).__name__})") from error
-        except (json.JSONDecodeError, KeyError) as error:
+        except ValueError as error:  # a line that is longer than any object
             raise Refused(NO_ANSWER, "an answer that can't be read") from error
 
 
-def _refusal(status: int, body: bytes, retry_after: str) -> Refused:
-    try:
-        message = str(json.loads(body)["message"])
-    except (ValueError, KeyError, TypeError):
-        message = f"status {status}"
-    return Refused(status, message, float(retry_after) if retry_after.isdigit() else 0.0)
+async def _refuse_redirects(
+    request: aiohttp.ClientRequest, handler: aiohttp.ClientHandlerType
+) -> aiohttp.ClientResponse:
+    """Ask nobody else: an API server redirects no client, and where one leads we would be obeyed by a stranger."""
+    response = await handler(request)
+    if response.status in _ELSEWHERE:
+        response.close()
+        raise Refused(response.status, "a redirect, which is not followed")
+    return response
 
 
 @asynccontextmanager
@@ -164,17 +160,31 @@ async def connected(kubeconfig: str, namespace: str, patience: Patience = Patien
 
     The pod's token is read again as it changes.
     """
-    configuration = Configuration(retries=None)
-    configuration.client_session_kwargs = {"trust_env": False}
-    try:
-        if kubeconfig:
-            load = cast("Load", load_kube_config)
-            await load(kubeconfig, client_configuration=configuration, persist_config=False)
-        else:
-            await asyncio.to_thread(load_incluster_config, configuration)
-    except (ConfigException, OSError) as error:
-        file = Path(kubeconfig) if kubeconfig else "the pod's service account"
-        do = "Run the controller in a pod with automountServiceAccountToken, or name a file: PENSTOCK_KUBECONFIG."
-        raise CommandError(f"There is no way to the cluster by {file}: {error}.", do=do) from error
-    async with ApiClient(configuration) as client:
+    async with await _client(kubeconfig) as client:
         yield Api(client, namespace, patience)
+
+
+async def _client(kubeconfig: str) -> ApiClient:
+    try:
+        return ApiClient(await _configuration(kubeconfig))
+    except ConfigException as error:
+        raise _no_way(kubeconfig, str(error).partition("{")[0]) from error  # a misspelt entry is shown with its token
+    except _GARBAGE as error:  # of these the kind alone, for the same reason
+        raise _no_way(kubeconfig, f"it can't be read as one ({type(error).__name__})") from error
+
+
+async def _configuration(kubeconfig: str) -> Configuration:
+    configuration = Configuration(retries=None)
+    configuration.client_session_kwargs = {"trust_env": False, "middlewares": (_refuse_redirects,)}
+    if kubeconfig:
+        load = cast("Load", load_kube_config)
+        await load(kubeconfig, client_configuration=configuration, persist_config=False)
+    else:
+        await asyncio.to_thread(load_incluster_config, configuration)
+    return configuration
+
+
+def _no_way(kubeconfig: str, why: str) -> CommandError:
+    file = Path(kubeconfig) if kubeconfig else "the pod's service account"
+    do = "Run the controller in a pod with automountServiceAccountToken, or name a kubeconfig: PENSTOCK_KUBECONFIG."
+    return CommandError(f"There is no way to the cluster by {file}: {why}.", do=do)

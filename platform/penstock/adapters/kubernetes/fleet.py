@@ -15,7 +15,7 @@ from penstock.adapters.kubernetes.kinds import DEPLOYMENT, POD
 from penstock.adapters.kubernetes.mirror import Mirror
 from penstock.adapters.kubernetes.pods import Deaths, running, version_of
 from penstock.adapters.kubernetes.pools import Pools
-from penstock.adapters.kubernetes.steps import not_placed, steps
+from penstock.adapters.kubernetes.steps import not_placed, steps, stuck
 from penstock.adapters.kubernetes.writer import Pace, Writer
 from penstock.domain.clock import Clock
 from penstock.domain.fleet import FleetPlan, FleetView
@@ -78,7 +78,8 @@ class KubernetesFleet:
             self._news.clear()
             plan = self._plan
             self._say_not_placed(plan)
-            due = list(steps(plan, self._workloads.objects, self._pods.objects, self._pools))
+            held = self._writer.held_names(DEPLOYMENT)
+            due = list(steps(plan, self._workloads.objects, self._pods.objects, self._pools, held))
             await self._writer.bring_about(due, self._is_fresh)
 
     def _is_fresh(self) -> bool:
@@ -86,7 +87,8 @@ class KubernetesFleet:
         return is_known and self._clock.monotonic() - self._planned_at < self._pace.fresh_s
 
     def _say_not_placed(self, plan: FleetPlan) -> None:
-        found = not_placed(plan.served or (), self._workloads.objects, self._pools)
+        workloads = self._workloads.objects
+        found = {**stuck(workloads), **not_placed(plan.served or (), workloads, self._pools)}
         for key in found.keys() - self._not_placed.keys():
             logger().warning("version_not_placed", object=key, reason=found[key])
         self._not_placed = found

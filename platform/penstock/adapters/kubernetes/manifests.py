@@ -3,8 +3,11 @@
 A Deployment here never says how many pods: that number is the scaler's, and whoever wrote it would set it back.
 """
 
+import hashlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+
+import msgspec
 
 from penstock.adapters.kubernetes import names, scaling
 from penstock.adapters.kubernetes.kinds import BUDGET, DEPLOYMENT, SCALER, Kind
@@ -37,8 +40,9 @@ def _objects(placed: Placed, pools: Pools) -> Iterator[Written]:
     name, filling = names.workload(version, pool.name), names.filled(version, pool.name)
     select = {names.WORKLOAD: name}
     target = {"apiVersion": DEPLOYMENT.api_version, "kind": DEPLOYMENT.name, "name": name}
+    deployment = _deployment(placed, select, filling)
     specs: tuple[tuple[Kind, dict[str, object]], ...] = (
-        (DEPLOYMENT, _deployment(placed, select, filling)),
+        (DEPLOYMENT, deployment),
         (
             BUDGET,
             {
@@ -54,7 +58,7 @@ def _objects(placed: Placed, pools: Pools) -> Iterator[Written]:
             "name": name,
             "namespace": pools.namespace,
             "labels": {names.MANAGED_BY: names.OWNER, **select},
-            "annotations": {names.VERSION: version},
+            "annotations": {names.VERSION: version, **(_mark(deployment) if kind is DEPLOYMENT else {})},
         }
         body = {"apiVersion": kind.api_version, "kind": kind.name, "metadata": meta, "spec": spec}
         yield Written(kind=kind, name=name, body=body)
@@ -82,6 +86,11 @@ def _deployment(placed: Placed, select: dict[str, str], filling: Mapping[str, st
         "strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}},
         "template": {"metadata": meta, "spec": {**template["spec"], "containers": containers}},
     }
+
+
+def _mark(deployment: Mapping[str, object]) -> dict[str, str]:
+    text = msgspec.json.encode(deployment["template"], order="sorted")
+    return {names.TEMPLATE: hashlib.sha256(text).hexdigest()[:16]}
 
 
 def fill(value: object, filling: Mapping[str, str]) -> object:

@@ -6,16 +6,15 @@ is not gone: nothing is forgotten but what the server itself says is deleted, or
 
 import asyncio
 from collections.abc import Callable
-from typing import Any
 
+from penstock.adapters.kubernetes.answers import BOOKMARK, GONE, Json, Refused
 from penstock.adapters.kubernetes.backoff import Backoff
-from penstock.adapters.kubernetes.client import GONE, OPENED, Api, Refused
+from penstock.adapters.kubernetes.client import OPENED, Api
 from penstock.adapters.kubernetes.kinds import Kind
 from penstock.telemetry.logs import logger
 
 REST_S = 0.1
 """Between the end of a watch and the next: a server that ends each at once is not asked without a pause."""
-Json = dict[str, Any]
 OnChange = Callable[[Json | None, Json | None], None]
 """Takes an object before and after: None where it was not there, or is no more."""
 
@@ -47,13 +46,14 @@ class Mirror:
             self._replace({one["metadata"]["name"]: one for one in objects})
             self._since = since
         async for kind, one in self._api.watch(self._kind, self._selector, self._since):
-            self._backoff.worked()
             self.is_known = True
             if kind == OPENED:
                 continue
-            if kind != "BOOKMARK":
+            self._backoff.worked()
+            if kind != BOOKMARK:
                 self._put(one["metadata"]["name"], None if kind == "DELETED" else one)
             self._since = one["metadata"]["resourceVersion"]
+        self._backoff.worked()
 
     def _lost(self, refusal: Refused) -> None:
         """Begin anew with a list where the server has forgotten where we were; else go on from there."""

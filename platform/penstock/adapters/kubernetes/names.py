@@ -16,6 +16,8 @@ MODEL, DIGEST, POOL, WORKLOAD = "penstock.io/model", "penstock.io/digest", "pens
 VERSION = "penstock.io/version"
 """The version whole, as an annotation: a label's value takes no ``@``."""
 RENEWED = "penstock.io/renewed-at"
+TEMPLATE = "penstock.io/template"
+"""On a Deployment: what tells one template of its pods from another, so that a change of it is known beforehand."""
 DRAINING = "penstock.io/draining"
 DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"
 

@@ -4,7 +4,7 @@ Nothing is removed because it is not in a plan: only what the plan names as with
 what stands under our label.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -45,10 +45,16 @@ class Delete:
 Step = Apply | Drain | Delete
 
 
-def steps(plan: FleetPlan, workloads: Objects, pods: Objects, pools: Pools) -> Iterator[Step]:
-    """Yield what the plan asks for: first what must stand, then who leaves."""
-    for served in plan.served or ():
-        yield from (Apply(written=one) for one in written(served, pools))
+def steps(
+    plan: FleetPlan, workloads: Objects, pods: Objects, pools: Pools, held: Container[str] = ()
+) -> Iterator[Step]:
+    """Yield what the plan asks for: first what must stand, then who leaves.
+
+    ``held`` names the Deployments that can't be written: no other waits for them.
+    """
+    standing = [one for served in plan.served or () for one in written(served, pools)]
+    waits = set(_waiting(standing, workloads, held))
+    yield from (Apply(written=one) for one in standing if one.kind is not DEPLOYMENT or one.name not in waits)
     if plan.served is not None:
         yield from _leaving(plan, plan.served, workloads)
     for worker in plan.drain:
@@ -58,6 +64,47 @@ def steps(plan: FleetPlan, workloads: Objects, pods: Objects, pools: Pools) -> I
         meta = pods.get(worker, {}).get("metadata", {})
         if meta and not meta.get("deletionTimestamp"):
             yield Delete(kind=POD, name=worker, uid=meta["uid"])
+
+
+def _waiting(standing: list[Written], workloads: Objects, held: Container[str]) -> Iterator[str]:
+    """Yield the Deployments whose pods are exchanged later: one version in one pool at a time.
+
+    Each exchange takes one machine more than there are workers; all at once would ask for a machine each, and a bad
+    template would be everywhere before the first pod of it has served.
+    """
+    is_free = not any(is_exchanging(one) for one in workloads.values())
+    for one in standing:
+        live = workloads.get(one.name)
+        if one.kind is not DEPLOYMENT or live is None or _template(live) == _template(one.body) or one.name in held:
+            continue
+        if not is_free:
+            yield one.name
+        is_free = False
+
+
+def is_exchanging(workload: Mapping[str, Any]) -> bool:
+    """Tell whether pods of an older template still run, as `kubectl rollout status` judges.
+
+    https://kubernetes.io/docs/concepts/workloads/controllers/deployment/#deployment-status
+    """
+    status = workload.get("status", {})
+    is_seen = int(status.get("observedGeneration", 0)) >= int(workload["metadata"].get("generation", 0))
+    return not is_seen or int(status.get("updatedReplicas", 0)) < int(status.get("replicas", 0))
+
+
+def stuck(workloads: Objects) -> dict[str, str]:
+    """Say which exchange Kubernetes has given up to wait for; all others wait for it."""
+    found = {}
+    for name, workload in workloads.items():
+        for one in workload.get("status", {}).get("conditions", []):
+            if (one.get("type"), one.get("status")) == ("Progressing", "False"):
+                do = "make room in its pool, or deploy a template that starts; others are exchanged after it"
+                found[name] = f"{name} does not get on with the exchange of its pods ({one.get('reason', '')}): {do}"
+    return found
+
+
+def _template(deployment: Mapping[str, Any]) -> str:
+    return str(deployment["metadata"].get("annotations", {}).get(names.TEMPLATE, ""))
 
 
 def _leaving(plan: FleetPlan, served: tuple[Served, ...], workloads: Objects) -> Iterator[Step]:

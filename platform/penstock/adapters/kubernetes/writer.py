@@ -11,9 +11,10 @@ from typing import Any
 import msgspec
 
 from penstock.adapters.kubernetes import names
+from penstock.adapters.kubernetes.answers import NO_ANSWER, Refused
 from penstock.adapters.kubernetes.backoff import Backoff
-from penstock.adapters.kubernetes.client import CONFLICT, MANY, NO_ANSWER, Api, Refused
-from penstock.adapters.kubernetes.kinds import DEPLOYMENT, POD, SCALER
+from penstock.adapters.kubernetes.client import CONFLICT, MANY, Api
+from penstock.adapters.kubernetes.kinds import DEPLOYMENT, POD, SCALER, Kind
 from penstock.adapters.kubernetes.manifests import Written
 from penstock.adapters.kubernetes.steps import Apply, Delete, Drain, Step
 from penstock.domain.clock import Clock
@@ -69,6 +70,10 @@ class Writer:
                 return
             if self._is_due(step):
                 await self._do(step)
+
+    def held_names(self, kind: Kind) -> frozenset[str]:
+        """Return the names of this kind's objects that could not be written."""
+        return frozenset(key.partition(" ")[2] for key in self.held if key.startswith(f"{kind.name} "))
 
     async def _do(self, step: Step) -> None:
         key = _key(step)

@@ -30,8 +30,6 @@ _AWAY = (
     asyncpg.PostgresConnectionError,
     asyncpg.OperatorInterventionError,
     asyncpg.InsufficientResourcesError,
-    asyncpg.InvalidAuthorizationSpecificationError,
-    asyncpg.InvalidCatalogNameError,
 )
 
 _NOUNS = {"org": "organisation", "api_key": "API key"}
@@ -66,6 +64,10 @@ def translated() -> Iterator[None]:
         raise InvalidField("the database can't hold this value") from error
     except _AWAY as error:
         raise StoreUnavailable("the database can't be reached") from error
+    except asyncpg.InvalidAuthorizationSpecificationError as error:
+        raise StoreUnavailable("the database refuses the role or its password") from error
+    except asyncpg.InvalidCatalogNameError as error:
+        raise StoreUnavailable("there is no database of that name on the server") from error
     except asyncpg.InsufficientPrivilegeError as error:
         raise StoreUnavailable("the database's role lacks a right, which `penstock init` grants") from error
     except asyncpg.UniqueViolationError as error:
@@ -100,10 +102,12 @@ class Session:
 class Database:
     """A pool as an async context manager; entering does not need the database to be there."""
 
-    def __init__(self, dsn: str, *, max_connections: int = 8) -> None:
-        """Take the address; nothing connects yet."""
+    def __init__(self, dsn: str, *, max_connections: int = 8, slower: float = 1.0) -> None:
+        """Take the address; nothing connects yet. A machine that is so much slower is waited for so much longer."""
         self._way = way(dsn)
         self._max = max_connections
+        self._connect_within_s = CONNECT_WITHIN_S * slower
+        self._query_within_s = QUERY_WITHIN_S * slower
         self._opened: asyncpg.Pool | None = None
 
     async def __aenter__(self) -> Self:
@@ -113,8 +117,8 @@ class Database:
             password=self._way.password,
             min_size=0,
             max_size=self._max,
-            timeout=CONNECT_WITHIN_S,
-            command_timeout=QUERY_WITHIN_S,
+            timeout=self._connect_within_s,
+            command_timeout=self._query_within_s,
             max_inactive_connection_lifetime=60.0,
             server_settings={"application_name": "penstock"},
         )
@@ -126,7 +130,7 @@ class Database:
         """Close the pool, by force where the server does not answer."""
         pool, self._opened = self._pool, None
         try:
-            async with asyncio.timeout(CONNECT_WITHIN_S):
+            async with asyncio.timeout(self._connect_within_s):
                 await pool.close()
         except TimeoutError:
             pool.terminate()
@@ -142,7 +146,7 @@ class Database:
         """All or nothing."""
         with translated():
             async with (
-                self._pool.acquire(timeout=CONNECT_WITHIN_S) as connection,
+                self._pool.acquire(timeout=self._connect_within_s) as connection,
                 connection.transaction(),
             ):
                 yield Session(connection)

@@ -50,6 +50,11 @@ def _away(why: str) -> StoreUnavailable:
     return StoreUnavailable(f"the store that gateways share {why}", retry_after_s=RETRY_S)
 
 
+def _code(error: ReplyError) -> str:
+    """Return the first word of a refusal, such as WRONGPASS: the rest may repeat what was said."""
+    return str(error).partition(" ")[0]
+
+
 class _Incomplete(Exception):
     """The rest of an answer has yet to come."""
 
@@ -76,7 +81,7 @@ class Wire:
             if str(error).startswith(_NOT_SERVING):
                 link.lose()
                 self._rest()
-                raise _away("does not serve now") from error
+                raise _away(f"does not serve now: {_code(error)}") from error
             raise
         except StoreUnavailable:
             self._rest()
@@ -116,7 +121,9 @@ class Wire:
                 link = await self._opened()
             for command in _greeting(self._where, _password(self._where)):
                 await link.ask(_encoded(command))
-        except (OSError, TimeoutError, ReplyError) as error:
+        except ReplyError as error:
+            raise _away(f"does not let this process in: {_code(error)}") from error
+        except (OSError, TimeoutError) as error:
             raise _away("can't be reached") from error
         return link
 

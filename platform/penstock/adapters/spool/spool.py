@@ -108,6 +108,17 @@ class Spool:
             rows += await self._finish(name, sink, heir, took)
         return rows
 
+    def leave(self) -> None:
+        """End without requests of one's own: take away the files that hold nothing, and let go of the others."""
+        for fd in (*self._sealed, self._fd):
+            os.close(fd)
+        aside = self._folder / f"{self._name}{REFUSED}"
+        if not self._size and not aside.exists():
+            for segment in self._folder.glob(f"{self._name}.*.jsonl"):
+                segment.unlink()
+            (self._folder / f"{self._name}.lock").unlink()
+        os.close(self._lock)
+
     async def _sync(self) -> None:
         """Bring everything to the disk, the new segment too: what is still open stands only there."""
         sealed, self._sealed = self._sealed, []

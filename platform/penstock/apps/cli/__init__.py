@@ -7,7 +7,25 @@ from typing import Annotated
 
 import typer
 
-from penstock.apps.cli import ask, audit, budgets, contract, keys, models, processes, status, tenants, usage
+from penstock.apps.cli import (
+    ask,
+    audit,
+    budgets,
+    classify,
+    contract,
+    diagnose,
+    embed,
+    explain,
+    keys,
+    logs,
+    models,
+    processes,
+    promises,
+    spool,
+    status,
+    tenants,
+    usage,
+)
 
 app = typer.Typer(
     name="penstock",
@@ -27,7 +45,11 @@ app.command()(processes.up)
 app.command()(processes.down)
 app.command()(processes.restart)
 app.command()(ask.ask)
+app.command()(embed.embed)
+app.command()(classify.classify)
 app.command()(status.status)
+app.command()(logs.logs)
+app.command()(diagnose.diagnose)
 app.add_typer(models.app, name="models")
 app.add_typer(models.aliases, name="aliases")
 app.add_typer(keys.app, name="keys")
@@ -35,7 +57,10 @@ app.add_typer(tenants.app, name="tenants")
 app.add_typer(tenants.orgs, name="orgs")
 app.add_typer(budgets.app, name="budgets")
 app.add_typer(usage.app, name="usage")
+app.add_typer(promises.app, name="slo")
 app.command()(audit.audit)
+app.command()(explain.explain)
+app.add_typer(spool.app, name="spool")
 app.command()(status.config)
 app.command()(processes.init)
 app.command()(processes.gateway)

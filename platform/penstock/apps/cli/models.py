@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from penstock.apps.cli import tables
+from penstock.apps.cli import engine_settings, tables
 from penstock.apps.cli.caller import as_caller
 from penstock.apps.cli.terminal import err, explained, out
 from penstock.apps.connections import operator
@@ -74,12 +74,18 @@ def push_model(  # noqa: PLR0913  one for each option
     *,
     workers: Annotated[int, typer.Option(min=0, help="Workers to start of it.")] = 0,
     gpus: Annotated[int, typer.Option(min=1, help="GPUs of one node that each worker spreads the weights over.")] = 1,
+    engine: Annotated[
+        list[str] | None,
+        typer.Option(help=f"How its engine runs, as NAME=NUMBER; may be repeated: {', '.join(engine_settings.NAMES)}."),
+    ] = None,
 ) -> None:
     """Sign a model and register it as an immutable version.
 
     For example:
 
     * `penstock models push ./my-model --name my-model --price 0.10/0.05/0.40 --licence Apache-2.0 --workers 1`
+
+    * `penstock models push ./my-model --name my-model … --engine max_num_seqs=64 --engine max_num_batched_tokens=1024`
 
     * `penstock aliases set my-model my-model@0123456789ab`
     """
@@ -98,12 +104,28 @@ def push_model(  # noqa: PLR0913  one for each option
             licence=licence,
             origin=origin or source.name,
             tensor_parallel_size=gpus,
+            engine_changes=engine_settings.parsed(engine or []),
         )
         packed = asyncio.run(push(settings, source, choices, _report))
         register(packed, api.post)
         if workers:
             api.put(f"/deployments/{packed.id}", {"replicas": workers})
         out.print(packed.id, highlight=False)
+
+
+@app.command("scale")
+@as_caller
+def scale_model(
+    version: Annotated[str, typer.Argument(help="A version as name@digest.")],
+    workers: Annotated[int, typer.Argument(min=0, help="How many; 0 ends all of them, once their answers are whole.")],
+) -> None:
+    """Say how many workers of a version there should be; in a cluster, how few there may be.
+
+    For example: `penstock models scale my-model@0123456789ab 3`
+    """
+    with explained():
+        operator(load()).put(f"/deployments/{version}", {"replicas": workers})
+        out.print(f"{version}: {workers} workers", highlight=False)
 
 
 def _report(text: str) -> None:

@@ -24,6 +24,10 @@ def up(
     tls: Annotated[
         bool, typer.Option("--tls", help="Mutual TLS between its processes, with an authority of this home.")
     ] = False,
+    observe: Annotated[
+        bool,
+        typer.Option("--observe", help="A Prometheus and an Alertmanager beside it, reading all its processes."),
+    ] = False,
 ) -> None:
     """Start the whole platform here and keep it running until Ctrl-C, which drains.
 
@@ -36,14 +40,16 @@ def up(
     * `PENSTOCK_MODELS=smollm2 PENSTOCK_WORKERS=2 penstock up` - two workers of one model
 
     * `penstock up --tls` - no process listens to another without its certificate
+
+    * `penstock up --observe` - with metrics, rules and alerts, kept in the same folder
     """
     from penstock.apps.settings import Tls, load
     from penstock.apps.up.run import run
 
     _begin()
     with explained():
-        settings = load()
-        code = run(settings.model_copy(update={"tls": Tls.ON}) if tls else settings, ask=question)
+        asked = {**({"tls": Tls.ON} if tls else {}), **({"observe": True} if observe else {})}
+        code = run(load().model_copy(update=asked), ask=question)
     raise typer.Exit(code)
 
 
@@ -100,7 +106,7 @@ def controller(parent: Parent = 0) -> None:
 
     _begin(parent)
     with explained():
-        main(load())
+        main(load(), is_supervised=bool(parent))
 
 
 def init() -> None:

@@ -9,9 +9,12 @@ from penstock.apps.cli.terminal import explained, out
 from penstock.apps.connections import controller_address, operator
 from penstock.apps.settings import Settings, load, without_password
 from penstock.apps.sharing import doubts_on_answers
+from penstock.domain.clock import SystemClock
 
 _UTIME = 11
 """Where the user CPU time stands in ``/proc/<pid>/stat``, counted after the name; the system's follows it."""
+_SPEAKING = {"ready", "draining"}
+"""States in which an engine runs whose figures are of now."""
 
 
 def status() -> None:
@@ -30,7 +33,9 @@ def status() -> None:
             f"controller {'leads' if found['leader'] else 'stands by'} at {controller_address(settings)}\n"
             f"routing table {found['table']} of {tables.when(found['table_made_at'])},"
             f" {found['failed_ticks']} failed ticks\n"
-            f"{_limits(settings)}" + "".join(f"\nheld: {one}" for one in found.get("held", ())),
+            f"{_limits(settings, is_shared=found['limits_shared'])}"
+            f"{_certificates(found.get('certificate_ends_at'), _own_end(settings), SystemClock().now())}"
+            f"{_observers(settings)}" + "".join(f"\nheld: {one}" for one in found.get("held", ())),
             highlight=False,
             soft_wrap=True,
         )
@@ -51,15 +56,49 @@ def version() -> None:
     out.print(f"penstock {__version__}", highlight=False)
 
 
-def _limits(settings: Settings) -> str:
-    """Say where limits and budgets are counted, and whether they hold."""
-    if settings.limits_url:
-        shared = f"limits and budgets: shared by all gateways in {without_password(settings.limits_url)}"
+def _limits(settings: Settings, *, is_shared: bool) -> str:
+    """Say where limits and budgets are counted, as the controller knows it, and whether they hold."""
+    if is_shared:
+        shared = f"limits and budgets: shared by all gateways in {_store(settings)}"
         doubt = doubts_on_answers(settings)
         return f"{shared}\nanswers under idempotency keys: {doubt}" if doubt else shared
+    if settings.url:
+        return "limits and budgets: counted by each gateway for itself; the controller knows no store of limits"
     if settings.gateways > 1:
         return f"limits and budgets: NOT HELD; {settings.gateways} gateways share none (PENSTOCK_LIMITS_URL)"
     return "limits and budgets: counted by the one gateway"
+
+
+def _store(settings: Settings) -> str:
+    """Name the store where these are the settings of the platform that is asked."""
+    is_known = settings.limits_url and not settings.url
+    return without_password(settings.limits_url) if is_known else "the limits store"
+
+
+def _own_end(settings: Settings) -> float | None:
+    from penstock.apps import peers
+
+    own = peers.operator_certificate(settings, controller_address(settings))
+    return own.now().ends_at if own else None
+
+
+def _certificates(controller: float | None, own: float | None, now: float) -> str:
+    """Say until when the certificates are valid that this command can see: who renews them may have stopped."""
+    ends = {"the controller's": controller, "yours": own}
+    told = [f"{whose} {_until(at, now)}" for whose, at in ends.items() if at is not None]
+    return f"\ncertificates: {', '.join(told)}" if told else ""
+
+
+def _until(at: float, now: float) -> str:
+    left_h = (at - now) / 3600
+    return f"until {tables.when(at)} (HAS ENDED)" if left_h <= 0 else f"until {tables.when(at)} ({left_h:.1f} h)"
+
+
+def _observers(settings: Settings) -> str:
+    """Say where metrics and alerts are to be seen; nothing where nobody gathers them."""
+    from penstock.apps.up import observing
+
+    return "".join(f"\n{what} at {url}" for what, url in observing.addresses(settings.paths).items())
 
 
 def _processes(settings: Settings) -> None:
@@ -85,13 +124,20 @@ def _usage(pid: int) -> tuple[str, str]:
 
 
 def _workers(workers: list[dict[str, Any]], lease_s: float) -> None:
-    """Show each worker in one row; where it has something to say, that stands in a line of its own below it."""
+    """Show each worker in one row, those that are gone apart; what it has to say stands in a line of its own below."""
+    gone = [worker for worker in workers if worker["age_s"] > lease_s or worker["state"] == "stopped"]
+    _present([worker for worker in workers if worker not in gone], lease_s)
+    if gone:
+        rows = [(worker["id"], _state(worker, lease_s), f"{worker['age_s']:.0f} s ago") for worker in gone]
+        tables.show("Workers gone of late", ("worker", "state", "seen"), rows, [worker["detail"] for worker in gone])
+
+
+def _present(workers: list[dict[str, Any]], lease_s: float) -> None:
     rows = [
         (
             worker["id"],
             _state(worker, lease_s),
-            f"{worker['load']['running']}+{worker['load']['waiting']}",
-            f"{worker['load']['kv_used_ratio']:.0%}",
+            *_load(worker, lease_s),
             worker["restarts"],
             f"{worker['age_s']:.0f} s",
         )
@@ -99,6 +145,14 @@ def _workers(workers: list[dict[str, Any]], lease_s: float) -> None:
     ]
     columns = ("worker", "state", "runs+waits", "KV", "restarts", "seen")
     tables.show("Workers", columns, rows, [_notes(worker) for worker in workers])
+
+
+def _load(worker: dict[str, Any], lease_s: float) -> tuple[str, str]:
+    """Return what runs and waits there, and how full its KV cache is; of an engine that doesn't speak, nothing."""
+    if worker["age_s"] > lease_s or worker["state"] not in _SPEAKING:
+        return "-", "-"
+    load = worker["load"]
+    return f"{load['running']}+{load['waiting']}", f"{load['kv_used_ratio']:.0%}"
 
 
 def _notes(worker: dict[str, Any]) -> str:

@@ -35,13 +35,7 @@ CONTROLLER = Process(
             callers=("operators", "worker"),
             meaning="The operators' API, and where workers report.",
         ),
-        Port(
-            name="private",
-            setting="metrics_port",
-            number=shared.PRIVATE,
-            callers=("probes", "metrics"),
-            meaning="Metrics and probes.",
-        ),
+        shared.private("Metrics and probes."),
     ),
     probes=(
         ("live", shared.LIVE),
@@ -50,13 +44,17 @@ CONTROLLER = Process(
             Probe(
                 port="private",
                 path=pages.READY,
-                meaning="It leads and has looked at everything once, or stands by.",
+                meaning="It leads and its ticks succeed (none older than three leases), or stands by.",
             ),
         ),
     ),
     metrics=("private", pages.METRICS),
     folders=(
-        shared.home(shared.GIB, Life.PROCESS, "Where it is, and what it knows of processes that it started."),
+        shared.home(
+            shared.GIB,
+            Life.PROCESS,
+            "Where it is, what it knows of processes that it started, and why it decided what it did.",
+        ),
         shared.TEMPORARY,
     ),
     secrets=(

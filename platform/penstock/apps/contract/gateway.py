@@ -36,12 +36,13 @@ GATEWAY = Process(
             meaning="The inference APIs, and yes or no to sending requests here, or to this region; nothing else.",
         ),
         Port(
-            name="private",
-            setting="metrics_port",
-            number=shared.PRIVATE,
-            callers=("probes", "metrics"),
-            meaning="Metrics and probes; it must not be reached from where clients are.",
+            name="grpc",
+            setting="grpc_port",
+            number=8081,
+            callers=("clients",),
+            meaning="The Open Inference Protocol over gRPC (HTTP/2 without TLS), with health and reflection.",
         ),
+        shared.private("Metrics and probes; it must not be reached from where clients are."),
     ),
     probes=(
         ("live", shared.LIVE),
@@ -65,7 +66,9 @@ GATEWAY = Process(
     metrics=("private", pages.METRICS),
     folders=(
         shared.home(
-            shared.GIB, Life.REPLICA, "The spool of ledger rows that the database has not yet, and the last good table."
+            shared.GIB,
+            Life.REPLICA,
+            "The spool of ledger rows that the database has not yet, the last good table, and records of requests.",
         ),
         shared.TEMPORARY,
     ),

@@ -1,6 +1,6 @@
 """What several processes need alike."""
 
-from penstock.apps.contract.nouns import Called, Folder, Life, Probe, Secret
+from penstock.apps.contract.nouns import Called, Folder, Life, Port, Probe, Secret
 from penstock.telemetry import pages
 
 MIB, GIB = 1 << 20, 1 << 30
@@ -10,6 +10,11 @@ AT_START = "at the start"
 PRIVATE = 9464
 """The port of metrics and health in detail, where a fleet fixes it."""
 LIVE = Probe(port="private", path=pages.LIVE, meaning="The process runs. A no wants a restart.", start_within_s=30)
+
+
+def private(meaning: str) -> Port:
+    """Return the port that probes and metrics ask at."""
+    return Port(name="private", setting="metrics_port", number=PRIVATE, callers=("probes", "metrics"), meaning=meaning)
 
 
 def authority(store: str, called: str, *, optional: bool) -> Secret:

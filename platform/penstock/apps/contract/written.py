@@ -1,5 +1,6 @@
 """The contract as JSON: the declarations, and every setting out of the code that reads it."""
 
+import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
@@ -21,12 +22,15 @@ Json = Mapping[str, object]
 
 def text() -> str:
     """Return the whole contract."""
-    content = {
-        "edition": EDITION,
-        "version": __version__,
-        "processes": {process.name: written(process) for process in PROCESSES},
-    }
+    processes = {process.name: written(process) for process in PROCESSES}
+    content = {"edition": EDITION, "version": __version__, "digest": digest(processes), "processes": processes}
     return json.dumps(content, indent=2) + "\n"
+
+
+def digest(processes: Json) -> str:
+    """Return what a reader recomputes, so that a file that was edited or half merged is none of ours."""
+    plain = json.dumps(processes, sort_keys=True, separators=(",", ":"))
+    return f"sha256:{hashlib.sha256(plain.encode()).hexdigest()}"
 
 
 def written(process: Process) -> Json:

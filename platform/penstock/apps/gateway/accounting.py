@@ -30,6 +30,8 @@ from penstock.telemetry.metrics import Metrics
 
 ROUND_S = 1.0
 """How often holds are renewed, progress is written and rows are delivered."""
+OVERDUE_S = 60.0
+"""A reservation that is held so long after its request's deadline is nobody's any more."""
 NAME_BYTES = 6
 
 
@@ -160,6 +162,8 @@ def accounting(settings: GatewaySettings, dsn: str, clock: Clock, spawn: Spawn, 
         shared = GuardedLimits(redis, alone, clock, metrics)
     store: LimitStore = shared or meters
     reservations = Reservations(store=store, journal=spool, expectation=OutputExpectation(), clock=clock, spawn=spawn)
+    overdue = metrics.gauge(names.RESERVATIONS_OVERDUE)
+    overdue.set_function(lambda: reservations.overdue(OVERDUE_S))
     return Accounting(
         reservations=reservations, spool=spool, meters=meters, shared=shared, clock=clock, metrics=metrics, dsn=dsn
     )

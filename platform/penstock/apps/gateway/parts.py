@@ -1,39 +1,32 @@
 """The gateway's composition root: settings cut into rooms, stages and adapters plugged together."""
 
 import random
-import secrets
-from collections.abc import Awaitable, Callable
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache, partial
 
 from penstock.adapters.http.client import HttpClient
-from penstock.adapters.memory.answers import MemoryAnswers
 from penstock.adapters.offload import OffloadPool
 from penstock.adapters.postgres.sources import KeySource, TableSource
-from penstock.adapters.redis.answers import RedisAnswers
-from penstock.adapters.redis.wire import Wire
 from penstock.apps import peers, slos
 from penstock.apps.exposition import Exposition, tenant_labels
-from penstock.apps.gateway import health, reading
+from penstock.apps.gateway import health, reading, telling
 from penstock.apps.gateway.accounting import Accounting, accounting
 from penstock.apps.gateway.background import Background
+from penstock.apps.gateway.front import Front, front
 from penstock.apps.gateway.health import HealthWatch
 from penstock.apps.gateway.probes import Probes
+from penstock.apps.gateway.records import Recording, recording
+from penstock.apps.gateway.shared import Shared
 from penstock.apps.keys import Keys
 from penstock.apps.settings import GatewaySettings
-from penstock.apps.sharing import doubts_on_answers
 from penstock.apps.stores import database_dsn, open_store
 from penstock.domain.clock import SystemClock
-from penstock.domain.idempotency import AnswerQuota, AnswerStore
-from penstock.domain.ids import VersionId
 from penstock.domain.keys import Purpose, derive
 from penstock.domain.table import RoutingTable
-from penstock.domain.tenant import Principal
 from penstock.domain.ticket_keys import TicketKeys
 from penstock.gateway.admission.controller import AdmissionController
-from penstock.gateway.admission.reservations import Spawn
 from penstock.gateway.billing import Asking, Closing, LiveCounts, Orphans
-from penstock.gateway.counting import Counting
 from penstock.gateway.dispatch import (
     Breakers,
     DispatchSettings,
@@ -42,44 +35,33 @@ from penstock.gateway.dispatch import (
     RetryBudget,
     WorkerDispatcher,
 )
-from penstock.gateway.edge.asgi import Edge
-from penstock.gateway.edge.bounds import BodyBounds, of_table
 from penstock.gateway.edge.errors import render
-from penstock.gateway.edge.idempotent import Once
-from penstock.gateway.edge.intake import Intake
-from penstock.gateway.edge.limits import Limits
-from penstock.gateway.edge.reading import BodyReader
-from penstock.gateway.edge.routes import Facts, application
-from penstock.gateway.edge.server import EdgeServer, configure
+from penstock.gateway.edge.server import EdgeServer
 from penstock.gateway.identity.keyring import Keyring
 from penstock.gateway.pipeline import Pipeline
 from penstock.gateway.preprocess import Detokenizer, OffloadedPreprocessor, PromptPreprocessor, TokenizerCache
 from penstock.gateway.routing import CurrentTable, RouterSettings, TableResolver, WorkerRouter
-from penstock.gateway.routing.resolve import reachable
 from penstock.gateway.streaming import RelaySettings, StreamingRelays
-from penstock.telemetry import logs, names
+from penstock.telemetry import names
 from penstock.telemetry.metrics import Metrics
+from penstock.telemetry.pages import Page
 from penstock.telemetry.requests import RequestLedger
-from penstock.telemetry.traces import RequestTraces, otlp, traceparent
+from penstock.telemetry.traces import RequestTraces
+from penstock.tls import expiry
 from penstock.tls.identity import Role
 from penstock.worker.gate.admission.fair_queue import Bounds
 
-ID_BYTES = 8
 MOST_MODELS = 1024
 MOST_WAITING = 4 * Bounds().total_requests
 """A worker is passed over when so many wait at its door. Far beyond the door's own bounds: it knows who gives way for
 whom, and a refusal here would hit everybody alike."""
-MOST_LOOKS = 4
-"""Before a body is read, so many versions are asked about at most."""
-ANSWERS_PATIENCE_S = 0.5
-"""What a request with an idempotency key waits for the store at most."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gateway:
     """The parts that the process looks after."""
 
-    server: EdgeServer
+    front: Front
     table: CurrentTable
     keys: Keyring
     table_source: TableSource
@@ -90,12 +72,19 @@ class Gateway:
     offload: OffloadPool
     accounting: Accounting
     health_watch: HealthWatch
+    recording: Recording
     traces: RequestTraces | None
     metrics: Metrics
     exposition: Exposition
     clock: SystemClock
     background: Background
-    probes: Probes
+    pages: Mapping[str, Page]
+    """What the private listener shows beside ``exposition``."""
+
+    @property
+    def server(self) -> EdgeServer:
+        """The HTTP server."""
+        return self.front.server
 
     async def exchange(self, found: Keys) -> None:
         """Put other keys of the platform into force."""
@@ -112,31 +101,12 @@ class Gateway:
             self.traces.close()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Shared:
-    """What several parts share."""
-
-    settings: GatewaySettings
-    keys: Keys
-    ticket_keys: TicketKeys
-    clock: SystemClock
-    metrics: Metrics
-    chance: random.Random
-    table: CurrentTable
-    client: HttpClient
-    accounting: Accounting
-    spawn: Spawn
-    offload: OffloadPool
-
-
 def compose(settings: GatewaySettings, found: Keys) -> Gateway:
     """Return a gateway that has neither connected nor listened yet."""
-    metrics = Metrics()
-    failures = metrics.counter(names.BACKGROUND_FAILURES)
-    background = Background(lambda task: failures.labels(task=task).inc())
+    metrics, background = _counted()
     clock, dsn = SystemClock(), database_dsn(settings)
     newest, ticket_keys = found.platform[0], TicketKeys(found.platform)
-    shared = _Shared(
+    shared = Shared(
         settings=settings,
         keys=found,
         ticket_keys=ticket_keys,
@@ -144,18 +114,18 @@ def compose(settings: GatewaySettings, found: Keys) -> Gateway:
         metrics=metrics,
         chance=random.Random(),
         table=CurrentTable(),
-        client=_client(settings, clock),
+        client=_client(settings, clock, metrics),
         accounting=accounting(settings, dsn, clock, background.spawn, metrics),
+        recording=recording(settings, clock, metrics),
         spawn=background.spawn,
         offload=_offload(settings),
     )
-    copies = settings.paths.run / "gateway"
     keys = Keyring(peppers=found.peppers, salt_key=derive(newest, Purpose.CACHE_SALT), now=clock.now)
     shared.table.on_change(lambda _, after: _learn_marks(ticket_keys, after.table))
-    table_source = TableSource(dsn, copies / "table.json", clock=clock)
-    traces = RequestTraces(otlp(settings.otlp_endpoint), clock.now, clock.monotonic) if settings.otlp_endpoint else None
-    traced = traces.finished if traces else None
-    ledger = RequestLedger(metrics, clock.monotonic, traced, tenant_labels(settings, newest))
+    table_source = TableSource(dsn, settings.paths.run / "gateway/table.json", clock=clock)
+    traces = telling.traces(settings, clock)
+    ledger = _ledger(shared, traces, newest)
+    shared.table.on_change(lambda _, after: _expect(ledger, after.table))
     tokenizers = TokenizerCache(open_store(settings))
     preprocessor = PromptPreprocessor(tokenizers, clock)
     preparing = OffloadedPreprocessor(preprocessor, shared.offload, task=reading.PREPARE)
@@ -165,33 +135,50 @@ def compose(settings: GatewaySettings, found: Keys) -> Gateway:
         keys=keys,
         breakers=health_watch.breakers,
         clock=clock,
-        draining=lambda: server.config.draining,  # made below
+        draining=lambda: met.server.config.draining,  # made below
     )
-    server = _server(shared, pipeline, ledger, probes, tracing=traces is not None)
+    met = front(shared, pipeline, ledger, probes, tracing=traces is not None)
+    text, pages = telling.expositions(metrics, table_source)
     return Gateway(
-        server=server,
+        front=met,
         table=shared.table,
         keys=keys,
         table_source=table_source,
         ticket_keys=ticket_keys,
-        key_source=KeySource(dsn, copies / "keys.json", clock=clock),
+        key_source=KeySource(dsn, settings.paths.run / "gateway/keys.json", clock=clock),
         client=shared.client,
         preprocessor=preprocessor,
         offload=shared.offload,
         accounting=shared.accounting,
         health_watch=health_watch,
+        recording=shared.recording,
         traces=traces,
         metrics=metrics,
-        exposition=_exposition(metrics, table_source),
+        exposition=text,
+        pages={**probes.pages, **pages},
         clock=clock,
         background=background,
-        probes=probes,
     )
 
 
-def _client(settings: GatewaySettings, clock: SystemClock) -> HttpClient:
+def _counted() -> tuple[Metrics, Background]:
+    """Return the page of metrics, and what runs beside requests and is counted there where it fails."""
+    metrics = Metrics()
+    metrics.tell_start()
+    failures = metrics.counter(names.BACKGROUND_FAILURES)
+    return metrics, Background(lambda task: failures.labels(task=task).inc())
+
+
+def _ledger(shared: Shared, traces: RequestTraces | None, newest: bytes) -> RequestLedger:
+    traced, labels = traces.finished if traces else None, tenant_labels(shared.settings, newest)
+    return RequestLedger(shared.metrics, shared.clock.monotonic, traced, labels, shared.recording.records.ended)
+
+
+def _client(settings: GatewaySettings, clock: SystemClock, metrics: Metrics) -> HttpClient:
     """Return the way to workers: with this gateway's certificate, where it has one."""
     mutual = peers.mutual(settings, Role.GATEWAY, clock)
+    if mutual:
+        expiry.show(mutual.now, metrics)
     return HttpClient(clock=clock.monotonic, tls=partial(mutual.client, Role.WORKER) if mutual else None)
 
 
@@ -200,7 +187,7 @@ def _offload(settings: GatewaySettings) -> OffloadPool:
 
 
 def _pipeline(
-    shared: _Shared, keys: Keyring, preprocessor: OffloadedPreprocessor, reader: Detokenizer, ledger: RequestLedger
+    shared: Shared, keys: Keyring, preprocessor: OffloadedPreprocessor, reader: Detokenizer, ledger: RequestLedger
 ) -> tuple[Pipeline, HealthWatch]:
     breakers = health.breakers(shared.table, shared.chance, shared.metrics)
     router = WorkerRouter(
@@ -238,11 +225,11 @@ def _pipeline(
     )
 
 
-def _admission(shared: _Shared) -> AdmissionController:
+def _admission(shared: Shared) -> AdmissionController:
     in_flight = lru_cache(MOST_MODELS)(shared.metrics.gauge(names.IN_FLIGHT).labels)
     return AdmissionController(
         reservations=shared.accounting.reservations,
-        default_deadline_s={tier: slo.deadline_s for tier, slo in slos.load().items()},
+        tiers=slos.load(),
         clock=shared.clock,
         in_flight=lambda model, change: in_flight(model).inc(change),
     )
@@ -254,7 +241,12 @@ def _learn_marks(ticket_keys: TicketKeys, table: RoutingTable) -> None:
         ticket_keys.learn({worker.id: worker.key_mark for version in table.versions for worker in version.workers})
 
 
-def _dispatcher(shared: _Shared, router: WorkerRouter, breakers: Breakers) -> WorkerDispatcher:
+def _expect(ledger: RequestLedger, table: RoutingTable) -> None:
+    for version in table.versions:
+        ledger.expect(version)
+
+
+def _dispatcher(shared: Shared, router: WorkerRouter, breakers: Breakers) -> WorkerDispatcher:
     return WorkerDispatcher(
         workers=shared.client,
         loads=router,
@@ -267,7 +259,7 @@ def _dispatcher(shared: _Shared, router: WorkerRouter, breakers: Breakers) -> Wo
     )
 
 
-def _prober(shared: _Shared, breakers: Breakers) -> Prober:
+def _prober(shared: Shared, breakers: Breakers) -> Prober:
     return Prober(
         workers=shared.client,
         breakers=breakers,
@@ -277,110 +269,8 @@ def _prober(shared: _Shared, breakers: Breakers) -> Prober:
     )
 
 
-def _relays(shared: _Shared, reader: Detokenizer) -> StreamingRelays:
+def _relays(shared: Shared, reader: Detokenizer) -> StreamingRelays:
     times = RelaySettings(heartbeat_s=shared.settings.stream_heartbeat_s, stall_s=shared.settings.stream_stall_s)
     return StreamingRelays(
         clock=shared.clock, render_error=render, settings=times, metrics=shared.metrics, reader=reader
-    )
-
-
-def _server(shared: _Shared, pipeline: Pipeline, ledger: RequestLedger, probes: Probes, *, tracing: bool) -> EdgeServer:
-    limits, settings = _limits(shared.settings), shared.settings
-    facts = Facts(
-        table=lambda: shared.table.view.table,
-        missing=probes.missing,
-        draining=probes.draining,
-        serves=probes.serves,
-    )
-    once = _once(shared, pipeline)
-    edge = Edge(
-        corridor=once,
-        counting=Counting(
-            resolver=pipeline.resolver, preprocessor=pipeline.preprocessor, rates=shared.accounting.reservations
-        ),
-        identity=pipeline.identity,
-        clock=shared.clock,
-        limits=limits,
-        ids=_new_id,
-        observer=ledger,
-        rest=application(pipeline.identity, facts, ledger, ids=_new_id),
-        reader=BodyReader(shared.offload, task=reading.READ),
-        bounds=_bounds(shared.table),
-        intake=Intake(total_bytes=settings.max_held_bytes, most_arriving=max(1, settings.max_connections // 4)),
-        refuse_early=_early(shared),
-        is_recorded=once.is_recorded,
-        trace=(lambda given: traceparent(given, settings.trace_ratio, shared.chance)) if tracing else str,
-    )
-    config = configure(edge, limits, refused=ledger.refused, ids=_new_id)
-    return EdgeServer(config)
-
-
-def _once(shared: _Shared, pipeline: Pipeline) -> Once:
-    used = shared.metrics.counter(names.IDEMPOTENT_REQUESTS)
-    return Once(
-        pipeline,
-        _answers(shared),
-        stall_s=shared.settings.stream_stall_s,
-        count=lambda use: used.labels(use).inc(),
-    )
-
-
-def _answers(shared: _Shared) -> AnswerStore:
-    settings = shared.settings
-    if doubt := doubts_on_answers(settings):
-        logs.logger().warning("answers_kept_doubtfully", where=doubt)
-    quota = AnswerQuota(max_bytes=settings.answers_tenant_bytes, max_records=settings.answers_tenant_records)
-    if not settings.answers_url:
-        return MemoryAnswers(shared.clock, quota)
-    key = derive(shared.keys.platform[0], Purpose.ANSWERS)
-    return RedisAnswers(Wire(settings.answers_address, patience_s=ANSWERS_PATIENCE_S), key, quota)
-
-
-def _bounds(table: CurrentTable) -> Callable[[], BodyBounds]:
-    """Return what tells the bounds of the table in force."""
-    held = [BodyBounds()]
-    table.on_change(lambda _, after: held.__setitem__(0, of_table(after.table)))
-    return lambda: held[0]
-
-
-def _early(shared: _Shared) -> Callable[[Principal, str], Awaitable[None]]:
-    """Return what refuses before a large body is read, where the limits refuse whatever it may hold."""
-
-    async def refuse(who: Principal, model: str) -> None:
-        versions: frozenset[VersionId] = frozenset()
-        if who.scopes:
-            versions = reachable(shared.table.view, who, model)
-        if len(versions) <= MOST_LOOKS:
-            await shared.accounting.reservations.refuse_early(who, sorted(versions))
-
-    return refuse
-
-
-def _new_id() -> str:
-    return secrets.token_hex(ID_BYTES)
-
-
-def _exposition(metrics: Metrics, source: TableSource) -> Exposition:
-    age, refused = metrics.gauge(names.TABLE_AGE_SECONDS), metrics.counter(names.TABLES_REFUSED)
-    counted = [0]
-
-    def expose() -> bytes:
-        age.set(source.age_s)
-        refused.inc(source.refused - counted[0])
-        counted[0] = source.refused
-        return metrics.exposition()
-
-    return expose
-
-
-def _limits(settings: GatewaySettings) -> Limits:
-    return Limits(
-        body_bytes=settings.max_body_bytes,
-        header_bytes=settings.max_header_bytes,
-        connections=settings.max_connections,
-        header_timeout_s=settings.header_timeout_s,
-        body_timeout_s=settings.body_timeout_s,
-        keep_alive_s=settings.keep_alive_s,
-        write_buffer_bytes=settings.stream_buffer_bytes,
-        drain_grace_s=settings.drain_grace_s,
     )

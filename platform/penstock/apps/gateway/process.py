@@ -3,6 +3,7 @@
 import asyncio
 import gc
 import os
+import socket
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -12,15 +13,16 @@ import uvloop
 from penstock.apps import exposition, keys, ownership
 from penstock.apps.gateway.parts import Gateway, compose
 from penstock.apps.gateway.probes import missing
+from penstock.apps.gateway.rpc import Rpc
 from penstock.apps.settings import GatewaySettings
 from penstock.apps.sharing import limits_of_this_home
 from penstock.apps.up.services import ready_file
 from penstock.domain.errors import TableRefused, Unauthenticated
 from penstock.domain.table import RoutingTable
 from penstock.domain.tenant import KeyRing
-from penstock.gateway.edge.server import EdgeServer, listening_socket
+from penstock.gateway.edge.server import EdgeServer
 from penstock.supervision.files import write_private
-from penstock.supervision.listening import url_of
+from penstock.supervision.listening import bind, reached_at, url_of
 from penstock.telemetry import logs, names
 
 TABLE_PATIENCE_S = 2.0
@@ -38,6 +40,8 @@ def main(settings: GatewaySettings, fd: int | None = None) -> None:
     """Run one gateway until SIGTERM or SIGINT; ``fd`` is an inherited listening socket."""
     logs.configure("gateway", level=settings.log_level)
     keys.check_files(settings, GatewaySettings)
+    if fd is None:
+        exposition.check_port(settings)
     with limits_of_this_home(settings, is_supervised=fd is not None):
         uvloop.run(_main(settings, fd))
 
@@ -46,7 +50,8 @@ async def _main(settings: GatewaySettings, fd: int | None) -> None:
     found = keys.read(settings)
     gateway = compose(settings, found)
     ready = ready_file(settings.paths.run, os.getpid())
-    owner = asyncio.create_task(ownership.known(settings, found.platform))
+    rpc = Rpc(gateway.front)
+    owner = asyncio.create_task(ownership.known(settings, found))
     _keep(gateway, settings)
     try:
         known = asyncio.wait({owner}, timeout=TABLE_PATIENCE_S)
@@ -54,23 +59,34 @@ async def _main(settings: GatewaySettings, fd: int | None) -> None:
         _refuse_foreign(owner)
         owner.add_done_callback(lambda _: _end_if_foreign(gateway.server, owner))
         _freeze_heap()
-        listener = listening_socket(settings.host, settings.port, fd)
-        port = listener.getsockname()[1]
+        listener = await _listen(gateway, rpc, settings, fd)
         gateway.background.keep("ready", lambda: _announce(gateway.server, ready))
-        if fd is None:
-            _write(settings.paths.gateway_address, url_of(settings.host, port))
-        place = {"zone": settings.zone, "region": settings.region}
-        logs.logger().info("gateway_serves", port=port, number=gateway.table.number, **place)
         await gateway.server.serve([listener])
+        await rpc.ended()
         logs.logger().info("gateway_ended")
         _refuse_foreign(owner)
     finally:
         ready.unlink(missing_ok=True)
+        await rpc.ended()
         await gateway.background.end(BILLS_WITHIN_S)  # they close rows, which the last delivery takes along
         await gateway.background.stop()
         owner.cancel()
         await asyncio.gather(owner, return_exceptions=True)
         await gateway.close()
+
+
+async def _listen(gateway: Gateway, rpc: Rpc, settings: GatewaySettings, fd: int | None) -> socket.socket:
+    """Listen for gRPC, return the socket for HTTP, and tell where both are."""
+    listener = socket.socket(fileno=fd) if fd is not None else bind(settings.host, settings.port)
+    port = listener.getsockname()[1]
+    grpc_port = await rpc.start(settings, port, is_shared=fd is not None)
+    gateway.server.on_drain = rpc.drain
+    if fd is None:
+        _write(settings.paths.gateway_address, url_of(settings.host, port))
+        _write(settings.paths.gateway_grpc_address, reached_at(settings.host, grpc_port))
+    place = {"zone": settings.zone, "region": settings.region}
+    logs.logger().info("gateway_serves", port=port, number=gateway.table.number, **place)
+    return listener
 
 
 def _keep(gateway: Gateway, settings: GatewaySettings) -> None:
@@ -79,8 +95,9 @@ def _keep(gateway: Gateway, settings: GatewaySettings) -> None:
     keep("keys", lambda: gateway.key_source.run(lambda ring: _take_keys(gateway, ring)))
     keep("table", lambda: gateway.table_source.run(lambda table: _take(gateway, table)))
     keep("loop_lag", lambda: _probe_lag(gateway))
-    keep("metrics", lambda: exposition.serve(settings, gateway.exposition, gateway.probes.pages))
+    keep("metrics", lambda: exposition.serve(settings, gateway.exposition, gateway.pages))
     keep("accounting", gateway.accounting.run)
+    keep("records", gateway.recording.folder.run)
     keep("health", gateway.health_watch.run)
     keep("prober", gateway.health_watch.prober.run)
     keep("revoked", lambda: _end_revoked(gateway))

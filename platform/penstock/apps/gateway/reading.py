@@ -13,13 +13,15 @@ from penstock.apps.settings import GatewaySettings, environment, load
 from penstock.apps.stores import open_store
 from penstock.domain.clock import SystemClock
 from penstock.gateway.edge import reading
+from penstock.gateway.edge.grpc import message_reader
+from penstock.gateway.edge.oip import tensor_reader
 from penstock.gateway.preprocess import PromptPreprocessor, TokenizerCache, offload
 
 NICENESS = 5
 """Where cores are short the gateway's own loop goes first: everybody's tokens pass through it."""
 PATIENCE_S = 10.0
 """A child that takes longer for one body is given up; the largest takes a second."""
-READ, PREPARE = b"R", b"P"
+READ, TENSORS, MESSAGES, PREPARE = b"R", b"T", b"M", b"P"
 """What to do with a frame: its first byte."""
 
 
@@ -52,6 +54,10 @@ async def _answer(preprocessor: PromptPreprocessor, frame: bytes) -> Sequence[by
     try:
         if task == READ:
             return reading.read(payload)
+        if task == TENSORS:
+            return tensor_reader.read(payload)
+        if task == MESSAGES:
+            return message_reader.read(payload)
         return await offload.prepared(preprocessor, payload)
     except Exception as error:  # noqa: BLE001  whatever it is, the request it belongs to hears of it
         return (offload.refusal(error),)

@@ -8,6 +8,7 @@ line use it. Each process cuts what it needs out of this into its rooms' own sma
 import os
 import re
 from functools import lru_cache
+from pathlib import Path
 
 import yaml
 from pydantic import Field
@@ -20,6 +21,7 @@ from penstock.apps.settings.processes import (
     FleetKind,
     GatewaySettings,
     InitSettings,
+    Port,
     WorkerSettings,
 )
 from penstock.apps.settings.stores import (
@@ -31,6 +33,8 @@ from penstock.apps.settings.stores import (
     TenantNames,
 )
 from penstock.apps.settings.told import PREFIX, Kind, Tls, Told, named
+from penstock.domain.command_error import CommandError
+from penstock.mounted.secret_file import HIDDEN, is_path
 
 __all__ = [
     "CALLERS_OWN",
@@ -75,10 +79,22 @@ class Settings(  # type: ignore[misc]  # pydantic's plugin writes each class a m
     """Folder of converted demo models that several homes share; empty keeps them in this home."""
     workers: int = Field(default=1, ge=0, le=64)
     """Workers per demo model."""
+    start_within_s: float = Field(default=1800.0, gt=0)
+    """How long `penstock up` waits for workers that make progress; it gives up sooner where nothing is new."""
+    observe: bool = False
+    """Run a Prometheus and an Alertmanager beside the platform."""
+    prometheus_port: Port = 0
+    """Where that Prometheus listens, on loopback; 0 takes 9090, or any free one where that is in use."""
+    alertmanager_port: Port = 0
+    """Where that Alertmanager listens, on loopback; 0 takes 9093, or any free one where that is in use."""
+    scrape_s: float = Field(default=5.0, gt=0)
+    """How often that Prometheus reads every process's metrics, and judges its rules."""
     key: str = Field(default="", repr=False)
     """Whose key commands show to the controller; empty is the operators' of this home."""
     url: str = ""
     """Where commands find the controller; empty is that of this home."""
+    prometheus_url: str = Field(default="", repr=False)
+    """Where commands find a Prometheus that scrapes the platform; empty is the one of `penstock up --observe`."""
 
     @property
     def demo_models(self) -> tuple[str, ...]:
@@ -88,13 +104,14 @@ class Settings(  # type: ignore[misc]  # pydantic's plugin writes each class a m
 
 OWN = frozenset(PeerSettings.model_fields) - frozenset(Told.model_fields)
 """What says who a process is: no other one's business."""
-CALLERS_OWN = {"key", "url"}
+CALLERS_OWN = {"key", "url", "prometheus_url"}
 """What somebody says at one command: no setting of a platform, and nothing that its processes get."""
 _CALLERS_NAMES = frozenset(f"{PREFIX}{name.upper()}" for name in CALLERS_OWN)
 CONTROLLER_PORT = 8079
 """Where a controller listens if it may choose."""
 SECRET = named(Kind.SECRET, Settings)
 """Settings that may hold a password."""
+_KEY_FILES = named(Kind.KEY_FILE, Settings)
 
 
 _caller: dict[str, str] = {}
@@ -104,15 +121,24 @@ _caller: dict[str, str] = {}
 @lru_cache(maxsize=1)
 def load() -> Settings:
     """Read the settings of this process once; raises ``CommandError`` for a name that no setting has."""
-    found = Settings()
+    try:
+        found = Settings()
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise CommandError(
+            "The home's settings.yaml can't be read: it is no YAML.", do="Correct it; `penstock config` prints one."
+        ) from error
     unknown.check(os.environ, found.paths.settings_file, Settings.model_fields)
     return found.model_copy(update=_caller)
 
 
 def as_yaml(settings: Settings) -> str:
-    """Return the settings as a file for ``$PENSTOCK_HOME/settings.yaml``; a password in an address is shown as ***."""
+    """Return the settings as a file for ``$PENSTOCK_HOME/settings.yaml``; a password in an address, or in place of the
+    path of its file, is shown as ***.
+    """
     shown = settings.model_dump(mode="json", exclude={"home", *CALLERS_OWN})
-    return yaml.safe_dump({**shown, **{name: without_password(shown[name]) for name in SECRET}}, sort_keys=False)
+    hidden = {name: without_password(shown[name]) for name in SECRET}
+    hidden |= {name: HIDDEN for name in _KEY_FILES if shown[name] and not is_path(Path(shown[name]))}
+    return yaml.safe_dump({**shown, **hidden}, sort_keys=False)
 
 
 def without_password(url: str) -> str:

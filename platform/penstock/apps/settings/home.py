@@ -21,8 +21,14 @@ class Home:
         self.run = root / "run"
         self.logs = root / "logs"
         self.spool = root / "spool"
+        self.records = root / "records"
+        self.decisions = root / "decisions" / "decisions.jsonl"
+        self.observe = root / "observe"
         self.controller_address = self.run / "controller.addr"
         self.gateway_address = self.run / "gateway.addr"
+        self.gateway_grpc_address = self.run / "gateway.grpc.addr"
+        self.prometheus_address = self.run / "prometheus.addr"
+        self.alertmanager_address = self.run / "alertmanager.addr"
 
     def worker_key(self, worker: str) -> Path:
         """Return where a worker of this machine finds its own secret."""

@@ -4,8 +4,9 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
+from penstock.apps.settings import forms
 from penstock.apps.settings.peers import PeerSettings
 from penstock.apps.settings.stores import (
     ArtifactSettings,
@@ -60,13 +61,16 @@ class GatewaySettings(
 
     port: Port = 8080
     """Where clients come in; 0 takes a free port."""
+    grpc_port: Port = 0
+    """Where clients of the Open Inference Protocol come in over gRPC; 0 takes the one behind ``port``, or any free one
+    where that is in use."""
     gateways: int = Field(default=1, ge=1, le=32)
     """How many gateways there are: `penstock up` starts so many, and each gives its part while the limits' store is
     away."""
     limits_when_away: str = ""
     """What holds while that store is away, per limit: ``spend=share,tokens=open``. Silent are ``spend=closed`` and
     ``share`` for requests, tokens, concurrency and streams: each gateway gives its part."""
-    answers_url: Secret = ""
+    answers_url: Annotated[Secret, AfterValidator(forms.redis)] = ""
     """Redis or Valkey for answers under idempotency keys, another one than the limits'; empty keeps them in the
     process, where one gateway's keys mean nothing to another."""
     answers_password_file: KeyFile = ""
@@ -93,14 +97,18 @@ class GatewaySettings(
     """How long a request's body may take to arrive."""
     keep_alive_s: float = Field(default=75.0, gt=0)
     """How long a connection may stay without a request; longer than the load balancer's."""
-    stream_heartbeat_s: float = Field(default=10.0, gt=0)
-    """How often a silent stream shows that it lives."""
+    stream_heartbeat_s: float = Field(default=20.0, gt=0)
+    """How often a silent stream shows that it lives. Above the tiers' queue timeouts: whom one refuses hears a 503."""
     stream_stall_s: float = Field(default=30.0, gt=0)
     """A reader that takes nothing for so long is cut off."""
     stream_buffer_bytes: int = Field(default=256 << 10, gt=0)
     """What waits in the gateway for one slow reader at most."""
     retry_budget_ratio: float = Field(default=0.1, ge=0, le=1)
     """How many attempts may be repetitions."""
+    records_bytes: int = Field(default=256 << 20, ge=1 << 20)
+    """What records of ended requests take in this home at most, for `penstock explain`."""
+    records_days: float = Field(default=7.0, gt=0)
+    """How old a record may become."""
     otlp_endpoint: str = ""
     """OpenTelemetry collector (HTTP); empty turns tracing off."""
     trace_ratio: float = Field(default=0.01, ge=0, le=1)

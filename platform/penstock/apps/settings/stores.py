@@ -1,17 +1,19 @@
 """Settings that several processes share: which stores there are, which keys, and where metrics are shown."""
 
 from enum import StrEnum
+from typing import Annotated
 from urllib.parse import quote, urlencode, urlsplit, urlunsplit
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
+from penstock.apps.settings import forms
 from penstock.apps.settings.told import File, KeyFile, Secret, Told
 
 
 class DatabaseSettings(Told):
     """Where Postgres is."""
 
-    database_url: Secret = ""
+    database_url: Annotated[Secret, AfterValidator(forms.ported)] = ""
     """Postgres; empty means the embedded one of this home, which `penstock up` starts."""
     database_password_file: KeyFile = ""
     """The password for it, read at each new connection, so that it can be changed without a restart."""
@@ -41,7 +43,7 @@ class KeySettings(Told):
 class ArtifactSettings(Told):
     """Where model versions are."""
 
-    artifact_store: str = ""
+    artifact_store: Annotated[str, AfterValidator(forms.bucket)] = ""
     """``s3://bucket/prefix``; empty means the folder ``artifacts`` in the home."""
     artifact_endpoint: str = ""
     """The S3 endpoint where it is not AWS's."""
@@ -50,7 +52,7 @@ class ArtifactSettings(Told):
 class LimitsSettings(Told):
     """Where limits are counted."""
 
-    limits_url: Secret = ""
+    limits_url: Annotated[Secret, AfterValidator(forms.redis)] = ""
     """Redis or Valkey that all gateways share limits in; empty keeps them in the process (one gateway)."""
     limits_password_file: KeyFile = ""
     """The password for it, read at each new connection."""

@@ -9,8 +9,10 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
+from pydantic import AfterValidator
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict, YamlConfigSettingsSource
 
+from penstock.apps.settings import forms
 from penstock.apps.settings.home import Home
 
 PREFIX = "PENSTOCK_"
@@ -52,7 +54,7 @@ class Told(BaseSettings):
 
     home: Annotated[Path, Kind.FOLDER] = Path(".penstock")
     """The folder that the process writes to: what it keeps, and what it tells others on this machine."""
-    log_level: str = "info"
+    log_level: Annotated[str, AfterValidator(forms.level)] = "info"
     """How much is logged: ``debug``, ``info``, ``warning`` or ``error``."""
     region: str = "local"
     """Where this platform runs, as its logs call it."""

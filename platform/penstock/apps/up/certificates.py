@@ -6,7 +6,7 @@ Processes read them again when they change, so each is replaced while everything
 import asyncio
 from collections.abc import Callable
 
-from penstock.apps.peers import of_home
+from penstock.apps.peers import files_of, of_home
 from penstock.apps.settings import Home, Settings, Tls
 from penstock.domain.clock import Clock
 from penstock.supervision.files import write_private
@@ -25,7 +25,11 @@ _DAY_S = 86_400.0
 
 
 def ensure(settings: Settings, clock: Clock) -> int:
-    """Make what is missing or ends soon; return how many were made, of the authority and the four roles."""
+    """Make what is missing or ends soon; return how many were made, of the authority and the four roles.
+
+    Raises ``CommandError`` for named files that no process would start with.
+    """
+    files_of(settings, Role.GATEWAY)
     if settings.tls is not Tls.ON or settings.tls_cert_file:
         return 0
     home, now = settings.paths, clock.now()
@@ -39,6 +43,13 @@ def ensure(settings: Settings, clock: Clock) -> int:
             write_private(files.certificate, issued.certificate)
             made += 1
     return made
+
+
+def told(settings: Settings) -> str:
+    """Say whether processes speak TLS to one another, where that is not what a person takes for granted."""
+    if settings.tls is Tls.ON:
+        return "mutual TLS"
+    return "no TLS, though this home ran with it: --tls" if settings.paths.tls.exists() else ""
 
 
 async def keep(settings: Settings, clock: Clock) -> None:

@@ -16,9 +16,12 @@ class Parts:
 
     database: Database
     listener: socket.socket | None = None
+    grpc_listener: socket.socket | None = None
+    """Keeps the port that gateways share; it never listens itself."""
     controller: Supervisor | None = None
     gateways: list[Supervisor] = field(default_factory=list)
     engines_parent: Supervisor | None = None
+    observers: list[Supervisor] = field(default_factory=list)
     lifeline: int = -1
 
     @property
@@ -27,9 +30,14 @@ class Parts:
         return [*self.gateways, *([self.controller] if self.controller else [])]
 
     @property
+    def spare(self) -> list[Supervisor]:
+        """Return the processes without which the platform goes on: slower, or seen by nobody."""
+        return [*([self.engines_parent] if self.engines_parent else []), *self.observers]
+
+    @property
     def supervisors(self) -> list[Supervisor]:
         """Return all that is kept running."""
-        return [*self.vital, *([self.engines_parent] if self.engines_parent else [])]
+        return [*self.vital, *self.spare]
 
     def pids(self) -> dict[str, int]:
         """Return the process ids by name; 0 for what does not run just now."""

@@ -6,13 +6,15 @@ from collections.abc import Awaitable, Callable
 
 from penstock.apps import connections
 from penstock.apps.settings import Settings
-from penstock.apps.up import certificates, database, question, shutdown, state
+from penstock.apps.up import certificates, database, logs, observing, question, shutdown, state
 from penstock.apps.up.parts import Parts
 from penstock.apps.up.screen import Screen
 from penstock.apps.up.starting import Start
 from penstock.domain.clock import Clock
 from penstock.domain.command_error import CommandError
 from penstock.supervision.listening import url_of
+from penstock.supervision.supervisor import Supervisor
+from penstock.telemetry.log_files import LogBounds
 
 Request = Callable[[], Awaitable[None]]
 
@@ -51,20 +53,21 @@ class LocalPlatform:
                 group.create_task(self._parts.database.watch())
                 for supervisor in self._parts.vital:
                     group.create_task(supervisor.watch())
-                group.create_task(self._watch_engines_parent())
+                for supervisor in self._parts.spare:
+                    group.create_task(self._watch_spare(supervisor))
                 group.create_task(self._serve_requests())
                 group.create_task(self._keep_state())
+                group.create_task(self._keep_logs())
                 group.create_task(certificates.keep(self._settings, self._clock))
         except BaseExceptionGroup as errors:
             raise _first(errors) from errors
 
-    async def _watch_engines_parent(self) -> None:
-        """Keep the engines' parent; without it engines start all the same, slower."""
-        if self._parts.engines_parent is not None:
-            try:
-                await self._parts.engines_parent.watch()
-            except CommandError as error:
-                self._screen.error(error)
+    async def _watch_spare(self, supervisor: Supervisor) -> None:
+        """Keep what the platform can do without: a crash loop of it is told, and ends nothing else."""
+        try:
+            await supervisor.watch()
+        except CommandError as error:
+            self._screen.error(error)
 
     # -- rolling restarts ----------------------------------------------------------------------------
 
@@ -110,6 +113,13 @@ class LocalPlatform:
     async def _keep_state(self) -> None:
         while True:
             self._write_state()
+            if self._parts.observers:
+                observing.tell(self._settings, self._parts.pids())
+            await asyncio.sleep(database.LOOK_EVERY_S)
+
+    async def _keep_logs(self) -> None:
+        while True:
+            await asyncio.to_thread(logs.bound, self._settings.paths, LogBounds())
             await asyncio.sleep(database.LOOK_EVERY_S)
 
     def _write_state(self, *, phase: str | None = None, ready: bool | None = None) -> None:

@@ -8,8 +8,10 @@ import signal
 
 from rich.console import Console
 
+from penstock.apps import exposition
 from penstock.apps.settings import Settings
 from penstock.apps.sharing import check_shared
+from penstock.apps.up import observing
 from penstock.apps.up.platform import LocalPlatform
 from penstock.apps.up.screen import Screen
 from penstock.domain.clock import SystemClock
@@ -22,9 +24,11 @@ PHASES = 7
 def run(settings: Settings, *, ask: bool) -> int:
     """Run a whole platform until it is asked to end; return the exit code."""
     check_shared(settings)
+    observing.check(settings)
     clock = SystemClock()
-    screen = Screen(Console(), clock, PHASES)
+    screen = Screen(Console(), clock, PHASES + settings.observe)
     with HomeLock(settings.paths.run):
+        exposition.check_port(settings)
         return asyncio.run(_Session(LocalPlatform(settings, screen, clock), screen).run(ask=ask))
 
 

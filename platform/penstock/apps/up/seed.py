@@ -58,7 +58,7 @@ async def let_in(address: str) -> None:
 async def claim(settings: Settings) -> None:
     """Make the database this platform's, or raise ``CommandError`` where it is another's."""
     async with opened(settings.database_url) as database:
-        await ownership.check(settings, database, keys.read(settings).platform)
+        await ownership.check(settings, database, keys.read(settings))
 
 
 class Seed:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import httpx
 
+from penstock.adapters.process import leftovers
 from penstock.apps import exposition, peers
 from penstock.apps.settings import Settings, environment, environment_of_workers
 from penstock.supervision.child import Child, Command
@@ -75,10 +76,14 @@ async def always_ready(_: Child) -> bool:
     return True
 
 
-def forget_gateways(run: Path) -> None:
-    """Remove ready files of gateways of an earlier run."""
-    for file in (*(run / "gateway").glob("*.ready"), *(run / exposition.FOLDER).glob("*")):
+def forget_ended(run: Path) -> None:
+    """Remove what processes of an earlier run left behind: gateways' ready files, and where the dead had metrics."""
+    for file in (run / "gateway").glob("*.ready"):
         file.unlink(missing_ok=True)
+    kept = {str(record.pid) for record in leftovers.living(run)}
+    for file in (run / exposition.FOLDER).glob("*"):
+        if file.name not in kept:
+            file.unlink(missing_ok=True)
 
 
 async def gateway_is_ready(run: Path, child: Child) -> bool:

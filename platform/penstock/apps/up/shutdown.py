@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from penstock.adapters.process import leftovers
 from penstock.apps.settings import Settings
+from penstock.apps.up import observing
 from penstock.apps.up.parts import Parts
 
 BEYOND_GRACE_S = 10.0
@@ -17,17 +18,18 @@ async def drain(parts: Parts, settings: Settings, report: Callable[[str], None])
     grace_s = settings.drain_grace_s + BEYOND_GRACE_S
     paths = settings.paths
     await asyncio.gather(*(supervisor.stop(grace_s) for supervisor in parts.gateways))
-    if parts.listener is not None:
-        parts.listener.close()
-    paths.gateway_address.unlink(missing_ok=True)
+    for listener in filter(None, (parts.listener, parts.grpc_listener)):
+        listener.close()
+    for file in (paths.gateway_address, paths.gateway_grpc_address):
+        file.unlink(missing_ok=True)
     if parts.controller is not None:
         await parts.controller.stop(grace_s)
         paths.controller_address.unlink(missing_ok=True)
     killed = await leftovers.drain(paths.run, grace_s)
     if killed:
         report(f"{killed} workers did not end within {grace_s:.0f} s and were killed")
-    if parts.engines_parent is not None:
-        await parts.engines_parent.stop(BEYOND_GRACE_S)
+    await asyncio.gather(*(supervisor.stop(BEYOND_GRACE_S) for supervisor in parts.spare))
+    observing.forget(paths)
     _cut(parts)
     await parts.database.stop()
 

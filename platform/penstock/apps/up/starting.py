@@ -8,12 +8,13 @@ from penstock.adapters.postgres import roles
 from penstock.apps import connections
 from penstock.apps.models import ensure_demo
 from penstock.apps.settings import Settings
-from penstock.apps.up import certificates, home, seed, services
+from penstock.apps.up import certificates, home, observing, seed, services
 from penstock.apps.up.parts import Parts
 from penstock.apps.up.screen import Phase
 from penstock.domain.clock import Clock
 from penstock.domain.ids import Alias
-from penstock.packaging.demo import DEMO_MODELS, version_names
+from penstock.packaging.demo import version_names
+from penstock.packaging.demo_models import DEMO_MODELS
 from penstock.packaging.packing import Packed
 from penstock.supervision import listening
 from penstock.supervision.child import Child, Command
@@ -21,6 +22,7 @@ from penstock.supervision.files import write_private
 from penstock.supervision.supervisor import ChildSpec, Supervisor
 from penstock.worker.engines import lifeline
 
+GRPC_SETTING = "PENSTOCK_GRPC_PORT"
 Work = Callable[[Phase], Awaitable[None]]
 
 
@@ -45,18 +47,24 @@ class Start:
             ("tenants and aliases", self._seed),
             ("controller", self._start_controller),
             ("gateway", self._start_gateways),
+            *((("observability", self._start_observers),) if self.settings.observe else ()),
             ("workers", self._await_workers),
         )
 
     async def _prepare_home(self, phase: Phase) -> None:
         paths = self.settings.paths
         is_new = home.prepare(paths)
+        services.forget_ended(paths.run)
+        observing.forget(paths)
         certificates.ensure(self.settings, self._clock)
         self._parts.listener = listening.bind(self.settings.host, self.settings.port)
         port = self._parts.listener.getsockname()[1]
-        self.settings = self.settings.model_copy(update={"port": port})
+        grpc = listening.reserve(self.settings.host, self.settings.grpc_port, behind=port, setting=GRPC_SETTING)
+        self._parts.grpc_listener = grpc
+        self.settings = self.settings.model_copy(update={"port": port, "grpc_port": grpc.getsockname()[1]})
         await self._start_engines_parent()
-        phase.result(f"{paths.root} ({'new' if is_new else 'found'}), port {port}")
+        found = f"{paths.root} ({'new' if is_new else 'found'})"
+        phase.result(", ".join(filter(None, (found, f"port {port}", certificates.told(self.settings)))))
 
     async def _start_engines_parent(self) -> None:
         """Let the engines' imports go on beside everything that comes before them."""
@@ -102,7 +110,6 @@ class Start:
     async def _start_gateways(self, phase: Phase) -> None:
         listener = self._parts.listener
         assert listener is not None  # noqa: S101  bound in the first phase
-        services.forget_gateways(self.settings.paths.run)
         listener.listen(listening.BACKLOG)
         is_ready = partial(services.gateway_is_ready, self.settings.paths.run)
         for number in range(1, self.settings.gateways + 1):
@@ -110,8 +117,21 @@ class Start:
             self._parts.gateways.append(self._supervisor(command, is_ready))
         await asyncio.gather(*(supervisor.start() for supervisor in self._parts.gateways))
         url = listening.url_of(self.settings.host, self.settings.port)
+        grpc = listening.reached_at(self.settings.host, self.settings.grpc_port)
         write_private(self.settings.paths.gateway_address, url)
-        phase.result(f"{len(self._parts.gateways)} on {url}")
+        write_private(self.settings.paths.gateway_grpc_address, grpc)
+        phase.result(f"{len(self._parts.gateways)} on {url}, gRPC on {grpc}")
+
+    async def _start_observers(self, phase: Phase) -> None:
+        sites = observing.choose(self.settings)
+        observing.prepare(self.settings, sites)
+        observing.tell(self.settings, self._parts.pids())
+        for command, url in ((observing.alertmanager, sites.alertmanager), (observing.prometheus, sites.prometheus)):
+            is_ready = partial(observing.is_ready, url)
+            self._parts.observers.append(self._supervisor(partial(command, self.settings, sites), is_ready))
+        await asyncio.gather(*(supervisor.start() for supervisor in self._parts.observers))
+        observing.announce(self.settings.paths, sites)
+        phase.result(f"Prometheus {sites.prometheus}, Alertmanager {sites.alertmanager}")
 
     async def _await_workers(self, phase: Phase) -> None:
         phase.result(await connections.fleet(self.settings, self._clock).until_ready(phase.note))

@@ -46,7 +46,7 @@ def _health(control: Control) -> APIRouter:
         return answer({"status": "ok"})
 
     async def readyz() -> Response:
-        """Answer whether it leads and has ticked, or stands by."""
+        """Answer whether it leads and its ticks succeed, or stands by."""
         is_ready = control.runtime.is_ready
         return answer({"ready": is_ready, "leader": control.runtime.leads}, 200 if is_ready else 503)
 

@@ -181,6 +181,10 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
     workers: dict[str, int]
     held: tuple[str, ...] = ()
     """What the host of the workers could not bring about, and the remedy."""
+    certificate_ends_at: float | None = None
+    """Until when its certificate is valid, in Unix seconds; None where it has none."""
+    limits_shared: bool = False
+    """Whether limits and budgets are counted in a store that all gateways share."""
 
 
 class BudgetShown(msgspec.Struct, frozen=True, kw_only=True):

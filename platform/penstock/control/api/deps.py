@@ -1,12 +1,14 @@
 """What the operators' API works on, and who may call it."""
 
 import hmac
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from fastapi import Request
 
 from penstock.control.api.access import Caller
 from penstock.control.api.ports import AuditLog, TableHistory, TenancyStore
+from penstock.control.decisions import Decisions
 from penstock.control.fleet.addresses import WorkerAddresses
 from penstock.control.fleet.heartbeats import Heartbeats
 from penstock.control.fleet.orders import Orders
@@ -60,11 +62,14 @@ class Control:
     """The limits that all gateways share; None where each gateway keeps its own."""
     heartbeats: Heartbeats
     orders: Orders
+    decisions: Decisions
     runtime: Runtime
     metrics: Metrics
     secrets: Secrets
     addresses: WorkerAddresses
     """Where workers may say that they are."""
+    certificate_ends_at: Callable[[], float | None] = lambda: None
+    """Until when this controller's certificate is valid; None where it has none."""
 
     def worker(self, request: Request) -> tuple[WorkerId, VersionId]:
         """Return which worker calls and what it serves, or raise ``Unauthenticated``: each holds its own credential."""

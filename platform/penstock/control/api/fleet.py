@@ -33,6 +33,7 @@ class FleetAndTable:
         router.add_api_route("/table/history", self.history, methods=["GET"])
         router.add_api_route("/table/rollback", self.roll_back, methods=["POST"])
         router.add_api_route("/audit", self.audit, methods=["GET"])
+        router.add_api_route("/decisions", self.decisions, methods=["GET"])
         router.add_api_route("/status", self.status, methods=["GET"])
         return router
 
@@ -89,6 +90,11 @@ class FleetAndTable:
         of = Selection(since=since, until=until, who=who, what=what)
         return answer({"acts": await self._control.audit.newest(_bounded(limit), tenant=caller.reach, of=of)})
 
+    async def decisions(self, request: Request, limit: int = 50) -> Response:
+        """List what the controller decided by itself, newest first, each with its signal and its objective."""
+        await self._control.operator(request)
+        return answer({"decisions": self._control.decisions.newest(_bounded(limit))})
+
     async def status(self, request: Request) -> Response:
         """Show this controller at a glance."""
         await self._control.operator(request)
@@ -104,6 +110,8 @@ class FleetAndTable:
                 failed_ticks=runtime.failed_ticks,
                 workers=dict(states),
                 held=self._control.orders.held,
+                certificate_ends_at=self._control.certificate_ends_at(),
+                limits_shared=self._control.meters is not None,
             )
         )
 

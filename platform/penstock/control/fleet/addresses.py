@@ -17,6 +17,7 @@ from penstock.domain.errors import Forbidden
 
 Address = IPv4Address | IPv6Address
 _URL = re.compile(r"(https?)://(?:\[([0-9A-Fa-f:.]+)\]|([A-Za-z0-9.-]+)):([0-9]{1,5})/?")
+_PORTS = range(1, 1 << 16)
 _REFUSAL = "a worker's address is the one that it reports from, or one of PENSTOCK_WORKER_ADDRESSES"
 
 
@@ -40,7 +41,7 @@ class WorkerAddresses:
     def reached_at(self, url: str, peer: str) -> str:
         """Return where gateways reach a worker that reports ``url`` from ``peer``, or raise ``Forbidden``."""
         match = _URL.fullmatch(url)
-        if match is None:
+        if match is None or int(match[4]) not in _PORTS:
             raise Forbidden("a worker's address is http://HOST:PORT and no more", param="url")
         scheme, six, other, port = match.groups()
         if self.secure and scheme != "https":

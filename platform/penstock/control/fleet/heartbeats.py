@@ -51,6 +51,8 @@ class Heartbeats:
         """What ``seen`` returned last; for showing, not for deciding."""
         self.on_news: Callable[[], None] = lambda: None
         """Called when a worker appears or changes its state: the next tick should not wait."""
+        self.on_end: Callable[[WorkerReport], None] = lambda _: None
+        """Called once for each worker that says why it goes."""
 
     def take(self, report: WorkerReport) -> None:
         """Note a heartbeat that comes now."""
@@ -59,6 +61,8 @@ class Heartbeats:
         self._unsaved.add(report.worker)
         if before is None or (before.report.state, before.report.url) != (report.state, report.url):
             self.on_news()
+        if report.end is not None and (before is None or before.report.end is None):
+            self.on_end(report)
 
     async def save(self) -> None:
         """Store what came since the last time, and drop what is too old; a failure keeps it for the next time."""

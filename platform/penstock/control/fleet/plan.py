@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from operator import attrgetter
 from typing import NamedTuple
 
+from penstock.control.fleet import why
+from penstock.domain.decision import Decision
 from penstock.domain.fleet import Catalogue, Deployment, FleetPlan, FleetView, Running, Seen
 from penstock.domain.ids import VersionId, WorkerId
 from penstock.domain.worker import WorkerState
@@ -49,6 +51,9 @@ class _Replica(NamedTuple):
     is_silent: bool
     state: WorkerState | None
     work_tokens: int
+    patience_s: float = 0.0
+    """For how long its silence is borne."""
+    detail: str = ""
 
     @property
     def counts(self) -> bool:
@@ -65,6 +70,14 @@ class _Replica(NamedTuple):
         return self.state is WorkerState.READY
 
 
+class _Deaths(NamedTuple):
+    """When workers of a version died lately, and what that means now."""
+
+    at: list[float]
+    now: float
+    policy: FleetPolicy
+
+
 def plan(catalogue: Catalogue, seen: Sequence[Seen], view: FleetView, now: float, policy: FleetPolicy) -> FleetPlan:
     """Return the next step: none where the host can't say what runs. ``now`` is Unix seconds."""
     if not view.is_known:
@@ -74,16 +87,40 @@ def plan(catalogue: Catalogue, seen: Sequence[Seen], view: FleetView, now: float
     deployments = {one.version: one for one in catalogue.deployments}
     start: list[VersionId] = []
     drain: list[WorkerId] = []
+    reasons: list[Decision] = []
     for version in sorted(deployments.keys() | fleet.keys()):
         wanted = deployments.get(version, Deployment(version=version, replicas=0))
         replicas = fleet.get(version, [])
         counted = [replica for replica in replicas if replica.counts]
-        drain += [replica.worker for replica in replicas if replica.must_end]
-        drain += _superfluous(wanted, counted)
-        if now >= _next_start_at(deaths.get(version, []), policy):
-            is_draining = any(replica.is_draining for replica in replicas)
-            start += [version] * _missing(wanted, counted, is_draining=is_draining)
-    return FleetPlan(start=tuple(start), drain=tuple(sorted(drain)))
+        leaving = _leaving(wanted, replicas, counted)
+        coming = _coming(wanted, replicas, counted, _Deaths(deaths.get(version, []), now, policy))
+        drain += [WorkerId(one.target) for one in leaving]
+        start += [VersionId(one.target) for one in coming if one.what == "start"]
+        reasons += [*leaving, *coming]
+    return FleetPlan(start=tuple(start), drain=tuple(sorted(drain)), why=tuple(reasons))
+
+
+def _leaving(wanted: Deployment, replicas: list[_Replica], counted: list[_Replica]) -> list[Decision]:
+    """Return whom to drain and why: who must end, and who is superfluous."""
+    ending = [
+        why.silent(one.worker, one.patience_s) if one.is_silent else why.failed(one.worker, one.detail)
+        for one in replicas
+        if one.must_end
+    ]
+    superfluous = (
+        why.surplus(one.worker, wanted, len(counted), outdated=_is_outdated(wanted, one))
+        for one in _superfluous(wanted, counted)
+    )
+    return [*ending, *superfluous]
+
+
+def _coming(wanted: Deployment, replicas: list[_Replica], counted: list[_Replica], deaths: _Deaths) -> list[Decision]:
+    """Return whom to start and why, or why that has to wait."""
+    is_draining = any(replica.is_draining for replica in replicas)
+    missing = _missing(wanted, counted, is_draining=is_draining)
+    if missing and deaths.now < _next_start_at(deaths.at, deaths.policy):
+        return [why.wait(wanted, deaths.at, deaths.policy.window_s)]
+    return [why.start(wanted, len(counted), replaces=len(counted) >= wanted.replicas)] * missing
 
 
 def _missing(wanted: Deployment, counted: list[_Replica], *, is_draining: bool) -> int:
@@ -93,7 +130,7 @@ def _missing(wanted: Deployment, counted: list[_Replica], *, is_draining: bool) 
     return max(0, target - len(counted))
 
 
-def _superfluous(wanted: Deployment, counted: list[_Replica]) -> list[WorkerId]:
+def _superfluous(wanted: Deployment, counted: list[_Replica]) -> list[_Replica]:
     """Whom to drain: outdated workers once enough others are ready, else those that are not ready, else the idlest."""
     if len(counted) <= wanted.replicas:
         return []
@@ -102,12 +139,12 @@ def _superfluous(wanted: Deployment, counted: list[_Replica]) -> list[WorkerId]:
         key=lambda replica: (not _is_outdated(wanted, replica), replica.is_ready, replica.work_tokens, replica.worker),
     )
     ready = sum(replica.is_ready for replica in counted)
-    drained: list[WorkerId] = []
+    drained: list[_Replica] = []
     for replica in counted[: len(counted) - wanted.replicas]:
         ready_after = ready - replica.is_ready
         if _is_outdated(wanted, replica) and replica.is_ready and ready_after < wanted.replicas:
             break
-        drained.append(replica.worker)
+        drained.append(replica)
         ready = ready_after
     return drained
 
@@ -176,6 +213,8 @@ def _local(running: Running, last: Seen | None, since: float, now: float, policy
         is_silent=now - reported_at >= patience_s,
         state=last.report.state if last and is_fresh else None,
         work_tokens=last.report.load.queued_tokens if last else 0,
+        patience_s=patience_s,
+        detail=last.report.detail if last else "",
     )
 
 

@@ -10,7 +10,9 @@ longer: dropping it is no kill, the host gives each of its workers the time of a
 
 from collections.abc import Mapping, Sequence
 
+from penstock.control.fleet import why
 from penstock.control.fleet.plan import FleetPolicy
+from penstock.domain.decision import Decision
 from penstock.domain.fleet import Catalogue, Deployment, FleetPlan, FleetView, Running, Seen, Served
 from penstock.domain.ids import VersionId, WorkerId
 from penstock.domain.model import ModelVersion
@@ -30,12 +32,20 @@ def plan_versions(
     leaving = {version for version in view.placed if version not in wanted}
     reports = {one.report.worker: one for one in seen}
     free = {one.worker for one in view.running if _is_free(one, reports.get(one.worker), view.since, now, policy)}
+    drained = [one for one in view.running if _must_drain(one, wanted)]
     return FleetPlan(
+        why=tuple(_why(one, wanted.get(one.version)) for one in drained),
         served=tuple(_served(wanted[one], versions[one]) for one in sorted(wanted.keys() & versions.keys())),
-        drain=tuple(sorted(one.worker for one in view.running if _must_drain(one, wanted))),
+        drain=tuple(sorted(one.worker for one in drained)),
         withdrawn=tuple(sorted(version for version in leaving if _busy(version, view, free) == 0)),
         ended=tuple(sorted(one.worker for one in view.running if one.worker in free and one.version in wanted)),
     )
+
+
+def _why(running: Running, deployment: Deployment | None) -> Decision:
+    if deployment is not None:
+        return why.surplus(running.worker, deployment, deployment.replicas, outdated=True)
+    return why.surplus(running.worker, Deployment(version=running.version, replicas=0), 1, outdated=False)
 
 
 def _served(deployment: Deployment, version: ModelVersion) -> Served:

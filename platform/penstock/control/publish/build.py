@@ -138,4 +138,5 @@ def _entry(version: ModelVersion, workers: tuple[WorkerEntry, ...], start_s: flo
         max_num_seqs=manifest.engine.max_num_seqs,
         workers=workers,
         start_s=start_s,
+        handler=manifest.handler,
     )

@@ -2,25 +2,31 @@
 
 deadline = min(what the client asked for, what the plan allows, what the version's SLO tier gives)
 
+A caller counts from its arrival; plan and tier count from when the body was here, for a slow upload is not ours.
+
+Who names no deadline of its own, and is not batch work, waits for the engine no longer than its tier's queue timeout.
+
 An explicit wish beyond the plan's output bound is refused, so that nobody gets a shorter answer than asked for without
 knowing; a silent request is bounded by the plan. Whether prompt and output fit the model's context is preprocessing's
 question, and which worker takes it is routing's: neither is asked here.
 """
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 
 from penstock.domain.call import Call
 from penstock.domain.clock import Clock
-from penstock.domain.errors import DeadlineUnreachable, InvalidField
+from penstock.domain.errors import DeadlineInQueue, InvalidField
 from penstock.domain.lease import Lease, Settlement
 from penstock.domain.ledger import Opening
 from penstock.domain.model import Tier
 from penstock.domain.outcome import Stage
 from penstock.domain.request import Api, InferenceRequest
+from penstock.domain.slo import SloTier
 from penstock.domain.table import VersionEntry
-from penstock.domain.tenant import OverQuota
+from penstock.domain.tenant import OverQuota, Priority
 from penstock.gateway.admission import fit
 from penstock.gateway.admission.degrade import OUTPUT_FIELD
 from penstock.gateway.admission.reservations import Claim, Reservation, Reservations
@@ -33,13 +39,13 @@ class AdmissionController:
         self,
         *,
         reservations: Reservations,
-        default_deadline_s: Mapping[Tier, float],
+        tiers: Mapping[Tier, SloTier],
         clock: Clock,
         in_flight: Callable[[str, int], None],
     ) -> None:
-        """Take each tier's deadline in seconds, and a counter called with a model's name and ±1."""
+        """Take each tier's promises, and a counter called with a model's name and ±1."""
         self._reservations = reservations
-        self._default_deadline_s = default_deadline_s
+        self._tiers = tiers
         self._clock = clock
         self._in_flight = in_flight
         self._running: dict[Lease, Call] = {}
@@ -47,19 +53,23 @@ class AdmissionController:
     async def admit(self, call: Call) -> Lease:
         """Open the request's lease.
 
-        Raises ``DeadlineUnreachable``, ``InvalidField``, ``ExceedsEngine``, ``OverLimit``, ``OverBudget``, or
+        Raises ``DeadlineInQueue``, ``InvalidField``, ``ExceedsEngine``, ``OverLimit``, ``OverBudget``, or
         ``StoreUnavailable`` where money would be spent unseen.
         """
         version = call.version
         assert version is not None  # noqa: S101  the pipeline resolves first
         plan = call.principal.plan
         now = self._clock.monotonic()
-        deadline_at = call.request.arrived_at + self._deadline_s(call.request, plan.deadline_s, version.tier)
+        ours_at = call.received_at + self._deadline_s(plan.deadline_s, version.tier)
+        asked_at = call.request.arrived_at + (call.request.deadline_s or math.inf)
+        call.own_deadline, call.pace = asked_at < ours_at, self._tiers[version.tier].pace
+        deadline_at = min(asked_at, ours_at)
         if deadline_at <= now:
-            raise DeadlineUnreachable("the deadline passed before the request could start", retry_after_s=1.0)
+            raise DeadlineInQueue("the deadline passed before the request could start")
         call.request = bounded(call.request, plan.max_output_tokens)
         fit.check(call.cost, version)
-        lease = Lease(opened_at=now, deadline_at=deadline_at)
+        lease = call.lease = Lease(opened_at=now, deadline_at=deadline_at)
+        lease.start_by = self._start_by(call, version.tier)
         reservation = await self._reservations.open(self._claim(call, version), lease)
         lease.on_end = self._ending(call, lease, reservation)
         lease.on_release = partial(self._reservations.release, reservation)
@@ -79,8 +89,14 @@ class AdmissionController:
         """The open leases and whose they are; for looking, not for changing."""
         return self._running
 
-    def _deadline_s(self, request: InferenceRequest, plan_s: float, tier: Tier) -> float:
-        return min(s for s in (request.deadline_s, plan_s, self._default_deadline_s[tier]) if s > 0)
+    def _deadline_s(self, plan_s: float, tier: Tier) -> float:
+        return min(s for s in (plan_s, self._tiers[tier].deadline_s) if s > 0)
+
+    def _start_by(self, call: Call, tier: Tier) -> float:
+        """Return until when it may wait for the engine; 0 where its deadline alone bounds that."""
+        timeout_s = self._tiers[tier].queue_timeout_s
+        waits = call.own_deadline or call.principal.plan.priority is Priority.BATCH
+        return 0.0 if waits or not timeout_s else call.received_at + timeout_s
 
     def _claim(self, call: Call, version: VersionEntry) -> Claim:
         who = call.principal
@@ -125,13 +141,17 @@ class AdmissionController:
 
 
 def gpu_s(call: Call, end: Settlement) -> float:
-    """Estimate the engine's seconds of a request: its time in the engine, shared with those that ran beside it.
+    """Return the engine's seconds of a request, as its worker counted them: over all requests the time it had work.
 
-    An answer in one piece that was broken off has no stages: then all counts from dispatch to the end, less what is
-    known of the wait.
+    Where nobody has told, it is a guess: its time in the engine, shared with those that it was sent beside. An answer
+    in one piece that was broken off has no stages: then all counts from dispatch to the end, less what is known of the
+    wait.
     """
+    if call.used is not None and call.used.engine_us is not None:
+        return min(call.used.engine_us / 1e6, end.held_s)
     route, queue, *engine = (
-        call.timings.seconds.get(stage, 0.0) for stage in (Stage.ROUTE, Stage.QUEUE, Stage.PREFILL, Stage.DECODE)
+        call.timings.seconds.get(stage, 0.0)
+        for stage in (Stage.ROUTE, Stage.QUEUE, Stage.COMPUTE, Stage.PREFILL, Stage.DECODE)
     )
     in_engine_s, beside = sum(engine), call.worker.load.running if call.worker is not None else 1
     if not in_engine_s and end.usage.total_tokens:
@@ -141,7 +161,7 @@ def gpu_s(call: Call, end: Settlement) -> float:
 
 def bounded(request: InferenceRequest, most_tokens: int) -> InferenceRequest:
     """Return the request within the plan's bound (0 is none), or raise ``InvalidField`` where it asks for more."""
-    if not most_tokens or request.api is Api.EMBEDDINGS:
+    if not most_tokens or not request.api.generates:
         return request
     field, cost = OUTPUT_FIELD[request.api], request.cost
     if cost.names_no_output:

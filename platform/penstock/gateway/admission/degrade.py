@@ -36,7 +36,7 @@ _TOKEN_FIELDS = ("logit_bias", "stop_token_ids", "allowed_token_ids", "bad_words
 def capped(request: InferenceRequest, plan: Plan) -> InferenceRequest | None:
     """Return the request with its output capped as the plan says; None where that changes nothing or breaks it."""
     most = plan.degrade_output_tokens
-    if not most or request.api is Api.EMBEDDINGS or uses_tools(request.body) or is_structured(request.body):
+    if not most or not request.api.generates or uses_tools(request.body) or is_structured(request.body):
         return None
     cost = request.cost
     if plan.max_output_tokens:
@@ -52,7 +52,7 @@ def may_move(request: InferenceRequest, wished: VersionEntry, smaller: VersionEn
     """Tell whether ``smaller`` may answer in place of ``wished`` without breaking what the caller was promised."""
     if wished.id in (request.model, smaller.id) or smaller.task is not wished.task:
         return False
-    if wished.task is Task.EMBED or not _is_no_dearer(smaller.price, wished.price):
+    if wished.task is not Task.GENERATE or not _is_no_dearer(smaller.price, wished.price):
         return False
     body = request.body
     if body.get("seed") is not None or uses_tools(body):

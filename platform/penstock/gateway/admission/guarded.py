@@ -23,7 +23,7 @@ from penstock.gateway.admission.outage import POLICY, Breaker, Reach, WhenAway, 
 from penstock.gateway.admission.unsynced import NOTHING, UnsyncedLeases
 from penstock.telemetry import names
 from penstock.telemetry.logs import logger
-from penstock.telemetry.metrics import Metrics
+from penstock.telemetry.metrics import Metrics, begin_at_zero
 
 ALIVE_S = 3.0
 """A gateway that says nothing for so long isn't counted."""
@@ -57,6 +57,7 @@ class GuardedLimits:
         self._reach = metrics.gauge(names.LIMITS_REACH)
         self._shared_by = metrics.gauge(names.LIMITS_GATEWAYS)
         self._decided = metrics.counter(names.LIMITS_ALONE)
+        begin_at_zero(self._decided, WhenAway)
         self._breaker = Breaker()
         self._unsynced = UnsyncedLeases(alone.me, clock, hold_s=ALIVE_S)
         self._alone = alone.store()
@@ -102,8 +103,8 @@ class GuardedLimits:
         if self._breaker.reach is Reach.SHARED and not self._forgot:
             try:
                 return await self._store.look(draws)
-            except StoreUnavailable:
-                await self._failed()
+            except StoreUnavailable as error:
+                await self._failed(error)
         return Decision(granted=True)
 
     async def adopt(self, lease: RequestId, draws: Sequence[Draw], hold_s: float) -> None:
@@ -117,8 +118,8 @@ class GuardedLimits:
         if self._breaker.reach is not Reach.ALONE:
             try:
                 await self._store.renew(leases, hold_s)
-            except StoreUnavailable:
-                await self._failed()
+            except StoreUnavailable as error:
+                await self._failed(error)
 
     async def free(self, lease: RequestId) -> None:
         """Give back a lease's slots where that can be done now; otherwise they are free once it is settled."""
@@ -127,8 +128,8 @@ class GuardedLimits:
         if self._breaker.reach is not Reach.ALONE:
             try:
                 await self._store.free(lease)
-            except StoreUnavailable:
-                await self._failed()
+            except StoreUnavailable as error:
+                await self._failed(error)
 
     async def settle(self, lease: RequestId, actual: dict[Measure, int]) -> bool:
         """Replace what was reserved by what was used; ``StoreUnavailable`` where only the store can, and is away."""
@@ -140,8 +141,8 @@ class GuardedLimits:
             raise StoreUnavailable("the limits store is away")
         try:
             return await self._store.settle(lease, actual)
-        except StoreUnavailable:
-            await self._failed()
+        except StoreUnavailable as error:
+            await self._failed(error)
             raise
 
     # -- deciding ------------------------------------------------------------------------
@@ -154,8 +155,8 @@ class GuardedLimits:
         if self._breaker.reach is Reach.SHARED and not (self._forgot and self._closes(draws)):
             try:
                 return await self._ask(lease, draws, hold_s)
-            except StoreUnavailable:
-                await self._failed()
+            except StoreUnavailable as error:
+                await self._failed(error)
         return None
 
     async def _hiccup(self) -> bool:
@@ -191,8 +192,8 @@ class GuardedLimits:
         if decision.granted and self._breaker.reach is Reach.RETURNING:
             try:
                 shared = await self._ask(lease, draws, hold_s)
-            except StoreUnavailable:
-                await self._failed()
+            except StoreUnavailable as error:
+                await self._failed(error)
             else:
                 if not shared.granted:
                     await self._alone.settle(lease, NOTHING)
@@ -201,7 +202,7 @@ class GuardedLimits:
             self._unsynced.given(lease, draws, synced=False)
         return decision
 
-    async def _failed(self) -> None:
+    async def _failed(self, error: StoreUnavailable) -> None:
         was = self._breaker.reach
         if not self._breaker.failed(self._clock.monotonic()):
             return
@@ -215,7 +216,7 @@ class GuardedLimits:
                 mine = held_alone(slots, self._settings.policy, self._gateways)
                 await self._alone.adopt(lease, mine, ALIVE_S)
         self._show()
-        logger().error("limits_store_away", state=self.reach, count=self._gateways)
+        logger().error("limits_store_away", state=self.reach, count=self._gateways, reason=_why(error))
 
     # -- coming back -----------------------------------------------------------------------
 
@@ -236,8 +237,8 @@ class GuardedLimits:
                 await self._return()
             await self._unsynced.take_back(self._store)
             await self._present(now)
-        except StoreUnavailable:
-            await self._failed()
+        except StoreUnavailable as error:
+            await self._failed(error)
 
     async def _return(self) -> None:
         await self._store.ping()
@@ -271,6 +272,12 @@ class GuardedLimits:
     def _show(self) -> None:
         for reach in Reach:
             self._reach.labels(reach).set(reach is self.reach)
+
+
+def _why(error: StoreUnavailable) -> str:
+    """Say what failed; of the cause its class alone, whose words may hold an address."""
+    cause = error.__cause__
+    return f"{error.message} ({type(cause).__name__})" if cause else error.message
 
 
 def _as_of(draws: Sequence[Draw], mine: Sequence[Draw], decision: Decision) -> Decision:

@@ -8,8 +8,7 @@ from datetime import UTC, datetime
 
 from penstock.domain.errors import BudgetHeld, ExceedsLimit, OverBudget, OverLimit
 from penstock.domain.limits import Decision, Draw, Measure
-
-MICRO = 1_000_000
+from penstock.domain.money import dollars
 
 _WHAT = {
     Measure.REQUESTS: "requests a minute",
@@ -91,6 +90,5 @@ def _reason(draw: Draw) -> str:
 
 
 def _dollars(micro: int) -> str:
-    """Say money exactly, with two digits at least; less than nothing is nothing."""
-    whole, _, cents = f"{max(0, micro) / MICRO:,.6f}".partition(".")
-    return f"${whole}.{cents.rstrip('0'):0<2}"
+    """Say money; less than nothing is nothing."""
+    return dollars(max(0, micro))

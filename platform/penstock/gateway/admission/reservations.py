@@ -149,6 +149,11 @@ class Reservations:
         lease.expected_output = expected
         return reservation
 
+    def overdue(self, grace_s: float) -> int:
+        """Return how many are held so long after the deadline of their request: none, unless one was forgotten."""
+        latest = self._clock.monotonic() - grace_s
+        return sum(1 for reservation in self._living.values() if reservation.lease.deadline_at < latest)
+
     async def refuse_early(self, who: Principal, versions: Sequence[VersionId]) -> None:
         """Raise what this caller would hear for the least of requests, where it may ask for these versions only.
 
@@ -189,6 +194,7 @@ class Reservations:
         else:
             wanted = self._exposure.hold(wanted, _worst(claim))
             wanted, decision = await self._take_what_is_left(request, wanted, need.cost)
+        lease.drawn, lease.left = wanted, decision.remaining
         lease.headers = ratelimits.headers(wanted, decision.remaining)
         if decision.refused_by is None:
             return wanted
@@ -196,6 +202,7 @@ class Reservations:
         if not (claim.yields and _is_rate(decision) and isinstance(refused, OverLimit)):
             raise refused
         rest, second = await self._take_what_is_left(request, beyond_quota(wanted), need.cost)
+        lease.drawn, lease.left = rest, second.remaining
         if second.refused_by is not None:
             raise self._refusal(tenant, second, lease.headers)
         lease.over_quota = refused

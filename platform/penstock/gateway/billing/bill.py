@@ -7,10 +7,15 @@ Nobody is believed beyond what the request could cost: a worker that was broken 
 
 from penstock.domain.call import Answer, Call
 from penstock.domain.outcome import Outcome
-from penstock.domain.tokens import UNKNOWN, Usage
+from penstock.domain.tokens import Usage
 from penstock.domain.used import Used
 
-_OUR_FAULT = frozenset({Outcome.ENGINE_ERROR, Outcome.INTERNAL})
+_FREE = frozenset({Outcome.ENGINE_ERROR, Outcome.INTERNAL})
+
+
+def due(answer: Answer, usage: Usage) -> Usage:
+    """Return what of its usage is paid for: nothing where our side failed before a byte of an answer came."""
+    return Usage(exact=usage.exact) if answer.outcome in _FREE and answer.ttft_s is None else usage
 
 
 def counted(call: Call, used: Used) -> Usage:
@@ -25,13 +30,8 @@ def counted(call: Call, used: Used) -> Usage:
 
 
 def guessed(call: Call, answer: Answer, delivered: int) -> Usage:
-    """Return the most that is known of a request whose worker can't be asked: never nothing for what ran.
-
-    What broke before anything reached the caller, by no fault of its own, costs nothing.
-    """
+    """Return the most that is known of a request whose worker can't be asked: never nothing for what ran."""
     known = answer.usage
-    if answer.outcome in _OUR_FAULT and answer.ttft_s is None:
-        return UNKNOWN
     prepared = max(0, call.prepared.prompt_tokens) if call.prepared is not None else 0
     return Usage(
         prompt_tokens=max(known.prompt_tokens, prepared),

@@ -11,15 +11,15 @@ from typing import Protocol
 from penstock.domain.call import Answer, Call
 from penstock.domain.clock import Clock
 from penstock.domain.lease import Lease
-from penstock.domain.outcome import Outcome
-from penstock.domain.request import Prepared
+from penstock.domain.outcome import Outcome, Stage
+from penstock.domain.request import Api, Prepared
 from penstock.domain.tokens import Usage
 from penstock.domain.used import NOTHING, Used
 from penstock.gateway.billing import bill
 from penstock.gateway.billing.asking import Asks
 from penstock.telemetry import names
 from penstock.telemetry.logs import logger
-from penstock.telemetry.metrics import Metrics
+from penstock.telemetry.metrics import Metrics, begin_at_zero
 
 WAIT_S = 1.0
 """How long a gate waits for a request's end: an engine notices a departure between two steps."""
@@ -48,6 +48,9 @@ class Closing:
         self._empty = metrics.counter(names.EMPTY_BILLS)
         self._guessed = metrics.counter(names.GUESSED_BILLS)
         self._capped = metrics.counter(names.CAPPED_BILLS)
+        for counter in (self._differs, self._empty, self._capped):
+            begin_at_zero(counter, Api)
+        begin_at_zero(self._guessed, Outcome)
 
     def close(self, call: Call, lease: Lease, answer: Answer) -> None:
         """Bill an admitted request that ended, and close its lease: now, or as soon as its worker has told."""
@@ -79,8 +82,11 @@ class Closing:
         for attempt in range(TRIES):
             told = await self._asks.ask(worker, [call.request.id], within_s=WITHIN_S, wait_s=WAIT_S)
             if told is not None:
-                used = told.get(call.request.id, None if attempt else NOTHING)
-                return None if used is None else bill.counted(call, used)
+                call.used = told.get(call.request.id, None if attempt else NOTHING)
+                if call.used is None:
+                    return None
+                _learn_wait(call, call.used)
+                return bill.counted(call, call.used)
         return None
 
     def _of_gate(self, call: Call, answer: Answer, used: Used) -> Usage:
@@ -99,7 +105,7 @@ class Closing:
         if answer.outcome is Outcome.OK and not usage.total_tokens:
             self._empty.labels(api=call.request.api).inc()
             logger().error("bill_empty", request_id=call.request.id, api=call.request.api)
-        answer = replace(answer, usage=self._capped_to_cost(call, usage))
+        answer = replace(answer, usage=self._capped_to_cost(call, bill.due(answer, usage)))
         lease.settle(answer.outcome, answer.usage, self._clock.monotonic())
         self._ledger.record(call, call.prepared, answer)
 
@@ -116,3 +122,10 @@ class Closing:
                 output_tokens=told.output_tokens - usage.output_tokens,
             )
         return usage
+
+
+def _learn_wait(call: Call, used: Used) -> None:
+    """Count the wait at the door of a request that was over before its worker's head could tell it."""
+    seconds = call.timings.seconds
+    if used.waited_s and not call.door and Stage.DECODE not in seconds:
+        call.timings.put(Stage.QUEUE, seconds.get(Stage.QUEUE, 0.0) + used.waited_s)

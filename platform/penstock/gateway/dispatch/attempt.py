@@ -42,7 +42,7 @@ class Attempt:
     def __init__(self, relay: Relay, worker: WorkerId, loads: Loads, call: Call) -> None:
         """Begin; the relay learns of it at once, so that a client that leaves ends it."""
         self._call = call
-        call.used = None
+        call.used, call.door, call.batch = None, b"", b""
         self._is_unasked = False
         self._relay = relay
         self._worker = worker
@@ -108,8 +108,12 @@ class Attempt:
         if load is not None:
             self._loads.heard(self._worker, load)
         self._status = status
+        self._call.door = wire.header(headers, wire.DOOR_HEADER)
+        waited_s = wire.waited_s_of(headers)
+        if status == _OK or waited_s:  # who was refused at once did not wait
+            self._call.timings.spent(Stage.QUEUE, waited_s)
         if status == _OK:
-            self._call.timings.spent(Stage.QUEUE, wire.waited_s_of(headers))
+            self._call.batch = wire.header(headers, wire.BATCH_HEADER)
             self._is_unasked = self._call.request.stream and not wire.is_stream(headers)
             self._relay.on_head(status, headers)
         else:

@@ -18,8 +18,10 @@ import random
 from collections.abc import Callable, Iterable, Sequence
 from itertools import islice
 
+from penstock.domain.doubt import Doubt
 from penstock.domain.ids import TenantId, VersionId, WorkerId
 from penstock.domain.table import VersionEntry
+from penstock.gateway.dispatch.blame import Blame
 from penstock.gateway.dispatch.charges import Charges
 from penstock.gateway.dispatch.circuit import Circuit
 from penstock.gateway.dispatch.fault_domains import FaultDomains
@@ -65,6 +67,7 @@ class Breakers:
         self._acquitted: set[WorkerId] = set()
         self._doubted: set[WorkerId] = set()
         self.charges = Charges(self._settings.charges)
+        self._blame = Blame(self._settings.blame)
         self.wake: Callable[[], None] = lambda: None
         """Called where a probe is wanted that was not before."""
 
@@ -77,8 +80,10 @@ class Breakers:
             record = self._workers.pop(worker)
             self._plan.forget(worker)
             self._doubted.discard(worker)
+            self._blame.settle(worker, now, passed=False)
             self._close(worker, record, now, "began anew" if worker in after.of else "left", before.of.get(worker))
         self._doubt(mates)
+        self._blame.keep(frozenset(place.version for place in after.of.values()))
 
     def suspect(self, stalled: frozenset[WorkerId], now: float) -> None:
         """Have these asked, and prefer others until they have answered: they seem to stand still."""
@@ -159,6 +164,28 @@ class Breakers:
         self._want(Probe(worker=worker, why=Why(evidence), origin=origin))
         return True
 
+    def doubt(self, worker: WorkerId, origin: Origin, now: float, *, is_charged: bool) -> Doubt:
+        """Return whether the failure that ``failed`` has just heard of is its caller's own, as one body may make it.
+
+        That is known at once where it was charged, or where nobody asks the worker, and else with the probe's verdict.
+        """
+        doubt, place = Doubt(), self.place_of(worker)
+        if place is not None and is_charged:
+            return self.refused(place.version, origin, now)
+        if place is None or not self._is_asked(worker):
+            doubt.settle(is_own=False)
+            return doubt
+        self._blame.complained(place.version, origin, now)
+        self._blame.wait(worker, place.version, doubt)
+        return doubt
+
+    def refused(self, version: VersionId, origin: Origin, now: float) -> Doubt:
+        """Return whether a failure that is known to be of this caller's kind of request alone is its own."""
+        doubt = Doubt()
+        self._blame.complained(version, origin, now)
+        doubt.settle(is_own=not self._blame.is_widespread(version, now))
+        return doubt
+
     # -- what the platform asks ---------------------------------------------------------------------
 
     def ask_again(self) -> None:
@@ -194,6 +221,7 @@ class Breakers:
         if not self._plan.ended(probe, now) or record is None:
             return
         self._doubted.discard(probe.worker)
+        self._blame.settle(probe.worker, now, passed=finding is Finding.PASSED)
         if finding in (Finding.FAILED, Finding.CLOSED):
             self._prove(probe.worker, record, now, f"probe {finding}")
             record.is_hard = finding is Finding.CLOSED
@@ -224,6 +252,7 @@ class Breakers:
 
     def _trip(self, worker: WorkerId, record: Record, now: float, reason: str, *, least_s: float = 0.0) -> None:
         was_open = record.circuit.is_open
+        self._blame.settle(worker, now, passed=False)
         record.circuit.trip(now, self._chance, least_s=least_s)
         self._open.add(worker)
         self._plan.drop(worker)

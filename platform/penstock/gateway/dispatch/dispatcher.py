@@ -11,6 +11,7 @@ import random
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from penstock.domain import batched, waited
 from penstock.domain.call import Call
 from penstock.domain.clock import Clock
 from penstock.domain.errors import (
@@ -25,6 +26,7 @@ from penstock.domain.errors import (
 from penstock.domain.ids import VersionId, WorkerId
 from penstock.domain.outcome import Stage
 from penstock.domain.relay import Relay, Rest
+from penstock.domain.request_record import Tried
 from penstock.domain.table import WorkerEntry
 from penstock.domain.ticket import Ticket, binding_of, seal
 from penstock.gateway.dispatch import verdict, wire
@@ -46,6 +48,9 @@ HASHED_HERE_BYTES = 128 << 10
 """To hash so much takes half a millisecond."""
 MOST_ERRORS = 2
 """Engines that may answer a request with an error, before it is the request's."""
+
+_BY_A_BODY = frozenset({Evidence.ANSWERED, Evidence.BROKEN})
+"""What one body can bring about while its engine lives: the platform's own question tells which it was."""
 
 Pick = Callable[[frozenset[WorkerId]], WorkerEntry]
 
@@ -95,7 +100,7 @@ class WorkerDispatcher:
         parcel = await self._parcel(call, ticket, relay)
         call.binding = parcel.binding
         if self.poison:
-            call.losses = self._losses(call)
+            self._refuse_known(call)
         try:
             await self._deliver(call, parcel, relay, pick, frozenset())
         except Rejected as error:
@@ -125,6 +130,11 @@ class WorkerDispatcher:
                 raise rest.error from None
             raise
 
+    def failed(self, call: Call) -> None:
+        """Take down that a stream ended with the engine's own error, and nobody can go on with it."""
+        if call.worker is not None:
+            self._note(call, call.worker.id, verdict.engine_error())
+
     async def _deliver(self, call: Call, parcel: _Parcel, relay: Relay, pick: Pick, tried: frozenset[WorkerId]) -> None:
         ticket = parcel.ticket
         self._in_time(ticket, None)
@@ -141,8 +151,10 @@ class WorkerDispatcher:
                 self._withdraw(call, failure)
             call.worker = worker
             call.attempts += 1
+            call.doubt = None
             call.was_doubted = self.breakers.is_doubted(worker.id)
             failure = await self._try(call, relay, worker, parcel)
+            call.trail[-1] = _ended(call, failure)
             if failure is None:
                 self._answered(call, worker.id)
                 return
@@ -167,8 +179,16 @@ class WorkerDispatcher:
             if failure is None:
                 raise
             if not tried or failure.evidence is Evidence.ANSWERED:
-                raise failure.error from None
+                raise failure.left_alone from None
             return None
+
+    def _refuse_known(self, call: Call) -> None:
+        """Note the losses of its body, or refuse one that has lost too many workers: that is its caller's own."""
+        try:
+            call.losses = self._losses(call)
+        except LosesWorkers:
+            call.doubt = self.breakers.refused(_version_of(call), _origin_of(call), self.clock.monotonic())
+            raise
 
     def _losses(self, call: Call) -> int:
         """Return how many workers were lost with its body in flight, or raise what is said where that is too many."""
@@ -188,6 +208,7 @@ class WorkerDispatcher:
     async def _try(self, call: Call, relay: Relay, worker: WorkerEntry, parcel: _Parcel) -> Verdict | None:
         attempt = Attempt(relay, worker.id, self.loads, call)
         sent_at = self.clock.monotonic()
+        call.trail.append(Tried(worker.id, sent_at - call.request.arrived_at))
         self.loads.dispatched(worker.id, parcel.tokens)
         call.timings.mark(Stage.ROUTE)
         try:
@@ -224,7 +245,10 @@ class WorkerDispatcher:
             call.errors += 1
         elif failure.evidence is Evidence.BROKEN:
             self._lost(call, worker)
-        held = self.breakers.failed(worker, failure.evidence, _origin_of(call), self.clock.monotonic())
+        origin, now = _origin_of(call), self.clock.monotonic()
+        held = self.breakers.failed(worker, failure.evidence, origin, now)
+        is_proof = failure.evidence not in _BY_A_BODY
+        call.doubt = None if is_proof else self.breakers.doubt(worker, origin, now, is_charged=not held)
         state = "held" if held else "charged"
         self.metrics.counter(names.SUSPICIONS).labels(reason=failure.evidence, state=state).inc()
 
@@ -267,6 +291,13 @@ async def _packed(ticket: Ticket, path: str, body: bytes) -> _Parcel:
     else:
         binding = await asyncio.to_thread(binding_of, path, body)
     return _Parcel(ticket=ticket, path=path, binding=binding, body=body)
+
+
+def _ended(call: Call, failure: Verdict | None) -> Tried:
+    """Return the present attempt with why it failed, where it did, and what door and batch told."""
+    tried, told = call.trail[-1], call.door[: waited.MOST_CHARS].decode("latin-1")
+    batch = call.batch[: batched.MOST_CHARS].decode("latin-1")
+    return Tried(tried.worker, tried.sent_s, failure.reason if failure is not None else "", told, batch)
 
 
 def _version_of(call: Call) -> VersionId:

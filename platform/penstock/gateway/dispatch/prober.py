@@ -17,9 +17,9 @@ from penstock.domain.ticket import HEADER, binding_of, of_platform, seal
 from penstock.gateway.dispatch.breaker import Breakers
 from penstock.gateway.dispatch.places import Place
 from penstock.gateway.dispatch.ports import Workers
-from penstock.gateway.dispatch.records import Finding, Probe
+from penstock.gateway.dispatch.records import Finding, Probe, Why
 from penstock.telemetry import logs, names
-from penstock.telemetry.metrics import Metrics
+from penstock.telemetry.metrics import Metrics, begin_at_zero
 
 _STATE_PATH = "/penstock/load"
 _SHORTEST_WAIT_S = 0.02
@@ -91,6 +91,10 @@ class Prober:
     settings: ProberSettings
     clock: Clock
     metrics: Metrics
+
+    def __post_init__(self) -> None:
+        """Show all that can be found at 0."""
+        begin_at_zero(self.metrics.counter(names.PROBES), Why, Finding)
 
     async def run(self) -> None:
         """Ask whoever is due, until cancelled."""

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from penstock.domain.ids import VersionId, WorkerId
+from penstock.gateway.dispatch.blame import BlameSettings
 from penstock.gateway.dispatch.charges import ChargeSettings
 from penstock.gateway.dispatch.circuit import Circuit, CircuitSettings
 from penstock.gateway.dispatch.outliers import OutlierSettings, Votes
@@ -94,6 +95,7 @@ class BreakerSettings:
     outliers: OutlierSettings = field(default_factory=OutlierSettings)
     charges: ChargeSettings = field(default_factory=ChargeSettings)
     probes: ProbeSettings = field(default_factory=ProbeSettings)
+    blame: BlameSettings = field(default_factory=BlameSettings)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,11 +5,11 @@ A complete answer, whatever it says, comes from an engine that lives: at most it
 An engine's message may quote the request: what goes back to the caller are its words about a field, without the value.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import msgspec
 
-from penstock.domain.engine import is_dead
+from penstock.domain.engine import HANDLER_FAILED, is_dead
 from penstock.domain.errors import (
     BadRequest,
     DeadlineExceeded,
@@ -20,16 +20,18 @@ from penstock.domain.errors import (
     EngineRefused,
     Evicted,
     ExceedsEngine,
+    LastWorkerLost,
     NoCapacity,
     Overloaded,
     PenstockError,
     UnsupportedByModel,
     WorkerLost,
 )
+from penstock.domain.waited import TENANT_QUEUE
 from penstock.gateway.dispatch.engine_words import sentence
 from penstock.gateway.dispatch.records import Evidence
 
-_UNAUTHORIZED, _NOT_FOUND, _METHOD_NOT_ALLOWED, _UNAVAILABLE = 401, 404, 405, 503
+_UNAUTHORIZED, _NOT_FOUND, _METHOD_NOT_ALLOWED, _UNAVAILABLE, _TIMED_OUT = 401, 404, 405, 503, 504
 _CLIENT_ERRORS = range(400, 500)
 
 
@@ -42,6 +44,11 @@ class Verdict:
     """Metric label: why another worker was, or was not, tried."""
     retry: bool = False
     evidence: Evidence = Evidence.NONE
+
+    @property
+    def left_alone(self) -> PenstockError:
+        """What is said where another worker would have been tried, and there is none."""
+        return LastWorkerLost() if self.evidence is Evidence.BROKEN else self.error
 
 
 class _Detail(msgspec.Struct):
@@ -74,6 +81,11 @@ def engine_error() -> Verdict:
     return Verdict(error=EngineError(), reason="engine_error", retry=True, evidence=Evidence.ANSWERED)
 
 
+def handler_error() -> Verdict:
+    """The engine answered that the model's own handler failed on this request."""
+    return replace(engine_error(), reason="handler_error")
+
+
 def no_stream() -> Verdict:
     """The engine gave a whole answer to a request that asks for a stream: it does not stream this."""
     error = EngineRefused("the model does not stream its answer to this request", param="stream")
@@ -84,15 +96,23 @@ def of_answer(status: int, refused: bytes, body: bytes) -> Verdict:
     """Judge an answer that is not 200."""
     if refused:
         return _of_gate(refused, body)
+    if status == _TIMED_OUT:  # a torch engine's own word: the batch was being computed
+        return Verdict(error=DeadlineExceeded(reason=_wait(body).why), reason="computing")
     if status == _UNAVAILABLE:
         return Verdict(error=Overloaded(), reason="engine_full", retry=True)
+    if status in _CLIENT_ERRORS:
+        return _of_client_error(status, body)
+    if is_dead(body):
+        return lost()
+    return handler_error() if _wait(body).reason == HANDLER_FAILED else engine_error()
+
+
+def _of_client_error(status: int, body: bytes) -> Verdict:
     if status in (_NOT_FOUND, _METHOD_NOT_ALLOWED):
         return Verdict(error=UnsupportedByModel(), reason="refused")
     if status == _UNAUTHORIZED:
         return _unknown_here()
-    if status in _CLIENT_ERRORS:
-        return Verdict(error=_refused(body), reason="refused")
-    return lost() if is_dead(body) else engine_error()
+    return Verdict(error=_refused(body), reason="refused")
 
 
 def of_event(data: bytes) -> Verdict:
@@ -115,6 +135,12 @@ class _CodeBody(msgspec.Struct):
 
 class _Wait(msgspec.Struct):
     retry_after_s: float = 0.0
+    reason: str | None = None
+
+    @property
+    def why(self) -> str | None:
+        """The one reason that we know, for a gate's words are shown to callers."""
+        return TENANT_QUEUE if self.reason == TENANT_QUEUE else None
 
 
 class _WaitBody(msgspec.Struct):
@@ -123,20 +149,22 @@ class _WaitBody(msgspec.Struct):
 
 def _of_gate(refused: bytes, body: bytes) -> Verdict:
     """Judge the gate's word: the request never started (README, "Wire between gateway and gate")."""
-    wait_s = _wait_s(body)
+    wait = _wait(body)
+    wait_s = wait.retry_after_s
     if refused == b"draining":
         error: PenstockError = Draining("the worker is shutting down")
         return Verdict(error=error, reason="draining", retry=True, evidence=Evidence.CLOSED)
     if refused == b"late":
         if wait_s:
-            return Verdict(error=DeadlineUnreachable(retry_after_s=wait_s), reason="late", retry=True)
-        return Verdict(error=DeadlineInQueue(), reason="late")
+            return Verdict(error=DeadlineUnreachable(retry_after_s=wait_s, reason=wait.why), reason="late", retry=True)
+        return Verdict(error=DeadlineInQueue(reason=wait.why), reason="late")
     if refused == b"ticket":
         return _unknown_here()
     if refused == b"too_large":
         return Verdict(error=ExceedsEngine(_refused(body).message), reason="refused")
     reason, kind = ("evicted", Evicted) if refused == b"evicted" else ("overloaded", Overloaded)
-    return Verdict(error=kind(retry_after_s=wait_s or None), reason=reason, retry=True)
+    says = "this tenant's own requests wait in its way" if wait.why else None
+    return Verdict(error=kind(says, retry_after_s=wait_s or None, reason=wait.why), reason=reason, retry=True)
 
 
 def _unknown_here() -> Verdict:
@@ -145,12 +173,12 @@ def _unknown_here() -> Verdict:
     return Verdict(error=error, reason="ticket", evidence=Evidence.ANSWERED)
 
 
-def _wait_s(body: bytes) -> float:
-    """Return how long the worker expects a wait to be; 0 where it does not say."""
+def _wait(body: bytes) -> _Wait:
+    """Return how long the worker expects a wait to be, and for what; 0 where it does not say."""
     try:
-        return msgspec.json.decode(body, type=_WaitBody).error.retry_after_s
+        return msgspec.json.decode(body, type=_WaitBody).error
     except msgspec.MsgspecError:
-        return 0.0
+        return _Wait()
 
 
 def _refused(body: bytes) -> BadRequest:

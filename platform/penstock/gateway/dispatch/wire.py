@@ -7,16 +7,19 @@ are made, each event with its own.
 
 import msgspec
 
-from penstock.domain import used
+from penstock.domain import batched, used, waited
 from penstock.domain.ids import VersionId
 from penstock.domain.relay import Rest
 from penstock.domain.request import Api, InferenceRequest, Sealed
+from penstock.domain.tensors import HEAD_LENGTH
 from penstock.domain.worker import Load
 
 LOAD_HEADER = b"x-penstock-load"
 WAITED_HEADER = b"x-penstock-waited-ms"
 REFUSED_HEADER = b"x-penstock-refused"
 USED_HEADER = used.HEADER.encode()
+DOOR_HEADER = waited.HEADER.encode()
+BATCH_HEADER = batched.HEADER.encode()
 
 _STREAM_USAGE = frozenset({Api.CHAT, Api.COMPLETIONS})
 """APIs where usage of a stream is an option; the others always send it."""
@@ -33,9 +36,13 @@ _ENCODER = msgspec.json.Encoder(enc_hook=_unsealed)
 
 def body_of(request: InferenceRequest, version: VersionId, cache_salt: str, *, token_ids: bool = False) -> bytes:
     """Return the JSON for the engine. All of its APIs take ``cache_salt`` (vLLM 0.32)."""
+    if request.tensors is not None:
+        return request.tensors.data
     body = {**request.body, "model": version, "cache_salt": cache_salt}
     if token_ids:
         body["return_token_ids"] = True
+    if request.api is Api.RESPONSES:  # the others take theirs from the header
+        body["request_id"] = f"resp_{request.id}"
     body.pop("stream_interval", None)
     if request.stream and request.api in _STREAM_USAGE:
         body["stream_options"] = {"include_usage": True}
@@ -51,11 +58,14 @@ def body_of_rest(rest: Rest, version: VersionId, cache_salt: str) -> bytes:
 
 def headers_of(request: InferenceRequest, ticket: str) -> list[tuple[str, str]]:
     """Return the headers for the gate."""
+    tensors = request.tensors
     headers = [
-        ("content-type", "application/json"),
+        ("content-type", "application/json" if tensors is None else "application/octet-stream"),
         ("x-penstock-ticket", ticket),
         ("x-request-id", request.id),
     ]
+    if tensors is not None:
+        headers.append((HEAD_LENGTH, str(tensors.head_bytes)))
     if request.traceparent:
         headers.append(("traceparent", request.traceparent))
     return headers

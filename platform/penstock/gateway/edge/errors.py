@@ -1,7 +1,7 @@
-"""The published table: what each error looks like over HTTP, in one place (A10).
+"""The published table: what each error looks like over HTTP and over gRPC, in one place (A10).
 
-OpenAI's shape with our fields, Anthropic's shape for ``/v1/messages``, and the in-band forms for streams that have
-begun. It decides nothing: which error it is was decided where it was raised.
+OpenAI's shape with our fields, Anthropic's shape for ``/v1/messages``, the Open Inference Protocol's for ``/v2``, and
+the in-band forms for streams that have begun. It decides nothing: which error it is was decided where it was raised.
 
 ``retryable`` says that the same request, sent again, may succeed, and that no answer to it exists: it never started, or
 its worker was lost with all that it had done.
@@ -24,24 +24,45 @@ JSON = (b"content-type", b"application/json")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """One line of the table: status, OpenAI's and Anthropic's word for the kind, whether to send it again."""
+    """One line of the table: status, gRPC's, OpenAI's and Anthropic's word for the kind, whether to send it again.
+
+    gRPC's clients send again by themselves what is ``UNAVAILABLE``: it stands only where that is safe.
+    """
 
     status: int
     type: str
     anthropic: str
+    grpc: str
     retryable: bool = False
 
 
-_INVALID = Row(status=400, type="invalid_request_error", anthropic="invalid_request_error")
-_NOT_FOUND = Row(status=404, type="not_found_error", anthropic="not_found_error")
-_NO_CAPACITY = Row(status=503, type="overloaded_error", anthropic="overloaded_error", retryable=True)
-_INTERNAL = Row(status=500, type="server_error", anthropic="api_error")
-_UPSTREAM = Row(status=502, type="server_error", anthropic="api_error")
-_LATE = Row(status=504, type="timeout_error", anthropic="timeout_error")
+_OVER = "RESOURCE_EXHAUSTED"
 
 
-def _invalid(status: int, *, anthropic: str = "invalid_request_error", retryable: bool = False) -> Row:
-    return Row(status=status, type="invalid_request_error", anthropic=anthropic, retryable=retryable)
+def _invalid(status: int, grpc: str, *, anthropic: str = "invalid_request_error", retryable: bool = False) -> Row:
+    return Row(status=status, type="invalid_request_error", anthropic=anthropic, grpc=grpc, retryable=retryable)
+
+
+def _same(status: int, name: str, grpc: str, *, retryable: bool = False) -> Row:
+    """Return a line where OpenAI and Anthropic have one word."""
+    return Row(status=status, type=name, anthropic=name, grpc=grpc, retryable=retryable)
+
+
+def _quota(*, retryable: bool = False) -> Row:
+    return Row(status=402, type="insufficient_quota", anthropic="billing_error", grpc=_OVER, retryable=retryable)
+
+
+def _ours(status: int, grpc: str, *, retryable: bool = False) -> Row:
+    return Row(status=status, type="server_error", anthropic="api_error", grpc=grpc, retryable=retryable)
+
+
+_INVALID = _invalid(400, "INVALID_ARGUMENT")
+_NOT_FOUND = _same(404, "not_found_error", "NOT_FOUND")
+_NO_CAPACITY = _same(503, "overloaded_error", "UNAVAILABLE", retryable=True)
+_INTERNAL = _ours(500, "INTERNAL")
+_UPSTREAM = _ours(502, "INTERNAL")
+_LATE = _same(504, "timeout_error", "DEADLINE_EXCEEDED")
+_GONE = Row(status=499, type="client_closed_request", anthropic="api_error", grpc="CANCELLED")
 
 
 TABLE: dict[type[PenstockError], Row] = {
@@ -55,23 +76,24 @@ TABLE: dict[type[PenstockError], Row] = {
     errors.UnsupportedByModel: _INVALID,
     errors.EngineRefused: _INVALID,
     errors.ExceedsEngine: _INVALID,
-    errors.Unauthenticated: Row(status=401, type="authentication_error", anthropic="authentication_error"),
-    errors.OverBudget: Row(status=402, type="insufficient_quota", anthropic="billing_error"),
-    errors.BudgetHeld: Row(status=402, type="insufficient_quota", anthropic="billing_error", retryable=True),
-    errors.Forbidden: Row(status=403, type="permission_error", anthropic="permission_error"),
+    errors.Unauthenticated: _same(401, "authentication_error", "UNAUTHENTICATED"),
+    errors.OverBudget: _quota(),
+    errors.BudgetHeld: _quota(retryable=True),
+    errors.Forbidden: _same(403, "permission_error", "PERMISSION_DENIED"),
     errors.UnknownModel: _NOT_FOUND,
+    errors.UnknownRequest: _NOT_FOUND,
     errors.UnknownRoute: _NOT_FOUND,
-    errors.MethodNotAllowed: _invalid(405),
-    errors.RequestTimedOut: _invalid(408, anthropic="timeout_error", retryable=True),
-    errors.Conflict: _invalid(409),
-    errors.BodyTooLarge: _invalid(413, anthropic="request_too_large"),
-    errors.IdempotencyMismatch: _invalid(422),
-    errors.ArtifactRefused: _invalid(422),
-    errors.TableRefused: _invalid(422),
-    errors.HeadersTooLarge: _invalid(431),
+    errors.MethodNotAllowed: _invalid(405, "UNIMPLEMENTED"),
+    errors.RequestTimedOut: _invalid(408, "DEADLINE_EXCEEDED", anthropic="timeout_error", retryable=True),
+    errors.Conflict: _invalid(409, "ABORTED"),
+    errors.BodyTooLarge: _invalid(413, _OVER, anthropic="request_too_large"),
+    errors.IdempotencyMismatch: _invalid(422, "INVALID_ARGUMENT"),
+    errors.ArtifactRefused: _invalid(422, "INVALID_ARGUMENT"),
+    errors.TableRefused: _invalid(422, "INVALID_ARGUMENT"),
+    errors.HeadersTooLarge: _invalid(431, _OVER),
     # come back later
-    errors.OverLimit: Row(status=429, type="rate_limit_error", anthropic="rate_limit_error", retryable=True),
-    errors.ExceedsLimit: Row(status=429, type="rate_limit_error", anthropic="rate_limit_error"),
+    errors.OverLimit: _same(429, "rate_limit_error", _OVER, retryable=True),
+    errors.ExceedsLimit: _same(429, "rate_limit_error", _OVER),
     errors.Rejected: _NO_CAPACITY,
     errors.NoCapacity: _NO_CAPACITY,
     errors.Overloaded: _NO_CAPACITY,
@@ -80,15 +102,16 @@ TABLE: dict[type[PenstockError], Row] = {
     errors.StoreUnavailable: _NO_CAPACITY,
     # waited, never ran
     errors.Evicted: _NO_CAPACITY,
-    errors.DeadlineInQueue: Row(status=504, type="timeout_error", anthropic="timeout_error", retryable=True),
+    errors.DeadlineInQueue: _same(504, "timeout_error", "DEADLINE_EXCEEDED", retryable=True),
     # may have run
-    errors.ClientGone: Row(status=499, type="client_closed_request", anthropic="api_error"),
-    errors.ReaderTooSlow: Row(status=499, type="client_closed_request", anthropic="api_error"),
-    errors.BudgetReached: Row(status=402, type="insufficient_quota", anthropic="billing_error"),
-    errors.LimitReached: Row(status=429, type="rate_limit_error", anthropic="rate_limit_error"),
+    errors.ClientGone: _GONE,
+    errors.ReaderTooSlow: _GONE,
+    errors.BudgetReached: _quota(),
+    errors.LimitReached: _same(429, "rate_limit_error", _OVER),
     errors.Failed: _INTERNAL,
     errors.EngineError: _UPSTREAM,
-    errors.WorkerLost: Row(status=502, type="server_error", anthropic="api_error", retryable=True),
+    errors.WorkerLost: _ours(502, "UNAVAILABLE", retryable=True),
+    errors.LastWorkerLost: _NO_CAPACITY,
     errors.LosesWorkers: _UPSTREAM,
     errors.StreamBroken: _UPSTREAM,
     errors.DeadlineExceeded: _LATE,
@@ -130,6 +153,8 @@ def body_of(error: PenstockError, request_id: RequestId, api: Api | None = None)
     }
     if api is Api.MESSAGES:
         return {"type": "error", "error": fields, "request_id": request_id}
+    if api is Api.INFER:
+        return {**fields, "error": fields["message"]}
     return {"error": fields}
 
 

@@ -15,6 +15,7 @@ import hashlib
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from enum import StrEnum
+from functools import partial
 from typing import Protocol
 
 import msgspec
@@ -31,10 +32,12 @@ from penstock.domain.errors import (
     StreamBroken,
 )
 from penstock.domain.idempotency import AnswerStore, Claim, Piece, RecordKey
+from penstock.domain.ids import RequestId
 from penstock.domain.outcome import Outcome
 from penstock.domain.relay import Reply
 from penstock.domain.request import InferenceRequest
 from penstock.domain.tenant import Principal
+from penstock.domain.used import heard, told
 from penstock.gateway.edge.errors import Headers
 from penstock.gateway.edge.recorder import MAX_ANSWER_BYTES, AnswerRecorder, RecordedReply
 
@@ -59,6 +62,10 @@ def _uncounted(_: Use) -> None:
     """Nobody counts."""
 
 
+def _unnoted(_: Call, original: RequestId) -> None:
+    """Nobody keeps records."""
+
+
 class Corridor(Protocol):
     """What serves a request the first time."""
 
@@ -78,10 +85,14 @@ class Once:
         stall_s: float = 30.0,
         max_bytes: int = MAX_ANSWER_BYTES,
         count: Callable[[Use], None] = _uncounted,
+        note: Callable[[Call, RequestId], None] = _unnoted,
     ) -> None:
-        """Take the shared store; a follower that reads nothing for ``stall_s`` is cut off."""
+        """Take the shared store, and who is told whose answer was repeated.
+
+        A follower that reads nothing for ``stall_s`` is cut off.
+        """
         self._corridor = corridor
-        self._count = count
+        self._count, self._note = count, note
         self._answers = answers
         self._stall_s = stall_s
         self._max_bytes = max_bytes
@@ -111,21 +122,22 @@ class Once:
                 self._count(Use.FIRST)
                 await self._record(key, call, reply)
                 return
-            if await self._repeat(key, call, reply):
+            follower = _Follower(call, reply, self._stall_s)
+            if await self._repeat(key, call, reply, follower):
                 self._count(_FOLLOWS[claim])
+                self._note(call, follower.original)
                 return
         raise Evicted("the requests before this one with its idempotency key broke off", retry_after_s=1.0)
 
     async def _record(self, key: RecordKey, call: Call, reply: Reply) -> None:
-        recorder = AnswerRecorder(self._answers, key, self._max_bytes)
+        recorder = AnswerRecorder(self._answers, key, call.request.id, self._max_bytes)
         try:
-            await self._corridor.serve(call, RecordedReply(reply, recorder))
+            await self._corridor.serve(call, RecordedReply(reply, recorder, partial(_used, call)))
         finally:
             await recorder.close(keeps=call.outcome is Outcome.OK)
 
-    async def _repeat(self, key: RecordKey, call: Call, reply: Reply) -> bool:
+    async def _repeat(self, key: RecordKey, call: Call, reply: Reply, follower: "_Follower") -> bool:
         """Pass the recorded answer on as it comes; False where it broke off before anything was passed on."""
-        follower = _Follower(reply, self._stall_s)
         copying = asyncio.create_task(follower.copy(self._answers, key))
 
         def stop() -> None:
@@ -151,11 +163,12 @@ class Once:
 
 
 class _Follower:
-    """Copies a record into a reply at the pace of its reader."""
+    """Copies a record into a reply at the pace of its reader; what the answer took becomes the call's, to be told."""
 
-    def __init__(self, reply: Reply, stall_s: float) -> None:
-        self._reply = reply
+    def __init__(self, call: Call, reply: Reply, stall_s: float) -> None:
+        self._call, self._reply = call, reply
         self._stall_s = stall_s
+        self.original = RequestId("")
         self.room = asyncio.Event()
         self.room.set()
 
@@ -165,6 +178,8 @@ class _Follower:
             if piece.status:
                 if reply.started:
                     raise Conflict("another answer took the record's place")
+                self.original = RequestId(piece.request)
+                self._call.used = heard(piece.used) or self._call.used
                 reply.start(piece.status, _replayed(piece))
             if piece.data:
                 await self._until_room()
@@ -191,6 +206,11 @@ def fingerprint(request: InferenceRequest) -> str:
     if request.is_large:
         return request.digest
     return hashlib.sha256(request.api.encode() + b"\x1f" + _ENCODER.encode(request.body)).hexdigest()
+
+
+def _used(call: Call) -> bytes:
+    """Return what a request took, for its record; nothing where nobody has told."""
+    return told(call.used) if call.used is not None and call.used.prompts else b""
 
 
 def _replayed(head: Piece) -> Headers:

@@ -6,18 +6,30 @@ an engine's next version may add. Error answers come from the error table, so th
 
 from collections.abc import Mapping
 from functools import lru_cache
-from http import HTTPStatus
 
 from penstock import __version__
-from penstock.domain.idempotency import MAX_KEY_CHARS
-from penstock.domain.outcome import Degradation
-from penstock.domain.request import Api
-from penstock.gateway.edge import bounds, head, parse
+from penstock.domain.outcome import Outcome
+from penstock.domain.request import JSON_APIS, Api
+from penstock.gateway.edge import bounds, openapi_tensors, parse
 from penstock.gateway.edge.errors import TABLE
+from penstock.gateway.edge.openapi_parts import (
+    DEGRADED,
+    HEADERS,
+    LIMITS,
+    REPLAYED,
+    SECURITY,
+    STATUSES,
+    Json,
+    answer,
+    errors,
+    get,
+    one,
+    parameter,
+    ref,
+)
 
-Json = dict[str, object]
-
-_ANY_ROUTE = (400, 405, 408, 431, 500, 503)
+REQUESTS = "/v1/requests"
+"""Where callers read what became of their requests."""
 _NULL: Json = {"type": "null"}
 _VERSION: Json = {"type": "object", "required": ["version"], "properties": {"version": {"type": "string"}}}
 _COUNTED: Json = {
@@ -25,11 +37,24 @@ _COUNTED: Json = {
     "required": ["input_tokens"],
     "properties": {"input_tokens": {"type": "integer", "minimum": 0}},
 }
+_REQUEST: Json = {
+    "type": "object",
+    "required": ["object", "id", "outcome", "says", "timeline"],
+    "properties": {
+        "object": {"const": "request"},
+        "id": {"type": "string"},
+        "outcome": {"enum": [str(one) for one in Outcome]},
+        "says": {"type": "array", "items": {"type": "string"}, "description": "Its story, sentence by sentence."},
+        "timeline": {"type": "array", "description": "Stages as name, start and length in seconds."},
+    },
+    "description": "What is not known is null.",
+}
 _NO_BODY: Json = {"200": {"description": "It can."}, "503": {"description": "Not yet, or no more."}}
 _STRINGS: Json = {"type": "array", "items": {"type": "string"}, "minItems": 1, "maxItems": parse.MAX_PROMPTS}
 _IDS: Json = {"type": "array", "items": {"type": "integer", "minimum": 0}, "minItems": 1}
 _ID_LISTS: Json = {"type": "array", "items": _IDS, "minItems": 1, "maxItems": parse.MAX_PROMPTS}
 _PROMPT: Json = {"anyOf": [{"type": "string"}, _STRINGS, _IDS, _ID_LISTS]}
+_CLASSIFIED: Json = {**_PROMPT, "description": "Texts, or images as data: URLs (JPEG, PNG, WebP)."}
 _CONTENT: Json = {
     "anyOf": [
         {"type": "string"},
@@ -73,6 +98,7 @@ _INPUTS: Mapping[Api, tuple[Json, list[str]]] = {
     Api.CHAT: ({"messages": _MESSAGES}, ["model", "messages"]),
     Api.COMPLETIONS: ({"prompt": _PROMPT}, ["model", "prompt"]),
     Api.EMBEDDINGS: ({"input": _PROMPT}, ["model", "input"]),
+    Api.CLASSIFY: ({"input": _CLASSIFIED}, ["model", "input"]),
     Api.RESPONSES: ({"input": {"anyOf": [{"type": "string"}, _ITEMS]}}, ["model", "input"]),
     Api.MESSAGES: ({"messages": _MESSAGES}, ["model", "messages", "max_tokens"]),
 }
@@ -81,6 +107,7 @@ _SUMMARIES: Mapping[Api, str] = {
     Api.CHAT: "Answer a conversation.",
     Api.COMPLETIONS: "Continue a prompt.",
     Api.EMBEDDINGS: "Turn text into vectors.",
+    Api.CLASSIFY: "Tell what texts or images are: labels and scores.",
     Api.RESPONSES: "Answer a conversation (responses API; nothing is stored).",
     Api.MESSAGES: "Answer a conversation (messages API).",
 }
@@ -89,19 +116,22 @@ _SUMMARIES: Mapping[Api, str] = {
 @lru_cache(maxsize=1)
 def document() -> Json:
     """Return the document."""
-    paths: Json = {str(api): {"post": _inference(api)} for api in Api}
+    paths: Json = {str(api): {"post": _inference(api)} for api in JSON_APIS}
     paths[parse.COUNT_TOKENS] = {"post": _counting()}
-    paths["/v1/models"] = {"get": _get("List the models that this key may use.", _list("Model"), secured=True)}
-    paths["/v1/models/{model}"] = {"get": _one_model()}
-    paths["/healthz"] = {"get": _get("Tell that the process lives.", _ref("Status"))}
-    paths["/readyz"] = {"get": _get("Tell whether it can serve.", _ref("Status"))}
-    paths["/readyz/region"] = {"get": _get("Tell whether any model of this region can answer.", _ref("Status"))}
+    paths["/v1/models"] = {"get": get("List the models that this key may use.", _list("Model"), secured=True)}
+    model = get("Describe one model.", ref("Model"), secured=True)
+    paths["/v1/models/{model}"] = {"get": one(model, "model", statuses={404})}
+    request = get("Tell the life of a request that has ended, and why it was as it was.", _REQUEST, secured=True)
+    paths[f"{REQUESTS}/{{request_id}}"] = {"get": one(request, "request_id", statuses={404, 429})}
+    paths["/healthz"] = {"get": get("Tell that the process lives.", ref("Status"))}
+    paths["/readyz"] = {"get": get("Tell whether it can serve.", ref("Status"))}
+    paths["/readyz/region"] = {"get": get("Tell whether any model of this region can answer.", ref("Status"))}
     as_vllm = {"summary": "Tell by the status whether it can serve, as vLLM does.", "responses": _NO_BODY}
     paths["/health"] = {"get": as_vllm}
     paths["/ping"] = {"get": as_vllm, "post": as_vllm}
-    paths["/version"] = {"get": _get("Tell the platform's version.", _VERSION)}
-    paths["/docs"] = {"get": _get("This document, for people.", {"type": "string"}, content="text/html")}
-    paths["/openapi.json"] = {"get": _get("This document.", {"type": "object"})}
+    paths["/version"] = {"get": get("Tell the platform's version.", _VERSION)}
+    paths["/docs"] = {"get": get("This document, for people.", {"type": "string"}, content="text/html")}
+    paths["/openapi.json"] = {"get": get("This document.", {"type": "object"})}
     return {
         "openapi": "3.1.0",
         "info": {
@@ -109,8 +139,8 @@ def document() -> Json:
             "version": __version__,
             "description": "Large language models behind one gateway. Fields not listed go to the engine unchanged.",
         },
-        "paths": paths,
-        "components": {"schemas": _schemas(), "securitySchemes": _SECURITY_SCHEMES},
+        "paths": paths | openapi_tensors.paths(),
+        "components": {"schemas": _schemas() | openapi_tensors.schemas(), "securitySchemes": _SECURITY_SCHEMES},
     }
 
 
@@ -120,86 +150,45 @@ _SECURITY_SCHEMES: Json = {
 }
 
 
-def _ref(name: str) -> Json:
-    return {"$ref": f"#/components/schemas/{name}"}
-
-
 def _list(name: str) -> Json:
     return {
         "type": "object",
         "required": ["object", "data"],
-        "properties": {"object": {"const": "list"}, "data": {"type": "array", "items": _ref(name)}},
+        "properties": {"object": {"const": "list"}, "data": {"type": "array", "items": ref(name)}},
     }
-
-
-def _get(summary: str, schema: Json, *, content: str = "application/json", secured: bool = False) -> Json:
-    statuses = {*_ANY_ROUTE, *([401, 403] if secured else [])}
-    return {
-        "summary": summary,
-        "responses": {"200": _answer("OK", {content: {"schema": schema}}), **_errors(statuses, "Error")},
-        **({"security": [{"bearer": []}, {"header": []}]} if secured else {}),
-    }
-
-
-def _one_model() -> Json:
-    described = _get("Describe one model.", _ref("Model"), secured=True)
-    responses = described["responses"]
-    assert isinstance(responses, dict)  # noqa: S101  made above
-    responses |= _errors({404}, "Error")
-    parameter: Json = {"name": "model", "in": "path", "required": True, "schema": {"type": "string", "minLength": 1}}
-    return {**described, "parameters": [parameter]}
 
 
 def _inference(api: Api) -> Json:
     content: Json = {"application/json": {"schema": {"type": "object"}}}
-    if api is not Api.EMBEDDINGS:
+    if api.generates:
         content["text/event-stream"] = {"schema": {"type": "string"}}
     error = "MessagesError" if api is Api.MESSAGES else "Error"
     return {
         "summary": _SUMMARIES[api],
-        "security": [{"bearer": []}, {"header": []}],
-        "parameters": [_ref_parameter(name, schema) for name, schema in _HEADERS.items()],
+        **SECURITY,
+        "parameters": [parameter(name, schema) for name, schema in HEADERS.items()],
         "requestBody": {"required": True, "content": {"application/json": {"schema": _body(api)}}},
         "responses": {
-            "200": _answer(
-                "The answer, or its events where stream is true.", content, {**_LIMITS, **_REPLAYED, **_DEGRADED}
+            "200": answer(
+                "The answer, or its events where stream is true.", content, {**LIMITS, **REPLAYED, **DEGRADED}
             ),
-            **_errors({row.status for row in TABLE.values()}, error),
+            **errors(STATUSES, error),
         },
     }
 
 
 def _counting() -> Json:
     body = {**_body(Api.MESSAGES), "required": ["model", "messages"]}
-    statuses = {row.status for row in TABLE.values()} - {402}
+    statuses = STATUSES - {402}
     return {
         "summary": "Count the tokens of a conversation; no engine works and nothing is billed.",
-        "security": [{"bearer": []}, {"header": []}],
+        **SECURITY,
         "requestBody": {"required": True, "content": {"application/json": {"schema": body}}},
         "responses": {
-            "200": _answer("How many tokens it has.", {"application/json": {"schema": _COUNTED}}, _LIMITS),
-            **_errors(statuses, "MessagesError"),
+            "200": answer("How many tokens it has.", {"application/json": {"schema": _COUNTED}}, LIMITS),
+            **errors(statuses, "MessagesError"),
         },
     }
-
-
-_HEADERS: Mapping[str, Json] = {
-    "x-request-id": {"type": "string"},
-    "x-penstock-deadline-ms": {"type": "integer", "minimum": 1, "maximum": int(head.MAX_DEADLINE_S * 1000)},
-    "idempotency-key": {
-        "type": "string",
-        "minLength": 1,
-        "maxLength": MAX_KEY_CHARS,
-        "pattern": "^[!-~]+$",
-        "description": "The same key and body get the same answer, once charged, for a day; another body is a 422. "
-        "Where the platform has no store for answers (PENSTOCK_ANSWERS_URL) they end with the gateway's process.",
-    },
-    "traceparent": {"type": "string"},
-}
-
-
-def _ref_parameter(name: str, schema: Json) -> Json:
-    return {"name": name, "in": "header", "required": False, "schema": schema}
 
 
 def _body(api: Api) -> Json:
@@ -207,7 +196,7 @@ def _body(api: Api) -> Json:
     properties: Json = {"model": _MODEL, **fields}
     if api is not Api.COMPLETIONS:
         properties["chat_template_kwargs"] = _TEMPLATE_ARGUMENTS
-    if api is not Api.EMBEDDINGS:
+    if api.generates:
         properties |= {"stream": {"type": ["boolean", "null"]}, "stream_options": _STREAM_OPTIONS}
         properties |= {name: {"type": ["number", "null"]} for name in parse.NUMBERS}
         properties |= {**dict.fromkeys(parse.OUTPUT_FIELDS[api], _TOKENS), "tools": _TOOLS}
@@ -217,72 +206,6 @@ def _body(api: Api) -> Json:
         properties["max_tokens"] = {**_TOKENS, "type": "integer"}
     whole = {"type": "object", "required": required, "properties": properties, "additionalProperties": True}
     return {**whole, "maxProperties": bounds.MAX_FIELDS}
-
-
-def _answer(description: str, content: Json, headers: Mapping[str, Json] | None = None) -> Json:
-    told: Json = {"x-request-id": {"required": True, "schema": {"type": "string"}}, **(headers or {})}
-    return {"description": description, "headers": told, "content": content}
-
-
-def _told(description: str, schema: Json) -> Json:
-    return {"description": description, "required": False, "schema": schema}
-
-
-_LIMIT: Mapping[str, tuple[str, Json]] = {
-    "limit": ("The tightest limit of {} a minute, of key, tenant and organisation.", {"type": "integer"}),
-    "remaining": ("What is left of it: {} that may be asked for now.", {"type": "integer", "minimum": 0}),
-    "reset": ("Until all {} are there again, as 12ms, 8.64s or 6m0s.", {"type": "string"}),
-}
-_LIMITS: Mapping[str, Json] = {
-    f"x-ratelimit-{name}-{measure}": _told(text.format(measure), schema)
-    for measure in ("requests", "tokens")
-    for name, (text, schema) in _LIMIT.items()
-}
-_REPLAYED: Mapping[str, Json] = {
-    "idempotency-replayed": _told(
-        "The answer to an earlier request with this idempotency key.", {"type": "string", "const": "true"}
-    ),
-}
-_DEGRADED: Mapping[str, Json] = {
-    "x-penstock-degraded": _told(
-        "What the answer lacks because its tenant prefers that to a refusal, joined by commas.",
-        {"type": "string", "examples": [str(lack) for lack in Degradation]},
-    ),
-}
-_WAITS: Mapping[str, Json] = {
-    "retry-after": _told("Whole seconds, rounded up.", {"type": "integer", "minimum": 1}),
-    "retry-after-ms": _told("The same, exactly.", {"type": "integer", "minimum": 1}),
-    "x-should-retry": _told(
-        "Whether the same request may be sent again.", {"type": "string", "enum": ["true", "false"]}
-    ),
-}
-_REASON: Mapping[str, Json] = {
-    "x-penstock-reason": _told("The limit that refused: whose, and of what, as tenant_tokens.", {"type": "string"}),
-}
-_REFUSED_BY_LIMIT = frozenset({402, 429})
-_KEPT = frozenset({400, 403, 404, 413, 422})
-"""Refusals that are repeated under their idempotency key."""
-
-
-def _headers(status: int) -> Mapping[str, Json]:
-    """Return what a refusal with this status may tell in its head."""
-    limits = {**_LIMITS, **_REASON} if status in _REFUSED_BY_LIMIT else {}
-    return {**_WAITS, **limits, **(_REPLAYED if status in _KEPT else {})}
-
-
-def _errors(statuses: set[int], schema: str) -> Json:
-    return {str(status): _error(status, schema) for status in sorted(statuses)}
-
-
-def _error(status: int, schema: str) -> Json:
-    try:
-        phrase = HTTPStatus(status).phrase
-    except ValueError:
-        phrase = "Client Closed Request"
-    # What the connection itself refuses (headers, framing) comes before the API is known, in the one shape.
-    shapes = [_ref(name) for name in dict.fromkeys((schema, "Error"))]
-    schema_of_all = {"anyOf": shapes} if len(shapes) > 1 else shapes[0]
-    return _answer(phrase, {"application/json": {"schema": schema_of_all}}, _headers(status))
 
 
 def _schemas() -> Json:
@@ -307,11 +230,11 @@ def _schemas() -> Json:
     }
     return {
         "ErrorFields": fields,
-        "Error": {"type": "object", "required": ["error"], "properties": {"error": _ref("ErrorFields")}},
+        "Error": {"type": "object", "required": ["error"], "properties": {"error": ref("ErrorFields")}},
         "MessagesError": {
             "type": "object",
             "required": ["type", "error"],
-            "properties": {"type": {"const": "error"}, "error": _ref("ErrorFields")},
+            "properties": {"type": {"const": "error"}, "error": ref("ErrorFields")},
         },
         "Model": card,
         "Status": {"type": "object", "required": ["status"], "properties": {"status": {"type": "string"}}},

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 
 import msgspec
 
+from penstock.domain import pictures
 from penstock.domain.cost import UNBOUNDED, Cost
 from penstock.domain.errors import InvalidField, MalformedBody
 from penstock.domain.request import Api
@@ -36,7 +37,7 @@ STRIPPED = frozenset(
 ``user`` stays: it is the caller's own word for its end user, and nothing here reads it as an identity.
 """
 
-STRIPPED_FROM_EMBEDDINGS = STRIPPED | {"stream", "stream_options"}
+STRIPPED_FROM_UNARY = STRIPPED | {"stream", "stream_options"}
 """There is nothing to stream: an engine that was asked to would answer in another form than a stream's (K4)."""
 
 NUMBERS = (
@@ -55,6 +56,7 @@ OUTPUT_FIELDS: Mapping[Api, tuple[str, ...]] = {
     Api.CHAT: ("max_completion_tokens", "max_tokens"),
     Api.COMPLETIONS: ("max_tokens",),
     Api.EMBEDDINGS: (),
+    Api.CLASSIFY: (),
     Api.RESPONSES: ("max_output_tokens",),
     Api.MESSAGES: ("max_tokens",),
 }
@@ -68,6 +70,9 @@ COUNT_TOKENS = f"{Api.MESSAGES}/count_tokens"
 
 _WITH_CHOICES = frozenset({Api.CHAT, Api.COMPLETIONS})
 """APIs that know ``n`` and ``best_of``; elsewhere the engine does not look at them."""
+
+_WITH_IMAGES = frozenset({Api.CLASSIFY, Api.EMBEDDINGS})
+"""APIs whose inputs may be images, where the model has a handler; to others they are text, whose tokens are counted."""
 
 _DECODER = msgspec.json.Decoder()
 
@@ -90,7 +95,7 @@ def parse(api: Api, raw: bytes, within: BodyBounds = ANY) -> Parsed:
     unserved.check(api, body)
     bounds.check(body, within)
     model = fields.text(body, "model", max_chars=MAX_MODEL_CHARS)
-    for name in body.keys() & (STRIPPED if api is not Api.EMBEDDINGS else STRIPPED_FROM_EMBEDDINGS):
+    for name in body.keys() & (STRIPPED if api.generates else STRIPPED_FROM_UNARY):
         del body[name]
     for name in NUMBERS:
         if name in body:
@@ -158,13 +163,22 @@ def _cost(api: Api, body: Body, size: int) -> Cost:
     """Return what the request may cost, as far as its body says."""
     prompts = _input(api, body)
     sequences, each = prompts * _sequences(api, body), _per_sequence(api, body)
+    images = _images(body) if api in _WITH_IMAGES else []
     return Cost(
         prompts=prompts,
         sequences=sequences,
         output_tokens=UNBOUNDED if each is None else each * sequences,
-        body_bytes=size,
+        body_bytes=size - sum(map(len, images)),
         scores_prompt=_scores_prompt(api, body),
+        decode_tokens=pictures.tokens_of_urls(images),
     )
+
+
+def _images(body: Body) -> list[str]:
+    """Return the inputs that say they are images: what those cost stands in their heads, not in their length."""
+    given = body.get("input")
+    inputs = given if type(given) is list else [given]
+    return [one for one in inputs if type(one) is str and one.startswith(pictures.DATA_URL)]
 
 
 def _scores_prompt(api: Api, body: Body) -> bool:
@@ -192,7 +206,7 @@ def _per_sequence(api: Api, body: Body) -> int | None:
     first = next((value for value in given if value is not None), None)
     if first is not None:
         return first
-    if api is Api.EMBEDDINGS:
+    if not api.generates:
         return 0
     # Null is not silence here: the engine takes it as no bound at all.
     return COMPLETIONS_DEFAULT if api is Api.COMPLETIONS and "max_tokens" not in body else None

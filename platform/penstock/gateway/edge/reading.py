@@ -84,9 +84,17 @@ def model_of(raw: bytes) -> str:
 class BodyReader:
     """Bytes → what they ask for."""
 
-    def __init__(self, elsewhere: Offload | None = None, *, task: bytes = b"") -> None:
+    def __init__(
+        self,
+        elsewhere: Offload | None = None,
+        *,
+        task: bytes = b"",
+        tensors_task: bytes = b"",
+        messages_task: bytes = b"",
+    ) -> None:
         """Without another process everything is read here."""
         self._elsewhere, self._task = elsewhere, task
+        self._tensors_task, self._messages_task = tensors_task, messages_task
 
     async def read(self, who: str, api: Api, raw: bytes, bounds: BodyBounds) -> tuple[Parsed, str]:
         """Return the request and, where it is large, its digest; or raise ``MalformedBody`` or ``InvalidField``."""
@@ -95,6 +103,18 @@ class BodyReader:
         asked = _ENCODER.encode(_Asked(api, bounds.context_tokens))
         answer = await self._elsewhere.ask(who, (self._task, asked, b"\n", raw))
         return _opened(result(answer))
+
+    async def tensors(self, who: str, head: memoryview) -> memoryview | None:
+        """Return what another process makes of the JSON of tensors; None where it may be, or must be, read here."""
+        if self._elsewhere is None or (len(head) <= INLINE_BYTES and is_small(bytes(head))):
+            return None
+        return result(await self._elsewhere.ask(who, (self._tensors_task, bytes(head))))
+
+    async def message(self, who: str, head: bytes) -> memoryview | None:
+        """Return what another process makes of a large message of tensors; None where it must be read here."""
+        if self._elsewhere is None:
+            return None
+        return result(await self._elsewhere.ask(who, (self._messages_task, head)))
 
 
 def read(frame: memoryview) -> Sequence[bytes]:

@@ -9,6 +9,7 @@ from contextlib import suppress
 
 from penstock.domain.errors import Conflict, StoreUnavailable
 from penstock.domain.idempotency import ALIVE_S, AnswerStore, Piece, RecordKey
+from penstock.domain.ids import RequestId
 from penstock.domain.relay import Reply
 from penstock.gateway.edge.errors import Headers
 
@@ -21,20 +22,22 @@ SIGN_OF_LIFE_S = ALIVE_S / 4
 class AnswerRecorder:
     """One answer on its way into the store; ``close`` must be awaited."""
 
-    def __init__(self, answers: AnswerStore, key: RecordKey, max_bytes: int) -> None:
-        """Begin to show signs of life."""
+    def __init__(self, answers: AnswerStore, key: RecordKey, request: RequestId, max_bytes: int) -> None:
+        """Begin to show signs of life; ``request`` is whose answer it is."""
+        self._request = request
         self._answers, self._key = answers, key
         self._left_bytes = max_bytes
         self._pieces: list[Piece] = []
         self._news = asyncio.Event()
         self._task = asyncio.create_task(self._run())
 
-    def head(self, status: int, headers: Headers) -> None:
-        """Note how the answer begins."""
+    def head(self, status: int, headers: Headers, used: bytes) -> None:
+        """Note how the answer begins, and what its request took."""
         told = dict(headers)
         content_type = told.get(b"content-type", b"").decode()
         version = told.get(b"x-penstock-version", b"").decode()
-        self._put(Piece(status=status, content_type=content_type, version=version))
+        piece = Piece(status=status, content_type=content_type, version=version, request=self._request, used=used)
+        self._put(piece)
 
     def body(self, data: bytes) -> None:
         """Note body bytes."""
@@ -87,9 +90,9 @@ class AnswerRecorder:
 class RecordedReply:
     """The way back to the client, with a recorder beside it."""
 
-    def __init__(self, reply: Reply, recorder: AnswerRecorder) -> None:
-        """Take both."""
-        self._reply, self._recorder = reply, recorder
+    def __init__(self, reply: Reply, recorder: AnswerRecorder, used: Callable[[], bytes]) -> None:
+        """Take both; ``used`` tells what the request took, as far as anybody knows."""
+        self._reply, self._recorder, self._used = reply, recorder, used
 
     @property
     def started(self) -> bool:
@@ -103,7 +106,7 @@ class RecordedReply:
 
     def start(self, status: int, headers: Headers) -> None:
         """Send and note status and headers."""
-        self._recorder.head(status, headers)
+        self._recorder.head(status, headers, self._used())
         self._reply.start(status, headers)
 
     def write(self, data: bytes) -> None:

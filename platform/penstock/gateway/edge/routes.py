@@ -4,7 +4,6 @@ It speaks our error shape everywhere, for paths and methods that don't exist too
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import msgspec
 from fastapi import FastAPI, Request, Response
@@ -23,38 +22,30 @@ from penstock.domain.errors import (
     UnknownRoute,
 )
 from penstock.domain.ids import RequestId
-from penstock.domain.request import Api
+from penstock.domain.request import JSON_APIS, Api
 from penstock.domain.table import RoutingTable, by_digest
 from penstock.domain.tenant import Principal
 from penstock.gateway.edge import head
 from penstock.gateway.edge.docs import add_docs
 from penstock.gateway.edge.errors import response_of
+from penstock.gateway.edge.facts import READY_RETRY_S, Facts
 from penstock.gateway.edge.observer import ErrorObserver
-from penstock.gateway.edge.openapi import document
+from penstock.gateway.edge.oip.routes import ROOT, add_oip
+from penstock.gateway.edge.openapi import REQUESTS, document
 from penstock.gateway.edge.parse import COUNT_TOKENS
 from penstock.gateway.edge.types import App, Message, Receive, Scope, Send
 from penstock.gateway.pipeline import Identity
 from penstock.telemetry.pages import LIVE, READY, REGION
-
-READY_RETRY_S = 1.0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Facts:
-    """What the routes tell: the table in use, what is missing before ready, whether anybody could answer."""
-
-    table: Callable[[], RoutingTable]
-    missing: Callable[[], str]
-    draining: Callable[[], bool] = lambda: False
-    serves: Callable[[], bool] = lambda: True
 
 
 def application(identity: Identity, facts: Facts, observer: ErrorObserver, *, ids: Callable[[], str]) -> App:
     """Return the ASGI application of all routes that are not inference."""
     api = FastAPI(openapi_url=None, docs_url=None, redoc_url=None, redirect_slashes=False)
     _add_models(api, identity, facts)
+    _add_requests(api, identity, facts)
     _add_health(api, facts)
     _add_as_vllm(api, facts)
+    add_oip(api, lambda request: _caller(request, identity), facts)
     add_docs(api)
 
     @api.get("/openapi.json")
@@ -77,7 +68,7 @@ def application(identity: Identity, facts: Facts, observer: ErrorObserver, *, id
     async def crashed(request: Request, _: Exception) -> Response:
         return _refusal(request, PenstockError(), observer)
 
-    for path in (*Api, COUNT_TOKENS):  # only other methods come here
+    for path in (*JSON_APIS, COUNT_TOKENS):  # only other methods come here
         api.add_api_route(path, _only_post, methods=["GET", "PUT", "PATCH", "DELETE", "OPTIONS", "HEAD", "TRACE"])
     return _Guarded(api, observer, ids)
 
@@ -100,6 +91,12 @@ def _add_models(api: FastAPI, identity: Identity, facts: Facts) -> None:
         if found is None:
             raise UnknownModel(param="model")
         return _json(found)
+
+
+def _add_requests(api: FastAPI, identity: Identity, facts: Facts) -> None:
+    @api.get(f"{REQUESTS}/{{request_id}}")
+    async def explained(request_id: str, request: Request) -> Response:
+        return _json(await facts.explain(identity.recognise(_credential(request)), request_id))
 
 
 def _add_health(api: FastAPI, facts: Facts) -> None:
@@ -139,8 +136,12 @@ def _add_as_vllm(api: FastAPI, facts: Facts) -> None:
 
 
 def _caller(request: Request, identity: Identity) -> Principal:
+    return identity.authenticate(_credential(request))
+
+
+def _credential(request: Request) -> str:
     head.check_single(request.headers.raw)
-    return identity.authenticate(head.credential({name.lower(): value for name, value in request.headers.raw}))
+    return head.credential({name.lower(): value for name, value in request.headers.raw})
 
 
 def visible(table: RoutingTable, who: Principal) -> dict[str, dict[str, object]]:
@@ -176,7 +177,7 @@ def _json(value: object) -> Response:
 
 def _translated(error: HTTPException) -> PenstockError:
     if error.status_code == 404:  # noqa: PLR2004
-        return UnknownRoute()
+        return UnknownRoute("There is nothing at this path; /docs shows what is served here.")
     if error.status_code == 405:  # noqa: PLR2004
         return MethodNotAllowed()
     return BadRequest()
@@ -194,6 +195,8 @@ def _refusal(
 
 def _spoken(path: str) -> Api | None:
     """Return the API in whose shape errors at this path are told; None for the common one."""
+    if path == ROOT or path.startswith(f"{ROOT}/"):
+        return Api.INFER
     return Api.MESSAGES if path == Api.MESSAGES or path.startswith(f"{Api.MESSAGES}/") else None
 
 

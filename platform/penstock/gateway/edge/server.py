@@ -55,26 +55,16 @@ def configure(
     return config
 
 
-def listening_socket(host: str, port: int, fd: int | None = None) -> socket.socket:
-    """Return the inherited socket ``fd``, or one that listens at the address; port 0 takes a free one."""
-    if fd is not None:
-        return socket.socket(fileno=fd)
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    listener = socket.socket(family, socket.SOCK_STREAM)
-    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    listener.bind((host, port))
-    return listener
-
-
 class EdgeServer(Server):
-    """Serves until told to stop; ``on_drain`` is called when draining begins."""
+    """Serves until told to stop."""
 
     config: EdgeConfig
 
-    def __init__(self, config: EdgeConfig, *, on_drain: Callable[[], None] = lambda: None) -> None:
+    def __init__(self, config: EdgeConfig) -> None:
         """Take the configuration of ``configure``."""
         super().__init__(config)
-        self._on_drain = on_drain
+        self.on_drain: Callable[[], None] = lambda: None
+        """Called when draining begins."""
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Listen. The kernel would hide a slow reader behind megabytes of its own; it gets no more than we hold."""
@@ -91,7 +81,7 @@ class EdgeServer(Server):
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Drain, then cut off what is left."""
         self.config.draining = True
-        self._on_drain()
+        self.on_drain()
         for server in self.servers:
             server.close()
         for listener in sockets or []:

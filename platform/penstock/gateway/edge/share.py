@@ -9,9 +9,9 @@ Source: Choudhury and Hahne, "Dynamic queue length thresholds for shared-memory 
 class SharedRoom:
     """Units by whose they are."""
 
-    def __init__(self, total: int) -> None:
-        """Begin empty."""
-        self._total = total
+    def __init__(self, total: int, *, parts: int = 1) -> None:
+        """Begin empty; where one may hold ``parts`` times what is free, one alone may fill ``parts / (parts + 1)``."""
+        self._total, self._parts = total, parts
         self._used = 0
         self._held: dict[str, int] = {}
 
@@ -25,9 +25,9 @@ class SharedRoom:
         return self._held.get(who, 0)
 
     def take(self, who: str, units: int) -> bool:
-        """Take units; False, and nothing taken, where that would be more than what stays free."""
+        """Take units; False, and nothing taken, where that would be more than what stays free allows."""
         mine = self._held.get(who, 0) + units
-        if mine > self._total - self._used - units:
+        if mine > self._parts * (self._total - self._used - units):
             return False
         self._held[who] = mine
         self._used += units

@@ -12,10 +12,10 @@ Source: OpenAI's and Anthropic's API references of 2026; what vLLM 0.32 declares
 from dataclasses import dataclass
 
 from penstock.domain.errors import UnsupportedField
-from penstock.domain.request import Api
+from penstock.domain.request import JSON_APIS, Api
 from penstock.gateway.edge.fields import Body
 
-EVERYWHERE = frozenset(Api)
+EVERYWHERE = frozenset(JSON_APIS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -67,6 +67,13 @@ class Keyring:
 
         A key that works and may not ask models is ``Forbidden``.
         """
+        who = self.recognise(credential)
+        if who.role is Role.AUDITOR:
+            raise Forbidden("an auditor's key reads usage and the audit log; it can't ask models")
+        return who
+
+    def recognise(self, credential: str) -> Principal:
+        """Return whose key this is, whatever it may do, or raise ``Unauthenticated``."""
         key_id = key_id_of(credential)
         if key_id is None:
             raise Unauthenticated(None if credential else "an API key is required")
@@ -75,8 +82,6 @@ class Keyring:
             raise Unauthenticated
         if not entry.key.valid_at(self._now()):
             raise Unauthenticated
-        if entry.key.role is Role.AUDITOR:
-            raise Forbidden("an auditor's key reads usage and the audit log; it can't ask models")
         return entry.principal
 
     def is_valid(self, key: KeyId) -> bool:

@@ -42,6 +42,8 @@ class PromptPreprocessor:
 
     async def prepare(self, request: InferenceRequest, version: VersionEntry, principal: Principal) -> Prepared:
         """Count and hash, or raise ``InvalidField`` or ``ContextTooLong``."""
+        if version.handler is not None and version.handler.item_tokens:
+            return Prepared(prompt_tokens=version.handler.item_tokens * request.cost.prompts)
         asked = self._prompts(request, version)
         if not asked.is_exact:
             return Prepared(prompt_tokens=await self._bound(asked, version), is_counted=False)
@@ -50,7 +52,7 @@ class PromptPreprocessor:
         least = version.max_model_len if options.is_padded(request.api, request.body) else 0
         counts = [max(least, min(len(ids), limit)) for ids in tokens]
         _check_context(counts, request, version, asked)
-        if version.task is Task.EMBED or len(tokens) != 1 or len(tokens[0]) > limit:
+        if version.task is not Task.GENERATE or len(tokens) != 1 or len(tokens[0]) > limit:
             return Prepared(prompt_tokens=sum(counts))
         start = blocks.seed(principal.cache_salt)
         return Prepared(prompt_tokens=counts[0], blocks=blocks.hashes(tokens[0], version.block_size, start))
@@ -58,6 +60,8 @@ class PromptPreprocessor:
     async def warm(self, versions: Iterable[VersionEntry]) -> None:
         """Load what these versions need before anybody asks; what can't be read now is read for the first request."""
         for version in versions:
+            if not version.tokenizer_sha256:
+                continue
             with suppress(StoreUnavailable, ArtifactRefused):
                 await self._tokenizers.get(version.tokenizer_sha256)
 
@@ -103,18 +107,20 @@ def _check_chars(chars: int, tokenizer: LoadedTokenizer, version: VersionEntry, 
     if chars > most:
         raise ContextTooLong(
             f"the prompt has {chars} characters; the model's context of {version.max_model_len} tokens "
-            f"holds at most {most}",
+            f"holds at most {most}: shorten it",
             param=param,
         )
 
 
 def _check_context(counts: Sequence[int], request: InferenceRequest, version: VersionEntry, asked: Prompts) -> None:
     output = prompts.requested_output(request.api, request.body)
-    room = output or (0 if version.task is Task.EMBED else 1)
+    room = output or (1 if version.task is Task.GENERATE else 0)
     longest = max(counts)
     if longest + room > version.max_model_len:
         wish = f" and the request asks for up to {output} more" if output else ""
+        left = version.max_model_len - longest
+        remedy = f"ask for at most {left} or shorten the prompt" if output and left > 0 else "shorten the prompt"
         raise ContextTooLong(
-            f"the prompt has {longest} tokens{wish}; the model's context is {version.max_model_len} tokens",
+            f"the prompt has {longest} tokens{wish}; the model's context is {version.max_model_len} tokens: {remedy}",
             param=asked.param,
         )

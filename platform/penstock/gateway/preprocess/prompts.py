@@ -16,10 +16,13 @@ OUTPUT_FIELDS = {
     Api.CHAT: ("max_completion_tokens", "max_tokens"),
     Api.COMPLETIONS: ("max_tokens",),
     Api.EMBEDDINGS: (),
+    Api.CLASSIFY: (),
+    Api.INFER: (),
     Api.RESPONSES: ("max_output_tokens",),
     Api.MESSAGES: ("max_tokens",),
 }
 """Where each API says how long one answer may be, the field that wins first."""
+_PROMPTED = frozenset({Api.COMPLETIONS, Api.CLASSIFY, Api.INFER})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,7 +53,7 @@ def is_conversation(request: InferenceRequest) -> bool:
     """Tell whether the prompt has to be rendered from messages."""
     if request.api is Api.EMBEDDINGS:
         return request.body.get("input") is None
-    return request.api is not Api.COMPLETIONS
+    return request.api not in _PROMPTED
 
 
 def rendered(request: InferenceRequest, version: VersionEntry, template: ChatTemplate) -> Prompts:
@@ -93,7 +96,7 @@ def template_source(version: VersionEntry) -> str:
 
 def given(request: InferenceRequest) -> Prompts:
     """Return the prompts of completions and embeddings; nothing exact where they are embeddings of the caller's own."""
-    param = "input" if request.api is Api.EMBEDDINGS else "prompt"
+    param = "prompt" if request.api.generates else "input"
     value = request.body.get(param)
     special = request.body.get("add_special_tokens", True) is not False
     if isinstance(value, str):

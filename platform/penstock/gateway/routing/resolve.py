@@ -41,7 +41,7 @@ class TableResolver:
             raise _unknown(request.model, view, principal)
         if not principal.may_use(name):
             raise _unknown(request.model, view, principal)  # the same words: nobody finds others' models by asking
-        if request.api.task is not version.task:
+        if version.task not in request.api.tasks:
             raise UnsupportedByModel(f"{name!r} does not answer {request.api.value}", param="model")
         return version
 

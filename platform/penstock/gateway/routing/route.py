@@ -4,7 +4,7 @@ It must not know HTTP, nor what a request says; only how long its prompt is and 
 """
 
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache, partial
 from math import inf
 from typing import NamedTuple, Protocol
@@ -13,9 +13,10 @@ from penstock.domain.clock import Clock
 from penstock.domain.errors import Overloaded
 from penstock.domain.ids import VersionId, WorkerId
 from penstock.domain.request import Prepared
+from penstock.domain.request_record import Choice
 from penstock.domain.table import VersionEntry, WorkerEntry
 from penstock.domain.worker import Load
-from penstock.gateway.routing import filters, pickers, scorers
+from penstock.gateway.routing import choice, filters, pickers, scorers
 from penstock.gateway.routing.current import CurrentTable, View
 from penstock.gateway.routing.load_board import LoadBoard
 from penstock.gateway.routing.prefix_index import MAX_HOLDERS, PrefixIndex
@@ -91,8 +92,10 @@ class WorkerRouter:
         self._indexes: dict[VersionId, PrefixIndex] = {}
         table.on_change(self._forget)
 
-    def pick(self, version: VersionEntry, prepared: Prepared, tried: frozenset[WorkerId]) -> WorkerEntry:
-        """Return the worker, or raise ``NoCapacity`` or ``Overloaded`` with the seconds to wait."""
+    def pick(
+        self, version: VersionEntry, prepared: Prepared, note: Callable[[Choice], None], tried: frozenset[WorkerId]
+    ) -> WorkerEntry:
+        """Return the worker and note why, or raise ``NoCapacity`` or ``Overloaded`` with the seconds to wait."""
         now = self._clock.monotonic()
         version = self._table.version(version.id) or version
         serving = self._table.view.rosters.get(version.id) or roster(version)
@@ -105,7 +108,8 @@ class WorkerRouter:
             index = self._indexes[version.id] = PrefixIndex(self._settings.max_blocks)
         held = index.matches(prepared.blocks, serving.by_id) if prepared.blocks else {}
         open_ = self._few(serving, _Ask(now, held, version.block_size, tried))
-        chosen = self._best(open_)
+        chosen, scores = self._best(open_)
+        note(choice.of(chosen.id, open_, scores, serving=len(serving.serving), met=len(tried)))
         if prepared.blocks:
             self._count(version, held.get(chosen.id, 0), len(prepared.blocks))
             index.record(prepared.blocks, chosen.id)
@@ -176,10 +180,11 @@ class WorkerRouter:
                 found.append(Candidate(worker, work_tokens, cached, load.kv_used_ratio, load.wait_s))
         return found
 
-    def _best(self, open_: Sequence[Candidate]) -> WorkerEntry:
+    def _best(self, open_: Sequence[Candidate]) -> tuple[WorkerEntry, Sequence[float]]:
         if len(open_) == 1:
-            return open_[0].entry
-        return open_[pickers.best(scorers.totals(open_, self._settings.weights), self._chance)].entry
+            return open_[0].entry, ()
+        scores = scorers.totals(open_, self._settings.weights)
+        return open_[pickers.best(scores, self._chance)].entry, scores
 
     def _count(self, version: VersionEntry, held: int, blocks: int) -> None:
         counted = self._prefix_blocks(version.id.partition("@")[0])

@@ -43,6 +43,8 @@ class End(StrEnum):
     FAILED = "failed"
 
 
+NO_WORKER = "no_worker"
+"""Why a continuation failed: nobody took the rest."""
 Count = Callable[[End, str], None]
 
 
@@ -94,7 +96,7 @@ class Continuity:
 
     def failed(self) -> None:
         """Nobody took the rest."""
-        self._count(End.FAILED, "no_worker")
+        self._count(End.FAILED, NO_WORKER)
 
     async def rest(self, error: PenstockError) -> Rest | None:
         """Return what is left to ask for after ``error``; None where the answer must end with it."""

@@ -9,8 +9,9 @@ from penstock.domain.lease import Lease
 from penstock.domain.outcome import FinishReason, Outcome, Stage
 from penstock.domain.relay import Reply
 from penstock.domain.tokens import UNKNOWN, Usage
-from penstock.gateway.streaming import reports, stages
+from penstock.gateway.streaming import batch_stages, reports, stages
 from penstock.gateway.streaming.reports import Report
+from penstock.gateway.streaming.watch import Watch, nobody
 
 
 class Frame:
@@ -28,20 +29,31 @@ class Frame:
         "itl_s",
         "lease",
         "metrics",
+        "on_paused",
         "reply",
         "stall_s",
         "tokens",
         "usage",
     )
 
-    def __init__(self, *, call: Call, lease: Lease, reply: Reply, clock: Callable[[], float], stall_s: float) -> None:
-        """Begin with nothing counted."""
+    def __init__(
+        self,
+        *,
+        call: Call,
+        lease: Lease,
+        reply: Reply,
+        clock: Callable[[], float],
+        stall_s: float,
+        on_paused: Callable[[float], None] = nobody,
+    ) -> None:
+        """Begin with nothing counted; ``on_paused`` is told the seconds that the answer waited for its reader."""
         self.call = call
         self.lease = lease
         self.reply = reply
         self.clock = clock
         self.deadline_in_s = lease.deadline_at - clock()
         self.stall_s = stall_s
+        self.on_paused = on_paused
         self.tokens = 0
         self.usage: Usage | None = None
         self.finish: FinishReason | None = None
@@ -62,6 +74,22 @@ class Frame:
     def is_over(self) -> bool:
         """True once the answer has been settled."""
         return self._answered.done()
+
+    def watch(self, on_stop: Callable[[PenstockError], None], on_resume: Callable[[float], None] = nobody) -> Watch:
+        """Return what watches over the reply from now on; ``on_resume`` hears for how long its reader let it wait."""
+
+        def paused(seconds: float) -> None:
+            self.call.paused_s += seconds
+            self.on_paused(seconds)
+            on_resume(seconds)
+
+        return Watch(
+            self.reply,
+            deadline_in_s=self.deadline_in_s,
+            stall_s=self.stall_s,
+            on_stop=on_stop,
+            on_paused=paused,
+        )
 
     def sent(self) -> None:
         """An attempt begins."""
@@ -96,6 +124,8 @@ class Frame:
             in_engine_s = self.clock() - self._sent_at - at_gate_s
             for stage, seconds in reports.engine_stages(self.metrics, in_engine_s).items():
                 timings.put(stage, seconds + (at_gate_s if stage is Stage.QUEUE else 0.0))
+        elif self.call.batch:
+            batch_stages.split(timings, self.call.batch, items=self.call.cost.prompts)
 
     def head(self, content_type: bytes, *more: tuple[bytes, bytes]) -> list[tuple[bytes, bytes]]:
         """Return the reply's headers: the resolved version, and where the time went so far."""
@@ -115,14 +145,14 @@ class Frame:
     def settle(self, outcome: Outcome) -> Answer:
         """Settle the answer (once) and return it."""
         if not self._answered.done():
-            arrived = self.call.request.arrived_at
+            received = self.call.received_at
             self._answered.set_result(
                 Answer(
                     outcome=outcome,
                     usage=self._known(outcome),
                     said=self.usage if outcome is Outcome.OK else None,
                     finish=self.finish,
-                    ttft_s=None if self.first_at is None else self.first_at - arrived,
+                    ttft_s=None if self.first_at is None else self.first_at - received,
                     itl_s=tuple(self.itl_s),
                 )
             )
@@ -131,6 +161,8 @@ class Frame:
 
     def settle_with(self, error: PenstockError) -> Answer:
         """Settle the answer as failed."""
+        if not self.is_over:
+            self.call.failed(error)
         if self.finish is None:
             self.finish = _FINISH.get(error.outcome, FinishReason.ERROR)
         return self.settle(error.outcome)

@@ -10,12 +10,13 @@ from penstock.domain.ids import RequestId
 from penstock.domain.lease import Lease
 from penstock.domain.relay import Relay, Reply
 from penstock.domain.request import Api
-from penstock.gateway.streaming.continuity import Continuity, End, TokenReader
+from penstock.gateway.streaming.continuation import Obstacle
+from penstock.gateway.streaming.continuity import NO_WORKER, Continuity, End, TokenReader
 from penstock.gateway.streaming.frame import Frame
 from penstock.gateway.streaming.stream_relay import StreamRelay
 from penstock.gateway.streaming.unary_relay import UnaryRelay
 from penstock.telemetry import names
-from penstock.telemetry.metrics import Metrics
+from penstock.telemetry.metrics import Metrics, begin_at_zero
 
 RenderError = Callable[[PenstockError, RequestId, Api], bytes]
 """An error as the body of an answer, the same in band and with a status."""
@@ -25,7 +26,7 @@ RenderError = Callable[[PenstockError, RequestId, Api], bytes]
 class RelaySettings:
     """Times in seconds. ``max_answer_bytes`` bounds what a unary answer may hold in memory."""
 
-    heartbeat_s: float = 10.0
+    heartbeat_s: float = 20.0
     stall_s: float = 30.0
     max_answer_bytes: int = 64 << 20
 
@@ -45,9 +46,13 @@ class StreamingRelays:
         """``render_error`` is the edge's table of errors; without a ``reader`` no stream goes on at another worker."""
         self._reader = reader
         self._continuations = metrics.counter(names.CONTINUATIONS)
+        begin_at_zero(self._continuations, [End.CONTINUED], [""])
+        begin_at_zero(self._continuations, [End.FAILED], [NO_WORKER])
+        begin_at_zero(self._continuations, [End.REFUSED], Obstacle)
         self._clock = clock
         self._render_error = render_error
         self._settings = settings
+        self._paused = metrics.counter(names.READER_PAUSED_SECONDS)
         self._heartbeats = metrics.counter(names.HEARTBEATS)
 
     def open(self, call: Call, lease: Lease, reply: Reply) -> Relay:
@@ -58,6 +63,7 @@ class StreamingRelays:
             reply=reply,
             clock=self._clock.monotonic,
             stall_s=self._settings.stall_s,
+            on_paused=self._paused.inc,
         )
         if not call.request.stream:
             return UnaryRelay(frame, self._settings.max_answer_bytes)

@@ -21,7 +21,6 @@ from penstock.gateway.streaming.continuity import Continuity
 from penstock.gateway.streaming.dialects import DIALECTS
 from penstock.gateway.streaming.frame import Frame
 from penstock.gateway.streaming.sse import EventScanner
-from penstock.gateway.streaming.watch import Watch
 
 HEARTBEAT = b": waiting\n\n"
 _HEAD = ((b"cache-control", b"no-cache"), (b"x-accel-buffering", b"no"))
@@ -76,9 +75,7 @@ class StreamRelay:
         self._beat_s = heartbeat_s
         self._on_beat = on_beat
         self._beat: asyncio.TimerHandle | None = asyncio.get_running_loop().call_later(heartbeat_s, self._silence)
-        self._watch = Watch(
-            frame.reply, deadline_in_s=frame.deadline_in_s, stall_s=frame.stall_s, on_stop=self._stopped
-        )
+        self._watch = frame.watch(self._stopped, self._resumed)
 
     # -- the worker's side -------------------------------------------------------------
 
@@ -291,6 +288,10 @@ class StreamRelay:
         if self._frame.first_at is not None:
             self._frame.call.timings.mark(Stage.DECODE)
             self._fail(error)
+
+    def _resumed(self, paused_s: float) -> None:
+        """The reader takes more: what it let the next token wait is no gap of ours."""
+        self._last_at += min(paused_s, max(0.0, self._frame.clock() - self._last_at))
 
     def _silence(self) -> None:
         """Say that we are still there; this commits the status, later errors are events."""

@@ -18,7 +18,6 @@ from penstock.domain.outcome import Outcome
 from penstock.domain.relay import Rest, Source
 from penstock.gateway.streaming import reports, stages
 from penstock.gateway.streaming.frame import Frame
-from penstock.gateway.streaming.watch import Watch
 
 READ_BYTES = 1 << 20
 """To read so much takes 4 ms at most, and 20 times as much 100 to 130: no stream would go on meanwhile."""
@@ -38,9 +37,7 @@ class UnaryRelay:
         self._content_type = b"application/json"
         self._delivered = False
         frame.lease.end_early = self._end_early
-        self._watch = Watch(
-            frame.reply, deadline_in_s=frame.deadline_in_s, stall_s=frame.stall_s, on_stop=self._stopped
-        )
+        self._watch = frame.watch(self._stopped)
 
     @property
     def has_delivered(self) -> bool:

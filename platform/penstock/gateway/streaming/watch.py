@@ -11,22 +11,44 @@ from penstock.domain.errors import ClientGone, DeadlineExceeded, PenstockError, 
 from penstock.domain.relay import Reply, Source
 
 
+def nobody(_: float) -> None:
+    """Nobody counts how long readers let an answer wait, or no more: who did is let go of."""
+
+
 class Watch:
     """Begun with the relay, ended with the answer; stops at most once."""
 
-    __slots__ = ("_deadline", "_loop", "_on_stop", "_paused", "_reply", "_source", "_stall", "_stall_s", "stopped")
+    __slots__ = (
+        "_deadline",
+        "_loop",
+        "_on_paused",
+        "_on_stop",
+        "_paused_at",
+        "_reply",
+        "_source",
+        "_stall",
+        "_stall_s",
+        "stopped",
+    )
 
     def __init__(
-        self, reply: Reply, *, deadline_in_s: float, stall_s: float, on_stop: Callable[[PenstockError], None]
+        self,
+        reply: Reply,
+        *,
+        deadline_in_s: float,
+        stall_s: float,
+        on_stop: Callable[[PenstockError], None],
+        on_paused: Callable[[float], None],
     ) -> None:
-        """Watch from now on; ``on_stop`` hears why the answer must end."""
+        """Watch from now on; ``on_stop`` hears why the answer must end, ``on_paused`` how long a reader let it wait."""
         self._loop = asyncio.get_running_loop()
         self._reply = reply
         self._on_stop: Callable[[PenstockError], None] | None = on_stop
         self._source: Source | None = None
         self._stall_s = stall_s
         self._stall: asyncio.TimerHandle | None = None
-        self._paused = False
+        self._on_paused = on_paused
+        self._paused_at: float | None = None
         self.stopped: PenstockError | None = None
         self._deadline = self._loop.call_later(max(0.0, deadline_in_s), self._late)
         reply.watch(on_gone=self._gone, on_pause=self._pause, on_resume=self._resume)
@@ -38,13 +60,15 @@ class Watch:
         self._source = source
         if self.stopped is not None:
             source.abort(self.stopped)
-        elif self._paused:
+        elif self._paused_at is not None:
             source.pause()
 
     def close(self) -> None:
         """The answer is complete: watch no longer."""
         self._on_stop = None
         self._source = None
+        self._count_pause()
+        self._on_paused = nobody
         self._deadline.cancel()
         if self._stall is not None:
             self._stall.cancel()
@@ -72,18 +96,23 @@ class Watch:
         self._stop(ReaderTooSlow())
 
     def _pause(self) -> None:
-        self._paused = True
         if self._on_stop is None:
             return
+        self._paused_at = self._loop.time()
         if self._source is not None:
             self._source.pause()
         if self._stall is None:
             self._stall = self._loop.call_later(self._stall_s, self._stalled)
 
     def _resume(self) -> None:
-        self._paused = False
+        self._count_pause()
         if self._stall is not None:
             self._stall.cancel()
             self._stall = None
         if self._source is not None:
             self._source.resume()
+
+    def _count_pause(self) -> None:
+        if self._paused_at is not None:
+            self._on_paused(self._loop.time() - self._paused_at)
+            self._paused_at = None

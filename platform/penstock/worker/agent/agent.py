@@ -19,15 +19,17 @@ from pathlib import Path
 from penstock.domain.clock import Clock
 from penstock.domain.errors import ArtifactRefused, EngineError, PenstockError, StoreUnavailable
 from penstock.domain.ids import VersionId, WorkerId
-from penstock.domain.worker import Load, WorkerReport, WorkerState
+from penstock.domain.worker import Load, WorkerEnd, WorkerReport, WorkerState
 from penstock.telemetry.logs import logger
 from penstock.telemetry.pages import serve
+from penstock.tls import expiry
+from penstock.tls.files import Own
 from penstock.worker.agent.gate_client import GateClient
 from penstock.worker.agent.health import Restarts
 from penstock.worker.agent.heartbeat import Heart
 from penstock.worker.agent.lifecycle import Life
 from penstock.worker.agent.phases import PhaseMemory
-from penstock.worker.agent.running import EngineLost, Hooks, Pace, Running
+from penstock.worker.agent.running import AnswersWrong, EngineLost, Hooks, Pace, Running
 from penstock.worker.agent.status import WorkerMetrics, pages
 from penstock.worker.artifacts.node import Copy, Watch
 from penstock.worker.artifacts.progress import Progress
@@ -46,6 +48,14 @@ class GaveUp(PenstockError):
     """Starting failed too often."""
 
 
+_ENDS: dict[type[PenstockError], WorkerEnd] = {
+    AnswersWrong: WorkerEnd.WRONG_ANSWERS,
+    ArtifactRefused: WorkerEnd.REFUSED,
+    GaveUp: WorkerEnd.GAVE_UP,
+}
+"""By what ended the work; all else is a fault of ours."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentConfig:
     """Who this worker is and how patient."""
@@ -56,10 +66,14 @@ class AgentConfig:
     zone: str
     status_host: str
     files: Files
+    device: str = "cpu"
+    """What kind of device its engine computes on."""
     key_mark: str = ""
     status_port: int = 0
     heartbeat_s: float = 1.0
     drain_grace_s: float = 30.0
+    may_be_taken: bool = False
+    """Whether the machine is one that its owner takes back at short notice."""
     linger_s: float = 1.0
     """How long after it reported to be draining the gate stays open: until no gateway's table has us any more."""
     pace: Pace = field(default_factory=Pace)
@@ -76,10 +90,14 @@ class Ports:
     controller: Callable[[], str]
     tls: Callable[[], ssl.SSLContext] | None
     """What a connection to the controller is made with; None: in the clear."""
+    certificate: Callable[[], Own] | None
+    """Who the worker is by its certificate, and until when; None without one."""
     bearer: str
     memory: PhaseMemory
     clock: Clock
     chance: random.Random
+    shown: Callable[[int], None]
+    """Told the port at which health and metrics are shown."""
 
 
 class Agent:
@@ -89,7 +107,9 @@ class Agent:
         """Take everything it needs; ``run`` does the work."""
         self._config, self._ports = config, ports
         self._life = Life(ports.clock.monotonic(), ports.memory.recall(config.version))
-        self._metrics = WorkerMetrics(config.version)
+        self._metrics = WorkerMetrics(config.version, config.worker, config.zone)
+        if ports.certificate:
+            expiry.show(ports.certificate, self._metrics.metrics)
         self._restarts = Restarts()
         self._load = Load()
         self._running: Running | None = None
@@ -99,7 +119,7 @@ class Agent:
             controller=ports.controller,
             tls=ports.tls,
             bearer=ports.bearer,
-            on_drain=self._drain_asked.set,
+            on_drain=self._on_order,
             every_s=config.heartbeat_s,
         )
         self._hooks = Hooks(
@@ -113,6 +133,7 @@ class Agent:
         page = pages(self.report, self._metrics, self._ports.client)
         server = await serve(self._config.status_host, self._config.status_port, page)
         port = server.sockets[0].getsockname()[1]
+        self._ports.shown(port)
         logger().info("worker_started", worker=self._config.worker, version=self._config.version, port=port)
         beating = asyncio.create_task(self._heart.run())
         try:
@@ -139,6 +160,7 @@ class Agent:
             ready_in_s=self._life.ready_in_s(self._ports.clock.monotonic()),
             restarts=self._life.restarts,
             key_mark=self._config.key_mark,
+            end=self._life.end,
         )
 
     # -- its life ----------------------------------------------------------------------
@@ -169,6 +191,7 @@ class Agent:
         await self._end_engine()
         error = working.exception()
         detail = error.message if isinstance(error, PenstockError) else repr(error)
+        self._life.will_end(next((end for kind, end in _ENDS.items() if isinstance(error, kind)), WorkerEnd.FAULT))
         self._enter(WorkerState.FAILED, detail)
         logger().error("worker_failed", worker=self._config.worker, detail=detail)
         if error is not None and not isinstance(error, PenstockError):
@@ -221,6 +244,7 @@ class Agent:
         running = self._running = Running(
             engine, self._ports.client, self._config.files.log, clock=self._ports.clock, pace=self._config.pace
         )
+        self._metrics.devices(self._config.device, copy.manifest.engine.tensor_parallel_size)
         await running.warm(copy.manifest, self._hooks, lambda: self._enter(WorkerState.WARMING))
         self._enter(WorkerState.READY)
         self._ports.memory.keep(self._config.version, self._life.took_s)
@@ -280,7 +304,12 @@ class Agent:
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._on_signal)
 
+    def _on_order(self) -> None:
+        self._life.will_end(WorkerEnd.DRAINED)
+        self._drain_asked.set()
+
     def _on_signal(self) -> None:
+        self._life.will_end(WorkerEnd.NOTICE if self._config.may_be_taken else WorkerEnd.DRAINED)
         (self._force_asked if self._drain_asked.is_set() else self._drain_asked).set()
 
     # -- what it says ------------------------------------------------------------------

@@ -1,6 +1,8 @@
 """Reports to the controller how the worker is: every so often, and at once when its state changes.
 
-With the controller away nothing stops: the next beat tries again, at the address that is valid then.
+With the controller away nothing stops: the next beat tries again, at the address that is valid then. One that answers
+and takes no report is no absence: this worker gets no request until somebody mends it, so that is said as an error.
+Each is said once, when it begins.
 """
 
 import asyncio
@@ -8,6 +10,7 @@ import json
 import ssl
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
+from enum import StrEnum
 
 from penstock.domain.worker import VERSION_HEADER, WORKER_HEADER, WorkerReport
 from penstock.telemetry.logs import logger
@@ -19,6 +22,29 @@ DRAIN = "drain"
 _OK = 200
 MOST_WORDS = 300
 """Of a refusal, for the log."""
+REMEDIES = {
+    401: "Its key is of another platform, worker or version: `penstock worker-key NAME VERSION` beside the platform's "
+    "key prints its own, for PENSTOCK_WORKER_KEY_FILE.",
+    403: "Its certificate or its key is another one's: see PENSTOCK_TLS_CERT_FILE and PENSTOCK_WORKER_KEY_FILE.",
+}
+"""By the controller's status: what to do about a worker that it turns away."""
+
+
+class Contact(StrEnum):
+    """How this worker stands with the controller."""
+
+    HEARD = "heard"
+    AWAY = "away"
+    REFUSED = "refused"
+
+
+class Refusal(ConnectionError):
+    """The controller answers, and turns this worker away."""
+
+    def __init__(self, status: int, words: str) -> None:
+        """Keep what to do about it beside what was said."""
+        super().__init__(f"status {status}: {words}")
+        self.remedy = REMEDIES[status]
 
 
 @dataclass(slots=True, kw_only=True)
@@ -33,7 +59,7 @@ class Heart:
     tls: Callable[[], ssl.SSLContext] | None = None
     """What a connection to it is made with."""
     _changed: asyncio.Event = field(default_factory=asyncio.Event)
-    _is_connected: bool = True
+    _contact: Contact = Contact.HEARD
 
     def beat_now(self) -> None:
         """Ask for a beat without waiting for its time."""
@@ -54,10 +80,16 @@ class Heart:
         """Report once; return whether the controller answered."""
         try:
             desired = await self._post()
-        except (OSError, ValueError) as error:
-            self._note(is_connected=False, reason=failed(error) or str(error) or type(error).__name__)
+        except Refusal as refusal:
+            if self._turned(Contact.REFUSED):
+                logger().error("controller_refuses", reason=str(refusal), detail=refusal.remedy)
             return False
-        self._note(is_connected=True, reason="")
+        except (OSError, ValueError) as error:
+            if self._turned(Contact.AWAY):
+                logger().info("controller_away", reason=failed(error) or str(error) or type(error).__name__)
+            return False
+        if self._turned(Contact.HEARD):
+            logger().info("controller_back")
         if desired == DRAIN:
             self.on_drain()
         return True
@@ -81,11 +113,16 @@ class Heart:
         )
         answer = await wire.send(call)
         if answer.status != _OK:
-            raise ConnectionError(f"status {answer.status}: {answer.body[:MOST_WORDS].decode(errors='replace')}")
+            words = answer.body[:MOST_WORDS].decode(errors="replace")
+            raise (
+                Refusal(answer.status, words)
+                if answer.status in REMEDIES
+                else ConnectionError(f"status {answer.status}: {words}")
+            )
         raw = json.loads(answer.body)
         return raw.get("desired") if isinstance(raw, dict) else None
 
-    def _note(self, *, is_connected: bool, reason: str) -> None:
-        if is_connected != self._is_connected:
-            self._is_connected = is_connected
-            logger().info("controller_back" if is_connected else "controller_away", reason=reason)
+    def _turned(self, contact: Contact) -> bool:
+        """Tell whether it was another way until now."""
+        before, self._contact = self._contact, contact
+        return contact is not before

@@ -5,7 +5,7 @@ It must not know processes or HTTP; time is an argument. The agent (``agent.py``
 
 from collections.abc import Mapping
 
-from penstock.domain.worker import PhaseTiming, WorkerState
+from penstock.domain.worker import PhaseTiming, WorkerEnd, WorkerState
 
 _START = (
     WorkerState.FETCHING,
@@ -45,6 +45,7 @@ class Life:
         self.state = WorkerState.FETCHING
         self.detail = ""
         self.restarts = 0
+        self.end: WorkerEnd | None = None
         self._since = now
         self._expected_s = dict(expected_s or {})
         self._took_s: dict[WorkerState, float] = {}
@@ -59,6 +60,10 @@ class Life:
             return None
         self._took_s[left] = seconds
         return PhaseTiming(phase=left, seconds=seconds)
+
+    def will_end(self, why: WorkerEnd) -> None:
+        """Note why it goes; the first reason is the one that counts."""
+        self.end = self.end or why
 
     def say(self, detail: str) -> None:
         """Say more about the present state, for example how much of a file is here."""

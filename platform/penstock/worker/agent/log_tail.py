@@ -3,7 +3,8 @@
 from contextlib import suppress
 from pathlib import Path
 
-from penstock.worker.engines.log_files import LogBounds, rotate
+from penstock.telemetry.log_files import LogBounds, rotate
+from penstock.worker.engines import core_end
 
 _DETAIL_CHARS = 300
 
@@ -25,18 +26,25 @@ class LogTail:
 
     def reason(self) -> str:
         """Return the last line that names an error and the one after it, else the last line."""
-        self._read()
-        lines = [line.strip() for line in self._end.decode(errors="replace").splitlines() if line.strip()]
+        lines = self._lines()
         for at in reversed(range(len(lines))):
             if "Error: " in lines[at] and "See root cause" not in lines[at]:
                 return " ".join(lines[at : at + 2])[:_DETAIL_CHARS]
         return (lines or ["it wrote nothing"])[-1][:_DETAIL_CHARS]
+
+    def core_code(self) -> int | None:
+        """Return the exit code of the engine's core, where the log says it."""
+        return core_end.code_of(self._lines())
 
     def trim(self) -> None:
         """Cut the log where it has grown too large, after reading it."""
         self._read()
         if rotate(self._path, self._bounds):
             self._at = 0
+
+    def _lines(self) -> list[str]:
+        self._read()
+        return [line.strip() for line in self._end.decode(errors="replace").splitlines() if line.strip()]
 
     def _read(self) -> bytes:
         with suppress(OSError), self._path.open("rb") as file:

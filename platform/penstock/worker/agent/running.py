@@ -12,6 +12,7 @@ from pathlib import Path
 
 from penstock.domain.clock import Clock
 from penstock.domain.errors import EngineError, PenstockError
+from penstock.domain.exit_code import how_it_ended
 from penstock.domain.model import Manifest
 from penstock.domain.worker import Load
 from penstock.worker.agent.evidence import COMPILING, Evidence
@@ -102,8 +103,9 @@ class Running:
     def _lost(self, exit_code: int | None, oom_kills_before: int | None, hooks: Hooks) -> EngineLost:
         now = hooks.oom_kills()
         new = None if now is None or oom_kills_before is None else now - oom_kills_before
-        cause = cause_of(exit_code, oom_kills=new)
-        return EngineLost(cause, f"the engine ended with code {exit_code}: {self._log.reason()}")
+        core = self._log.core_code()
+        what, code = ("engine", exit_code) if core is None else ("engine's core", core)
+        return EngineLost(cause_of(code, oom_kills=new), f"the {what} {how_it_ended(code)}: {self._log.reason()}")
 
     async def _up(self, hooks: Hooks) -> None:
         try:
@@ -158,10 +160,14 @@ class Running:
         """Return the engine's own numbers, None without an answer."""
         try:
             if not await self.client.is_healthy(timeout_s):
-                raise EngineLost(Cause.CRASH, "the engine says that its core is dead")
+                raise EngineLost(Cause.CRASH, self._how_its_core_ended())
             return await self.client.numbers(timeout_s)
         except OSError:
             return None
+
+    def _how_its_core_ended(self) -> str:
+        code = self._log.core_code()
+        return "the engine says that its core is dead" if code is None else f"the engine's core {how_it_ended(code)}"
 
     async def _tell(self, numbers: EngineNumbers, hooks: Hooks, timeout_s: float, *, still: bool) -> bool:
         """Give the gate the reading, and take its load; tell whether nothing is in flight."""

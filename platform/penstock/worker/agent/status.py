@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import asdict
 from typing import TypeVar
 
-from penstock.domain.ids import VersionId
+from penstock.domain.ids import VersionId, WorkerId
 from penstock.domain.worker import PhaseTiming, WorkerReport, WorkerState
 from penstock.telemetry import names
 from penstock.telemetry.metrics import CONTENT_TYPE, Metrics
@@ -18,16 +18,27 @@ from penstock.worker.agent.gate_client import GateClient
 from penstock.worker.agent.health import Cause
 from penstock.worker.engines import translate
 
-CATALOGUE = (names.WORKER_STATE, names.PHASE_SECONDS, names.ENGINE_RESTARTS, names.PROBE_SECONDS)
+CATALOGUE = (
+    names.WORKER_STATE,
+    names.PHASE_SECONDS,
+    names.ENGINE_RESTARTS,
+    names.PROBE_SECONDS,
+    names.WORKER_INFO,
+    names.CERTIFICATE_STARTS_AT,
+    names.CERTIFICATE_ENDS_AT,
+    names.WORKER_DEVICES,
+)
 T = TypeVar("T")
 
 
 class WorkerMetrics:
     """The agent's own metrics, bound to its version."""
 
-    def __init__(self, version: VersionId) -> None:
+    def __init__(self, version: VersionId, worker: WorkerId, zone: str) -> None:
         """Begin at zero."""
         self.metrics = Metrics(CATALOGUE)
+        self.metrics.tell_start()
+        self.metrics.gauge(names.WORKER_INFO).labels(version=version, worker=worker, zone=zone).set(1)
         self._version = version
         self._states = {s: self.metrics.gauge(names.WORKER_STATE).labels(version, s) for s in WorkerState}
         self._restarts = {c: self.metrics.counter(names.ENGINE_RESTARTS).labels(version, c) for c in Cause}
@@ -37,6 +48,10 @@ class WorkerMetrics:
         """Show the state."""
         for each, gauge in self._states.items():
             gauge.set(each is state)
+
+    def devices(self, kind: str, number: int) -> None:
+        """Show what the engine computes on."""
+        self.metrics.gauge(names.WORKER_DEVICES).labels(version=self._version, device=kind).set(number)
 
     def phase(self, timing: PhaseTiming) -> None:
         """Count a phase of a start."""

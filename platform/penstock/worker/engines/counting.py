@@ -13,6 +13,8 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+from penstock.domain.clock import Clock, SystemClock
+from penstock.worker.engines.step_time import StepTime
 from penstock.worker.meter import current, fill
 
 PRIORITY_PER_WEIGHT = 2
@@ -24,13 +26,16 @@ _BEAM = re.compile(r"^(.+)-[0-9a-f]+-beam-\d+$")
 
 def install() -> None:
     """Count from now on whatever this process's engine does for a request that has a meter."""
+    from vllm import envs
     from vllm.v1.engine.async_llm import AsyncLLM
     from vllm.v1.engine.output_processor import OutputProcessor
 
     fill("vllm")
     AsyncLLM.add_request = sharing(AsyncLLM.add_request)
-    OutputProcessor.add_request = _adding(OutputProcessor.add_request)
-    OutputProcessor.process_outputs = _processing(OutputProcessor.process_outputs)
+    steps, clock = StepTime(envs.VLLM_V1_OUTPUT_PROC_CHUNK_SIZE), SystemClock()
+    OutputProcessor.add_request = adding(OutputProcessor.add_request, steps, clock)
+    OutputProcessor.abort_requests = aborting(OutputProcessor.abort_requests, steps, clock)
+    OutputProcessor.process_outputs = processing(OutputProcessor.process_outputs, steps)
 
 
 def sharing(add: Any) -> Any:  # noqa: ANN401
@@ -67,15 +72,20 @@ def _giving(queue: Any, give: Callable[[], None]) -> Callable[[], None]:  # noqa
     return close
 
 
-def _adding(add: Any) -> Any:  # noqa: ANN401  vLLM is untyped here
+def adding(add: Any, steps: StepTime, clock: Clock) -> Any:  # noqa: ANN401  vLLM is untyped here
+    """Return the way in of the engine's output side, where each of its requests gets its meter."""
+
     def add_request(self: Any, request: Any, *args: Any, **named: Any) -> None:  # noqa: ANN401
         known = request.request_id in self.request_states
+        if not self.request_states:
+            steps.begins(clock.monotonic())
         add(self, request, *args, **named)
         state = self.request_states.get(request.request_id)
         if known or state is None:  # more input for a request that runs
             return
         meter = state.meter = current.get()
         state.tells_cached = False
+        steps.reads(request.request_id, meter.read if meter is not None else _nobody)
         if meter is None:
             return
         if state.parent_req is None or state.request_index == 0:  # further choices have the first one's prompt
@@ -87,13 +97,32 @@ def _adding(add: Any) -> Any:  # noqa: ANN401  vLLM is untyped here
     return add_request
 
 
-def _processing(process: Any) -> Any:  # noqa: ANN401
-    def process_outputs(self: Any, outputs: Any, *args: Any, **named: Any) -> Any:  # noqa: ANN401
+def aborting(abort: Any, steps: StepTime, clock: Clock) -> Any:  # noqa: ANN401
+    """Return the way out of the engine's output side before an end: whose prompt was still read has its part."""
+
+    def abort_requests(self: Any, *args: Any, **named: Any) -> Any:  # noqa: ANN401
+        gone = abort(self, *args, **named)
+        now, inside = clock.monotonic(), len(self.request_states) + len(gone)
+        for request in gone:
+            steps.leaves(request, now, inside)
+        return gone
+
+    return abort_requests
+
+
+def _nobody(_: float) -> None:
+    """Nobody counts what a request without a meter takes."""
+
+
+def processing(process: Any, steps: StepTime) -> Any:  # noqa: ANN401
+    """Return the engine's output side, where each step's outputs are counted."""
+
+    def process_outputs(self: Any, outputs: Any, ended_at: float, *args: Any, **named: Any) -> Any:  # noqa: ANN401
         states = self.request_states
-        before = [states.get(output.request_id) for output in outputs]
-        done = process(self, outputs, *args, **named)  # cuts what was made beyond a stop string
+        before, inside = [states.get(output.request_id) for output in outputs], len(states)
+        done = process(self, outputs, ended_at, *args, **named)  # cuts what was made beyond a stop string
         try:
-            _count(states, before, outputs)
+            _count(states, before, outputs, steps.each(ended_at, [output.request_id for output in outputs], inside))
         except Exception:
             logging.getLogger(__name__).exception("what a step made could not be counted")
         return done
@@ -101,14 +130,16 @@ def _processing(process: Any) -> Any:  # noqa: ANN401
     return process_outputs
 
 
-def _count(states: Any, before: Any, outputs: Any) -> None:  # noqa: ANN401
-    """Fill the meters with what a step has made."""
+def _count(states: Any, before: Any, outputs: Any, each_s: float) -> None:  # noqa: ANN401
+    """Fill the meters with what a step has made, and with the seconds of each of its sequences."""
+    sequences = len(outputs)
     for state, output in zip(before, outputs, strict=True):
         if state is None or (meter := state.meter) is None:
             continue
         if state.tells_cached:
             state.tells_cached = False
             meter.cached(state.num_cached_tokens)
+        meter.shared(sequences, each_s)
         meter.made(len(output.new_token_ids))
         if output.request_id not in states:
             meter.leave()

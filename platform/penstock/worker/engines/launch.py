@@ -1,4 +1,4 @@
-"""The engine process's own beginning: lifeline, environment, gate, then vLLM's unmodified main.
+"""The engine process's own beginning: lifeline, environment, gate, then vLLM's unmodified main or the torch engine's.
 
 Started as ``python -m penstock.worker.engines.launch PLAN LIFELINE_FD``, or forked from the pre-imported parent.
 With ``spawn`` vLLM's engine core imports this module again, so importing it must cost and do nothing.
@@ -8,8 +8,9 @@ import os
 import sys
 from pathlib import Path
 
+from penstock.domain.model import Runtime
 from penstock.worker import gate_config
-from penstock.worker.engines import counting, lifeline, listening, plan, refusals
+from penstock.worker.engines import core_end, counting, lifeline, listening, log_lines, plan, refusals
 from penstock.worker.engines.plan import LaunchPlan
 
 
@@ -18,14 +19,21 @@ def run(launch: LaunchPlan, lifeline_fd: int) -> None:
     lifeline.die_with(lifeline_fd)
     os.environ.update(launch.environment)  # noqa: TID251 - it is how vLLM is configured; nothing is read here
     gate_config.install(launch.gate)
+    log_lines.install()
+    if launch.tls is not None:
+        listening.install(launch.tls)
+    if launch.runtime is Runtime.TORCH:
+        from penstock.worker.engines.torch.main import main as serve
+
+        serve(launch.argv)
+        return
     sys.argv = ["penstock-engine", *launch.argv]
 
     from vllm.entrypoints.launchers.api_server.entry import main
 
+    core_end.install()
     counting.install()
     refusals.install()
-    if launch.tls is not None:
-        listening.install(launch.tls)
     main()
 
 

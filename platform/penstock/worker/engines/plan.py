@@ -8,6 +8,7 @@ import os
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from penstock.domain.model import Runtime
 from penstock.worker.gate_config import DoorOrder, GateConfig
 
 
@@ -31,6 +32,7 @@ class LaunchPlan:
     environment: tuple[tuple[str, str], ...]
     gate: GateConfig
     forkable: bool = False
+    runtime: Runtime = Runtime.VLLM
     tls: Certificate | None = None
 
 
@@ -50,5 +52,6 @@ def read(path: Path) -> LaunchPlan:
         environment=tuple((name, value) for name, value in raw["environment"]),
         gate=GateConfig(**{**raw["gate"], "door_order": DoorOrder(raw["gate"]["door_order"])}),
         forkable=raw["forkable"],
+        runtime=Runtime(raw["runtime"]),
         tls=Certificate(**raw["tls"]) if raw["tls"] else None,
     )

@@ -16,11 +16,9 @@ from vllm.v1.core.sched.scheduler import Scheduler
 from vllm.v1.request import RequestStatus
 
 from penstock.domain.clock import SystemClock
+from penstock.domain.tokens import OUTPUT_WEIGHT, PROMPT_WEIGHT
 from penstock.worker.engines import seeding
-from penstock.worker.engines.stepping import Inside, Stepping, Turnout
-
-_PROMPT_WEIGHT, _OUTPUT_WEIGHT = 1.0, 2.0
-"""Tokens of service, as at the gate's door."""
+from penstock.worker.engines.stepping import Inside, Stepping, Turnout, prompt_bound
 
 _READABLE = frozenset({RequestStatus.WAITING, RequestStatus.PREEMPTED})
 
@@ -49,7 +47,7 @@ class _BySteps(Scheduler):
         served: dict[str, float] = {}
         for name, tokens in step.items():
             tenant = _tenant(self.requests[name])
-            served[tenant] = served.get(tenant, 0.0) + (_PROMPT_WEIGHT * tokens if tokens > 1 else _OUTPUT_WEIGHT)
+            served[tenant] = served.get(tenant, 0.0) + (PROMPT_WEIGHT * tokens if tokens > 1 else OUTPUT_WEIGHT)
         for tenant, tokens_of_service in served.items():
             self._stepping.served(tenant, tokens_of_service, now)
 
@@ -103,8 +101,8 @@ class _BySteps(Scheduler):
         head = next((one for one in self.waiting if _tenant(one) not in still), None)
         if head is None or head.status not in _READABLE:
             return
-        blocks = -(-head.num_tokens // self.block_size) + 1
-        if sum(-(-one.num_tokens // self.block_size) for one in running) + self._blocks_left < blocks:
+        blocks = self._blocks_of(head) + 1
+        if sum(map(self._blocks_of, running)) + self._blocks_left < blocks:
             return
         while running and (self._is_full(running) or self._blocks_left < blocks):
             victim = min(reversed(running), key=lambda one: one.num_preemptions)
@@ -112,6 +110,10 @@ class _BySteps(Scheduler):
                 return
             running.remove(victim)
             self._preempt_request(victim, self._clock.monotonic())
+
+    def _blocks_of(self, request: Any) -> int:  # noqa: ANN401
+        tokens: int = request.num_tokens
+        return -(-tokens // self.block_size)
 
     @property
     def _blocks_left(self) -> int:
@@ -124,8 +126,7 @@ class _BySteps(Scheduler):
     def _threshold(self, turnout: Turnout, threshold: int) -> int:
         if turnout.prompt_part >= 1.0:
             return threshold
-        ours = max(self.block_size, int(self.max_num_scheduled_tokens * turnout.prompt_part))
-        return min(ours, threshold) if threshold else ours
+        return max(self.block_size, prompt_bound(self.max_num_scheduled_tokens, threshold, part=turnout.prompt_part))
 
 
 class TenantScheduler(_BySteps):

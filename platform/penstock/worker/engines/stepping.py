@@ -29,6 +29,12 @@ PROMPT_PART = 0.25
 comes waits for the step that runs."""
 
 
+def prompt_bound(step_tokens: int, set_bound: int = 0, *, part: float = PROMPT_PART) -> int:
+    """Return how many of a step's tokens one prompt takes while others are about; ``set_bound`` is the engine's own."""
+    ours = round(part * step_tokens)
+    return min(ours, set_bound) if set_bound else ours
+
+
 @dataclass(slots=True)
 class Inside:
     """What a tenant has in the engine: sequences, waiting ones too, and how many of them have a prompt to be read."""
@@ -76,7 +82,7 @@ class Stepping:
         self._see(here, now)
         self.is_shared = len(here) > 1
         over = self._over(here) if len(self._about) > 1 else frozenset[str]()
-        still = self._still(here, over, now) if over and self._still_steps < MOST_STILL else frozenset[str]()
+        still = self._still(here, over) if over and self._still_steps < MOST_STILL else frozenset[str]()
         self._still_steps = self._still_steps + 1 if still else 0
         if still:
             return Turnout(still=still)
@@ -103,12 +109,13 @@ class Stepping:
         share = sum(one.sequences for one in here) / sum(known.weight for known in self._about.values())
         return frozenset(one.name for one in here if one.sequences > max(1.0, share * one.weight))
 
-    def _still(self, here: Sequence[Inside], over: frozenset[str], now: float) -> frozenset[str]:
+    def _still(self, here: Sequence[Inside], over: frozenset[str]) -> frozenset[str]:
         """Return who stands still: who holds too much and was served its share or nearly, for a prompt of another.
 
         That one holds no more than its share, and was served hardly more.
         """
-        lately = {one.name: self._about[one.name].lately(now) / one.weight for one in here}
-        mean = sum(self._about[one.name].lately(now) for one in here) / sum(one.weight for one in here)
+        tokens = {one.name: self._about[one.name].tokens for one in here}  # as of now: everybody here was just seen
+        lately = {one.name: tokens[one.name] / one.weight for one in here}
+        mean = sum(tokens.values()) / sum(one.weight for one in here)
         first = any(one.prompts and one.name not in over and lately[one.name] <= SERVED_SLACK * mean for one in here)
         return frozenset(name for name in over if SERVED_SLACK * lately[name] >= mean) if first else frozenset()

@@ -1,4 +1,5 @@
-"""vLLM's metrics in the platform's names, and the few of them that the agent itself decides by.
+"""Engines' metrics in the platform's names, and the few of them that the agent itself decides by: vLLM's, and those of
+the torch engine, which has no KV cache and whose steps are batches.
 
 Stateless on purpose: a restarted engine's counters start from zero, as those of any restarted process do.
 """
@@ -12,15 +13,29 @@ from penstock.telemetry import names
 from penstock.telemetry.definitions import Kind, Label, Metric
 
 NAMES: dict[str, Metric] = {
+    "torch:items_running": names.ENGINE_RUNNING,
+    "torch:items_waiting": names.ENGINE_WAITING,
+    "torch:batches_total": names.ENGINE_STEPS,
+    "torch:tokens_total": names.ENGINE_STEP_TOKENS,
     "vllm:num_requests_running": names.ENGINE_RUNNING,
     "vllm:num_requests_waiting": names.ENGINE_WAITING,
     "vllm:kv_cache_usage_perc": names.KV_USED_RATIO,
     "vllm:prefix_cache_queries_total": names.PREFIX_QUERIED_TOKENS,
     "vllm:prefix_cache_hits_total": names.PREFIX_HIT_TOKENS,
     "vllm:num_preemptions_total": names.PREEMPTIONS,
+    "vllm:iteration_tokens_total_count": names.ENGINE_STEPS,
+    "vllm:iteration_tokens_total_sum": names.ENGINE_STEP_TOKENS,
 }
-_PROGRESS = ("vllm:generation_tokens_total", "vllm:prompt_tokens_total", "vllm:iteration_tokens_total_count")
-"""Each step of the engine moves the last of these, also a long prefill in chunks, which yields no token yet."""
+_PROGRESS = (
+    "vllm:generation_tokens_total",
+    "vllm:prompt_tokens_total",
+    "vllm:iteration_tokens_total_count",
+    "torch:batches_total",
+)
+"""Each step of the engine moves one of these, also a long prefill in chunks, which yields no token yet."""
+_RUNNING = ("vllm:num_requests_running", "torch:items_running")
+_WAITING = ("vllm:num_requests_waiting", "torch:items_waiting")
+_ENGINES = ("vllm:", "torch:")
 
 KV_BLOCKS = "num_gpu_blocks"
 """A label of vLLM's ``cache_config_info``: how many KV blocks the engine has, on any device."""
@@ -41,12 +56,12 @@ class EngineNumbers:
     @property
     def running(self) -> int:
         """Requests in the batch."""
-        return int(self.values.get("vllm:num_requests_running", 0))
+        return int(sum(self.values.get(name, 0) for name in _RUNNING))
 
     @property
     def waiting(self) -> int:
         """Requests that the engine has and does not run."""
-        return int(self.values.get("vllm:num_requests_waiting", 0))
+        return int(sum(self.values.get(name, 0) for name in _WAITING))
 
     @property
     def kv_used_ratio(self) -> float:
@@ -93,7 +108,7 @@ def exposition(numbers: EngineNumbers, version: VersionId) -> str:
 
 def _samples(text: str) -> Iterator[tuple[str, float]]:
     for line in text.splitlines():
-        if not line.startswith("vllm:"):
+        if not line.startswith(_ENGINES):
             continue
         name = line[: line.index("{")] if "{" in line else line.split(" ", 1)[0]
         if name in _WANTED:

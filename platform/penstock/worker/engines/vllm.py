@@ -87,8 +87,7 @@ def long_prefill(manifest: Manifest, place: Place) -> int:
     bound = manifest.engine.long_prefill_tokens
     if not shares_steps(manifest, place):
         return bound
-    part = round(stepping.PROMPT_PART * manifest.engine.max_num_batched_tokens)
-    return min(part, bound) if bound else part
+    return stepping.prompt_bound(manifest.engine.max_num_batched_tokens, bound)
 
 
 def threads_for(cores: int) -> int:

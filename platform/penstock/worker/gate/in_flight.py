@@ -49,6 +49,7 @@ CATALOGUE = (
     names.DOOR_SATURATION,
     names.DOOR_STANDING_BACK,
     names.DOOR_SHED,
+    names.ENGINE_SLOTS,
 )
 
 
@@ -69,8 +70,15 @@ class Tally:
         self.metrics.gauge(names.QUEUED_TOKENS).labels(version).set_function(lambda: book.queued_tokens)
         self.metrics.gauge(names.DOOR_WAITING).labels(version).set_function(lambda: len(door.order))
         self.metrics.gauge(names.DOOR_SATURATION).labels(version).set_function(lambda: door.seats.saturation)
+        self.metrics.gauge(names.ENGINE_SLOTS).labels(version).set(door.seats.size.max_seqs)
         standing_back = self.metrics.gauge(names.DOOR_STANDING_BACK).labels(version)
         standing_back.set_function(lambda: door.order.look_at is not None)
+        self.beside: list[Callable[[], bytes]] = []
+        """Further pages of metrics of this process."""
+
+    def exposition(self) -> bytes:
+        """Return all of them as Prometheus reads them."""
+        return b"".join([self.metrics.exposition(), *(more() for more in self.beside)])
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,6 +24,8 @@ from penstock.domain.ids import RequestId
 from penstock.domain.request import Api
 from penstock.domain.tenant import PLATFORM
 from penstock.domain.ticket import HEADER, Presented, Ticket
+from penstock.domain.waited import AT_ONCE, TENANT_QUEUE, Waited, told
+from penstock.domain.waited import HEADER as DOOR_HEADER
 from penstock.domain.worker import Load
 from penstock.telemetry import names
 from penstock.telemetry.metrics import CONTENT_TYPE
@@ -31,20 +33,20 @@ from penstock.worker import gate_config
 from penstock.worker.gate import usage
 from penstock.worker.gate.admission import doors
 from penstock.worker.gate.admission.cost import Work
-from penstock.worker.gate.admission.door import Door, Shed
+from penstock.worker.gate.admission.door import Shed
 from penstock.worker.gate.admission.fair_queue import in_engine
 from penstock.worker.gate.admission.load import LoadBook, Observed
-from penstock.worker.gate.admission.seats import EngineSize
 from penstock.worker.gate.in_flight import Connection, InFlight, Tally
 from penstock.worker.gate.meters import Meters
-from penstock.worker.gate.queue_wait import QueueWait, Rejection
+from penstock.worker.gate.queue_wait import FOR_GOOD, QueueWait, Rejection
 from penstock.worker.gate.tickets import TicketCheck
 from penstock.worker.gate.work import excess, work_of
-from penstock.worker.gate_config import GateConfig
+from penstock.worker.gate_config import TICKET, GateConfig
 from penstock.worker.meter import Meter, are_filled, current
 from penstock.worker.share import Share
 
-_TICKET = HEADER.encode()
+_TICKET, _DOOR = HEADER.encode(), DOOR_HEADER.encode()
+Headers = tuple[tuple[bytes, bytes], ...]
 _LOOPBACK = frozenset({"127.0.0.1", "::1", ""})
 _MAX_BODY_BYTES = 64 << 20
 """More than any gateway lets in: a bound for whoever holds a worker's key and is no gateway."""
@@ -77,21 +79,6 @@ _REFUSED = {
     Shed.CLOSING: Refusal.DRAINING,
 }
 
-UNKNOWN_BLOCKS = 1 << 30
-"""KV blocks before the engine has said how many it has: slots alone bound it until then."""
-
-
-def _door(config: GateConfig) -> Door:
-    size = EngineSize(
-        max_seqs=config.max_num_seqs,
-        kv_blocks=UNKNOWN_BLOCKS,
-        block_size=config.block_size,
-        prefill_tokens=config.max_num_batched_tokens,
-        long_prefill_tokens=config.long_prefill_tokens,
-        displaces=config.displaces,
-    )
-    return doors.make(config.door_order, size)
-
 
 class Gate:
     """ASGI middleware in front of one engine."""
@@ -101,7 +88,7 @@ class Gate:
         self._app = app
         self.config = config or gate_config.installed()
         self.clock = clock or SystemClock()
-        self.door = _door(self.config)
+        self.door = doors.before(self.config)
         self.door.look_later = self._look_later
         self.tally = Tally(self.config.version, LoadBook(self.config.max_num_seqs), self.door)
         self.meters = Meters()
@@ -152,7 +139,7 @@ class Gate:
         meter = self.meters.open(ticket.request, in_engine(ticket.standing, ticket.weight))
         putting = current.set(meter)
         try:
-            await self._serve(ticket, meter, (scope, _replay(body, receive), send))
+            await self._serve(ticket, meter, ({**scope, TICKET: ticket}, _replay(body, receive), send))
         finally:
             current.reset(putting)
             self.meters.close(ticket.request, meter, self.clock.monotonic())
@@ -161,26 +148,25 @@ class Gate:
         """Let a valid request wait for a seat, and through. The platform's own probes don't wait."""
         scope, receive, send = asgi
         request = RequestId(f"{ticket.request}/{next(self._numbers)}")
-        waited_s, prefill = 0.0, None
+        waited, prefill = AT_ONCE, None
         if ticket.tenant != PLATFORM:
             work = self._work(ticket, request)
             if too_much := excess(ticket, work, self.door.seats.size):
                 await self._refuse(Refusal.TOO_LARGE, send, detail=f"it needs {too_much}")
                 return
             wait = QueueWait(self.door, work, receive, self.clock.monotonic)
-            arrived_at = self.clock.monotonic()
             rejection = await wait.until_admitted()
+            waited, meter.waited_s = wait.waited, wait.waited.waited_s
             if rejection is not None:
-                await self._reject(rejection, ticket, send)
+                await self._reject(rejection, ticket, send, waited)
                 return
-            waited_s = self.clock.monotonic() - arrived_at
-            self.tally.queue_s.observe(waited_s)
+            self.tally.queue_s.observe(waited.waited_s)
             receive = wait.receive
             if work.part < 1.0:
                 meter.share = Share(work.sequences)
             prefill = None if are_filled() else self._prefilling(work)
         connection = Connection(
-            scope["path"], receive, send, self.clock.monotonic, lambda: (*self.headers(), _waited(waited_s))
+            scope["path"], receive, send, self.clock.monotonic, lambda: (*self.headers(), *_waited(waited))
         )
         in_flight = InFlight(ticket, request, connection, self.tally, meter)
         try:
@@ -201,14 +187,15 @@ class Gate:
         asyncio.get_running_loop().call_later(seconds, lambda: self.door.look(self.clock.monotonic()))
 
     def _work(self, ticket: Ticket, request: RequestId) -> Work:
-        deadline_at = ticket.deadline_at - self.clock.now() + self.clock.monotonic()
-        return work_of(ticket, request, self.door.seats.size, deadline_at=deadline_at)
+        clocks_apart = self.clock.monotonic() - self.clock.now()
+        return work_of(ticket, request, self.door.seats.size, clocks_apart=clocks_apart)
 
-    async def _reject(self, rejection: Rejection, ticket: Ticket, send: Send) -> None:
+    async def _reject(self, rejection: Rejection, ticket: Ticket, send: Send, waited: Waited) -> None:
         if rejection.why is not None:
             refusal = _REFUSED[rejection.why]
-            self.tally.shed.labels(self.config.version, ticket.standing.name.lower(), refusal).inc()
-            await self._refuse(refusal, send, rejection.wait_s)
+            reason = TENANT_QUEUE if rejection.is_own else refusal
+            self.tally.shed.labels(self.config.version, ticket.standing.name.lower(), reason).inc()
+            await self._refuse(refusal, send, rejection, more=_waited(waited))
 
     @property
     def load(self) -> Load:
@@ -239,11 +226,13 @@ class Gate:
             return Refusal.DRAINING
         return presented
 
-    async def _refuse(self, refusal: Refusal, send: Send, retry_after_s: float = 0.0, *, detail: str = "") -> None:
+    async def _refuse(
+        self, refusal: Refusal, send: Send, rejection: Rejection = FOR_GOOD, *, detail: str = "", more: Headers = ()
+    ) -> None:
         self._refusals[refusal].inc()
         message = f"The worker did not take the request: {detail or refusal}."
-        body = {"error": {"message": message, "code": refusal, "retry_after_s": round(retry_after_s, 3)}}
-        headers = (*self.headers(), (b"x-penstock-refused", refusal.encode()))
+        body = {"error": {"message": message, "code": refusal, **rejection.fields}}
+        headers = (*self.headers(), (b"x-penstock-refused", refusal.encode()), *more)
         await _answer(send, refusal.status, json.dumps(body).encode(), headers=headers)
 
     async def _not_http(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -269,7 +258,7 @@ class Gate:
         await _answer(send, 200, json.dumps({**self._load_fields(), "still_s": still_s}).encode())
 
     async def _exposition(self, _: Scope, __: Receive, send: Send) -> None:
-        await _answer(send, 200, self.tally.metrics.exposition(), content_type=CONTENT_TYPE.encode())
+        await _answer(send, 200, self.tally.exposition(), content_type=CONTENT_TYPE.encode())
 
     async def _drain(self, scope: Scope, receive: Receive, send: Send) -> None:
         if await self._order(scope, receive) is None:
@@ -342,9 +331,9 @@ class Gate:
         }
 
 
-def _waited(seconds: float) -> tuple[bytes, bytes]:
-    """Return the header that says how long a request waited here, for the caller's own account."""
-    return (b"x-penstock-waited-ms", b"%.3f" % (seconds * 1e3))
+def _waited(waited: Waited) -> Headers:
+    """Return the headers that say how long a request waited here, and how it fared meanwhile."""
+    return ((b"x-penstock-waited-ms", b"%.3f" % (waited.waited_s * 1e3)), (_DOOR, told(waited)))
 
 
 def _header(scope: Scope, name: bytes) -> bytes:

@@ -15,8 +15,8 @@ MOST_AT_ONCE = 0.125
 comes next waits for a few prompts and not for a list."""
 
 
-def work_of(ticket: Ticket, request: RequestId, size: EngineSize, *, deadline_at: float) -> Work:
-    """Return what the door works with; ``deadline_at`` in the door's seconds.
+def work_of(ticket: Ticket, request: RequestId, size: EngineSize, *, clocks_apart: float) -> Work:
+    """Return what the door works with; ``clocks_apart``: the door's seconds less those of the ticket.
 
     The prompts of a list are in the engine a few at a time, and hold seats and blocks for those alone.
     """
@@ -31,7 +31,8 @@ def work_of(ticket: Ticket, request: RequestId, size: EngineSize, *, deadline_at
         prompt_tokens=ticket.prompt_tokens,
         expected_output_tokens=ticket.expected_output_tokens,
         work_tokens=ticket.work_tokens,
-        deadline_at=deadline_at,
+        deadline_at=ticket.deadline_at + clocks_apart,
+        start_by=ticket.start_by and ticket.start_by + clocks_apart,
         reserved=ticket.reserved,
         prompts=at_once,
         sequences=choices * at_once,

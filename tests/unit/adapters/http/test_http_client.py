@@ -8,6 +8,7 @@ import pytest
 
 from penstock.adapters.http import HttpClient, PoolLimits
 from tests.support.corridor import until
+from tests.support.patience import patient
 from tests.support.raw_server import CLOSE, raw_server
 from tests.support.stub_engine import Behaviour, StubEngine
 from tests.support.taker import Taker
@@ -103,7 +104,7 @@ async def test_does_not_reuse_a_doubtful_connection(client: HttpClient, answer: 
     """A connection that said more than it was asked is never used again: its words can't reach another caller."""
     async with raw_server(answer, [b"HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\nfresh"]) as server:
         first = await ask(client, server.url)
-        await asyncio.sleep(0.02)
+        await until(lambda: client.idle(server.url) == 0)
         second = await ask(client, server.url)
         assert (first.body, first.ends) == (b"ok", [None])
         assert second.body == b"fresh"
@@ -234,7 +235,7 @@ async def test_pause_holds_the_worker_back(client: HttpClient) -> None:
         await asyncio.sleep(0.05)
         assert len(taker.taken) == read
         exchange.resume()
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(patient(30)):
             assert await taker.over.wait()
         assert taker.body.count(b'"content":" the"') == count
 

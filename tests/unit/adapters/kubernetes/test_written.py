@@ -3,6 +3,7 @@
 import json
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -12,8 +13,9 @@ from penstock.adapters.kubernetes import names
 from penstock.adapters.kubernetes.manifests import written
 from penstock.adapters.kubernetes.placing import place, why_nowhere
 from penstock.adapters.kubernetes.pools import EDITION, FILLED, Pools, read
+from penstock.adapters.kubernetes.steps import Apply, Delete, steps, stuck
 from penstock.domain.command_error import CommandError
-from penstock.domain.fleet import Served
+from penstock.domain.fleet import FleetPlan, Served
 from penstock.domain.ids import VersionId
 from tests.support import kube_pools
 from tests.support.kube_pools import GIB
@@ -114,6 +116,54 @@ def test_a_renewal_is_another_template(tmp_path: Path) -> None:
         next(written(Served(version=VERSION, least=1, renew_before=at), pools(tmp_path))).body for at in (0.0, 5.0)
     )
     assert once["spec"] != again["spec"]
+
+
+def standing(at: float, folder: Path, **status: object) -> dict[str, dict[str, Any]]:
+    """Return the Deployments of a version in two pools, as the cluster shows them once they stand."""
+    plain = {"observedGeneration": 1, "replicas": 2, "updatedReplicas": 2}
+    made = written(Served(version=VERSION, least=1, renew_before=at), pools(folder))
+    found = {one.name: dict(one.body) for one in made if one.kind.name == "Deployment"}
+    for one in found.values():
+        one |= {"metadata": {**one["metadata"], "generation": 1, "uid": "u"}, "status": {**plain, **status}}  # type: ignore[dict-item]
+    return found
+
+
+def applied(folder: Path, workloads: dict[str, dict[str, Any]], held: tuple[str, ...] = ()) -> list[str]:
+    """Return the Deployments that a plan of another template writes now."""
+    plan = FleetPlan(served=(Served(version=VERSION, least=1, renew_before=5.0),))
+    due = [one for one in steps(plan, workloads, {}, pools(folder), held) if isinstance(one, Apply)]
+    return [one.written.name for one in due if one.written.kind.name == "Deployment"]
+
+
+def test_one_exchange_at_a_time(tmp_path: Path) -> None:
+    """Another template goes to one Deployment, to the next once no pod of the old one is left; a stuck one is said."""
+    # All at once would ask for a machine more for each of them, and spread a bad template before it has served once.
+    first, second = standing(0.0, tmp_path)
+    assert applied(tmp_path, {}) == [first, second], "what does not stand yet waits for nobody"
+    old = standing(0.0, tmp_path)
+    assert applied(tmp_path, old) == [first]
+    assert applied(tmp_path, old, held=(first,)) == [first, second], "nobody waits for what can't be written"
+    new = standing(5.0, tmp_path)
+    for status in ({"observedGeneration": 0}, {"updatedReplicas": 1, "replicas": 3}):
+        half = {first: standing(5.0, tmp_path, **status)[first], second: old[second]}
+        assert applied(tmp_path, half) == [first]
+    assert applied(tmp_path, {first: new[first], second: old[second]}) == [first, second]
+    assert applied(tmp_path, new) == [first, second]
+    gave_up = [{"type": "Progressing", "status": "False", "reason": "ProgressDeadlineExceeded"}]
+    assert stuck(standing(0.0, tmp_path)) == {}
+    assert "(ProgressDeadlineExceeded): make room" in stuck(standing(0.0, tmp_path, conditions=gave_up))[first]
+
+
+def test_a_version_leaves_in_steps(tmp_path: Path) -> None:
+    """Wanted no more, a version loses its scaler alone; its pods go when the plan says that their streams ended."""
+    stands = standing(0.0, tmp_path)
+    for plan, kinds in (
+        (FleetPlan(served=()), ["ScaledObject"]),
+        (FleetPlan(served=(), withdrawn=(VERSION,)), ["ScaledObject", "PodDisruptionBudget", "Deployment"]),
+        (FleetPlan(served=None, withdrawn=(VERSION,)), []),
+    ):
+        due = [one for one in steps(plan, stands, {}, pools(tmp_path)) if isinstance(one, Delete)]
+        assert [one.kind.name for one in due] == kinds * 2
 
 
 @pytest.mark.parametrize(

@@ -21,6 +21,7 @@ from penstock.gateway.admission.expectation import OutputExpectation
 from penstock.gateway.admission.outage import POLICY, WhenAway
 from penstock.gateway.admission.reservations import Reservations
 from penstock.telemetry.metrics import Metrics
+from tests.support.patience import patient
 
 
 def test_what_is_not_said_stays() -> None:
@@ -108,7 +109,7 @@ async def test_a_database_that_hangs_lets_no_hold_lapse(tmp_path: Path, monkeypa
         reservations=reservations, spool=spool, meters=store, shared=None, clock=clock, metrics=Metrics(), dsn=dsn
     )
     running = asyncio.create_task(money.run())
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(patient(5)):
         while reservations.rounds < 5:  # noqa: ASYNC110  it has no events
             await asyncio.sleep(0.001)
     spool.let_go.set()

@@ -172,7 +172,7 @@ async def test_a_table_is_rolled_back_for_good(operator: httpx.AsyncClient, room
     assert (await operator.get("/admin/v1/table")).json()["number"] == 2
     back = await operator.post("/admin/v1/table/rollback", json={"number": 1})
     assert back.json()["number"] == 3
-    table = await room.loop.tick()
+    table = (await room.loop.tick()).table
     assert [(route.alias, route.shares[0].version) for route in table.routes] == [("chat", old)]
     history = (await operator.get("/admin/v1/table/history")).json()["tables"]
     assert [one["number"] for one in history][-2:] == [2, 1]
@@ -190,5 +190,7 @@ async def test_status_and_limits(operator: httpx.AsyncClient) -> None:
         "failed_ticks": 0,
         "workers": {},
         "held": [],
+        "certificate_ends_at": None,
+        "limits_shared": True,
     }
     assert (await operator.get("/admin/v1/audit?limit=many")).json()["error"]["param"] == "limit"

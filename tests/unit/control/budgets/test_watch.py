@@ -22,6 +22,7 @@ from penstock.telemetry.logs import ALLOWED_FIELDS
 from penstock.telemetry.metrics import Metrics
 from tests.support.clock import ManualClock
 from tests.support.ledger_rows import row
+from tests.support.patience import patient
 
 
 def tenant(name: str, cap: int) -> Tenant:
@@ -143,7 +144,7 @@ async def test_it_watches_on_through_every_trouble_and_only_where_it_leads(groun
         await asyncio.sleep(0.02)
         assert failing.asked == 0
         ground.leads = True
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(patient(5)):
             while failing.asked < 4:  # noqa: ASYNC110  the watch has no events
                 await asyncio.sleep(0.001)
     assert [entry["event"] for entry in logs] == ["budgets_not_seen"] * 2

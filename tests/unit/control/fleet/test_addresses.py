@@ -43,6 +43,8 @@ def test_one_that_listens_everywhere_is_found_where_it_reports_from(url: str, pe
 @pytest.mark.parametrize(
     "url",
     [
+        "http://10.1.2.3:0",
+        "http://10.1.2.3:99999",
         "http://169.254.169.254:80",
         "http://169.254.169.254/latest/meta-data/",
         "http://[fe80::1]:80",

@@ -1,12 +1,14 @@
 """Heartbeats: memory first, the store beside it."""
 
+from dataclasses import replace
+
 import pytest
 
 from penstock.adapters.memory.leases import MemoryLeases
 from penstock.control.fleet.heartbeats import Heartbeats, Memory
 from penstock.domain.errors import StoreUnavailable
 from penstock.domain.fleet import Seen
-from penstock.domain.worker import WorkerState
+from penstock.domain.worker import WorkerEnd, WorkerReport, WorkerState
 from tests.support import control_things as things
 from tests.support.clock import ManualClock
 
@@ -93,3 +95,13 @@ async def test_only_news_is_news(clock: ManualClock) -> None:
     ):
         heartbeats.take(report)
         assert len(news) == expected
+
+
+def test_an_end_is_told_once(clock: ManualClock) -> None:
+    """A worker that drains reports every second why it goes, and counts as one."""
+    heartbeats, ended = Heartbeats(MemoryLeases(), clock), list[WorkerReport]()
+    heartbeats.on_end = ended.append
+    draining = replace(things.report("w1", state=WorkerState.DRAINING), end=WorkerEnd.NOTICE)
+    for report in (things.report("w1"), draining, draining, replace(draining, state=WorkerState.STOPPED)):
+        heartbeats.take(report)
+    assert ended == [draining]

@@ -164,3 +164,35 @@ def test_one_worker_can_be_renewed_by_name() -> None:
     renewed = wants(2, renew=(WorkerId("w1"),))
     everybody = view(process("w1"), process("w2"), process("w3", age_s=1.0))
     assert step(renewed, [beat("w1"), beat("w2"), beat("w3")], everybody, NOW) == FleetPlan(drain=(WorkerId("w1"),))
+
+
+def reasons(*plans: FleetPlan) -> list[tuple[str, str, str, str]]:
+    return [(one.what, one.target, one.signal, one.value) for made in plans for one in made.why]
+
+
+def test_each_change_has_its_signal_and_its_objective() -> None:
+    """Starts, drains and waits say what was looked at, what it said, and what it was held against."""
+    failed = replace(
+        beat("w1", WorkerState.FAILED),
+        report=replace(beat("w1").report, detail="out of memory", state=WorkerState.FAILED),
+    )
+    replaced = step(wants(1), [failed], view(process("w1")), NOW)
+    silent = step(wants(1), [beat("w1", ago_s=15.0)], view(process("w1")), NOW)
+    waits = step(wants(1), [], view(deaths=(0.5, 30.0)), NOW)
+    surplus = step(wants(1), [beat("w1"), beat("w2", tokens=9)], view(process("w1"), process("w2")), NOW)
+    assert reasons(replaced, silent, waits, surplus) == [
+        ("drain", "w1", "worker_state", "failed: out of memory"),
+        ("start", TINY, "workers_counted", "0 serve or will serve"),
+        ("drain", "w1", "heartbeat_age_s", "15 or more"),
+        ("start", TINY, "workers_counted", "0 serve or will serve"),
+        ("wait", TINY, "worker_deaths", "2 within 300 s"),
+        ("drain", "w1", "workers_counted", "2 serve or will serve"),
+    ]
+    assert surplus.why[0].objective == f"deployed workers of {TINY}: 1"
+    assert [one.target for one in replaced.why if one.what == "drain"] == list(replaced.drain)
+
+
+def test_a_replacement_says_that_it_is_one() -> None:
+    """One more than deployed is started because another one is outdated."""
+    made = step(wants(1, renew_before=NOW), [beat("w1")], view(process("w1")), NOW)
+    assert reasons(made) == [("start", TINY, "workers_outdated", "1 serve or will serve")]

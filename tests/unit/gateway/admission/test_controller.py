@@ -6,21 +6,27 @@ import pytest
 
 from penstock.adapters.memory.limits import MemoryLimits
 from penstock.domain.cost import UNBOUNDED, Cost
-from penstock.domain.errors import DeadlineUnreachable, InvalidField, OverLimit
+from penstock.domain.errors import DeadlineInQueue, InvalidField, OverLimit
 from penstock.domain.ids import RequestId, VersionId
 from penstock.domain.ledger import LEAST_GPU_S, LedgerRow, Opening
 from penstock.domain.model import Tier
 from penstock.domain.money import MicroUsd, Price
 from penstock.domain.outcome import Degradation, Outcome, Stage
 from penstock.domain.request import Api
-from penstock.domain.tenant import Plan
+from penstock.domain.slo import SloTier
+from penstock.domain.tenant import Plan, Priority
 from penstock.domain.tokens import Usage
+from penstock.domain.used import Used
 from penstock.gateway.admission.controller import AdmissionController, bounded
 from penstock.gateway.admission.expectation import OutputExpectation
 from penstock.gateway.admission.reservations import Reservations
 from penstock.gateway.pipeline import Admission
 from tests.support import calls
 from tests.support.clock import ManualClock
+
+CHAT = SloTier(
+    tier=Tier.CHAT, says="A person reads.", window_days=28, deadline_s=60.0, queue_timeout_s=15.0, objectives=()
+)
 
 
 class Counted:
@@ -33,7 +39,7 @@ class Counted:
         )
         self.controller: Admission = AdmissionController(
             reservations=self.reservations,
-            default_deadline_s={Tier.CHAT: 60.0, Tier.EMBEDDING: 5.0},
+            tiers={Tier.CHAT: CHAT},
             clock=clock,
             in_flight=self.count,
         )
@@ -62,17 +68,48 @@ async def test_the_nearest_deadline_counts(
     clock: ManualClock, client_s: float, plan_s: float, deadline_at: float
 ) -> None:
     """Client, plan and tier each may shorten the deadline, and none may lengthen it."""
-    lease = await Counted(clock).controller.admit(calls.call(deadline_s=client_s, plan=Plan(deadline_s=plan_s)))
+    call = calls.call(deadline_s=client_s, plan=Plan(deadline_s=plan_s))
+    lease = await Counted(clock).controller.admit(call)
     assert lease.deadline_at == deadline_at
+    assert call.own_deadline == (client_s == deadline_at)
+
+
+@pytest.mark.parametrize(
+    ("client_s", "plan", "start_by"),
+    [
+        (0, Plan(), 15.0),
+        (0, Plan(deadline_s=40), 15.0),
+        (90, Plan(), 15.0),
+        (59, Plan(), 0.0),
+        (0, Plan(priority=Priority.BATCH), 0.0),
+    ],
+)
+async def test_who_names_no_deadline_has_the_tier_s_queue_timeout(
+    clock: ManualClock, client_s: float, plan: Plan, start_by: float
+) -> None:
+    """A caller that says how long it waits, and batch work, wait as long as that; others as long as the tier says."""
+    lease = await Counted(clock).controller.admit(calls.call(deadline_s=client_s, plan=plan))
+    assert lease.start_by == start_by
+
+
+async def test_a_slow_upload_takes_nothing_of_the_platforms_time(clock: ManualClock) -> None:
+    """Deadline and queue timeout of the tier count from when the body was here; what the caller asks, from arrival."""
+    call = calls.call()
+    call.timings.put(Stage.UPLOAD, 30.0)
+    lease = await Counted(clock).controller.admit(call)
+    assert (lease.deadline_at, lease.start_by, call.own_deadline) == (90.0, 45.0, False)
+    asked = calls.call(deadline_s=70.0)
+    asked.timings.put(Stage.UPLOAD, 30.0)
+    assert (await Counted(clock).controller.admit(asked)).deadline_at == 70.0
+    assert asked.own_deadline
 
 
 async def test_a_deadline_counts_from_arrival(clock: ManualClock) -> None:
-    """A request whose deadline passed while it was read never starts, and holds nothing."""
+    """A request whose deadline passed while it was read never starts, and holds nothing: a 504 as for others."""
     parts = Counted(clock)
     clock.advance(2.0)
-    with pytest.raises(DeadlineUnreachable) as caught:
+    with pytest.raises(DeadlineInQueue):
         await parts.controller.admit(calls.call(deadline_s=1.5))
-    assert caught.value.retry_after_s
     assert (parts.rows, parts.in_flight) == ([], {})
 
 
@@ -111,6 +148,39 @@ async def test_an_answer_that_was_broken_off_has_used_its_engine(clock: ManualCl
     call.timings.put(Stage.QUEUE, 1.5)
     lease.settle(outcome, Usage(prompt_tokens=5, output_tokens=30), 6.0)
     assert [row.gpu_s for row in parts.rows] == [4.0]
+
+
+async def test_a_busy_workers_requests_take_no_more_than_its_time(clock: ManualClock) -> None:
+    """Eight requests that shared an engine for two seconds are two seconds together, each what its worker counted."""
+    parts = Counted(clock)
+    for number in range(8):
+        call = calls.call(id=RequestId(f"req-{number}"))
+        lease = await parts.controller.admit(call)
+        call.timings.put(Stage.PREFILL, 0.5)
+        call.timings.put(Stage.DECODE, 1.5)
+        call.used = Used(prompt_tokens=5, output_tokens=30, steps=30, beside=240, engine_us=250_000)
+        lease.settle(Outcome.OK, Usage(prompt_tokens=5, output_tokens=30), 2.0)
+    assert sum(row.gpu_s for row in parts.rows) == 2.0
+
+
+async def test_a_request_took_no_more_of_an_engine_than_its_own_time(clock: ManualClock) -> None:
+    """Whatever a worker says, a request is not believed to have had an engine for longer than it lasted."""
+    parts = Counted(clock)
+    call = calls.call()
+    lease = await parts.controller.admit(call)
+    call.used = Used(prompt_tokens=5, output_tokens=30, engine_us=10**15)
+    lease.settle(Outcome.OK, Usage(prompt_tokens=5, output_tokens=30), 2.0)
+    assert [row.gpu_s for row in parts.rows] == [2.0]
+
+
+async def test_a_part_of_a_step_is_less_than_any_step(clock: ManualClock) -> None:
+    """A text among many in one step took microseconds, and its row says so."""
+    parts = Counted(clock)
+    call = calls.call()
+    lease = await parts.controller.admit(call)
+    call.used = Used(prompt_tokens=5, engine_us=80)
+    lease.settle(Outcome.OK, Usage(prompt_tokens=5), 2.0)
+    assert [row.gpu_s for row in parts.rows] == [80 / 1e6]
 
 
 async def test_a_row_that_used_no_engine_has_no_seconds_and_any_other_has_some(clock: ManualClock) -> None:

@@ -1,6 +1,8 @@
 """Many gateways and one store that goes away, comes back, and may have forgotten: no limit is exceeded by that."""
 
 import asyncio
+import io
+import json
 import random
 import time
 
@@ -10,7 +12,7 @@ from penstock.domain.errors import StoreUnavailable
 from penstock.domain.ids import RequestId
 from penstock.gateway.admission.outage import Reach, WhenAway
 from penstock.gateway.admission.unsynced import NOTHING
-from penstock.telemetry import names
+from penstock.telemetry import logs, names
 from tests.support.clock import ManualClock
 from tests.support.limits_room import GATEWAYS, Room, money, rate, slot
 
@@ -91,6 +93,23 @@ async def test_silence_wakes_who_looks_for_the_store(clock: ManualClock) -> None
     await room.ask(0, rate())
     async with asyncio.timeout(0.5):
         await looking
+
+
+async def test_the_log_says_why_the_store_is_away(clock: ManualClock, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Why is said once: our own words and the class of the cause, whose words may hold an address or a password."""
+
+    def refuse() -> None:
+        raise StoreUnavailable("the store can't be reached") from ConnectionRefusedError("redis://:secret@cache")
+
+    stream = io.StringIO()
+    logs.configure("gateway", stream=stream)
+    room = Room(clock, 1)
+    monkeypatch.setattr(room.store, "_check", refuse)
+    await room.ask(0, rate())
+    await room.ask(0, rate())
+    (told,) = (json.loads(line) for line in stream.getvalue().splitlines())
+    assert (told["event"], told["level"]) == ("limits_store_away", "error")
+    assert told["reason"] == "the store can't be reached (ConnectionRefusedError)"
 
 
 async def test_an_operator_may_prefer_service_to_certainty(clock: ManualClock) -> None:

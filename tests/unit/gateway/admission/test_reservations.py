@@ -366,3 +366,17 @@ async def test_what_a_dead_gateway_left_is_settled_by_its_heir(clock: ManualCloc
     heir.number = 100
     assert await heir.has_budget(1000 - 17)
     assert not await heir.has_budget(1000 - 17 + 1)
+
+
+async def test_what_outlives_its_deadline_is_overdue(clock: ManualClock) -> None:
+    """A reservation that nobody closes is found a grace after its request's deadline, and one that is closed is not."""
+    till = Till(clock, BUDGET)
+    forgotten, closed = await till.open(), await till.open()
+    clock.advance(99.0 + 60.0)
+    assert till.reservations.overdue(60.0) == 0
+    clock.advance(0.1)
+    assert till.reservations.overdue(60.0) == 2
+    await till.close(closed, 1)
+    assert till.reservations.overdue(60.0) == 1
+    await till.close(forgotten, 1)
+    assert till.reservations.overdue(60.0) == 0

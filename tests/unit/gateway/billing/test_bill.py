@@ -61,9 +61,13 @@ def test_a_worker_that_is_gone_makes_nothing_free(known: Usage, delivered: int, 
     assert usage == Usage(prompt_tokens=prompt, output_tokens=output, exact=False)
 
 
-def test_our_own_failure_before_the_first_byte_costs_nothing() -> None:
-    """A caller does not pay for a worker that was lost before it answered."""
-    assert bill.guessed(call(), left(outcome=Outcome.ENGINE_ERROR), 40).total_tokens == 0
+@pytest.mark.parametrize("usage", [UNKNOWN, Usage(prompt_tokens=30, output_tokens=400)])
+def test_our_own_failure_before_the_first_byte_costs_nothing(usage: Usage) -> None:
+    """A caller does not pay for a worker that failed or was lost before it answered, whoever counted what it did."""
+    failed = left(outcome=Outcome.ENGINE_ERROR)
+    assert bill.due(failed, usage) == Usage(exact=usage.exact)
+    assert bill.due(replace(failed, ttft_s=0.1), usage) == usage
+    assert bill.due(left(), usage) == usage
 
 
 def test_another_account_than_the_gates_is_noticed() -> None:

@@ -10,7 +10,7 @@ from penstock.domain.call import Answer, Call
 from penstock.domain.cost import Cost
 from penstock.domain.ids import RequestId, WorkerId
 from penstock.domain.lease import Lease
-from penstock.domain.outcome import Outcome
+from penstock.domain.outcome import Outcome, Stage
 from penstock.domain.request import Prepared
 from penstock.domain.table import WorkerEntry
 from penstock.domain.tokens import UNKNOWN, Usage
@@ -92,6 +92,13 @@ async def test_what_the_gate_told_is_billed_at_once(desk: Desk) -> None:
     assert desk.count(names.USAGE_DIFFERS) == 0
 
 
+async def test_a_deadline_that_passed_under_compute_is_billed(desk: Desk) -> None:
+    """Its worker's answer, a 504, came with the count of what was computed."""
+    desk.call.used = Used(prompt_tokens=7, prompts=1)
+    desk.close(Answer(outcome=Outcome.DEADLINE, usage=UNKNOWN))
+    assert desk.rows[0].usage == Usage(prompt_tokens=7)
+
+
 async def test_an_engine_that_tells_otherwise_is_counted_and_not_believed(desk: Desk) -> None:
     """Finding 4: usage of one choice of eight does not beat the count, and raises an alarm."""
     desk.call.used = USED
@@ -110,6 +117,26 @@ async def test_who_left_is_billed_what_was_generated(desk: Desk) -> None:
     assert desk.rows[0].usage == Usage(prompt_tokens=30, output_tokens=400)
     assert desk.gates.asked == [("http://w", (desk.call.request.id,))]
     assert desk.count(names.GUESSED_BILLS) == 0
+
+
+@pytest.mark.parametrize("outcome", [Outcome.CANCELLED, Outcome.DEADLINE])
+async def test_the_wait_of_who_left_the_door_is_learned(desk: Desk, outcome: Outcome) -> None:
+    """Whose caller or time is gone before the worker's head came: its wait at the door was accounted nowhere."""
+    waited = Used(waited_s=1.5)
+    desk.call.used, desk.gates.told = None, {desk.call.request.id: waited}
+    desk.close(Answer(outcome=outcome, usage=UNKNOWN))
+    await asyncio.gather(*desk.tasks)
+    assert desk.call.timings.seconds == {Stage.QUEUE: 1.5}
+
+
+async def test_a_wait_that_the_head_told_counts_once(desk: Desk) -> None:
+    """A stream that began has told its wait already."""
+    desk.call.timings.put(Stage.QUEUE, 1.5)
+    desk.call.door = b"1.000,1.500,,0,0"
+    desk.call.used, desk.gates.told = None, {desk.call.request.id: replace(USED, waited_s=1.5)}
+    desk.close(Answer(outcome=Outcome.CANCELLED, usage=UNKNOWN))
+    await asyncio.gather(*desk.tasks)
+    assert desk.call.timings.seconds == {Stage.QUEUE: 1.5}
 
 
 async def test_what_never_came_to_its_worker_is_free(desk: Desk) -> None:
@@ -149,6 +176,31 @@ async def test_a_process_that_goes_leaves_a_row(desk: Desk) -> None:
     desk.tasks[0].cancel()
     await asyncio.gather(*desk.tasks, return_exceptions=True)
     assert (len(desk.rows), desk.freed[-1]) == (1, "settled")
+
+
+@pytest.mark.parametrize("outcome", [Outcome.ENGINE_ERROR, Outcome.INTERNAL])
+@pytest.mark.parametrize("is_told", [True, False])
+async def test_what_failed_before_its_answer_is_free(desk: Desk, outcome: Outcome, *, is_told: bool) -> None:
+    """A handler's fault was billed what its gate had counted."""
+    desk.call.used = USED if is_told else None
+    desk.gates.told = {desk.call.request.id: USED}
+    desk.close(Answer(outcome=outcome, usage=UNKNOWN))
+    await asyncio.gather(*desk.tasks)
+    assert [row.usage for row in desk.rows] == [Usage()]
+
+
+async def test_a_list_with_a_bad_item_pays_for_those_that_ran(desk: Desk) -> None:
+    """C11: whoever adds a bad item to a list of good ones has the engine work for nothing no more than before."""
+    desk.call.used = USED
+    desk.close(Answer(outcome=Outcome.BAD_REQUEST, usage=UNKNOWN))
+    assert desk.rows[0].usage == Usage(prompt_tokens=30, output_tokens=400)
+
+
+async def test_a_stream_that_broke_is_billed_what_came(desk: Desk) -> None:
+    """What reached the caller before its engine failed is paid for."""
+    desk.call.used = USED
+    desk.close(Answer(outcome=Outcome.BROKEN_STREAM, usage=UNKNOWN, ttft_s=0.1))
+    assert desk.rows[0].usage == Usage(prompt_tokens=30, output_tokens=400)
 
 
 async def test_an_answer_without_a_token_raises_an_alarm(desk: Desk) -> None:

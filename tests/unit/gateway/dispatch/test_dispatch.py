@@ -6,12 +6,15 @@ from dataclasses import replace
 import pytest
 
 from penstock.domain.errors import (
+    DeadlineExceeded,
     DeadlineInQueue,
     Draining,
     EngineError,
     EngineRefused,
+    LastWorkerLost,
     NoCapacity,
     Overloaded,
+    Rejected,
     UnsupportedByModel,
     WorkerLost,
 )
@@ -21,6 +24,7 @@ from penstock.domain.request import Api
 from penstock.domain.ticket import binding_of, unseal
 from penstock.domain.worker import Load
 from penstock.gateway.dispatch import RetryBudget, dispatcher
+from penstock.gateway.edge.errors import row_of
 from tests.support.corridor import FakeReply, corridor, stream_request, ticket_key, unary_request, until
 from tests.support.stub_engine import Behaviour, Mode
 
@@ -56,6 +60,33 @@ async def test_load_is_heard_from_every_answer() -> None:
         await way.ask(unary_request(), FakeReply())
     assert way.book.heard_ == [("w0", Load(running=3, waiting=2, queued_tokens=640, kv_used_ratio=0.25))]
     assert way.book.dispatched_ == [("w0", 23)]
+
+
+async def test_what_a_worker_tells_of_its_batch_is_kept_with_the_attempt() -> None:
+    """It is in the record of the request, for whoever explains it; a worker that tells nothing leaves it empty."""
+    async with corridor() as way:
+        way.stubs[0].behaviour = Behaviour(load="3,2,640,0.25\r\nx-penstock-batch: 4,size,2.500")
+        await way.ask(unary_request(), FakeReply())
+        assert way.call is not None
+        assert [one.batch for one in way.call.trail] == ["4,size,2.500"]
+        way.stubs[0].behaviour = Behaviour()
+        await way.ask(unary_request(), FakeReply())
+        assert [one.batch for one in way.call.trail] == [""]
+
+
+async def test_the_wait_at_the_door_of_who_is_refused_there_is_a_stage() -> None:
+    """What a refused request waited was accounted nowhere; who is refused at once has waited nowhere."""
+    async with corridor() as way:
+        way.max_attempts = 1
+        way.stubs[0].behaviour = Behaviour(mode="refuse", load="3,2,640,0.25\r\nx-penstock-waited-ms: 2500.000")
+        with pytest.raises(Rejected):
+            await way.ask(unary_request(), FakeReply())
+        assert way.call is not None
+        assert way.call.timings.seconds[Stage.QUEUE] == 2.5
+        way.stubs[0].behaviour = Behaviour(mode="refuse", load="3,2,640,0.25\r\nx-penstock-waited-ms: 0.000")
+        with pytest.raises(Rejected):
+            await way.ask(unary_request(), FakeReply())
+        assert Stage.QUEUE not in way.call.timings.seconds
 
 
 @pytest.mark.parametrize("stream", [False, True])
@@ -109,7 +140,13 @@ async def test_no_retry_after_the_first_token() -> None:
 
 @pytest.mark.parametrize(
     ("status", "error", "attempts"),
-    [(400, EngineRefused, 1), (422, EngineRefused, 1), (404, UnsupportedByModel, 1), (500, EngineError, 2)],
+    [
+        (400, EngineRefused, 1),
+        (422, EngineRefused, 1),
+        (404, UnsupportedByModel, 1),
+        (500, EngineError, 2),
+        (504, DeadlineExceeded, 1),
+    ],
 )
 async def test_engine_errors_become_ours(status: int, error: type[Exception], attempts: int) -> None:
     """A 4xx goes back with the engine's message; a 5xx is tried elsewhere first."""
@@ -151,6 +188,17 @@ async def test_asks_again_after_everybody_was_tried() -> None:
         way.stubs[0].behaviour = Behaviour(mode="refuse", reason="overloaded", times=2)
         assert (await way.ask(unary_request(), FakeReply())).outcome is Outcome.OK
         assert way.picked == [0, 0, 0]
+
+
+async def test_who_loses_the_only_worker_hears_that_nobody_serves() -> None:
+    """Where another worker would be tried and there is none it is a 503 with a wait, and says that it was lost."""
+    async with corridor(1) as way:
+        way.stubs[0].behaviour, way.most_picks = Behaviour(mode="reset"), 1
+        with pytest.raises(LastWorkerLost) as caught:
+            await way.ask(unary_request(), FakeReply())
+    assert (row_of(caught.value).status, row_of(caught.value).retryable) == (503, True)
+    assert (caught.value.code, caught.value.outcome) == ("worker_lost", Outcome.ENGINE_ERROR)
+    assert caught.value.retry_after_s == 1.0
 
 
 async def test_retry_budget_bounds_retries() -> None:

@@ -1,3 +1,4 @@
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -12,6 +13,15 @@ def test_every_answer_has_a_verdict(status: int, refused: bytes, body: bytes) ->
     judged = verdict.of_answer(status, refused, body)
     assert isinstance(judged.error, PenstockError)
     assert judged.reason
+
+
+@pytest.mark.parametrize(("refused", "code"), [(b"overloaded", "overloaded"), (b"late", "deadline_unreachable")])
+def test_a_refusal_for_the_tenants_own_queue_says_so(refused: bytes, code: str) -> None:
+    """The gate's reason reaches the caller; words that are not ours don't."""
+    for said, reason in (("tenant_queue", "tenant_queue"), ("a secret", None)):
+        body = b'{"error":{"retry_after_s":2.5,"reason":"%b"}}' % said.encode()
+        error = verdict.of_answer(503, refused, body).error
+        assert (error.code, error.reason, error.retry_after_s) == (code, reason, 2.5)
 
 
 @given(st.binary(max_size=200))
@@ -32,6 +42,15 @@ def test_a_dead_core_is_no_fault_of_the_request() -> None:
         assert judged.retry
     quoted = b'{"error":{"message":"no tool \\"message\\":\\"EngineCore encountered an issue","code":500}}'
     assert isinstance(verdict.of_answer(500, b"", quoted).error, EngineError)
+
+
+def test_a_failed_handler_is_told_apart() -> None:
+    """To whoever explains the request, that is: for the caller and for blame it is a failure of the engine."""
+    judged = verdict.of_answer(500, b"", b'{"error":{"message":"x","reason":"handler"}}')
+    assert judged.reason == "handler_error"
+    other = verdict.of_answer(500, b"", b'{"error":{"message":"x","reason":"a secret"}}')
+    assert other.reason == "engine_error"
+    assert (judged.error.message, judged.retry, judged.evidence) == (other.error.message, other.retry, other.evidence)
 
 
 def test_engine_message_is_one_bounded_printable_line() -> None:

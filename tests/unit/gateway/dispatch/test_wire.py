@@ -26,3 +26,11 @@ def test_callers_do_not_shape_how_tokens_come(api: Api, stream: bool, options: d
     assert sent.get("stream_options") == options
     assert "stream_interval" not in sent
     assert sent["model"] == calls.VERSION.id
+
+
+def test_an_answer_of_the_responses_api_has_the_requests_id() -> None:
+    """Its engine takes the answer's id from the body; the others take it from the header, and get no such field."""
+    request = calls.request(api=Api.RESPONSES)
+    sent = msgspec.json.decode(wire.body_of(request, calls.VERSION.id, "salt"))
+    assert sent["request_id"] == f"resp_{request.id}"
+    assert "request_id" not in msgspec.json.decode(wire.body_of(calls.request(), calls.VERSION.id, "salt"))

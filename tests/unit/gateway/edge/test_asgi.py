@@ -45,7 +45,7 @@ async def test_a_call_carries_what_head_and_body_said() -> None:
     assert call.request.traceparent.startswith("00-aaaa")
     assert call.request.id.startswith("mine-")
     assert answer.headers["x-request-id"] == call.request.id
-    assert set(call.timings.seconds) == {Stage.AUTH, Stage.EDGE}
+    assert set(call.timings.seconds) == {Stage.AUTH, Stage.EDGE, Stage.UPLOAD}
 
 
 async def test_claims_of_identity_are_not_heard() -> None:

@@ -86,6 +86,16 @@ def test_an_agent_with_all_the_tools_that_openai_takes_is_served() -> None:
     assert told(Api.CHAT, tools=[tool(properties=properties)] * MAX_TOOLS).body["tools"]
 
 
+@pytest.mark.parametrize("power", [-500, 33, 1e308, "-500"])
+def test_a_power_that_no_score_can_be_divided_by_is_refused(power: object) -> None:
+    """An engine that raises lengths to it divides by zero, or overflows, and answers as if it had failed itself."""
+    with pytest.raises(InvalidField) as caught:
+        told(Api.COMPLETIONS, prompt="hi", use_beam_search=True, n=2, length_penalty=power)
+    assert caught.value.param == "length_penalty"
+    for usual in (-1, 0, 0.6, 1.0, 2, None):
+        assert told(Api.COMPLETIONS, prompt="hi", use_beam_search=True, n=2, length_penalty=usual).model == "m"
+
+
 # -- schemas ---------------------------------------------------------------------------
 
 SELF = {"$ref": "#/$defs/a", "$defs": {"a": {"$ref": "#/$defs/a"}}}

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.domain.cost import UNBOUNDED, Cost
-from penstock.domain.request import Api
+from penstock.domain.request import JSON_APIS, Api
 from penstock.gateway.edge.parse import parse
 
 OUTPUT = {
@@ -20,7 +20,7 @@ OUTPUT = {
     Api.MESSAGES: "max_tokens",
 }
 WITH_CHOICES = (Api.CHAT, Api.COMPLETIONS)
-LISTS = (Api.COMPLETIONS, Api.EMBEDDINGS)
+LISTS = (Api.COMPLETIONS, Api.EMBEDDINGS, Api.CLASSIFY)
 SILENT_COMPLETION = 16
 CONTEXT = 2048
 
@@ -67,7 +67,7 @@ class Asked:
 
     def output(self) -> int:
         """Return how many tokens the engine may make: what is left of its context, or what was asked for."""
-        if self.api is Api.EMBEDDINGS:
+        if not self.api.generates:
             return 0
         each = 1 if self.api is Api.MESSAGES and self.each is None else self.each
         return self.sequences() * min(CONTEXT - self.words, CONTEXT if each is None else each)
@@ -75,7 +75,7 @@ class Asked:
 
 asks = st.builds(
     Asked,
-    api=st.sampled_from(list(Api)),
+    api=st.sampled_from(JSON_APIS),
     prompts=st.integers(1, 40),
     words=st.integers(1, 200),
     n=st.integers(1, 128),
@@ -101,7 +101,7 @@ def test_a_body_costs_no_less_than_an_engine_may_do(asked: Asked) -> None:
     assert cost.sequences == asked.sequences()
     assert cost.prompts == (asked.prompts if asked.api in LISTS else 1)
     assert cost.output_tokens >= asked.output()
-    assert cost.slots == (asked.sequences() if asked.api is not Api.EMBEDDINGS else 1)
+    assert cost.slots == (asked.sequences() if asked.api.generates else 1)
 
 
 @given(asks, st.sampled_from(["prompts", "words", "n", "each", "padding"]))
@@ -121,7 +121,7 @@ def test_what_is_left_open_has_no_bound_before_the_model_is_known(asked: Asked) 
     """Silence and null are no small number; a silent completion has the engine's own default."""
     body = asked.body()
     cost = parse(asked.api, json.dumps(body).encode()).cost
-    assert cost.names_no_output == (asked.each is None and asked.api not in (Api.EMBEDDINGS, Api.MESSAGES))
+    assert cost.names_no_output == (asked.each is None and asked.api.generates and asked.api is not Api.MESSAGES)
     assert cost.prompt_tokens == UNBOUNDED
     if asked.api is Api.COMPLETIONS:
         del body["max_tokens"]

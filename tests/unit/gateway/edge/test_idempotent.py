@@ -12,9 +12,10 @@ from penstock.domain.call import Call
 from penstock.domain.clock import SystemClock
 from penstock.domain.errors import InvalidField, OverLimit, Overloaded, PenstockError, ReaderTooSlow, StoreUnavailable
 from penstock.domain.idempotency import AnswerQuota, AnswerStore, Claim, Piece, RecordKey
-from penstock.domain.ids import TenantId
+from penstock.domain.ids import RequestId, TenantId
 from penstock.domain.outcome import Outcome
 from penstock.domain.relay import Reply
+from penstock.domain.used import Used
 from penstock.gateway.edge.asgi import Edge
 from penstock.gateway.edge.idempotent import Once, Use
 from penstock.gateway.edge.limits import Limits
@@ -38,7 +39,10 @@ class Gateway:
         self.go_on.set()
         toy = Toy(self._serve)
         plain = edge(toy, Limits())
-        self.once = once = Once(toy, answers or MemoryAnswers(SystemClock()), count=self.uses.append, **options)
+        self.replays: list[tuple[str, str]] = []
+        self.told: list[Used | None] = []
+        store = answers or MemoryAnswers(SystemClock())
+        self.once = once = Once(toy, store, count=self.uses.append, note=self._note, **options)
         fields = {name: getattr(plain, name) for name in Edge.__dataclass_fields__}
         self.app = Edge(**{**fields, "corridor": once})
         transport = httpx.ASGITransport(app=self.app)
@@ -48,12 +52,17 @@ class Gateway:
         self.asked += 1
         if self.fails is not None:
             raise self.fails
+        call.used = Used(prompt_tokens=18, prompts=3)
         reply.start(200, [(b"content-type", b"text/event-stream"), (b"x-penstock-version", b"m@1")])
         reply.write(b"data: %d\n\n" % self.asked)
         await self.go_on.wait()
         reply.write(b"data: [DONE]\n\n")
         reply.finish()
         call.outcome = Outcome.BROKEN_STREAM if self.breaks else Outcome.OK
+
+    def _note(self, call: Call, original: RequestId) -> None:
+        self.told.append(call.used)
+        self.replays.append((call.request.id, original))
 
     async def ask(self, **changes: object) -> httpx.Response:
         return await self.http.post("/v1/chat/completions", json={**BODY, **changes}, headers=HEADERS)
@@ -71,7 +80,9 @@ async def test_a_repeated_request_gets_the_same_bytes_and_says_so(gateway: Gatew
     """The corridor is asked once; the replay has status, type, version and body of the answer."""
     first, second = await gateway.ask(), await gateway.ask()
     assert gateway.asked == 1
+    assert gateway.replays == [(second.headers["x-request-id"], first.headers["x-request-id"])]
     assert second.content == first.content
+    assert gateway.told == [Used(prompt_tokens=18, prompts=3)]
     assert "idempotency-replayed" not in first.headers
     for name, value in {
         "idempotency-replayed": "true",

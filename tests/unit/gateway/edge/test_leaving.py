@@ -8,6 +8,7 @@ from penstock.domain.call import Call
 from penstock.domain.relay import Reply
 from penstock.gateway.edge.limits import Limits
 from tests.support.edge_client import CHUNKED, Client, code, on_uvloop
+from tests.support.patience import patient
 from tests.support.toy_gateway import REQUEST, head, running
 
 
@@ -42,7 +43,7 @@ async def test_leaving_before_anybody_watches_is_told_too() -> None:
     async def late(call: Call, reply: Reply) -> None:
         await left.wait()
         reply.watch(on_gone=gone.set, on_pause=lambda: None, on_resume=lambda: None)
-        async with asyncio.timeout(1):
+        async with asyncio.timeout(patient(1)):
             await gone.wait()
 
     async with running(late) as gateway:
@@ -52,7 +53,7 @@ async def test_leaving_before_anybody_watches_is_told_too() -> None:
         client.writer.transport.abort()
         await asyncio.sleep(0.05)
         left.set()
-        async with asyncio.timeout(1):
+        async with asyncio.timeout(patient(1)):
             await gone.wait()
 
 
@@ -105,7 +106,7 @@ async def test_a_reader_that_stops_after_the_answer_keeps_no_connection() -> Non
         client = await Client.to(gateway)
         client.send(head() + REQUEST)
         assert (await client.head())[0] == 200
-        async with asyncio.timeout(10.0):
+        async with asyncio.timeout(patient(10.0)):
             while gateway.server.server_state.connections:  # noqa: ASYNC110  it has no event for it
                 await asyncio.sleep(0.05)
         await client.close()

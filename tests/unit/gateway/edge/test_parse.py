@@ -1,3 +1,5 @@
+import struct
+from base64 import b64encode
 from contextlib import suppress
 
 import msgspec
@@ -7,7 +9,7 @@ from hypothesis import strategies as st
 
 from penstock.domain.cost import UNBOUNDED
 from penstock.domain.errors import BadRequest, InvalidField, MalformedBody
-from penstock.domain.request import Api
+from penstock.domain.request import JSON_APIS, Api
 from penstock.gateway.edge import parse as edge
 from penstock.gateway.edge.depth import MAX_DEPTH
 from penstock.gateway.edge.parse import STRIPPED, parse
@@ -17,6 +19,7 @@ INPUTS: dict[Api, dict[str, object]] = {
     Api.CHAT: {"messages": [{"role": "user", "content": "hi"}]},
     Api.COMPLETIONS: {"prompt": "hi"},
     Api.EMBEDDINGS: {"input": ["a", "b"]},
+    Api.CLASSIFY: {"input": ["a", "b"]},
     Api.RESPONSES: {"input": "hi"},
     Api.MESSAGES: {"messages": [{"role": "user", "content": "hi"}], "max_tokens": 9},
 }
@@ -31,7 +34,7 @@ def told(api: Api = Api.CHAT, **changes: object) -> edge.Parsed:
     return parse(api, msgspec.json.encode({"model": "m", **INPUTS[api], **changes}))
 
 
-@pytest.mark.parametrize("api", list(Api))
+@pytest.mark.parametrize("api", JSON_APIS)
 def test_a_plain_request_of_each_api_is_taken_as_it_is(api: Api) -> None:
     """What the caller sent goes on unchanged."""
     parsed = told(api)
@@ -208,13 +211,13 @@ def test_usage_is_shown_when_asked() -> None:
 @given(st.binary(max_size=200))
 def test_no_bytes_can_crash_it(raw: bytes) -> None:
     """Any bytes at all yield a request or a refusal."""
-    for api in Api:
+    for api in JSON_APIS:
         with suppress(BadRequest):
             parse(api, raw)
 
 
 @given(
-    st.sampled_from(list(Api)),
+    st.sampled_from(JSON_APIS),
     st.dictionaries(
         st.sampled_from(
             [
@@ -249,3 +252,15 @@ def test_no_json_can_crash_it(api: Api, changes: dict[str, object]) -> None:
         assert parsed.cost.output_tokens >= 0
         named = "nothing"
     assert named
+
+
+@pytest.mark.parametrize("api", [Api.CLASSIFY, Api.EMBEDDINGS])
+def test_an_image_costs_its_pixels_and_not_its_bytes(api: Api) -> None:
+    """A megabyte of photograph costs less than a kilobyte of bomb; text costs its bytes, as ever."""
+
+    def work(width: int, rest: int) -> int:
+        head = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR" + struct.pack(">II", width, width)
+        return told(api, input=["data:image/png;base64," + b64encode(head + bytes(rest)).decode()]).cost.work_tokens
+
+    assert work(6000, 1 << 10) >= 6000 * 6000 // 1024 > 10 * work(800, 1 << 20)
+    assert told(api, input="x" * (1 << 20)).cost.body_bytes > 1 << 20

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.domain.errors import BadRequest, PenstockError
-from penstock.domain.request import Api, Sealed
+from penstock.domain.request import JSON_APIS, Api, Sealed
 from penstock.gateway.edge import reading
 from penstock.gateway.edge.bounds import BodyBounds
 from penstock.gateway.edge.parse import Parsed, parse
@@ -21,6 +21,7 @@ INPUTS: dict[Api, dict[str, object]] = {
     Api.CHAT: {"messages": [{"role": "user", "content": "hi"}]},
     Api.COMPLETIONS: {"prompt": "hi"},
     Api.EMBEDDINGS: {"input": ["a", "b"]},
+    Api.CLASSIFY: {"input": ["a", "b"]},
     Api.RESPONSES: {"input": "hi"},
     Api.MESSAGES: {"messages": [{"role": "user", "content": "hi"}], "max_tokens": 9},
 }
@@ -67,7 +68,7 @@ def told(reading: Callable[[], Parsed]) -> object:
     return {**fields, "body": msgspec.json.decode(_ENCODER.encode(parsed.body))}
 
 
-@pytest.mark.parametrize("api", list(Api))
+@pytest.mark.parametrize("api", JSON_APIS)
 @given(changes=st.dictionaries(st.text(max_size=8), json_values, max_size=6))
 def test_a_large_body_says_the_same_as_a_small_one(api: Api, changes: dict[str, object]) -> None:
     """What is read elsewhere goes on to the engine as it would from here, or is refused with the same words."""

@@ -7,14 +7,17 @@ import pytest
 from openapi_spec_validator import validate as validate_document
 
 from penstock import __version__
+from penstock.domain.errors import UnknownRequest
 from penstock.domain.ids import Alias, KeyId, TenantId, VersionId, WorkerId
 from penstock.domain.table import Route, RoutingTable, Share, WorkerEntry
 from penstock.domain.tenant import Plan, Principal, Role
 from penstock.domain.worker import WorkerState
+from penstock.gateway.edge.facts import Facts
 from penstock.gateway.edge.limits import Limits
 from penstock.gateway.edge.openapi import document
-from penstock.gateway.edge.routes import Facts, visible
+from penstock.gateway.edge.routes import visible
 from tests.support.calls import VERSION
+from tests.support.routes import GATEWAY, OPEN_INFERENCE
 from tests.support.toy_gateway import SECRET, Toy, edge, hello
 
 OLD = replace(VERSION, id=VersionId("toy@old"), workers=())
@@ -62,6 +65,22 @@ async def test_one_model_is_described_and_an_unknown_one_is_not() -> None:
     assert (await ask(f"/v1/models/{NEW.id}")).json()["id"] == NEW.id
     answer = await ask("/v1/models/gpt-9")
     assert (answer.status_code, answer.json()["error"]["code"]) == (404, "model_not_found")
+
+
+async def test_a_request_is_explained_to_whose_it_is() -> None:
+    """What is kept comes as JSON to a caller with a key; what is not kept is 404, and a stranger is 401."""
+
+    async def explain(who: Principal, request_id: str) -> object:
+        if request_id != "req-1":
+            raise UnknownRequest
+        return {"object": "request", "id": request_id, "tenant": who.tenant}
+
+    answer = await ask("/v1/requests/req-1", explain=explain)
+    assert (answer.status_code, answer.json()["tenant"]) == (200, "acme")
+    answer = await ask("/v1/requests/req-2", explain=explain)
+    assert (answer.status_code, answer.json()["error"]["code"]) == (404, "request_not_found")
+    assert (await ask("/v1/requests/req-1", auth=False, explain=explain)).status_code == 401
+    assert (await ask("/v1/requests/req-1")).status_code == 404
 
 
 async def test_the_list_needs_a_key() -> None:
@@ -133,7 +152,10 @@ async def test_the_document_is_served_and_valid() -> None:
     served = (await ask("/openapi.json", auth=False)).json()
     validate_document(served)
     assert served == document()
-    assert {"/v1/chat/completions", "/v1/models/{model}", "/readyz"} < set(served["paths"])
+    assert {(m.upper(), path) for path, methods in served["paths"].items() for m in methods} == {
+        *GATEWAY,
+        *OPEN_INFERENCE,
+    }
 
 
 @pytest.mark.parametrize(("path", "method"), [("/health", "GET"), ("/ping", "GET"), ("/ping", "POST")])

@@ -9,10 +9,11 @@ from hypothesis import strategies as st
 from penstock.domain.errors import NoCapacity, Overloaded
 from penstock.domain.ids import WorkerId
 from penstock.domain.request import Prepared
+from penstock.domain.request_record import Choice
 from penstock.domain.table import RoutingTable, VersionEntry, WorkerEntry
 from penstock.domain.worker import Load, WorkerState
 from penstock.gateway.dispatch import Breakers, BreakerSettings, CircuitSettings, Evidence, Finding
-from penstock.gateway.routing import CurrentTable, LoadBoard, RouterSettings, WorkerRouter, scorers
+from penstock.gateway.routing import CurrentTable, LoadBoard, RouterSettings, WorkerRouter, choice, scorers
 from penstock.gateway.routing.load_board import BELIEVED_S
 from penstock.gateway.routing.scorers import Candidate, Weights
 from penstock.telemetry.metrics import Metrics
@@ -55,6 +56,7 @@ class House:
             settings=RouterSettings(max_waiting=max_waiting),
             metrics=self.metrics,
         )
+        self.choices: list[Choice] = []
         self.publish(self.version)
 
     def publish(self, entry: VersionEntry) -> None:
@@ -63,7 +65,7 @@ class House:
         )
 
     def pick(self, prepared: Prepared = SHORT, tried: frozenset[WorkerId] = NOBODY) -> WorkerId:
-        return self.router.pick(self.version, prepared, tried).id
+        return self.router.pick(self.version, prepared, self.choices.append, tried).id
 
 
 def test_only_ready_workers_get_work() -> None:
@@ -171,6 +173,36 @@ def test_own_dispatches_count_before_the_next_report() -> None:
         house.router.dispatched(chosen, 500)
         got[chosen] += 1
     assert max(got.values()) - min(got.values()) <= 2
+
+
+def test_a_pick_is_noted_with_what_told_against_the_others() -> None:
+    """The note has who was compared, with scores and what they are made of, best first."""
+    house = House(worker(W0), worker(W1), worker(W2, WorkerState.DRAINING))
+    house.router.heard(W0, Load(queued_tokens=4_000, kv_used_ratio=0.5))
+    assert house.pick() == W1
+    (choice,) = house.choices
+    assert (choice.worker, choice.serving, choice.met_before, choice.compared) == (W1, 2, 0, 2)
+    assert [(one.worker, one.work_tokens, one.kv_used_ratio) for one in choice.best] == [(W1, 0, 0), (W0, 4_000, 0.5)]
+    assert choice.best[0].score is not None
+    assert choice.best[1].score is not None
+    assert choice.best[0].score > choice.best[1].score
+
+
+def test_a_pick_without_a_choice_has_no_score() -> None:
+    """Where one alone could be asked, nothing was compared."""
+    house = House(worker(W0), worker(W1))
+    house.pick(tried=frozenset({W0}))
+    (choice,) = house.choices
+    assert (choice.met_before, choice.compared, choice.best[0].score) == (1, 1, None)
+
+
+def test_a_note_keeps_the_best_of_many_and_the_chosen_one() -> None:
+    """Of many that were compared few are noted, best first, and the chosen one is always among them."""
+    among = [Candidate(worker(WorkerId(f"w{n}")), 0.0) for n in range(20)]
+    scores = [n / 20 for n in range(20)]
+    noted = choice.of(W0, among, scores, serving=20, met=0)
+    assert [one.worker for one in noted.best] == ["w19", "w18", "w17", "w16", "w15", "w0"]
+    assert noted.compared == 20
 
 
 def test_equal_workers_share_by_chance() -> None:

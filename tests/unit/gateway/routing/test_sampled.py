@@ -51,7 +51,7 @@ class Fleet:
         self.scanning.heard(worker, load)
 
     def pick(self, prepared: Prepared = SHORT, tried: frozenset[WorkerId] = NOBODY) -> WorkerId:
-        return self.drawing.pick(self.version, prepared, tried).id
+        return self.drawing.pick(self.version, prepared, lambda _: None, tried).id
 
     def _router(self, sample: SampleSettings, seed: int) -> WorkerRouter:
         return WorkerRouter(
@@ -71,7 +71,7 @@ class Fleet:
 def picked(router: WorkerRouter, version: VersionEntry, tried: frozenset[WorkerId]) -> WorkerId | str:
     """Return whom a router picks, or why it refuses."""
     try:
-        return router.pick(version, SHORT, tried).id
+        return router.pick(version, SHORT, lambda _: None, tried).id
     except Rejected as refusal:
         return refusal.code
 

@@ -15,6 +15,7 @@ from penstock.gateway.streaming.frame import Frame
 from penstock.gateway.streaming.stream_relay import StreamRelay
 from tests.support.calls import VERSION, principal
 from tests.support.corridor import FakeReply, render, stream_request
+from tests.support.patience import patient
 
 MESSAGES = [
     b'event: message_start\ndata: {"type":"message_start","message":{"id":"m","content":[],"usage":{"input_tokens":9,"output_tokens":0}}}\n\n',  # noqa: E501
@@ -55,7 +56,7 @@ async def relayed(api: Api, events: Iterable[bytes], *, ends: bool = True) -> tu
     for event in events:
         relay.on_body(event)
     relay.on_end(None if ends else ConnectionResetError())
-    async with asyncio.timeout(1):
+    async with asyncio.timeout(patient(1)):
         assert await relay.rest() is None
         return reply, await relay.answer()
 

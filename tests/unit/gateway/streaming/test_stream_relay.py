@@ -1,5 +1,7 @@
 import asyncio
 import json
+import time
+from dataclasses import replace
 
 import pytest
 from openai._streaming import SSEDecoder
@@ -36,6 +38,16 @@ async def test_stream_passes_through() -> None:
     assert answer.finish is FinishReason.LENGTH
     assert answer.ttft_s is not None
     assert len(answer.itl_s) >= 1
+
+
+async def test_a_slow_upload_is_no_wait_for_the_first_token() -> None:
+    """Who takes half a minute to send its prompt has waited for the platform only from then on."""
+    async with corridor() as way:
+        way.upload_s = 30.0
+        asked = stream_request(1)
+        answer = await way.ask(replace(asked, arrived_at=asked.arrived_at - 30.0), FakeReply())
+    assert answer.ttft_s is not None
+    assert 0.0 < answer.ttft_s < 15.0
 
 
 async def test_usage_is_shown_to_who_asks() -> None:
@@ -182,25 +194,34 @@ async def test_slow_reader_holds_the_engine_back_and_is_cut_off() -> None:
         assert len(reply.writes) == before
         answer = await task
         await until(lambda: way.stubs[0].stats.running == 0)
+        assert (way.metrics.registry.get_sample_value("penstock_reader_paused_seconds_total") or 0.0) >= 0.1
     assert answer.outcome is Outcome.SLOW_READER
     assert reply.aborted == 1
 
 
 async def test_reader_that_catches_up_goes_on() -> None:
-    """A reader that has room again in time gets everything."""
+    """A reader that has room again in time gets everything, and no gap between tokens has its pauses in it."""
     async with corridor() as way:
         way.settings = RelaySettings(stall_s=2.0)
-        way.stubs[0].behaviour = Behaviour(step_ms=1)
+        way.stubs[0].behaviour = Behaviour(step_ms=20)
         reply = FakeReply()
         task = asyncio.create_task(way.ask(stream_request(100), reply))
+        began = time.monotonic()
         for _ in range(4):
             await asyncio.sleep(0.02)
             reply.on_pause()
             await asyncio.sleep(0.1)
             reply.on_resume()
         answer = await task
+        took_s = time.monotonic() - began
+        paused = way.metrics.registry.get_sample_value("penstock_reader_paused_seconds_total")
     assert (answer.outcome, answer.usage.output_tokens) == (Outcome.OK, 100)
     assert len(chunks(reply)) == 101
+    assert paused is not None
+    assert paused >= 0.4, "four pauses of a tenth of a second each are counted"
+    assert sum(answer.itl_s) + paused <= took_s
+    assert way.call is not None
+    assert way.call.paused_s == pytest.approx(paused)
 
 
 async def test_frozen_engine_ends_with_the_deadline() -> None:

@@ -1,16 +1,20 @@
 """Heartbeats to a controller that is there, away, or wants us gone; and what is remembered of a start."""
 
 import asyncio
+import io
+import json
 from pathlib import Path
 
 import pytest
 
 from penstock.domain.ids import VersionId, WorkerId
 from penstock.domain.worker import Load, PhaseTiming, WorkerReport, WorkerState
+from penstock.telemetry import logs
 from penstock.worker.agent.heartbeat import Heart
 from penstock.worker.agent.log_tail import LogTail
 from penstock.worker.agent.phases import PhaseMemory
-from tests.support.worker_process import Controller, until
+from tests.support.patience import until
+from tests.support.worker_process import Controller
 
 pytestmark = pytest.mark.integration
 
@@ -65,6 +69,29 @@ async def test_a_controller_that_comes_back_elsewhere_is_found() -> None:
         url[0] = controller.url
         assert await beating.beat()
     assert drains == []
+
+
+@pytest.mark.parametrize("status", [401, 403])
+async def test_a_controller_that_turns_a_worker_away_is_an_error_with_a_remedy(status: int) -> None:
+    """A wrong key was an info like a controller that is away, and nothing at all right after a start without one."""
+    stream = io.StringIO()
+    logs.configure("worker", stream=stream)
+    url = [""]
+    beating = heart(url, [])
+    assert not await beating.beat()
+    with Controller() as controller:
+        url[0], controller.status = controller.url, status
+        assert [await beating.beat() for _ in range(3)] == [False, False, False]
+        controller.status = 200
+        assert await beating.beat()
+    told = [json.loads(line) for line in stream.getvalue().splitlines()]
+    assert [(one["level"], one["event"]) for one in told] == [
+        ("info", "controller_away"),
+        ("error", "controller_refuses"),
+        ("info", "controller_back"),
+    ]
+    assert f"status {status}" in told[1]["reason"]
+    assert "PENSTOCK_WORKER_KEY_FILE" in told[1]["detail"]
 
 
 async def test_a_change_is_told_at_once() -> None:

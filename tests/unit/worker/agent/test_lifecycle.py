@@ -2,7 +2,7 @@
 
 import pytest
 
-from penstock.domain.worker import PhaseTiming, WorkerState
+from penstock.domain.worker import PhaseTiming, WorkerEnd, WorkerState
 from penstock.worker.agent.lifecycle import LEAST_WAIT_S, Life
 
 FETCHING, VERIFYING, LOADING = WorkerState.FETCHING, WorkerState.VERIFYING, WorkerState.LOADING
@@ -87,3 +87,12 @@ def test_the_expected_wait_shrinks_and_never_reaches_zero_before_ready() -> None
 def test_a_first_start_promises_nothing() -> None:
     """Without an earlier start there is nothing to expect by."""
     assert lived().ready_in_s(5.0) == 0.0
+
+
+def test_the_first_reason_to_go_is_the_one_that_counts() -> None:
+    """Who was ordered to drain and hears a signal as well goes because of the order."""
+    life = lived((DRAINING, 1.0))
+    assert life.end is None
+    life.will_end(WorkerEnd.DRAINED)
+    life.will_end(WorkerEnd.NOTICE)
+    assert life.end is WorkerEnd.DRAINED

@@ -16,6 +16,7 @@ vllm:prefix_cache_hits_total{engine="0",model_name="m@1"} 1.184e+03
 vllm:prefix_cache_hits_created{engine="0",model_name="m@1"} 1.7e+09
 vllm:generation_tokens_total{engine="0",model_name="m@1"} 20.0
 vllm:iteration_tokens_total_count{engine="0",model_name="m@1"} 7.0
+vllm:iteration_tokens_total_sum{engine="0",model_name="m@1"} 91.0
 process_cpu_seconds_total 12.5
 """
 
@@ -46,6 +47,8 @@ def test_the_exposition_is_valid_and_in_our_names() -> None:
     assert set(families) == {
         "penstock_engine_running_requests",
         "penstock_engine_waiting_requests",
+        "penstock_engine_steps",
+        "penstock_engine_step_tokens",
         "penstock_kv_used_ratio",
         "penstock_prefix_hit_tokens",
     }
@@ -58,3 +61,19 @@ def test_an_engine_that_says_nothing_yields_nothing() -> None:
     """Without samples there are no zeros that could be taken for numbers."""
     assert exposition(parse(""), VersionId("m@1")) == ""
     assert parse("").running == 0
+
+
+TORCH = """\
+torch:items_running 3
+torch:items_waiting 1
+torch:batches_total 7
+torch:tokens_total 91
+python_info 1.0
+"""
+
+
+def test_the_torch_engine_is_read_in_its_own_words() -> None:
+    """Items are what runs and waits, a batch is progress; it has no KV cache."""
+    numbers = parse(TORCH)
+    assert (numbers.running, numbers.waiting, numbers.kv_blocks, numbers.kv_used_ratio) == (3, 1, 0, 0.0)
+    assert parse(TORCH.replace("batches_total 7", "batches_total 8")).progress != numbers.progress

@@ -140,6 +140,10 @@ async def test_the_platform_may_ask_by_name(clock: ManualClock) -> None:
             "sequences": 1,
             "prompts": 1,
             "is_final": True,
+            "steps": None,
+            "beside": None,
+            "engine_us": None,
+            "waited_s": 0.0,
         }
     }
 

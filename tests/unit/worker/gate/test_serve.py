@@ -13,11 +13,13 @@ from penstock.domain.ids import RequestId, TenantId, VersionId, WorkerId
 from penstock.domain.standing import Standing
 from penstock.domain.tenant import PLATFORM
 from penstock.domain.ticket import HEADER, Ticket, binding_of, seal
+from penstock.domain.waited import Waited, heard
 from penstock.telemetry import names
 from penstock.telemetry.definitions import Kind, Metric
 from penstock.worker.gate.admission.door import Door
 from penstock.worker.gate.admission.doors import OpenOrder
 from penstock.worker.gate.admission.load import Observed
+from penstock.worker.gate.admission.pace import Pace
 from penstock.worker.gate.serve import Gate
 from penstock.worker.gate_config import GateConfig, install
 from tests.support.clock import ManualClock
@@ -33,7 +35,6 @@ TICKET = Ticket(
     prompt_tokens=10,
     expected_output_tokens=100,
 )
-
 
 SILENCE: Message = {"type": "silence"}
 """Nothing comes any more, as from a client that waits."""
@@ -187,6 +188,11 @@ async def test_what_the_engine_has_no_place_for_waits_at_the_door(
     await asyncio.gather(*calls)
     assert [client.status for client in clients] == [200, 200, 200]
     assert [client.headers["x-penstock-waited-ms"] for client in clients] == ["0.000", "0.000", "2500.000"]
+    waited = [heard(client.headers["x-penstock-door"]) for client in clients]
+    assert waited[:2] == [Waited(), Waited()]
+    assert waited[2] is not None
+    assert (waited[2].waited_s, waited[2].share, waited[2].tenants) == (2.5, 1.0, 0)
+    assert waited[2].predicted_s > 0
     assert (gate.load.running, gate.load.waiting, gate.load.queued_tokens) == (0, 0, 0)
 
 
@@ -199,6 +205,12 @@ async def test_a_door_that_asks_to_be_looked_at_again_is(
     clock.advance(5.0)
     gate.door.look_later(0.01)
     assert await asyncio.wait_for(rang, 5.0) == clock.monotonic()
+
+
+def test_it_shows_how_many_slots_its_engine_has(gate: Gate) -> None:
+    """What runs can be held against the size of the batch."""
+    shown = gate.tally.metrics.registry.get_sample_value(names.ENGINE_SLOTS.name, {"version": "m@1"})
+    assert shown == gate.config.max_num_seqs
 
 
 def test_it_shows_when_a_prompt_stands_back(gate: Gate) -> None:
@@ -219,21 +231,28 @@ async def test_a_client_that_leaves_the_queue_leaves_nothing(gate: Gate, engine:
     leaver.next = [{"type": "http.request", "body": b""}, {"type": "http.disconnect"}]
     await leaver.call()
     assert (leaver.sent, gate.load.waiting, len(engine.paths)) == ([], 0, 2)
+    assert [used.waited_s for used in (await gate.meters.used([TICKET.request])).values()] == [0.0]
     await cancelled(calls)
     assert sample(gate, names.ABORTS) == 2
 
 
-async def test_who_waits_past_its_deadline_hears_so(gate: Gate) -> None:
-    """A request that can't enter in time is sent back as late; it never started."""
+SOON = ManualClock().now() + 0.05
+LATE, TIMED_OUT = replace(TICKET, deadline_at=SOON), replace(TICKET, start_by=SOON)
+
+
+@pytest.mark.parametrize(("ticket", "reason"), [(LATE, "late"), (TIMED_OUT, "overloaded")], ids=["late", "timed out"])
+async def test_who_waits_past_its_time_hears_so(gate: Gate, ticket: Ticket, reason: str) -> None:
+    """Who does not enter before its deadline or queue timeout, though it was expected to, is sent back."""
     calls: list[Awaitable[None]] = []
-    for _ in range(2):
-        await started(Client(gate), calls)
+    await started(Client(gate), calls)
+    await started(Client(gate), calls)
+    gate.door.pace = Pace(initial=1e9)
     late = Client(gate)
     late.next = [{"type": "http.request", "body": b""}, SILENCE]
-    soon = replace(TICKET, tenant=TenantId("other"), deadline_at=ManualClock().now() + 0.05)
-    await late.call(ticket=soon)
-    assert (late.status, late.headers["x-penstock-refused"]) == (503, "late")
-    assert sample(gate, names.DOOR_SHED, standing="paid", reason="late") == 1
+    await late.call(ticket=replace(ticket, tenant=TenantId("other")))
+    assert (late.status, late.headers["x-penstock-refused"], len(gate.door.order)) == (503, reason, 0)
+    assert late.headers["x-penstock-waited-ms"] == "0.000", "by a clock that stands still"
+    assert sample(gate, names.DOOR_SHED, standing="paid", reason=reason) == 1
     await cancelled(calls)
 
 

@@ -12,6 +12,7 @@ from penstock.worker.gate.admission.seats import EngineSize
 from penstock.worker.gate.serve import Gate
 from penstock.worker.gate.work import excess, work_of
 from tests.support.clock import ManualClock
+from tests.support.patience import patient
 from tests.unit.worker.gate.test_serve import CONFIG, TICKET, Client, Engine
 
 SIZE = EngineSize(max_seqs=32, kv_blocks=100, block_size=16)
@@ -46,14 +47,14 @@ def ticket(**changes: int) -> Ticket:
 )
 def test_more_than_a_part_of_the_engine_is_told(asked: Ticket, words: str) -> None:
     """Finding 1: the gate knows the engine's own numbers, and says which of them a request exceeds."""
-    told = excess(asked, work_of(asked, asked.request, SIZE, deadline_at=0.0), SIZE)
+    told = excess(asked, work_of(asked, asked.request, SIZE, clocks_apart=0.0), SIZE)
     assert told.startswith(words)
     assert bool(words) == bool(told)
 
 
 def test_the_door_books_what_the_ticket_says() -> None:
     """Sequences are seats and work of CPUs is charged."""
-    choices = work_of(ticket(sequences=8, work_tokens=500), RequestId("r"), SIZE, deadline_at=1.0)
+    choices = work_of(ticket(sequences=8, work_tokens=500), RequestId("r"), SIZE, clocks_apart=0.0)
     assert (choices.sequences, choices.prompts, choices.cost) == (8, 1, 100 + 500 + 2 * 64)
 
 
@@ -72,7 +73,7 @@ def test_a_list_of_prompts_books_a_few_and_is_charged_whole(
     asked: Ticket, booked: tuple[int, int], blocks: int
 ) -> None:
     """A list of prompts took every seat: it holds those of an eighth of the engine, or of one prompt's choices."""
-    work = work_of(asked, asked.request, SIZE, deadline_at=0.0)
+    work = work_of(asked, asked.request, SIZE, clocks_apart=0.0)
     assert (work.prompts, work.sequences) == booked
     assert SIZE.blocks_of(work, work.expected_output_tokens) == blocks
     assert work.cost == asked.prompt_tokens + 2 * asked.expected_output_tokens
@@ -82,7 +83,7 @@ async def test_the_gate_is_the_second_wall(clock: ManualClock) -> None:
     """A request that a gateway with an old table lets through is a 400 in plain words, and never waits for a seat."""
     engine = Engine()
     client = Client(Gate(engine, replace(CONFIG, max_num_seqs=8), clock))
-    async with asyncio.timeout(1.0):
+    async with asyncio.timeout(patient(1.0)):
         await client.call(ticket=replace(TICKET, sequences=5))
     assert (client.status, client.headers["x-penstock-refused"]) == (400, "too_large")
     error = client.body["error"]

@@ -5,4 +5,13 @@ insert into platform (fingerprint) values ($1) on conflict do nothing
 update platform set fingerprint = $1 where fingerprint = any($2::text[]) and fingerprint <> $1
 
 -- name: fingerprint
-select fingerprint from platform
+select fingerprint as known from platform
+
+-- name: claim_pepper
+update platform set pepper = $1 where pepper = ''
+
+-- name: renew_pepper
+update platform set pepper = $1 where pepper = any($2::text[]) and pepper <> $1
+
+-- name: pepper
+select pepper as known from platform

@@ -19,7 +19,7 @@ _SHOWN_CHARS = 120
 
 async def check(manifest: Manifest, ask: Ask) -> str:
     """Ask all of them; return what is wrong with the first wrong answer, empty where all are right."""
-    judge = _embeds if manifest.task is Task.EMBED else _generates
+    judge = _JUDGES[manifest.task]
     for number, golden in enumerate(manifest.golden, 1):
         fault = await judge(golden, manifest, ask)
         if fault:
@@ -49,6 +49,17 @@ async def _embeds(golden: GoldenPrompt, _: Manifest, ask: Ask) -> str:
     if nearness > farness:
         return ""
     return f"expected the near text to be nearer than the far one, got {nearness:.3f} and {farness:.3f}"
+
+
+async def _classifies(golden: GoldenPrompt, _: Manifest, ask: Ask) -> str:
+    answer = cast("dict[str, Any]", await ask(Api.CLASSIFY, {"input": [golden.prompt]}, TIMEOUT_S))
+    label = answer["data"][0]["label"]
+    if label == golden.expect:
+        return ""
+    return f"expected the label {golden.expect!r}, got {str(label)[:_SHOWN_CHARS]!r}"
+
+
+_JUDGES = {Task.GENERATE: _generates, Task.EMBED: _embeds, Task.CLASSIFY: _classifies}
 
 
 def _vectors(answer: Mapping[str, object]) -> list[list[float]]:

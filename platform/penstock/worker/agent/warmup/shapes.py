@@ -8,6 +8,7 @@ the long prompt, in the same steps. Pure: only says what to send.
 from dataclasses import dataclass
 
 from penstock.domain.model import EngineSettings, Task
+from penstock.domain.probe import EXAMPLES
 from penstock.domain.request import Api
 from penstock.domain.tenant import PLATFORM
 
@@ -51,6 +52,9 @@ def rounds(task: Task, engine: EngineSettings) -> tuple[Round, ...]:
             Round(api=Api.EMBEDDINGS, bodies=(_embedding(1, short),)),
             Round(api=Api.EMBEDDINGS, bodies=(_embedding(1, min(long, engine.max_model_len - 2)), several)),
         )
+    if task is Task.CLASSIFY:
+        counts = (1, min(BATCH, engine.max_num_seqs))
+        return tuple(Round(api=Api.CLASSIFY, bodies=({EXAMPLES: count},)) for count in counts)
     asked = tuple(
         {**_completion(2 + i, min(room, short + i)), **asked} for i, asked in enumerate(_asked(engine.max_num_seqs))
     )

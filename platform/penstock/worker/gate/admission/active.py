@@ -27,6 +27,8 @@ class Active:
 
     def __init__(self) -> None:
         """Begin with nobody."""
+        self.changes = 0
+        """Moves whenever others are about, or with other weights: shares are other ones then."""
         self._tenants: OrderedDict[TenantId, _Tenant] = OrderedDict()
         self._requests: Counter[TenantId] = Counter()
         self._many = [0] * len(Standing)
@@ -57,11 +59,12 @@ class Active:
 
     def seen(self, work: Work, now: float) -> None:
         """A tenant has sent a request; it stands as its latest one with a share."""
-        known = self._drop(work.tenant)
+        known = before = self._drop(work.tenant)
         if not work.standing.is_spare:
             known = _Tenant(now, work.standing, work.weight)
         if known is not None:
             self._add(work.tenant, known._replace(seen=now))
+            self.changes += before is None or before[1:] != known[1:]
 
     def come(self, tenant: TenantId) -> None:
         """A request of this tenant waits or runs from now on."""
@@ -91,6 +94,8 @@ class Active:
             self._drop(name)
             if name in self._requests:
                 self._add(name, tenant._replace(seen=now))
+            else:
+                self.changes += 1
 
     def _add(self, name: TenantId, tenant: _Tenant) -> None:
         self._tenants[name] = tenant

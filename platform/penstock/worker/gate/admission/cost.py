@@ -1,8 +1,4 @@
-"""What a request costs the engine, in tokens of service.
-
-A decoded token occupies the batch for a whole step, a prompt token for a share of one: outputs count double,
-as in VTC (Sheng et al., OSDI'24), whose weights are w_p = 1 and w_q = 2.
-"""
+"""What a request costs the engine, in tokens of service."""
 
 import math
 from dataclasses import dataclass
@@ -10,9 +6,7 @@ from enum import StrEnum
 
 from penstock.domain.ids import RequestId, TenantId
 from penstock.domain.standing import Standing
-
-PROMPT_WEIGHT = 1.0
-OUTPUT_WEIGHT = 2.0
+from penstock.domain.tokens import OUTPUT_WEIGHT, PROMPT_WEIGHT
 
 
 def cost(prompt_tokens: int, output_tokens: int) -> float:
@@ -22,7 +16,7 @@ def cost(prompt_tokens: int, output_tokens: int) -> float:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Work:
-    """A request as the queue sees it; ``deadline_at`` in the queue owner's seconds.
+    """A request as the queue sees it; ``deadline_at`` and ``start_by`` in the queue owner's seconds, 0 for none.
 
     Tokens are those of all its prompts and of all its sequences together; ``prompts`` and ``sequences`` are those that
     are in the engine at once, and ``part`` is what part of all they are.
@@ -35,6 +29,8 @@ class Work:
     prompt_tokens: int
     expected_output_tokens: int
     deadline_at: float = 0.0
+    start_by: float = 0.0
+    """Until when it may wait: its queue timeout."""
     sequences: int = 1
     """How many answers are decoded side by side: its prompts times the choices of each, and a seat for each of them."""
     prompts: int = 1

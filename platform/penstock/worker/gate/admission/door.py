@@ -12,8 +12,11 @@ from enum import StrEnum
 from typing import Protocol
 
 from penstock.domain.ids import RequestId
-from penstock.worker.gate.admission.cost import OUTPUT_WEIGHT, PROMPT_WEIGHT, Work
-from penstock.worker.gate.admission.pace import Acceptance, Pace, Prefill, Stay
+from penstock.domain.tokens import OUTPUT_WEIGHT, PROMPT_WEIGHT
+from penstock.worker.gate.admission.before import Before
+from penstock.worker.gate.admission.cost import Work
+from penstock.worker.gate.admission.pace import Pace, Prefill, Stay
+from penstock.worker.gate.admission.returns import Returns
 from penstock.worker.gate.admission.seats import Seats
 
 LEAST_RETRY_S = 1.0
@@ -27,6 +30,9 @@ WAIT_HEADROOM = 1.2
 
 RETRY_HEADROOM = 1.3
 """How much longer than expected a refused caller is asked to wait: whoever comes in vain has to come once more."""
+
+NEW_PART = 0.65
+"""The part of its time that whoever comes new may wait, while others of its tenant were told to come back."""
 
 STAY_HEADROOM = 2.0
 """How much longer than others of its expected cost a request may run: about one of ten does, and would be in vain."""
@@ -70,6 +76,14 @@ class Order(Protocol):
 
     def ahead_of(self, work: Work) -> float:
         """Return the tokens of service that the engine will probably do before this request may enter."""
+        ...
+
+    def share_of(self, work: Work) -> float | None:
+        """Return the part of the engine that is its tenant's now; None where nobody has one."""
+        ...
+
+    def ahead_without_own(self, work: Work) -> float | None:
+        """Return what would be before it if nothing of its tenant waited; None where it would find no room even so."""
         ...
 
     def until_room(self, work: Work) -> float:
@@ -123,7 +137,8 @@ class Door:
     pace: Pace
     stay: Stay = field(default_factory=Stay)
     prefill: Prefill = field(default_factory=Prefill)
-    acceptance: Acceptance = field(default_factory=Acceptance)
+    returns: Returns = field(default_factory=Returns)
+    before: Before = field(default_factory=Before)
     look_later: Callable[[float], None] = _without_a_timer
     """Have ``look`` called after so many seconds: its owner's timer. Without one it goes on at the next event."""
     _look_at: float = math.inf
@@ -132,25 +147,33 @@ class Door:
     def arrive(self, work: Work, now: float, admit: Callable[[], None], reject: Callable[[Shed, float], None]) -> None:
         """Take a request: exactly one of the callbacks is called, now or later, unless it leaves before."""
         self.order.seen(work, now)
-        late_s = self.late_s(work, now)
-        evicted = self.order.push(work) if not late_s else None
-        self.acceptance.saw(work.standing, taken=evicted is not None)
+        expected_s = self.expected_wait_s(work)
+        line_s = 0.0 if not expected_s or self.returns.takes(work, now) else self._line_s(work, now)
+        late_s = self._late_s(work, now, expected_s, line_s)
+        too_long_s = late_s or self._too_long_s(work, now, expected_s, line_s)
+        evicted = self.order.push(work) if not too_long_s else None
         if evicted is None:
-            wait_s = late_s or self.order.until_room(work) / self.pace.per_s
-            reject(Shed.LATE if late_s else Shed.FULL, self._retry_s(work, wait_s))
+            wait_s = too_long_s or self.order.until_room(work) / self.pace.per_s + line_s
+            reject(Shed.LATE if late_s else Shed.FULL, self._retry_s(work, wait_s, now))
             return
         for victim in evicted:
-            wait_s = self._retry_s(victim, self.expected_wait_s(victim))
-            self._entries.pop(victim.request).reject(Shed.EVICTED, wait_s)
+            self._send_away(victim.request, Shed.EVICTED, self._again_s(victim, now))
+        self.before.came(work)
         self._entries[work.request] = _Entry(work, admit, reject, work.prompt_tokens)
         self._open(now)
+
+    def give_up(self, request: RequestId, now: float) -> float:
+        """The request has waited as long as it may; return after how many seconds it should come back."""
+        work = self._entries[request].work
+        again_s = self._again_s(work, now)
+        self.leave(request, now)
+        return again_s
 
     def close(self) -> None:
         """Reject everybody who still waits: this worker is going, another one may serve them."""
         for entry in [entry for entry in self._entries.values() if entry.entered_at is None]:
             self.order.remove(entry.work.request)
-            del self._entries[entry.work.request]
-            entry.reject(Shed.CLOSING, 0.0)
+            self._send_away(entry.work.request, Shed.CLOSING, 0.0)
 
     def expected_wait_s(self, work: Work) -> float:
         """Return how long the request would wait: the work before it at the measured pace."""
@@ -162,12 +185,36 @@ class Door:
         Who can enter at once may always try. Who would have to wait must also have the time to run: else it would take
         the place of another one that could still be in time.
         """
-        wait_s = self.expected_wait_s(work)
-        if not work.deadline_at or not wait_s:
+        return self._late_s(work, now, self.expected_wait_s(work))
+
+    def _late_s(self, work: Work, now: float, wait_s: float, line_s: float = 0.0) -> float:
+        if not work.deadline_at:
             return 0.0
         run_s = STAY_HEADROOM * self.stay.of(work.cost)
-        late_s = now + WAIT_HEADROOM * wait_s + run_s - work.deadline_at
-        return max(0.0, min(late_s / WAIT_HEADROOM, wait_s))
+        return _over_s(work.deadline_at - now - run_s, wait_s, line_s)
+
+    def _line_s(self, work: Work, now: float) -> float:
+        """Return how long those of its tenant take who were told to come back before."""
+        return self.returns.before(work, self.order.share_of(work) or 1.0, now) / self.pace.per_s
+
+    def _too_long_s(self, work: Work, now: float, wait_s: float, line_s: float) -> float:
+        """Return by how much the request would probably wait longer than it may; 0 where it may wait."""
+        return _over_s(work.start_by - now, wait_s, line_s) if work.start_by else 0.0
+
+    def is_own(self, work: Work, now: float) -> bool:
+        """Tell whether a request is refused for what its own tenant has waiting, not for what everybody has."""
+        ahead = self.order.ahead_without_own(work)
+        if ahead is None:
+            return False
+        wait_s, line_s = ahead / self.pace.per_s, self._line_s(work, now)
+        return not self._late_s(work, now, wait_s, line_s) and not self._too_long_s(work, now, wait_s, line_s)
+
+    def waits_for_own(self, work: Work) -> bool:
+        """Tell whether a request that waits does so for its own tenant: where tenants take turns inside the engine it
+        would have come in otherwise.
+        """
+        seats, share = self.seats, self.order.share_of(work)
+        return seats.size.takes_turns and bool(share) and seats.held_by(work.tenant).slots > 0
 
     def progressed(self, request: RequestId, tokens: int, now: float) -> None:
         """Some output tokens came (the first ones also mean that the prompt is done)."""
@@ -213,10 +260,12 @@ class Door:
         entry = self._entries.pop(request, None)
         if entry is None:
             return
+        self.before.gone(entry.work)
         if entry.entered_at is None:
             self.order.remove(request)
             return
         self.stay.learn(now - entry.entered_at, entry.work.cost)
+        self.returns.learn(entry.work, entry.output_tokens)
         self.seats.leave(request)
         unused = entry.work.expected_output_tokens - entry.output_tokens
         if unused > 0:
@@ -237,10 +286,16 @@ class Door:
             self.seats.take(work)
             self.pace.busy(now)
             entry.admit()
+            self.before.entered(work)
         look_at = self.order.look_at
         if look_at is not None and look_at < self._look_at:
             self._look_at = look_at
             self.look_later(max(LEAST_LOOK_S, look_at - now))
+
+    def _send_away(self, request: RequestId, why: Shed, wait_s: float) -> None:
+        entry = self._entries.pop(request)
+        entry.reject(why, wait_s)
+        self.before.gone(entry.work)
 
     def _is_hopeless(self, work: Work, now: float) -> bool:
         """Tell whether the request waited too long to be done in time, and would only keep others from it."""
@@ -252,9 +307,27 @@ class Door:
         """Reject whoever is next too late; it gets back what it was charged."""
         self.order.correct(work, -work.cost)
         self.order.finish(work, now)
-        wait_s = self._retry_s(work, self.expected_wait_s(work))
-        self._entries.pop(work.request).reject(Shed.LATE, wait_s)
+        self._send_away(work.request, Shed.LATE, self._again_s(work, now))
 
-    def _retry_s(self, work: Work, wait_s: float) -> float:
+    def _again_s(self, work: Work, now: float) -> float:
+        """Return when to come back, for who waited or was about to: when those before it are worked off."""
+        return self._retry_s(work, self.expected_wait_s(work) + self._line_s(work, now), now)
+
+    def _retry_s(self, work: Work, wait_s: float, now: float) -> float:
         """Return when to come back: what is in the way is worked off by then, also for those who come meanwhile."""
-        return min(MOST_RETRY_S, max(LEAST_RETRY_S, RETRY_HEADROOM * wait_s * self.acceptance.factor(work.standing)))
+        retry_s = max(LEAST_RETRY_S, RETRY_HEADROOM * wait_s)
+        if retry_s <= MOST_RETRY_S:
+            self.returns.expect(work, now + retry_s, now)
+        return min(MOST_RETRY_S, retry_s)
+
+
+def _over_s(may_s: float, wait_s: float, line_s: float) -> float:
+    """Return in how many seconds a request would no longer wait longer than it may; 0 where it may wait now.
+
+    Where others are to come back whoever comes new may wait for a part of its time alone: there is room for them, and
+    the engine always has work, also where nobody comes.
+    """
+    may_wait_s = may_s / WAIT_HEADROOM
+    if not wait_s or wait_s <= (NEW_PART if line_s else 1.0) * may_wait_s:
+        return 0.0
+    return max(LEAST_LOOK_S, wait_s + line_s - max(0.0, may_wait_s))

@@ -14,10 +14,27 @@ from penstock.worker.gate.admission.fair_order import FairOrder
 from penstock.worker.gate.admission.fair_queue import Bounds, FairQueue
 from penstock.worker.gate.admission.pace import Pace, Stay
 from penstock.worker.gate.admission.seats import EngineSize, Seats
-from penstock.worker.gate_config import DoorOrder
+from penstock.worker.gate_config import DoorOrder, GateConfig
 
 FIRST_PACE = 500.0
 """Tokens of service per second that an engine is believed to do before it has been seen at work."""
+
+UNKNOWN_BLOCKS = 1 << 30
+"""KV blocks before the engine has said how many it has: slots alone bound it until then."""
+
+
+def before(config: GateConfig) -> Door:
+    """Return the door before an engine that a gate was set up for."""
+    size = EngineSize(
+        max_seqs=config.max_num_seqs,
+        kv_blocks=UNKNOWN_BLOCKS,
+        block_size=config.block_size,
+        prefill_tokens=config.max_num_batched_tokens,
+        long_prefill_tokens=config.long_prefill_tokens,
+        displaces=config.displaces,
+        takes_turns=config.takes_turns,
+    )
+    return make(config.door_order, size)
 
 
 def make(order: DoorOrder, size: EngineSize, *, bounds: Bounds | None = None, pace: float = FIRST_PACE) -> Door:
@@ -52,6 +69,12 @@ class FifoOrder:
         if not len(self) and self._seats.room_for(work) is Fit.YES:
             return 0.0
         return self.waiting_cost + self._seats.mean_cost
+
+    def share_of(self, work: Work) -> float | None:
+        """Return nothing: nobody has a share."""
+
+    def ahead_without_own(self, work: Work) -> float | None:
+        """Return nothing: one queue is everybody's."""
 
     def until_room(self, work: Work) -> float:
         """Return by how much the queue is too long."""
@@ -107,6 +130,12 @@ class OpenOrder:
     def ahead_of(self, _: Work) -> float:
         """Return nothing: what the engine's own queue costs is not asked."""
         return 0.0
+
+    def share_of(self, work: Work) -> float | None:
+        """Return nothing: nobody has a share."""
+
+    def ahead_without_own(self, _: Work) -> float | None:
+        """Return nothing: nobody is refused."""
 
     def until_room(self, _: Work) -> float:
         """Return nothing: there is always room."""

@@ -44,6 +44,8 @@ for better standings or by reservation, a flood leaves free while it stands back
 
 OVERBOOKED_PART = 0.25
 """What may be booked beyond a full engine that can take seats back, by tenants that have nothing inside."""
+MOST_OVERBOOKED_PART = 1.0
+"""What may be booked beyond a full engine inside which tenants take turns, by tenants below their share."""
 
 _BOUND_FROM = {
     one: tuple(
@@ -80,8 +82,21 @@ class Entitlement:
 
     def fits(self, work: Work, *, is_owed: bool = True) -> Fit:
         """Tell whether the request may enter now; ``is_owed`` where its tenant was served no more than others."""
+        if self.takes_its_turn(work):
+            return Fit.YES
         fit = self._fit(work, is_owed=is_owed)
+        if fit in _FULL and self._seats.size.takes_turns:
+            return Fit.OVER_SHARE
         return Fit.YES if fit in _FULL and is_owed and self._displaces(work) else fit
+
+    def takes_its_turn(self, work: Work) -> bool:
+        """Tell whether it comes in though others have all seats: where tenants take turns inside, up to its share."""
+        seats = self._seats
+        if not seats.size.takes_turns or work.standing.is_spare:
+            return False
+        share, most = seats.whole.times(self.active.share_of(work)), seats.whole.times(1 + MOST_OVERBOOKED_PART)
+        need = seats.need(work)
+        return share.takes_one_more(seats.held_by(work.tenant), need) and most.takes_one_more(seats.held, need)
 
     def _fit(self, work: Work, *, is_owed: bool) -> Fit:
         aside = self._aside(work) if is_owed else 0

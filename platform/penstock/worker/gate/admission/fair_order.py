@@ -28,6 +28,7 @@ class FairOrder:
         self._entitled = Entitlement(seats)
         self._expected, self._patience = Expected(), Patience()
         self._now = 0.0
+        self._shared_at = 0
 
     def __len__(self) -> int:
         """Requests waiting."""
@@ -48,11 +49,20 @@ class FairOrder:
 
         Where its tenant has reserved the seat, only its own work is before it.
         """
-        if not len(self.queue) and self._entitled.fits(work) is Fit.YES:
+        if self._entitled.takes_its_turn(work) or (not len(self.queue) and self._entitled.fits(work) is Fit.YES):
             return 0.0
         if self._entitled.reserved.covers(work):
             return self.queue.waiting_of(work) + self._seats.mean_cost
         return self.queue.ahead_of(work) + self._seats.mean_cost
+
+    def share_of(self, work: Work) -> float | None:
+        """Return its tenant's part of the engine, by weight among those that are about."""
+        return self._entitled.active.share_of(work)
+
+    def ahead_without_own(self, work: Work) -> float | None:
+        """Return what the others have waiting, and until a seat comes free."""
+        ahead = self.queue.waiting_without(work)
+        return None if ahead is None else ahead + self._seats.mean_cost
 
     def until_room(self, work: Work) -> float:
         """Return what has to be done before the queue has room for it."""
@@ -63,7 +73,7 @@ class FairOrder:
         evicted = self.queue.make_room(work)
         if evicted is not None:
             self._entitled.active.come(work.tenant)
-            self.queue.push(work, self._entitled.active.share_of(work) * self._seats.places_for(work))
+            self.queue.push(work, self._slots_of(work))
             for victim in evicted:
                 self._entitled.active.leave(victim.tenant)
         return evicted
@@ -95,14 +105,30 @@ class FairOrder:
             self._expected.left(work.tenant, work.standing, now)
 
     def _next(self) -> Work | None:
-        if not len(self.queue) or (self._seats.is_full and not self._seats.size.displaces):
+        size = self._seats.size
+        if not len(self.queue) or (self._seats.is_full and not (size.displaces or size.takes_turns)):
             return None
         self._entitled.forget(self._now)
+        self._share_anew()
         for tenant in self._entitled.reserved.owed():
             head = self.queue.head_of(tenant)
             if head is not None and self._entitled.reserved.covers(head):
                 return self.queue.pop_apart(head) if self._seats.room_for(head) is Fit.YES else None
         return self.queue.pop(self._fits)
+
+    def _share_anew(self) -> None:
+        """Where others are about than before, who holds seats and waits for more has another share of them.
+
+        Only their order hangs on it, so they are as few as there are seats.
+        """
+        if self._shared_at != self._entitled.active.changes:
+            self._shared_at = self._entitled.active.changes
+            for tenant, _ in self._seats.holders():
+                self.queue.share(tenant, self._slots_of)
+
+    def _slots_of(self, work: Work) -> float:
+        """Return its tenant's share of the slots, of as many as there are for requests like this one."""
+        return self._entitled.active.share_of(work) * self._seats.places_for(work)
 
     def _fits(self, work: Work) -> Fit:
         fit = self._entitled.fits(work, is_owed=self.queue.is_owed(work))

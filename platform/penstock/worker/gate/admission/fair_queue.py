@@ -99,6 +99,13 @@ class FairQueue:
         self._waiting[work.request] = work
         self._cost += work.cost
 
+    def share(self, tenant: TenantId, share_of: Callable[[Work], float]) -> None:
+        """Give a tenant's waiting flows the shares of the slots that are theirs now; spare work has none."""
+        for lane in self._shared:
+            flow = lane.flows.get(tenant)
+            if flow is not None and flow.queue:
+                lane.share(flow, share_of(flow.head))
+
     def remove(self, request: RequestId) -> Work | None:
         """Take a request out that left, expired or is evicted; None where it does not wait."""
         work = self._waiting.get(request)
@@ -184,6 +191,19 @@ class FairQueue:
         """Return the waiting cost of the request's own tenant and standing."""
         flow = self._lanes[work.standing].flows.get(work.tenant)
         return flow.cost if flow is not None else 0.0
+
+    def waiting_without(self, work: Work) -> float | None:
+        """Return what would wait without the request's tenant; None where even so there would be no room in all.
+
+        A tenant beyond its own bounds is in nobody's way but its own.
+        """
+        flows = [lane.flows[work.tenant] for lane in self._lanes.values() if work.tenant in lane.flows]
+        own = self._lanes[work.standing].flows.get(work.tenant)
+        if own is not None and not self._has_room_of_its_own(own, work):
+            return 0.0
+        others = self._cost - sum(flow.cost for flow in flows)
+        requests = len(self) - sum(len(flow.queue) for flow in flows)
+        return others if self._has_room_in_all(work, requests, others) else None
 
     def until_room(self, work: Work) -> float:
         """Return the tokens of service that will probably be done before a request that found no room finds some."""

@@ -49,13 +49,11 @@ class Lane:
         if flow is None:
             self._sweep()
             flow = self.flows[work.tenant] = Flow(work.tenant, work.weight)
-        before, flow.share = flow.place, share
+        self.share(flow, share)
         if not self.waiting:
             self._now = max(self._now, self._last)
         if flow.queue:
             self._busy_weight += work.weight - flow.weight
-            if flow.place != before:
-                self._queue_up(flow)
         else:
             self._wake(flow, work)
         flow.weight = work.weight
@@ -64,6 +62,12 @@ class Lane:
         self.waiting += 1
         self.cost += work.cost
         self._crowd.note(flow, self.flows, self._busy)
+
+    def share(self, flow: Flow, share: float) -> None:
+        """Give a flow another share of the slots, and its place by that."""
+        before, flow.share = flow.place, share
+        if flow.place != before:
+            self._queue_up(flow)
 
     def take_out(self, work: Work) -> Flow:
         """Take a waiting request out of its queue and of the sums; exact zeros stop float drift."""

@@ -1,12 +1,10 @@
-"""How fast the engine works, how long it keeps a request, how many find room: measured, never configured.
+"""How fast the engine works, how long it keeps a request: measured, never configured.
 
 Only what it does while somebody waits tells what it can do: with two requests inside it is slow by lack of work. Other
 times may show that it is faster than believed, never that it is slower.
 """
 
 import math
-
-from penstock.domain.standing import Standing
 
 FOLD_S = 0.25
 """Shortest span that makes a sample."""
@@ -19,9 +17,6 @@ FIRST_PREFILL_PER_S = 500.0
 
 MOST_PREFILL_S = 2.0
 """A prompt whose first token nobody sees is in others' way no longer than this."""
-
-ACCEPTANCE_SHARE = 0.05
-"""Weight of the newest arrival among those of its standing."""
 
 
 class Pace:
@@ -105,20 +100,3 @@ class Prefill:
     def of(self, tokens: int) -> float:
         """Return after how many seconds so many prompt tokens are through, probably."""
         return min(MOST_PREFILL_S, tokens * self._seconds / max(1.0, self._tokens))
-
-
-class Acceptance:
-    """How many come for each one that is queued, by standing: whoever comes back finds others who came meanwhile."""
-
-    def __init__(self) -> None:
-        """Begin with room for all."""
-        self._taken: dict[Standing, float] = {}
-
-    def saw(self, standing: Standing, *, taken: bool) -> None:
-        """A request of this standing came."""
-        had = self._taken.get(standing, 1.0)
-        self._taken[standing] = had + ACCEPTANCE_SHARE * (taken - had)
-
-    def factor(self, standing: Standing) -> float:
-        """Return how often one has to come to be queued, as it was lately."""
-        return 1.0 / max(self._taken.get(standing, 1.0), ACCEPTANCE_SHARE)

@@ -33,6 +33,8 @@ class EngineSize:
 
     displaces: bool = False
     """True where the engine takes seats back from who has too many, for the first prompt of somebody else."""
+    takes_turns: bool = False
+    """True where tenants take turns inside the engine by what they have had: a seat there is in nobody's way."""
     long_prefill_tokens: int = 0
     """The most that one prompt takes of a step, where its request is not the only one; 0 where nothing bounds it."""
 

@@ -46,7 +46,7 @@ def test_an_engine_with_one_sequence_is_not_asked_for_two() -> None:
     assert all(body.get("n", 1) == 1 for each in shapes.rounds(Task.GENERATE, engine) for body in each.optional)
 
 
-@pytest.mark.parametrize("task", list(Task))
+@pytest.mark.parametrize("task", [Task.GENERATE, Task.EMBED])
 @pytest.mark.parametrize("context", [16, 64, 256, 8192])
 def test_shapes_fit_any_context(task: Task, context: int) -> None:
     """No warm-up request asks for more than the model's context holds."""
@@ -141,3 +141,22 @@ async def test_embeddings_are_judged_by_their_order(near: list[float], far: list
     rows = [{"index": 2, "embedding": far}, {"index": 0, "embedding": [1.0, 0.0]}, {"index": 1, "embedding": near}]
     fault = await golden.check(manifest, Answers({"data": rows}))
     assert (fault == "") is is_right
+
+
+@pytest.mark.parametrize(("seats", "most"), [(1, 1), (64, 4)])
+def test_a_classifier_is_warmed_with_examples_of_its_own(seats: int, most: int) -> None:
+    """One alone, then several at once: only its handler knows what its inputs look like."""
+    rounds = shapes.rounds(Task.CLASSIFY, EngineSettings(max_num_seqs=seats))
+    assert [(each.api, each.bodies) for each in rounds] == [
+        (Api.CLASSIFY, ({"examples": 1},)),
+        (Api.CLASSIFY, ({"examples": most},)),
+    ]
+
+
+@pytest.mark.parametrize(("label", "is_right"), [("cat", True), ("dog", False), (None, False)])
+async def test_a_classifier_is_judged_by_its_label(label: str | None, *, is_right: bool) -> None:
+    """Only the label that was expected is right."""
+    manifest = replace(MANIFEST, task=Task.CLASSIFY, golden=(GoldenPrompt(prompt="data:,", expect="cat"),))
+    ask = Answers({"data": [{"index": 0, "label": label}]})
+    assert ((await golden.check(manifest, ask)) == "") is is_right
+    assert ask.asked == [(Api.CLASSIFY, {"input": ["data:,"]})]

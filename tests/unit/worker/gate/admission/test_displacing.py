@@ -86,3 +86,13 @@ def test_nobody_is_displaced_who_holds_no_more_than_its_share() -> None:
         full.ask(f"one-{number}")
     assert len(full.inside) <= SLOTS
     assert len(full.door.order) >= SLOTS
+
+
+def test_a_reader_s_tenth_question_enters_as_its_first() -> None:
+    """C2: a flood that came alone is not ahead by the whole engine: whoever asks again and again enters."""
+    full = Full(prompt=16 * 34, blocks=200)
+    entered = []
+    for number in range(10):
+        entered.append(full.ask("reader", number))
+        full.door.leave(RequestId(f"reader/{number}"), 0.0)
+    assert entered == [True] * 10

@@ -1,7 +1,9 @@
 """The door as a whole: everybody hears exactly once, nothing leaks, floods stay their own problem."""
 
 import random
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -18,6 +20,16 @@ from penstock.worker.gate.admission.seats import EngineSize
 from penstock.worker.gate_config import DoorOrder
 
 SIZE = EngineSize(max_seqs=4, kv_blocks=400, block_size=16, watermark=0.0, prefill_tokens=10_000)
+
+
+WORK = Work(
+    request=RequestId("r"),
+    tenant=TenantId("t"),
+    standing=Standing.INTERACTIVE,
+    weight=1.0,
+    prompt_tokens=100,
+    expected_output_tokens=50,
+)
 
 
 def a_door(bounds: Bounds | None = None, *, order: DoorOrder = DoorOrder.FAIR) -> Door:
@@ -37,26 +49,9 @@ class House:
     inside: list[str] = field(default_factory=list)
     shed: list[tuple[str, Shed, float]] = field(default_factory=list)
 
-    def arrive(
-        self,
-        name: str,
-        tenant: str = "t",
-        *,
-        now: float = 0.0,
-        output: int = 50,
-        standing: Standing = Standing.INTERACTIVE,
-        deadline_at: float = 0.0,
-    ) -> None:
+    def arrive(self, name: str, tenant: str = "t", *, now: float = 0.0, **fields: Any) -> None:  # noqa: ANN401  any field
         """Bring one request to the door."""
-        work = Work(
-            request=RequestId(name),
-            tenant=TenantId(tenant),
-            standing=standing,
-            weight=1.0,
-            prompt_tokens=100,
-            expected_output_tokens=output,
-            deadline_at=deadline_at,
-        )
+        work = replace(WORK, request=RequestId(name), tenant=TenantId(tenant), **fields)
         self.door.arrive(
             work, now, lambda: self.inside.append(name), lambda why, wait_s: self.shed.append((name, why, wait_s))
         )
@@ -105,6 +100,53 @@ def test_alone_again_a_tenant_fills_the_engine() -> None:
     assert len(house.inside) == 1 + 1 + SIZE.max_seqs
 
 
+OF_ONE, OF_MANY = (lambda i: "flood"), (lambda i: f"t{i}")
+
+
+@pytest.mark.parametrize(
+    ("whose", "limits", "is_own"),
+    [
+        (OF_ONE, {"start_by": 1.0}, True),
+        (OF_ONE, {"deadline_at": 5.0}, True),
+        (OF_MANY, {"start_by": 1.0}, False),
+        (OF_MANY, {"deadline_at": 5.0}, False),
+    ],
+)
+def test_a_queue_that_is_too_long_is_its_tenants_own_where_the_others_alone_would_be_none(
+    whose: Callable[[int], str], limits: dict[str, float], is_own: bool
+) -> None:
+    """One tenant's flood is no lack of capacity; as much work of many is, though each has next to nothing waiting."""
+    house = House()
+    for i in range(200):
+        house.arrive(f"r{i}", whose(i), **limits)
+    assert house.shed
+    one = replace(WORK, request=RequestId("one"), tenant=TenantId(whose(0)), **limits)  # type: ignore[arg-type]
+    assert house.door.is_own(one, 0.0) is is_own
+
+
+@pytest.mark.parametrize(
+    ("bounds", "who", "is_own"),
+    [
+        (Bounds(tenant_requests=3), "flood", True),
+        (Bounds(total_requests=8), "flood", True),
+        (Bounds(total_requests=8), "another", False),
+    ],
+)
+def test_a_full_queue_is_the_doing_of_who_fills_it(bounds: Bounds, who: str, is_own: bool) -> None:
+    """Who has as much waiting as one tenant may, or has filled the whole, is in its own way; nobody else is."""
+    house = House(a_door(bounds))
+    for i in range(40):
+        house.arrive(f"r{i}", "flood" if i % 5 else f"t{i}")
+    assert {why for _, why, _ in house.shed} == {Shed.FULL}
+    assert house.door.is_own(replace(WORK, tenant=TenantId(who)), 0.0) is is_own
+
+
+@pytest.mark.parametrize("order", [DoorOrder.FIFO, DoorOrder.OPEN])
+def test_where_all_have_one_queue_nobodys_is_its_own(order: DoorOrder) -> None:
+    """The doors to compare with tell no tenant from another."""
+    assert not a_door(order=order).is_own(WORK, 0.0)
+
+
 def test_a_hopeless_deadline_is_refused_at_once() -> None:
     """What can't be reached at the measured pace is not queued, and hears when it could be."""
     house = House()
@@ -115,8 +157,41 @@ def test_a_hopeless_deadline_is_refused_at_once() -> None:
     assert (name, why) == ("late", Shed.LATE)
     expected_s = 27 * 200 / 1000.0
     too_long_s = expected_s - 1.0 / WAIT_HEADROOM
-    told_s = RETRY_HEADROOM * too_long_s * house.door.acceptance.factor(Standing.INTERACTIVE)
-    assert wait_s == pytest.approx(told_s)
+    assert wait_s == pytest.approx(RETRY_HEADROOM * too_long_s)
+
+
+def test_who_would_wait_longer_than_its_queue_timeout_is_refused_at_once() -> None:
+    """Two and a half times the load refused nobody: all waited 40 s for a first word that was promised within one."""
+    house = House()
+    for i in range(30):
+        house.arrive(f"r{i}")
+    expected_s = 27 * 200 / 1000.0
+    house.arrive("in time", start_by=WAIT_HEADROOM * expected_s + 0.1)
+    house.arrive("too long", start_by=4.0)
+    ((name, why, wait_s),) = house.shed
+    assert (name, why) == ("too long", Shed.FULL)
+    over_s = expected_s + 200 / 1000.0 - 4.0 / WAIT_HEADROOM
+    assert wait_s == pytest.approx(RETRY_HEADROOM * over_s)
+
+
+def test_who_has_waited_as_long_as_it_may_is_told_when_to_come_back() -> None:
+    """Whoever others go before is not kept for ever: it gives its place up, is charged nothing and leaves nothing."""
+    house = House()
+    for i in range(6):
+        house.arrive(f"r{i}", start_by=15.0)
+    assert house.door.give_up(RequestId("r5"), 15.0) >= RETRY_HEADROOM * 200 / 1000.0
+    assert len(house.door.order) == 1
+    house.leave("r5", now=15.0)
+    for i in range(5):
+        house.leave(f"r{i}", now=16.0)
+    assert (house.inside[-1], len(house.door.order), house.door.order.waiting_cost) == ("r4", 0, 0.0)
+
+
+def test_who_may_enter_at_once_has_no_queue_timeout() -> None:
+    """One that came late to this worker, after another one lost it, is not refused where nobody is before it."""
+    house = House()
+    house.arrive("r", now=20.0, start_by=15.0)
+    assert house.inside == ["r"]
 
 
 def test_who_would_have_no_time_left_to_run_is_refused() -> None:
@@ -240,7 +315,7 @@ def test_everybody_hears_exactly_once_and_nothing_leaks(steps: list[tuple[str, S
     """Each request is admitted or rejected once; after all have left, no seat, queue entry or cost remains."""
     house, chance = House(a_door(Bounds(tenant_requests=5, total_requests=8))), random.Random(1)
     for i, (tenant, standing, leaves) in enumerate(steps):
-        house.arrive(f"r{i}", tenant, now=float(i), standing=standing, output=chance.randrange(1, 200))
+        house.arrive(f"r{i}", tenant, now=float(i), standing=standing, expected_output_tokens=chance.randrange(1, 200))
         for _ in range(leaves):
             if house.inside:
                 name = chance.choice(house.inside)

@@ -2,8 +2,7 @@
 
 import pytest
 
-from penstock.domain.standing import Standing
-from penstock.worker.gate.admission.pace import ACCEPTANCE_SHARE, MOST_PREFILL_S, Acceptance, Pace, Prefill, Stay
+from penstock.worker.gate.admission.pace import MOST_PREFILL_S, Pace, Prefill, Stay
 
 
 def test_it_converges_to_the_measured_rate() -> None:
@@ -48,21 +47,6 @@ def test_a_stay_is_learned_by_cost() -> None:
         stay.learn(1.0, 100.0)
         stay.learn(3.0, 100.0)
     assert stay.of(200.0) == pytest.approx(4.0, rel=0.05)
-
-
-def test_a_rush_is_learned_by_standing_and_forgotten() -> None:
-    """Where one of three is queued one has to come three times; others are not told of it, nor is it for ever."""
-    acceptance = Acceptance()
-    for i in range(300):
-        acceptance.saw(Standing.FREE, taken=i % 3 == 0)
-    assert acceptance.factor(Standing.FREE) == pytest.approx(3.0, rel=0.15)
-    assert acceptance.factor(Standing.PAID) == 1.0
-    for _ in range(300):
-        acceptance.saw(Standing.FREE, taken=False)
-    assert acceptance.factor(Standing.FREE) == pytest.approx(1 / ACCEPTANCE_SHARE)
-    for _ in range(100):
-        acceptance.saw(Standing.FREE, taken=True)
-    assert acceptance.factor(Standing.FREE) == pytest.approx(1.0, rel=0.02)
 
 
 def test_prefill_is_learned_from_first_tokens() -> None:

@@ -1,0 +1,1 @@
+"""Dashboards for Grafana, built from the catalogue of metrics: `make dashboards` writes build/dashboards/*.json."""

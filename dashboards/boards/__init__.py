@@ -1,0 +1,1 @@
+"""The boards, one in each file; the file's name is the end of its UID."""

@@ -1,0 +1,188 @@
+"""Who waits, who is let in, who is sent away, and whether everybody gets its share."""
+
+from dashboards.layout import Board, Row
+from dashboards.panels import lines, number, parts
+from dashboards.queries import gauge, quantile, query, rate, ratio, series
+from penstock.domain.outcome import Outcome, Stage
+from penstock.domain.tokens import OUTPUT_WEIGHT, PROMPT_WEIGHT
+from penstock.telemetry import names
+
+SERVICE = (
+    f"({PROMPT_WEIGHT:g} * {rate(names.PROMPT_TOKENS, 'tenant')}"
+    f" + {OUTPUT_WEIGHT:g} * {rate(names.OUTPUT_TOKENS, 'tenant')})"
+)
+"""Tokens of service a second by tenant: those of an answer count double, as in the fair order (ADR 0031)."""
+WEIGHT = f"({gauge(names.TENANT_WEIGHT, 'tenant', take='max')} and on (tenant) ({SERVICE} > 0))"
+"""The weights of those that are served just now: who asks for nothing has no share."""
+SHARE = f"{SERVICE} / scalar(sum({SERVICE}) > 0)"
+DUE = f"{WEIGHT} / scalar(sum({WEIGHT}))"
+WAIT = names.GATE_SECONDS
+LIMITED = f"{Outcome.OVER_LIMIT}|{Outcome.OVER_BUDGET}"
+SHED = f"({rate(names.DOOR_SHED)} or vector(0))"
+
+NOW = Row(
+    title="Now",
+    panels=(
+        number(
+            "Waiting at the door",
+            "Requests that the workers have taken and not yet let into their engines.",
+            "short",
+            query(gauge(names.DOOR_WAITING), "waiting"),
+        ),
+        number(
+            "Fullest engine",
+            "Seats or KV blocks of the fullest engine; at 100 % whoever comes waits.",
+            "percentunit",
+            query(gauge(names.DOOR_SATURATION, take="max"), "full"),
+            steps=((None, "green"), (0.9, "orange"), (1.0, "red")),
+        ),
+        number(
+            "Wait, p95",
+            "Seconds at the workers' doors.",
+            "s",
+            query(quantile(0.95, WAIT, stage=Stage.QUEUE), "p95"),
+        ),
+        number(
+            "Sent away",
+            "Of all that came to a door, the share that was sent away again.",
+            "percentunit",
+            query(
+                ratio(SHED, f"({rate(WAIT, stage=Stage.QUEUE)} + {SHED})"),
+                "sent away",
+            ),
+            steps=((None, "green"), (0.01, "orange"), (0.1, "red")),
+        ),
+    ),
+)
+
+DOOR = Row(
+    title="The door of each engine",
+    panels=(
+        lines(
+            "Queue",
+            "Requests waiting at the door. It grows where more comes than the engine can take.",
+            "short",
+            query(gauge(names.DOOR_WAITING, "instance"), "{{instance}}"),
+        ),
+        lines(
+            "Seats",
+            "How full each engine is by its door's count, seats or KV blocks, whichever is scarcer.",
+            "percentunit",
+            query(gauge(names.DOOR_SATURATION, "instance", take="max"), "{{instance}}"),
+        ),
+        lines(
+            "Wait at the door",
+            "What requests waited before they came into the engine.",
+            "s",
+            query(quantile(0.5, WAIT, stage=Stage.QUEUE), "p50"),
+            query(quantile(0.95, WAIT, stage=Stage.QUEUE), "p95"),
+            query(quantile(0.99, WAIT, stage=Stage.QUEUE), "p99"),
+        ),
+        lines(
+            "Standing back",
+            "Share of time in which a flood's next prompt waits for a tenant that is expected any moment (ADR 0040).",
+            "percentunit",
+            query(f"avg by (instance) (avg_over_time({series(names.DOOR_STANDING_BACK)}[5m]))", "{{instance}}"),
+        ),
+    ),
+)
+
+AWAY = Row(
+    title="Who is sent away",
+    panels=(
+        parts(
+            "At the door, by standing",
+            "Whoever is shed first stands lowest: shadow, batch, over quota, free, paid, interactive.",
+            "reqps",
+            query(rate(names.DOOR_SHED, "standing"), "{{standing}}"),
+        ),
+        parts(
+            "At the door, by reason",
+            "Late: too late for it. Overloaded: no room. Tenant_queue: its own are in its way. Evicted: it gave way.",
+            "reqps",
+            query(rate(names.DOOR_SHED, "reason"), "{{reason}}"),
+        ),
+        parts(
+            "By the gate",
+            "Sent back before the door: draining, a ticket that is not good, too large.",
+            "reqps",
+            query(rate(names.GATE_REFUSALS, "reason"), "{{reason}}"),
+        ),
+        parts(
+            "Answered with an error",
+            "All refusals of the gateways by their code in the published table.",
+            "reqps",
+            query(rate(names.REFUSALS, "code"), "{{code}}"),
+        ),
+        parts(
+            "At their limits, by tenant",
+            "Refused for a rate or a budget: unread are those that were sent away before their body was read.",
+            "reqps",
+            query(f"{rate(names.EARLY_REFUSALS, 'tenant', outcome=LIMITED)} > 0", "{{tenant}}, unread"),
+            query(f"{rate(names.REQUESTS, 'tenant', outcome=LIMITED)} > 0", "{{tenant}}"),
+        ),
+    ),
+)
+
+SHARES = Row(
+    title="Fairness: tokens of service, a token of an answer counts double",
+    panels=(
+        parts(
+            "Service by tenant",
+            "What each tenant gets of the engines, in tokens of service a second.",
+            "suffix: tok/s",
+            query(SERVICE, "{{tenant}}"),
+        ),
+        lines(
+            "Share by tenant",
+            "Of all that is served, solid by what was got; due is what its weight is worth among those served now.",
+            "percentunit",
+            query(SHARE, "{{tenant}}"),
+            query(DUE, "{{tenant}} due"),
+        ),
+        lines(
+            "Share against weight",
+            "1 is exactly its weight. Who asks for less than its share stays below, and others above, without harm;"
+            " below 1 while it waits is unfair.",
+            "short",
+            query(f"({SHARE}) / on (tenant) ({DUE})", "{{tenant}}"),
+        ),
+    ),
+)
+
+LIMITS = Row(
+    title="Limits and degradation",
+    panels=(
+        lines(
+            "Who decides on limits",
+            "Gateways by reach: shared is the store that all share, alone is each for its part.",
+            "short",
+            query(gauge(names.LIMITS_REACH, "state"), "{{state}}"),
+            query(gauge(names.LIMITS_GATEWAYS, take="max"), "gateways known"),
+        ),
+        lines(
+            "Decisions without the store",
+            "What became of the limit: closed, share (a part of it), open (nobody counted).",
+            "ops",
+            query(rate(names.LIMITS_ALONE, "reason"), "{{reason}}"),
+        ),
+        lines(
+            "Under pressure",
+            "Gateways that see a version under pressure: tenants that opted in get lesser answers.",
+            "short",
+            query(gauge(names.PRESSURE, "version"), "{{version}}"),
+        ),
+        lines(
+            "Degraded answers",
+            "Instead of a refusal, by what the answer lacks.",
+            "reqps",
+            query(rate(names.DEGRADED, "reason", "model"), "{{reason}} {{model}}"),
+        ),
+    ),
+)
+
+BOARD = Board(
+    title="Admission and fairness",
+    says="Who waits, who is sent away, and does everybody get the share that its weight is worth?",
+    rows=(NOW, DOOR, SHARES, AWAY, LIMITS),
+)

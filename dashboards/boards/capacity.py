@@ -1,0 +1,126 @@
+"""Capacity and cost (J6): what a GPU yields, what tokens earn, what stands idle, and what scaling looks at."""
+
+from dashboards.layout import Board, Row
+from dashboards.panels import lines, number, parts
+from dashboards.queries import gauge, quantile, query, rate, ratio, series
+from penstock.domain.outcome import Stage
+from penstock.telemetry import names
+
+THOUSAND = 1000
+DEVICES = gauge(names.WORKER_DEVICES, "version")
+PER_DEVICE = ratio(rate(names.ENGINE_STEP_TOKENS, "version"), DEVICES)
+TOKENS = f"({rate(names.PROMPT_TOKENS, 'model')} + {rate(names.OUTPUT_TOKENS, 'model')})"
+PER_1K = f"{THOUSAND} * {ratio(rate(names.BILLED_DOLLARS, 'model'), TOKENS)}"
+IDLE = (
+    f"{series(names.WORKER_DEVICES)} * on (instance, version) group_left () ({series(names.ENGINE_RUNNING)} == bool 0)"
+)
+IDLE_MINUTES = f"sum by (version) (sum_over_time(({IDLE})[1h:1m]))"
+"""Of the last hour; a worker is looked at once a minute."""
+
+NOW = Row(
+    title="Now (where an engine runs on a CPU, that CPU stands for a GPU)",
+    panels=(
+        number("GPUs", "That workers compute on.", "short", query(gauge(names.WORKER_DEVICES), "GPUs")),
+        number(
+            "Tokens/s per GPU",
+            "Computed, of prompts and of answers.",
+            "suffix: tok/s",
+            query(ratio(rate(names.ENGINE_STEP_TOKENS), gauge(names.WORKER_DEVICES)), "per GPU"),
+        ),
+        number("Idle now", "GPUs whose worker runs nothing.", "short", query(f"sum({IDLE})", "idle")),
+        number("Idle GPU minutes", "Of the last hour, over all workers.", "m", query(f"sum({IDLE_MINUTES})", "idle")),
+    ),
+)
+
+COST = Row(
+    title="Cost",
+    panels=(
+        lines(
+            "Tokens/s per GPU",
+            "By version: what each GPU that serves it yields.",
+            "suffix: tok/s",
+            query(PER_DEVICE, "{{version}}"),
+        ),
+        lines(
+            "Price of 1k tokens",
+            "What a thousand tokens earned on the way, prompt and output together, US dollars.",
+            "currencyUSD",
+            query(PER_1K, "{{model}}"),
+        ),
+        lines(
+            "Idle GPU minutes an hour",
+            "By version: paid for, and nothing running.",
+            "m",
+            query(IDLE_MINUTES, "{{version}}"),
+        ),
+        parts(
+            "GPUs by version",
+            "Who has how many.",
+            "short",
+            query(gauge(names.WORKER_DEVICES, "version", "device"), "{{version}} {{device}}"),
+        ),
+    ),
+)
+
+GPU_TIER = Row(
+    title="What the GPU tier scales on (H1)",
+    panels=(
+        lines(
+            "Queue wait, p95",
+            "At the doors, by version.",
+            "s",
+            query(quantile(0.95, names.GATE_SECONDS, "version", stage=Stage.QUEUE), "{{version}}"),
+        ),
+        lines(
+            "Queued tokens a worker",
+            "Tokens of work taken and not yet done, mean.",
+            "short",
+            query(gauge(names.QUEUED_TOKENS, "version", take="avg"), "{{version}}"),
+        ),
+        lines(
+            "Fill",
+            "Seats or KV blocks in use, mean over workers.",
+            "percentunit",
+            query(gauge(names.DOOR_SATURATION, "version", take="avg"), "{{version}}"),
+        ),
+        lines(
+            "TTFT, p95", "Of streams, by model.", "s", query(quantile(0.95, names.TTFT_SECONDS, "model"), "{{model}}")
+        ),
+    ),
+)
+
+CPU_TIER = Row(
+    title="What the CPU tier scales on (H1)",
+    panels=(
+        lines(
+            "Requests by gateway",
+            "Settled, a second.",
+            "reqps",
+            query(rate(names.REQUESTS, "instance"), "{{instance}}"),
+        ),
+        lines(
+            "Preprocessing, p95",
+            "Template, tokens, context check.",
+            "s",
+            query(quantile(0.95, names.STAGE_SECONDS, "instance", stage=Stage.PREPROCESS), "{{instance}}"),
+        ),
+        lines(
+            "In flight by gateway",
+            "Between admission and settlement.",
+            "short",
+            query(gauge(names.IN_FLIGHT, "instance"), "{{instance}}"),
+        ),
+        lines(
+            "Event loop's lag, p99",
+            "How late a gateway runs its timers: it has more to do than one core can.",
+            "s",
+            query(quantile(0.99, names.LOOP_LAG_SECONDS, "instance"), "{{instance}}"),
+        ),
+    ),
+)
+
+BOARD = Board(
+    title="Capacity and cost",
+    says="What does a GPU yield, what does it cost while idle, and is it time for more or fewer?",
+    rows=(NOW, COST, GPU_TIER, CPU_TIER),
+)

@@ -1,0 +1,61 @@
+"""Somebody else's batching under the same load, in its own environment: ``python -m loadtests.batching_peer NAME``.
+
+Reads arrivals as a line of JSON, answers what came of them, until there are no more. Both are asked in their process,
+without HTTP: what is compared is when they start which batch.
+"""
+
+import asyncio
+import json
+import sys
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from types import SimpleNamespace
+
+from loadtests.batching_load import MOST_ITEMS, SLO_S, WINDOW_S, Ask, Encoder, meet
+
+
+def ray_serve(encoder: Encoder) -> Ask:
+    """Return Ray Serve's ``@serve.batch``; the model runs beside its event loop, as with us."""
+    from ray import serve  # noqa: PLC0415  of this peer's environment alone
+    from ray.serve import context  # noqa: PLC0415
+    from ray.serve._private.common import DeploymentID, ReplicaID  # noqa: PLC0415
+
+    threads = ThreadPoolExecutor(1)
+    config = SimpleNamespace(max_ongoing_requests=1 << 20)
+    context._set_internal_replica_context(  # noqa: SLF001  it asks its replica how much may be under way
+        replica_id=ReplicaID("1", DeploymentID("embed", "bench")),
+        servable_object=encoder,
+        _deployment_config=config,
+        rank=None,
+        world_size=1,
+    )
+
+    @serve.batch(max_batch_size=MOST_ITEMS, batch_wait_timeout_s=WINDOW_S)
+    async def embed(items: list[object]) -> list[object]:
+        return await asyncio.get_running_loop().run_in_executor(threads, encoder, items)
+
+    return lambda _: embed(0)
+
+
+def bentoml(encoder: Encoder) -> Ask:
+    """Return BentoML's adaptive batching, which is told the promise; it refuses whom it can't serve in time."""
+    from bentoml._internal.marshal.dispatcher import CorkDispatcher  # noqa: PLC0415
+
+    corked = CorkDispatcher(int(SLO_S * 1e3), MOST_ITEMS, fallback=lambda: None, get_batch_size=lambda _: 1)(encoder)
+    return lambda _: corked(0)
+
+
+PEERS: dict[str, Callable[[Encoder], Ask]] = {"ray": ray_serve, "bentoml": bentoml}
+
+
+async def main(name: str) -> None:
+    """Answer line after line."""
+    encoder = Encoder()
+    ask = PEERS[name](encoder)
+    print(json.dumps("ready"), flush=True)
+    while line := await asyncio.to_thread(sys.stdin.readline):
+        print(json.dumps(await meet(ask, encoder, json.loads(line))), flush=True)
+
+
+if __name__ == "__main__":
+    asyncio.run(main(sys.argv[1]))

@@ -1,0 +1,54 @@
+"""The files that Prometheus is started with: who is scraped, by which rules, where alerts go.
+
+JSON, which is YAML too. It knows their formats, and nothing of where processes come from.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+JOB = "penstock"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Target:
+    """One page of metrics: ``host:port``, and what every series of it is labelled with."""
+
+    address: str
+    labels: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scraping:
+    """What one Prometheus does: reads the targets in a file, which may change at any time, and judges rules."""
+
+    targets: Path
+    rules: Sequence[Path]
+    alertmanager: str
+    every_s: float
+
+
+def prometheus(scraping: Scraping) -> str:
+    """Return the configuration. A series' own labels win over its target's: a gateway speaks of other versions too."""
+    every = f"{int(scraping.every_s * 1000)}ms"
+    return json.dumps(
+        {
+            "global": {"scrape_interval": every, "scrape_timeout": every, "evaluation_interval": every},
+            "rule_files": [str(path) for path in scraping.rules],
+            "alerting": {"alertmanagers": [{"static_configs": [{"targets": [scraping.alertmanager]}]}]},
+            "scrape_configs": [
+                {
+                    "job_name": JOB,
+                    "honor_labels": True,
+                    "file_sd_configs": [{"files": [str(scraping.targets)], "refresh_interval": "5s"}],
+                }
+            ],
+        },
+        indent=2,
+    )
+
+
+def discovered(targets: Sequence[Target]) -> str:
+    """Return the targets as Prometheus' file-based discovery reads them."""
+    return json.dumps([{"targets": [one.address], "labels": dict(one.labels)} for one in targets], indent=2)

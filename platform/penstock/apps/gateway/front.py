@@ -1,0 +1,146 @@
+"""The gateway's front, put together: the edge over the corridor, its bounds, answers under idempotency keys."""
+
+import secrets
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+from penstock.adapters.memory.answers import MemoryAnswers
+from penstock.adapters.redis.answers import RedisAnswers
+from penstock.adapters.redis.wire import Wire
+from penstock.apps.gateway import reading
+from penstock.apps.gateway.probes import Probes
+from penstock.apps.gateway.records import refused_early
+from penstock.apps.gateway.shared import Shared
+from penstock.apps.settings import GatewaySettings
+from penstock.apps.sharing import doubts_on_answers
+from penstock.domain.idempotency import AnswerQuota, AnswerStore
+from penstock.domain.ids import VersionId
+from penstock.domain.keys import Purpose, derive
+from penstock.domain.tenant import Principal
+from penstock.gateway.counting import Counting
+from penstock.gateway.edge.asgi import Edge
+from penstock.gateway.edge.bounds import BodyBounds, of_table
+from penstock.gateway.edge.facts import Facts
+from penstock.gateway.edge.idempotent import Once
+from penstock.gateway.edge.intake import Intake
+from penstock.gateway.edge.limits import Limits
+from penstock.gateway.edge.reading import BodyReader
+from penstock.gateway.edge.routes import application
+from penstock.gateway.edge.server import EdgeServer, configure
+from penstock.gateway.pipeline import Pipeline
+from penstock.gateway.routing import CurrentTable
+from penstock.gateway.routing.resolve import reachable
+from penstock.telemetry import logs, names
+from penstock.telemetry.requests import RequestLedger
+from penstock.telemetry.w3c import own_span
+
+ID_BYTES = 8
+MOST_LOOKS = 4
+"""Before a body is read, so many versions are asked about at most."""
+ANSWERS_PATIENCE_S = 0.5
+"""What a request with an idempotency key waits for the store at most."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Front:
+    """What clients meet: the edge, what it tells of the gateway, and the HTTP server. gRPC's is made at the start."""
+
+    edge: Edge
+    facts: Facts
+    server: EdgeServer
+
+
+def front(shared: Shared, pipeline: Pipeline, ledger: RequestLedger, probes: Probes, *, tracing: bool) -> Front:
+    """Put it together; nothing listens yet."""
+    limits, settings = _limits(shared.settings), shared.settings
+    facts = Facts(
+        table=lambda: shared.table.view.table,
+        missing=probes.missing,
+        draining=probes.draining,
+        serves=probes.serves,
+        explain=shared.recording.explain,
+    )
+    once = _once(shared, pipeline)
+    edge = Edge(
+        corridor=once,
+        counting=Counting(
+            resolver=pipeline.resolver, preprocessor=pipeline.preprocessor, rates=shared.accounting.reservations
+        ),
+        identity=pipeline.identity,
+        clock=shared.clock,
+        limits=limits,
+        ids=_new_id,
+        observer=ledger,
+        rest=application(pipeline.identity, facts, ledger, ids=_new_id),
+        reader=BodyReader(
+            shared.offload, task=reading.READ, tensors_task=reading.TENSORS, messages_task=reading.MESSAGES
+        ),
+        bounds=_bounds(shared.table),
+        intake=Intake(total_bytes=settings.max_held_bytes, most_arriving=max(1, settings.max_connections // 4)),
+        table=facts.table,
+        refuse_early=_early(shared),
+        is_recorded=once.is_recorded,
+        keep_early=refused_early(shared.recording.records, ledger),
+        trace=(lambda given: own_span(given, settings.trace_ratio, shared.chance)) if tracing else str,
+    )
+    config = configure(edge, limits, refused=ledger.refused, ids=_new_id)
+    return Front(edge=edge, facts=facts, server=EdgeServer(config))
+
+
+def _once(shared: Shared, pipeline: Pipeline) -> Once:
+    used = shared.metrics.counter(names.IDEMPOTENT_REQUESTS)
+    return Once(
+        pipeline,
+        _answers(shared),
+        stall_s=shared.settings.stream_stall_s,
+        count=lambda use: used.labels(use).inc(),
+        note=shared.recording.records.replayed,
+    )
+
+
+def _answers(shared: Shared) -> AnswerStore:
+    settings = shared.settings
+    if doubt := doubts_on_answers(settings):
+        logs.logger().warning("answers_kept_doubtfully", detail=doubt)
+    quota = AnswerQuota(max_bytes=settings.answers_tenant_bytes, max_records=settings.answers_tenant_records)
+    if not settings.answers_url:
+        return MemoryAnswers(shared.clock, quota)
+    key = derive(shared.keys.platform[0], Purpose.ANSWERS)
+    return RedisAnswers(Wire(settings.answers_address, patience_s=ANSWERS_PATIENCE_S), key, quota)
+
+
+def _bounds(table: CurrentTable) -> Callable[[], BodyBounds]:
+    """Return what tells the bounds of the table in force."""
+    held = [BodyBounds()]
+    table.on_change(lambda _, after: held.__setitem__(0, of_table(after.table)))
+    return lambda: held[0]
+
+
+def _early(shared: Shared) -> Callable[[Principal, str], Awaitable[None]]:
+    """Return what refuses before a large body is read, where the limits refuse whatever it may hold."""
+
+    async def refuse(who: Principal, model: str) -> None:
+        versions: frozenset[VersionId] = frozenset()
+        if who.scopes:
+            versions = reachable(shared.table.view, who, model)
+        if len(versions) <= MOST_LOOKS:
+            await shared.accounting.reservations.refuse_early(who, sorted(versions))
+
+    return refuse
+
+
+def _new_id() -> str:
+    return secrets.token_hex(ID_BYTES)
+
+
+def _limits(settings: GatewaySettings) -> Limits:
+    return Limits(
+        body_bytes=settings.max_body_bytes,
+        header_bytes=settings.max_header_bytes,
+        connections=settings.max_connections,
+        header_timeout_s=settings.header_timeout_s,
+        body_timeout_s=settings.body_timeout_s,
+        keep_alive_s=settings.keep_alive_s,
+        write_buffer_bytes=settings.stream_buffer_bytes,
+        drain_grace_s=settings.drain_grace_s,
+    )

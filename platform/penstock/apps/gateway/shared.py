@@ -1,0 +1,34 @@
+"""What several parts of one gateway share."""
+
+import random
+from dataclasses import dataclass
+
+from penstock.adapters.http.client import HttpClient
+from penstock.adapters.offload import OffloadPool
+from penstock.apps.gateway.accounting import Accounting
+from penstock.apps.gateway.records import Recording
+from penstock.apps.keys import Keys
+from penstock.apps.settings import GatewaySettings
+from penstock.domain.clock import SystemClock
+from penstock.domain.ticket_keys import TicketKeys
+from penstock.gateway.admission.reservations import Spawn
+from penstock.gateway.routing import CurrentTable
+from penstock.telemetry.metrics import Metrics
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shared:
+    """What several parts share."""
+
+    settings: GatewaySettings
+    keys: Keys
+    ticket_keys: TicketKeys
+    clock: SystemClock
+    metrics: Metrics
+    chance: random.Random
+    table: CurrentTable
+    client: HttpClient
+    accounting: Accounting
+    recording: Recording
+    spawn: Spawn
+    offload: OffloadPool

@@ -1,0 +1,50 @@
+"""What a gateway tells of itself, put together: metrics in both formats, and traces where somebody takes them."""
+
+from collections.abc import Callable, Mapping
+
+from penstock.adapters.postgres.sources import TableSource
+from penstock.apps.exposition import Exposition, openmetrics
+from penstock.apps.gateway.thread_times import of_this_thread
+from penstock.apps.settings import GatewaySettings
+from penstock.domain.clock import Clock
+from penstock.telemetry import names
+from penstock.telemetry.metrics import Metrics
+from penstock.telemetry.pages import OPENMETRICS, Page
+from penstock.telemetry.traces import RequestTraces, otlp
+
+
+def traces(settings: GatewaySettings, clock: Clock) -> RequestTraces | None:
+    """Return what sends spans; None without a collector."""
+    return RequestTraces(otlp(settings.otlp_endpoint), clock.now, clock.monotonic) if settings.otlp_endpoint else None
+
+
+def expositions(metrics: Metrics, source: TableSource) -> tuple[Exposition, Mapping[str, Page]]:
+    """Return the metrics as text, and the page of those with exemplars; each is brought up to date first."""
+    fresh = _refreshing(metrics, source)
+    return _after(fresh, metrics.exposition), {OPENMETRICS: openmetrics(_after(fresh, metrics.openmetrics))}
+
+
+def _after(fresh: Callable[[], None], say: Exposition) -> Exposition:
+    def expose() -> bytes:
+        fresh()
+        return say()
+
+    return expose
+
+
+def _refreshing(metrics: Metrics, source: TableSource) -> Callable[[], None]:
+    """Return what brings up to date; it runs in the event loop's thread, whose time it tells."""
+    age, refused = metrics.gauge(names.TABLE_AGE_SECONDS), metrics.counter(names.TABLES_REFUSED)
+    loop, spent = metrics.counter(names.LOOP_SECONDS), dict[str, float]()
+    counted = 0
+
+    def refresh() -> None:
+        nonlocal counted
+        age.set(source.age_s)
+        refused.inc(source.refused - counted)
+        counted = source.refused
+        for state, seconds in of_this_thread().items():
+            loop.labels(state=state).inc(max(0.0, seconds - spent.get(state, 0.0)))
+            spent[state] = seconds
+
+    return refresh

@@ -1,0 +1,18 @@
+"""What this thread did with its time, by the kernel's account: computed, or was ready to and had no core."""
+
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+_SCHEDSTAT = Path("/proc/thread-self/schedstat")
+"""Nanoseconds on a core, nanoseconds ready and waiting for one, and how often (kernel: sched-stats)."""
+_NS = 1e-9
+
+
+def of_this_thread() -> Mapping[str, float]:
+    """Return seconds since the thread began, by state; what the kernel does not tell is left out."""
+    computing = {"computing": time.thread_time()}
+    try:
+        return {**computing, "starved": int(_SCHEDSTAT.read_text().split()[1]) * _NS}
+    except (OSError, ValueError, IndexError):
+        return computing

@@ -1,0 +1,80 @@
+"""The fleet as metrics: how many workers of each version are wanted, how many there are, and why others went.
+
+Only who leads knows: who leads no more shows nothing, which is not the same as 0.
+"""
+
+from collections import Counter
+from collections.abc import Iterable
+
+from penstock.domain.fleet import Deployment, Seen
+from penstock.domain.ids import WorkerId
+from penstock.domain.worker import WorkerEnd, WorkerReport, WorkerState
+from penstock.telemetry import names
+from penstock.telemetry.metrics import Metrics
+
+_GONE = frozenset({WorkerState.FAILED, WorkerState.STOPPED})
+
+
+class FleetMetrics:
+    """One controller's view of the fleet."""
+
+    def __init__(self, metrics: Metrics) -> None:
+        """Know nothing yet."""
+        self._workers, self._wanted = metrics.gauge(names.WORKERS), metrics.gauge(names.WORKERS_WANTED)
+        self._ends = metrics.counter(names.WORKER_ENDS)
+        self._states: set[tuple[str, str]] = set()
+        self._versions: set[str] = set()
+        self._alive: dict[WorkerId, str] = {}
+
+    def show(self, deployments: Iterable[Deployment], known: Iterable[Seen], after: float) -> None:
+        """Show what should run and what does: 0 where there is none any more, nothing of a version that is gone.
+
+        Who was heard of last before ``after`` (Unix seconds) may be anything by now, and counts as nothing but failed.
+        """
+        wanted = {str(one.version): one.replicas for one in deployments}
+        there, seen = Counter[tuple[str, str]](), tuple(known)
+        for one in seen:
+            state = one.report.state
+            counts = state is WorkerState.FAILED or (state is not WorkerState.STOPPED and one.at > after)
+            there[one.report.version, state] += counts
+        for version in wanted.keys() - self._versions:
+            self._begin(version)
+        self._count_lost(seen, after)
+        for version, replicas in wanted.items():
+            self._wanted.labels(version).set(replicas)
+        for version in self._versions - wanted.keys():
+            self._wanted.remove(version)
+        self._versions = set(wanted)
+        self._show_states(there, wanted.keys() | {version for version, _ in there})
+
+    def _show_states(self, there: Counter[tuple[str, str]], versions: set[str]) -> None:
+        states = self._states | set(there) | {(version, str(WorkerState.READY)) for version in self._versions}
+        self._states = {key for key in states if key[0] in versions}
+        for key in self._states:
+            self._workers.labels(*key).set(there[key])
+        for key in states - self._states:
+            self._workers.remove(*key)
+
+    def _count_lost(self, known: Iterable[Seen], after: float) -> None:
+        """Count who was there at the last look, has said nothing since and has not said that it goes."""
+        leaving = {one.report.worker for one in known if one.report.end or one.report.state in _GONE}
+        alive = {one.report.worker: str(one.report.version) for one in known if one.at > after}
+        for worker in self._alive.keys() - alive.keys() - leaving:
+            self._ends.labels(self._alive[worker], WorkerEnd.LOST).inc()
+        self._alive = {worker: version for worker, version in alive.items() if worker not in leaving}
+
+    def unknown(self) -> None:
+        """Show nothing of the fleet: another controller knows it now."""
+        self._workers.clear()
+        self._wanted.clear()
+        self._states, self._versions, self._alive = set(), set(), {}
+
+    def ended(self, report: WorkerReport) -> None:
+        """Count a worker that said why it goes."""
+        if report.end is not None:
+            self._ends.labels(report.version, report.end).inc()
+
+    def _begin(self, version: str) -> None:
+        """Have all reasons there from the start: of a counter that appears at 1 nobody sees that it rose."""
+        for end in WorkerEnd:
+            self._ends.labels(version, end)

@@ -1,0 +1,51 @@
+"""What a new routing table changes for callers, as decisions: who serves now, who no more, where aliases lead. Pure.
+
+Loads change with every table and decide nothing here.
+"""
+
+from collections.abc import Iterator
+
+from penstock.domain.decision import Decision
+from penstock.domain.table import Route, RoutingTable, WorkerEntry
+
+_SERVES = "traffic goes to workers that report in time and say that they are ready"
+_ROUTES = "aliases lead where operators set them"
+
+
+def changes(before: RoutingTable, after: RoutingTable) -> list[Decision]:
+    """Return them, workers first."""
+    return [*_workers(before, after), *_routes(before, after)]
+
+
+def _workers(before: RoutingTable, after: RoutingTable) -> Iterator[Decision]:
+    were, are = _known(before), _known(after)
+    for worker in sorted(were.keys() | are.keys()):
+        was, now = were.get(worker), are.get(worker)
+        if (was is not None and was.state.serves) == (now is not None and now.state.serves):
+            continue
+        yield Decision(
+            what="send" if now is not None and now.state.serves else "withhold",
+            target=worker,
+            signal="worker_state",
+            value=now.state if now is not None else "no heartbeat in time",
+            objective=_SERVES,
+        )
+
+
+def _routes(before: RoutingTable, after: RoutingTable) -> Iterator[Decision]:
+    were, are = ({route.alias: route for route in table.routes} for table in (before, after))
+    for alias in sorted(were.keys() | are.keys()):
+        if were.get(alias) != are.get(alias):
+            yield Decision(
+                what="route", target=alias, signal="registry_routes", value=_shares(are.get(alias)), objective=_ROUTES
+            )
+
+
+def _known(table: RoutingTable) -> dict[str, WorkerEntry]:
+    return {worker.id: worker for version in table.versions for worker in version.workers}
+
+
+def _shares(route: Route | None) -> str:
+    if route is None:
+        return "nowhere"
+    return ", ".join(f"{share.version} {share.weight / 100:g} %" for share in route.shares)

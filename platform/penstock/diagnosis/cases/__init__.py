@@ -1,0 +1,35 @@
+"""One file for each thing that may hold a platform up: its rule, the evidence that it asks for, and what helps."""
+
+from collections.abc import Callable
+
+from penstock.diagnosis.cases import (
+    batch_too_small,
+    cold_start,
+    engine_saturated,
+    gateway_bound,
+    kv_bound,
+    limits_slow,
+    no_worker,
+    noisy_neighbour,
+    prefill_interference,
+    slow_clients,
+    slow_zone,
+    unhealthy_version,
+)
+from penstock.diagnosis.evidence import Judgement
+from penstock.diagnosis.snapshot import Snapshot
+
+CASES: tuple[Callable[[Snapshot], Judgement], ...] = (
+    unhealthy_version.judge,
+    slow_zone.judge,
+    no_worker.judge,
+    cold_start.judge,
+    gateway_bound.judge,
+    limits_slow.judge,
+    slow_clients.judge,
+    noisy_neighbour.judge,
+    kv_bound.judge,
+    batch_too_small.judge,
+    prefill_interference.judge,
+    engine_saturated.judge,
+)

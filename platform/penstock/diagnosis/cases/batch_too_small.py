@@ -1,0 +1,44 @@
+"""Batch too small: requests queue for slots while the GPUs that would serve them idle.
+
+Told from saturated engines by the GPUs' own account alone, so without it nobody can tell.
+"""
+
+from penstock.diagnosis.cases.fullest import device_busy, engine_of, kv_used, queueing, slots_used
+from penstock.diagnosis.evidence import Case, Cost, Judgement, Remedy, Sense
+from penstock.diagnosis.snapshot import Snapshot
+from penstock.domain.slo import Indicator
+
+FULL_RATIO = 0.75
+IDLE_DEVICE_RATIO = 0.6
+"""Of the time: a GPU that computes less has room for more sequences in each step."""
+KV_ROOM_RATIO = 0.7
+"""More sequences need KV blocks, too."""
+
+REMEDIES = (
+    Remedy(
+        says="Give the batch more slots, and the old version's traffic to the new one.",
+        cost=Cost.NEW_VERSION,
+        command="penstock models push SOURCE --name NAME --price PRICE --licence LICENCE"
+        " --engine max_num_seqs=64 --workers 1",
+        setting="max_num_seqs",
+    ),
+)
+
+
+def judge(snapshot: Snapshot) -> Judgement:
+    """Judge the version that waits most."""
+    engine = engine_of(snapshot)
+    return Judgement(
+        case=Case.BATCH_TOO_SMALL,
+        says="The batch has too few slots: requests wait while the GPUs idle.",
+        subject=engine.version,
+        harms=(Indicator.TTFT, Indicator.LATENCY, Indicator.AVAILABILITY),
+        brings=frozenset({Case.STARVED_TENANTS}),
+        evidence=(
+            queueing(engine),
+            slots_used(engine, "all slots of the batch are taken", FULL_RATIO),
+            device_busy(engine, "the GPUs idle", IDLE_DEVICE_RATIO, Sense.BELOW),
+            kv_used(engine, "the KV cache has room for more sequences", KV_ROOM_RATIO, Sense.BELOW),
+        ),
+        remedies=REMEDIES,
+    )

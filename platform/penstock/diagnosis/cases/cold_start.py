@@ -1,0 +1,74 @@
+"""Cold starts: workers are being started while requests come for them.
+
+A start that is not over yet counts as one that is: callers wait for it all the same.
+A worker that starts because its engine died is another case: the version, or its machine, is not well.
+"""
+
+from penstock.diagnosis.cases.fullest import engine_of, queueing
+from penstock.diagnosis.cases.no_worker import effect, no_worker_found
+from penstock.diagnosis.evidence import AnyOf, Case, Check, Cost, Judgement, Remedy, Sense
+from penstock.diagnosis.snapshot import Snapshot
+from penstock.domain.slo import Indicator
+from penstock.telemetry import names
+
+REFUSED_RATIO = 0.01
+"""Ten times what a promise of 99.9 % allows."""
+
+REMEDIES = (
+    Remedy(
+        says="See which phase of a start takes long.",
+        cost=Cost.NOTHING,
+        command="penstock status",
+    ),
+    Remedy(
+        says="Share what engines compile and copies of weights between workers of a machine.",
+        cost=Cost.RESTART,
+        setting="PENSTOCK_COMPILE_CACHE",
+    ),
+    Remedy(
+        says="Keep one worker of the version at all times, so that none has to be waited for.",
+        cost=Cost.CAPACITY,
+        command="penstock models scale VERSION N",
+    ),
+)
+
+
+def judge(snapshot: Snapshot) -> Judgement:
+    """Judge all workers together."""
+    starting = sorted({one.version for one in snapshot.workers if one.begun})
+    return Judgement(
+        case=Case.COLD_START,
+        says="Requests came while workers were still starting.",
+        subject=", ".join(starting),
+        harms=(Indicator.AVAILABILITY, Indicator.TTFT, Indicator.LATENCY),
+        brings=frozenset({Case.ENGINE_SATURATED}) | effect(snapshot, starting),
+        evidence=(
+            Check(
+                says=_started(snapshot),
+                metric=f'{names.PHASE_SECONDS.name}{{phase="loading"}}, {names.WORKER_STATE.name}',
+                value=snapshot.sum_of(lambda one: one.begun),
+                limit=1.0,
+            ),
+            AnyOf(
+                checks=(
+                    no_worker_found(snapshot, REFUSED_RATIO),
+                    queueing(engine_of(snapshot)),
+                )
+            ),
+            Check(
+                says="no engine was lost, which would start again by itself",
+                metric=names.ENGINE_RESTARTS.name,
+                value=snapshot.sum_of(lambda one: one.restarts),
+                limit=1.0,
+                sense=Sense.BELOW,
+            ),
+        ),
+        remedies=REMEDIES,
+    )
+
+
+def _started(snapshot: Snapshot) -> str:
+    """Name those that are not there yet; of one that was ready for a moment its start is over."""
+    under_way = [one for one in snapshot.workers if one.starting_s and not one.ready_ratio]
+    told = "; ".join(f"{one.version} is {one.starting}, for up to {one.starting_s:.0f} s" for one in under_way)
+    return f"workers started, or are starting ({told})" if told else "workers started"

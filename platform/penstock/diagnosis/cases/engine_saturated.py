@@ -1,0 +1,116 @@
+"""CPU idle and GPUs saturated: requests queue for engines that are full, while the way to them has room.
+
+Full is what a door lets in, not slots alone: prompt tokens in prefill, KV blocks that are booked and what tenants are
+entitled to bound it as well. So a queue there while requests are refused, or wait for longer than promised, is evidence
+of its own.
+Its neighbours look alike: a batch that is full because it is small, or a KV cache that is full before the batch is.
+"""
+
+from math import floor
+
+from penstock.diagnosis.cases.fullest import device_busy, engine_of, kv_used, queueing, slots_used
+from penstock.diagnosis.evidence import AnyOf, Case, Check, Cost, Judgement, Remedy, Sense, Unit
+from penstock.diagnosis.snapshot import EngineFigures, Snapshot
+from penstock.domain.errors import Overloaded
+from penstock.domain.slo import Indicator
+from penstock.telemetry import names
+
+FULL_RATIO = 0.75
+"""Of the batch's slots; a door fills a slot as soon as it is free, so only starts and ends leave it below 1."""
+BUSY_RATIO = 0.8
+"""Of the time; below it, kernels wait for something that is not a GPU."""
+IDLE_LOOP_RATIO = 0.7
+KV_FULL_RATIO = 0.9
+REFUSED_RATIO = 0.01
+"""Ten times what a promise of 99.9 % allows."""
+BEYOND_PROMISE = 1.0
+"""The mean wait, in parts of what is promised to a whole first token or answer."""
+TIMED = (Indicator.TTFT, Indicator.LATENCY)
+"""Promises that a wait before the first token takes from."""
+
+SOONER = (
+    Remedy(
+        says="Let tenants who prefer it have shorter answers under pressure.",
+        cost=Cost.NOTHING,
+        command="penstock tenants plan TENANT degrade_output_tokens=256",
+    ),
+    Remedy(
+        says="Have what may wait yield to people: batch work goes behind.",
+        cost=Cost.NOTHING,
+        command="penstock tenants plan TENANT priority=batch",
+    ),
+)
+
+
+def judge(snapshot: Snapshot) -> Judgement:
+    """Judge the version that waits most."""
+    engine = engine_of(snapshot)
+    return Judgement(
+        case=Case.ENGINE_SATURATED,
+        says=_says(engine),
+        subject=engine.version,
+        harms=(Indicator.TTFT, Indicator.ITL, Indicator.LATENCY, Indicator.AVAILABILITY),
+        evidence=(
+            queueing(engine),
+            AnyOf(
+                checks=(
+                    slots_used(engine, "the engines' batches are full", FULL_RATIO),
+                    device_busy(engine, "the GPUs compute", BUSY_RATIO),
+                    Check(
+                        says="requests are refused as overloaded",
+                        metric=f'{names.REFUSALS.name}{{code="{Overloaded.code}"}}',
+                        value=snapshot.faults.overloaded_ratio,
+                        limit=REFUSED_RATIO,
+                        unit=Unit.RATIO,
+                    ),
+                    Check(
+                        says="the wait at the door alone takes what is promised to all of it",
+                        metric=f'{names.GATE_SECONDS.name}{{stage="queue"}}',
+                        value=_of_promise(snapshot, engine),
+                        limit=BEYOND_PROMISE,
+                        unit=Unit.RATIO,
+                    ),
+                )
+            ),
+            Check(
+                says="the gateways' CPU has room",
+                metric=names.LOOP_SECONDS.name,
+                value=snapshot.gateway.loop_busy_ratio,
+                limit=IDLE_LOOP_RATIO,
+                sense=Sense.BELOW,
+                unit=Unit.RATIO,
+            ),
+            kv_used(engine, "the KV cache has room", KV_FULL_RATIO, Sense.BELOW),
+            device_busy(engine, "the GPUs are not idle", BUSY_RATIO, needed=False),
+        ),
+        remedies=(*SOONER, _another(snapshot, engine.version)),
+    )
+
+
+def _says(engine: EngineFigures) -> str:
+    """Say what bounds them, and where the slots do not, that nobody measures which of the other bounds it is."""
+    used = engine.slots_used_ratio
+    if used is None or used >= FULL_RATIO or (engine.device_busy_ratio or 0.0) >= BUSY_RATIO:
+        return "The engines compute all they can, and requests wait for them."
+    booked = "" if (engine.saturation or KV_FULL_RATIO) < KV_FULL_RATIO else " booked KV blocks,"
+    return (
+        f"The workers' doors let no more in, and requests wait: with {used:.0%} of the slots in use the bound"
+        f" is{booked} prompt tokens in prefill or what tenants are entitled to; which of them is not measured."
+    )
+
+
+def _another(snapshot: Snapshot, version: str) -> Remedy:
+    wanted = next((one.wanted for one in snapshot.versions if one.version == version), None)
+    number = "N" if wanted is None else f"{floor(wanted) + 1}"
+    return Remedy(
+        says="Run another worker of the version.",
+        cost=Cost.CAPACITY,
+        command=f"penstock models scale {version or 'VERSION'} {number}",
+    )
+
+
+def _of_promise(snapshot: Snapshot, engine: EngineFigures) -> float | None:
+    """Return the mean wait at the door in parts of what is promised; of several promises, the longest broken one."""
+    timed = [one for one in snapshot.objectives if one.indicator in TIMED and one.is_missed is not None]
+    within = max((one.within_s for one in [one for one in timed if one.is_missed] or timed), default=0.0)
+    return engine.queue_mean_s / within if engine.queue_mean_s is not None and within else None

@@ -1,0 +1,67 @@
+"""The version whose engines are waited for most, by which engine cases are judged, and the checks that several make."""
+
+from penstock.diagnosis.evidence import Check, Sense, Unit
+from penstock.diagnosis.recording import DEVICE_BUSY_PERCENT
+from penstock.diagnosis.snapshot import EngineFigures, Snapshot
+from penstock.telemetry import names
+
+SOME_WAIT = 1.0
+"""On average somebody waits at each door at any time: less is what batching itself takes."""
+
+
+def engine_of(snapshot: Snapshot) -> EngineFigures:
+    """Return that version's engines; of nobody known, figures that are all unknown."""
+    return max(
+        snapshot.engines,
+        key=lambda one: (one.waiting or 0.0, one.saturation or 0.0),
+        default=EngineFigures(version=""),
+    )
+
+
+def queueing(engine: EngineFigures) -> Check:
+    """Return the check that requests wait at the doors of these engines."""
+    return Check(
+        says="requests wait at the engines' doors",
+        metric=names.DOOR_WAITING.name,
+        value=engine.waiting,
+        limit=SOME_WAIT,
+    )
+
+
+def slots_used(engine: EngineFigures, says: str, limit: float, sense: Sense = Sense.AT_LEAST) -> Check:
+    """Return a check of how much of the batch is in use."""
+    return Check(
+        says=says,
+        metric=f"{names.ENGINE_RUNNING.name} / {names.ENGINE_SLOTS.name}",
+        value=engine.slots_used_ratio,
+        limit=limit,
+        sense=sense,
+        unit=Unit.RATIO,
+    )
+
+
+def kv_used(engine: EngineFigures, says: str, limit: float, sense: Sense = Sense.AT_LEAST) -> Check:
+    """Return a check of how much of the KV cache is in use."""
+    return Check(
+        says=says,
+        metric=names.KV_USED_RATIO.name,
+        value=engine.kv_used_ratio,
+        limit=limit,
+        sense=sense,
+        unit=Unit.RATIO,
+    )
+
+
+def device_busy(
+    engine: EngineFigures, says: str, limit: float, sense: Sense = Sense.AT_LEAST, *, needed: bool = True
+) -> Check:
+    """Return a check of how much of the time the GPUs compute, by their own account."""
+    return Check(
+        says=says,
+        metric=DEVICE_BUSY_PERCENT,
+        value=engine.device_busy_ratio,
+        limit=limit,
+        sense=sense,
+        unit=Unit.RATIO,
+        needed=needed,
+    )

@@ -1,0 +1,112 @@
+"""No worker ready: requests come for a version that has nobody to take them, because none is wanted or none gets there.
+
+A worker that is only starting is a cold start, and one that dies again and again an unhealthy version: those are causes
+of this. Of a version that nobody wants while a sister of it serves, nobody knows whether callers are sent to it.
+"""
+
+from collections.abc import Collection
+from dataclasses import replace
+
+from penstock.diagnosis.evidence import Case, Check, Cost, Judgement, Remedy, Sense, Unit
+from penstock.diagnosis.snapshot import Snapshot, VersionFigures
+from penstock.domain.errors import NoCapacity
+from penstock.domain.slo import Indicator
+from penstock.telemetry import names
+
+REFUSED_RATIO = 0.01
+"""Ten times what a promise of 99.9 % allows."""
+LEAST_READY = 1.0
+"""On average: whoever has fewer had none for a part of the time."""
+
+SEE = (
+    Remedy(
+        says="See in which state its workers are, what each says of it, and whether one is held for want of room.",
+        cost=Cost.NOTHING,
+        command="penstock status",
+    ),
+    Remedy(
+        says="See why they do not start, or do not stay.",
+        cost=Cost.NOTHING,
+        command="penstock logs worker -e worker_failed -e worker_tries_again",
+    ),
+)
+
+
+def judge(snapshot: Snapshot) -> Judgement:
+    """Judge the version that callers ask for and that has fewest workers ready."""
+    version = missing(snapshot)
+    return Judgement(
+        case=Case.NO_WORKER,
+        says=_says(version),
+        subject=version.version,
+        harms=(Indicator.AVAILABILITY, Indicator.TTFT, Indicator.LATENCY),
+        evidence=(
+            no_worker_found(snapshot, REFUSED_RATIO),
+            Check(
+                says=f"fewer than one worker is ready, of {_wanted(version)} wanted",
+                metric=f'{names.WORKERS.name}{{state="ready"}}, {names.WORKERS_WANTED.name}',
+                value=version.ready,
+                limit=LEAST_READY,
+                sense=Sense.BELOW,
+            ),
+        ),
+        remedies=_remedies(version),
+    )
+
+
+def no_worker_found(snapshot: Snapshot, limit: float) -> Check:
+    """Return the check that requests were refused because nobody was there, which a full worker is no case of."""
+    return Check(
+        says="requests found no worker",
+        metric=f'{names.REFUSALS.name}{{code="{NoCapacity.code}"}}',
+        value=snapshot.faults.no_worker_ratio,
+        limit=limit,
+        unit=Unit.RATIO,
+    )
+
+
+def missing(snapshot: Snapshot) -> VersionFigures:
+    """Return the version that lacks workers most, of models whose requests were not taken; else unknown figures."""
+    asked = [one for one in snapshot.versions if one.model in snapshot.faults.refused_models]
+    wanted = [one for one in asked if one.wanted != 0]
+    nobodys = [one for one in asked if one.wanted == 0]
+    fewest = min(wanted, key=lambda one: float("inf") if one.ready is None else one.ready, default=None)
+    if fewest is None:
+        return nobodys[0] if nobodys else VersionFigures(version="")
+    if nobodys and fewest.ready is not None and fewest.ready >= LEAST_READY:
+        return replace(nobodys[0], ready=None)
+    return fewest
+
+
+def effect(snapshot: Snapshot, versions: Collection[str]) -> frozenset[Case]:
+    """Return this case, where it is one of these versions that lacks workers: what ails another is no cause of it."""
+    return frozenset({Case.NO_WORKER} if missing(snapshot).version in versions else ())
+
+
+def _says(version: VersionFigures) -> str:
+    if version.ready is None:
+        return "No worker is ready."
+    scaled = "; it is scaled to nothing" if _is_unwanted(version) else ""
+    part = ", for a part of the time" if scaled and version.wanted else ""
+    return f"No worker is ready: {version.ready:.3g} of {_wanted(version)} wanted, on average{scaled}{part}."
+
+
+def _wanted(version: VersionFigures) -> str:
+    return "an unknown number" if version.wanted is None else f"{version.wanted:.3g}"
+
+
+def _is_unwanted(version: VersionFigures) -> bool:
+    """Tell whether none was wanted, for a part of the time at least."""
+    return version.wanted is not None and version.wanted < LEAST_READY
+
+
+def _remedies(version: VersionFigures) -> tuple[Remedy, ...]:
+    """Return what helps: workers, where none is wanted; else what says why those that are wanted are not there."""
+    scale = Remedy(
+        says="Have a worker of the version again.",
+        cost=Cost.CAPACITY,
+        command=f"penstock models scale {version.version or 'VERSION'} {'N' if version.wanted is None else 1}",
+    )
+    if version.wanted is None:
+        return *SEE, scale
+    return (scale,) if _is_unwanted(version) else SEE

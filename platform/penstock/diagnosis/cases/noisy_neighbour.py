@@ -1,0 +1,103 @@
+"""One tenant starves others though it keeps within its rate limits: it has most of the service, and others wait for it.
+
+Where the doors serve in fair order its own requests wait longest, and others pass: then engines are merely saturated.
+"""
+
+from penstock.diagnosis.cases.fullest import engine_of, queueing
+from penstock.diagnosis.evidence import Case, Check, Cost, Judgement, Remedy, Sense, Unit
+from penstock.diagnosis.snapshot import Snapshot, TenantFigures
+from penstock.domain.slo import Indicator
+from penstock.telemetry import names
+from penstock.telemetry.tenants import OTHER
+
+MOST_OF_SERVICE = 0.5
+LONG_WAIT_S = 0.5
+"""Half of what is promised to the first token."""
+AS_LONG = 0.5
+"""Others wait at least half as long as the one who causes it: a fair order would have them wait far less."""
+
+
+def judge(snapshot: Snapshot) -> Judgement:
+    """Judge the tenant that is served most."""
+    most, others = _parted(snapshot)
+    their_wait = _longest(others)
+    return Judgement(
+        case=Case.STARVED_TENANTS,
+        says="One tenant has most of the service, and the others wait for it.",
+        subject=most.name if most else "",
+        harms=(Indicator.TTFT, Indicator.LATENCY, Indicator.AVAILABILITY),
+        brings=frozenset({Case.ENGINE_SATURATED}),
+        evidence=(
+            Check(
+                says="one tenant has most of the service",
+                metric=f"{names.PROMPT_TOKENS.name}, {names.OUTPUT_TOKENS.name} by tenant",
+                value=most.share if most and others else None,
+                limit=MOST_OF_SERVICE,
+                unit=Unit.RATIO,
+            ),
+            Check(
+                says="others wait long (mean of who waits most)",
+                metric=names.TENANT_QUEUE_SECONDS.name,
+                value=their_wait,
+                limit=LONG_WAIT_S,
+                unit=Unit.SECONDS,
+            ),
+            Check(
+                says="they wait as long as that tenant itself, or nearly",
+                metric=names.TENANT_QUEUE_SECONDS.name,
+                value=_as_long(their_wait, most.queue_mean_s if most else None),
+                limit=AS_LONG,
+                unit=Unit.RATIO,
+            ),
+            Check(
+                says="its own limits do not refuse it",
+                metric=f'{names.REQUESTS.name}{{outcome="over_limit"}}',
+                value=most.over_limit if most else None,
+                limit=1.0,
+                sense=Sense.BELOW,
+            ),
+            queueing(engine_of(snapshot)),
+        ),
+        remedies=_remedies(most.name if most else "TENANT"),
+    )
+
+
+def _parted(snapshot: Snapshot) -> tuple[TenantFigures | None, tuple[TenantFigures, ...]]:
+    """Return the tenant that is served most, and the others."""
+    named = [one for one in snapshot.tenants if one.name != OTHER]
+    most = max(named, key=lambda one: one.share or 0.0, default=None)
+    return most, tuple(one for one in snapshot.tenants if one is not most)
+
+
+def _longest(tenants: tuple[TenantFigures, ...]) -> float | None:
+    return max((one.queue_mean_s for one in tenants if one.queue_mean_s is not None), default=None)
+
+
+def _as_long(their_wait: float | None, own_wait: float | None) -> float | None:
+    """Return their wait in parts of its own; who hardly waits itself counts as if it waited long."""
+    return None if their_wait is None or own_wait is None else their_wait / max(own_wait, LONG_WAIT_S)
+
+
+def _remedies(tenant: str) -> tuple[Remedy, ...]:
+    return (
+        Remedy(
+            says="Give it the weight of the others: doors serve by weight.",
+            cost=Cost.NOTHING,
+            command=f"penstock tenants plan {tenant} weight=1",
+        ),
+        Remedy(
+            says="Bound how many of its requests run at a time.",
+            cost=Cost.NOTHING,
+            command=f"penstock tenants plan {tenant} max_concurrent=16",
+        ),
+        Remedy(
+            says="Keep a part of each engine for who must not wait.",
+            cost=Cost.NOTHING,
+            command="penstock tenants plan OTHER reserved=0.25",
+        ),
+        Remedy(
+            says="Serve in fair order again, where somebody has turned it off to compare.",
+            cost=Cost.RESTART,
+            setting="PENSTOCK_DOOR_ORDER",
+        ),
+    )

@@ -1,0 +1,95 @@
+"""Prefill interference: tokens after the first are late, because prompts take part in each step.
+
+A batch that is merely large is slow in all its steps, and computes few prompts. First tokens may be late as well, since
+prompts stretch one another; where they are late for want of a place, it is a queue.
+"""
+
+from penstock.diagnosis.cases.fullest import SOME_WAIT, engine_of
+from penstock.diagnosis.evidence import Case, Check, Cost, Judgement, Remedy, Sense, Unit
+from penstock.diagnosis.snapshot import Snapshot
+from penstock.domain.outcome import Stage
+from penstock.domain.slo import Indicator
+from penstock.telemetry import names
+
+PROMPT_PART = 0.6
+"""Of what engines compute: below it, most steps are decode steps."""
+WAY = (Stage.QUEUE, Stage.PREFILL)
+"""What the time to a first token is made of, at an engine."""
+QUEUE_PART = 0.5
+"""Of the way to a first token: above it, most of it is waiting for others to end."""
+
+REMEDIES = (
+    Remedy(
+        says="Let one prompt take less of a step.",
+        cost=Cost.NEW_VERSION,
+        command="penstock models push SOURCE --name NAME --price PRICE --licence LICENCE"
+        " --engine long_prefill_tokens=128 --engine max_num_batched_tokens=256 --workers 1",
+        setting="long_prefill_tokens",
+    ),
+    Remedy(
+        says="Serve long prompts by workers of their own: an alias for them, and its own version.",
+        cost=Cost.CAPACITY,
+        command="penstock aliases set long-prompts VERSION",
+    ),
+    Remedy(
+        says="Let a prompt that others sent before be found in the cache: same beginning, same tenant.",
+        cost=Cost.WORK,
+    ),
+)
+
+
+def judge(snapshot: Snapshot) -> Judgement:
+    """Judge all engines together: gaps between tokens are not told apart by version."""
+    engine = engine_of(snapshot)
+    return Judgement(
+        case=Case.PREFILL_INTERFERENCE,
+        says="Prompts are computed between the tokens of running answers, and stretch the gaps.",
+        subject=engine.version,
+        harms=(Indicator.ITL, Indicator.TTFT),
+        evidence=(
+            Check(
+                says="gaps between tokens are too long: bad ones, of those allowed",
+                metric=names.ITL_SECONDS.name,
+                value=_lack_of_itl(snapshot),
+                limit=1.0,
+            ),
+            Check(
+                says="first tokens are not waiting for a place: queue, of queue and prefill",
+                metric=f'{names.STAGE_SECONDS.name}{{stage=~"{Stage.QUEUE}|{Stage.PREFILL}"}}',
+                value=_queue_part(snapshot),
+                limit=QUEUE_PART,
+                sense=Sense.BELOW,
+                unit=Unit.RATIO,
+            ),
+            Check(
+                says="most of what engines compute is prompts",
+                metric=f"{names.PROMPT_TOKENS.name}, {names.CACHED_TOKENS.name}, {names.OUTPUT_TOKENS.name}",
+                value=snapshot.tokens.prompt_part,
+                limit=PROMPT_PART,
+                unit=Unit.RATIO,
+            ),
+            Check(
+                says="nobody waits for a place in the batch",
+                metric=names.DOOR_WAITING.name,
+                value=engine.waiting,
+                limit=SOME_WAIT,
+                sense=Sense.BELOW,
+            ),
+        ),
+        remedies=REMEDIES,
+    )
+
+
+def _lack_of_itl(snapshot: Snapshot) -> float | None:
+    """Return how much of the allowed bad gaps there was, where it was worst: above 1 the promise is broken."""
+    known = [
+        (1.0 - one.good_ratio) / (1.0 - one.promised_ratio)
+        for one in snapshot.objectives
+        if one.indicator is Indicator.ITL and one.good_ratio is not None
+    ]
+    return max(known, default=None)
+
+
+def _queue_part(snapshot: Snapshot) -> float | None:
+    """Return the part of the time to a first token spent before a place is free; None where there is no such token."""
+    return snapshot.part(Stage.QUEUE, WAY) if snapshot.stage(Stage.PREFILL) is not None else None

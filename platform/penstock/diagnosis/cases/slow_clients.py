@@ -1,0 +1,67 @@
+"""Slow clients: answers wait for readers who do not take them, and hold slots and KV blocks meanwhile.
+
+Their gaps between tokens look like a slow engine; the time that readers were waited for tells them apart.
+"""
+
+from penstock.diagnosis.evidence import AnyOf, Case, Check, Cost, Judgement, Remedy, Unit
+from penstock.diagnosis.snapshot import Snapshot
+from penstock.domain.slo import Indicator
+from penstock.telemetry import names
+
+PAUSED_PART = 0.2
+"""Of all time in which answers are written: a reader now and then is everyday life."""
+
+REMEDIES = (
+    Remedy(
+        says="Find out who reads slowly: their requests end as slow_reader or take long to relay.",
+        cost=Cost.NOTHING,
+        command="penstock usage show TENANT",
+    ),
+    Remedy(
+        says="Bound how many streams such a tenant may have at a time.",
+        cost=Cost.NOTHING,
+        command="penstock tenants plan TENANT max_streams=20",
+    ),
+    Remedy(
+        says="Keep more of an answer for its reader, or cut off sooner who takes nothing.",
+        cost=Cost.RESTART,
+        setting="PENSTOCK_STREAM_BUFFER_BYTES",
+    ),
+)
+
+
+def judge(snapshot: Snapshot) -> Judgement:
+    """Judge all streams together."""
+    return Judgement(
+        case=Case.SLOW_CLIENTS,
+        says="Answers wait for clients who read too slowly.",
+        harms=(Indicator.ITL, Indicator.STREAM_COMPLETION),
+        brings=frozenset({Case.PREFILL_INTERFERENCE}),
+        evidence=(
+            AnyOf(
+                checks=(
+                    Check(
+                        says="streams wait for their readers, of the time that answers take",
+                        metric=names.READER_PAUSED_SECONDS.name,
+                        value=_paused(snapshot),
+                        limit=PAUSED_PART,
+                        unit=Unit.RATIO,
+                    ),
+                    Check(
+                        says="readers are cut off because they take nothing",
+                        metric=f'{names.REQUESTS.name}{{outcome="slow_reader"}}',
+                        value=snapshot.faults.slow_readers,
+                        limit=1.0,
+                    ),
+                )
+            ),
+        ),
+        remedies=REMEDIES,
+    )
+
+
+def _paused(snapshot: Snapshot) -> float | None:
+    decode_s = snapshot.tokens.decode_s
+    if snapshot.paused_s is None or not decode_s:
+        return None
+    return snapshot.paused_s / max(decode_s, snapshot.paused_s)

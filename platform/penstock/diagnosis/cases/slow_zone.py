@@ -1,0 +1,103 @@
+"""A slow zone: what workers of one zone answer comes later than what those of the others do.
+
+One slow worker drags the mean of its zone; so the zone's quickest worker must be slow as well.
+"""
+
+from statistics import fmean
+
+from penstock.diagnosis.evidence import AnyOf, Case, Check, Cost, Judgement, Remedy
+from penstock.diagnosis.snapshot import FEW, Snapshot, ZoneFigures
+from penstock.domain.slo import Indicator
+from penstock.telemetry import names
+
+TIMES = 2.0
+"""Slower than the other zones: less happens by chance and by distance."""
+QUICKEST_TIMES = 1.5
+OPEN_RATIO = 0.1
+"""Of the time that a circuit is open."""
+SEVERAL = 2
+
+REMEDIES = (
+    Remedy(
+        says="See how the zone's workers are, and what its breakers say.",
+        cost=Cost.NOTHING,
+        command="penstock status",
+    ),
+    Remedy(
+        says="Replace the zone's workers: the scheduler puts the new ones where there is room.",
+        cost=Cost.ROLLING,
+        command="penstock restart workers",
+    ),
+    Remedy(
+        says="Run workers in the other zones instead, while its provider mends it.",
+        cost=Cost.CAPACITY,
+        setting="PENSTOCK_POOLS_FILE",
+    ),
+)
+
+
+def judge(snapshot: Snapshot) -> Judgement:
+    """Judge the zone whose streams begin latest."""
+    zones = [one for one in snapshot.zones if one.streams >= FEW and one.ttft_mean_s is not None]
+    slowest = max(zones, key=lambda one: one.ttft_mean_s or 0.0, default=None)
+    return Judgement(
+        case=Case.SLOW_ZONE,
+        says="One zone answers later than the others.",
+        subject=slowest.name if slowest else "",
+        harms=(Indicator.TTFT, Indicator.AVAILABILITY),
+        evidence=(
+            Check(
+                says="the workers are in several zones",
+                metric=names.WORKER_INFO.name,
+                value=float(len({one.zone for one in snapshot.workers})) if snapshot.workers else None,
+                limit=SEVERAL,
+            ),
+            AnyOf(
+                checks=(
+                    Check(
+                        says="its first tokens come later than the other zones', times",
+                        metric=names.ZONE_TTFT_SECONDS.name,
+                        value=_times(zones, slowest),
+                        limit=TIMES,
+                    ),
+                    Check(
+                        says="gateways leave a zone alone",
+                        metric=f'{names.BREAKERS_OPEN.name}{{level="zone"}}',
+                        value=snapshot.faults.zones_open,
+                        limit=OPEN_RATIO,
+                    ),
+                )
+            ),
+            Check(
+                says="its quickest worker is slow, too, times",
+                metric=names.GATE_SECONDS.name,
+                value=_quickest_times(snapshot, slowest.name if slowest else ""),
+                limit=QUICKEST_TIMES,
+                needed=False,
+            ),
+        ),
+        remedies=REMEDIES,
+    )
+
+
+def _times(zones: list[ZoneFigures], slowest: ZoneFigures | None) -> float | None:
+    """Return how many times slower it is than all other zones together."""
+    others = [one for one in zones if one is not slowest]
+    streams = sum(one.streams for one in others)
+    waited = sum((one.ttft_mean_s or 0.0) * one.streams for one in others)
+    if slowest is None or slowest.ttft_mean_s is None or not streams or not waited:
+        return None
+    return slowest.ttft_mean_s / (waited / streams)
+
+
+def _quickest_times(snapshot: Snapshot, zone: str) -> float | None:
+    """Return how many times slower the zone's quickest worker is than the mean of the other zones' workers.
+
+    Where it has one worker nobody can tell the worker from the zone; where its workers are as quick as others, the
+    network before them may still be slow.
+    """
+    here = [one.prefill_mean_s for one in snapshot.workers if one.zone == zone and one.prefill_mean_s is not None]
+    there = [one.prefill_mean_s for one in snapshot.workers if one.zone != zone and one.prefill_mean_s is not None]
+    if len(here) < SEVERAL or not there or max(here) < QUICKEST_TIMES * fmean(there):
+        return None
+    return min(here) / fmean(there)

@@ -1,0 +1,112 @@
+"""An unhealthy version: its engines die, fail their golden prompts or fail requests, wherever they run.
+
+One worker that does so is that worker's machine; a version is what most of its workers have in common.
+"""
+
+from penstock.diagnosis.cases.no_worker import effect
+from penstock.diagnosis.evidence import AnyOf, Case, Check, Cost, Judgement, Remedy, Unit
+from penstock.diagnosis.snapshot import Snapshot, WorkerFigures
+from penstock.domain.slo import Indicator
+from penstock.telemetry import names
+
+OFTEN = 2.0
+"""Once is an accident."""
+FAILING_RATIO = 0.05
+OPEN_RATIO = 0.1
+"""Of the time; the circuit of a version opens when all its workers are down."""
+MOST_WORKERS = 0.5
+
+SEE = Remedy(
+    says="See why its workers end: each says it, and its engine's log has more.",
+    cost=Cost.NOTHING,
+    command="penstock status",
+)
+ANEW = Remedy(
+    says="Start its workers anew, one at a time.",
+    cost=Cost.ROLLING,
+    command="penstock restart workers",
+)
+ANOTHER = Remedy(
+    says="No other version of it runs that callers could go to: push one that is known to be good.",
+    cost=Cost.NEW_VERSION,
+    command="penstock models push SOURCE --name NAME --price PRICE --licence LICENCE --workers 1",
+)
+
+
+def judge(snapshot: Snapshot) -> Judgement:
+    """Judge the version whose workers are lost most often."""
+    version = _worst(snapshot)
+    workers = [one for one in snapshot.workers if one.version == version]
+    ejections = snapshot.faults.ejections
+    return Judgement(
+        case=Case.UNHEALTHY_VERSION,
+        says="Workers of one version fail, wherever they run.",
+        subject=version,
+        harms=(Indicator.AVAILABILITY, Indicator.STREAM_COMPLETION, Indicator.TTFT, Indicator.LATENCY),
+        brings=frozenset({Case.COLD_START, Case.ENGINE_SATURATED}) | effect(snapshot, {version}),
+        evidence=(
+            AnyOf(
+                checks=(
+                    Check(
+                        says="engines were lost and started again",
+                        metric=names.ENGINE_RESTARTS.name,
+                        value=snapshot.sum_of(lambda one: one.restarts, version),
+                        limit=OFTEN,
+                    ),
+                    Check(
+                        says="gateways stopped sending to its workers",
+                        metric=names.EJECTIONS.name,
+                        value=None if ejections is None else dict(ejections).get(version, 0.0),
+                        limit=OFTEN,
+                    ),
+                    Check(
+                        says="gateways leave a version alone",
+                        metric=f'{names.BREAKERS_OPEN.name}{{level="version"}}',
+                        value=snapshot.faults.versions_open,
+                        limit=OPEN_RATIO,
+                    ),
+                    Check(
+                        says="requests failed in engines or broke off",
+                        metric=names.REQUESTS.name,
+                        value=snapshot.faults.engine_fault_ratio,
+                        limit=FAILING_RATIO,
+                        unit=Unit.RATIO,
+                    ),
+                )
+            ),
+            Check(
+                says="most of its workers are affected",
+                metric=f"{names.ENGINE_RESTARTS.name}, {names.WORKER_STATE.name}",
+                value=sum(map(_is_affected, workers)) / len(workers) if any(map(_is_affected, workers)) else None,
+                limit=MOST_WORKERS,
+                unit=Unit.RATIO,
+                needed=False,
+            ),
+        ),
+        remedies=_remedies(snapshot, version),
+    )
+
+
+def _remedies(snapshot: Snapshot, version: str) -> tuple[Remedy, ...]:
+    """Return what helps: going to another version only where one of the same model runs and is well."""
+    name = version.partition("@")[0]
+    others = {one.version for one in snapshot.workers if one.version.partition("@")[0] == name} - {version}
+    well = sorted(others - {one.version for one in snapshot.workers if _is_affected(one)})
+    if not well:
+        return SEE, ANEW, ANOTHER
+    command = f"penstock aliases set ALIAS {well[0]}"
+    away = Remedy(says="Send callers to the other version that runs.", cost=Cost.NOTHING, command=command)
+    return away, SEE, ANEW
+
+
+def _worst(snapshot: Snapshot) -> str:
+    lost: dict[str, float] = {}
+    for worker in snapshot.workers:
+        lost[worker.version] = lost.get(worker.version, 0.0) + (worker.restarts or 0.0) + (worker.failed_ratio or 0.0)
+    for version, count in snapshot.faults.ejections or ():
+        lost[version] = lost.get(version, 0.0) + count
+    return max(lost, key=lambda one: lost[one], default="")
+
+
+def _is_affected(worker: WorkerFigures) -> bool:
+    return bool(worker.restarts) or bool(worker.failed_ratio)

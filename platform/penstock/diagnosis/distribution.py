@@ -1,0 +1,73 @@
+"""A histogram's growth over a window: how many, how much in all, and how much of it stayed within a bound."""
+
+import math
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from penstock.diagnosis.recording import Recording
+from penstock.domain.series import Sample
+from penstock.telemetry.definitions import Metric
+
+Where = Callable[[Sample], bool]
+
+
+def anywhere(_: Sample) -> bool:
+    """Take every series."""
+    return True
+
+
+def total(samples: Iterable[Sample]) -> float | None:
+    """Return the sum; None where there is nothing to add, or a part of it is unknown."""
+    values = [sample.value for sample in samples]
+    known = [value for value in values if value is not None]
+    return sum(known) if values and len(known) == len(values) else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Distribution:
+    """Observations in buckets: pairs of an upper bound and how many were no larger, the last bound infinite."""
+
+    count: float
+    sum: float
+    buckets: tuple[tuple[float, float], ...]
+
+    @property
+    def mean(self) -> float | None:
+        """The mean; None of nothing."""
+        return self.sum / self.count if self.count > 0 else None
+
+    def within(self, bound: float) -> float | None:
+        """Return the share that is no larger, read between two buckets in proportion; None of nothing."""
+        if self.count <= 0 or not self.buckets:
+            return None
+        low, below = 0.0, 0.0
+        for upper, count in self.buckets:
+            if bound <= upper:
+                part = 1.0 if math.isinf(upper) or upper == low else (bound - low) / (upper - low)
+                return (below + (count - below) * (0.0 if math.isinf(upper) else part)) / self.count
+            low, below = upper, count
+        return 1.0
+
+    def quantile(self, q: float) -> float | None:
+        """Return the value that a share ``q`` stays below, as Prometheus's ``histogram_quantile`` does."""
+        if self.count <= 0 or not self.buckets:
+            return None
+        low, below, rank = 0.0, 0.0, q * self.count
+        for upper, count in self.buckets:
+            if count >= rank and count > below:
+                return low if math.isinf(upper) else low + (upper - low) * (rank - below) / (count - below)
+            low, below = upper, count
+        return low
+
+
+def of(recording: Recording, metric: Metric, where: Where = anywhere) -> Distribution | None:
+    """Return all series of a histogram that ``where`` takes, together; None where none was seen."""
+    count = total(filter(where, recording.of(metric, "_count")))
+    amount = total(filter(where, recording.of(metric, "_sum")))
+    if count is None or amount is None:
+        return None
+    bounds: dict[float, float] = {}
+    for sample in filter(where, recording.of(metric, "_bucket")):
+        bound = float(sample.labels["le"])
+        bounds[bound] = bounds.get(bound, 0.0) + (sample.value or 0.0)
+    return Distribution(count=count, sum=amount, buckets=tuple(sorted(bounds.items())))

@@ -1,0 +1,169 @@
+"""What a judgement is made of: checks of a value against a threshold, in three truths, and remedies with their price.
+
+A check whose value is unknown neither holds nor fails, so nothing is ruled out on what nobody knows.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from penstock.domain.slo import Indicator
+
+MOST_STRENGTH = 10.0
+
+
+class Case(StrEnum):
+    """What may hold a platform up."""
+
+    UNHEALTHY_VERSION = "unhealthy-version"
+    SLOW_ZONE = "slow-zone"
+    NO_WORKER = "no-worker"
+    COLD_START = "cold-start"
+    GATEWAY_BOUND = "gateway-bound"
+    LIMITS_SLOW = "limits-store-slow"
+    SLOW_CLIENTS = "slow-clients"
+    STARVED_TENANTS = "noisy-neighbour"
+    KV_BOUND = "kv-bound"
+    BATCH_TOO_SMALL = "batch-too-small"
+    PREFILL_INTERFERENCE = "prefill-interference"
+    ENGINE_SATURATED = "engine-saturated"
+
+
+class Sense(StrEnum):
+    """Which side of its threshold a value must be on."""
+
+    AT_LEAST = "≥"
+    BELOW = "<"
+
+
+class Unit(StrEnum):
+    """How a value is written."""
+
+    NUMBER = ""
+    SECONDS = "s"
+    RATIO = "%"
+
+
+class State(StrEnum):
+    """What became of a case."""
+
+    FOUND = "found"
+    RULED_OUT = "ruled out"
+    UNDECIDED = "undecided"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Check:
+    """One piece of evidence: what was measured, by which metric, and what it must be for the case to hold.
+
+    One that is not ``needed`` still rules the case out where it fails; where it is unknown the case may be found.
+    """
+
+    says: str
+    metric: str
+    value: float | None
+    limit: float
+    sense: Sense = Sense.AT_LEAST
+    unit: Unit = Unit.NUMBER
+    needed: bool = True
+
+    @property
+    def holds(self) -> bool | None:
+        """True or false where the value is known."""
+        if self.value is None:
+            return None
+        return self.value >= self.limit if self.sense is Sense.AT_LEAST else self.value < self.limit
+
+    @property
+    def strength(self) -> float:
+        """By how many times the threshold is passed; for upper limits 1, since they only set cases apart."""
+        if self.value is None or self.sense is Sense.BELOW or not self.limit:
+            return 1.0
+        return min(MOST_STRENGTH, self.value / self.limit)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AnyOf:
+    """Checks of which one is enough."""
+
+    checks: tuple[Check, ...]
+    needed: bool = True
+
+    @property
+    def holds(self) -> bool | None:
+        """True where one holds, false where all fail."""
+        found = [check.holds for check in self.checks]
+        return True if True in found else None if None in found else False
+
+    @property
+    def strength(self) -> float:
+        """The strongest that holds."""
+        return max((check.strength for check in self.checks if check.holds), default=1.0)
+
+
+Evidence = Check | AnyOf
+
+
+class Cost(StrEnum):
+    """What a remedy costs, cheapest first."""
+
+    NOTHING = "nothing: takes effect at once"
+    ROLLING = "a rolling restart, which breaks no stream"
+    RESTART = "a restart with the new setting"
+    NEW_VERSION = "a new version, loaded beside the old one"
+    CAPACITY = "more machines"
+    WORK = "somebody's work"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Remedy:
+    """Something to do: what it changes, what it costs, and the command or setting that does it."""
+
+    says: str
+    cost: Cost
+    command: str = ""
+    setting: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Judgement:
+    """One case, judged: of whom, on which evidence, which promises it breaks, what it brings about, what helps."""
+
+    case: Case
+    says: str
+    evidence: tuple[Evidence, ...]
+    harms: tuple[Indicator, ...]
+    remedies: tuple[Remedy, ...]
+    subject: str = ""
+    brings: frozenset[Case] = frozenset()
+    """Other cases that look found where this one is, and are only its effects."""
+
+    @property
+    def state(self) -> State:
+        """Found where all that is needed holds and nothing fails; ruled out only by what is known."""
+        found = [(one.holds, one.needed) for one in self.evidence]
+        if any(holds is False for holds, _ in found):
+            return State.RULED_OUT
+        return State.UNDECIDED if any(holds is None and needed for holds, needed in found) else State.FOUND
+
+    @property
+    def strength(self) -> float:
+        """A chain of evidence is as strong as its weakest link."""
+        return min((one.strength for one in self.evidence if one.holds), default=0.0)
+
+    @property
+    def failing(self) -> tuple[Check, ...]:
+        """The checks that rule it out."""
+        return tuple(check for one in self.evidence if one.holds is False for check in checks_of(one))
+
+    @property
+    def unknown(self) -> tuple[Check, ...]:
+        """The checks that nobody could make."""
+        return tuple(
+            check for one in self.evidence if one.holds is None for check in checks_of(one) if check.value is None
+        )
+
+
+def checks_of(evidence: Evidence) -> Sequence[Check]:
+    """Return the checks of a piece of evidence."""
+    return evidence.checks if isinstance(evidence, AnyOf) else (evidence,)

@@ -1,0 +1,192 @@
+"""A recording becomes a snapshot. Pure arithmetic; it judges nothing.
+
+A counter that nobody has moved has no series. So an event counts as never seen only where its process is known to have
+answered; otherwise it is unknown.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+
+from penstock.diagnosis import distribution, fleet
+from penstock.diagnosis.distribution import total
+from penstock.diagnosis.promises import kept
+from penstock.diagnosis.recording import Recording
+from penstock.diagnosis.snapshot import (
+    FaultFigures,
+    GatewayFigures,
+    Snapshot,
+    StageTime,
+    TenantFigures,
+    TokenFigures,
+    ZoneFigures,
+)
+from penstock.domain.errors import NoCapacity, Overloaded, PenstockError
+from penstock.domain.outcome import Outcome, Stage
+from penstock.domain.series import INSTANCE, Sample
+from penstock.domain.slo import SloTier
+from penstock.domain.tokens import OUTPUT_WEIGHT, PROMPT_WEIGHT
+from penstock.telemetry import names
+from penstock.telemetry.definitions import Label, Metric
+
+P95 = 0.95
+
+
+def snapshot_of(recording: Recording, tiers: Iterable[SloTier]) -> Snapshot:
+    """Return what the recording says."""
+    requests = _events(recording, names.REQUESTS)
+    return Snapshot(
+        seconds=recording.seconds,
+        requests=requests,
+        stages=_stages(recording),
+        objectives=tuple(one for tier in tiers for one in kept(recording, tier)),
+        gateway=_gateway(recording),
+        engines=fleet.engines(recording),
+        tokens=_tokens(recording),
+        tenants=_tenants(recording),
+        workers=fleet.workers(recording),
+        versions=fleet.versions(recording),
+        zones=_zones(recording),
+        faults=_faults(recording, requests),
+        paused_s=total(recording.of(names.READER_PAUSED_SECONDS)),
+        shares_limits=True if recording.of(names.LIMITS_REACH) else None,
+    )
+
+
+def by(label: str, samples: Iterable[Sample]) -> dict[str, list[Sample]]:
+    """Return samples by the value of a label."""
+    found: dict[str, list[Sample]] = {}
+    for sample in samples:
+        found.setdefault(sample.labels.get(label, ""), []).append(sample)
+    return found
+
+
+def has(label: Label | str, value: str) -> Callable[[Sample], bool]:
+    """Return what takes series with this label."""
+    return lambda sample: sample.labels.get(label) == value
+
+
+def _events(recording: Recording, metric: Metric, where: distribution.Where = distribution.anywhere) -> float | None:
+    """Return how often a gateway counted something; 0 only where a gateway answered."""
+    found = total(filter(where, recording.of(metric)))
+    if found is None and not recording.of(metric):
+        return 0.0 if recording.of(names.LOOP_LAG_SECONDS, "_count") else None
+    return 0.0 if found is None and not any(map(where, recording.of(metric))) else found
+
+
+def _stages(recording: Recording) -> tuple[StageTime, ...]:
+    found = {stage: distribution.of(recording, names.STAGE_SECONDS, has(Label.STAGE, stage.value)) for stage in Stage}
+    spent = sum(one.sum for one in found.values() if one is not None)
+    return tuple(
+        StageTime(stage=stage, mean_s=one.mean or 0.0, p95_s=one.quantile(P95), share=one.sum / spent)
+        for stage, one in found.items()
+        if one is not None and one.count > 0 and spent > 0
+    )
+
+
+def _gateway(recording: Recording) -> GatewayFigures:
+    """Return the gateway whose loop is busiest: callers meet each of them."""
+    spent = by(INSTANCE, recording.of(names.LOOP_SECONDS))
+    wanted = {name: seconds for name, found in spent.items() if (seconds := total(found)) is not None}
+    name = max(wanted, key=lambda one: wanted[one], default="")
+    lag = distribution.of(recording, names.LOOP_LAG_SECONDS, has(INSTANCE, name) if name else distribution.anywhere)
+    computed = total(filter(has(Label.STATE, "computing"), spent.get(name, ())))
+    return GatewayFigures(
+        name=name,
+        loop_busy_ratio=None if computed is None else _of_time(computed, recording),
+        loop_wants_ratio=_of_time(wanted[name], recording) if name else None,
+        loop_lag_p95_s=lag.quantile(P95) if lag else None,
+    )
+
+
+def _of_time(seconds: float, recording: Recording) -> float:
+    """Return the share of the time: pages are read a moment before or after the window's ends, and more is not."""
+    return min(1.0, seconds / recording.seconds)
+
+
+def _tokens(recording: Recording) -> TokenFigures:
+    counted = (names.PROMPT_TOKENS, names.CACHED_TOKENS, names.OUTPUT_TOKENS)
+    prompt, cached, output = (total(recording.of(one)) for one in counted)
+    part = None
+    if prompt is not None and cached is not None and output is not None and prompt + output > cached:
+        part = (prompt - cached) / (prompt - cached + output)
+    decode = distribution.of(recording, names.STAGE_SECONDS, has(Label.STAGE, Stage.DECODE.value))
+    itl = distribution.of(recording, names.ITL_SECONDS)
+    return TokenFigures(
+        prompt_part=part,
+        decode_s=decode.sum if decode else None,
+        itl_p50_s=itl.quantile(0.5) if itl else None,
+    )
+
+
+def _tenants(recording: Recording) -> tuple[TenantFigures, ...]:
+    served = _service(recording)
+    everything = sum(served.values())
+    refused = {name: total(found) for name, found in by(Label.TENANT, _over_limit(recording)).items()}
+    return tuple(
+        TenantFigures(
+            name=name,
+            share=service / everything if everything > 0 else None,
+            queue_mean_s=_mean(distribution.of(recording, names.TENANT_QUEUE_SECONDS, has(Label.TENANT, name))),
+            over_limit=refused.get(name) or 0.0,
+        )
+        for name, service in sorted(served.items(), key=lambda one: -one[1])
+    )
+
+
+def _over_limit(recording: Recording) -> list[Sample]:
+    return list(filter(has(Label.OUTCOME, Outcome.OVER_LIMIT.value), recording.of(names.REQUESTS)))
+
+
+def _service(recording: Recording) -> Mapping[str, float]:
+    """Return each tenant's tokens of service: output weighs what it costs an engine."""
+    served: dict[str, float] = {}
+    for metric, weight in ((names.PROMPT_TOKENS, PROMPT_WEIGHT), (names.OUTPUT_TOKENS, OUTPUT_WEIGHT)):
+        for name, found in by(Label.TENANT, recording.of(metric)).items():
+            served[name] = served.get(name, 0.0) + weight * (total(found) or 0.0)
+    return {name: service for name, service in served.items() if service > 0}
+
+
+def _zones(recording: Recording) -> tuple[ZoneFigures, ...]:
+    named = by(Label.ZONE, recording.of(names.ZONE_TTFT_SECONDS, "_count"))
+    found = {name: distribution.of(recording, names.ZONE_TTFT_SECONDS, has(Label.ZONE, name)) for name in named}
+    return tuple(
+        ZoneFigures(name=name, streams=one.count, ttft_mean_s=one.mean)
+        for name, one in found.items()
+        if one is not None
+    )
+
+
+def _faults(recording: Recording, requests: float | None) -> FaultFigures:
+    def share(*outcomes: Outcome) -> float | None:
+        ended = _events(recording, names.REQUESTS, lambda one: one.labels.get(Label.OUTCOME) in outcomes)
+        return ended / requests if ended is not None and requests else None
+
+    def refused(error: type[PenstockError]) -> float | None:
+        count = total(filter(has(Label.CODE, error.code), recording.of(names.REFUSALS)))
+        return min(1.0, count / requests) if count is not None and requests else None
+
+    def opened(level: str) -> float | None:
+        if not any(map(has(Label.LEVEL, level), recording.of(names.BREAKERS_OPEN))):
+            return 0.0 if requests is not None else None
+        return total(filter(has(Label.LEVEL, level), recording.of(names.BREAKERS_OPEN)))
+
+    ejected = by(Label.VERSION, recording.of(names.EJECTIONS))
+    return FaultFigures(
+        no_worker_ratio=refused(NoCapacity),
+        overloaded_ratio=refused(Overloaded),
+        engine_fault_ratio=share(Outcome.ENGINE_ERROR, Outcome.BROKEN_STREAM),
+        slow_readers=_events(recording, names.REQUESTS, has(Label.OUTCOME, Outcome.SLOW_READER.value)),
+        zones_open=opened("zone"),
+        versions_open=opened("version"),
+        ejections=None
+        if requests is None
+        else tuple((version, total(found) or 0.0) for version, found in ejected.items()),
+        refused_models=frozenset(
+            one.labels.get(Label.MODEL, "")
+            for one in filter(has(Label.OUTCOME, Outcome.NO_CAPACITY.value), recording.of(names.REQUESTS))
+            if one.value
+        ),
+    )
+
+
+def _mean(found: distribution.Distribution | None) -> float | None:
+    return found.mean if found else None

@@ -1,0 +1,39 @@
+"""How far each promise was kept in a window, by the very events that its rules and alerts count."""
+
+from functools import partial
+
+from penstock.diagnosis.distribution import total
+from penstock.diagnosis.recording import Recording
+from penstock.diagnosis.snapshot import FEW, Kept
+from penstock.domain.slo import Objective, SloTier
+from penstock.slo.indicators import Selection, measure
+
+
+def kept(recording: Recording, tier: SloTier) -> tuple[Kept, ...]:
+    """Return the tier's promises with what became of them."""
+    return tuple(_kept(recording, tier, objective) for objective in tier.objectives)
+
+
+def _kept(recording: Recording, tier: SloTier, objective: Objective) -> Kept:
+    counted = measure(tier.tier.value, objective)
+    count = partial(_count, recording)
+    events = count(counted.events)
+    bad = counted.bad_count(count, events)
+    return Kept(
+        tier=tier.tier.value,
+        indicator=objective.indicator,
+        promised_ratio=objective.good_ratio,
+        within_s=objective.within_s,
+        good_ratio=None if events is None or bad is None or events < FEW else _share(events - bad, events),
+        events=events or 0.0,
+    )
+
+
+def _share(part: float, whole: float) -> float:
+    """Return a share: counters of one page are read a moment apart, and no share is beyond all or below none."""
+    return min(1.0, max(0.0, part / whole))
+
+
+def _count(recording: Recording, selection: Selection) -> float | None:
+    found = recording.increases.get(selection.series, ())
+    return total(one for one in found if selection.takes(selection.series, one.labels))

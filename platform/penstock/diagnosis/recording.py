@@ -1,0 +1,103 @@
+"""What is measured for a diagnosis, as plain data: which metrics, and their samples over one stretch of time."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from penstock.domain.series import Sample
+from penstock.telemetry import names
+from penstock.telemetry.definitions import Kind, Metric
+
+DEVICE_BUSY_PERCENT = "DCGM_FI_DEV_GPU_UTIL"
+"""NVIDIA's exporter (dcgm-exporter): for how much of the time a kernel ran on a GPU, in percent. Only a Prometheus that
+scrapes it has it."""
+
+METRICS = (
+    names.REQUESTS,
+    names.REFUSALS,
+    names.TIER_REQUESTS,
+    names.TIER_STREAMS,
+    names.STAGE_SECONDS,
+    names.REQUEST_SECONDS,
+    names.TTFT_SECONDS,
+    names.ITL_SECONDS,
+    names.PROMPT_TOKENS,
+    names.CACHED_TOKENS,
+    names.OUTPUT_TOKENS,
+    names.EJECTIONS,
+    names.BREAKERS_OPEN,
+    names.LOOP_LAG_SECONDS,
+    names.LOOP_SECONDS,
+    names.READER_PAUSED_SECONDS,
+    names.TENANT_QUEUE_SECONDS,
+    names.ZONE_TTFT_SECONDS,
+    names.LIMITS_REACH,
+    names.WORKER_INFO,
+    names.WORKER_STATE,
+    names.WORKERS,
+    names.WORKERS_WANTED,
+    names.PHASE_SECONDS,
+    names.ENGINE_RESTARTS,
+    names.ENGINE_RUNNING,
+    names.ENGINE_SLOTS,
+    names.ENGINE_STEPS,
+    names.ENGINE_STEP_TOKENS,
+    names.KV_USED_RATIO,
+    names.PREEMPTIONS,
+    names.DOOR_WAITING,
+    names.DOOR_SATURATION,
+    names.GATE_SECONDS,
+)
+"""All that a diagnosis reads of the platform's own metrics."""
+
+
+class Window(Protocol):
+    """A stretch of time in which things were measured."""
+
+    seconds: float
+
+    def increases(self, name: str) -> Sequence[Sample]:
+        """Return by how much each counter of this name grew."""
+        ...
+
+    def levels(self, name: str) -> Sequence[Sample]:
+        """Return each gauge's mean."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recording:
+    """Samples by the full name of their series; a name that nobody exports has none."""
+
+    seconds: float
+    increases: Mapping[str, tuple[Sample, ...]]
+    levels: Mapping[str, tuple[Sample, ...]]
+    says: str = ""
+    """Where it comes from, for people."""
+
+    def of(self, metric: Metric, suffix: str = "") -> tuple[Sample, ...]:
+        """Return a metric's samples: a counter's growth, a gauge's mean, a part (``_sum``) of a histogram's growth."""
+        if metric.kind is Kind.GAUGE:
+            return self.levels.get(metric.name, ())
+        return self.increases.get(f"{metric.name}{suffix or '_total'}", ())
+
+
+def record(window: Window, says: str = "") -> Recording:
+    """Return all that a diagnosis needs of a window."""
+    increases = {name: tuple(window.increases(name)) for metric in METRICS for name in counters(metric)}
+    gauges = [metric.name for metric in METRICS if metric.kind is Kind.GAUGE]
+    levels = {name: tuple(window.levels(name)) for name in (*gauges, DEVICE_BUSY_PERCENT)}
+    return Recording(seconds=window.seconds, increases=_seen(increases), levels=_seen(levels), says=says)
+
+
+def counters(metric: Metric) -> tuple[str, ...]:
+    """Return the names of a metric's series that only grow."""
+    if metric.kind is Kind.GAUGE:
+        return ()
+    if metric.kind is Kind.COUNTER:
+        return (f"{metric.name}_total",)
+    return tuple(f"{metric.name}{part}" for part in ("_bucket", "_sum", "_count"))
+
+
+def _seen(samples: Mapping[str, tuple[Sample, ...]]) -> dict[str, tuple[Sample, ...]]:
+    return {name: found for name, found in samples.items() if found}

@@ -1,0 +1,199 @@
+"""One look at a platform, as the cases judge it. None is unknown, and never 0."""
+
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+
+from penstock.domain.outcome import Stage
+from penstock.domain.slo import Indicator
+
+FEW = 10
+"""Of fewer events no share is taken: one of them would decide."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StageTime:
+    """What requests spent in a stage: on average, at the 95th percentile, and of all their time."""
+
+    stage: Stage
+    mean_s: float
+    p95_s: float | None
+    share: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kept:
+    """A promise and how far it was kept: ``good_ratio`` of the events, and None where there were too few."""
+
+    tier: str
+    indicator: Indicator
+    promised_ratio: float
+    within_s: float
+    good_ratio: float | None
+    events: float
+
+    @property
+    def is_missed(self) -> bool | None:
+        """True where less was good than was promised; None where nobody knows."""
+        return None if self.good_ratio is None else self.good_ratio < self.promised_ratio
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GatewayFigures:
+    """The busiest gateway: the part of the time that its event loop computed, or wanted to, how late timers ran."""
+
+    name: str = ""
+    loop_busy_ratio: float | None = None
+    loop_wants_ratio: float | None = None
+    """With the time in which it was ready to compute and had no core."""
+    loop_lag_p95_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EngineFigures:
+    """The engines of one version, on average: batch, door and KV cache; ``device_busy_ratio`` is the GPUs' own."""
+
+    version: str
+    running: float | None = None
+    slots: float | None = None
+    waiting: float | None = None
+    saturation: float | None = None
+    kv_used_ratio: float | None = None
+    preemptions: float | None = None
+    queue_mean_s: float | None = None
+    step_tokens: float | None = None
+    device_busy_ratio: float | None = None
+
+    @property
+    def slots_used_ratio(self) -> float | None:
+        """How much of the batch is in use."""
+        return self.running / self.slots if self.running is not None and self.slots else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TokenFigures:
+    """What engines computed of prompts, and what of their tokens in all; seconds of streams' answers."""
+
+    prompt_part: float | None = None
+    decode_s: float | None = None
+    itl_p50_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TenantFigures:
+    """One tenant: its part of all service, its mean wait, and how often its own limits refused it."""
+
+    name: str
+    share: float | None
+    queue_mean_s: float | None
+    over_limit: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerFigures:
+    """One worker: where it is, how quick its prefills are, how often its engine was lost, and its starts."""
+
+    name: str
+    version: str
+    zone: str
+    prefill_mean_s: float | None = None
+    restarts: float | None = None
+    starts: float | None = None
+    failed_ratio: float | None = None
+    """For how much of the time it had failed."""
+    ready_ratio: float | None = None
+    starting: str = ""
+    """In which state it was longest on its way to ready; of none, nothing."""
+    starting_s: float | None = None
+    """For how long, if it was there all the time."""
+
+    @property
+    def begun(self) -> float | None:
+        """How many starts there were, with one that is not over yet; None where that is unknown."""
+        if self.starting_s:
+            return max(self.starts or 0.0, 1.0)
+        return self.starts if self.starts or self.starting_s is not None else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VersionFigures:
+    """One version: how many workers there should be and how many were ready, on average."""
+
+    version: str
+    wanted: float | None = None
+    ready: float | None = None
+
+    @property
+    def model(self) -> str:
+        """The model that it is a version of."""
+        return self.version.partition("@")[0]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ZoneFigures:
+    """One zone as gateways see it: the mean time to a stream's first token."""
+
+    name: str
+    streams: float
+    ttft_mean_s: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FaultFigures:
+    """How requests ended, in shares of all; circuits that gateways hold open, on average; workers they gave up."""
+
+    no_worker_ratio: float | None = None
+    overloaded_ratio: float | None = None
+    engine_fault_ratio: float | None = None
+    slow_readers: float | None = None
+    zones_open: float | None = None
+    versions_open: float | None = None
+    ejections: tuple[tuple[str, float], ...] | None = None
+    refused_models: frozenset[str] = frozenset()
+    """Models of which requests were not taken, for want of workers or of room."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Snapshot:
+    """All of it."""
+
+    seconds: float
+    requests: float | None = None
+    stages: tuple[StageTime, ...] = ()
+    objectives: tuple[Kept, ...] = ()
+    gateway: GatewayFigures = GatewayFigures()
+    engines: tuple[EngineFigures, ...] = ()
+    tokens: TokenFigures = TokenFigures()
+    tenants: tuple[TenantFigures, ...] = ()
+    workers: tuple[WorkerFigures, ...] = ()
+    versions: tuple[VersionFigures, ...] = ()
+    zones: tuple[ZoneFigures, ...] = ()
+    faults: FaultFigures = FaultFigures()
+    paused_s: float | None = None
+    """Seconds that streams waited for their readers."""
+    shares_limits: bool | None = None
+    """True where limits are counted in a store that gateways share; a gateway that counts them itself says nothing."""
+
+    def stage(self, stage: Stage) -> StageTime | None:
+        """Return a stage's figures, None where no request was measured in it."""
+        return next((one for one in self.stages if one.stage is stage), None)
+
+    def part(self, stage: Stage, among: Collection[Stage]) -> float | None:
+        """Return a stage's part of what a request spends in these on average; None where it was not measured."""
+        means = {one.stage: one.mean_s for one in self.stages if one.stage in among}
+        whole = sum(means.values())
+        return means[stage] / whole if stage in means and whole > 0 else None
+
+    def missed(self, *indicators: Indicator) -> tuple[Kept, ...]:
+        """Return the promises about these that were not kept."""
+        return tuple(one for one in self.objectives if one.indicator in indicators and one.is_missed)
+
+    def good_ratio(self, indicator: Indicator) -> float | None:
+        """Return how far a promise was kept where it was kept least; None where nobody knows."""
+        known = [one.good_ratio for one in self.objectives if one.indicator is indicator and one.good_ratio is not None]
+        return min(known, default=None)
+
+    def sum_of(self, count: Callable[[WorkerFigures], float | None], version: str = "") -> float | None:
+        """Return what all workers, or those of a version, counted together; None where any of it is unknown."""
+        counts = [count(one) for one in self.workers if version in ("", one.version)]
+        known = [one for one in counts if one is not None]
+        return sum(known) if counts and len(known) == len(counts) else None

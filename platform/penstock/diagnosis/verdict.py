@@ -1,0 +1,94 @@
+"""All cases judged together: the bottleneck, what else was found, what was ruled out, what nobody can tell.
+
+Order of what is found: causes before what they bring about, broken promises before those that are kept, and then by
+the weakest link of the evidence.
+"""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from penstock.diagnosis.cases import CASES
+from penstock.diagnosis.evidence import Case, Judgement, State
+from penstock.diagnosis.snapshot import Kept, Snapshot
+
+
+class Word(StrEnum):
+    """What a diagnosis comes to."""
+
+    HEALTHY = "healthy"
+    """Every promise that could be measured is kept."""
+    BOTTLENECK = "bottleneck"
+    """A cause is found."""
+    UNEXPLAINED = "unexplained"
+    """A promise is broken, and no case holds."""
+    UNKNOWN = "unknown"
+    """Too little was measured to say anything."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """A case that was found, the promises that it breaks, and which found case it is only an effect of."""
+
+    judgement: Judgement
+    at_stake: tuple[Kept, ...]
+    effect_of: Case | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """What a diagnosis says. The first of the findings is the bottleneck, where ``word`` says that there is one."""
+
+    word: Word
+    findings: tuple[Finding, ...]
+    ruled_out: tuple[Judgement, ...]
+    undecided: tuple[Judgement, ...]
+    missed: tuple[Kept, ...]
+
+    @property
+    def bottleneck(self) -> Case | None:
+        """The first of the findings, where there is a bottleneck."""
+        return self.findings[0].judgement.case if self.word is Word.BOTTLENECK else None
+
+
+def judge(snapshot: Snapshot) -> Verdict:
+    """Judge every case."""
+    judged = [case(snapshot) for case in CASES]
+    findings = _ordered([one for one in judged if one.state is State.FOUND], snapshot)
+    missed = tuple(one for one in snapshot.objectives if one.is_missed)
+    return Verdict(
+        word=_word(findings, missed, snapshot),
+        findings=findings,
+        ruled_out=tuple(one for one in judged if one.state is State.RULED_OUT),
+        undecided=tuple(one for one in judged if one.state is State.UNDECIDED),
+        missed=missed,
+    )
+
+
+def _ordered(found: list[Judgement], snapshot: Snapshot) -> tuple[Finding, ...]:
+    findings = [
+        Finding(judgement=one, at_stake=snapshot.missed(*one.harms), effect_of=_cause(one, found)) for one in found
+    ]
+    return tuple(
+        sorted(findings, key=lambda one: (one.effect_of is not None, not one.at_stake, -one.judgement.strength))
+    )
+
+
+def _cause(one: Judgement, found: list[Judgement]) -> Case | None:
+    """Return the strongest of the found cases that bring this one about."""
+    causes = [other for other in found if one.case in other.brings]
+    return max(causes, key=lambda other: other.strength).case if causes else None
+
+
+def _word(findings: tuple[Finding, ...], missed: tuple[Kept, ...], snapshot: Snapshot) -> Word:
+    known = [one for one in snapshot.objectives if one.is_missed is not None]
+    if findings and (findings[0].at_stake or not _is_timely(findings[0], known)):
+        return Word.BOTTLENECK
+    if missed:
+        return Word.UNEXPLAINED
+    return Word.HEALTHY if known else Word.UNKNOWN
+
+
+def _is_timely(finding: Finding, known: list[Kept]) -> bool:
+    """Tell whether callers are known to be served in time despite it: that too few came through is no such sign."""
+    harmed = finding.judgement.harms
+    return any(one.indicator.is_timed for one in known if one.indicator in harmed)

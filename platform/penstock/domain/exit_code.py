@@ -1,0 +1,15 @@
+"""How a process ended, in words."""
+
+import signal
+from contextlib import suppress
+
+
+def how_it_ended(code: int | None) -> str:
+    """Say an exit code (negative: the signal), None where nobody knows it."""
+    if code is None:
+        return "ended, nobody knows how"
+    if code < 0:
+        with suppress(ValueError):
+            return f"was killed by {signal.Signals(-code).name}"
+        return f"was killed by signal {-code}"
+    return f"ended with code {code}"

@@ -1,0 +1,125 @@
+"""Encoded images, by their heads: how large they are, and what decoding them costs. Pure; nothing is decoded.
+
+The gateway charges by what stands here, and the worker refuses an image whose decoder finds another size: so the price
+of decoding is never below the truth, however few bytes an image has. Where a head can't be read the price is the
+highest there is. Rates are those of Pillow on one core, each image at its worst, beside the time of a token.
+"""
+
+from base64 import b64decode
+from binascii import Error
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+MAX_PIXELS = 40_000_000
+"""More than any usual camera's photograph, and one to two seconds of decoding at the worst."""
+BYTES_PER_TOKEN = 16 << 10
+"""Bytes that are copied, and not read as text, for the work of one prompt token."""
+DATA_URL = "data:image/"
+_BASE64 = ";base64,"
+_MAX_PREFIX = 64
+_MAX_SEGMENTS = 256
+"""Segments before a JPEG's frame: profiles and previews have a few dozen."""
+PNG, JPEG = b"\x89PNG\r\n\x1a\n", b"\xff\xd8\xff"
+"""What their bytes begin with."""
+_STANDALONE = frozenset({0x01, *range(0xD0, 0xD9)})
+_FRAMES = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}
+_PROGRESSIVE = frozenset({0xC2, 0xC6, 0xCA, 0xCE})
+_PER_PLAIN, _PER_PROGRESSIVE, _PER_COMPRESSED = 4096, 2048, 1024
+"""Pixels of the work of one prompt token: JPEG in one pass, in many, PNG and WebP."""
+
+Read = Callable[[int, int], bytes]
+"""Place and number of bytes → those that are there."""
+
+
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """An image's size, and how many of its pixels are the work of one token."""
+
+    width: int
+    height: int
+    pixels_per_token: int
+
+    @property
+    def tokens(self) -> int:
+        """What decoding it costs; what is too large is refused, and nothing of it decoded."""
+        return -(-min(MAX_PIXELS, max(1, self.width * self.height)) // self.pixels_per_token)
+
+
+UNKNOWN = Picture(MAX_PIXELS, 1, _PER_COMPRESSED)
+
+
+def of_bytes(data: bytes | memoryview) -> Picture | None:
+    """Return what an element is by its head: ``UNKNOWN`` where that can't be read, None where it is no image."""
+    view = memoryview(data)
+    return _of(lambda at, size: bytes(view[at : at + size]))
+
+
+def of_url(url: str) -> Picture | None:
+    """Return the same of a ``data:`` address."""
+    begin = url.find(_BASE64, 0, _MAX_PREFIX) + len(_BASE64)
+
+    def read(at: int, size: int) -> bytes:
+        first, last = at // 3, -(-(at + size) // 3)
+        return b64decode(url[begin + 4 * first : begin + 4 * last])[at - 3 * first :][:size]
+
+    try:
+        return _of(read) if begin >= len(_BASE64) else None
+    except (Error, ValueError):
+        return UNKNOWN
+
+
+def tokens_of_urls(urls: Iterable[str]) -> int:
+    """Return what decoding these costs, as prompt tokens; what is no image costs its copying."""
+    return sum(tokens_of(of_url(url), len(url)) for url in urls)
+
+
+def tokens_of(found: Picture | None, size: int) -> int:
+    """Return what an element of so many bytes costs."""
+    return (found.tokens if found is not None else 0) + -(-size // BYTES_PER_TOKEN)
+
+
+def _of(read: Read) -> Picture | None:
+    head = read(0, 30)
+    if head.startswith(PNG):
+        return _png(head)
+    if head.startswith(JPEG):
+        return _jpeg(read)
+    if head[:4] == b"RIFF" and head[8:12] == b"WEBP":
+        return _webp(head)
+    return None
+
+
+def _png(head: bytes) -> Picture:
+    if head[12:16] != b"IHDR":
+        return UNKNOWN
+    return Picture(int.from_bytes(head[16:20], "big"), int.from_bytes(head[20:24], "big"), _PER_COMPRESSED)
+
+
+def _jpeg(read: Read) -> Picture:
+    at = 2
+    for _ in range(_MAX_SEGMENTS):
+        marker = read(at, 9)
+        if len(marker) < 9 or marker[0] != 0xFF:  # noqa: PLR2004  a frame's head, and what begins a marker
+            return UNKNOWN
+        kind = marker[1]
+        if kind in _FRAMES:
+            rate = _PER_PROGRESSIVE if kind in _PROGRESSIVE else _PER_PLAIN
+            return Picture(int.from_bytes(marker[7:9], "big"), int.from_bytes(marker[5:7], "big"), rate)
+        if kind == 0xFF:  # noqa: PLR2004  a fill byte
+            at += 1
+        else:
+            at += 2 if kind in _STANDALONE else 2 + int.from_bytes(marker[2:4], "big")
+    return UNKNOWN
+
+
+def _webp(head: bytes) -> Picture:
+    kind, least = head[12:16], int.from_bytes(head[21:25], "little")
+    if kind == b"VP8 " and head[23:26] == b"\x9d\x01\x2a":
+        sides = int.from_bytes(head[26:28], "little") & 0x3FFF, int.from_bytes(head[28:30], "little") & 0x3FFF
+    elif kind == b"VP8L" and head[20:21] == b"\x2f":
+        sides = 1 + (least & 0x3FFF), 1 + (least >> 14 & 0x3FFF)
+    elif kind == b"VP8X":
+        sides = 1 + int.from_bytes(head[24:27], "little"), 1 + int.from_bytes(head[27:30], "little")
+    else:
+        return UNKNOWN
+    return Picture(*sides, _PER_COMPRESSED)

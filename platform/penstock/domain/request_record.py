@@ -1,0 +1,129 @@
+"""What is kept of a request that has ended, so that it can be explained: figures and names, never a word of its text.
+
+Tuples, because one is made for each request; what is not known is None, and never 0. Moments are seconds since the
+request came. New fields come last and have a default: older lines on disk are still read.
+"""
+
+from typing import NamedTuple
+
+from penstock.domain.errors import ContextTooLong, Evicted, Failed, PenstockError, Rejected
+from penstock.domain.outcome import Stage
+
+_OURS = (Rejected, Evicted, Failed, ContextTooLong)
+"""Errors whose messages are figures of our own; others may quote what a caller wrote."""
+
+
+class Refusal(NamedTuple):
+    """The error that ended a request: its code, the limit that refused, our words for it, when to come back."""
+
+    code: str
+    reason: str | None = None
+    says: str = ""
+    retry_after_s: float | None = None
+
+    @classmethod
+    def of(cls, error: PenstockError) -> "Refusal":
+        """Return what may be kept of an error."""
+        says = error.message if isinstance(error, _OURS) else ""
+        return cls(error.code, error.reason, says, error.retry_after_s)
+
+
+class Drawn(NamedTuple):
+    """What a request drew from one meter, and what that had left after it; of a refused one, what it had."""
+
+    meter: str
+    amount: int
+    left: int | None
+    capacity: int
+
+
+class Considered(NamedTuple):
+    """A worker as routing saw it; without a score where it was the only one."""
+
+    worker: str
+    score: float | None
+    work_tokens: float
+    cached_tokens: int
+    kv_used_ratio: float
+    wait_s: float
+
+
+class Choice(NamedTuple):
+    """One pick: who was chosen of how many that serve, and the best of those that were compared.
+
+    Fewer are compared where some are left alone or full, where the request has met some before, and in a large version,
+    where some are drawn.
+    """
+
+    worker: str
+    serving: int
+    met_before: int
+    compared: int
+    best: tuple[Considered, ...] = ()
+
+
+class Tried(NamedTuple):
+    """The request at one worker: when it was sent there, why it did not stay, what the gate's door told."""
+
+    worker: str
+    sent_s: float
+    failed: str = ""
+    door: str = ""
+    """As it came (``domain/waited.py``); empty where the gate told nothing."""
+    batch: str = ""
+    """As it came (``domain/batched.py``); empty where the engine makes batches itself."""
+
+
+class RequestRecord(NamedTuple):
+    """One request's life; ``at`` is the Unix second at which it came."""
+
+    id: str
+    tenant: str
+    key: str
+    at: float
+    api: str
+    outcome: str
+    seconds: float
+    stages_s: dict[Stage, float] = {}  # noqa: RUF012  never changed; a tuple's default
+    refusal: Refusal | None = None
+    version: str = ""
+    tier: str = ""
+    stream: bool = False
+    standing: str = ""
+    over_quota: bool = False
+    deadline_s: float | None = None
+    degraded: tuple[str, ...] = ()
+    drawn: tuple[Drawn, ...] | None = None
+    """None where the limits were never asked."""
+    most_tokens: tuple[int, int] | None = None
+    """The most that its prompt and its answer could be."""
+    expected_output: int | None = None
+    choices: tuple[Choice, ...] = ()
+    attempts: tuple[Tried, ...] = ()
+    continued_s: tuple[float, ...] = ()
+    prompt_tokens: int | None = None
+    cached_tokens: int | None = None
+    output_tokens: int | None = None
+    exact: bool = False
+    steps: int | None = None
+    """Steps of the engine that made its tokens, once for each of its sequences."""
+    beside: int | None = None
+    """Sequences that shared those steps, its own included, over all of them."""
+    ttft_s: float | None = None
+    longest_gap_s: float | None = None
+    price: tuple[int, int, int] | None = None
+    """Micro-dollars for a million tokens: of prompt, from the cache, of output."""
+    promised: tuple[float, float, float] | None = None
+    """Seconds that the tier promises: to a first token, between two, to a whole answer's end; 0 promises nothing."""
+    own_deadline: bool = False
+    """The caller gave less time than its plan and its tier do."""
+    gaps: int | None = None
+    """Gaps between a stream's tokens."""
+    late_gaps: int | None = None
+    """Those of them that were longer than promised."""
+    most_late_ratio: float = 0.0
+    """The share of gaps that the promise lets be longer."""
+    replay_of: str = ""
+    """The request whose answer this one repeated under its idempotency key; empty where it was no replay."""
+    is_own: bool | None = None
+    """Its end was the caller's own doing; None where that was not known when it ended, and in older records."""

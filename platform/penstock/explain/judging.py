@@ -1,0 +1,84 @@
+"""Which promises of its tier a request was given, and which it was not; and what it cost. Pure.
+
+What is the caller's own doing (leaving, a limit, a bad request) judges nobody.
+"""
+
+from typing import NamedTuple
+
+from penstock.domain.ledger import cost_of
+from penstock.domain.money import MicroUsd, Price
+from penstock.domain.outcome import Outcome, Stage
+from penstock.domain.outcome import promised as counted
+from penstock.domain.request_record import RequestRecord
+from penstock.domain.slo import Indicator
+from penstock.domain.tokens import Usage
+
+
+class Judged(NamedTuple):
+    """One promise: within how many seconds (None where it is no time), what the request got, whether that is good.
+
+    Of gaps between tokens a share may be ``late``: then ``got_s`` is the longest.
+    """
+
+    indicator: Indicator
+    within_s: float | None
+    got_s: float | None
+    is_good: bool
+    late: int | None = None
+    of: int = 0
+    most_late_ratio: float = 0.0
+
+
+def judged(record: RequestRecord) -> tuple[Judged, ...]:
+    """Return the verdict on each promise that this request could tell something of."""
+    if record.is_own is None and record.outcome != Outcome.OK:
+        return ()
+    outcome = counted(Outcome(record.outcome), is_own=bool(record.is_own))
+    promised, ours = record.promised, outcome.spends_error_budget
+    if promised is None or not (ours or outcome is Outcome.OK):
+        return ()
+    has_begun, whole = record.ttft_s is not None, None if record.stream or ours else _ours_s(record)
+    found = [Judged(Indicator.AVAILABILITY, None, None, not ours)]
+    if has_begun:
+        found.append(Judged(Indicator.STREAM_COMPLETION, None, None, not ours))
+    ttft_s, itl_s, latency_s = promised
+    found += _timed(Indicator.TTFT, ttft_s, record.ttft_s)
+    found += _gaps(record, itl_s)
+    found += _timed(Indicator.LATENCY, latency_s, whole)
+    return tuple(found)
+
+
+def _ours_s(record: RequestRecord) -> float:
+    """Return the request's time, without what its caller took to send the body."""
+    return record.seconds - record.stages_s.get(Stage.UPLOAD, 0.0)
+
+
+def _timed(indicator: Indicator, within_s: float, got_s: float | None) -> list[Judged]:
+    return [Judged(indicator, within_s, got_s, got_s <= within_s)] if within_s and got_s is not None else []
+
+
+def _gaps(record: RequestRecord, within_s: float) -> list[Judged]:
+    """Judge a stream's gaps as the objective counts them, each by itself; unknown is how many were late in old records.
+
+    One long gap of many misses no promise that so many may be late.
+    """
+    longest_s, late = record.longest_gap_s, record.late_gaps
+    if not within_s or longest_s is None:
+        return []
+    if late is None or not record.gaps:
+        return _timed(Indicator.ITL, within_s, longest_s) if longest_s <= within_s else []
+    is_good = late <= record.most_late_ratio * record.gaps
+    return [Judged(Indicator.ITL, within_s, longest_s, is_good, late, record.gaps, record.most_late_ratio)]
+
+
+def cost(record: RequestRecord) -> MicroUsd:
+    """Return what the ledger's row says: nothing for what never ran, and nothing for what nobody could count."""
+    if record.price is None:
+        return MicroUsd(0)
+    prompt, cached, output = map(MicroUsd, record.price)
+    took = Usage(
+        prompt_tokens=record.prompt_tokens or 0,
+        cached_tokens=record.cached_tokens or 0,
+        output_tokens=record.output_tokens or 0,
+    )
+    return cost_of(Price(prompt_per_mtok=prompt, cached_per_mtok=cached, output_per_mtok=output), took)

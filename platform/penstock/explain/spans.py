@@ -1,0 +1,49 @@
+"""Where the time of a request went, as far as somebody measured it, and the rest by name. Pure."""
+
+from penstock.domain.outcome import Outcome, Stage
+from penstock.domain.request_record import RequestRecord
+
+NOT_ACCOUNTED = "not accounted"
+LEAST_S, LEAST_RATIO = 0.001, 0.01
+"""Of less than that, or of a smaller share of the request's time, nothing is said."""
+_LOST = frozenset({"reset", "silent", "connect"})
+_FAILED = frozenset({"engine_error", "handler_error"})
+"""An attempt whose worker answered that it failed: it was not lost."""
+_ENDS = {
+    Outcome.CANCELLED: ", until its caller left",
+    Outcome.DEADLINE: ", until its deadline",
+    Outcome.SLOW_READER: ", until its reader was given up",
+    Outcome.ENGINE_ERROR: ", at the worker that failed",
+    Outcome.BROKEN_STREAM: ", after the worker was lost",
+}
+
+
+def stages_of(record: RequestRecord) -> list[tuple[Stage, float]]:
+    """Return what was measured, in the order of a request's life: whole answers tell of the engine at their end."""
+    return [(stage, record.stages_s[stage]) for stage in Stage if stage in record.stages_s]
+
+
+def unaccounted_s(record: RequestRecord) -> float:
+    """Return the seconds that no stage has; 0 where they are too few to matter."""
+    left_s = record.seconds - sum(record.stages_s.values())
+    return left_s if left_s > max(LEAST_S, LEAST_RATIO * record.seconds) else 0.0
+
+
+def when_unaccounted(record: RequestRecord) -> str:
+    """Say what that time was before or after, as far as its end tells; nothing where it does not."""
+    if record.continued_s or any(one.failed in _LOST for one in record.attempts):
+        return ", after the worker was lost"
+    if any(one.failed in _FAILED for one in record.attempts):
+        return ", at the worker that failed"
+    return _ENDS.get(Outcome(record.outcome), "") if record.attempts else ""
+
+
+def timeline(record: RequestRecord) -> list[tuple[str, float, float]]:
+    """Return name, start and length of each part, in seconds since the request came; what nobody measured is last."""
+    at, spans = 0.0, []
+    parts = [(str(stage), spent) for stage, spent in stages_of(record)]
+    for name, spent in [*parts, (NOT_ACCOUNTED, unaccounted_s(record))]:
+        if spent or name != NOT_ACCOUNTED:
+            spans.append((name, at, spent))
+        at += spent
+    return spans

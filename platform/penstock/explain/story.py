@@ -1,0 +1,157 @@
+"""The story of one request, from its record: why it took so long, cost so much, or was refused. Pure.
+
+Each function tells one part of its life in sentences, in the order in which it happened. What was not recorded is said
+to be unknown.
+"""
+
+from collections.abc import Iterator
+
+from penstock.domain.money import dollars
+from penstock.domain.outcome import Outcome
+from penstock.domain.request_record import Refusal, RequestRecord
+from penstock.explain.judging import Judged, cost, judged
+from penstock.explain.placing import attempts, batches, doors, workers
+from penstock.explain.spans import stages_of, unaccounted_s, when_unaccounted
+from penstock.explain.words import count, listed, moment, seconds
+
+_RATES = {
+    "rpm": "requests a minute",
+    "tpm": "tokens a minute",
+    "concurrent": "requests at a time",
+    "streams": "streams at a time",
+}
+"""How a meter's name ends, where it counts something else than money (README, "Keys in the limits store")."""
+
+
+def tell(record: RequestRecord) -> list[str]:
+    """Return the whole story, a sentence or two for each part."""
+    if record.replay_of:
+        return list(_replay(record))
+    parts = (_end, _time, _limits, workers, attempts, doors, batches, _continued, _engine, _cost, _promises)
+    return [sentence for part in parts for sentence in part(record)]
+
+
+def _replay(record: RequestRecord) -> Iterator[str]:
+    yield from _end(record)
+    yield f"It repeated the answer to {record.replay_of} under its idempotency key, and cost nothing: explain that one."
+
+
+def _end(record: RequestRecord) -> Iterator[str]:
+    asked = f"{record.id} of tenant {record.tenant} (key {record.key}) came on {moment(record.at)} to {record.api}"
+    version = f" for {record.version}" if record.version else ""
+    if record.outcome == Outcome.OK:
+        yield f"{asked}{version} and was answered in {seconds(record.seconds)}."
+        return
+    refusal = record.refusal
+    why = _why(refusal) if refusal else "nobody noted why"
+    verb = "ended" if record.attempts else "was refused"
+    yield f"{asked}{version} and {verb} as {record.outcome} after {seconds(record.seconds)}: {why}."
+    if refusal is not None and refusal.retry_after_s is not None:
+        yield f"It was told to come back in {seconds(refusal.retry_after_s)}."
+
+
+def _why(refusal: Refusal) -> str:
+    return f"{refusal.code}: {refusal.says.rstrip('.')}" if refusal.says else refusal.code
+
+
+def _time(record: RequestRecord) -> Iterator[str]:
+    stages = sorted(stages_of(record), key=lambda one: -one[1])
+    if stages:
+        longest = [f"{stage} {seconds(spent)}" for stage, spent in stages[:3]]
+        yield f"Its time went to {listed(longest)}."
+    if left_s := unaccounted_s(record):
+        yield f"Not accounted: {seconds(left_s)}{when_unaccounted(record)}."
+    if record.deadline_s is not None:
+        yield f"Its deadline was {seconds(record.deadline_s)} after it came."
+
+
+def _limits(record: RequestRecord) -> Iterator[str]:
+    if record.degraded:
+        yield f"It was degraded, as its tenant prefers to a refusal: {listed(record.degraded)}."
+    if record.over_quota:
+        yield "It ran beyond its tenant's rates, on capacity that nobody else wanted."
+    if record.drawn is None and record.outcome in _BY_LIMIT:
+        yield "Its limits refused it before it was read: what the others had left is unknown."
+    elif record.drawn is None:
+        yield "It never came to its limits: what they had left is unknown."
+    elif not record.drawn:
+        yield "Neither its key, its tenant nor its organisation has a limit that counts."
+    for one in record.drawn or ():
+        scope, last = ":".join(one.meter.split(":")[:2]), one.meter.rpartition(":")[2]
+        refused = record.refusal is not None and not record.attempts and record.outcome in _BY_LIMIT
+        verb = "Asked for" if refused else "Drawn:"
+        of, left = f"{_amount(last, one.capacity)} {_meter(last)} ({scope})", _left(last, one.left)
+        yield f"{verb} {_amount(last, one.amount)} of {of}, {left}."
+
+
+_BY_LIMIT = frozenset({Outcome.OVER_LIMIT, Outcome.OVER_BUDGET})
+
+
+def _amount(last: str, amount: int) -> str:
+    return f"{amount:,}" if last in _RATES else dollars(amount)
+
+
+def _left(last: str, left: int | None) -> str:
+    """Say what a meter had left: running answers may take more than they reserved, until the next look at them."""
+    if left is None:
+        return "what was left is unknown"
+    return f"{_amount(last, left)} left" if left >= 0 else f"nothing left, and {_amount(last, -left)} beyond it"
+
+
+def _meter(last: str) -> str:
+    return _RATES.get(last, f"for {last}")
+
+
+def _continued(record: RequestRecord) -> Iterator[str]:
+    if record.continued_s:
+        moments = listed([seconds(one) for one in record.continued_s])
+        yield f"Its worker was lost in the middle of the stream; another one went on with it {moments} after it came."
+
+
+def _engine(record: RequestRecord) -> Iterator[str]:
+    if record.prompt_tokens is None or record.output_tokens is None:
+        if record.attempts:
+            yield "How many tokens it took is unknown."
+        return
+    kind = "" if record.exact else ", as far as anybody knows"
+    yield (
+        f"It took {count(record.prompt_tokens, 'prompt token')} ({record.cached_tokens or 0:,} of them cached)"
+        f" and {count(record.output_tokens, 'output token')}{kind}."
+    )
+    if record.steps and record.beside:
+        beside = record.beside / record.steps - 1
+        steps = count(record.steps, "step")
+        yield f"They came of {steps} of the engine, shared with {beside:.1f} other sequences on average."
+    elif record.attempts:
+        yield "With how many it shared the engine's steps is unknown."
+
+
+def _cost(record: RequestRecord) -> Iterator[str]:
+    micro = cost(record)
+    if not micro:
+        yield "It cost nothing."
+    elif record.price is not None:
+        prompt, cached, output = (dollars(one) for one in record.price)
+        yield (
+            f"It cost {dollars(micro)}, at {prompt} for a million prompt tokens, {cached} from the cache"
+            f" and {output} for output."
+        )
+
+
+def _promises(record: RequestRecord) -> Iterator[str]:
+    found = judged(record)
+    if not found:
+        yield "It says nothing of any promise of the platform."
+    for one in found:
+        yield _promise(one)
+
+
+def _promise(one: Judged) -> str:
+    verdict = "met" if one.is_good else "MISSED"
+    if one.within_s is None or one.got_s is None:
+        return f"Promise {one.indicator}: {verdict}."
+    promise = f"Promise {one.indicator} within {seconds(one.within_s)}"
+    if one.late is None:
+        return f"{promise}: {seconds(one.got_s)}, {verdict}."
+    late, most = f"{one.late:,} of {count(one.of, 'gap')}", f"{one.most_late_ratio * 100:.3g} %"
+    return f"{promise}: {late} took longer, the longest {seconds(one.got_s)}; at most {most} may: {verdict}."

@@ -1,0 +1,74 @@
+"""Whether an engine's failures are their callers' own, or break the platform's promises. Pure.
+
+An engine that fails on a body, or breaks off, and then passes the platform's probe lives and serves: the body is at
+fault, and a caller must not spend the platform's error budget with it. Where the probe fails, or nobody can tell, the
+failure is ours.
+Where callers enough complain of a version, in shapes of more than one kind, a passed probe is no excuse any more.
+
+Trade-off: with one or two tenants a fault that the probe does not meet spends no budget, and stands in
+``penstock_requests`` alone.
+"""
+
+from collections import defaultdict
+from dataclasses import dataclass
+
+from penstock.domain.doubt import Doubt
+from penstock.domain.ids import TenantId, VersionId, WorkerId
+from penstock.gateway.dispatch.shapes import Origin, Shape
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BlameSettings:
+    """From whom on complaints of a version count, how long one lasts, and how much is remembered."""
+
+    least_tenants: int = 3
+    least_shapes: int = 2
+    lasts_s: float = 600.0
+    most_tenants: int = 64
+    """Of one version; who complained longest ago is forgotten."""
+    most_doubts: int = 1024
+    """Failures that wait for the probe of one worker; what is more is ours at once."""
+
+
+class Blame:
+    """Each tenant has one vote at a version: its last failure."""
+
+    __slots__ = ("_complaints", "_doubts", "_settings")
+
+    def __init__(self, settings: BlameSettings) -> None:
+        """Blame nobody."""
+        self._settings = settings
+        self._complaints: defaultdict[VersionId, dict[TenantId, tuple[float, Shape]]] = defaultdict(dict)
+        self._doubts: defaultdict[WorkerId, list[tuple[VersionId, Doubt]]] = defaultdict(list)
+
+    def complained(self, version: VersionId, origin: Origin, now: float) -> None:
+        """This version's engine failed a request, at monotonic second ``now``."""
+        of_version = self._complaints[version]
+        of_version.pop(origin.tenant, None)
+        of_version[origin.tenant] = (now, origin.shape)
+        if len(of_version) > self._settings.most_tenants:
+            del of_version[next(iter(of_version))]
+
+    def is_widespread(self, version: VersionId, now: float) -> bool:
+        """Tell whether callers of several kinds complain of it."""
+        ours, of_version = self._settings, self._complaints.get(version, {})
+        late = [(tenant, shape) for tenant, (at, shape) in of_version.items() if now - at <= ours.lasts_s]
+        return len(late) >= ours.least_tenants and len({shape for _, shape in late}) >= ours.least_shapes
+
+    def wait(self, worker: WorkerId, version: VersionId, doubt: Doubt) -> None:
+        """Have this settled with the next verdict on the worker."""
+        waiting = self._doubts[worker]
+        if len(waiting) >= self._settings.most_doubts:
+            doubt.settle(is_own=False)
+            return
+        waiting.append((version, doubt))
+
+    def settle(self, worker: WorkerId, now: float, *, passed: bool) -> None:
+        """There is a verdict on this worker: it passed the probe, or nobody can say so of it."""
+        for version, doubt in self._doubts.pop(worker, ()):
+            doubt.settle(is_own=passed and not self.is_widespread(version, now))
+
+    def keep(self, versions: frozenset[VersionId]) -> None:
+        """Forget what was complained of versions that are served no more."""
+        for version in self._complaints.keys() - versions:
+            del self._complaints[version]

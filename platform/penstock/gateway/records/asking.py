@@ -1,0 +1,59 @@
+"""Who may read which record: a key its own requests, a tenant's admins and auditors the tenant's, operators all.
+
+What somebody may not see is answered as what never was. A look-up reads files: each key has one under way at a time,
+and all take turns.
+"""
+
+import re
+from typing import Protocol
+
+from penstock.domain.errors import OverLimit, UnknownRequest
+from penstock.domain.ids import KeyId
+from penstock.domain.request_record import RequestRecord
+from penstock.domain.tenant import OPERATORS, Principal, Role
+
+_ID = re.compile(r"(?:(?:chatcmpl-|cmpl-|embd-|resp_|msg_)(?=.))?([A-Za-z0-9_.-]{1,128})")
+"""A request's id, also as engines write it into answers: with what they call the kind before it."""
+AGAIN_S = 1.0
+
+
+class Kept(Protocol):
+    """Where records are."""
+
+    async def find(self, request_id: str) -> RequestRecord | None:
+        """Return the record of a request that ended; None where there is none (any more)."""
+        ...
+
+
+class Asking:
+    """Answers callers."""
+
+    def __init__(self, kept: Kept) -> None:
+        """Take where records are."""
+        self._kept = kept
+        self._under_way: set[KeyId] = set()
+
+    async def find(self, who: Principal, request_id: str) -> RequestRecord:
+        """Return the record, or raise ``UnknownRequest``, or ``OverLimit`` where the key's last question still runs."""
+        named = _ID.fullmatch(request_id)
+        if named is None:
+            raise UnknownRequest
+        if who.key in self._under_way:
+            raise OverLimit("a key asks for one record at a time", retry_after_s=AGAIN_S)
+        self._under_way.add(who.key)
+        try:
+            record = await self._kept.find(request_id)
+            if record is None and named[1] != request_id:
+                record = await self._kept.find(named[1])
+        finally:
+            self._under_way.discard(who.key)
+        if record is None or not may_see(who, record):
+            raise UnknownRequest
+        return record
+
+
+def may_see(who: Principal, record: RequestRecord) -> bool:
+    """Tell whether this record is the key's to see."""
+    if who.role is Role.INFER:
+        return record.key == who.key and record.tenant == who.tenant
+    return who.tenant in {OPERATORS, record.tenant}

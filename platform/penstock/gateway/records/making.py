@@ -1,0 +1,180 @@
+"""Makes the record of a request: from its call and answer where it came into the corridor, else from its refusal.
+
+It runs on the event loop, once for each request, and only puts together what the stages have left in the call. It must
+not know where records are kept, nor how they are told.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from itertools import zip_longest
+from typing import NamedTuple
+
+from penstock.domain.call import Answer, Call
+from penstock.domain.clock import Clock
+from penstock.domain.errors import PenstockError
+from penstock.domain.ids import RequestId
+from penstock.domain.lease import Lease
+from penstock.domain.model import Tier
+from penstock.domain.outcome import Outcome, Stage
+from penstock.domain.request import Api
+from penstock.domain.request_record import Drawn, Refusal, RequestRecord
+from penstock.domain.slo import Indicator, SloTier
+from penstock.domain.standing import Standing, standing_of
+from penstock.domain.tenant import Principal
+from penstock.gateway.records.quota import RefusalQuota
+
+
+class Promised(NamedTuple):
+    """A tier's: seconds to a first token, between two, to the end of a whole answer; the share of gaps over that."""
+
+    within_s: tuple[float, float, float]
+    most_late_ratio: float
+
+
+Promises = Mapping[Tier, Promised]
+_STANDINGS = {one: one.name.lower() for one in Standing}
+
+
+class Early(NamedTuple):
+    """A request that was refused before it came into the corridor, at monotonic second ``arrived_at``."""
+
+    id: RequestId
+    who: Principal
+    api: Api
+    arrived_at: float
+    stages: dict[Stage, float]
+
+
+class Records:
+    """``keep`` takes each record that is made."""
+
+    def __init__(self, keep: Callable[[RequestRecord], None], slos: Mapping[Tier, SloTier], clock: Clock) -> None:
+        """Take where records go, what each tier promises, and the time."""
+        self._keep, self._clock = keep, clock
+        self._promises: Promises = {tier: _promised(slo) for tier, slo in slos.items()}
+        self._refusals = RefusalQuota()
+
+    def ended(self, call: Call, answer: Answer) -> None:
+        """Keep the record of a request that the corridor saw, with what it was billed for."""
+        now = self._clock.monotonic()
+        has_run = answer.usage.total_tokens or (call.used is not None and call.used.sequences)
+        if answer.outcome is not Outcome.OK and not has_run and not self._refusals.takes(call.principal.tenant, now):
+            return
+        seconds = now - call.request.arrived_at
+        self._keep(_record(call, answer, self._clock.now() - seconds, seconds, self._promises))
+
+    def replayed(self, call: Call, original: RequestId) -> None:
+        """Keep that a request repeated the answer of another one: whoever asks for it is sent there."""
+        now, who = self._clock.monotonic(), call.principal
+        if not self._refusals.takes(who.tenant, now):
+            return
+        seconds = now - call.request.arrived_at
+        self._keep(
+            RequestRecord(
+                id=call.request.id,
+                tenant=who.tenant,
+                key=who.key,
+                at=self._clock.now() - seconds,
+                api=call.request.api,
+                outcome=Outcome.OK,
+                seconds=seconds,
+                stages_s=call.timings.seconds,
+                stream=call.request.stream,
+                replay_of=original,
+            )
+        )
+
+    def refused(self, error: PenstockError, early: Early) -> None:
+        """Keep the record of a request that was refused before."""
+        now, who = self._clock.monotonic(), early.who
+        if not self._refusals.takes(who.tenant, now):
+            return
+        seconds = now - early.arrived_at
+        self._keep(
+            RequestRecord(
+                id=early.id,
+                tenant=who.tenant,
+                key=who.key,
+                at=self._clock.now() - seconds,
+                api=early.api,
+                outcome=error.outcome,
+                seconds=seconds,
+                stages_s=early.stages,
+                refusal=Refusal.of(error),
+            )
+        )
+
+
+def _record(call: Call, answer: Answer, at: float, seconds: float, promises: Promises) -> RequestRecord:
+    request, who, lease, version = call.request, call.principal, call.lease, call.version
+    used, usage = call.used, answer.usage
+    promised = promises.get(version.tier) if version is not None else None
+    longest_s = max(answer.itl_s, default=None)
+    is_over_quota = lease is not None and lease.over_quota is not None
+    knows = bool(call.trail) and (usage.exact or usage.total_tokens > 0)
+    return RequestRecord(
+        id=request.id,
+        tenant=who.tenant,
+        key=who.key,
+        at=at,
+        api=request.api,
+        outcome=answer.outcome,
+        seconds=seconds,
+        stages_s=call.timings.seconds,
+        refusal=None if answer.outcome is Outcome.OK else call.refusal,
+        version=version.id if version is not None else "",
+        tier=version.tier if version is not None else "",
+        stream=request.stream,
+        standing=_STANDINGS[standing_of(who.plan, over_quota=is_over_quota)],
+        over_quota=is_over_quota,
+        deadline_s=lease.deadline_at - request.arrived_at if lease is not None else None,
+        degraded=call.degraded,
+        own_deadline=call.own_deadline,
+        drawn=_drawn(lease),
+        most_tokens=(call.cost.prompt_tokens, call.cost.output_tokens) if lease is not None else None,
+        expected_output=lease.expected_output or None if lease is not None else None,
+        choices=tuple(call.choices),
+        attempts=tuple(call.trail),
+        continued_s=tuple(moment - request.arrived_at for moment in call.continued_at),
+        prompt_tokens=usage.prompt_tokens if knows else None,
+        cached_tokens=usage.cached_tokens if knows else None,
+        output_tokens=usage.output_tokens if knows else None,
+        exact=usage.exact,
+        steps=used.steps if used is not None else None,
+        beside=used.beside if used is not None else None,
+        ttft_s=answer.ttft_s,
+        longest_gap_s=longest_s,
+        price=_price(call),
+        promised=promised.within_s if promised is not None else None,
+        gaps=len(answer.itl_s),
+        late_gaps=_late(answer.itl_s, longest_s, promised),
+        most_late_ratio=promised.most_late_ratio if promised is not None else 0.0,
+        is_own=call.is_own(answer.outcome),
+    )
+
+
+def _promised(slo: SloTier) -> Promised:
+    within_s = (slo.within_s(Indicator.TTFT), slo.within_s(Indicator.ITL), slo.within_s(Indicator.LATENCY))
+    gaps = slo.objective(Indicator.ITL)
+    return Promised(within_s, gaps.error_budget_ratio if gaps is not None else 0.0)
+
+
+def _late(gaps_s: Sequence[float], longest_s: float | None, promised: Promised | None) -> int | None:
+    """Return how many gaps were longer than promised; most streams have none, and are not looked through."""
+    if promised is None:
+        return None
+    itl_s = promised.within_s[1]
+    return sum(gap_s > itl_s for gap_s in gaps_s) if longest_s is not None and longest_s > itl_s else 0
+
+
+def _drawn(lease: Lease | None) -> tuple[Drawn, ...] | None:
+    if lease is None or not lease.drawn:
+        return None if lease is None or lease.drawn is None else ()
+    both = zip_longest(lease.drawn, lease.left[: len(lease.drawn)])
+    return tuple([Drawn(one.key, one.amount, left, one.capacity) for one, left in both])
+
+
+def _price(call: Call) -> tuple[int, int, int] | None:
+    if call.version is None:
+        return None
+    price = call.version.price
+    return price.prompt_per_mtok, price.cached_per_mtok, price.output_per_mtok

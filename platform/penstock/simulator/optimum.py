@@ -1,0 +1,37 @@
+"""The fewest deadlines that any batching could miss on a small trace, knowing all of it: exact, by dynamic programming.
+
+The state is a second at which the device is free and who has not been computed. At each a batch of one key starts, or
+the device waits for the next arrival. Of a size those with the earliest deadlines go, of those that are in time: who
+goes later has then the later deadline, so nothing better is left out; who can't be in time is not computed at all.
+"""
+
+from collections.abc import Callable, Sequence
+from functools import cache
+
+from penstock.simulator.batches import Arrival
+from penstock.worker.batching.items import Key
+
+
+def fewest_missed(arrivals: Sequence[Arrival], most_items: int, seconds: Callable[[int], float]) -> int:
+    """Return how many items miss their deadline at least, each of which has one."""
+    items = tuple(sorted(arrivals, key=lambda one: one.item.deadline_at))
+    whole = (1 << len(items)) - 1
+
+    @cache
+    def missed(now: float, left: int) -> int:
+        """Return the misses among those left, on a device that is free from ``now`` on."""
+        here = [i for i in range(len(items)) if left >> i & 1 and items[i].at <= now]
+        coming = [items[i].at for i in range(len(items)) if left >> i & 1 and items[i].at > now]
+        best = missed(min(coming), left) if coming else left.bit_count()
+        by_key: dict[Key, list[int]] = {}
+        for i in here:
+            by_key.setdefault(items[i].item.key, []).append(i)
+        for of_key in by_key.values():
+            for size in range(1, min(most_items, len(of_key)) + 1):
+                end = now + seconds(size)
+                taken = [i for i in of_key if items[i].item.deadline_at >= end][:size]
+                if len(taken) == size:
+                    best = min(best, missed(round(end, 9), left & ~sum(1 << i for i in taken)))
+        return best
+
+    return missed(0.0, whole)

@@ -1,0 +1,41 @@
+"""Alerts of promises without data: a promise that nobody can check is not kept silently.
+
+A gateway shows a tier's series from its first routing table on, with or without traffic, so silence is never idleness:
+it means that the last version of a tier was withdrawn, or that the series are lost on their way.
+"""
+
+from penstock.slo import recorded
+from penstock.slo.promise import Promise
+from penstock.slo.rule import Alert
+from penstock.slo.windows import Severity
+from penstock.telemetry import names
+
+REMEMBERED = "1d"
+"""So long a promise that had data is expected to have some."""
+PATIENCE = "15m"
+
+
+def of(promise: Promise) -> Alert:
+    """Return the alert of a promise that had data within a day and has none."""
+    series = promise.series(recorded.BAD_EVENTS)
+    return Alert(
+        name="PromiseWithoutData",
+        expr=f"present_over_time({series}[{REMEMBERED}]) unless {series}",
+        hold=PATIENCE,
+        severity=Severity.TICKET,
+        labels=promise.labels,
+        summary=f"{promise.tier}: nobody can tell whether the promise of {promise.objective} is kept.",
+        effect="Its series are gone: its alerts can't fire, and its error budget is unknown, not full.",
+    )
+
+
+def nothing_measured() -> Alert:
+    """Return the alert of a Prometheus that sees no gateway."""
+    return Alert(
+        name="NoGatewayMeasured",
+        expr=f"absent({names.TABLE_NUMBER.name})",
+        hold="2m",
+        severity=Severity.PAGE,
+        summary="Prometheus sees no gateway.",
+        effect="No promise is measured and no other alert of requests can fire; callers may get no answers at all.",
+    )

@@ -1,0 +1,106 @@
+"""How each kind of promise is counted: which series of the catalogue are events, and which of them were bad.
+
+Events are what the platform could have done well: what a caller is at fault for is neither good nor bad, so a flood
+of refused keys can't hide an outage. A bound in seconds must be a bucket: between buckets nobody can count.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from penstock.domain.outcome import Outcome
+from penstock.domain.slo import Indicator, Objective
+from penstock.telemetry import names
+from penstock.telemetry.definitions import Label, Metric
+
+
+class Unmeasurable(Exception):
+    """A promise can't be measured; the message says why, and what could be promised instead."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Selection:
+    """Series of one name whose labels have one of these values."""
+
+    series: str
+    labels: Mapping[str, tuple[str, ...]]
+
+    def query(self) -> str:
+        """Return it as PromQL."""
+        return f"{self.series}{{{','.join(_matcher(label, values) for label, values in self.labels.items())}}}"
+
+    def takes(self, series: str, labels: Mapping[str, str]) -> bool:
+        """Tell whether a sample is one of these."""
+        return series == self.series and all(labels.get(label) in values for label, values in self.labels.items())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measure:
+    """What is counted: all events, and the bad ones, either themselves or as those that are not ``good``."""
+
+    events: Selection
+    bad: Selection | None = None
+    good: Selection | None = None
+
+    def events_rate(self, window: str) -> str:
+        """Return the PromQL of events per second."""
+        return _rate(self.events, window)
+
+    def bad_rate(self, window: str) -> str:
+        """Return the PromQL of bad events per second."""
+        if self.bad is not None:
+            return _rate(self.bad, window)
+        assert self.good is not None  # noqa: S101  one of the two is there
+        return f"{_rate(self.events, window)} - {_rate(self.good, window)}"
+
+    def bad_count(self, count: Callable[[Selection], float | None], events: float | None) -> float | None:
+        """Return how many of these events were bad, by what counts a selection; None where that is unknown."""
+        if self.bad is not None:
+            return count(self.bad)
+        assert self.good is not None  # noqa: S101  one of the two is there
+        good = count(self.good)
+        return None if events is None or good is None else events - good
+
+
+def measure(tier: str, objective: Objective) -> Measure:
+    """Return how a tier's objective is counted, or raise ``Unmeasurable``."""
+    if objective.indicator in _BY_OUTCOME:
+        return _by_outcome(_BY_OUTCOME[objective.indicator], tier)
+    return _by_time(_BY_TIME[objective.indicator], tier, objective)
+
+
+_BY_OUTCOME = {Indicator.AVAILABILITY: names.TIER_REQUESTS, Indicator.STREAM_COMPLETION: names.TIER_STREAMS}
+_BY_TIME = {
+    Indicator.TTFT: names.TTFT_SECONDS,
+    Indicator.ITL: names.ITL_SECONDS,
+    Indicator.LATENCY: names.REQUEST_SECONDS,
+}
+_OURS = tuple(sorted(one.value for one in Outcome if one.spends_error_budget))
+
+
+def _by_outcome(metric: Metric, tier: str) -> Measure:
+    def ended(*outcomes: str) -> Selection:
+        return Selection(series=f"{metric.name}_total", labels={Label.TIER: (tier,), Label.OUTCOME: outcomes})
+
+    return Measure(events=ended(Outcome.OK.value, *_OURS), bad=ended(*_OURS))
+
+
+def _by_time(metric: Metric, tier: str, objective: Objective) -> Measure:
+    within_s = objective.within_s
+    if within_s not in metric.buckets:
+        nearest = sorted(sorted(metric.buckets, key=lambda bound: abs(bound - within_s))[:2])
+        raise Unmeasurable(
+            f"{tier}: {objective.indicator}.within_s: {within_s:g} is no bucket of {metric.name};"
+            f" take {nearest[0]:g} or {nearest[1]:g}, or add the bucket to the catalogue"
+        )
+    return Measure(
+        events=Selection(series=f"{metric.name}_count", labels={Label.TIER: (tier,)}),
+        good=Selection(series=f"{metric.name}_bucket", labels={Label.TIER: (tier,), "le": (str(within_s),)}),
+    )
+
+
+def _rate(selection: Selection, window: str) -> str:
+    return f"sum(rate({selection.query()}[{window}]))"
+
+
+def _matcher(label: str, values: tuple[str, ...]) -> str:
+    return f'{label}="{values[0]}"' if len(values) == 1 else f'{label}=~"{"|".join(values)}"'

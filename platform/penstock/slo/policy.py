@@ -1,0 +1,69 @@
+"""What the state of error budgets allows: the policy of ``slo/budget_policy.yaml``, which the rollout gate reads.
+
+The worst objective decides. A budget of which nobody knows what is left is neither full nor spent: the policy says
+which of the answers it gets.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import StrEnum
+
+from penstock.domain.spec import SpecReader
+from penstock.slo.budget import Budget
+
+
+class Pace(StrEnum):
+    """How new versions may go out, the freest first."""
+
+    FREE = "free"
+    SLOW = "slow"
+    """One step at a time, each watched to its end."""
+    FROZEN = "frozen"
+    """None, except what an operator forces to win the budget back."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Policy:
+    """Shares of a budget at and below which rollouts freeze or slow down, and the pace without data."""
+
+    freeze_at: float
+    slow_at: float
+    without_data: Pace
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """The pace that budgets allow, and which of them say so; none where all is well."""
+
+    pace: Pace
+    because: tuple[Budget, ...] = ()
+
+
+def judge(policy: Policy, budgets: Iterable[Budget]) -> Verdict:
+    """Return what these budgets allow; of no budget at all, what is allowed without data."""
+    paces = [(_pace(policy, budget), budget) for budget in budgets]
+    if not paces:
+        return Verdict(pace=policy.without_data)
+    worst = max((pace for pace, _ in paces), key=list(Pace).index)
+    because = tuple(budget for pace, budget in paces if pace is worst) if worst is not Pace.FREE else ()
+    return Verdict(pace=worst, because=because)
+
+
+def parse(raw: object, source: str) -> Policy:
+    """Return the policy that this data describes, or raise ``SpecRefused``; ``source`` names it in messages."""
+    spec = SpecReader(source, "", raw)
+    spec.only(("freeze_at", "slow_at", "without_data"))
+    freeze, slow = (
+        spec.number(key, lambda n: 0 <= n <= 1, "a share of a budget, 0 to 1") for key in ("freeze_at", "slow_at")
+    )
+    if slow < freeze:
+        raise spec.wrong("slow_at", f"{slow:g} must not be below freeze_at, {freeze:g}")
+    return Policy(freeze_at=freeze, slow_at=slow, without_data=spec.choice("without_data", Pace))
+
+
+def _pace(policy: Policy, budget: Budget) -> Pace:
+    if budget.left_ratio is None:
+        return policy.without_data
+    if budget.left_ratio <= policy.freeze_at:
+        return Pace.FROZEN
+    return Pace.SLOW if budget.left_ratio <= policy.slow_at else Pace.FREE

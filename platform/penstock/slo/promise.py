@@ -1,0 +1,44 @@
+"""One objective as its rules see it: a budget over a period, and how events are counted."""
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from penstock.slo.recorded import OBJECTIVE, TIER, select
+from penstock.slo.windows import Pair
+
+
+class Measured(Protocol):
+    """Two queries over a window; ``indicators`` makes them for the platform's own promises."""
+
+    def events_rate(self, window: str) -> str:
+        """Return the PromQL of events per second."""
+        ...
+
+    def bad_rate(self, window: str) -> str:
+        """Return the PromQL of bad events per second."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Promise:
+    """What is promised: over ``period_days``, no more than ``budget_ratio`` of the events are bad."""
+
+    tier: str
+    objective: str
+    says: str
+    budget_ratio: float
+    period_days: int
+    measure: Measured
+
+    @property
+    def labels(self) -> dict[str, str]:
+        """Whose promise it is, as labels."""
+        return {TIER: self.tier, OBJECTIVE: self.objective}
+
+    def threshold(self, pair: Pair) -> float:
+        """Return the share of bad events above which this pair of windows fires."""
+        return pair.factor(self.period_days) * self.budget_ratio
+
+    def series(self, recorded: str) -> str:
+        """Return the PromQL of one of its recorded series."""
+        return select(recorded, self.tier, self.objective)

@@ -1,0 +1,37 @@
+"""Recording rules of one promise: events, the share of bad ones over each window, and what is left of the budget.
+
+The platform's counters are read over five minutes alone; every longer window adds up what was recorded. That costs
+little over days, weighs each event alike however traffic comes, and outlives a gateway whose counters are gone.
+Without events there is no share: unknown is never 0.
+"""
+
+from penstock.slo import recorded
+from penstock.slo.promise import Promise
+from penstock.slo.rule import Recording
+from penstock.slo.windows import Windows
+
+
+def of(promise: Promise, windows: Windows) -> list[Recording]:
+    """Return a promise's recording rules, each after those that it reads."""
+    period = f"{promise.period_days}d"
+    left = f"1 - {promise.series(recorded.error_ratio(period))} / {promise.series(recorded.BUDGET)}"
+    return [
+        _record(promise, recorded.EVENTS, promise.measure.events_rate(recorded.BASE_WINDOW)),
+        _record(promise, recorded.BAD_EVENTS, promise.measure.bad_rate(recorded.BASE_WINDOW)),
+        _record(promise, recorded.BUDGET, f"vector({promise.budget_ratio:.6g})"),
+        *(_error_ratio(promise, window) for window in (*windows.lengths, period)),
+        _record(promise, recorded.BUDGET_LEFT, left),
+    ]
+
+
+def _error_ratio(promise: Promise, window: str) -> Recording:
+    bad, events = (_sum(promise.series(series), window) for series in (recorded.BAD_EVENTS, recorded.EVENTS))
+    return _record(promise, recorded.error_ratio(window), f"{bad} / ({events} > 0)")
+
+
+def _sum(series: str, window: str) -> str:
+    return series if window == recorded.BASE_WINDOW else f"sum_over_time({series}[{window}])"
+
+
+def _record(promise: Promise, series: str, expr: str) -> Recording:
+    return Recording(record=series, expr=expr, labels=promise.labels)

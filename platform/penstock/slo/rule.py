@@ -1,0 +1,63 @@
+"""Rules as Prometheus knows them: recordings, alerts, groups of them."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from penstock.slo.windows import Severity
+
+BOARD = "penstock-overview"
+"""The board that shows the error budgets."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recording:
+    """A series that Prometheus makes of others."""
+
+    record: str
+    expr: str
+    labels: Mapping[str, str]
+
+    def plain(self) -> dict[str, object]:
+        """Return it under Prometheus' own keys."""
+        return {"record": self.record, "expr": self.expr, "labels": dict(self.labels)}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Alert:
+    """Something that somebody must act on: when, for how long, how urgent, and what it tells them."""
+
+    name: str
+    expr: str
+    severity: Severity
+    summary: str
+    effect: str
+    hold: str = ""
+    labels: Mapping[str, str] = field(default_factory=dict)
+
+    def plain(self) -> dict[str, object]:
+        """Return it under Prometheus' own keys; its runbook has its name."""
+        return {
+            "alert": self.name,
+            "expr": self.expr,
+            **({"for": self.hold} if self.hold else {}),
+            "labels": {"severity": self.severity.value, **self.labels},
+            "annotations": {
+                "summary": self.summary,
+                "effect": self.effect,
+                "runbook": f"runbooks/{self.name}.md",
+                "board": BOARD,
+            },
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Group:
+    """Rules that are evaluated together and in this order."""
+
+    name: str
+    interval_s: int
+    rules: tuple[Recording | Alert, ...]
+
+    def plain(self) -> dict[str, object]:
+        """Return it under Prometheus' own keys."""
+        return {"name": self.name, "interval": f"{self.interval_s}s", "rules": [rule.plain() for rule in self.rules]}

@@ -1,0 +1,80 @@
+"""Over which windows a burning budget raises which alert: the data of ``slo/windows.yaml``.
+
+A pair of windows fires where both burn faster than its factor. The factor follows from the share of the budget that
+the long window alone would spend at that pace, so that it is right for any period.
+"""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from penstock.domain.spec import SpecReader
+
+DAY_S = 86_400
+_UNITS_S = {"m": 60, "h": 3600, "d": DAY_S}
+_DURATION = r"[1-9][0-9]*[mhd]"
+_EXPECTED = "a number of m, h or d, for example 30m"
+
+
+class Severity(StrEnum):
+    """Whom an alert reaches: a page somebody at once, a ticket somebody on the next working day."""
+
+    PAGE = "page"
+    TICKET = "ticket"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pair:
+    """A long and a short window, written as Prometheus does, and the share of a budget that they may not spend."""
+
+    severity: Severity
+    long: str
+    short: str
+    budget_ratio: float
+
+    def factor(self, period_days: int) -> float:
+        """Return how many times faster than allowed a budget burns that loses ``budget_ratio`` in the long window."""
+        return self.budget_ratio * period_days * DAY_S / seconds(self.long)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Windows:
+    """All pairs, the periods that promises may have, and how many bad events an alert needs at least."""
+
+    periods_days: tuple[int, ...]
+    least_bad_events: int
+    pairs: tuple[Pair, ...]
+
+    @property
+    def lengths(self) -> tuple[str, ...]:
+        """Every window of the pairs once, the shortest first."""
+        found = {window for pair in self.pairs for window in (pair.long, pair.short)}
+        return tuple(sorted(found, key=seconds))
+
+
+def seconds(window: str) -> int:
+    """Return a window's length: ``30m`` is 1800."""
+    return int(window[:-1]) * _UNITS_S[window[-1]]
+
+
+def parse(raw: object, source: str) -> Windows:
+    """Return the windows that this data describes, or raise ``SpecRefused``; ``source`` names it in messages."""
+    spec = SpecReader(source, "", raw)
+    spec.only(("periods_days", "least_bad_events", "pairs"))
+    return Windows(
+        periods_days=tuple(spec.whole_numbers("periods_days")),
+        least_bad_events=int(spec.number("least_bad_events", lambda n: n == int(n) and n >= 1, "a count above 0")),
+        pairs=tuple(_pair(one) for one in spec.each("pairs")),
+    )
+
+
+def _pair(spec: SpecReader) -> Pair:
+    spec.only(("severity", "long", "short", "budget_ratio"))
+    long, short = (spec.matching(key, _DURATION, _EXPECTED) for key in ("long", "short"))
+    if seconds(short) >= seconds(long):
+        raise spec.wrong("short", f"{short} must be shorter than {long}")
+    return Pair(
+        severity=spec.choice("severity", Severity),
+        long=long,
+        short=short,
+        budget_ratio=spec.number("budget_ratio", lambda n: 0 < n < 1, "a share between 0 and 1"),
+    )

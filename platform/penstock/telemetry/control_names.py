@@ -1,0 +1,63 @@
+"""The catalogue's part of the controller and of certificates; read it from ``names.py``, where all of it is."""
+
+from penstock.telemetry.definitions import LATENCY_S, Kind, Label, Metric
+
+TICK_SECONDS = Metric(
+    name="penstock_control_tick_seconds",
+    kind=Kind.HISTOGRAM,
+    help="Time of one control tick.",
+    buckets=LATENCY_S,
+)
+TICK_FAILURES = Metric(
+    name="penstock_control_tick_failures",
+    kind=Kind.COUNTER,
+    help="Control ticks that failed and changed nothing.",
+)
+IS_LEADER = Metric(
+    name="penstock_control_leader",
+    kind=Kind.GAUGE,
+    help="1 in the controller that acts.",
+)
+WORKERS = Metric(
+    name="penstock_workers",
+    kind=Kind.GAUGE,
+    help="Workers by version and state, as the controller sees them.",
+    labels=(Label.VERSION, Label.STATE),
+)
+WORKERS_WANTED = Metric(
+    name="penstock_workers_wanted",
+    kind=Kind.GAUGE,
+    help="Workers that there should be, by version: what was deployed; in a cluster the least.",
+    labels=(Label.VERSION,),
+)
+WORKER_ENDS = Metric(
+    name="penstock_worker_ends",
+    kind=Kind.COUNTER,
+    help="Workers that went, by why: drained, notice, wrong_answers, refused, gave_up, fault; lost without a word.",
+    labels=(Label.VERSION, Label.REASON),
+)
+TABLES_PUBLISHED = Metric(
+    name="penstock_routing_tables_published",
+    kind=Kind.COUNTER,
+    help="Routing tables published.",
+)
+BUDGET_USED_RATIO = Metric(
+    name="penstock_budget_used_ratio",
+    kind=Kind.GAUGE,
+    help="Share of a budget that is spent: the fullest fifty by scope, the fullest of all others as other.",
+    labels=(Label.SCOPE, Label.WINDOW),
+)
+
+# -- every process that speaks TLS --------------------------------------------------
+CERTIFICATE_STARTS_AT = Metric(
+    name="penstock_certificate_starts_timestamp_seconds",
+    kind=Kind.GAUGE,
+    help="From when on the certificate of this process is valid, in Unix seconds.",
+    labels=(Label.ROLE,),
+)
+CERTIFICATE_ENDS_AT = Metric(
+    name="penstock_certificate_ends_timestamp_seconds",
+    kind=Kind.GAUGE,
+    help="Until when it is valid, in Unix seconds.",
+    labels=(Label.ROLE,),
+)

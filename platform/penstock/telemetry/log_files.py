@@ -1,0 +1,66 @@
+"""Logs on disk, bounded: each in size with some older pieces, and in number once their processes are gone.
+
+A process writes to a file that it was given when it began, in append mode. So a log that has grown is copied away and
+cut to nothing, and the process goes on at its beginning.
+
+Trade-off: what is written between the copy and the cut is lost; a pipe through whoever started it would lose nothing,
+and a process would block on one that is away.
+"""
+
+import os
+import shutil
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+ENGINE = "engine-"
+"""What the log of an engine begins with; its agent cuts it, since it reads the end of it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogBounds:
+    """``pieces`` older parts of ``most_bytes`` are kept of a log, and of each kind the logs of ``gone`` processes."""
+
+    most_bytes: int = 16 << 20
+    pieces: int = 2
+    gone: int = 20
+
+
+def rotate(log: Path, bounds: LogBounds) -> bool:
+    """Cut a log that has grown beyond its bound, after a copy; True where that happened. Never raises ``OSError``."""
+    with suppress(OSError):
+        if log.stat().st_size <= bounds.most_bytes:
+            return False
+        try:
+            for number in range(bounds.pieces - 1, 0, -1):
+                with suppress(FileNotFoundError):
+                    _piece(log, number).replace(_piece(log, number + 1))
+            shutil.copyfile(log, _piece(log, 1))
+        finally:  # also where the disk is full: all the more
+            os.truncate(log, 0)
+        return True
+    return False
+
+
+def prune(logs: Path, kind: str, lives: Callable[[str], bool], bounds: LogBounds) -> None:
+    """Remove the logs ``<kind><id>.log`` whose process is gone, but for the newest; ``lives`` tells of an id."""
+    found = [path for path in logs.glob(f"{kind}*.log") if not lives(path.stem.removeprefix(kind))]
+    with suppress(FileNotFoundError):
+        found.sort(key=lambda path: path.stat().st_mtime, reverse=True)
+    for log in found[bounds.gone :]:
+        for path in (log, *(_piece(log, number) for number in range(1, bounds.pieces + 1))):
+            path.unlink(missing_ok=True)
+
+
+def is_alive(pid_file: Path) -> bool:
+    """Tell whether the process lives whose id stands in this file."""
+    try:
+        os.kill(int(pid_file.read_text()), 0)
+    except (OSError, ValueError):
+        return False
+    return True
+
+
+def _piece(log: Path, number: int) -> Path:
+    return log.with_name(f"{log.name}.{number}")

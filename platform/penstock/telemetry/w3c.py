@@ -1,0 +1,29 @@
+"""W3C trace context as a string: which trace, which span, whether it is kept. Pure; chance is an argument."""
+
+import random
+
+_SAMPLED, _UNSAMPLED = "01", "00"
+TRACE, SPAN = slice(3, 35), slice(36, 52)
+"""Where both ids stand in a ``traceparent``."""
+
+
+def own_span(given: str, ratio: float, chance: random.Random) -> str:
+    """Return the context of a request's own span: in the caller's trace, or in a new one.
+
+    The caller decides whether its trace is sampled; a new one is with probability ``ratio``.
+    """
+    span = chance.getrandbits(64) or 1
+    if given:
+        return f"00-{given[TRACE]}-{span:016x}-{_SAMPLED if is_sampled(given) else _UNSAMPLED}"
+    flags = _SAMPLED if chance.random() < ratio else _UNSAMPLED
+    return f"00-{chance.getrandbits(128) or 1:032x}-{span:016x}-{flags}"
+
+
+def is_sampled(context: str) -> bool:
+    """Tell whether a ``traceparent`` says that its spans are kept."""
+    return bool(context) and bool(int(context[-2:], 16) & 1)
+
+
+def trace_of(context: str) -> str:
+    """Return the trace's id; nothing where it is not sampled, for nobody would find it."""
+    return context[TRACE] if is_sampled(context) else ""

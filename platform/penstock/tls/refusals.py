@@ -1,0 +1,34 @@
+"""Says who was turned away, and says it sparingly: strangers who come in floods must not fill the log.
+
+So many lines at once, then one every few seconds; each tells how many went before it without a line of their own. What
+is left out is counted and never queued, so that a flood costs neither memory nor the disk of whoever is flooded.
+"""
+
+from penstock.domain.clock import Clock
+from penstock.telemetry import logs
+
+LINES_AT_ONCE = 10
+LINE_EVERY_S = 6.0
+
+
+class Refusals:
+    """The refused peers of one process."""
+
+    def __init__(self, clock: Clock) -> None:
+        """Have all lines to spend."""
+        self._clock = clock
+        self._lines, self._since = float(LINES_AT_ONCE), clock.monotonic()
+        self._untold = 0
+
+    def tell(self, reason: str, address: str = "") -> None:
+        """Note a refused peer: in the log, or in the count of the next line."""
+        now = self._clock.monotonic()
+        self._lines = min(float(LINES_AT_ONCE), self._lines + (now - self._since) / LINE_EVERY_S)
+        self._since = now
+        if self._lines < 1:
+            self._untold += 1
+            return
+        self._lines -= 1
+        untold, self._untold = self._untold, 0
+        where = {"address": address} if address else {}
+        logs.logger().warning("peer_refused", reason=reason, **where, **({"count": untold} if untold else {}))

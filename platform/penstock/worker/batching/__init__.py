@@ -1,0 +1,1 @@
+"""Requests of classic models computed together: pure policies, one thin collector; it knows neither torch nor HTTP."""

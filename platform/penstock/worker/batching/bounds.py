@@ -1,0 +1,36 @@
+"""How long one batch may take: what has begun can't be taken back, and whoever comes next waits for it. Pure.
+
+Alone a tenant's batches take half of what the promise allows, so that nobody who comes is late for that reason alone.
+Beside others each tenant has as many items in a batch as take an eighth, or half as long again as a single item, where
+that is more: a device that computes many about as fast as one still gets many, one that gains nothing by more gets one.
+
+Trade-off (ADR 0078): small batches lose a part of what full ones gain, wherever one tenant floods beside others.
+"""
+
+from penstock.worker.batching.compute import Computes
+from penstock.worker.batching.group import Group
+from penstock.worker.batching.settings import BatchSettings
+
+ALONE_PART = 0.5
+BESIDE_PART = 0.125
+"""The part of the promised seconds that one batch may take, and that a tenant's items in it may beside others."""
+SINGLE = 1.5
+"""So many times a single item's compute a batch may take in any case."""
+
+
+def most_items(settings: BatchSettings, computes: Computes, group: Group, most: int, *, are_several: bool) -> int:
+    """Return how many of ``most`` items a batch may have; one of a kind that was never measured."""
+    key = group.key
+    if not settings.slo_s or most == 1:
+        return most
+    if not computes.is_measured(key):
+        return 1
+    single_s = SINGLE * computes.p50(key, 1)
+    alone_s = max(ALONE_PART * settings.slo_s, single_s)
+    if not are_several:
+        return computes.most_within(key, alone_s, most)
+    each = computes.most_within(key, max(BESIDE_PART * settings.slo_s, single_s), most)
+    if each == 1 or each >= min(most, len(group)):  # what gains nothing by company gains nothing by others' either
+        return each
+    together = sum(min(each, waiting) for waiting in group.counts())
+    return min(together, computes.most_within(key, alone_s, most))

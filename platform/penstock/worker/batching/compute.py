@@ -1,0 +1,84 @@
+"""How long a batch takes, in quantiles by bucket and batch size, learned from what was measured. Pure.
+
+Two factors: a curve for each bucket (its shape over batch sizes changes slowly, and never falls), and the pace of the
+device, which all buckets share and which the last few seconds tell. So a device that slows to half is noticed within
+some batches of any size, and every bucket and size knows.
+
+Trade-off: jitter is taken as the same in proportion for all sizes; quantiles of each size apart would need more
+measurements of each than a few seconds have.
+"""
+
+from bisect import bisect_left, bisect_right, insort
+from collections import OrderedDict, deque
+from functools import partial
+from math import ceil
+
+from penstock.worker.batching.curve import Curve
+from penstock.worker.batching.items import Key
+from penstock.worker.batching.settings import Prior
+
+REMEMBERED_S = 2.0
+MOST_RATIOS, LEAST_RATIOS = 128, 8
+"""The device's pace is read from the batches of so many seconds; from no more and, where there were any, no fewer."""
+MOST_KEYS = 256
+UNMEASURED_TAIL = 2.0
+"""How much longer than believed a batch may take before anything was measured."""
+_FOLLOWS = 0.3
+_TAIL = 0.99
+
+
+class Computes:
+    """What is known of one device."""
+
+    def __init__(self, prior: Prior, most_items: int) -> None:
+        """Begin with a belief."""
+        self._prior, self._most = prior, most_items
+        self._curves: OrderedDict[Key, Curve] = OrderedDict()
+        self._unmeasured = Curve(prior, most_items)
+        self._recent: deque[tuple[float, float]] = deque()
+        self._sorted: list[float] = []
+        self._pace = 1.0
+        self._half, self._tail = 1.0, UNMEASURED_TAIL
+
+    def is_measured(self, key: Key) -> bool:
+        """Tell whether a batch of this bucket was measured."""
+        return key in self._curves
+
+    def p50(self, key: Key, size: int) -> float:
+        """Return the seconds that every other batch takes at most."""
+        return self._curves.get(key, self._unmeasured).seconds(size) * self._half
+
+    def p99(self, key: Key, size: int) -> float:
+        """Return the seconds that hardly any batch exceeds."""
+        return self._curves.get(key, self._unmeasured).seconds(size) * self._tail
+
+    def most_within(self, key: Key, seconds: float, most: int) -> int:
+        """Return how many items, one at least, a batch of ``most`` may have so that it probably takes no longer."""
+        if self.p50(key, most) <= seconds:
+            return most
+        return max(1, bisect_right(range(1, most), seconds, key=partial(self.p50, key)))
+
+    def learn(self, key: Key, size: int, seconds: float, now: float) -> None:
+        """A batch took so long, and ended at second ``now``."""
+        curve = self._curves.get(key)
+        if curve is None:
+            curve = self._curves[key] = Curve(self._prior, self._most)
+            curve.learn(size, seconds / self._pace)
+            if len(self._curves) > MOST_KEYS:
+                self._curves.popitem(last=False)
+        self._curves.move_to_end(key)
+        ratio = seconds / curve.seconds(size)
+        self._pace *= (ratio / self._pace) ** _FOLLOWS
+        curve.learn(size, seconds / self._pace)
+        self._remember(ratio, now)
+
+    def _remember(self, ratio: float, now: float) -> None:
+        recent, ordered = self._recent, self._sorted
+        recent.append((now, ratio))
+        insort(ordered, ratio)
+        while len(recent) > MOST_RATIOS or (len(recent) > LEAST_RATIOS and recent[0][0] < now - REMEMBERED_S):
+            _, old = recent.popleft()
+            del ordered[bisect_left(ordered, old)]
+        many = len(ordered)
+        self._half = ordered[many // 2]
+        self._tail = ordered[ceil(_TAIL * many) - 1] * (1.0 + 1.0 / many)  # few measurements say little of the tail

@@ -1,0 +1,100 @@
+"""What goes wrong with a device or an item: the compute port's errors, quarantine by digest, a cap on lack of memory.
+
+Evidence before blame (ADR 0043): an item is held to be poison where it failed alone again after others had succeeded,
+so that a device which fails everybody puts nobody in quarantine. Pure.
+"""
+
+from collections import OrderedDict
+from dataclasses import dataclass
+
+from penstock.domain.errors import BadRequest
+
+QUARANTINE_S = 60.0
+"""How long an item that poisons is not computed."""
+SUSPECT_S = 600.0
+"""How long one failure alone is remembered."""
+STRIKES = 2
+MOST_SUSPECTS = 1024
+RECOVERS_S = 60.0
+"""A cap that lack of memory halved doubles in so many seconds."""
+
+
+class OutOfMemory(Exception):
+    """The device has no memory for this batch; a smaller one may fit."""
+
+
+class ComputeLost(Exception):
+    """What computes is gone, with all that it had."""
+
+
+class Quarantined(BadRequest):
+    """This input has made computing fail repeatedly: it is not tried again for a minute."""
+
+    code = "quarantined"
+
+
+@dataclass(slots=True)
+class _Suspect:
+    strikes: int
+    at: float
+    successes: int
+
+
+class Quarantine:
+    """Who fails alone again and again; of more than a thousand suspects the one seen longest ago is forgotten."""
+
+    def __init__(self) -> None:
+        """Begin with nobody."""
+        self._suspects: OrderedDict[bytes, _Suspect] = OrderedDict()
+        self._successes = 0
+
+    def __len__(self) -> int:
+        """How many are remembered."""
+        return len(self._suspects)
+
+    def left_s(self, digest: bytes, now: float) -> float:
+        """Return for how long an item of this digest is not computed."""
+        suspect = self._suspects.get(digest)
+        if suspect is None:
+            return 0.0
+        if suspect.strikes >= STRIKES:
+            return max(0.0, suspect.at + QUARANTINE_S - now)
+        return 0.0
+
+    def succeeded(self) -> None:
+        """A batch was computed: the device works."""
+        self._successes += 1
+
+    def failed_alone(self, digest: bytes, now: float) -> None:
+        """An item failed in a batch of its own."""
+        if not digest:
+            return
+        suspect = self._suspects.pop(digest, None)
+        if suspect is None or now - suspect.at > SUSPECT_S or suspect.strikes >= STRIKES:
+            suspect = _Suspect(0, now, -1)
+        if self._successes > suspect.successes:
+            suspect.strikes += 1
+        suspect.at, suspect.successes = now, self._successes
+        self._suspects[digest] = suspect
+        if len(self._suspects) > MOST_SUSPECTS:
+            self._suspects.popitem(last=False)
+
+
+class MemoryCap:
+    """How many items the device has memory for, as far as is known."""
+
+    def __init__(self, whole: int) -> None:
+        """Begin with all."""
+        self._whole = whole
+        self._halved, self._at = float(whole), 0.0
+
+    def halve(self, size: int, now: float) -> None:
+        """A batch of this size did not fit."""
+        self._halved, self._at = max(1.0, size / 2), now
+
+    def most(self, now: float) -> int:
+        """Return how many items to try."""
+        if self._halved >= self._whole:
+            return self._whole
+        doublings = (now - self._at) / RECOVERS_S
+        return self._whole if doublings > self._whole else min(self._whole, int(self._halved * 2.0**doublings))

@@ -1,0 +1,66 @@
+"""What waits under one key: two classes, each in the order of coming, and how soon the next one is expected. Pure."""
+
+from collections import Counter, deque
+from collections.abc import Collection, Iterator
+from math import inf
+
+from penstock.worker.batching.items import Key, Waiting
+
+ARRIVALS = 16
+"""The recent rate is read from so many arrivals: a burst shows at once, and so does its end."""
+
+
+class Group:
+    """One key's items. Everything that is done for each item costs O(1)."""
+
+    __slots__ = ("_came", "earliest", "interactive", "key", "longest", "offline")
+
+    def __init__(self, key: Key) -> None:
+        """Begin with none."""
+        self.key = key
+        self.interactive: dict[Waiting, None] = {}
+        self.offline: dict[Waiting, None] = {}
+        self.earliest, self.longest = inf, 0
+        """The earliest deadline, and what the largest item costs."""
+        self._came: deque[float] = deque(maxlen=ARRIVALS)
+
+    def __len__(self) -> int:
+        """Items waiting."""
+        return len(self.interactive) + len(self.offline)
+
+    def __iter__(self) -> Iterator[Waiting]:
+        """Yield them, interactive ones first."""
+        yield from self.interactive
+        yield from self.offline
+
+    def counts(self) -> Collection[int]:
+        """Return how many items of each tenant wait; O(n)."""
+        return Counter(one.item.tenant for one in self).values()
+
+    @property
+    def last_came(self) -> float:
+        """The second at which the newest item came."""
+        return self._came[-1] if self._came else -inf
+
+    def come(self, waiting: Waiting) -> None:
+        """An item waits from now on."""
+        (self.offline if waiting.is_offline else self.interactive)[waiting] = None
+        self._came.append(waiting.came_at)
+        self.earliest = min(self.earliest, waiting.deadline_at)
+        self.longest = max(self.longest, waiting.item.cost)
+
+    def leave(self, *gone: Waiting) -> None:
+        """These wait no more, or never did."""
+        for one in gone:
+            (self.offline if one.is_offline else self.interactive).pop(one, None)
+        self.earliest = min((one.deadline_at for one in self), default=inf)
+        self.longest = max((one.item.cost for one in self), default=0)
+
+    def oldest(self, *, offline: bool) -> Waiting | None:
+        """Return who has waited longest of a class."""
+        return next(iter(self.offline if offline else self.interactive), None)
+
+    def next_in_s(self, now: float) -> float:
+        """Return in how many seconds another item is expected, by the recent rate; a silence counts as well."""
+        came = self._came
+        return (now - came[0]) / (len(came) - 1) if len(came) > 1 else inf

@@ -1,0 +1,105 @@
+"""What is batched: an item, the key that says with which others it may be computed, what a batch tells of itself."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from math import inf
+
+from penstock.domain.batched import Trigger
+from penstock.domain.ids import TenantId, VersionId
+from penstock.domain.standing import Standing
+
+_OFFLINE = frozenset({Standing.SHADOW, Standing.BATCH, Standing.OVER_QUOTA})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Key:
+    """What items must have in common to be computed as one batch."""
+
+    version: VersionId
+    dtype: str = ""
+    bucket: int = 0
+    """The tokens or pixels to which each of its items is padded; 0 pads them to the longest of the batch."""
+    shape: tuple[int, ...] = ()
+    arguments: tuple[str, ...] = ()
+    """Arguments of the task that change the graph."""
+
+
+def bucket_of(length: int, bounds: Sequence[int]) -> int:
+    """Return the smallest of the ascending bounds that holds this length; the length itself where none does."""
+    return next((bound for bound in bounds if length <= bound), length)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Item:
+    """One item; ``deadline_at`` in the batcher's monotonic seconds, 0 without one.
+
+    The digest is of its content and tells a repeated poison; an empty one is never quarantined.
+    """
+
+    key: Key
+    cost: int
+    """Tokens or pixels."""
+    deadline_at: float
+    standing: Standing
+    tenant: TenantId
+    payload: object
+    digest: bytes = b""
+    weight: float = 1.0
+    """Its tenant's among those whose items are computed here."""
+
+
+@dataclass(slots=True, eq=False)
+class Waiting:
+    """An item that waits since second ``came_at``."""
+
+    item: Item
+    came_at: float
+
+    @property
+    def is_offline(self) -> bool:
+        """True where it only fills what interactive items leave."""
+        return self.item.standing in _OFFLINE
+
+    @property
+    def deadline_at(self) -> float:
+        """The second by which it must be done."""
+        return self.item.deadline_at or inf
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fired:
+    """A batch that was computed, or failed; ``compute_s`` is None where it did."""
+
+    key: Key
+    trigger: Trigger
+    size: int
+    most_items: int
+    waits_s: tuple[float, ...]
+    padding_ratio: float
+    """The part of what was computed that was padding."""
+    window_s: float
+    """How long an interactive item could have waited for a batch of this size."""
+    predicted_s: float
+    """The p99 of its compute, as it was predicted."""
+    compute_s: float | None
+
+    @property
+    def fill_ratio(self) -> float:
+        """How full it was."""
+        return self.size / self.most_items
+
+
+class Left(StrEnum):
+    """Why an item left without a result; also the value of a metric's label."""
+
+    CANCELLED = "cancelled"
+    EXPIRED = "expired"
+    LATE = "late"
+    """It could not be in time any more, and would have cost others their deadlines."""
+    POISONED = "poisoned"
+    QUARANTINED = "quarantined"
+    OUT_OF_MEMORY = "out_of_memory"
+    LOST = "lost"
+    """What computes was gone."""
+    CLOSING = "closing"

@@ -1,0 +1,143 @@
+"""A batch on its way through compute: by halves where it fails, so that a poisoned item fails alone.
+
+Compute is a plain function of a list of items. It runs in threads, never on the event loop, and knows nothing of who
+waits. Every item that came in here has one end: a result, an error, or its caller has left.
+"""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from concurrent.futures import BrokenExecutor, ThreadPoolExecutor
+from dataclasses import dataclass
+
+from penstock.domain.batched import Batched
+from penstock.domain.clock import Clock
+from penstock.domain.errors import BadRequest, EngineError, PenstockError, WorkerLost
+from penstock.worker.batching.compute import Computes
+from penstock.worker.batching.faults import ComputeLost, MemoryCap, OutOfMemory, Quarantine
+from penstock.worker.batching.items import Item, Left, Waiting
+
+Result = object
+"""What compute makes of one item; an exception fails this item alone."""
+Compute = Callable[[Sequence[Item]], Sequence[Result]]
+"""Computes a batch, in a thread. Raises ``OutOfMemory`` or ``ComputeLost``; what else it raises is laid on an item."""
+
+
+@dataclass(slots=True, eq=False)
+class Entry(Waiting):
+    """A waiting item, and who waits for it."""
+
+    future: asyncio.Future[Result]
+    told: Callable[[Batched], None]
+    note_left: Callable[[Left], None]
+
+    def answer(self, result: Result) -> None:
+        """Give its caller what compute made of it."""
+        if isinstance(result, Exception):
+            self.fail(result, Left.POISONED)
+        elif not self.future.done():
+            self.future.set_result(result)
+
+    def fail(self, error: Exception, why: Left) -> None:
+        """It has no result; nothing happens where it has its end already."""
+        if not self.future.done():
+            self.future.set_exception(error)
+            self.note_left(why)
+
+
+@dataclass(frozen=True, slots=True)
+class _Timed:
+    results: Sequence[Result]
+    began_at: float
+    ended_at: float
+
+
+class Runner:
+    """Runs batches on one device, and learns from them."""
+
+    def __init__(self, compute: Compute, clock: Clock, computes: Computes, cap: MemoryCap) -> None:
+        """Take the port and what is learned from it."""
+        self._compute, self._clock, self._computes = compute, clock, computes
+        self._last_ended_at = 0.0
+        self.quarantine, self.cap = Quarantine(), cap
+
+    def open(self, threads: int) -> None:
+        """Begin with so many batches at a time."""
+        self._loop = asyncio.get_running_loop()
+        self._threads = ThreadPoolExecutor(threads, thread_name_prefix="compute")
+
+    def close(self) -> None:
+        """Start nothing more; what hangs in compute is left behind."""
+        self._threads.shutdown(wait=False, cancel_futures=True)
+
+    async def through(self, whole: Sequence[Entry]) -> float | None:
+        """Compute a batch until each item has its end; return the seconds of the whole, None where it failed."""
+        seconds = None
+        parts = [whole]
+        try:
+            while parts:
+                part = [one for one in parts.pop() if not one.future.done()]
+                outcome = await self._computed([one.item for one in part]) if part else None
+                if isinstance(outcome, _Timed):
+                    found_s = self._learn(part, outcome)
+                    seconds = found_s if len(part) == len(whole) else seconds
+                elif outcome is not None and not self._give_up(part, outcome):
+                    half = len(part) // 2
+                    parts += [part[half:], part[:half]]
+        finally:
+            for one in whole:
+                one.fail(WorkerLost(), Left.LOST)
+        return seconds
+
+    async def _computed(self, items: Sequence[Item]) -> _Timed | Exception:
+        """Return the results, or why there are none."""
+        try:
+            return await self._loop.run_in_executor(self._threads, self._timed, items)
+        except (BrokenExecutor, RuntimeError) as error:  # no thread can be had
+            return ComputeLost(str(error))
+
+    def _timed(self, items: Sequence[Item]) -> _Timed | Exception:
+        """Runs in a thread."""
+        began_at = self._clock.monotonic()
+        try:
+            results = self._compute(items)
+        except Exception as error:  # noqa: BLE001  whatever a model raises ends on its items, never on the batcher
+            return error
+        if len(results) != len(items):
+            return EngineError("The model gave another number of results than it got items.")
+        return _Timed(results, began_at, self._clock.monotonic())
+
+    def _learn(self, part: Sequence[Entry], timed: _Timed) -> float:
+        """Answer; tell the model of compute what this took, without the time behind another batch."""
+        began_at = max(timed.began_at, min(self._last_ended_at, timed.ended_at))
+        seconds = timed.ended_at - began_at
+        self._last_ended_at = max(self._last_ended_at, timed.ended_at)
+        self._computes.learn(part[0].item.key, len(part), seconds, timed.ended_at)
+        self.quarantine.succeeded()
+        for one, result in zip(part, timed.results, strict=True):
+            one.answer(result)
+        return seconds
+
+    def _give_up(self, part: Sequence[Entry], error: Exception) -> bool:
+        """Give these their end where nothing smaller can be tried; tell whether that is so."""
+        if isinstance(error, (ComputeLost, BrokenExecutor)):
+            for one in part:
+                one.fail(WorkerLost(), Left.LOST)
+            return True
+        now = self._clock.monotonic()
+        if isinstance(error, OutOfMemory):
+            self.cap.halve(len(part), now)
+        if len(part) > 1:
+            return False
+        if not isinstance(error, BadRequest):
+            self.quarantine.failed_alone(part[0].item.digest, now)
+        part[0].fail(_said(error), Left.OUT_OF_MEMORY if isinstance(error, OutOfMemory) else Left.POISONED)
+        return True
+
+
+def _said(error: Exception) -> PenstockError:
+    """Return an error whose words a caller may read; a model's own stays behind as its cause."""
+    if isinstance(error, PenstockError):
+        return error
+    told = EngineError()
+    told.__cause__ = error
+    return told

@@ -1,0 +1,45 @@
+"""How one version is batched: bounds of a batch, the promise that makes the window, what is believed at first."""
+
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Caps:
+    """Bounds of one class: its items in a batch (0: as many as there may be at all), seconds that one may wait."""
+
+    max_items: int = 0
+    max_wait_s: float = 0.05
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prior:
+    """Seconds that a batch is believed to take before anything was measured."""
+
+    fixed_s: float = 0.005
+    per_item_s: float = 0.002
+
+    def seconds(self, size: int) -> float:
+        """Return them for a batch of this size."""
+        return self.fixed_s + self.per_item_s * size
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BatchSettings:
+    """``slo_s`` is what the tier promises for an answer, 0 where it promises nothing."""
+
+    max_items: int = 32
+    max_cost: int = 0
+    """Tokens or pixels of a batch, padding included; 0 does not bound them."""
+    slo_s: float = 0.0
+    margin_s: float = 0.005
+    """For what is not compute: handing over, answering."""
+    in_flight: int = 1
+    ahead_s: float = 0.0
+    """With two in flight, how long before the first one's predicted end the second may start."""
+    interactive: Caps = field(default_factory=Caps)
+    offline: Caps = field(default_factory=lambda: Caps(max_wait_s=1.0))
+    prior: Prior = field(default_factory=Prior)
+
+    def caps(self, *, offline: bool) -> Caps:
+        """Return the bounds of a class."""
+        return self.offline if offline else self.interactive

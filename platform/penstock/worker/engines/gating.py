@@ -1,0 +1,29 @@
+"""What the gate before an engine holds for given, by what runs the model. Pure.
+
+vLLM reads prompts in steps of so many tokens, and where tenants share its steps it takes seats back. A torch engine
+has no such step: its batches are bounded in seconds and tenants take turns in them (ADR 0078), so whoever comes needn't
+wait at the door for what others have in its batcher.
+"""
+
+from dataclasses import replace
+
+from penstock.domain.model import Manifest, Runtime
+from penstock.worker.engines.vllm import Place, long_prefill, shares_steps
+from penstock.worker.gate_config import GateConfig
+
+NO_STEPS = 1 << 30
+"""Prompt tokens of a step, where there is none."""
+
+
+def for_engine(gate: GateConfig, manifest: Manifest, place: Place) -> GateConfig:
+    """Return the gate's settings with what this version's engine has."""
+    engine = manifest.engine
+    sized = replace(gate, max_num_seqs=engine.max_num_seqs, block_size=engine.block_size)
+    if manifest.runtime is Runtime.TORCH:
+        return replace(sized, max_num_batched_tokens=NO_STEPS, takes_turns=True)
+    return replace(
+        sized,
+        max_num_batched_tokens=engine.max_num_batched_tokens,
+        long_prefill_tokens=long_prefill(manifest, place),
+        displaces=shares_steps(manifest, place),
+    )

@@ -1,0 +1,30 @@
+"""What an item counts as, within what its version declares: what is told of it is what the gateway bills."""
+
+from dataclasses import replace
+
+from penstock.worker.engines.torch.handler import Prepared
+from penstock.worker.engines.torch.places import log
+
+
+class Counts:
+    """Of one handler; the first time that it counts beyond its bounds a line in the log says so."""
+
+    def __init__(self, item_tokens: int) -> None:
+        """Take what an item may count as at most; 0 where texts are counted, and nothing is declared."""
+        self._most, self._is_said = item_tokens, False
+
+    def within(self, prepared: Prepared) -> Prepared:
+        """Return the item with a count that the gateway charges as it is."""
+        tokens = max(0, prepared.tokens)
+        if self._most:
+            tokens = min(self._most, tokens)
+        if tokens == prepared.tokens:
+            return prepared
+        if not self._is_said:
+            self._is_said = True
+            log(
+                "the handler counts an item as %d tokens, which is not from 0 to its item_tokens: it is charged as %d",
+                prepared.tokens,
+                tokens,
+            )
+        return replace(prepared, tokens=tokens)

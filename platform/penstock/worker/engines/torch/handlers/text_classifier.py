@@ -1,0 +1,46 @@
+"""A text classifier: a linear head on a sentence encoder's vectors, which tells the probability of each class.
+
+The head is what ``torch/training`` makes; it is computed in float32 whatever the encoder is served in.
+"""
+
+import torch
+from safetensors.torch import load_file
+from torch.nn import functional
+
+from penstock.domain.errors import ArtifactRefused
+from penstock.worker.engines.torch.handler import Features, Given, Handler, Model, Prepared
+from penstock.worker.engines.torch.handlers.sentences import EMBEDDING, SentenceEncoder
+
+SCORES = "scores"
+HEAD, WEIGHT, BIAS = "head.safetensors", "head.weight", "head.bias"
+
+
+class TextClassifier(Handler):
+    """Takes a ``text`` or token ids; tells the ``scores`` of the classes."""
+
+    def __init__(self, model: Model) -> None:
+        """Load the encoder and the head."""
+        super().__init__(model)
+        self._encoder = SentenceEncoder(model)
+        self._weight, self._bias = _head(model)
+
+    def preprocess(self, given: Given) -> Prepared:
+        """Tokenise and pad, as the encoder does."""
+        return self._encoder.preprocess(given)
+
+    def forward(self, batch: Features) -> Features:
+        """Return probabilities."""
+        vectors = self._encoder.forward(batch)[EMBEDDING]
+        return {SCORES: functional.linear(vectors, self._weight, self._bias).softmax(-1)}
+
+    def example(self) -> Given:
+        """Return a short text."""
+        return self._encoder.example()
+
+
+def _head(model: Model) -> tuple[torch.Tensor, torch.Tensor]:
+    path = model.folder / HEAD
+    found = load_file(path, device=str(model.device)) if path.is_file() else {}
+    if WEIGHT not in found or BIAS not in found:
+        raise ArtifactRefused(f"{HEAD} with {WEIGHT} and {BIAS} is missing: this handler needs a head on its encoder")
+    return found[WEIGHT].float(), found[BIAS].float()

@@ -1,0 +1,86 @@
+"""An encoded image becomes RGB pixels of one size, within bounds of pixels and so of time. Knows no model.
+
+What can't be decoded faithfully is refused with the reason: a network shown other colours answers with confidence.
+Pillow reads the head first, so a bomb is refused by its size before a pixel of it exists; a large JPEG is decoded
+at a fraction of its size, and only what is left of an image is turned. What Pillow is not shown is ``stripping``'s.
+"""
+
+import io
+import warnings
+from base64 import b64decode
+from binascii import Error
+
+from PIL import Image, UnidentifiedImageError
+
+from penstock.domain import pictures
+from penstock.domain.errors import InvalidField
+from penstock.domain.pictures import MAX_PIXELS
+from penstock.worker.engines.torch.stripping import damaged, stripped
+from penstock.worker.engines.torch.turning import turn
+
+FORMATS = ("JPEG", "PNG", "WEBP")
+MAX_SIDE = 16_384
+_MODES = frozenset({"1", "L", "LA", "P", "RGB", "RGBA"})
+_MEDIA = tuple(f"data:image/{name.lower()};base64," for name in FORMATS)
+
+
+def encoded(given: str | bytes, param: str) -> bytes:
+    """Return the bytes of an image that came as they are or as a ``data:`` URL."""
+    if isinstance(given, bytes):
+        return given
+    prefix = next((one for one in _MEDIA if given.startswith(one)), "")
+    if not prefix:
+        raise InvalidField(f"{param} must be an image as data:image/jpeg;base64,… (or png, webp)", param=param)
+    try:
+        return b64decode(given[len(prefix) :], validate=True)
+    except (Error, ValueError) as error:
+        raise InvalidField(f"{param} is not valid base64", param=param) from error
+
+
+def pixels(data: bytes, side: int, param: str) -> Image.Image:
+    """Return the middle square of an image, ``side`` pixels wide, in RGB; raises ``InvalidField``."""
+    shown = stripped(data, param)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            with Image.open(io.BytesIO(shown.data), formats=FORMATS) as image:
+                _check(image, data, param)
+                image.draft("RGB", (2 * side, 2 * side))
+                how = turn(shown.exif or image.info.get("exif", b""))
+                square = _square(image.convert("RGB"), side)
+                return square if how is None else square.transpose(how)
+    except UnidentifiedImageError as error:
+        raise InvalidField(f"{param} is no JPEG, PNG or WebP image", param=param) from error
+    except InvalidField:
+        raise
+    except Image.DecompressionBombError as error:
+        raise _too_large(param) from error
+    except Exception as error:  # what a decoder raises of bytes from anybody has no class in common
+        raise damaged(param) from error
+
+
+def _check(image: Image.Image, data: bytes, param: str) -> None:
+    width, height = image.size
+    told = pictures.of_bytes(data)
+    if told is not None and told != pictures.UNKNOWN and (told.width, told.height) != image.size:
+        raise InvalidField(f"{param} names two sizes: it is damaged", param=param)
+    if max(width, height) > MAX_SIDE or width * height > MAX_PIXELS:
+        raise _too_large(param)
+    if getattr(image, "n_frames", 1) > 1:
+        raise InvalidField(f"{param} is an animation: send one of its pictures", param=param)
+    if image.mode not in _MODES:
+        kind = "CMYK" if image.mode == "CMYK" else f"of mode {image.mode}"
+        raise InvalidField(f"{param} is {kind}: send 8 bits of RGB or grey", param=param)
+
+
+def _too_large(param: str) -> InvalidField:
+    most = f"{MAX_PIXELS // 1_000_000} million pixels, {MAX_SIDE} a side"
+    return InvalidField(f"{param} has more pixels than are decoded here ({most}): scale it down", param=param)
+
+
+def _square(image: Image.Image, side: int) -> Image.Image:
+    """Cut out the middle with a margin of an eighth, as the networks were evaluated, and scale it."""
+    part = min(image.size) * side / (side + 32)
+    left, top = (image.width - part) / 2, (image.height - part) / 2
+    box = (left, top, left + part, top + part)
+    return image.resize((side, side), Image.Resampling.BICUBIC, box=box)

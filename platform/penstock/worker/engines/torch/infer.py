@@ -1,0 +1,162 @@
+"""The Open Inference Protocol between gateway and worker: a JSON head, and the bytes of each tensor behind it.
+
+Source: Open Inference Protocol, REST, with the binary tensor data extension. Tensors in JSON are read by the gateway
+alone, which sends them on in binary form. Bytes are looked at, and copied once into the tensors that are computed with.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import msgspec
+import torch
+
+from penstock.domain.errors import EngineError, InvalidField, MalformedBody
+from penstock.domain.model import HandlerSettings
+from penstock.domain.tensors import BINARY_SIZE, CLASSES, Datatype, Tensor, TensorSpec, checked, elements_of
+from penstock.worker.engines.torch.dtypes import DATATYPES, DTYPES
+from penstock.worker.engines.torch.handler import Features, Given
+from penstock.worker.engines.torch.ranking import ranked
+
+
+class _Tensor(msgspec.Struct):
+    name: str
+    shape: list[int]
+    datatype: Datatype
+    parameters: dict[str, object] = {}
+
+
+class _Wanted(msgspec.Struct):
+    name: str
+    parameters: dict[str, object] = {}
+
+
+class _Asked(msgspec.Struct):
+    inputs: list[_Tensor]
+    outputs: list[_Wanted] = []
+
+
+class Request(msgspec.Struct, frozen=True):
+    """What is asked: the items, and which outputs; none named are all that the model gives."""
+
+    items: list[Given]
+    outputs: tuple[str, ...]
+    classes: dict[str, int] = {}
+    """Of these outputs so many of the highest values, with their labels."""
+
+
+def read(body: bytes, head_length: int, settings: HandlerSettings) -> Request:
+    """Return what a body asks of a model, or raise ``BadRequest`` naming the tensor at fault."""
+    whole = memoryview(body)
+    head, rest = whole[:head_length], whole[head_length:]
+    try:
+        asked = msgspec.json.decode(head, type=_Asked)
+    except msgspec.ValidationError as error:
+        raise InvalidField(str(error)[:200]) from error
+    except (msgspec.DecodeError, ValueError, RecursionError) as error:
+        raise MalformedBody from error
+    tensors = _tensors(asked.inputs, rest)
+    _check(tensors, settings)
+    known = [one.name for one in settings.outputs]
+    outputs = tuple(one.name[:64] for one in asked.outputs)
+    for name in outputs:
+        if name not in known:
+            raise InvalidField(f"there is no output {name!r}; there are {', '.join(known)}", param=name)
+    return Request(_items(tensors), outputs, _classes(asked.outputs))
+
+
+def _classes(wanted: Sequence[_Wanted]) -> dict[str, int]:
+    found = {one.name: one.parameters.get(CLASSES) for one in wanted}
+    return {name: count for name, count in found.items() if isinstance(count, int) and count > 0}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Form:
+    """How outputs are told: which, and of which of them the highest values with these labels."""
+
+    outputs: Sequence[str]
+    classes: Mapping[str, int] = field(default_factory=dict)
+    labels: Sequence[str] = ()
+    finite: str = ""
+    """The output that a NaN or an infinity makes a fault."""
+
+
+def write(version: str, form: Form, rows: Sequence[Features]) -> tuple[bytes, int]:
+    """Return the answer's body, and how much of it is JSON; raises ``EngineError`` where rows can't be told."""
+    described, parts = [], []
+    for name in form.outputs:
+        stacked = _stacked([row.get(name) for row in rows])
+        if name == form.finite and not bool(torch.isfinite(stacked).all()):
+            raise EngineError("the model gave no number for this input")
+        datatype, shape = DATATYPES[stacked.dtype], list(stacked.shape)
+        if name in form.classes:
+            datatype, (part, shape) = Datatype.BYTES, ranked(stacked, form.classes[name], form.labels)
+        else:
+            plain = stacked.view(torch.int16) if datatype is Datatype.BF16 else stacked  # numpy has no bfloat16
+            part = plain.numpy().tobytes()
+        parts.append(part)
+        parameters = {BINARY_SIZE: len(part)}
+        described.append({"name": name, "datatype": datatype, "shape": shape, "parameters": parameters})
+    head = msgspec.json.encode({"model_name": version, "model_version": version, "outputs": described})
+    return b"".join((head, *parts)), len(head)
+
+
+def _stacked(rows: Sequence[torch.Tensor | None]) -> torch.Tensor:
+    """Return one output of all items, or raise ``EngineError`` where an item has none, or one of another kind."""
+    found = [row for row in rows if row is not None]
+    kinds = {(row.dtype, row.shape) for row in found}
+    if len(found) != len(rows) or len(kinds) != 1 or found[0].dtype not in DATATYPES:
+        raise EngineError("the model gave no output of one datatype and shape for these inputs")
+    return torch.stack(found).contiguous()
+
+
+def _tensors(described: Sequence[_Tensor], rest: memoryview) -> dict[str, Tensor]:
+    found: dict[str, Tensor] = {}
+    for one in described:
+        spec = TensorSpec(name=one.name[:64], datatype=one.datatype, shape=tuple(one.shape))
+        size = one.parameters.get(BINARY_SIZE)
+        if type(size) is not int or not 0 <= size <= len(rest):
+            raise InvalidField(f"{spec.name}: {BINARY_SIZE} must be the bytes that the body has of it", param=spec.name)
+        if spec.name in found:
+            raise InvalidField(f"{spec.name} is given twice", param=spec.name)
+        data, rest = rest[:size], rest[size:]
+        found[spec.name] = checked(spec, data)
+    if len(rest):
+        raise MalformedBody("the body has more bytes than its tensors say")
+    return found
+
+
+def _check(tensors: Mapping[str, Tensor], settings: HandlerSettings) -> None:
+    """Refuse what the version does not describe, and inputs that disagree on how many items there are."""
+    known = {one.name: one for one in settings.inputs}
+    for name, tensor in tensors.items():
+        if name not in known:
+            raise InvalidField(f"there is no input {name!r}; there are {', '.join(sorted(known))}", param=name)
+        if not known[name].takes(tensor.spec):
+            wanted, given = known[name], tensor.spec
+            raise InvalidField(
+                f"{name} must be {wanted.datatype} {list(wanted.shape)}, not {given.datatype} {list(given.shape)}",
+                param=name,
+            )
+        if 0 in tensor.spec.shape:
+            raise InvalidField(f"{name} is empty: its shape is {list(tensor.spec.shape)}", param=name)
+    counts = {tensor.spec.shape[0] if tensor.spec.shape else 0 for tensor in tensors.values()}
+    if len(counts) != 1 or counts == {0}:
+        raise InvalidField("inputs must hold the same number of items, at least one")
+
+
+def _items(tensors: Mapping[str, Tensor]) -> list[Given]:
+    """Return one item for each row: an element of bytes where that is all there is, else tensors by name."""
+    if len(tensors) == 1:
+        (tensor,) = tensors.values()
+        if tensor.spec.datatype is Datatype.BYTES:
+            return [bytes(one) for one in elements_of(tensor)]
+    whole = {name: _as_torch(tensor) for name, tensor in tensors.items()}
+    count = len(next(iter(whole.values())))
+    return [{name: one[i] for name, one in whole.items()} for i in range(count)]
+
+
+def _as_torch(tensor: Tensor) -> torch.Tensor:
+    dtype = DTYPES.get(tensor.spec.datatype)
+    if dtype is None:
+        raise InvalidField(f"{tensor.spec.name}: BYTES can't be given beside other inputs", param=tensor.spec.name)
+    return torch.frombuffer(bytearray(tensor.data), dtype=dtype).reshape(tensor.spec.shape)

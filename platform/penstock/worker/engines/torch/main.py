@@ -1,0 +1,87 @@
+"""Becomes the torch engine: load the handler, listen, serve until told to stop."""
+
+import asyncio
+import importlib
+import logging
+import socket
+import sys
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import torch
+import uvicorn
+
+from penstock.domain.clock import SystemClock
+from penstock.domain.model import HandlerSettings, Manifest
+from penstock.worker.batching.collector import Batcher
+from penstock.worker.batching.meters import BatchMeters
+from penstock.worker.batching.settings import BatchSettings, Caps
+from penstock.worker.engines.torch import loading
+from penstock.worker.engines.torch.app import App, Served
+from penstock.worker.engines.torch.plan import Serving, of_arguments, preprocessing_threads
+from penstock.worker.engines.torch.preparing import BESIDE, Preparing
+from penstock.worker.engines.torch.service import Compute, Service
+from penstock.worker.engines.torch.tally import Numbers
+from penstock.worker.engines.vllm import GATE_MODULE, SHUTDOWN_TIMEOUT_S
+from penstock.worker.meter import fill
+
+
+def main(argv: Sequence[str]) -> None:
+    """Run until the process is told to end."""
+    logging.basicConfig(level=logging.INFO, stream=sys.stderr)
+    asyncio.run(_serve(of_arguments(argv)))
+
+
+async def _serve(serving: Serving) -> None:
+    torch.set_num_threads(serving.threads)
+    manifest = loading.manifest_of(serving.folder)
+    handler = loading.load(serving.folder, manifest, serving.device)
+    settings, clock, numbers = handler.model.settings, SystemClock(), Numbers()
+    served = Served(version=serving.version, settings=settings, labels=loading.labels_of(serving.folder, settings))
+    fill("torch")
+    threads = preprocessing_threads(serving.threads)
+    pool = ThreadPoolExecutor(threads + BESIDE, thread_name_prefix="prepare")
+    compute, meters = Compute(handler, numbers, clock), BatchMeters(serving.version)
+    batcher = Batcher(compute, batch_settings(manifest, settings, serving.slo_s), clock, meters.fired, meters.left)
+    async with batcher:
+        service = Service(serving.version, handler, batcher, Preparing(pool, threads, clock), numbers)
+        app = _gated(App(service, served, numbers), meters)
+        config = uvicorn.Config(
+            app,
+            lifespan="off",
+            access_log=False,
+            log_level="warning",
+            timeout_graceful_shutdown=SHUTDOWN_TIMEOUT_S,
+        )
+        await uvicorn.Server(config).serve(sockets=[_listening(serving)])
+    pool.shutdown(wait=False, cancel_futures=True)
+
+
+def batch_settings(manifest: Manifest, settings: HandlerSettings, slo_s: float) -> BatchSettings:
+    """Return how a version is batched: offline work may fill half of a batch that others leave room in.
+
+    Texts of one batch have as many tokens as the manifest says of a step.
+    """
+    offline = Caps(max_items=max(1, settings.max_batch // 2), max_wait_s=1.0)
+    tokens = 0 if settings.item_tokens else manifest.engine.max_num_batched_tokens
+    return BatchSettings(max_items=settings.max_batch, max_cost=tokens, slo_s=slo_s, offline=offline)
+
+
+def _gated(app: App, meters: BatchMeters) -> Any:  # noqa: ANN401  the gate is loaded by name, as vLLM loads it
+    gate = importlib.import_module(GATE_MODULE).Gate(app)
+    gate.tally.beside.append(meters.exposition)
+    return gate
+
+
+def _listening(serving: Serving) -> socket.socket:
+    """Return the engine's listener at the address that its agent keeps for it.
+
+    It names its protocol: else asyncio doesn't know it for TCP, and the second part of an answer waits for the other
+    side's acknowledgement, 40 ms.
+    """
+    family = socket.AF_INET6 if ":" in serving.host else socket.AF_INET
+    listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    listener.bind((serving.host, serving.port))
+    return listener

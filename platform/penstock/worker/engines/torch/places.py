@@ -1,0 +1,22 @@
+"""Where in a handler something failed: for its author. An error's own words may be a caller's, so they stay out."""
+
+import logging
+import traceback
+from contextvars import Context
+from pathlib import Path
+
+from penstock.domain.contents import HANDLER
+
+
+def place_of(error: BaseException) -> str:
+    """Return the error's class, and the last line of the handler's file that it came through, else of any."""
+    frames = traceback.extract_tb(error.__traceback__)
+    if not frames:
+        return type(error).__name__
+    last = next((one for one in reversed(frames) if Path(one.filename).name == HANDLER), frames[-1])
+    return f"{type(error).__name__} in {Path(last.filename).name}, line {last.lineno}"
+
+
+def log(words: str, *told: object) -> None:
+    """Log what is ours to tell, outside of the request: inside it a log leaves out what may be a caller's."""
+    Context().run(logging.getLogger(__name__).warning, words, *told)

@@ -1,0 +1,44 @@
+"""From a manifest to the torch engine's command line: pure, so that what an engine runs with can be read in a test."""
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from penstock.domain.ids import VersionId
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Serving:
+    """What one torch engine serves, and where. ``slo_s`` is what its tier promises for an answer, 0 for nothing."""
+
+    version: VersionId
+    folder: Path
+    host: str
+    port: int
+    device: str = "cpu"
+    threads: int = 1
+    slo_s: float = 0.0
+
+
+def arguments(serving: Serving) -> tuple[str, ...]:
+    """Return the engine's arguments; ``of_arguments`` reads them."""
+    return tuple(f"{name}={value}" for name, value in asdict(serving).items())
+
+
+def of_arguments(argv: Sequence[str]) -> Serving:
+    """Return what the arguments say."""
+    given = dict(one.split("=", 1) for one in argv)
+    return Serving(
+        version=VersionId(given["version"]),
+        folder=Path(given["folder"]),
+        host=given["host"],
+        port=int(given["port"]),
+        device=given["device"],
+        threads=int(given["threads"]),
+        slo_s=float(given["slo_s"]),
+    )
+
+
+def preprocessing_threads(threads: int) -> int:
+    """Return how many threads prepare items: Pillow, the tokenizer and torch let go of the interpreter meanwhile."""
+    return 2 * max(1, threads)

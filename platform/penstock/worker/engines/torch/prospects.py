@@ -1,0 +1,105 @@
+"""Whether a request can be done in its time, by what its items took so far, and whose doing it is where not. Pure.
+
+A list that the whole device could not compute in its time is refused as too large, as soon as that is nearly sure: the
+sooner, the less is believed of what was measured. One that runs out of its time is too large where it needed more than
+its tenant's share of the device; where its tenant has its share of all that is here, it waited for its own.
+
+Trade-off: shares are even here, and by items: weights are the door's and the batcher's, and few refusals hang on them.
+"""
+
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from penstock.domain.errors import DeadlineExceeded, DeadlineInQueue, ExceedsEngine, PenstockError
+from penstock.domain.ids import TenantId
+from penstock.domain.waited import TENANT_QUEUE
+
+SURE_PART = 0.1
+"""The part of its time after which what its items took tells something."""
+DOUBT = 0.5
+"""How much more than it has time for a request must need at first to be refused."""
+
+
+@dataclass(slots=True)
+class Prospect:
+    """One request: its items, since when and until when, what those took of the device that are done."""
+
+    tenant: TenantId
+    items: int
+    came_at: float
+    until: float
+    done: int = 0
+    engine_s: float = 0.0
+    has_begun: bool = False
+    """One of its items was in a batch, which nobody takes back."""
+    came_behind_own: bool = False
+    """Its tenant had its share of all that was here when it came: all of those may run out of time at once."""
+
+    @property
+    def whole_s(self) -> float:
+        """All of its time."""
+        return self.until - self.came_at
+
+    def began(self) -> None:
+        """One of its items is being computed."""
+        self.has_begun = True
+
+    def did(self, seconds: float) -> None:
+        """One of its items is done, and took so much of the device."""
+        self.done += 1
+        self.engine_s += seconds
+
+    def most(self, part: float = 1.0) -> int:
+        """Return how many such items that part of the device computes in its time; something must be done."""
+        return int(part * self.whole_s * self.done / self.engine_s) if self.engine_s else self.items
+
+    def check(self, now: float) -> None:
+        """Raise ``ExceedsEngine`` where it can't be done in time, whatever else there is to do."""
+        passed = (now - self.came_at) / self.whole_s
+        if passed >= SURE_PART and self.most(1.0 + DOUBT * (1.0 - passed)) < self.items:
+            raise self.too_large()
+
+    def too_large(self, tenants: int = 1) -> ExceedsEngine:
+        """Return what its caller is told."""
+        beside = f" beside {tenants - 1} other tenants" if tenants > 1 else ""
+        return ExceedsEngine(
+            f"it has {self.items} inputs, and about {self.most(1.0 / tenants)} like these are computed{beside} in the "
+            f"{self.whole_s:.0f} s that it may take: send smaller lists",
+            param="input",
+        )
+
+
+class Prospects:
+    """Those of one engine."""
+
+    def __init__(self) -> None:
+        """Begin with none."""
+        self._items: Counter[TenantId] = Counter()
+
+    @contextmanager
+    def of(self, prospect: Prospect) -> Iterator[None]:
+        """Have a request here."""
+        prospect.came_behind_own = self._is_shared_with_own(prospect.tenant)
+        self._items[prospect.tenant] += prospect.items
+        try:
+            yield
+        finally:
+            self._items[prospect.tenant] -= prospect.items
+            if not self._items[prospect.tenant]:
+                del self._items[prospect.tenant]
+
+    def ran_out(self, prospect: Prospect) -> PenstockError:
+        """Return what is said of a request that is here and whose time is over: its own doing, or ours."""
+        tenants = len(self._items)
+        if prospect.done and prospect.most(1.0 / tenants) < prospect.items:
+            return prospect.too_large(tenants)
+        is_own = prospect.came_behind_own or self._is_shared_with_own(prospect.tenant, but=prospect.items)
+        kind = DeadlineExceeded if prospect.has_begun else DeadlineInQueue
+        return kind(reason=TENANT_QUEUE if is_own else None)
+
+    def _is_shared_with_own(self, tenant: TenantId, *, but: int = 0) -> bool:
+        """Tell whether a tenant has at least an even share of the items here, so many of its own left out."""
+        own = self._items[tenant] - but
+        return own > 0 and own * len(self._items) >= self._items.total() - but

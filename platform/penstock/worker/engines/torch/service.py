@@ -1,0 +1,254 @@
+"""Items in, outputs out: prepared on CPU threads, batched, computed beside the event loop, counted for whoever pays.
+
+It knows the handler, the batcher and the request's meter; HTTP and its shapes are the app's.
+"""
+
+import asyncio
+import hashlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import cast
+
+import torch
+
+from penstock.domain.batched import Batched
+from penstock.domain.clock import Clock, SystemClock
+from penstock.domain.errors import BadRequest, DeadlineInQueue, EngineError, PenstockError
+from penstock.domain.ids import VersionId
+from penstock.domain.ticket import Ticket
+from penstock.worker.batching.collector import Batcher
+from penstock.worker.batching.faults import OutOfMemory
+from penstock.worker.batching.items import Item, Key
+from penstock.worker.engines.torch import declared
+from penstock.worker.engines.torch.counts import Counts
+from penstock.worker.engines.torch.handler import Features, Given, Handler, Prepared
+from penstock.worker.engines.torch.places import place_of
+from penstock.worker.engines.torch.preparing import Preparing
+from penstock.worker.engines.torch.prospects import Prospect, Prospects
+from penstock.worker.engines.torch.sharing import Sharing
+from penstock.worker.engines.torch.tally import Numbers
+from penstock.worker.meter import Meter, current
+
+_NO_MEMORY = ("can't allocate memory", "not enough memory")
+"""What torch's allocator of a CPU says; it has no error of its own for it."""
+BATCHES = 2
+"""One that is computed, one that waits to be formed: so many does the door have seats for."""
+WORD_S, WORD_PART = 0.1, 0.05
+"""So long before its deadline, and no larger a part of its time, a request is given up: whoever asked is told why."""
+_Done = tuple[Features, int, Batched | None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answered:
+    """What a request's items became: each one's outputs, the tokens that they count as, the last one's batch."""
+
+    rows: tuple[Features, ...]
+    tokens: int
+    batched: Batched | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Computed:
+    """An item's outputs, on the CPU; of the batch that made them its items and seconds."""
+
+    row: Features
+    items: int
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """What the items of one request have in common."""
+
+    ticket: Ticket
+    meter: Meter
+    prospect: Prospect
+
+
+class Compute:
+    """The batcher's port: one batch through the model. Runs in a thread."""
+
+    def __init__(self, handler: Handler, numbers: Numbers, clock: Clock) -> None:
+        """Take the loaded model."""
+        self._handler, self._numbers, self._clock = handler, numbers, clock
+
+    def __call__(self, items: Sequence[Item]) -> list[Computed]:
+        """Return each item's outputs; raises ``OutOfMemory``, and whatever the model raises."""
+        rows, began_at = [_features(item) for item in items], self._clock.monotonic()
+        self._numbers.running += len(rows)
+        try:
+            with torch.inference_mode():
+                batch = {name: self._stacked([row[name] for row in rows]) for name in rows[0]}
+                made = {name: one.cpu() for name, one in self._handler.forward(batch).items()}
+        except (RuntimeError, MemoryError) as error:
+            if _is_lack_of_memory(error):
+                raise OutOfMemory from error
+            raise
+        finally:
+            self._numbers.running -= len(rows)
+            self._numbers.batches += 1
+        if any(len(one) != len(rows) for one in made.values()):
+            raise EngineError("the model gave another number of rows than it got")
+        if not _has_postprocess(self._handler):
+            declared.check(made, self._handler.model.settings)
+        self._numbers.items += len(rows)
+        seconds = self._clock.monotonic() - began_at
+        return [Computed({name: one[i] for name, one in made.items()}, len(rows), seconds) for i in range(len(rows))]
+
+    def _stacked(self, rows: Sequence[torch.Tensor]) -> torch.Tensor:
+        return torch.stack(list(rows)).to(self._handler.model.device, non_blocking=True)
+
+
+class Service:
+    """Of one engine. All methods are of one event loop."""
+
+    def __init__(
+        self, version: VersionId, handler: Handler, batcher: Batcher, preparing: Preparing, numbers: Numbers
+    ) -> None:
+        """Take the model's handler, its batcher, and the threads of the CPU tier."""
+        self._version, self._handler = version, handler
+        self._batcher, self._preparing, self._numbers = batcher, preparing, numbers
+        self._clock, self._prospects = SystemClock(), Prospects()
+        self._counts = Counts(handler.model.settings.item_tokens)
+        self._sharing = Sharing(BATCHES * handler.model.settings.max_batch)
+        self._dtype = str(handler.model.dtype).removeprefix("torch.")
+
+    async def answer(self, given: Sequence[Given], ticket: Ticket) -> Answered:
+        """Return what the model makes of the items, in their order.
+
+        Raises the first error of one of them, ``BadRequest`` or what the batcher raises; the others are left.
+        """
+        meter = current.get() or Meter()
+        asked = _Asked(ticket, meter, self._prospect(given, ticket, meter))
+        with self._sharing.of(ticket.tenant, meter.share), self._prospects.of(asked.prospect):
+            try:
+                async with asyncio.timeout(asked.prospect.until - self._clock.monotonic()):
+                    done = await self._all(given, asked)
+            except BaseExceptionGroup as several:
+                first = _first(several)
+                if isinstance(first, DeadlineInQueue):
+                    raise self._prospects.ran_out(asked.prospect) from None
+                raise first from first.__cause__
+            except TimeoutError:
+                raise self._prospects.ran_out(asked.prospect) from None
+        return Answered(
+            rows=tuple(row for row, _, _ in done),
+            tokens=sum(tokens for _, tokens, _ in done),
+            batched=done[-1][2] if done else None,
+        )
+
+    async def _all(self, given: Sequence[Given], asked: _Asked) -> Sequence[_Done]:
+        share, done = asked.meter.share, list[_Done | None]([None] * len(given))
+        async with asyncio.TaskGroup() as group:
+            for i, one in enumerate(given):
+                if share is not None:  # no more tasks than may work
+                    await share.take(1)
+                group.create_task(self._one(one, asked, partial(done.__setitem__, i)))
+        return [one for one in done if one is not None]
+
+    def examples(self, count: int) -> list[Given]:
+        """Return inputs of the handler's own."""
+        return [self._handler.example() for _ in range(count)]
+
+    def _prospect(self, given: Sequence[Given], ticket: Ticket, meter: Meter) -> Prospect:
+        now = self._clock.monotonic()
+        left_s = ticket.deadline_at - self._clock.now()
+        left_s -= min(WORD_S, WORD_PART * left_s)
+        return Prospect(ticket.tenant, len(given), now - (meter.waited_s or 0.0), now + left_s)
+
+    async def _one(self, given: Given, asked: _Asked, tell: Callable[[_Done], None]) -> None:
+        """See one item through; it has room in its request's share, and gives it back."""
+        try:
+            began_at = self._clock.monotonic()
+            prepared = await self._off_loop(given, asked.ticket)
+            prepared_s = self._clock.monotonic() - began_at
+            row, tokens, batch = await self._computed(prepared, given, asked)
+            tell((row, tokens, None if batch is None else replace(batch, prepared_s=prepared_s)))
+            asked.prospect.check(self._clock.monotonic())
+        finally:
+            if asked.meter.share is not None:
+                asked.meter.share.give(1)
+
+    async def _computed(self, prepared: Prepared, given: Given, asked: _Asked) -> _Done:
+        ticket, meter = asked.ticket, asked.meter
+        batches: list[Batched] = []
+
+        def started(batch: Batched) -> None:
+            asked.prospect.began()
+            batches.append(batch)
+            meter.prompt(prepared.tokens)  # here, and not before: what is never computed costs nothing
+
+        meter.enter()
+        try:
+            done = cast(
+                "Computed",
+                await self._batcher.submit(self._item(prepared, given, ticket, meter.weight), started),
+            )
+            meter.shared(done.items, done.seconds / done.items)
+            asked.prospect.did(done.seconds / done.items)
+            meter.made(0)
+        finally:
+            meter.leave()
+        self._numbers.tokens += prepared.tokens
+        row = await asyncio.get_running_loop().run_in_executor(self._preparing.pool, self._postprocessed, done.row)
+        return row, prepared.tokens, replace(batches[-1], computed_s=done.seconds) if batches else None
+
+    def _postprocessed(self, row: Features) -> Features:
+        """Return what is told of a row; a batch that no postprocessing changes was looked at as a whole."""
+        if not _has_postprocess(self._handler):
+            return row
+        told = self._handler.postprocess(row)
+        declared.check({name: one[None] for name, one in told.items()}, self._handler.model.settings)
+        return told
+
+    def _item(self, prepared: Prepared, given: Given, ticket: Ticket, weight: float) -> Item:
+        features = prepared.features
+        shapes = tuple(size for one in features.values() for size in (*one.shape, -1))
+        kinds = tuple(f"{name} {one.dtype}" for name, one in features.items())
+        return Item(
+            key=Key(version=self._version, dtype=self._dtype, bucket=prepared.padded, shape=shapes, arguments=kinds),
+            cost=prepared.cost,
+            deadline_at=ticket.deadline_at - self._clock.now() + self._clock.monotonic(),
+            standing=ticket.standing,
+            tenant=ticket.tenant,
+            payload=prepared.features,
+            digest=_digest(given),
+            weight=weight,
+        )
+
+    async def _off_loop(self, given: Given, ticket: Ticket) -> Prepared:
+        try:
+            prepared = await self._preparing.prepared(partial(self._handler.preprocess, given), ticket)
+            return self._counts.within(prepared)
+        except PenstockError:
+            raise
+        except (ValueError, TypeError, KeyError) as error:  # a handler that lets its input's faults through
+            raise BadRequest(f"the model's handler can't take this input: {place_of(error)}") from error
+
+
+def _has_postprocess(handler: Handler) -> bool:
+    return type(handler).postprocess is not Handler.postprocess
+
+
+def _features(item: Item) -> Features:
+    assert isinstance(item.payload, dict)  # noqa: S101  made by `Service._item`
+    return item.payload
+
+
+def _digest(given: Given) -> bytes:
+    """Return what tells one input from another, for whoever remembers poison; tensors and ids have none."""
+    raw = given.encode(errors="surrogatepass") if isinstance(given, str) else given
+    return hashlib.blake2b(raw, digest_size=16).digest() if isinstance(raw, bytes) else b""
+
+
+def _first(several: BaseExceptionGroup[BaseException]) -> BaseException:
+    found: BaseException = several
+    while isinstance(found, BaseExceptionGroup):
+        found = found.exceptions[0]
+    return found
+
+
+def _is_lack_of_memory(error: Exception) -> bool:
+    lacks = isinstance(error, torch.OutOfMemoryError | MemoryError)
+    return lacks or any(sign in str(error) for sign in _NO_MEMORY)

@@ -1,0 +1,24 @@
+"""What the torch engine counts, told in its own names: the agent reads them as it reads vLLM's (``translate``)."""
+
+from dataclasses import dataclass
+
+
+@dataclass(slots=True)
+class Numbers:
+    """Of one engine, since it began. ``running``: items being computed; ``waiting``: items that wait for a batch."""
+
+    running: int = 0
+    waiting: int = 0
+    batches: int = 0
+    items: int = 0
+    tokens: int = 0
+
+    def exposition(self) -> str:
+        """Return them in the Prometheus text format."""
+        return (
+            f"torch:items_running {self.running}\n"
+            f"torch:items_waiting {self.waiting}\n"
+            f"torch:batches_total {self.batches}\n"
+            f"torch:items_total {self.items}\n"
+            f"torch:tokens_total {self.tokens}\n"
+        )

@@ -1,0 +1,59 @@
+"""Texts and token ids become rows of ids, padded to few lengths: a batch then pads little, and shapes repeat."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from tokenizers import Tokenizer
+
+from penstock.domain.errors import ContextTooLong, InvalidField
+from penstock.worker.engines.torch.handler import Given, Prepared
+
+IDS, MASK = "ids", "mask"
+MAX_CHARS_PER_TOKEN = 64
+"""A text longer than this for each token that is taken is cut off before it is tokenised: nothing behind it counts."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Texts:
+    """A version's tokenizer, and how long its texts may be."""
+
+    tokenizer: Tokenizer
+    buckets: tuple[int, ...]
+    max_tokens: int
+
+    def prepare(self, given: Given, param: str) -> Prepared:
+        """Return a text's ids and mask, padded to a bucket; raises ``BadRequest``."""
+        ids = self._ids(given, param)
+        if not 0 < len(ids) <= self.max_tokens:
+            raise ContextTooLong(f"{param} has {len(ids)} tokens; 1 to {self.max_tokens} are taken", param=param)
+        length = next((one for one in self.buckets if len(ids) <= one), self.max_tokens)
+        row, mask = torch.zeros(length, dtype=torch.int64), torch.zeros(length, dtype=torch.bool)
+        row[: len(ids)] = torch.tensor(ids)
+        mask[: len(ids)] = True
+        return Prepared(features={IDS: row, MASK: mask}, tokens=len(ids), cost=len(ids), padded=length)
+
+    def _ids(self, given: Given, param: str) -> Sequence[int]:
+        if isinstance(given, bytes):
+            try:
+                given = given.decode()
+            except UnicodeDecodeError as error:
+                raise InvalidField(f"{param} is not UTF-8", param=param) from error
+        if isinstance(given, str):
+            cut = given[: self.max_tokens * MAX_CHARS_PER_TOKEN + 1]
+            return self.tokenizer.encode(cut).ids
+        if isinstance(given, dict):
+            raise InvalidField(f"give {param} as text", param=param)
+        size = self.tokenizer.get_vocab_size()
+        if not all(type(one) is int and 0 <= one < size for one in given):
+            raise InvalidField(f"{param} holds something that is no token id of this model", param=param)
+        return list(given)  # type: ignore[arg-type]  # all are whole numbers
+
+
+def load(folder: Path, buckets: tuple[int, ...], max_tokens: int) -> Texts:
+    """Return the tokenizer of a version's folder; what pads and cuts is here, and not in it."""
+    tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
+    tokenizer.no_padding()
+    tokenizer.no_truncation()
+    return Texts(tokenizer=tokenizer, buckets=tuple(sorted(buckets)), max_tokens=max_tokens)

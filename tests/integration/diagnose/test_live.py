@@ -1,0 +1,159 @@
+"""Causes that one machine can bring about, on a real engine: `penstock diagnose` names each, from the pages alone.
+
+Each recording is kept in `build/diagnose/`, where those of the unit tests come from.
+"""
+
+import json
+import time
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, ExitStack
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.support import tree
+from tests.support.patience import until
+from tests.support.platform import Platform
+from tests.support.pressure import Caller, flood, prompts, slow_readers, streams
+
+pytestmark = [pytest.mark.integration, pytest.mark.timeout(240)]
+
+KEPT = tree.ROOT / "build/diagnose"
+SETTLES_S = 4.0
+"""How long a load runs before it is looked at."""
+WINDOW_S = 12
+Callers = Mapping[str, Caller]
+Load = AbstractContextManager[None]
+
+
+def even(callers: Callers, count: int, tokens: int) -> list[Load]:
+    """Return the same load of three tenants."""
+    return [streams(callers[name], count, tokens=tokens) for name in ("one", "two", "three")]
+
+
+def few(callers: Callers) -> list[Load]:
+    """Return a load that any engine carries."""
+    return [streams(callers["three"], 1, tokens=12, pause_s=0.1)]
+
+
+LOADS: dict[str, Callable[[Callers], list[Load]]] = {
+    "healthy": few,
+    "slow-clients": lambda callers: [slow_readers(callers["one"], 4), *few(callers)],
+    "prefill-interference": lambda callers: [
+        streams(callers["one"], 4, tokens=40),
+        prompts(callers["two"], tokens=400, pause_s=0.2),
+    ],
+    "engine-saturated": lambda callers: even(callers, 20, 48),
+    "noisy-neighbour": lambda callers: [
+        streams(callers["loud"], 44, tokens=48),
+        streams(callers["quiet"], 3, tokens=16),
+    ],
+    "gateway-bound": lambda callers: [flood(callers["one"], 250), *few(callers)],
+}
+
+
+def diagnosed(platform: Platform, name: str, seconds: int = WINDOW_S) -> dict[str, Any]:
+    """Run the command beside the platform; keep the recording."""
+    KEPT.mkdir(parents=True, exist_ok=True)
+    file: Path = KEPT / f"{name}.json"
+    done = platform.run(
+        "diagnose", "--window", f"{seconds}s", "--json", "--record", str(file), check=False, within_s=90
+    )
+    assert done.returncode in {0, 3, 4}, done.stderr
+    told: dict[str, Any] = json.loads(done.stdout)
+    (KEPT / f"{name}.txt").write_text(platform.run("diagnose", "--replay", str(file), check=False).stdout)
+    return told
+
+
+def named(told: Mapping[str, Any]) -> str:
+    """Return the bottleneck, else what was found though promises are kept, else the verdict."""
+    found = [one["case"] for one in told["findings"]]
+    return str(told["bottleneck"] or next(iter(found), told["verdict"]))
+
+
+def settled(platform: Platform) -> None:
+    """Wait until nothing of the load before is left."""
+
+    def is_quiet() -> bool:
+        found = platform.run("status").stdout
+        return "0+0" in found
+
+    until("the engine is at rest", is_quiet, within_s=60, every_s=0.5)
+
+
+ANYWHERE = ("engine-saturated", "noisy-neighbour", "gateway-bound")
+"""What is named on a busy machine as well. The others need cores of their own: they are about seconds."""
+
+
+def marked(name: str) -> object:
+    """Return a load with whether every run has it, or drills alone."""
+    return pytest.param(name, marks=pytest.mark.observe if name in ANYWHERE else pytest.mark.drill)
+
+
+@pytest.mark.parametrize("name", [marked(name) for name in LOADS])
+def test_a_load_is_named(platform: Platform, callers: Callers, table: list[tuple[str, str]], name: str) -> None:
+    """Each load is diagnosed as the cause that it is, and no other is found to be the bottleneck."""
+    settled(platform)
+    with ExitStack() as running:
+        for load in LOADS[name](callers):
+            running.enter_context(load)
+        time.sleep(SETTLES_S)
+        told = diagnosed(platform, name)
+    table.append((name, named(told)))
+    assert named(told) == name, json.dumps(told, indent=1)
+
+
+@pytest.mark.drill
+def test_a_cold_start_is_named(platform: Platform, callers: Callers, table: list[tuple[str, str]]) -> None:
+    """Requests for a version whose only worker is still starting show a cold start."""
+    settled(platform)
+    _scale(platform, 0)
+    with ExitStack() as running:
+        for load in few(callers):
+            running.enter_context(load)
+        told = _while(lambda: diagnosed(platform, "cold-start", 30), lambda: _scale(platform, 1))
+    table.append(("cold-start", named(told)))
+    assert named(told) == "cold-start", json.dumps(told, indent=1)
+
+
+@pytest.mark.drill
+def test_an_unhealthy_version_is_named(platform: Platform, callers: Callers, table: list[tuple[str, str]]) -> None:
+    """A version whose engine dies again and again is told from one that is merely starting."""
+    settled(platform)
+    with ExitStack() as running:
+        for load in few(callers):
+            running.enter_context(load)
+        told = _while(lambda: diagnosed(platform, "unhealthy-version", 40), lambda: _kill_twice(platform))
+    table.append(("unhealthy-version", named(told)))
+    assert named(told) == "unhealthy-version", json.dumps(told, indent=1)
+
+
+def _while(look: Callable[[], dict[str, Any]], act: Callable[[], None]) -> dict[str, Any]:
+    """Look, and act a moment after looking has begun."""
+    with ThreadPoolExecutor(1) as pool:
+        looking = pool.submit(look)
+        time.sleep(SETTLES_S)
+        act()
+        return looking.result()
+
+
+def _scale(platform: Platform, workers: int) -> None:
+    with httpx.Client(
+        base_url=f"{platform.controller_url}/admin/v1",
+        headers={"authorization": f"Bearer {platform.admin_key}"},
+        trust_env=False,
+    ) as http:
+        (version,) = (one["version"] for one in http.get("/deployments").json()["deployments"])
+        http.put(f"/deployments/{version}", json={"replicas": workers}).raise_for_status()
+    if not workers:
+        until("no worker is left", lambda: not platform.pids("worker"), within_s=60, every_s=0.2)
+
+
+def _kill_twice(platform: Platform) -> None:
+    (first,) = platform.kill("engine")
+    until("another engine runs", lambda: platform.pids("engine") not in ([], [first]), within_s=60)
+    time.sleep(SETTLES_S)
+    platform.kill("engine")

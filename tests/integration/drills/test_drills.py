@@ -1,0 +1,119 @@
+"""Each alert that wakes somebody: its fault on real processes, the alert in a real Prometheus, its runbook as written.
+
+Two alerts are about engines that misbehave, which real ones don't: there a real gateway stands before stand-ins.
+"""
+
+import pytest
+
+from tests.support import hurt
+from tests.support.drills import Desk, Drill, run
+from tests.support.hurt import Stage
+from tests.support.patience import until
+from tests.support.zones import Site
+
+pytestmark = [pytest.mark.integration, pytest.mark.slow, pytest.mark.timeout(420)]
+
+DRILLS: tuple[Drill[Stage], ...] = (
+    Drill(alert="LimitsStoreAway", fault=hurt.store_away, mend=hurt.store_back, shows=("limits_store_away",)),
+    Drill(
+        alert="LimitsNotCounted",
+        fault=hurt.uncounted,
+        mend=hurt.store_back,
+        shows=("limits_when_away: requests=open", "limits_store_away"),
+        pace=6,
+    ),
+    Drill(
+        alert="RoutingTableStale",
+        fault=hurt.database_away,
+        mend=hurt.database_back,
+        shows=("source_is_away",),
+        pace=10,
+        seconds=(60,),
+    ),
+    Drill(
+        alert="LedgerBehind",
+        fault=hurt.rows_waiting,
+        mend=hurt.database_back,
+        shows=("ledger_away",),
+        pace=10,
+        seconds=(120,),
+    ),
+    Drill(alert="ControllerAway", fault=hurt.controller_stuck, mend=hurt.controller_replaced, pace=10),
+    Drill(
+        alert="VersionRefusedEarly",
+        fault=hurt.workers_lost,
+        mend=hurt.workers_replaced,
+        shows=("breaker_turned", "every worker is down"),
+    ),
+    Drill(alert="WorkerNeverReady", fault=hurt.files_gone, mend=hurt.files_back, pace=60),
+    Drill(
+        alert="GoldenPromptsFailed",
+        fault=hurt.wrong_version,
+        mend=hurt.wrong_version_withdrawn,
+        shows=("golden prompt 1 of 1: expected the near text",),
+        pace=20,
+    ),
+    Drill(
+        alert="CertificateExpires",
+        fault=hurt.certificate_forgotten,
+        mend=hurt.certificate_renewed,
+        shows=("certificate_expires", "notAfter="),
+        pace=60,
+    ),
+)
+
+
+def zone_gone(site: Site) -> None:
+    """Have all engines of a zone break every connection, and ask until the gateway has found it lost."""
+    for name, engine in site.engines.items():
+        if name.startswith("toy-b"):
+            engine.behave(mode="reset")
+    until("the zone is avoided", lambda: _asked(site) and "most workers are down" in site.gateway.log, within_s=30)
+
+
+def zone_back(site: Site) -> None:
+    """Let its engines answer again."""
+    for engine in site.engines.values():
+        engine.behave(mode="ok")
+
+
+def _asked(site: Site) -> bool:
+    return site.ask("toy").status_code == 200
+
+
+def worker_lies(site: Site) -> None:
+    """Ask engines that tell more prompt tokens than the prompt has."""
+    for _ in range(3):
+        assert _asked(site)
+
+
+def worker_ended(site: Site) -> None:
+    """Ask no more: whoever lies is gone."""
+
+
+OF_GATEWAYS: tuple[Drill[Site], ...] = (
+    Drill(
+        alert="ZoneAvoided", fault=zone_gone, mend=zone_back, shows=("breaker_turned", "most workers are down"), pace=6
+    ),
+    Drill(alert="BillsCapped", fault=worker_lies, mend=worker_ended, shows=("bill_capped",), pace=30),
+)
+QUICK = ("LimitsStoreAway", "RoutingTableStale")
+"""Those that `make observe-test` runs as well."""
+
+
+def marked(drill: Drill[Stage]) -> object:
+    """Return the drill with its mark."""
+    return pytest.param(drill, id=drill.alert, marks=pytest.mark.observe if drill.alert in QUICK else pytest.mark.drill)
+
+
+@pytest.mark.parametrize("drill", [marked(drill) for drill in DRILLS])
+def test_a_fault_is_heard_of_and_mended(stage: Stage, desk: Desk, drill: Drill[Stage]) -> None:
+    """The alert fires, its runbook's commands show the fault, and what it says to do ends it."""
+    run(drill, stage, desk)
+
+
+@pytest.mark.drill
+@pytest.mark.parametrize("drill", OF_GATEWAYS, ids=lambda drill: drill.alert)
+def test_a_fault_of_engines_is_heard_of_and_mended(zones: Site, gateway_desk: Desk, drill: Drill[Site]) -> None:
+    """The same, before stand-ins for engines that real ones can't be made to be."""
+    run(drill, zones, gateway_desk)

@@ -1,0 +1,116 @@
+"""Every query of every board is asked of a real Prometheus that has watched real traffic, and worse."""
+
+import asyncio
+import re
+import sys
+import threading
+import time
+from typing import Any
+
+import pytest
+
+from dashboards.build import boards as built
+from tests.support import boards, busy
+from tests.support.observed import Observed
+from tests.support.patience import until
+
+pytestmark = [pytest.mark.observe, pytest.mark.timeout(400)]
+
+WINDOW = "15s"
+CALM_S, REST_S, AFTER_S = 25.0, 8.0, 25.0
+EMPTY = {
+    "penstock_limits_reach": "one gateway counts for itself: there is no store that it could reach",
+    "penstock_limits_alone": "and so it decides nothing without one",
+    "penstock_degraded": "no tenant of this traffic asked to be degraded",
+    "penstock_background_failures": "none fails",
+    "penstock_guessed_bills": "the worker outlives its engine, and tells what was taken",
+    "penstock_capped_bills": "no worker lies",
+    "penstock_empty_bills": "no answer is for nothing",
+    "penstock_zone_ttft_seconds": "workers of one machine name no zone",
+    "penstock_usage_differs": "the engine counts as its gate does",
+    "penstock_stream_continuations": "there is no second worker to go on",
+    'outcome=~"engine_error"': "the engine answers what it takes",
+    "client_closed_request|reader_too_slow": "who has gone gets no answer; its outcome is counted instead",
+    'stage=~"prepare"': "no model of this platform is ours to prepare for",
+    'stage=~"compute"': "nor to compute",
+    'stage="upload"': "bodies that come with their head take no time of their own",
+    "penstock_worker_ends": "no worker goes",
+    "penstock_batch": "no model of this platform is batched by ours: vLLM does that itself",
+    "penstock_certificate_": "there is no TLS on this platform",
+    'ALERTS{alertstate="firing"}': "alerts fire on a platform that is not well",
+}
+"""Queries that may have no answer, by a part of their text, with the reason."""
+
+
+@pytest.fixture(scope="module")
+def watched(observed: Observed) -> tuple[Observed, float]:
+    """Return the platform after traffic in which an engine and a gateway were killed, and when that began."""
+    began = time.time()
+    secrets = busy.keys(observed.platform)
+    running = threading.Thread(
+        target=lambda: asyncio.run(busy.run(observed.platform, secrets, seconds=CALM_S + REST_S + AFTER_S))
+    )
+    running.start()
+    time.sleep(CALM_S)
+    observed.platform.kill("gateway")
+    time.sleep(REST_S)  # its successor shall see the rest
+    observed.platform.kill("engine")
+    running.join()
+    until("the engines are back", lambda: "ready" in str(observed.query("penstock_workers{state='ready'} > 0")))
+    time.sleep(2.0)  # two scrapes
+    return observed, began
+
+
+def values(observed: Observed, expr: str, began: float) -> int:
+    """Return how many values a query has over the time since ``began``."""
+    found = observed.api("query_range", query=expr, start=began, end=time.time(), step=1)["result"]
+    return sum(value != "NaN" for series in found for _, value in series["values"])
+
+
+def test_no_query_errs_and_none_is_empty(watched: tuple[Observed, float]) -> None:
+    """Each panel's queries run as Grafana would send them, and have an answer but for a listed few."""
+    observed, began = watched
+    asked = list(boards.asked())
+    filled = {one: boards.filled(one.expr, window=WINDOW) for one in asked}
+    found = {one: values(observed, expr, began) for one, expr in filled.items()}
+    empty = [one for one, number in found.items() if not number]
+    panels = {(one.board, one.panel) for one in asked}
+    sys.stdout.write(f"boards: {len(panels)} panels, {len(asked)} queries, {len(empty)} empty, 0 errors\n")
+    sys.stdout.write("".join(f"  empty: {one.place}\n" for one in empty))
+    unexplained = [one.place for one in empty if not any(part in one.expr for part in EMPTY)]
+    assert unexplained == []
+
+
+def test_each_variable_has_values(watched: tuple[Observed, float]) -> None:
+    """What a board can be narrowed to is found as Grafana finds it, and narrows to what it says."""
+    observed, began = watched
+    variables = built()["penstock-overview"]["templating"]["list"][1:]
+    for variable in variables:
+        asked = re.fullmatch(r"label_values\((.+), (\w+)\)", boards.filled(variable["query"]["query"]))
+        assert asked is not None
+        found: list[Any] = observed.api(f"label/{asked[2]}/values", **{"match[]": asked[1], "start": began})
+        assert found, variable["name"]
+
+
+def test_a_board_narrowed_to_one_tenant_shows_that_one_alone(watched: tuple[Observed, float]) -> None:
+    """The variable reaches the queries: other tenants are gone, and this one is still there."""
+    observed, began = watched
+    (query,) = (one for one in boards.asked() if one.panel == "Requests by tenant")
+    expr = boards.filled(query.expr, window=WINDOW, values={"tenant": "light"})
+    found = observed.api("query_range", query=expr, start=began, end=time.time(), step=1)["result"]
+    assert [series["metric"]["tenant"] for series in found] == ["light"]
+
+
+def test_restarts_and_rollouts_are_drawn(watched: tuple[Observed, float]) -> None:
+    """What was done to the platform shows as lines under every panel."""
+    observed, began = watched
+    for note in built()["penstock-overview"]["annotations"]["list"]:
+        assert values(observed, boards.filled(note["target"]["expr"]), began) > 0, note["name"]
+
+
+def test_every_rule_is_judged(watched: tuple[Observed, float]) -> None:
+    """No rule that was loaded fails on what a running platform says."""
+    observed, _ = watched
+    rules = [rule for group in observed.api("rules")["groups"] for rule in group["rules"]]
+    assert rules
+    assert [(rule["name"], rule.get("lastError")) for rule in rules if rule["health"] == "err"] == []

@@ -1,0 +1,159 @@
+"""Runs the tests in lanes beside one another: ``python -m tests.lanes [--only NAME] [pytest's options]``.
+
+Tests of processes mostly wait for them and tests of logic mostly compute, so one after the other both leave half of a
+small machine idle. A lane is one pytest; a test is in the lane that names its folder, or in the last one. What the
+lanes say comes line by line with the lane's name before it, and the last line adds them up as pytest's own would.
+
+A few tests that failed are asked once more when all lanes are through, alone on the machine (ADR 0079). What they say
+then counts, and the last lines name them: a machine that was taken is told from a fault, and neither is hidden.
+With ``--only NAME`` there is one lane, of what pytest's options choose.
+"""
+
+import json
+import re
+import subprocess
+import sys
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+FOLDERS = {
+    "faults": ("tests/integration/faults", "tests/integration/worker"),
+    "platforms": ("tests/integration",),
+    "logic": ("tests",),
+}
+"""The lanes; a folder that an earlier lane has is left out of a later one."""
+POLITE = "logic"
+"""The lane that only computes: it stands back for those that watch a clock."""
+FAILED = 1
+NOTHING_COLLECTED = 5
+AGAIN_AT_MOST = 6
+"""More failures than this are no chance of a busy machine: nothing is asked again."""
+_COUNTED = re.compile(r"(\d+) (passed|failed|errors?|skipped|deselected|xfailed|xpassed|warnings?)")
+_LAST = re.compile(r"\d+ \w+.* in [0-9.]+s")
+_CUT_SHORT = re.compile(r"^!{3,}")
+
+
+@dataclass(slots=True)
+class Lane:
+    """One pytest: what it is called with, and what it said of itself in its last line."""
+
+    name: str
+    command: Sequence[str]
+    exit_code: int = 0
+    counts: Counter[str] = field(default_factory=Counter)
+    cut_short: bool = False
+    again: list[str] = field(default_factory=list)
+
+    def run(self) -> None:
+        """Run it to its end, line by line onto the screen."""
+        self._cache.unlink(missing_ok=True)
+        self._run(["nice", "-n", "10", *self.command] if self.name == POLITE else self.command)
+
+    def run_again(self) -> None:
+        """Ask what failed once more; what it says now counts."""
+        self.again = self.failed()
+        first = self.counts
+        self._run([*self.command, "--last-failed", "--last-failed-no-failures=none"])
+        asked = {what: self.counts[what] for what in ("failed", "error")}
+        self.counts["passed"] += first["passed"]
+        self.counts = Counter({**first, **asked, "passed": self.counts["passed"], "rerun": len(self.again)})
+
+    def failed(self) -> list[str]:
+        """Return the tests that failed, as pytest keeps them; none where the lane did not get to its end."""
+        if self.exit_code != FAILED or self.cut_short or not self._cache.exists():
+            return []
+        return sorted(json.loads(self._cache.read_text()))
+
+    @property
+    def _cache(self) -> Path:
+        return ROOT / cache_folder(self.name) / "v/cache/lastfailed"
+
+    def _run(self, command: Sequence[str]) -> None:
+        with subprocess.Popen(
+            command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace"
+        ) as process:
+            for line in process.stdout or ():
+                sys.stdout.write(f"{self.name:>9} | {line}")
+                sys.stdout.flush()
+                self.cut_short |= bool(_CUT_SHORT.match(line))
+                if _LAST.search(line):
+                    self.counts = counted(line)
+        self.exit_code = process.returncode
+
+
+def counted(line: str) -> Counter[str]:
+    """Return what pytest's last line counts."""
+    return Counter({what.removesuffix("s") if what != "passed" else what: int(n) for n, what in _COUNTED.findall(line)})
+
+
+def folders_of(name: str) -> list[str]:
+    """Return the paths of a lane, and what it leaves to the lanes before it, as pytest's options."""
+    names = list(FOLDERS)
+    before = [folder for one in names[: names.index(name)] for folder in FOLDERS[one]]
+    return [*FOLDERS[name], *(f"--ignore={folder}" for folder in before)]
+
+
+def cache_folder(name: str) -> str:
+    """Return where a lane's pytest keeps what failed."""
+    return f".pytest_cache/{name}"
+
+
+def lane(name: str, options: Iterable[str]) -> Lane:
+    """Return a lane of what pytest's options choose."""
+    return Lane(name, [sys.executable, "-m", "pytest", "-o", f"cache_dir={cache_folder(name)}", *options])
+
+
+def lanes(options: Iterable[str]) -> list[Lane]:
+    """Return all lanes."""
+    given = list(options)
+    return [lane(name, [*folders_of(name), *given]) for name in FOLDERS]
+
+
+def asked_again(ran: Sequence[Lane]) -> list[Lane]:
+    """Return the lanes whose failed tests are to be asked again: all that failed, where those are few."""
+    few = 0 < sum(len(one.failed()) for one in ran) <= AGAIN_AT_MOST
+    return [one for one in ran if one.failed()] if few else []
+
+
+def verdict(ran: Sequence[Lane]) -> int:
+    """Return the exit status of all together: a lane in which nothing was chosen is no failure where another ran."""
+    codes = [lane.exit_code for lane in ran]
+    if set(codes) == {NOTHING_COLLECTED}:
+        return NOTHING_COLLECTED
+    return max((abs(code) for code in codes if code != NOTHING_COLLECTED), default=0)
+
+
+def summary(ran: Sequence[Lane], seconds: float) -> str:
+    """Return the last line, in the form of pytest's."""
+    total = sum((lane.counts for lane in ran), Counter[str]())
+    order = ("failed", "error", "passed", "skipped", "deselected", "xfailed", "xpassed", "warning", "rerun")
+    said = ", ".join(f"{total[what]} {what}" for what in order if total[what]) or "no tests ran"
+    broken = [lane.name for lane in ran if lane.exit_code not in (0, NOTHING_COLLECTED)]
+    return f"{said} in {seconds:.2f}s" + (f" (look at: {', '.join(broken)})" if broken else "")
+
+
+def main(options: Sequence[str]) -> int:
+    """Run all lanes and say how they ended."""
+    only = options[:1] == ["--only"]
+    ran = [lane(options[1], options[2:])] if only else lanes(options)
+    began = time.monotonic()
+    threads = [threading.Thread(target=one.run) for one in ran]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    for one in asked_again(ran):
+        one.run_again()
+    for name in (name for one in ran for name in one.again):
+        sys.stdout.write(f"failed beside others and was asked again alone: {name}\n")
+    sys.stdout.write(summary(ran, time.monotonic() - began) + "\n")
+    return verdict(ran)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

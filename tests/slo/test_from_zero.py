@@ -1,0 +1,79 @@
+"""Counters that alerts and runbooks watch begin at 0, before anything happens: one that appears at 1 shows no rise.
+
+A runbook's query may instead see what appears; a mean of two of them is right without.
+"""
+
+import re
+from pathlib import Path
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from penstock.apps.gateway.parts import compose
+from penstock.apps.keys import Keys
+from penstock.apps.settings import GatewaySettings
+from penstock.control.fleet.shown import FleetMetrics
+from penstock.domain.fleet import Deployment
+from penstock.domain.ids import WorkerId
+from penstock.telemetry.metrics import Metrics
+from penstock.worker.agent.status import WorkerMetrics
+from penstock.worker.engines import translate
+from penstock.worker.gate.admission import doors
+from penstock.worker.gate.admission.load import LoadBook
+from penstock.worker.gate.admission.seats import EngineSize
+from penstock.worker.gate.in_flight import Tally
+from penstock.worker.gate_config import DoorOrder
+from tests.support import control_things, runbooks
+from tests.support.alert_rules import RULES
+
+VERSION = control_things.TINY
+RISES = re.compile(r"(?:rate|increase)\((penstock_\w+)(?:\{(.*?)\})?\[")
+OTHERWISE = re.compile(r" unless | / |_bucket")
+ASKED = [query for book in runbooks.every() for query in book.queries() if not OTHERWISE.search(query)]
+WATCHED = sorted(
+    {found for query in (*(one["expr"] for one in RULES.values()), *ASKED) for found in RISES.findall(query)}
+)
+
+
+def gateway(home: Path) -> str:
+    """Return the page of a gateway that has neither connected nor listened yet."""
+    made = compose(GatewaySettings(home=home, limits_url="unix:///none"), Keys(platform=(b"k",), peppers=(b"p",)))
+    made.preprocessor.close()
+    return made.exposition().decode()
+
+
+def controller() -> str:
+    """Return the page of a controller that knows of one deployment."""
+    metrics = Metrics()
+    FleetMetrics(metrics).show((Deployment(version=VERSION, replicas=1),), (), after=0.0)
+    return metrics.exposition().decode()
+
+
+def worker() -> str:
+    """Return the page of an agent, of the gate beside it, and of a fresh engine in the platform's names."""
+    door = doors.make(DoorOrder.FAIR, EngineSize(max_seqs=4, kv_blocks=64, block_size=16, prefill_tokens=512))
+    gate = Tally(VERSION, LoadBook(4), door).metrics.exposition().decode()
+    engine = translate.exposition(translate.parse('vllm:num_preemptions_total{engine="0"} 0.0'), VERSION)
+    return WorkerMetrics(VERSION, WorkerId("w1"), "a").metrics.exposition().decode() + gate + engine
+
+
+@pytest.fixture(scope="module")
+def samples(tmp_path_factory: pytest.TempPathFactory) -> list[tuple[str, dict[str, str], float]]:
+    """Return all samples of all fresh pages."""
+    return [
+        (sample.name, sample.labels, sample.value)
+        for page in (gateway(tmp_path_factory.mktemp("home")), controller(), worker())
+        for family in text_string_to_metric_families(page)
+        for sample in family.samples
+    ]
+
+
+@pytest.mark.parametrize(("name", "labels"), WATCHED, ids=[name for name, _ in WATCHED])
+def test_a_watched_counter_begins_at_0(
+    samples: list[tuple[str, dict[str, str], float]], name: str, labels: str
+) -> None:
+    """Whoever counts it shows it from the start, with the labels that the alert asks for."""
+    wanted = dict(re.findall(r'(\w+)="(.*?)"', labels))
+    found = [value for sample, has, value in samples if sample == name and wanted.items() <= has.items()]
+    assert found
+    assert set(found) == {0.0}

@@ -1,0 +1,87 @@
+"""The generated rules: Prometheus takes them, each alert has a case, faults in them are noticed, and sloth agrees."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from penstock.apps import rule_files, slos
+from penstock.slo import rules
+from penstock.slo.rule import Alert, Recording
+from tests.slo import mutants
+from tests.support import promtool, trials
+
+ALL = rules.files(slos.load(), rule_files.known_windows())
+MADE = [rule for file in ALL for group in file.groups for rule in group.rules]
+
+
+def test_prometheus_takes_every_file(tmp_path: Path) -> None:
+    """What is written loads: generated rules and the alerts on causes alike."""
+    promtool.check(rule_files.write(tmp_path))
+
+
+def test_recorded_series_are_well_named() -> None:
+    """A recorded series says level, metric and operation, and whose promise it is about."""
+    for rule in MADE:
+        if isinstance(rule, Recording):
+            assert re.fullmatch(r"tier_objective:slo_[a-z_]+:(ratio|rate5m|ratio_rate\d+[mhd])", rule.record)
+            assert set(rule.labels) == {"tier", "objective"}
+
+
+def test_each_rule_is_on_trial() -> None:
+    """No generated rule is without a case: a recording tells a value, an alert speaks and is silent."""
+    tried = {str(trial.rules[place]) for trial in trials.all_trials() for place in trial.accused}
+    assert {str(rule.plain()) for rule in MADE} - tried == set()
+    for trial in trials.all_trials():
+        if any("alert" in trial.rules[place] for place in trial.accused):
+            checks = [check for case in trial.cases for check in case.test.get("promql_expr_test", ())]
+            assert any(check["exp_samples"] for check in checks)
+            assert any(not check["exp_samples"] for check in checks)
+            assert any("alert_rule_test" in case.test for case in trial.cases)
+
+
+@pytest.mark.parametrize("of", ["slo-chat-ttft", "slo-embedding-availability"])
+def test_rules_of_a_promise_do_what_they_say(tmp_path: Path, of: str) -> None:
+    """In Prometheus itself, each rule of a promise tells its value, fires and is silent as it should."""
+    assert failures(tmp_path, of) == {}
+
+
+@pytest.mark.observe
+@pytest.mark.timeout(600)
+def test_all_rules_do_what_they_say(tmp_path: Path) -> None:
+    """So do those of all promises."""
+    assert failures(tmp_path) == {}
+
+
+def failures(folder: Path, of: str = "") -> dict[str, str]:
+    """Run the trials whose names begin so, and return those that failed, with why."""
+    tests = {
+        test: trial.name
+        for i, trial in enumerate(trials.all_trials())
+        if trial.name.startswith(of)
+        for test in trial.write(folder / str(i))
+    }
+    return {tests[path]: why for path, why in promtool.failures(list(tests)).items()}
+
+
+@pytest.mark.observe
+@pytest.mark.timeout(600)
+def test_no_fault_in_a_rule_goes_unnoticed(tmp_path: Path) -> None:
+    """Each threshold, window, comparison and matcher is flipped in one promise and all causes, and a case fails."""
+    of_promises = mutants.of_promises(tmp_path / "promises", trials.of_one("slo-embedding-latency"))
+    attempts = [*of_promises, *mutants.of_causes(tmp_path / "causes")]
+    assert attempts
+    assert mutants.survivors(attempts) == []
+
+
+def test_alerts_say_what_to_do() -> None:
+    """Each alert has its urgency, what it means for callers, a runbook of its own name and a board."""
+    for rule in MADE:
+        if isinstance(rule, Alert):
+            plain = rule.plain()
+            assert plain["annotations"] == {
+                "summary": rule.summary,
+                "effect": rule.effect,
+                "runbook": f"runbooks/{rule.name}.md",
+                "board": "penstock-overview",
+            }

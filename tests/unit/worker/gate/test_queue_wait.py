@@ -1,0 +1,79 @@
+"""What a refused request is told of the queue that it met."""
+
+import asyncio
+from dataclasses import replace
+
+import pytest
+
+from penstock.domain.ids import RequestId, TenantId
+from penstock.domain.standing import Standing
+from penstock.telemetry import names
+from penstock.worker.gate.admission import doors
+from penstock.worker.gate.admission.cost import Work
+from penstock.worker.gate.admission.door import Shed
+from penstock.worker.gate.admission.fair_queue import Bounds
+from penstock.worker.gate.admission.seats import EngineSize
+from penstock.worker.gate.in_flight import Message
+from penstock.worker.gate.queue_wait import WORD_S, QueueWait
+from penstock.worker.gate.serve import Gate
+from penstock.worker.gate_config import DoorOrder
+from tests.support.clock import ManualClock
+from tests.unit.worker.gate.test_serve import CONFIG, TICKET, Client, Engine, sample
+
+SIZE = EngineSize(max_seqs=1, kv_blocks=400, block_size=16, watermark=0.0, prefill_tokens=10_000)
+WORK = Work(
+    request=RequestId("r"),
+    tenant=TenantId("flood"),
+    standing=Standing.PAID,
+    weight=1.0,
+    prompt_tokens=10,
+    expected_output_tokens=10,
+)
+
+
+async def _never() -> Message:
+    raise AssertionError("who is refused at once is not listened to")
+
+
+@pytest.mark.parametrize(("who", "reason"), [("flood", "tenant_queue"), ("another", None)])
+async def test_who_is_refused_for_its_own_queue_hears_that(who: str, reason: str | None) -> None:
+    """A refusal that no other tenant has any part in is no lack of capacity, and says so; another's is one."""
+    door = doors.make(DoorOrder.FAIR, SIZE, bounds=Bounds(tenant_requests=1, total_requests=1))
+    for name in ("inside", "waiting"):
+        door.arrive(replace(WORK, request=RequestId(name)), 0.0, lambda: None, lambda *_: None)
+    rejection = await QueueWait(door, replace(WORK, tenant=TenantId(who)), _never, lambda: 0.0).until_admitted()
+    assert rejection is not None
+    assert (rejection.why, rejection.fields["reason"]) == (Shed.FULL, reason)
+
+
+async def _silent() -> Message:
+    await asyncio.get_running_loop().create_future()
+    raise AssertionError("nothing ever comes")
+
+
+@pytest.mark.parametrize(("takes_turns", "reason"), [(True, "tenant_queue"), (False, None)])
+async def test_who_waits_for_its_own_tenant_until_its_time_is_over_hears_that(
+    takes_turns: bool, reason: str | None
+) -> None:
+    """S6: where tenants take turns inside, nobody else is in its way; it hears so before its gateway gives up."""
+    door = doors.make(DoorOrder.FAIR, replace(SIZE, takes_turns=takes_turns))
+    door.arrive(replace(WORK, request=RequestId("inside")), 0.0, lambda: None, lambda *_: None)
+    wait = QueueWait(door, replace(WORK, deadline_at=WORD_S + 0.01), _silent, lambda: 0.0)
+    rejection = await wait.until_admitted()
+    assert rejection is not None
+    assert (rejection.why, rejection.fields["reason"]) == (Shed.LATE, reason)
+
+
+async def test_what_one_tenant_floods_is_told_from_overload(clock: ManualClock) -> None:
+    """Each retry of one caller was one more request of a door that seemed to be too small for all."""
+    gate = Gate(Engine(), replace(CONFIG, max_num_seqs=1), clock)
+    gate.door = doors.make(DoorOrder.FAIR, SIZE, bounds=Bounds(tenant_requests=1, total_requests=1))
+    for name in ("inside", "waiting"):
+        work = replace(WORK, request=RequestId(name), tenant=TICKET.tenant)
+        gate.door.arrive(work, clock.monotonic(), lambda: None, lambda *_: None)
+    for tenant in (TICKET.tenant, TICKET.tenant, TenantId("another")):
+        client = Client(gate)
+        await client.call(ticket=replace(TICKET, tenant=tenant))
+        assert client.headers["x-penstock-refused"] == "overloaded"
+    assert sample(gate, names.DOOR_SHED, standing="paid", reason="tenant_queue") == 2
+    assert sample(gate, names.DOOR_SHED, standing="paid", reason="overloaded") == 1
