@@ -1,0 +1,95 @@
+"""What a gateway saw of each arm in one second: the evidence that rollouts and experiments are judged by.
+
+An arm is a version behind an alias, at one worker. Counts and histograms only, never a request and never a text; who
+named a version instead of an alias is no evidence. Times go into buckets of 10 % growth, in cells of requests that are
+alike: prompt tokens that the engine had to compute, and how many ran beside it when it was sent.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from penstock.domain.ids import Alias, TenantId, VersionId, WorkerId
+
+BUCKETS = 110
+FIRST_S = 0.005
+GROWTH = 1.1
+MOST_CELLS = 256
+"""Cells of one histogram that a second may hold; a gateway leaves the rest out and says so in ``left_out``."""
+
+
+class Cell(NamedTuple):
+    """Requests that are alike: log2 of the uncached prompt tokens, half of a log2 of the running requests."""
+
+    prompt: int
+    running: int
+
+
+class Times(NamedTuple):
+    """How many requests of a cell took how long: pairs of bucket and count, by bucket."""
+
+    cell: Cell
+    counts: tuple[tuple[int, int], ...]
+
+
+class Exposed(NamedTuple):
+    """Tokens of a tenant's prompts and answers that an arm dealt with."""
+
+    tenant: TenantId
+    tokens: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ArmCounts:
+    """One arm's requests that ended in one second.
+
+    ``good`` and ``bad`` count each sticky key once in 10 s, so that one caller's retries are one event; ``bad`` is what
+    spends the error budget. The other counts are of requests. What can't be known is left out of both counts of a pair.
+    """
+
+    alias: Alias
+    version: VersionId
+    worker: WorkerId
+    ttft: tuple[Times, ...] = ()
+    itl: tuple[Times, ...] = ()
+    good: int = 0
+    bad: int = 0
+    refused: int = 0
+    """Bodies that the engine or the context's length refused, sticky keys once; also in no other pair."""
+    answers: int = 0
+    empty: int = 0
+    cut: int = 0
+    """Answers that ended by length although their caller set no bound below the tier's own."""
+    json_asked: int = 0
+    json_broken: int = 0
+    prompt_tokens: int = 0
+    output_tokens: int = 0
+    exposed: tuple[Exposed, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ArmSecond:
+    """One gateway's second. ``number`` grows by one within a ``life`` of the process; ``at`` is its Unix second."""
+
+    gateway: str
+    life: str
+    number: int
+    at: int
+    arms: tuple[ArmCounts, ...] = ()
+    left_out: int = 0
+    """Requests that found no room in the bounded histograms."""
+
+
+def bucket(seconds: float) -> int:
+    """Return the bucket of a time: 0 up to 5 ms, 109 from 162 s on."""
+    if seconds <= FIRST_S:
+        return 0
+    return min(BUCKETS - 1, 1 + int(math.log(seconds / FIRST_S) / _LOG_GROWTH))
+
+
+def cell(uncached_tokens: int, running: int) -> Cell:
+    """Return the cell of a request: what its prompt took to compute, and how many ran beside it when it was sent."""
+    return Cell(max(0, uncached_tokens).bit_length(), (max(0, running) ** 2).bit_length())
+
+
+_LOG_GROWTH = math.log(GROWTH)

@@ -1,0 +1,56 @@
+"""What a judge says of a candidate, and from what: the words that go into a rollout's history."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from penstock.domain.ids import VersionId
+
+
+class Verdict(StrEnum):
+    """What the evidence allows, from the mildest on. Missing evidence is ``wait``: it neither promotes nor triggers."""
+
+    PROMOTE = "promote"
+    """Proven no worse everywhere, on the minimum sample and after the minimum time."""
+    WAIT = "wait"
+    HOLD = "hold"
+    """Worse than one of the narrower tolerances: a person looks at it."""
+    ABORT = "abort"
+
+
+class Metric(StrEnum):
+    """What is compared; each is a key of the gates in ``slo/rollout.yaml``."""
+
+    TTFT = "ttft"
+    ITL = "itl"
+    BAD = "bad"
+    REFUSED = "refused"
+    EMPTY = "empty"
+    CUT = "cut"
+    JSON = "json"
+    PRICE = "price"
+    """What an answer costs: its prompt's and its own tokens at the version's prices."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """One metric's evidence. ``strength`` of 1.0 or more decides; None where there is no evidence at all."""
+
+    metric: Metric
+    verdict: Verdict
+    strength: float | None
+    sample: int
+    """Comparable requests of the candidate behind it."""
+    says: str
+    """The finding in words and figures, for people."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Judgement:
+    """The verdict on a candidate at a moment (Unix seconds), with every finding, the deciding ones first."""
+
+    version: VersionId
+    at: float
+    verdict: Verdict
+    findings: tuple[Finding, ...] = ()
+    unfit: str = ""
+    """Why the judge declares itself unfit (the incumbent's own workers differ as much); it then says ``wait``."""

@@ -1,0 +1,118 @@
+"""A rollout: how a candidate takes an alias over from an incumbent, stage by stage, and how that may end."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from penstock.domain.ids import Alias, VersionId
+from penstock.domain.table import WEIGHT_TOTAL
+
+
+class Kind(StrEnum):
+    """What the candidate is to the incumbent."""
+
+    EQUIVALENT = "equivalent"
+    """The same model by other means (engine, precision, template): it is to answer as the incumbent does."""
+    DIFFERENT = "different"
+    """Another model: that its answers differ says nothing, and a person judges their worth."""
+
+
+class State(StrEnum):
+    """Where a rollout is in its life."""
+
+    RUNNING = "running"
+    HELD = "held"
+    """It stays at its share until a person resumes it."""
+    FROZEN = "frozen"
+    """The alias's error budget is spent: nothing is promoted until it is not, or a person overrides."""
+    ABORTED = "aborted"
+    DONE = "done"
+
+    @property
+    def is_over(self) -> bool:
+        """True where nothing changes any more."""
+        return self in _OVER
+
+
+_OVER = frozenset({State.ABORTED, State.DONE})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stage:
+    """One step: the candidate's share of the alias, in parts of ``WEIGHT_TOTAL``. A watched one is the last."""
+
+    name: str
+    weight: int
+    min_s: float = 60.0
+    """Seconds that it lasts at least."""
+    watched: bool = False
+    """The candidate has everything; the incumbent stays able to take it back until ``min_s`` is over."""
+
+
+STAGES = (
+    Stage(name="1 %", weight=WEIGHT_TOTAL // 100),
+    Stage(name="5 %", weight=WEIGHT_TOTAL // 20),
+    Stage(name="25 %", weight=WEIGHT_TOTAL // 4),
+    Stage(name="50 %", weight=WEIGHT_TOTAL // 2),
+    Stage(name="100 %", weight=WEIGHT_TOTAL),
+    Stage(name="watched", weight=WEIGHT_TOTAL, min_s=600.0, watched=True),
+)
+"""What a rollout goes through that names no stages of its own."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Blast:
+    """How much a candidate may touch before its last stages: parts of all tokens, and of one tenant's."""
+
+    tokens_ratio: float = 1.0
+    out: tuple[str, ...] = ()
+    """Tenants that stay with the incumbent until it is done."""
+    first: tuple[str, ...] = ()
+    """Tenants that are with the candidate from the first stage on."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rollout:
+    """One rollout as it stands. Times are Unix seconds; ``stage`` is an index into ``stages``."""
+
+    id: str
+    alias: Alias
+    incumbent: VersionId
+    candidate: VersionId
+    kind: Kind = Kind.EQUIVALENT
+    stages: tuple[Stage, ...] = STAGES
+    blast: Blast = Blast()
+    patience_s: float = 3600.0
+    """Seconds that a stage may last without a proof; then it is held."""
+    guard: bool = False
+    """May automation abort after a person has promoted it."""
+    state: State = State.RUNNING
+    stage: int = 0
+    since: float = 0.0
+    """When it came to this stage or state."""
+    by_person: bool = False
+    """A person promoted it to this stage: automation proposes and pages, and aborts only where ``guard`` says so."""
+    began_at: float = 0.0
+
+    @property
+    def weight(self) -> int:
+        """The candidate's share now, in parts of ``WEIGHT_TOTAL``."""
+        if self.state is State.ABORTED:
+            return 0
+        return WEIGHT_TOTAL if self.state is State.DONE else self.stages[self.stage].weight
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """One line of a rollout's history, append-only: what it became, who did it and from what evidence."""
+
+    rollout: str
+    number: int
+    at: float
+    actor: str
+    """A key's id, or ``controller``."""
+    state: State
+    stage: int
+    says: str
+    """Why, in words and figures."""
+    evidence: str = ""
+    """The judgement behind it as JSON; empty for a person's act."""
