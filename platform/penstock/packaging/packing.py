@@ -39,7 +39,7 @@ from penstock.domain.model import (
     version_id,
 )
 from penstock.domain.money import Price
-from penstock.packaging import reading
+from penstock.packaging import golden, reading
 from penstock.packaging.ports import ArtifactStore, Report, Signer
 
 TIERS = {Task.GENERATE: Tier.CHAT, Task.EMBED: Tier.EMBEDDING, Task.CLASSIFY: Tier.CLASSIC}
@@ -67,7 +67,7 @@ class Choices:
     handler: HandlerSettings | None = None
     """For a model that runs in torch through a handler."""
     tensor_parallel_size: int = 1
-    engine_changes: Mapping[str, int] = field(default_factory=dict)
+    engine_changes: Mapping[str, int | str] = field(default_factory=dict)
     """Fields of the engine's settings that are to be otherwise than they would be."""
 
 
@@ -123,6 +123,7 @@ def describe(folder: Path, files: tuple[Artifact, ...], choices: Choices) -> Man
         special_tokens=reading.special_tokens_of(folder),
         handler=choices.handler,
     )
+    golden.check(manifest.golden, task)
     check_manifest(manifest)
     return manifest
 

@@ -153,8 +153,9 @@ def test_prices_are_dollars_per_million() -> None:
 
 
 def test_engine_settings_are_read_and_refused_by_name() -> None:
-    """Whole numbers of the engine's settings are taken by name; anything else is told what there is."""
+    """Whole numbers and the dtype of the engine's settings are taken by name; anything else is told what there is."""
     assert engine_settings.parsed(["max_num_seqs=64", "block_size=16"]) == {"max_num_seqs": 64, "block_size": 16}
-    for text in ("max_num_seqs", "max_num_seqs=-1", "dtype=float32", "seqs=1", "tensor_parallel_size=2"):
+    assert engine_settings.parsed(["dtype=float32"]) == {"dtype": "float32"}
+    for text in ("max_num_seqs", "max_num_seqs=-1", "dtype=float8", "seqs=1", "tensor_parallel_size=2"):
         with pytest.raises(CommandError, match="no setting of an engine"):
             engine_settings.parsed([text])

@@ -76,7 +76,13 @@ def push_model(  # noqa: PLR0913  one for each option
     gpus: Annotated[int, typer.Option(min=1, help="GPUs of one node that each worker spreads the weights over.")] = 1,
     engine: Annotated[
         list[str] | None,
-        typer.Option(help=f"How its engine runs, as NAME=NUMBER; may be repeated: {', '.join(engine_settings.NAMES)}."),
+        typer.Option(
+            help=f"How its engine runs, as NAME=VALUE; may be repeated: {', '.join(engine_settings.NAMES)}, dtype."
+        ),
+    ] = None,
+    golden: Annotated[
+        Path | None,
+        typer.Option(help="A JSON file of questions with known answers, which each worker must get right to be ready."),
     ] = None,
 ) -> None:
     """Sign a model and register it as an immutable version.
@@ -87,11 +93,15 @@ def push_model(  # noqa: PLR0913  one for each option
 
     * `penstock models push ./my-model --name my-model … --engine max_num_seqs=64 --engine max_num_batched_tokens=1024`
 
+    * `penstock models push ./my-model --name my-model … --golden golden.json`, with
+      `[{"prompt": "What is the capital of Japan?", "expect": "Tokyo"}]`
+
     * `penstock aliases set my-model my-model@0123456789ab`
     """
     import asyncio
 
     from penstock.apps.models import push
+    from penstock.packaging.golden import read
     from penstock.packaging.packing import Choices
     from penstock.packaging.push import register
 
@@ -105,6 +115,7 @@ def push_model(  # noqa: PLR0913  one for each option
             origin=origin or source.name,
             tensor_parallel_size=gpus,
             engine_changes=engine_settings.parsed(engine or []),
+            golden=read(golden) if golden else (),
         )
         packed = asyncio.run(push(settings, source, choices, _report))
         register(packed, api.post)
