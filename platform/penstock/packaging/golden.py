@@ -21,7 +21,7 @@ class _Golden(msgspec.Struct, forbid_unknown_fields=True):
 
 
 def read(path: Path) -> tuple[GoldenPrompt, ...]:
-    """Return those of a JSON file: a list of objects with the fields of ``GoldenPrompt``; raises ``ArtifactRefused``."""
+    """Return those of a JSON file, a list of objects with ``GoldenPrompt``'s fields, or raise ``ArtifactRefused``."""
     try:
         found = msgspec.json.decode(path.read_bytes(), type=list[_Golden])
     except OSError as error:
