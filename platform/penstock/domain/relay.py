@@ -104,6 +104,11 @@ class Relay(Protocol):
         ...
 
     @property
+    def stopped(self) -> PenstockError | None:
+        """Why no attempt is to be made any more: the client has left, its time is over. None while one is awaited."""
+        ...
+
+    @property
     def wants_token_ids(self) -> bool:
         """True where the engine is to send the ids of its tokens: the relay keeps book, to go on elsewhere."""
         ...

@@ -233,8 +233,6 @@ class Pipeline:
         relay, ticket = self.relays.open(call, lease, reply), self._ticket(call, lease)
         pick = partial(self.router.pick, version, prepared, call.choices.append)
         try:
-            if reply.gone:  # it would cost an engine as much as to send it, and to end it
-                raise ClientGone
             await self.dispatcher.run(call, ticket, relay, pick)
             while (rest := await relay.rest()) is not None:
                 await self.dispatcher.carry_on(call, _of_rest(ticket, rest), rest, relay, pick)

@@ -1,49 +1,62 @@
-"""A caller who has left before its request is sent: no engine hears of it."""
+"""A caller who has left before an attempt is made: no engine hears of it, at the first attempt or at a later one."""
 
-from unittest.mock import AsyncMock, MagicMock
+import asyncio
+from dataclasses import replace
 
 import pytest
 
-from penstock.domain.call import Answer
-from penstock.domain.errors import ClientGone
-from penstock.domain.lease import Lease
 from penstock.domain.outcome import Outcome
-from penstock.domain.request import Prepared
-from penstock.domain.tokens import UNKNOWN
-from penstock.gateway.pipeline import Pipeline
-from tests.support import calls
-from tests.support.clock import ManualClock
+from penstock.domain.request import InferenceRequest
+from penstock.gateway.dispatch import dispatcher
+from tests.support.corridor import FakeReply, corridor, stream_request, unary_request, until
+from tests.support.stub_engine import Behaviour
 
-LEFT = Answer(outcome=Outcome.CANCELLED, usage=UNKNOWN)
-
-
-def pipeline(clock: ManualClock, dispatcher: MagicMock, relay: MagicMock) -> Pipeline:
-    """Return one whose other parts take what comes."""
-    return Pipeline(
-        clock=clock,
-        identity=MagicMock(),
-        resolver=MagicMock(),
-        preprocessor=MagicMock(),
-        degrader=MagicMock(),
-        admission=MagicMock(),
-        router=MagicMock(),
-        dispatcher=dispatcher,
-        relays=MagicMock(open=MagicMock(return_value=relay)),
-        billing=MagicMock(),
-        ledger=MagicMock(),
-    )
+ASKED = [stream_request(), unary_request()]
 
 
+@pytest.mark.parametrize("asked", ASKED)
 @pytest.mark.parametrize("gone", [True, False])
-async def test_who_has_left_is_not_sent(clock: ManualClock, gone: bool) -> None:
-    """Storms of half-closed connections cost engines nothing: the dispatcher hears of those alone who still wait."""
-    dispatcher, call = MagicMock(run=AsyncMock()), calls.call()
-    relay = MagicMock(answer=AsyncMock(), rest=AsyncMock(return_value=None), fail=MagicMock(return_value=LEFT))
-    call.prepared = prepared = Prepared(prompt_tokens=3)
-    reply, lease = MagicMock(gone=gone, started=False), Lease(opened_at=0.0, deadline_at=9.0)
-    answer = await pipeline(clock, dispatcher, relay)._run(call, prepared, lease, reply)
-    assert dispatcher.run.called is not gone
-    if gone:
-        assert answer is LEFT
-        assert isinstance(relay.fail.call_args.args[0], ClientGone)
-        assert call.worker is None
+async def test_who_has_left_is_not_sent(asked: InferenceRequest, gone: bool) -> None:
+    """Storms of half-closed connections cost engines nothing: those alone are sent who still wait."""
+    async with corridor() as way:
+        answer = await way.ask(replace(asked), FakeReply(gone=gone))
+        assert way.call is not None
+        sent = (len(way.picked), way.call.attempts, len(way.call.trail), way.stubs[0].stats.requests)
+    assert sent == ((0, 0, 0, 0) if gone else (1, 1, 1, 1))
+    assert answer.outcome is (Outcome.CANCELLED if gone else Outcome.OK)
+
+
+@pytest.mark.parametrize("asked", ASKED)
+async def test_who_leaves_between_two_attempts_is_not_sent_again(
+    asked: InferenceRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In the wait before another round the caller leaves: it costs no attempt, no retry and no connection."""
+    monkeypatch.setattr(dispatcher, "backoff_s", lambda *_: 0.2)
+    async with corridor() as way:
+        way.stubs[0].behaviour = Behaviour(mode="refuse", reason="overloaded")
+        reply, budget = FakeReply(), way.budget.level
+        task = asyncio.create_task(way.ask(asked, reply))
+        await until(lambda: way.call is not None and bool(way.call.trail) and way.call.trail[-1].failed != "")
+        reply.leave()
+        answer = await task
+        assert way.call is not None
+        assert (answer.outcome, way.call.attempts, way.stubs[0].stats.requests) == (Outcome.CANCELLED, 1, 1)
+        assert way.budget.level == budget
+
+
+async def test_who_leaves_while_the_worker_is_connected_to_is_not_sent(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The connection stays for the next caller, and the worker reads nothing of who has left."""
+    async with corridor() as way:
+        connect, reply = way.client._connect, FakeReply()
+
+        async def slowly(url: str) -> object:
+            connection = await connect(url)
+            reply.leave()
+            return connection
+
+        monkeypatch.setattr(way.client, "_connect", slowly)
+        answer = await way.ask(unary_request(), reply)
+        assert answer.outcome is Outcome.CANCELLED
+        assert way.client.idle(way.stubs[0].url) == 1
+        await way.ask(unary_request(), FakeReply())
+        assert way.stubs[0].stats.requests == 1

@@ -34,6 +34,10 @@ class _Origin:
     secure: bool
 
 
+def _always() -> bool:
+    return True
+
+
 class HttpClient:
     """Sends requests to many workers.
 
@@ -56,17 +60,29 @@ class HttpClient:
         self._resends: set[asyncio.Task[None]] = set()
 
     async def send(
-        self, url: str, path: str, headers: Sequence[tuple[str, str]], body: bytes, receiver: Receiver
+        self,
+        url: str,
+        path: str,
+        headers: Sequence[tuple[str, str]],
+        body: bytes,
+        receiver: Receiver,
+        *,
+        is_wanted: Callable[[], bool] = _always,
     ) -> Exchange:
         """POST ``body``; return when it is on its way.
 
-        Raises ``OSError`` (``TimeoutError`` among them) where no connection can be had: nothing was sent.
-        What happens later comes to ``receiver``.
+        Raises ``OSError`` (``TimeoutError`` among them) where no connection can be had, or where it is not wanted any
+        more once there is one: nothing was sent. What happens later comes to ``receiver``.
         """
         exchange = Exchange(receiver, self._head(url, path, headers, len(body)) + body)
         connection = self._take(url)
         exchange.reused = connection is not None
-        (connection or await self._connect(url)).run(exchange)
+        if connection is None:
+            connection = await self._connect(url)
+            if not is_wanted():
+                self._free(url, connection)
+                raise ConnectionAbortedError("nobody waits for it any more")
+        connection.run(exchange)
         return exchange
 
     def idle(self, url: str) -> int:

@@ -140,6 +140,8 @@ class WorkerDispatcher:
         self._in_time(ticket, None)
         failure: Verdict | None = None
         while True:
+            if relay.stopped is not None:  # it would cost an engine as much as to take it, and to end it
+                raise relay.stopped
             worker = self._pick(pick, tried, failure)
             if worker is None:
                 # Everybody was asked: wait a little, then ask anybody again.
@@ -213,7 +215,10 @@ class WorkerDispatcher:
         call.timings.mark(Stage.ROUTE)
         try:
             headers = wire.headers_of(call.request, self._sealed(parcel, worker.id))
-            attempt.started(await self.workers.send(worker.url, parcel.path, headers, parcel.body, attempt))
+            sending = self.workers.send(
+                worker.url, parcel.path, headers, parcel.body, attempt, is_wanted=lambda: relay.stopped is None
+            )
+            attempt.started(await sending)
         except OSError:
             attempt.unreachable()
         try:

@@ -1,10 +1,15 @@
 """What dispatch needs from outside: a way to workers, and somebody who listens to what they say of their load."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from penstock.domain.ids import WorkerId
 from penstock.domain.worker import Load
+
+
+def always() -> bool:
+    """Whoever asks has nobody that could leave."""
+    return True
 
 
 class Receiver(Protocol):
@@ -47,9 +52,19 @@ class Workers(Protocol):
     """The way to workers."""
 
     async def send(
-        self, url: str, path: str, headers: Sequence[tuple[str, str]], body: bytes, receiver: Receiver
+        self,
+        url: str,
+        path: str,
+        headers: Sequence[tuple[str, str]],
+        body: bytes,
+        receiver: Receiver,
+        *,
+        is_wanted: Callable[[], bool] = always,
     ) -> Exchange:
-        """POST, return when it is on its way; ``OSError`` where no connection can be had: nothing was sent."""
+        """POST, return when it is on its way.
+
+        ``OSError`` where no connection can be had, or nobody wants it once there is one: nothing was sent.
+        """
         ...
 
 

@@ -85,6 +85,11 @@ class StreamRelay:
         return self._begun
 
     @property
+    def stopped(self) -> PenstockError | None:
+        """Why nobody waits for an attempt any more."""
+        return self._watch.stopped or self._failure
+
+    @property
     def wants_token_ids(self) -> bool:
         """True where another worker may have to go on with this answer."""
         return self._continuity.keeps

@@ -45,6 +45,11 @@ class UnaryRelay:
         return self._delivered
 
     @property
+    def stopped(self) -> PenstockError | None:
+        """Why nobody waits for an attempt any more."""
+        return self._watch.stopped
+
+    @property
     def wants_token_ids(self) -> bool:
         """Never: an answer in one piece is asked for anew."""
         return False
