@@ -197,9 +197,9 @@ class _Connection(asyncio.Protocol):
     def _answer(self, path: str, body: dict[str, Any], behaviour: Behaviour) -> None:
         self.timer = None
         if behaviour.mode == "refuse":
-            self._unary(
-                503, b'{"error":"refused"}', behaviour, extra=b"x-penstock-refused: %b\r\n" % behaviour.reason.encode()
-            )
+            told = msgspec.json.encode({"error": {"retry_after_s": behaviour.wait_s}})
+            said = told if behaviour.wait_s else b'{"error":"refused"}'
+            self._unary(503, said, behaviour, extra=b"x-penstock-refused: %b\r\n" % behaviour.reason.encode())
         elif behaviour.mode == "error":
             message = f"stub says {behaviour.status}"
             error = {"error": {"message": message, "type": "StubError", "param": "messages", "code": behaviour.status}}

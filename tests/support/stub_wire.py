@@ -32,6 +32,8 @@ class Behaviour:
     after_tokens: int = 1
     status: int = 500
     reason: str = "draining"
+    wait_s: float = 0.0
+    """What a refusal says of the wait."""
     load: str = "1,0,64,0.1"
     pieces: int = 1
     """Write events in so many pieces (1: whole)."""

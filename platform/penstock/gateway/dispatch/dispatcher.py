@@ -32,6 +32,7 @@ from penstock.domain.ticket import Ticket, binding_of, seal
 from penstock.gateway.dispatch import verdict, wire
 from penstock.gateway.dispatch.attempt import Attempt
 from penstock.gateway.dispatch.breaker import Breakers
+from penstock.gateway.dispatch.doors import SHORT_S, Doors
 from penstock.gateway.dispatch.poison import MOST_EVER, Poison, is_enough
 from penstock.gateway.dispatch.ports import Loads, Workers
 from penstock.gateway.dispatch.records import Evidence
@@ -139,14 +140,13 @@ class WorkerDispatcher:
         ticket = parcel.ticket
         self._in_time(ticket, None)
         failure: Verdict | None = None
+        doors = Doors()
         while True:
             if relay.stopped is not None:  # it would cost an engine as much as to take it, and to end it
                 raise relay.stopped
             worker = self._pick(pick, tried, failure)
             if worker is None:
-                # Everybody was asked: wait a little, then ask anybody again.
-                await asyncio.sleep(backoff_s(call.attempts, self.chance))
-                tried = frozenset()
+                tried = await self._opened(call, doors, tried, failure)
                 self._in_time(ticket, failure)
                 continue
             if failure is not None:
@@ -161,8 +161,19 @@ class WorkerDispatcher:
                 self._answered(call, worker.id)
                 return
             self._note(call, worker.id, failure)
+            doors.refused(worker.id, failure.error, self.clock.monotonic())
             self._may_retry(call, ticket, failure)
             tried |= {worker.id}
+
+    async def _opened(
+        self, call: Call, doors: Doors, tried: frozenset[WorkerId], failure: Verdict | None
+    ) -> frozenset[WorkerId]:
+        """Everybody was asked: wait a little and return whom not to ask yet, or raise what went wrong."""
+        wait_s = doors.wait_s(tried, self.clock.monotonic())
+        if failure is not None and wait_s > SHORT_S:
+            raise doors.soonest(tried) or failure.error
+        await asyncio.sleep(max(wait_s, backoff_s(call.attempts, self.chance)))
+        return doors.shut(tried, self.clock.monotonic())
 
     async def _parcel(self, call: Call, ticket: Ticket, relay: Relay) -> _Parcel:
         request, salt = call.request, call.principal.cache_salt

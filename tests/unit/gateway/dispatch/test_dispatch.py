@@ -11,6 +11,7 @@ from penstock.domain.errors import (
     Draining,
     EngineError,
     EngineRefused,
+    Evicted,
     LastWorkerLost,
     NoCapacity,
     Overloaded,
@@ -188,6 +189,33 @@ async def test_asks_again_after_everybody_was_tried() -> None:
         way.stubs[0].behaviour = Behaviour(mode="refuse", reason="overloaded", times=2)
         assert (await way.ask(unary_request(), FakeReply())).outcome is Outcome.OK
         assert way.picked == [0, 0, 0]
+
+
+@pytest.mark.parametrize("workers", [1, 3])
+@pytest.mark.parametrize("reason", ["overloaded", "evicted", "late"])
+async def test_a_door_is_asked_once_for_one_refusal(workers: int, reason: str) -> None:
+    """Who is told how long to wait is not sent to that door again before: it would be refused, and fill its line.
+
+    It hears of the one that opens first.
+    """
+    async with corridor(workers) as way:
+        for later_s, stub in enumerate(way.stubs):
+            stub.behaviour = Behaviour(mode="refuse", reason=reason, wait_s=7.0 + later_s)
+        with pytest.raises((Rejected, Evicted)) as caught:
+            await way.ask(unary_request(), FakeReply())
+        assert caught.value.retry_after_s == 7.0
+        assert [stub.stats.requests for stub in way.stubs] == [1] * workers
+
+
+async def test_a_door_is_asked_again_when_its_wait_has_passed() -> None:
+    """A short wait is spent here, and where one of several doors opens sooner that one is asked."""
+    async with corridor(2) as way:
+        way.stubs[0].behaviour = Behaviour(mode="refuse", reason="overloaded", wait_s=30.0)
+        way.stubs[1].behaviour = Behaviour(mode="refuse", reason="overloaded", wait_s=0.3, times=1)
+        began = time.monotonic()
+        assert (await way.ask(unary_request(), FakeReply())).outcome is Outcome.OK
+        assert time.monotonic() - began >= 0.3
+        assert way.picked == [0, 1, 1]
 
 
 async def test_who_loses_the_only_worker_hears_that_nobody_serves() -> None:

@@ -61,9 +61,8 @@ def topics_of(handler: TextClassifier, texts: list[str]) -> dict[str, str]:
     groups: dict[int, list[str]] = defaultdict(list)
     for text in texts:
         groups[handler.preprocess(text).features[tokens.IDS].numel()].append(text)
-    batches = [
-        batch for group in groups.values() for batch in (group[at : at + BATCH] for at in range(0, len(group), BATCH))
-    ]
+    cuts = [(group, at) for group in groups.values() for at in range(0, len(group), BATCH)]
+    batches = [group[at : at + BATCH] for group, at in cuts]
     return {
         text: LABELS[int(best)]
         for batch in batches
