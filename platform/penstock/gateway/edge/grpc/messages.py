@@ -128,7 +128,7 @@ def check_told(head: bytes) -> None:
 
 def _input(spec: TensorSpec, given: Any, raw: memoryview | None) -> Tensor:  # noqa: ANN401  a message of the pool
     name, datatype = spec.name, spec.datatype
-    check_input(name, given.parameters)
+    check_input(spec, _parameters(given.parameters))
     if raw is not None:
         if given.HasField("contents"):
             raise InvalidField(f"{name} has contents beside raw_input_contents: give one of them", param=name)

@@ -159,7 +159,7 @@ def _specs(asked: _Request) -> list[TensorSpec]:
 def _tensor(spec: TensorSpec, given: _Tensor, binary: _Binary, blobs: _Binary | None) -> Tensor:
     name = given.name
     size = given.parameters.get(BINARY_SIZE)
-    check_input(name, given.parameters)
+    check_input(spec, given.parameters)
     if size is not None:
         if given.data is not _ABSENT:
             raise InvalidField(f"{name} has data and {BINARY_SIZE}: give one of them", param=name)

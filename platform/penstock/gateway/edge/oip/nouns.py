@@ -19,7 +19,10 @@ MAX_ELEMENTS = 8192
 MAX_SIZE = (1 << 63) - 1
 """What gRPC can say of a dimension."""
 SHARED_MEMORY = "shared_memory"
-_OF_INPUTS, _OF_OUTPUTS = frozenset({BINARY_SIZE}), frozenset({AS_BINARY, CLASSES})
+CONTENT_TYPE = "content_type"
+_OF_INPUTS, _OF_OUTPUTS = frozenset({BINARY_SIZE, CONTENT_TYPE}), frozenset({AS_BINARY, CLASSES})
+_AS_IT_IS, _TEXT = frozenset({"np", "raw"}), "str"
+"""What MLServer's clients say of an input that is read here as they mean it: numbers or bytes as they stand, UTF-8."""
 
 Parameter = bool | int | float | str
 Parameters = Mapping[str, Parameter]
@@ -60,6 +63,8 @@ class InferRequest:
             if len(set(named)) != len(named):
                 raise InvalidField(f"{what} names a tensor twice", param=what)
         check_parameters(self.parameters)
+        for tensor in self.inputs:
+            _check_content("parameters", tensor.spec, self.parameters)
         if max(map(len, (self.id, *names, *wanted))) > MAX_NAME_CHARS:
             raise InvalidField(f"a name or id is longer than {MAX_NAME_CHARS} characters")
 
@@ -144,9 +149,20 @@ def wanted(name: str, parameters: Parameters) -> Wanted:
     return Wanted(name=name, is_binary=parameters.get(AS_BINARY) is True, classes=classes)
 
 
-def check_input(name: str, parameters: Iterable[str]) -> None:
+def check_input(spec: TensorSpec, parameters: Parameters) -> None:
     """Raise ``InvalidField`` where a tensor's data are said to be elsewhere, or to be read as something else."""
-    _check_names(name, parameters, "an input", _OF_INPUTS, "send")
+    _check_names(spec.name, parameters, "an input", _OF_INPUTS, "send")
+    _check_content(spec.name, spec, parameters)
+
+
+def _check_content(where: str, spec: TensorSpec, parameters: Parameters) -> None:
+    """Let pass what says how a tensor is read here anyway; ``base64``, ``pd`` and others would change what it says."""
+    said = parameters.get(CONTENT_TYPE)
+    if said is None or said in _AS_IT_IS or (said == _TEXT and spec.datatype is Datatype.BYTES):
+        return
+    known = "np, raw, or str for BYTES"
+    what = f"{CONTENT_TYPE} {str(said)[:40]!r} of {spec.name}, which is {spec.datatype}, is not read here"
+    raise InvalidField(f"{what}: leave it out, or say {known}", param=CONTENT_TYPE if where == "parameters" else where)
 
 
 def _check_names(name: str, parameters: Iterable[str], what: str, known: frozenset[str], instead: str) -> None:

@@ -9,11 +9,12 @@ from penstock.domain.errors import InvalidField
 from penstock.domain.tensors import Datatype, Tensor, elements_of
 from penstock.domain.tensors import unpacked as numbers_of
 from penstock.gateway.edge.head import MAX_DEADLINE_S
+from penstock.gateway.edge.oip.nouns import CONTENT_TYPE
 
 MAX_ELEMENTS = 64
 """More stop texts, or more of any option, than anybody has a use for."""
 TIMEOUT, PRIORITY = "timeout", "priority"
-_OF_THE_PROTOCOL = frozenset({TIMEOUT, PRIORITY, "triton_enable_empty_final_response"})
+_OF_THE_PROTOCOL = frozenset({TIMEOUT, PRIORITY, CONTENT_TYPE, "triton_enable_empty_final_response"})
 """What clients say to the server and not to the model; a stream's last message always comes, empty or not."""
 _SEQUENCES = "sequence_"
 _MICROSECONDS = 1_000_000

@@ -82,7 +82,7 @@ async def test_what_an_input_does_not_take_is_said() -> None:
     """A content type was ignored: the bytes were read as what they are, and not as what was said."""
     given = {**TEXT, "parameters": {"content_type": {"string_param": "pd"}}}
     async with site() as at:
-        with pytest.raises(grpc.aio.AioRpcError, match="an input takes no 'content_type'"):
+        with pytest.raises(grpc.aio.AioRpcError, match="content_type 'pd' of text_input"):
             await raw_call(at, message(inputs=[given]))
 
 

@@ -22,6 +22,8 @@ from penstock.gateway.edge.idempotent import Once, fingerprint
 from tests.support.oip import CLASSIFIER, EMBEDDER, VECTOR, WRITER, answer, oip_edge
 from tests.support.oip_rest import AUTH, PIXELS, TEXT, get, post
 
+HEAT = {"name": "temperature", "shape": [1], "datatype": "FP32", "data": [0.5]}
+
 
 async def test_a_model_that_writes_answers_with_text() -> None:
     """Texts, parameters and id go to the completions API, and its answer comes back as tensors."""
@@ -104,6 +106,21 @@ def tensor(**changes: object) -> dict[str, Any]:
     return {"inputs": [{**TEXT, **changes}]}
 
 
+@pytest.mark.parametrize("said", ["str", "np", "raw"])
+async def test_a_content_type_that_changes_nothing_is_taken(said: str) -> None:
+    """MLServer's clients say of each input, and of the whole request, how it is read: here it is read so anyway."""
+    plain, toy = await post({"inputs": [TEXT, HEAT]})
+    told = {"content_type": said}
+    heat = {**HEAT, "parameters": {"content_type": "np"}}
+    first, beside = await post({"inputs": [{**TEXT, "parameters": told}, heat]})
+    second, alone = await post({"inputs": [TEXT], "parameters": told})
+    assert [one.status_code for one in (plain, first, second)] == [200, 200, 200]
+    assert beside.seen.calls[0].request.body == toy.seen.calls[0].request.body
+    assert alone.seen.calls[0].request.body == {
+        name: value for name, value in toy.seen.calls[0].request.body.items() if name != "temperature"
+    }
+
+
 @pytest.mark.parametrize(
     ("body", "param"),
     [
@@ -120,7 +137,10 @@ def tensor(**changes: object) -> dict[str, Any]:
         (tensor(parameters={"binary_data_size": 3}), "text_input"),
         (tensor(parameters={"shared_memory_region": "x"}), "text_input"),
         (tensor(name="prompt"), "text_input"),
-        (tensor(parameters={"content_type": "str"}), "text_input"),
+        *((tensor(parameters={"content_type": said}), "text_input") for said in ("base64", "pd", "datetime", "", 1)),
+        ({"inputs": [TEXT], "parameters": {"content_type": "pd"}}, "content_type"),
+        ({"inputs": [TEXT, {**HEAT, "parameters": {"content_type": "str"}}]}, "temperature"),
+        ({"inputs": [TEXT, HEAT], "parameters": {"content_type": "str"}}, "content_type"),
         (tensor(extra=1), "extra"),
         ({"inputs": [TEXT], "extra": 1}, "extra"),
         ({"inputs": [TEXT], "outputs": [{"name": "text_output", "datatype": "BYTES"}]}, "datatype"),
