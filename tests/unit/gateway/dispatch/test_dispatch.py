@@ -194,10 +194,7 @@ async def test_asks_again_after_everybody_was_tried() -> None:
 @pytest.mark.parametrize("workers", [1, 3])
 @pytest.mark.parametrize("reason", ["overloaded", "evicted", "late"])
 async def test_a_door_is_asked_once_for_one_refusal(workers: int, reason: str) -> None:
-    """Who is told how long to wait is not sent to that door again before: it would be refused, and fill its line.
-
-    It hears of the one that opens first.
-    """
+    """Who is told how long to wait is not sent to that door again before, and hears of the one that opens first."""
     async with corridor(workers) as way:
         for later_s, stub in enumerate(way.stubs):
             stub.behaviour = Behaviour(mode="refuse", reason=reason, wait_s=7.0 + later_s)
