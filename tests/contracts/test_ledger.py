@@ -15,7 +15,7 @@ from penstock.adapters.postgres.ledger import PostgresLedger
 from penstock.domain import budget
 from penstock.domain.errors import BadRequest, Conflict
 from penstock.domain.ids import KeyId, RequestId, TenantId, VersionId
-from penstock.domain.ledger import Cursor, LedgerReader, LedgerRow, LedgerSink, Span
+from penstock.domain.ledger import Cursor, Ended, LedgerReader, LedgerRow, LedgerSink, Span
 from penstock.domain.money import MicroUsd
 from penstock.domain.outcome import Outcome
 from penstock.domain.tenant import Priority
@@ -139,6 +139,22 @@ async def test_usage_is_summed_by_version_and_outcome(ledger: Ledger) -> None:
     assert len(lines) == 2
 
 
+async def test_ends_are_summed_by_version_and_outcome_from_an_hour_on(ledger: Ledger) -> None:
+    """An hour counts whole, whoever's requests they were; a row that is delivered twice counts once."""
+    late = math.nextafter(7200.0, 0.0)
+    rows = [row(1), replace(row(2), closed_at=3600.0), replace(row(3, tenant="u"), closed_at=late)]
+    bad = replace(row(4, outcome=Outcome.ENGINE_ERROR), closed_at=9000.0, version=VersionId("m@2"))
+    await ledger.append([*rows, bad])
+    await ledger.append(rows)
+    two = VersionId("m@2")
+    assert await ledger.ended(5000.0) == (
+        Ended(version=VersionId("m@1"), outcome=Outcome.OK, requests=2),
+        Ended(version=two, outcome=Outcome.ENGINE_ERROR, requests=1),
+    )
+    assert await ledger.ended(7200.0) == (Ended(version=two, outcome=Outcome.ENGINE_ERROR, requests=1),)
+    assert sum(one.requests for one in await ledger.ended(0.0)) == 4
+
+
 @pytest.mark.parametrize("statement", ["update ledger set cost = 0", "delete from ledger", "truncate ledger"])
 async def test_the_database_itself_refuses_changes(database: Database, statement: str) -> None:
     """Not even a hand on the database can quietly change what was written."""
@@ -156,6 +172,10 @@ async def test_the_database_itself_refuses_changes(database: Database, statement
         "insert into ledger_sum (period, tenant, key, cost, requests) values ('1970-01', 'u', 'k', 1, 1)",
         "delete from ledger_sum",
         "truncate ledger_sum",
+        "update outcome_sum set requests = requests + 1",
+        "insert into outcome_sum (hour, version, outcome, requests) values (0, 'm@1', 'engine_error', 9)",
+        "delete from outcome_sum",
+        "truncate outcome_sum",
     ],
 )
 async def test_what_budgets_read_is_written_by_the_ledger_alone(database: Database, statement: str) -> None:

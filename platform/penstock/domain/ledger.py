@@ -3,6 +3,7 @@
 The ledger is append-only and the truth: counters and budgets can be rebuilt from it.
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
@@ -126,6 +127,20 @@ class Spent:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Ended:
+    """How many requests of a version ended so."""
+
+    version: VersionId
+    outcome: Outcome
+    requests: int
+
+
+def hour_of(at: float) -> int:
+    """Return the UTC hour of a moment, counted from 1970."""
+    return math.floor(at / 3600.0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class UsageLine:
     """A tenant's sums over one version and outcome."""
 
@@ -158,6 +173,10 @@ class LedgerReader(Protocol):
 
     async def usage(self, tenant: TenantId, span: Span) -> tuple[UsageLine, ...]:
         """Return a tenant's sums by version and outcome."""
+        ...
+
+    async def ended(self, since: float) -> tuple[Ended, ...]:
+        """Return how each version's requests ended since the beginning of that moment's UTC hour, from sums."""
         ...
 
 

@@ -36,7 +36,7 @@ WORK = {
         "tenancy": "",
         "platform": "",
         "audit": "note newest",
-        "ledger": "page spent spent_in usage",
+        "ledger": "page spent spent_in usage ended",
     },
 }
 """The statements of each process by file, all of a file where none is named."""
@@ -46,6 +46,8 @@ IMMUTABLE = [f"{verb} {table}" for table in ("ledger", "audit_event") for verb i
     "update audit_event set who = 'nobody'",
     "insert into ledger_sum values ('2026', 't', 'k', 1, 1)",
     "update ledger_sum set cost = 0",
+    "insert into outcome_sum values (0, 'v', 'ok', 1)",
+    "update outcome_sum set requests = 9",
     "update key_change set number = 0",
     "delete from model_version",
     "update model_version set signature = 'x'",

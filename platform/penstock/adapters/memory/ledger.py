@@ -1,12 +1,12 @@
 """The usage ledger in this process. Fits `domain.ledger.LedgerSink` and `domain.ledger.LedgerReader`."""
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 
 from penstock.domain import budget
 from penstock.domain.errors import Conflict
 from penstock.domain.ids import KeyId, RequestId, TenantId, VersionId
-from penstock.domain.ledger import Cursor, LedgerRow, Span, Spent, UsageLine
+from penstock.domain.ledger import Cursor, Ended, LedgerRow, Span, Spent, UsageLine, hour_of
 from penstock.domain.money import MicroUsd
 from penstock.domain.outcome import Outcome
 
@@ -64,6 +64,12 @@ class MemoryLedger:
             )
             for (version, outcome), rows in sorted(groups.items())
         )
+
+    async def ended(self, since: float) -> tuple[Ended, ...]:
+        """Return how each version's requests ended since the beginning of that moment's UTC hour."""
+        rows = [row for row in self._rows.values() if hour_of(row.closed_at) >= hour_of(since)]
+        counts = Counter((row.version, row.outcome) for row in rows)
+        return tuple(Ended(version=v, outcome=o, requests=n) for (v, o), n in sorted(counts.items()))
 
     def _in(self, span: Span) -> list[LedgerRow]:
         return [row for row in self._rows.values() if span.begin <= row.closed_at < span.end]

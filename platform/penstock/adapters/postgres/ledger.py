@@ -7,7 +7,7 @@ import msgspec
 from penstock.adapters.postgres.database import Database
 from penstock.adapters.postgres.queries import load
 from penstock.domain.ids import KeyId, TenantId
-from penstock.domain.ledger import Cursor, LedgerRow, Span, Spent, UsageLine
+from penstock.domain.ledger import Cursor, Ended, LedgerRow, Span, Spent, UsageLine, hour_of
 from penstock.domain.money import MicroUsd
 
 _SQL = load("ledger")
@@ -53,3 +53,8 @@ class PostgresLedger:
         """Return a tenant's sums by version and outcome."""
         rows = await self._database.rows(_SQL["usage"], tenant, span.begin, span.end)
         return tuple(msgspec.convert(dict(row), UsageLine) for row in rows)
+
+    async def ended(self, since: float) -> tuple[Ended, ...]:
+        """Return how each version's requests ended since the beginning of that moment's UTC hour."""
+        rows = await self._database.rows(_SQL["ended"], hour_of(since))
+        return tuple(msgspec.convert(dict(row), Ended) for row in rows)

@@ -34,3 +34,10 @@ from ledger
 where tenant = $1 and closed_at >= $2 and closed_at < $3
 group by version, outcome
 order by version, outcome
+
+-- name: ended
+select version, outcome, sum(requests)::bigint as requests
+from outcome_sum
+where hour >= $1
+group by version, outcome
+order by version, outcome

@@ -36,6 +36,6 @@ grant insert, update, delete on worker_lease to penstock_controller;
 grant insert, delete on routing_table to penstock_controller;
 
 -- Auditors read who did what and what it cost, and no hash of a key.
-grant select on ledger, ledger_sum, audit_event, tenant, org, model_version, alias_route, deployment, routing_table
-    to penstock_auditors;
+grant select on ledger, ledger_sum, outcome_sum, audit_event, tenant, org, model_version, alias_route, deployment,
+    routing_table to penstock_auditors;
 grant select (id, tenant, role, models, created_at, expires_at, revoked_at, plan) on api_key to penstock_auditors

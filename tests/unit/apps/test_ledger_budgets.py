@@ -1,0 +1,105 @@
+"""Error budgets by the ledger: bad ends freeze rollouts, few of them say nothing, and nobody to ask is no data."""
+
+from collections.abc import Sequence
+
+import pytest
+
+from penstock.adapters.memory.ledger import MemoryLedger
+from penstock.apps.ledger_budgets import REREAD_S, LedgerBudgets
+from penstock.domain.errors import StoreUnavailable
+from penstock.domain.ids import KeyId, RequestId, TenantId, VersionId
+from penstock.domain.ledger import Ended, LedgerRow
+from penstock.domain.model import Tier
+from penstock.domain.money import MicroUsd
+from penstock.domain.outcome import Outcome
+from penstock.domain.tenant import Priority
+from penstock.slo.policy import Pace
+from tests.support.clock import ManualClock
+
+ONE, OTHER = VersionId("m@1"), VersionId("e@1")
+VERSIONS = {ONE: Tier.CHAT, OTHER: Tier.EMBEDDING}
+
+
+async def ledger_with(clock: ManualClock, *counts: tuple[VersionId, Outcome, int]) -> MemoryLedger:
+    """Return a ledger in which so many requests ended so just now."""
+    ledger, rows = MemoryLedger(), list[LedgerRow]()
+    for version, outcome, count in counts:
+        for _ in range(count):
+            rows.append(row(len(rows), version, outcome, clock.now()))
+    await ledger.append(rows)
+    return ledger
+
+
+def row(number: int, version: VersionId, outcome: Outcome, at: float) -> LedgerRow:
+    return LedgerRow(
+        request=RequestId(f"r{number}"),
+        tenant=TenantId("t"),
+        key=KeyId("k"),
+        version=version,
+        digest="d",
+        api="/v1/chat/completions",
+        priority=Priority.STANDARD,
+        outcome=outcome,
+        prompt_tokens=1,
+        cached_tokens=0,
+        output_tokens=1,
+        exact=True,
+        gpu_s=0.1,
+        cost=MicroUsd(1),
+        opened_at=at,
+        closed_at=at,
+    )
+
+
+@pytest.mark.parametrize(
+    ("counts", "pace"),
+    [
+        ([(ONE, Outcome.OK, 9_000)], Pace.FREE),
+        ([(ONE, Outcome.OK, 9_000), (ONE, Outcome.CANCELLED, 900)], Pace.FREE),
+        ([(ONE, Outcome.OK, 9_000), (OTHER, Outcome.INTERNAL, 500)], Pace.FREE),
+        ([(ONE, Outcome.OK, 9_000), (ONE, Outcome.ENGINE_ERROR, 60)], Pace.FROZEN),
+        ([(ONE, Outcome.OK, 20), (ONE, Outcome.ENGINE_ERROR, 1)], Pace.SLOW),
+    ],
+    ids=["good", "callers left", "another tier's", "spent", "too few to judge"],
+)
+async def test_the_pace_is_the_policys_word_on_what_is_left(
+    clock: ManualClock, counts: Sequence[tuple[VersionId, Outcome, int]], pace: Pace
+) -> None:
+    """Only a tier's own versions count, and only ends that are the platform's fault or good."""
+    budgets = LedgerBudgets(ledger=await ledger_with(clock, *counts), clock=clock)
+    assert (await budgets.verdict(Tier.CHAT, VERSIONS)).pace is pace
+
+
+async def test_what_is_older_than_the_promises_period_is_forgiven(clock: ManualClock) -> None:
+    """A budget comes back as its bad days leave the window."""
+    ledger = await ledger_with(clock, (ONE, Outcome.ENGINE_ERROR, 500), (ONE, Outcome.OK, 500))
+    budgets = LedgerBudgets(ledger=ledger, clock=clock)
+    assert (await budgets.verdict(Tier.CHAT, VERSIONS)).pace is Pace.FROZEN
+    clock.advance(40 * 86_400.0)
+    assert (await budgets.verdict(Tier.CHAT, VERSIONS)).pace is not Pace.FROZEN
+
+
+class Counting(MemoryLedger):
+    """Counts how often it is read, and may be away."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.reads, self.is_away = 0, False
+
+    async def ended(self, since: float) -> tuple[Ended, ...]:
+        self.reads += 1
+        if self.is_away:
+            raise StoreUnavailable("away")
+        return await super().ended(since)
+
+
+async def test_it_is_read_now_and_then_and_its_absence_is_no_data(clock: ManualClock) -> None:
+    """A tick costs no query; a ledger that is away neither frees nor freezes."""
+    ledger = Counting()
+    budgets = LedgerBudgets(ledger=ledger, clock=clock)
+    for _ in range(10):
+        assert (await budgets.verdict(Tier.CHAT, VERSIONS)).pace is Pace.FREE
+    assert ledger.reads == 1
+    clock.advance(REREAD_S)
+    ledger.is_away = True
+    assert (await budgets.verdict(Tier.CHAT, VERSIONS)).pace is budgets.policy.without_data
