@@ -12,6 +12,7 @@ from typing import NamedTuple
 from penstock.domain.ids import Alias, TenantId, VersionId, WorkerId
 
 BUCKETS = 110
+PRICE_BUCKETS = 330
 FIRST_S = 0.005
 GROWTH = 1.1
 MOST_CELLS = 256
@@ -52,6 +53,8 @@ class ArmCounts:
     worker: WorkerId
     ttft: tuple[Times, ...] = ()
     itl: tuple[Times, ...] = ()
+    price: tuple[Times, ...] = ()
+    """What answers cost, in buckets of ``price_bucket``; the cell is that of the body's bytes, which versions share."""
     good: int = 0
     bad: int = 0
     refused: int = 0
@@ -85,6 +88,11 @@ def bucket(seconds: float) -> int:
     if seconds <= FIRST_S:
         return 0
     return min(BUCKETS - 1, 1 + int(math.log(seconds / FIRST_S) / _LOG_GROWTH))
+
+
+def price_bucket(tokens_times_price: int) -> int:
+    """Return the bucket of an answer's price: tokens times micro-dollars per million of them, not yet rounded."""
+    return min(PRICE_BUCKETS - 1, int(math.log(tokens_times_price) / _LOG_GROWTH)) if tokens_times_price > 1 else 0
 
 
 def cell(uncached_tokens: int, running: int) -> Cell:

@@ -1,0 +1,51 @@
+"""Evidence that may be looked at at any moment: bets on scores in [0, 1] against a mean that would be tolerated.
+
+Whoever bets on "the mean is above m" where it is not can't expect to win: each bet's wealth is a supermartingale, and
+a wealth of 1/a is reached with a chance of at most a, ever (Ville's inequality; Waudby-Smith and Ramdas, "Estimating
+means of bounded random variables by betting", 2021). Several bets run side by side: a bold one wins soon where much is
+wrong, a timid one where little is. A watch for harm forgets what spoke against it, so that ten good minutes need not be
+paid back before a regression shows (e-CUSUM; Shin, Ramdas and Rinaldo, "E-detectors", 2022).
+
+Neighbours in time are alike, and a hundred of them are not a hundred witnesses: what a slot may count is capped. A
+weight below 1 only makes the evidence more careful, since x**w is concave.
+"""
+
+import math
+from collections.abc import Mapping
+
+FRACTIONS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.4, 0.65, 0.9)
+RARE = (0.005, *FRACTIONS)
+"""For scores that are nearly always 0, errors for example."""
+
+
+class Bets:
+    """The wealth of bets that scores have a mean above what is tolerated."""
+
+    __slots__ = ("_forgets", "_fractions", "_logs")
+
+    def __init__(self, fractions: tuple[float, ...] = FRACTIONS, *, forgets: bool) -> None:
+        """Begin without evidence; one that ``forgets`` watches for a change, the other one proves."""
+        self._fractions, self._forgets = fractions, forgets
+        self._logs = [0.0] * len(fractions)
+
+    def slot(self, counts: Mapping[float, int], mean: float, cap: float = math.inf) -> None:
+        """Take what came in one slot, counts by score; nothing is evidence of nothing. ``mean`` is in (0, 1)."""
+        many = sum(counts.values())
+        if not many:
+            return
+        weight = min(1.0, cap / many)
+        for i, fraction in enumerate(self._fractions):
+            bet = fraction / mean
+            won = weight * sum([count * math.log1p(bet * (score - mean)) for score, count in counts.items()])
+            self._logs[i] = (max(0.0, self._logs[i]) if self._forgets else self._logs[i]) + won
+
+    @property
+    def log_evidence(self) -> float:
+        """The natural log of the mean wealth."""
+        top = max(self._logs)
+        return top + math.log(sum([math.exp(one - top) for one in self._logs]) / len(self._logs))
+
+
+def turned(counts: Mapping[float, int]) -> dict[float, int]:
+    """Return scores the other way round, to prove that a mean is below what is tolerated."""
+    return {1.0 - score: count for score, count in counts.items()}

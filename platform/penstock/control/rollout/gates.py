@@ -1,0 +1,121 @@
+"""Tolerances as data: how much worse than the incumbent is held, is aborted, and must be ruled out to go on."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import pairwise
+
+from penstock.domain.judgement import Metric
+from penstock.domain.spec import SpecReader
+
+RANKED = (Metric.TTFT, Metric.ITL, Metric.PRICE)
+EQUAL = 0.5
+"""The mean rank among equals."""
+SHARES = (Metric.BAD, Metric.REFUSED, Metric.EMPTY, Metric.CUT, Metric.JSON)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RankGate:
+    """Tolerated mean ranks, 0.5 where equal: ``promote <= hold <= abort <= brake``."""
+
+    promote: float
+    hold: float
+    abort: float
+    brake: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShareGate:
+    """Tolerated shares of events: over the incumbent's own, and never below the floor."""
+
+    floor: float
+    times: float
+    hold: float
+    abort: float
+    stands_alone: bool = False
+    """The floor is a promise, and judges where the incumbent's own share is unknown."""
+
+    def mean(self, known: float | None, over: float) -> float | None:
+        """Return what is tolerated beside the incumbent's own share; None where there is nothing to compare with."""
+        if known is None:
+            return self.floor if self.stands_alone else None
+        return min(_MOST, max(self.floor, self.times * known, known + over))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Odds:
+    """Evidence at which a side decides, as odds against chance."""
+
+    promote: float
+    hold: float
+    abort: float
+    brake: float
+    share: float
+    share_promote: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PerSecond:
+    """How many requests a second counts at most, by side."""
+
+    abort: float
+    brake: float
+    share: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gates:
+    """Everything that a judge holds a candidate against."""
+
+    ranked: Mapping[Metric, RankGate]
+    shares: Mapping[Metric, ShareGate]
+    odds: Odds
+    per_second: PerSecond
+    min_sample: int
+
+
+_MOST = 0.95
+_ODDS = tuple(Odds.__dataclass_fields__)
+_SIDES = tuple(PerSecond.__dataclass_fields__)
+
+
+def parse(raw: object, source: str, *, error_budget_ratio: float) -> Gates:
+    """Return the gates that this data describes for a tier of this error budget, or raise ``SpecRefused``."""
+    spec = SpecReader(source, "", raw)
+    spec.only(("ranked", "shares", "evidence", "per_second", "min_sample"))
+    ranked, shares = spec.inner("ranked"), spec.inner("shares")
+    ranked.only(RANKED)
+    shares.only(SHARES)
+    odds, per_second = spec.inner("evidence"), spec.inner("per_second")
+    odds.only(_ODDS)
+    per_second.only(_SIDES)
+    return Gates(
+        ranked={metric: _rank_gate(ranked.inner(metric)) for metric in RANKED},
+        shares={metric: _share_gate(shares.inner(metric), metric, error_budget_ratio) for metric in SHARES},
+        odds=Odds(**{key: odds.number(key, lambda n: n > 1, "odds above 1") for key in _ODDS}),
+        per_second=PerSecond(**{key: per_second.number(key, lambda n: n > 0, "above 0") for key in _SIDES}),
+        min_sample=int(spec.number("min_sample", lambda n: n == int(n) and n >= 1, "a count above 0")),
+    )
+
+
+def _rank_gate(spec: SpecReader) -> RankGate:
+    names = tuple(RankGate.__dataclass_fields__)
+    spec.only(names)
+    expected = "a mean rank above 0.5, which is equal, and below 1"
+    found = {name: spec.number(name, lambda n: EQUAL < n < 1.0, expected) for name in names}
+    for narrow, wide in pairwise(names):
+        if found[wide] < found[narrow]:
+            raise spec.wrong(wide, f"{found[wide]:g} must not be below {narrow}, {found[narrow]:g}")
+    return RankGate(**found)
+
+
+def _share_gate(spec: SpecReader, metric: Metric, error_budget_ratio: float) -> ShareGate:
+    first = "burn" if metric is Metric.BAD else "floor"
+    spec.only((first, "times", "hold", "abort"))
+    floor = spec.number(first, lambda n: n > 0, "above 0")
+    return ShareGate(
+        floor=min(_MOST, floor * error_budget_ratio) if metric is Metric.BAD else floor,
+        times=spec.number("times", lambda n: n >= 1, "1 or more"),
+        hold=spec.number("hold", lambda n: 0 <= n < 1, "a share below 1"),
+        abort=spec.number("abort", lambda n: 0 <= n < 1, "a share below 1"),
+        stands_alone=metric is Metric.BAD,
+    )

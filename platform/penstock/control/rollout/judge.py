@@ -1,0 +1,125 @@
+"""The judge of one candidate: seconds of evidence in, a judgement out, at any moment.
+
+It holds the candidate against the incumbent's requests that were like its own, by tolerances that are data. What is
+missing is evidence of nothing: a silent gateway, an idle candidate or a lost controller never promotes and never
+triggers. Where the incumbent's own workers differ as much as is tolerated, it declares itself unfit and waits.
+
+Trade-off: a second is judged three seconds after it, so that what several gateways tell of it comes together.
+"""
+
+import math
+from collections import defaultdict
+from collections.abc import Iterable
+
+from penstock.control.rollout.gates import RANKED, SHARES, Gates
+from penstock.control.rollout.noise import Noise
+from penstock.control.rollout.sides import RankedSides, ShareSides, merged, of_pair
+from penstock.domain.arms import ArmCounts, ArmSecond, Times
+from penstock.domain.ids import Alias, VersionId, WorkerId
+from penstock.domain.judgement import Finding, Judgement, Metric, Verdict
+
+LATE_S = 3
+"""How long a second waits for the gateways that have not told it yet; what comes later is not counted."""
+AHEAD_S = 10
+"""A clock that is so far ahead tells a second that has not been."""
+_HARM = (Verdict.ABORT, Verdict.HOLD)
+
+
+class Judge:
+    """What the evidence says of a candidate that shares an alias with its incumbent."""
+
+    def __init__(self, gates: Gates, alias: Alias, incumbent: VersionId, candidate: VersionId) -> None:
+        """Begin without evidence."""
+        self._gates, self._alias, self._incumbent, self.candidate = gates, alias, incumbent, candidate
+        self._ranked = {metric: RankedSides(metric, gates.ranked[metric], gates) for metric in RANKED}
+        self._shares = {metric: ShareSides(metric, gates.shares[metric], gates) for metric in SHARES}
+        self._noise = Noise()
+        self._waiting: dict[int, list[ArmCounts]] = defaultdict(list)
+        self._numbers: dict[tuple[str, str], int] = {}
+        self._judged_to = 0
+        self._alone = False
+
+    def next_stage(self, *, alone: bool = False) -> None:
+        """Ask for new proofs: another share is another load. What speaks against the candidate is kept.
+
+        A candidate that has everything is ``alone``: there is nobody to compare with, and its promises judge it.
+        """
+        self._alone = alone
+        for ranked in self._ranked.values():
+            ranked.next_stage()
+        for share in self._shares.values():
+            share.next_stage()
+
+    def take(self, second: ArmSecond, now: float) -> bool:
+        """Take a gateway's second; False where it was counted before, is too late, or has not been yet.
+
+        A gateway's seconds come in order: of one life, a number that is not above the last was counted before.
+        """
+        who = (second.gateway, second.life)
+        if second.number <= self._numbers.get(who, 0) or not self._judged_to < second.at <= now + AHEAD_S:
+            return False
+        self._numbers[who] = second.number
+        mine = [arm for arm in second.arms if arm.alias == self._alias]
+        self._waiting[second.at].extend(arm for arm in mine if arm.version in (self._incumbent, self.candidate))
+        return True
+
+    def judgement(self, now: float) -> Judgement:
+        """Return what is to be said now (Unix seconds)."""
+        for at in sorted(at for at in self._waiting if at <= now - LATE_S):
+            self._judge(at, self._waiting.pop(at))
+        self._judged_to = max(self._judged_to, math.floor(now - LATE_S))
+        found = [one for sides in (self._ranked, self._shares) for side in sides.values() if (one := side.finding)]
+        found.sort(key=lambda one: (list(Verdict).index(one.verdict), one.strength or 0.0), reverse=True)
+        unfit = self._unfit()
+        return Judgement(
+            version=self.candidate,
+            at=now,
+            verdict=Verdict.WAIT if unfit else _verdict(found, alone=self._alone),
+            findings=tuple(found),
+            unfit=unfit,
+        )
+
+    def _judge(self, at: int, arms: Iterable[ArmCounts]) -> None:
+        mine, theirs = list[ArmCounts](), list[ArmCounts]()
+        for arm in arms:
+            (mine if arm.version == self.candidate else theirs).append(arm)
+        workers: dict[WorkerId, list[Times]] = defaultdict(list)
+        for arm in theirs:
+            workers[arm.worker].extend(arm.ttft)
+        self._noise.slot(at, workers, self._gates.ranked[Metric.TTFT].abort)
+        for metric, ranked in self._ranked.items():
+            ranked.slot(at, merged(_times(metric, mine)), merged(_times(metric, theirs)), self._noise.cap)
+        for metric, share in self._shares.items():
+            share.slot(at, _events(metric, mine), _events(metric, theirs))
+
+    def _unfit(self) -> str:
+        if self._noise.log_alarm < math.log(self._gates.odds.abort):
+            return ""
+        return "the incumbent's own workers differ by more than is tolerated: look at them first"
+
+
+def _verdict(found: list[Finding], *, alone: bool) -> Verdict:
+    """Return the worst finding's verdict; promotion takes a proof in each, among them one beside the incumbent."""
+    worst = next((one.verdict for one in found if one.verdict in _HARM), None)
+    if worst is not None:
+        return worst
+    is_compared = bool(found) if alone else any(one.metric in RANKED for one in found)
+    return Verdict.PROMOTE if is_compared and all(one.verdict is Verdict.PROMOTE for one in found) else Verdict.WAIT
+
+
+def _times(metric: Metric, arms: Iterable[ArmCounts]) -> list[tuple[Times, ...]]:
+    if metric is Metric.TTFT:
+        return [arm.ttft for arm in arms]
+    return [arm.itl if metric is Metric.ITL else arm.price for arm in arms]
+
+
+def _events(metric: Metric, arms: list[ArmCounts]) -> tuple[int, int]:
+    """Return how many events of a metric were so, of how many."""
+    if metric is Metric.BAD:
+        return of_pair(sum(arm.bad for arm in arms), sum(arm.good for arm in arms))
+    if metric is Metric.REFUSED:
+        return of_pair(sum(arm.refused for arm in arms), sum(arm.good for arm in arms))
+    if metric is Metric.JSON:
+        return sum(arm.json_broken for arm in arms), sum(arm.json_asked for arm in arms)
+    so = sum(arm.empty if metric is Metric.EMPTY else arm.cut for arm in arms)
+    return so, sum(arm.answers for arm in arms)

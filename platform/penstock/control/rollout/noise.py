@@ -1,0 +1,81 @@
+"""How alike neighbours are: the same comparison between the incumbent's own workers, which always runs.
+
+There the truth is known: they are equal. So how far their ranks stray tells how many of the requests of a second are
+witnesses of their own, and an alarm there says that the judge is not fit to judge. With one worker nothing is known,
+and the cap is what a moderate noise would give.
+"""
+
+from collections import deque
+from collections.abc import Iterable, Mapping
+
+from penstock.control.rollout.bets import Bets
+from penstock.control.rollout.cells import SPAN_S, Ranks
+from penstock.domain.arms import Times
+from penstock.domain.ids import WorkerId
+
+BIN_S = 10
+BINS = 90
+"""A quarter of an hour of bins of ten seconds."""
+LEAST_BINS = 12
+CAP = 1.0
+"""What a second counts at most; also where nothing is known."""
+LEAST_CAP = 0.05
+WORTH = 2.5
+"""Requests that a second may count for each witness of its own in it: the tolerance in the null pays for the rest."""
+_VARIANCE = 1.0 / 12.0
+"""Of a rank among equals."""
+
+
+class Noise:
+    """Each worker of the incumbent against the others of the last minute."""
+
+    def __init__(self) -> None:
+        """Begin with nothing known."""
+        self._others: dict[WorkerId, Ranks] = {}
+        self._alarms: dict[WorkerId, Bets] = {}
+        self._bins: deque[tuple[float, int]] = deque(maxlen=BINS)
+        self._open: dict[WorkerId, list[float]] = {}
+        self._bin = 0
+        self._heard: dict[WorkerId, int] = {}
+
+    def slot(self, at: int, workers: Mapping[WorkerId, Iterable[Times]], mean: float) -> None:
+        """Take a second's times of the incumbent by worker; ``mean`` is the judge's own tolerance for a rank."""
+        given = {worker: tuple(times) for worker, times in workers.items()}
+        if at // BIN_S != self._bin:
+            self._close(at // BIN_S)
+        for worker in given:
+            if worker not in self._others:
+                self._others[worker], self._alarms[worker] = Ranks(), Bets(forgets=True)
+            self._heard[worker] = at
+        for worker in [one for one, heard in self._heard.items() if heard < at - SPAN_S]:
+            del self._heard[worker], self._others[worker], self._alarms[worker]
+        for worker, others in self._others.items():
+            others.add(at, [one for name, times in given.items() if name != worker for one in times])
+            counts, _ = others.scores(given.get(worker, ()))
+            many = sum(counts.values())
+            if many:
+                self._alarms[worker].slot(counts, mean, self.cap)
+                sums = self._open.setdefault(worker, [0.0, 0.0])
+                sums[0] += sum(score * count for score, count in counts.items())
+                sums[1] += many
+
+    @property
+    def cap(self) -> float:
+        """How many requests of a second count at most."""
+        if len(self._bins) < LEAST_BINS:
+            return CAP
+        many = sum(count for _, count in self._bins) / len(self._bins)
+        spread = sum((mean - 0.5) ** 2 for mean, _ in self._bins) / len(self._bins)
+        witnesses_per_s = _VARIANCE / max(spread, _VARIANCE / many) / BIN_S
+        return min(CAP, max(LEAST_CAP, WORTH * witnesses_per_s))
+
+    @property
+    def log_alarm(self) -> float:
+        """The strongest evidence that one of the incumbent's workers is worse than its equals."""
+        return max((one.log_evidence for one in self._alarms.values()), default=0.0)
+
+    def _close(self, following: int) -> None:
+        for total, many in self._open.values():
+            if many:
+                self._bins.append((total / many, int(many)))
+        self._open, self._bin = {}, following

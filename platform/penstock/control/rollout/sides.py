@@ -1,0 +1,152 @@
+"""One metric's evidence: against holding, against aborting, and for going on."""
+
+import math
+from collections import deque
+from collections.abc import Iterable
+
+from penstock.control.rollout.bets import RARE, Bets, turned
+from penstock.control.rollout.cells import Ranks
+from penstock.control.rollout.gates import Gates, RankGate, ShareGate
+from penstock.domain.arms import BUCKETS, PRICE_BUCKETS, Times
+from penstock.domain.judgement import Finding, Metric, Verdict
+
+KNOWN_S = 300
+"""The incumbent's own share is that of so many seconds."""
+LEAST_KNOWN = 50
+"""Events of the incumbent below which its own share is unknown."""
+
+
+class RankedSides:
+    """A metric whose scores are ranks among the incumbent's."""
+
+    def __init__(self, metric: Metric, gate: RankGate, gates: Gates) -> None:
+        """Begin without evidence."""
+        self._metric, self._gate, self._odds, self._caps = metric, gate, gates.odds, gates.per_second
+        self._least = gates.min_sample
+        self._ranks = Ranks(PRICE_BUCKETS if metric is Metric.PRICE else BUCKETS)
+        self._hold, self._abort, self._brake = (Bets(forgets=True) for _ in range(3))
+        self.next_stage()
+        self._alone = self._all = 0
+
+    def next_stage(self) -> None:
+        """Ask for a new proof: another share is another load. The watch for harm goes on."""
+        self._proof, self._sample, self._sum = Bets(forgets=False), 0, 0.0
+
+    def slot(self, at: int, candidate: Iterable[Times], incumbent: Iterable[Times], cap: float) -> None:
+        """Take a second of both; ``cap`` is what the noise between equals lets it count."""
+        theirs = tuple(incumbent)
+        self._ranks.add(at, theirs)
+        self._all += sum([count for _, counts in theirs for _, count in counts])
+        counts, alone = self._ranks.scores(candidate)
+        self._alone += alone
+        if not counts:
+            return
+        self._sample += sum(counts.values())
+        self._sum += sum([score * count for score, count in counts.items()])
+        cap = min(cap, self._caps.abort)
+        self._hold.slot(counts, self._gate.hold, cap)
+        self._abort.slot(counts, self._gate.abort, cap)
+        self._brake.slot(counts, self._gate.brake, self._caps.brake)
+        self._proof.slot(turned(counts), 1.0 - self._gate.promote, cap)
+
+    @property
+    def finding(self) -> Finding | None:
+        """What it says now; None where the incumbent has nothing to compare with, so that nothing needs a proof."""
+        if not self._all and not self._sample:
+            return None
+        mean = self._sum / self._sample if self._sample else None
+        said = f"{self._metric}: mean rank {mean:.2f} among the incumbent's" if mean is not None else f"{self._metric}:"
+        said += f", {self._sample} comparable requests" + (f", {self._alone} without company" if self._alone else "")
+        sides = (
+            (Verdict.ABORT, self._abort, self._odds.abort, self._gate.abort),
+            (Verdict.ABORT, self._brake, self._odds.brake, self._gate.brake),
+            (Verdict.HOLD, self._hold, self._odds.hold, self._gate.hold),
+        )
+        for verdict, bets, odds, tolerated in sides:
+            if bets.log_evidence >= math.log(odds):
+                return self._told(verdict, bets, odds, f"{said}; more than {tolerated:.2f} is tolerated")
+        strength = _strength(self._proof, self._odds.promote)
+        proven = strength >= 1.0 and self._sample >= self._least
+        verdict = Verdict.PROMOTE if proven else Verdict.WAIT
+        return self._told(
+            verdict, self._proof, self._odds.promote, f"{said}; below {self._gate.promote:.2f} is to be proven"
+        )
+
+    def _told(self, verdict: Verdict, bets: Bets, odds: float, says: str) -> Finding:
+        strength = _strength(bets, odds) if self._sample else None
+        return Finding(metric=self._metric, verdict=verdict, strength=strength, sample=self._sample, says=says)
+
+
+class ShareSides:
+    """A metric whose scores are 0 or 1: the part of events that are so."""
+
+    def __init__(self, metric: Metric, gate: ShareGate, gates: Gates) -> None:
+        """Begin without evidence."""
+        self._metric, self._gate, self._odds, self._caps = metric, gate, gates.odds, gates.per_second
+        self._least = gates.min_sample
+        self._known: deque[tuple[int, int, int]] = deque()
+        self._known_so = self._known_all = 0
+        self._hold, self._abort = Bets(RARE, forgets=True), Bets(RARE, forgets=True)
+        self.next_stage()
+
+    def next_stage(self) -> None:
+        """Ask for a new proof. The watch for harm goes on."""
+        self._proof, self._so, self._sample = Bets(RARE, forgets=False), 0, 0
+
+    def slot(self, at: int, candidate: tuple[int, int], incumbent: tuple[int, int]) -> None:
+        """Take a second of both: how many events were so, of how many."""
+        self._remember(at, *incumbent)
+        so, all_ = candidate
+        hold, abort = (self._gate.mean(self._ratio, over) for over in (self._gate.hold, self._gate.abort))
+        if not all_ or hold is None or abort is None:
+            return
+        self._so, self._sample = self._so + so, self._sample + all_
+        counts = {1.0: so, 0.0: all_ - so}
+        cap = math.inf if self._metric is Metric.BAD else self._caps.share
+        self._hold.slot(counts, hold, cap)
+        self._abort.slot(counts, abort, cap)
+        self._proof.slot(turned(counts), 1.0 - abort, cap)
+
+    @property
+    def finding(self) -> Finding | None:
+        """What it says now; None where neither has such events."""
+        if not self._sample and not self._known_all:
+            return None
+        said = f"{self._metric}: {self._so} of {self._sample}"
+        if self._known_all:
+            said += f", the incumbent {self._known_so} of {self._known_all}"
+        for verdict, bets in ((Verdict.ABORT, self._abort), (Verdict.HOLD, self._hold)):
+            if bets.log_evidence >= math.log(self._odds.share):
+                return self._told(verdict, bets, self._odds.share, said)
+        proven = _strength(self._proof, self._odds.share_promote) >= 1.0 and self._sample >= self._least
+        return self._told(Verdict.PROMOTE if proven else Verdict.WAIT, self._proof, self._odds.share_promote, said)
+
+    @property
+    def _ratio(self) -> float | None:
+        return self._known_so / self._known_all if self._known_all >= LEAST_KNOWN else None
+
+    def _remember(self, at: int, so: int, all_: int) -> None:
+        while self._known and self._known[0][0] <= at - KNOWN_S:
+            _, gone, of = self._known.popleft()
+            self._known_so, self._known_all = self._known_so - gone, self._known_all - of
+        if all_:
+            self._known.append((at, so, all_))
+            self._known_so, self._known_all = self._known_so + so, self._known_all + all_
+
+    def _told(self, verdict: Verdict, bets: Bets, odds: float, says: str) -> Finding:
+        strength = _strength(bets, odds) if self._sample else None
+        return Finding(metric=self._metric, verdict=verdict, strength=strength, sample=self._sample, says=says)
+
+
+def of_pair(so: int, rest: int) -> tuple[int, int]:
+    """Return an event's count and that of all, where they are counted apart."""
+    return so, so + rest
+
+
+def merged(arms: Iterable[Iterable[Times]]) -> tuple[Times, ...]:
+    """Return the histograms of several arms as they came; cells may come twice."""
+    return tuple(times for arm in arms for times in arm)
+
+
+def _strength(bets: Bets, odds: float) -> float:
+    return bets.log_evidence / math.log(odds)

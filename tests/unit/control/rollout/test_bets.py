@@ -1,0 +1,96 @@
+"""Bets: their wealth is what the formula says, hardly ever large by chance, and soon large where much is wrong."""
+
+import math
+import random
+
+import pytest
+
+from penstock.control.rollout.bets import FRACTIONS, RARE, Bets, turned
+
+
+def test_the_wealth_is_the_mean_of_the_products() -> None:
+    """Against the definition: the product over all scores of 1 + b (s - m), averaged over the bets."""
+    chance = random.Random(1)
+    scores = [round(chance.random(), 2) for _ in range(50)]
+    bets = Bets(forgets=False)
+    for score in scores:
+        bets.slot({score: 1}, 0.6)
+    products = [math.prod(1 + fraction / 0.6 * (score - 0.6) for score in scores) for fraction in FRACTIONS]
+    assert math.exp(bets.log_evidence) == pytest.approx(sum(products) / len(products))
+
+
+def test_scores_that_come_together_count_as_one_by_one() -> None:
+    """Without a cap a slot is its scores, whatever their order."""
+    together, apart = Bets(forgets=False), Bets(forgets=False)
+    together.slot({0.2: 2, 0.9: 3}, 0.6)
+    for score in (0.9, 0.2, 0.9, 0.2, 0.9):
+        apart.slot({score: 1}, 0.6)
+    assert together.log_evidence == pytest.approx(apart.log_evidence)
+
+
+def test_a_cap_lets_many_count_as_few() -> None:
+    """A thousand neighbours that are all bad are one witness where one is what counts."""
+    many, one = Bets(forgets=True), Bets(forgets=True)
+    many.slot({1.0: 1000}, 0.6, cap=1.0)
+    one.slot({1.0: 1}, 0.6)
+    assert many.log_evidence == pytest.approx(one.log_evidence)
+
+
+def test_nothing_is_evidence_of_nothing() -> None:
+    """An empty slot changes nothing."""
+    bets = Bets(forgets=True)
+    bets.slot({}, 0.6)
+    bets.slot({0.5: 0}, 0.6)
+    assert bets.log_evidence == pytest.approx(0.0)
+
+
+@pytest.mark.parametrize("forgets", [False, True])
+def test_chance_alone_hardly_ever_wins(forgets: bool) -> None:
+    """Ville: where scores have the tolerated mean, odds of 100 are reached in at most one run of 100.
+
+    A watch that forgets begins anew all the time, so that its bound is on how long it takes, not on whether.
+    """
+    chance, reached, runs, steps = random.Random(2), 0, 400, 200
+    for _ in range(runs):
+        bets = Bets(forgets=forgets)
+        for _ in range(steps):
+            bets.slot({float(chance.random() < 0.3): 1}, 0.3)
+            if bets.log_evidence >= math.log(100.0):
+                reached += 1
+                break
+    allowed = runs * 0.01 if not forgets else runs * steps * 0.01
+    assert reached <= allowed + 3 * math.sqrt(allowed)
+
+
+def test_ten_good_minutes_need_not_be_paid_back() -> None:
+    """A watch finds what begins late as soon as what was there from the start; a proof would not."""
+
+    def steps_to(good: int, *, forgets: bool) -> int:
+        bets = Bets(forgets=forgets)
+        for _ in range(good):
+            bets.slot({0.3: 1}, 0.6)
+        for step in range(1, 2000):
+            bets.slot({0.9: 1}, 0.6)
+            if bets.log_evidence >= math.log(1e5):
+                return step
+        return 2000
+
+    assert steps_to(600, forgets=True) == steps_to(0, forgets=True)
+    assert steps_to(600, forgets=False) > 10 * steps_to(0, forgets=False)
+
+
+def test_rare_events_are_found_by_timid_bets() -> None:
+    """One in twenty against one in seventy: the bets for rare events win where the others lose it all."""
+
+    def wealth(fractions: tuple[float, ...]) -> float:
+        bets = Bets(fractions, forgets=False)
+        for number in range(400):
+            bets.slot({float(number % 20 == 0): 1}, 0.0144)
+        return bets.log_evidence
+
+    assert wealth(RARE) > math.log(1e3)
+
+
+def test_turned_scores_are_the_same_the_other_way_round() -> None:
+    """What is near 1 is near 0."""
+    assert turned({0.25: 3, 1.0: 1}) == {0.75: 3, 0.0: 1}

@@ -1,0 +1,69 @@
+"""Ranks among the incumbent's of the last minute in the same cell."""
+
+import random
+
+import pytest
+
+from penstock.control.rollout.cells import LEAST, SPAN_S, Ranks
+from penstock.domain.arms import BUCKETS, Cell, Times, bucket, cell, price_bucket
+
+SHORT, LONG = Cell(5, 3), Cell(11, 3)
+
+
+def times(where: Cell, *buckets: int) -> Times:
+    return Times(where, tuple(sorted((one, buckets.count(one)) for one in set(buckets))))
+
+
+def test_a_rank_is_the_share_of_the_incumbents_that_took_less() -> None:
+    """Against a count by hand, with the two pseudo-counts in the middle."""
+    chance, ranks = random.Random(3), Ranks()
+    theirs = [chance.randrange(BUCKETS) for _ in range(200)]
+    for at, one in enumerate(theirs):
+        ranks.add(1 + at % SPAN_S if at < SPAN_S else SPAN_S, [times(SHORT, one)])
+    for mine in (0, 40, BUCKETS - 1):
+        below, same = sum(one < mine for one in theirs), theirs.count(mine)
+        found, alone = ranks.scores([times(SHORT, mine)])
+        assert list(found) == [pytest.approx((below + same / 2 + 1) / 202)]
+        assert (list(found.values()), alone) == ([1], 0)
+
+
+def test_equals_have_a_rank_in_the_middle() -> None:
+    """A candidate that is the incumbent has a mean of one half, whatever the times are."""
+    chance, ranks = random.Random(4), Ranks()
+    draw = [min(BUCKETS - 1, int(chance.expovariate(0.1))) for _ in range(2000)]
+    ranks.add(1, [times(SHORT, *draw[:1000])])
+    found, _ = ranks.scores([times(SHORT, *draw[1000:])])
+    assert sum(score * count for score, count in found.items()) / 1000 == pytest.approx(0.5, abs=0.03)
+
+
+def test_a_request_is_compared_in_its_own_cell_or_not_at_all() -> None:
+    """Long prompts are not held against short ones, and few say little."""
+    ranks = Ranks()
+    ranks.add(1, [times(SHORT, *[10] * LEAST), times(LONG, *[60] * (LEAST - 1))])
+    found, alone = ranks.scores([times(SHORT, 20, 20), times(LONG, 20), times(Cell(1, 1), 20)])
+    assert (sum(found.values()), alone) == (2, 2)
+
+
+def test_a_minute_later_nobody_is_compared_with_them() -> None:
+    """The load of then is not the load of now; what is forgotten takes no memory."""
+    ranks = Ranks()
+    ranks.add(1, [times(SHORT, *[10] * 30)])
+    ranks.add(SPAN_S, [])
+    assert ranks.scores([times(SHORT, 20)])[1] == 0
+    ranks.add(SPAN_S + 1, [])
+    assert ranks.scores([times(SHORT, 20)]) == ({}, 1)
+    assert (ranks._cells, ranks._sums) == ({}, {})
+
+
+def test_buckets_grow_by_a_tenth_and_end() -> None:
+    """From 5 ms to some three minutes; whatever is longer is in the last one."""
+    assert [bucket(seconds) for seconds in (0.0, 0.005, 0.00501, 1e9)] == [0, 0, 1, BUCKETS - 1]
+    assert bucket(1.0 * 1.1) - bucket(1.0) == 1
+    assert price_bucket(0) == price_bucket(1) == 0
+    assert price_bucket(10**12) - price_bucket(10**11) in {24, 25}
+
+
+def test_cells_tell_lengths_and_company_apart() -> None:
+    """Each doubling of the prompt is a cell, and each growth of the company by half of that."""
+    assert [cell(tokens, 0).prompt for tokens in (-5, 0, 1, 255, 256)] == [0, 0, 1, 8, 9]
+    assert [cell(0, running).running for running in (-1, 0, 1, 2, 3, 4, 6, 8)] == [0, 0, 1, 3, 4, 5, 6, 7]

@@ -1,0 +1,161 @@
+"""The judge: what it counts and what not, and that nothing missing ever decides."""
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+import pytest
+
+from penstock.apps import rollout_gates
+from penstock.control.rollout.judge import AHEAD_S, LATE_S, Judge
+from penstock.domain.arms import ArmCounts, ArmSecond, Times
+from penstock.domain.ids import Alias, VersionId
+from penstock.domain.judgement import Judgement, Metric, Verdict
+from penstock.domain.model import Tier
+from tests.support.arms_world import ALIAS, NEW, OLD, Regression, World
+
+
+def judge() -> Judge:
+    return Judge(rollout_gates.load(Tier.CHAT), ALIAS, OLD, NEW)
+
+
+def after(seconds: Iterable[ArmSecond], judged: Judge | None = None) -> Judgement:
+    """Return what a judge says when it has seen them as they came."""
+    judged, said = judged or judge(), None
+    for second in seconds:
+        judged.take(second, second.at + 1.0)
+        said = judged.judgement(second.at + 1.0)
+    assert said is not None
+    return said
+
+
+def broken(count: int) -> list[ArmSecond]:
+    return list(World(seed=1, per_s=40.0, share=0.25, regression=Regression(bad=1.0)).seconds(count))
+
+
+def without(second: ArmSecond, version: str) -> ArmSecond:
+    return replace(second, arms=tuple(arm for arm in second.arms if arm.version != version))
+
+
+def test_an_equal_candidate_is_promoted_by_proof_on_every_count() -> None:
+    """Each metric that the incumbent has evidence of is proven no worse, with the sample it takes."""
+    said = after(World(seed=1, per_s=40.0, share=0.25).seconds(240))
+    assert said.verdict is Verdict.PROMOTE
+    assert {one.metric for one in said.findings} >= {Metric.TTFT, Metric.ITL, Metric.BAD}
+    assert all(one.sample >= 100 for one in said.findings)
+
+
+def test_a_broken_candidate_is_aborted_within_seconds_and_the_finding_says_why() -> None:
+    """The finding that decides comes first, with its figures."""
+    said = after(broken(8))
+    assert said.verdict is Verdict.ABORT
+    assert said.findings[0].metric is Metric.BAD
+    assert "bad: " in said.findings[0].says
+
+
+def test_no_evidence_decides_nothing() -> None:
+    """Silence, a candidate without traffic and one without an incumbent wait: they never promote and never trigger."""
+    assert judge().judgement(1000.0).verdict is Verdict.WAIT
+    world = World(seed=2, per_s=40.0, share=0.25)
+    for missing in (OLD, NEW):
+        said = after(without(second, missing) for second in world.seconds(200))
+        assert said.verdict is Verdict.WAIT
+        assert all(one.verdict is not Verdict.ABORT for one in said.findings)
+
+
+def test_a_gateway_that_falls_silent_changes_no_verdict() -> None:
+    """What was known stays known; time alone adds nothing."""
+    judged = judge()
+    said = after(World(seed=3, per_s=20.0, share=0.1).seconds(40), judged)
+    assert (said.verdict, judged.judgement(10_000.0).verdict) == (Verdict.WAIT, Verdict.WAIT)
+
+
+def test_seconds_that_come_twice_late_or_too_early_count_once_or_never() -> None:
+    """A repeated post, yesterday's gateway and a clock that is ahead add nothing."""
+    judged, once = judge(), judge()
+    for second in broken(4):
+        assert once.take(second, second.at + 1.0)
+        assert judged.take(second, second.at + 1.0)
+        assert not judged.take(second, second.at + 1.0)
+        assert not judged.take(replace(second, gateway="ahead", at=second.at + AHEAD_S + 5), second.at + 1.0)
+    assert judged.judgement(20.0).findings == once.judgement(20.0).findings
+    assert not judged.take(replace(broken(4)[0], gateway="late", number=99), 20.0)
+    assert not judged.take(replace(broken(4)[-1], at=19 - LATE_S, number=1), 20.0)
+
+
+def test_gateways_are_added_up_in_whatever_order_they_come() -> None:
+    """Two that each saw half say what one would that saw all."""
+    halves, whole = judge(), judge()
+    for second in World(seed=4, per_s=30.0, share=0.3).seconds(60):
+        whole.take(second, second.at + 1.0)
+        first, other = replace(second, arms=second.arms[::2]), replace(second, gateway="h", arms=second.arms[1::2])
+        for half in (first, other) if second.at % 2 else (other, first):
+            assert halves.take(half, second.at + 2.0)
+        if second.at % 7 == 0:
+            halves.judgement(second.at + 1.0)
+    at = 100.0
+    assert [(one.metric, one.sample) for one in halves.judgement(at).findings] == [
+        (one.metric, one.sample) for one in whole.judgement(at).findings
+    ]
+
+
+def test_another_alias_and_a_third_version_are_no_evidence() -> None:
+    """Whoever named the version, or another alias that leads to it, is not judged here."""
+    elsewhere = [replace(one, arms=tuple(replace(arm, alias=Alias("other")) for arm in one.arms)) for one in broken(10)]
+    third = [
+        replace(one, arms=tuple(replace(arm, version=VersionId("chat@third")) for arm in one.arms))
+        for one in broken(10)
+    ]
+    assert after(elsewhere).findings == after(third).findings == ()
+
+
+def test_a_new_stage_asks_for_a_new_proof_and_forgets_no_harm() -> None:
+    """Promotion begins anew at each share; what speaks against the candidate stays."""
+    judged = judge()
+    assert after(World(seed=1, per_s=40.0, share=0.25).seconds(240), judged).verdict is Verdict.PROMOTE
+    judged.next_stage()
+    assert judged.judgement(245.0).verdict is Verdict.WAIT
+    bad = judge()
+    after(broken(8), bad)
+    bad.next_stage()
+    assert bad.judgement(12.0).verdict is Verdict.ABORT
+
+
+def test_where_equals_differ_the_judge_is_unfit() -> None:
+    """One of the incumbent's own workers is three times as slow: nobody is judged beside it."""
+
+    def lame(second: ArmSecond) -> ArmSecond:
+        def slow(arm: ArmCounts) -> ArmCounts:
+            later = [Times(cell, tuple((place + 12, many) for place, many in counts)) for cell, counts in arm.ttft]
+            return replace(arm, ttft=tuple(later))
+
+        return replace(second, arms=tuple(slow(arm) if arm.worker == "old-0" else arm for arm in second.arms))
+
+    said = after(lame(second) for second in World(seed=5, per_s=60.0, share=0.2).seconds(200))
+    assert (said.verdict, bool(said.unfit)) == (Verdict.WAIT, True)
+
+
+@pytest.mark.parametrize(
+    ("field", "metric"), [("empty", Metric.EMPTY), ("cut", Metric.CUT), ("json_broken", Metric.JSON)]
+)
+def test_answers_that_are_worth_less_are_found_by_their_rates(field: str, metric: Metric) -> None:
+    """All of the candidate's answers are empty, cut or broken, and few of the incumbent's."""
+
+    def worse(arm: ArmCounts) -> ArmCounts:
+        so = arm.answers if arm.version == NEW else arm.answers // 10
+        empty, cut, broken_json = (so if field == name else 0 for name in ("empty", "cut", "json_broken"))
+        return replace(arm, json_asked=arm.answers, empty=empty, cut=cut, json_broken=broken_json)
+
+    seconds = World(seed=6, per_s=40.0, share=0.25).seconds(60)
+    said = after(replace(second, arms=tuple(worse(arm) for arm in second.arms)) for second in seconds)
+    assert (said.verdict, said.findings[0].metric) == (Verdict.ABORT, metric)
+
+
+def test_a_candidate_that_has_everything_is_judged_by_its_promises() -> None:
+    """At 100 % there is no incumbent to compare with: its own ends prove it, and bad ones still abort."""
+    judged = judge()
+    judged.next_stage(alone=True)
+    seconds = list(World(seed=7, per_s=40.0, share=0.5).seconds(60))
+    assert after((without(second, OLD) for second in seconds), judged).verdict is Verdict.PROMOTE
+    bad = judge()
+    bad.next_stage(alone=True)
+    assert after((without(second, OLD) for second in broken(8)), bad).verdict is Verdict.ABORT
