@@ -46,10 +46,7 @@ def test_nothing_is_evidence_of_nothing() -> None:
 
 @pytest.mark.parametrize("forgets", [False, True])
 def test_chance_alone_hardly_ever_wins(forgets: bool) -> None:
-    """Ville: where scores have the tolerated mean, odds of 100 are reached in at most one run of 100.
-
-    A watch that forgets begins anew all the time, so that its bound is on how long it takes, not on whether.
-    """
+    """Where scores have the tolerated mean, odds of 100 are reached in at most one run (or restart) of 100 (Ville)."""
     chance, reached, runs, steps = random.Random(2), 0, 400, 200
     for _ in range(runs):
         bets = Bets(forgets=forgets)
