@@ -17,6 +17,7 @@ from penstock.adapters.memory.limits import MemoryLimits
 from penstock.adapters.memory.registry import MemoryRegistry
 from penstock.adapters.memory.tables import MemoryTables
 from penstock.adapters.memory.tenancy import MemoryTenancy
+from penstock.apps import rollout_gates
 from penstock.control.api.app import make_app
 from penstock.control.api.deps import Control, Secrets
 from penstock.control.decisions import Decisions
@@ -28,6 +29,7 @@ from penstock.control.loop import Loop
 from penstock.control.publish.build import build
 from penstock.control.publish.changes import changes
 from penstock.control.registry.registry import Registry
+from penstock.control.rollout.comparisons import Comparisons
 from penstock.control.runtime import Pace, Parts, Runtime
 from penstock.domain.clock import Clock
 from penstock.domain.fleet import FleetPlan, FleetView, Running
@@ -119,6 +121,7 @@ class Room:
             secrets=Secrets(peppers=(PEPPER,), platform_keys=(PLATFORM_KEY,)),
             ledger=self.ledger,
             meters=self.meters,
+            comparisons=Comparisons(rollout_gates.load),
             addresses=WorkerAddresses(),
         )
 

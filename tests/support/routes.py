@@ -54,6 +54,7 @@ CONTROLLER: Mapping[Route, For] = {
             ("GET", f"{ADMIN}/aliases/{{alias}}"),
             ("PUT", f"{ADMIN}/aliases/{{alias}}"),
             ("DELETE", f"{ADMIN}/aliases/{{alias}}"),
+            ("GET", f"{ADMIN}/aliases/{{alias}}/comparison"),
             ("GET", f"{ADMIN}/deployments"),
             ("PUT", f"{ADMIN}/deployments/{{version}}"),
             ("POST", f"{ADMIN}/deployments/{{version}}/restart"),

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import uvicorn
 
+from penstock.adapters.postgres.arms import PostgresArms
 from penstock.adapters.postgres.audit import PostgresAudit
 from penstock.adapters.postgres.database import Database
 from penstock.adapters.postgres.leadership import PostgresLeadership
@@ -25,7 +26,7 @@ from penstock.adapters.postgres.tenancy import PostgresTenancy
 from penstock.adapters.records import DecisionFile
 from penstock.adapters.redis.limits import RedisLimits
 from penstock.adapters.redis.wire import Wire
-from penstock.apps import exposition, keys, ownership, peers
+from penstock.apps import exposition, keys, ownership, peers, rollout_gates
 from penstock.apps.fleets import Hosted, WorkerCommand, hosted
 from penstock.apps.keys import Keys
 from penstock.apps.settings import CONTROLLER_PORT, ControllerSettings
@@ -42,6 +43,9 @@ from penstock.control.loop import Loop
 from penstock.control.publish.build import build
 from penstock.control.publish.changes import changes
 from penstock.control.registry.registry import Registry
+from penstock.control.rollout.comparisons import Comparisons
+from penstock.control.rollout.evidence import Evidence
+from penstock.control.rollout.watch import ComparisonWatch
 from penstock.control.runtime import Pace, Parts, Runtime
 from penstock.domain.clock import SystemClock
 from penstock.domain.command_error import CommandError
@@ -58,6 +62,7 @@ from penstock.tls.listener import guard
 from penstock.tls.mutual import Mutual
 
 _RETRY_S = 1.0
+Run = Callable[[], Coroutine[None, None, None]]
 STALE_LEASES = 3
 """A leader whose last good tick is older than so many leases of a worker isn't ready."""
 
@@ -95,13 +100,14 @@ async def _main(settings: ControllerSettings, command: WorkerCommand) -> None:
             control = replace(control, certificate_ends_at=lambda: mutual.now().ends_at)
         logs.logger().info("controller_listens", url=url, zone=settings.zone, region=settings.region)
         watch = _watch(control, exposition.scope_label(settings, found.platform[0]))
+        compared = _compared(control, database)
         beside = (
             asyncio.create_task(exposition.serve(settings, control.metrics.exposition, _probes(runtime))),
             asyncio.create_task(keys.follow(settings, partial(_exchange, settings, database, secrets))),
         )
         try:
             claim = partial(ownership.check, settings, database, found)
-            await _serve(control, _control(runtime, watch, database, claim), listener, mutual)
+            await _serve(control, _control(runtime, (watch.run, compared.run), database, claim), listener, mutual)
         finally:
             for task in beside:
                 task.cancel()
@@ -150,6 +156,7 @@ def _compose(
         metrics=metrics,
         secrets=secrets,
         ledger=PostgresLedger(database),
+        comparisons=Comparisons(rollout_gates.load),
         meters=RedisLimits(Wire(settings.limits_address)) if settings.limits_url else None,
         addresses=_addresses(settings, secure=url.startswith("https:")),
     )
@@ -175,6 +182,11 @@ def _watch(control: Control, label: Callable[[str], str]) -> BudgetWatch:
         acts=lambda: control.runtime.leads,
         label=label,
     )
+
+
+def _compared(control: Control, database: Database) -> ComparisonWatch:
+    evidence = Evidence(PostgresArms(database), control.comparisons.take)
+    return ComparisonWatch(control.clock, PostgresRegistry(database).catalogue, evidence, control.comparisons)
 
 
 def _write_address(file: Path, url: str) -> None:
@@ -236,7 +248,7 @@ async def _serve(
 
 
 async def _control(
-    runtime: Runtime, watch: BudgetWatch, database: Database, claim: Callable[[], Awaitable[None]]
+    runtime: Runtime, beside: Sequence[Run], database: Database, claim: Callable[[], Awaitable[None]]
 ) -> None:
     """Bring the tables up to date as soon as the database is there, then run the corridor."""
     while True:
@@ -249,4 +261,5 @@ async def _control(
             await asyncio.sleep(_RETRY_S)
     async with asyncio.TaskGroup() as group:
         group.create_task(runtime.run())
-        group.create_task(watch.run())
+        for run in beside:
+            group.create_task(run())

@@ -19,6 +19,10 @@ MOST_CELLS = 256
 """Cells of one histogram that a second may hold; a gateway leaves the rest out and says so in ``left_out``."""
 
 
+MOST_COUNTED = 1_000_000
+MOST_BITS = 64
+
+
 class Cell(NamedTuple):
     """Requests that are alike: log2 of the uncached prompt tokens, half of a log2 of the running requests."""
 
@@ -81,6 +85,39 @@ class ArmSecond:
     arms: tuple[ArmCounts, ...] = ()
     left_out: int = 0
     """Requests that found no room in the bounded histograms."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Told:
+    """A second as a store has it: its number there, when it was told (Unix seconds); None where it can't be read."""
+
+    id: int
+    at: float
+    second: ArmSecond | None
+
+
+def fault(second: ArmSecond) -> str:
+    """Say what can't be in a second that somebody told; empty where it is sound."""
+    if second.number < 1 or second.at < 0 or second.left_out < 0:
+        return "its number, time or count is below what there is"
+    for arm in second.arms:
+        counts = (arm.good, arm.bad, arm.refused, arm.answers, arm.empty, arm.cut, arm.json_asked, arm.json_broken)
+        if not all(0 <= one <= MOST_COUNTED for one in counts):
+            return "a count is below 0 or above what a second can hold"
+        if arm.empty > arm.answers or arm.cut > arm.answers or arm.json_broken > arm.json_asked:
+            return "a part is more than the whole"
+        for times, buckets in ((arm.ttft, BUCKETS), (arm.itl, BUCKETS), (arm.price, PRICE_BUCKETS)):
+            if not all(_is_sound(one, buckets) for one in times):
+                return "a histogram has cells, buckets or counts that there are not"
+    return ""
+
+
+def _is_sound(times: Times, buckets: int) -> bool:
+    return (
+        0 <= times.cell.prompt <= MOST_BITS
+        and 0 <= times.cell.running <= MOST_BITS
+        and all(0 <= place < buckets and 0 < many <= MOST_COUNTED for place, many in times.counts)
+    )
 
 
 def bucket(seconds: float) -> int:

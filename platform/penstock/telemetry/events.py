@@ -17,6 +17,7 @@ EVENTS: dict[str, str] = {
     "background_failed": "Work that no request waits for has failed; it begins again where it is to run on.",
     "metrics_served": "Where a process shows its metrics.",
     "metrics_not_served": "The address for metrics can't be had; it is tried again.",
+    "evidence_not_told": "Evidence on versions that share an alias can't be told to the controllers; it is left out.",
     "answers_kept_doubtfully": "Answers under idempotency keys are kept where they may be lost, or not be found.",
     "accounting_round_failed": "A round of keeping holds and topping up has failed; the next one tries again.",
     "spool_failed": "Rows could not be carried to the ledger for another reason than its being away.",
@@ -46,6 +47,7 @@ EVENTS: dict[str, str] = {
     "admin_call_failed": "A fault of our own ended a call of an operator.",
     "budget_threshold": "So much of a budget is spent.",
     "budgets_not_seen": "Budgets could not be looked at.",
+    "evidence_not_seen": "Evidence on versions that share an alias can't be read; the next round tries again.",
     "database_is_away": "The database can't be reached at the start; it is tried again.",
     "database_not_told_of_keys": "The database does not know the newest platform key or pepper yet.",
     # workers, as their host sees them

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from penstock.apps.cli import engine_settings, tables
+from penstock.apps.cli import comparison, engine_settings, tables
 from penstock.apps.cli.caller import as_caller
 from penstock.apps.cli.terminal import err, explained, out
 from penstock.apps.connections import operator
@@ -191,6 +191,29 @@ def list_aliases() -> None:
             for route in operator(load()).get("/aliases")["aliases"]
         ]
         tables.show("Aliases", ("alias", "versions"), rows)
+
+
+@aliases.command("compare")
+@as_caller
+def compare_versions(
+    alias: Annotated[str, typer.Argument(help="A name that several versions share.")],
+    *,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object with every number.")] = False,
+) -> None:
+    """Say how versions that share an alias do, beside the one with the largest share. It may be asked at any moment.
+
+    Each line is one metric: a candidate is proven no worse (promote), clearly worse (hold, abort), or there is too
+    little to say (wait). A strength of 1 decides. Requests are compared with others of like prompts and like company.
+
+    For example: `penstock aliases set chat old@0123456789ab=90 new@ba9876543210=10`, and a while later
+    `penstock aliases compare chat`
+    """
+    with explained():
+        found = operator(load()).get(f"/aliases/{alias}/comparison")
+        if as_json:
+            out.print_json(data=found)
+        else:
+            comparison.show(found)
 
 
 def _share(text: str) -> dict[str, object]:

@@ -13,6 +13,7 @@ from penstock.apps.exposition import Exposition, tenant_labels
 from penstock.apps.gateway import health, reading, telling
 from penstock.apps.gateway.accounting import Accounting, accounting
 from penstock.apps.gateway.background import Background
+from penstock.apps.gateway.evidence import Evidence, evidence
 from penstock.apps.gateway.front import Front, front
 from penstock.apps.gateway.health import HealthWatch
 from penstock.apps.gateway.probes import Probes
@@ -21,6 +22,7 @@ from penstock.apps.gateway.shared import Shared
 from penstock.apps.keys import Keys
 from penstock.apps.settings import GatewaySettings
 from penstock.apps.stores import database_dsn, open_store
+from penstock.domain.call import Answer, Call
 from penstock.domain.clock import SystemClock
 from penstock.domain.keys import Purpose, derive
 from penstock.domain.table import RoutingTable
@@ -73,6 +75,7 @@ class Gateway:
     accounting: Accounting
     health_watch: HealthWatch
     recording: Recording
+    evidence: Evidence
     traces: RequestTraces | None
     metrics: Metrics
     exposition: Exposition
@@ -124,7 +127,8 @@ def compose(settings: GatewaySettings, found: Keys) -> Gateway:
     shared.table.on_change(lambda _, after: _learn_marks(ticket_keys, after.table))
     table_source = TableSource(dsn, settings.paths.run / "gateway/table.json", clock=clock)
     traces = telling.traces(settings, clock)
-    ledger = _ledger(shared, traces, newest)
+    told = evidence(shared.table, clock, dsn)
+    ledger = _ledger(shared, traces, newest, told)
     shared.table.on_change(lambda _, after: _expect(ledger, after.table))
     tokenizers = TokenizerCache(open_store(settings))
     preprocessor = PromptPreprocessor(tokenizers, clock)
@@ -152,6 +156,7 @@ def compose(settings: GatewaySettings, found: Keys) -> Gateway:
         accounting=shared.accounting,
         health_watch=health_watch,
         recording=shared.recording,
+        evidence=told,
         traces=traces,
         metrics=metrics,
         exposition=text,
@@ -169,9 +174,15 @@ def _counted() -> tuple[Metrics, Background]:
     return metrics, Background(lambda task: failures.labels(task=task).inc())
 
 
-def _ledger(shared: Shared, traces: RequestTraces | None, newest: bytes) -> RequestLedger:
+def _ledger(shared: Shared, traces: RequestTraces | None, newest: bytes, told: Evidence) -> RequestLedger:
     traced, labels = traces.finished if traces else None, tenant_labels(shared.settings, newest)
-    return RequestLedger(shared.metrics, shared.clock.monotonic, traced, labels, shared.recording.records.ended)
+    keep, count = shared.recording.records.ended, told.arms.ended
+
+    def ended(call: Call, answer: Answer) -> None:
+        keep(call, answer)
+        count(call, answer)
+
+    return RequestLedger(shared.metrics, shared.clock.monotonic, traced, labels, ended)
 
 
 def _client(settings: GatewaySettings, clock: SystemClock, metrics: Metrics) -> HttpClient:

@@ -4,6 +4,7 @@ from fastapi import APIRouter, FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 
+from penstock.control.api.comparisons import Compared
 from penstock.control.api.deps import Control
 from penstock.control.api.errors import fields_of, status_of
 from penstock.control.api.fleet import FleetAndTable
@@ -25,8 +26,8 @@ def make_app(control: Control) -> FastAPI:
     """Return the application."""
     app = FastAPI(title="Penstock controller", docs_url=None, redoc_url=None)
     admin = APIRouter(prefix=ADMIN)
-    rooms = (Models(control), Orgs(control), Tenants(control), Keys(control), Money(control), FleetAndTable(control))
-    for part in rooms:
+    rooms = (Models, Compared, Orgs, Tenants, Keys, Money, FleetAndTable)
+    for part in [room(control) for room in rooms]:
         admin.include_router(part.router())
     app.include_router(admin)
     app.include_router(Internal(control).router())

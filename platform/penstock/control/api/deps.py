@@ -13,6 +13,7 @@ from penstock.control.fleet.addresses import WorkerAddresses
 from penstock.control.fleet.heartbeats import Heartbeats
 from penstock.control.fleet.orders import Orders
 from penstock.control.registry.registry import Registry
+from penstock.control.rollout.comparisons import Comparisons
 from penstock.control.runtime import Runtime
 from penstock.domain.audit import NO_TENANT, Act
 from penstock.domain.clock import Clock
@@ -66,6 +67,7 @@ class Control:
     runtime: Runtime
     metrics: Metrics
     secrets: Secrets
+    comparisons: Comparisons
     addresses: WorkerAddresses
     """Where workers may say that they are."""
     certificate_ends_at: Callable[[], float | None] = lambda: None

@@ -3,7 +3,7 @@
 from penstock.gateway.routing.current import CurrentTable
 from penstock.gateway.routing.load_board import LoadBoard
 from penstock.gateway.routing.prefix_index import PrefixIndex
-from penstock.gateway.routing.resolve import TableResolver
+from penstock.gateway.routing.resolve import TableResolver, sticky_key
 from penstock.gateway.routing.route import Health, WorkerRouter
 from penstock.gateway.routing.router_settings import RouterSettings
 from penstock.gateway.routing.sample import SampleSettings
@@ -17,4 +17,5 @@ __all__ = [
     "SampleSettings",
     "TableResolver",
     "WorkerRouter",
+    "sticky_key",
 ]

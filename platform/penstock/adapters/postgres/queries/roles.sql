@@ -26,6 +26,7 @@ grant usage on schema public to penstock_gateway, penstock_controller, penstock_
 -- Gateways read what they serve by, and append. Of a row they see what tells that it is there already.
 grant select on routing_table, key_change, api_key, tenant, org, ledger_sum, platform to penstock_gateway;
 grant insert, select (request) on ledger to penstock_gateway;
+grant insert on arm_second to penstock_gateway;
 grant insert, select (id, what, target) on audit_event to penstock_gateway;
 
 -- Controllers read everything, and write what operators and workers tell; bills they only read.
@@ -33,6 +34,7 @@ grant select on all tables in schema public to penstock_controller;
 grant insert on model_version, alias_route, audit_event to penstock_controller;
 grant insert, update on api_key, tenant, org, deployment, platform to penstock_controller;
 grant insert, update, delete on worker_lease to penstock_controller;
+grant delete on arm_second to penstock_controller;
 grant insert, delete on routing_table to penstock_controller;
 
 -- Auditors read who did what and what it cost, and no hash of a key.

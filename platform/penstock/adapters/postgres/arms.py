@@ -1,0 +1,41 @@
+"""Seconds of evidence, from gateways to controllers, in Postgres. Fits ``control.rollout.evidence.EvidenceStore``."""
+
+import msgspec
+
+from penstock.adapters.postgres.database import Database
+from penstock.adapters.postgres.queries import load
+from penstock.domain.arms import ArmSecond, Told
+
+_SQL = load("arms")
+_SECOND = msgspec.json.Decoder(ArmSecond)
+_MOST = 1000
+
+
+class PostgresArms:
+    """One row per gateway and second, for a few minutes."""
+
+    def __init__(self, database: Database) -> None:
+        """Take the pool."""
+        self._database = database
+
+    async def tell(self, second: ArmSecond) -> None:
+        """Append a gateway's second."""
+        await self._database.rows(_SQL["tell"], msgspec.json.encode(second).decode())
+
+    async def since(self, after: int, within_s: float) -> tuple[Told, ...]:
+        """Return what was told after this one, and not longer ago than so many seconds; oldest first."""
+        return tuple(
+            Told(id=row["id"], at=row["told_at"], second=_read(row["body"]))
+            for row in await self._database.rows(_SQL["since"], after, within_s, _MOST)
+        )
+
+    async def forget(self, older_s: float) -> None:
+        """Remove what was told longer ago."""
+        await self._database.rows(_SQL["forget"], older_s)
+
+
+def _read(body: str) -> ArmSecond | None:
+    try:
+        return _SECOND.decode(body)
+    except (msgspec.MsgspecError, ValueError):
+        return None

@@ -1,0 +1,211 @@
+"""Counts ended requests into arms. It runs once per request on the event loop, and only where versions share an alias.
+
+No caller makes evidence: a good and a bad end count once per sticky key in ten seconds, times and answers once per
+tenant in a second, an end that is the caller's own doing not at all, nor who named a version instead of an alias. Time
+in the door's queue is left out: a tenant's own flood waits there. It must not know where the counts go.
+
+Trade-off: a refusal counts only where the other version takes longer prompts. What an engine refuses for other reasons
+a caller can choose, and only the same body at both versions would tell.
+"""
+
+import math
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
+from typing import NamedTuple
+
+from penstock.domain.arms import (
+    MOST_CELLS,
+    ArmCounts,
+    ArmSecond,
+    Cell,
+    Exposed,
+    Times,
+    bucket,
+    cell,
+    price_bucket,
+)
+from penstock.domain.call import Answer, Call
+from penstock.domain.clock import Clock
+from penstock.domain.errors import ContextTooLong
+from penstock.domain.ids import Alias, TenantId, VersionId, WorkerId
+from penstock.domain.outcome import FinishReason, Outcome, Stage
+from penstock.domain.request import InferenceRequest
+from penstock.domain.table import VersionEntry
+from penstock.domain.tenant import Principal
+from penstock.gateway.arms.once import Once
+
+ONCE_S = 10.0
+MOST_KEYS = 50_000
+MOST_EXPOSED = 50
+"""Tenants of an arm that a second names, those with the most tokens."""
+EMPTY_TOKENS = 1
+"""An answer of one token is its end alone."""
+_BOUNDS = ("max_tokens", "max_completion_tokens", "max_output_tokens")
+"""By these a caller cuts its answer itself."""
+
+
+class Arm(NamedTuple):
+    """What is counted together."""
+
+    alias: Alias
+    version: VersionId
+    worker: WorkerId
+
+
+class Shared(NamedTuple):
+    """An alias that several versions answer for: the longest context among them."""
+
+    alias: Alias
+    longest: int
+
+
+@dataclass(slots=True)
+class _Counts:
+    ttft: Counter[tuple[Cell, int]] = field(default_factory=Counter)
+    itl: Counter[tuple[Cell, int]] = field(default_factory=Counter)
+    price: Counter[tuple[Cell, int]] = field(default_factory=Counter)
+    ends: Counter[str] = field(default_factory=Counter)
+    tokens: Counter[str] = field(default_factory=Counter)
+    exposed: Counter[TenantId] = field(default_factory=Counter)
+    seen: set[TenantId] = field(default_factory=set)
+    left_out: int = 0
+
+    def time(self, of: Counter[tuple[Cell, int]], where: Cell, place: int) -> None:
+        key = (where, place)
+        if key not in of and len(of) >= MOST_CELLS * 4:
+            self.left_out += 1
+        else:
+            of[key] += 1
+
+
+class Arms:
+    """One gateway's evidence of the second that runs."""
+
+    def __init__(
+        self,
+        clock: Clock,
+        gateway: str,
+        life: str,
+        *,
+        sticky: Callable[[InferenceRequest, Principal], str],
+        shared: Callable[[str], Shared | None],
+    ) -> None:
+        """Take who this is, whose requests stay together, and which names several versions answer for."""
+        self._clock, self._gateway, self._life = clock, gateway, life
+        self._sticky, self._shared = sticky, shared
+        self._good, self._bad = Once(ONCE_S, MOST_KEYS), Once(ONCE_S, MOST_KEYS)
+        self._arms: dict[Arm, _Counts] = {}
+        self._number = 0
+
+    def ended(self, call: Call, answer: Answer) -> None:
+        """Count a request that the corridor saw."""
+        shared = self._shared(call.request.model)
+        version, worker = call.version, call.worker
+        if shared is None or version is None or call.degraded:
+            return
+        arm = Arm(shared.alias, version.id, WorkerId("") if worker is None else worker.id)
+        sticky = self._sticky(call.request, call.principal)
+        call.tell_promised(answer.outcome, partial(self._end, arm, sticky))
+        if shared.longest > version.max_model_len and call.refusal is not None:
+            self._refused(arm, sticky, call.refusal.code)
+        if worker is None:
+            return
+        counts = self._of(arm)
+        usage = answer.usage
+        counts.tokens["prompt"] += usage.prompt_tokens
+        counts.tokens["output"] += usage.output_tokens
+        counts.exposed[call.principal.tenant] += usage.total_tokens
+        if answer.outcome is Outcome.OK and call.principal.tenant not in counts.seen:
+            counts.seen.add(call.principal.tenant)
+            _answered(counts, call, answer, version, worker.load.running)
+
+    def take(self) -> ArmSecond | None:
+        """Return what was counted since the last time, None where that is nothing; Unix seconds."""
+        arms, self._arms = self._arms, {}
+        if not arms:
+            return None
+        self._number += 1
+        return ArmSecond(
+            gateway=self._gateway,
+            life=self._life,
+            number=self._number,
+            at=math.floor(self._clock.now()),
+            arms=tuple(_told(arm, counts) for arm, counts in arms.items()),
+            left_out=sum(counts.left_out for counts in arms.values()),
+        )
+
+    def _of(self, arm: Arm) -> _Counts:
+        found = self._arms.get(arm)
+        if found is None:
+            found = self._arms[arm] = _Counts()
+        return found
+
+    def _end(self, arm: Arm, sticky: str, outcome: Outcome) -> None:
+        """Count an end as promises do; it may be told seconds after the others."""
+        key, now = (arm.alias, arm.version, sticky), self._clock.monotonic()
+        if outcome is Outcome.OK:
+            if self._good.counts(key, now):
+                self._of(arm).ends["good"] += 1
+        elif outcome.spends_error_budget and self._bad.counts(key, now):
+            self._of(arm).ends["bad"] += 1
+
+    def _refused(self, arm: Arm, sticky: str, code: str) -> None:
+        """Count a prompt that is too long for this version alone."""
+        if code == ContextTooLong.code and self._bad.counts((arm.alias, arm.version, sticky), self._clock.monotonic()):
+            self._of(arm).ends["refused"] += 1
+
+
+def _answered(counts: _Counts, call: Call, answer: Answer, version: VersionEntry, running: int) -> None:
+    """Count a whole answer's times, price and worth."""
+    usage, seconds = answer.usage, call.timings.seconds
+    where = cell(usage.prompt_tokens - usage.cached_tokens, running)
+    first_s = seconds.get(Stage.PREFILL) or seconds.get(Stage.COMPUTE)
+    if first_s:
+        counts.time(counts.ttft, where, bucket(first_s))
+    if usage.output_tokens > 1:
+        itl_s = sum(answer.itl_s) / len(answer.itl_s) if answer.itl_s else _decoding(seconds, usage.output_tokens)
+        if itl_s:
+            counts.time(counts.itl, where, bucket(itl_s))
+    price = version.price
+    units = (usage.prompt_tokens - usage.cached_tokens) * price.prompt_per_mtok
+    units += usage.cached_tokens * price.cached_per_mtok + usage.output_tokens * price.output_per_mtok
+    counts.time(counts.price, Cell(call.request.cost.body_bytes.bit_length(), 0), price_bucket(units))
+    if call.request.api.generates:
+        counts.ends["answers"] += 1
+        counts.ends["empty"] += usage.output_tokens <= EMPTY_TOKENS
+        is_own = any(call.request.body.get(name) is not None for name in _BOUNDS)
+        counts.ends["cut"] += answer.finish is FinishReason.LENGTH and not is_own
+
+
+def _decoding(seconds: dict[Stage, float], tokens: int) -> float:
+    return seconds.get(Stage.DECODE, 0.0) / (tokens - 1)
+
+
+def _told(arm: Arm, counts: _Counts) -> ArmCounts:
+    ends, tokens = counts.ends, counts.tokens
+    return ArmCounts(
+        alias=arm.alias,
+        version=arm.version,
+        worker=arm.worker,
+        ttft=_times(counts.ttft),
+        itl=_times(counts.itl),
+        price=_times(counts.price),
+        good=ends["good"],
+        bad=ends["bad"],
+        refused=ends["refused"],
+        answers=ends["answers"],
+        empty=ends["empty"],
+        cut=ends["cut"],
+        prompt_tokens=tokens["prompt"],
+        output_tokens=tokens["output"],
+        exposed=tuple(Exposed(tenant, many) for tenant, many in counts.exposed.most_common(MOST_EXPOSED)),
+    )
+
+
+def _times(counts: Counter[tuple[Cell, int]]) -> tuple[Times, ...]:
+    cells: dict[Cell, list[tuple[int, int]]] = {}
+    for (where, place), many in sorted(counts.items()):
+        cells.setdefault(where, []).append((place, many))
+    return tuple(Times(where, tuple(places)) for where, places in cells.items())

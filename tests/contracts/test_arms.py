@@ -1,0 +1,89 @@
+"""Where gateways tell their seconds: in memory and in a real Postgres."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Protocol
+
+import pytest
+
+from penstock.adapters.memory.arms import MemoryArms
+from penstock.adapters.postgres.arms import PostgresArms
+from penstock.adapters.postgres.database import Database
+from penstock.control.rollout.evidence import Evidence, EvidenceStore
+from penstock.domain.arms import ArmSecond
+from penstock.domain.clock import SystemClock
+from penstock.domain.errors import Conflict
+from tests.support.arms_world import World
+
+
+class Store(EvidenceStore, Protocol):
+    """Both halves."""
+
+    async def tell(self, second: ArmSecond) -> None:
+        """Append."""
+        ...
+
+
+@pytest.fixture(params=["memory", pytest.param("postgres", marks=pytest.mark.integration)])
+def store(request: pytest.FixtureRequest) -> Store:
+    """Return each implementation in turn, empty."""
+    if request.param == "memory":
+        return MemoryArms(SystemClock())
+    return PostgresArms(request.getfixturevalue("database"))
+
+
+def seconds(count: int) -> Sequence[ArmSecond]:
+    return list(World(seed=1, per_s=20.0, share=0.2).seconds(count))
+
+
+async def test_what_was_told_comes_back_whole_and_in_order(store: Store) -> None:
+    """Each second as it was told, from the last one on that a reader has."""
+    told = seconds(5)
+    for one in told:
+        await store.tell(one)
+    found = await store.since(0, 60.0)
+    assert [one.second for one in found] == told
+    assert [one.second for one in await store.since(found[2].id, 60.0)] == told[3:]
+    assert await store.since(found[-1].id, 60.0) == ()
+
+
+async def test_what_is_old_is_not_read_and_can_be_forgotten(store: Store) -> None:
+    """A controller that begins reads the last minutes alone."""
+    await store.tell(seconds(1)[0])
+    assert tuple(await store.since(0, 0.0)) == ()
+    assert len(await store.since(0, 60.0)) == 1
+    await store.forget(60.0)
+    assert len(await store.since(0, 60.0)) == 1
+    await store.forget(-1.0)
+    assert tuple(await store.since(0, 60.0)) == ()
+
+
+async def test_a_reader_takes_each_second_once(store: Store) -> None:
+    """Evidence goes on where it was, stamped by the store's clock, and leaves out what can't be."""
+    taken: list[tuple[ArmSecond, float]] = []
+
+    def take(second: ArmSecond, at: float) -> bool:
+        taken.append((second, at))
+        return True
+
+    evidence = Evidence(store, take)
+    first, second = seconds(2)
+    await store.tell(first)
+    await evidence.look(0.0)
+    await store.tell(second)
+    await store.tell(replace(second, number=-1))
+    await evidence.look(1.0)
+    assert [one.number for one, _ in taken] == [1, 2]
+    assert all(one.at == int(at) for one, at in taken)
+    assert evidence.left_out == 1
+
+
+@pytest.mark.integration
+async def test_a_body_that_is_none_of_ours_is_read_as_nothing(database: Database) -> None:
+    """A gateway of another release, or a hand, can't stop the reader; what is too large is not taken."""
+    for body in ("{}", "nonsense", '{"gateway": 1}', '{"gateway":"g","life":"l","number":1e400,"at":1}'):
+        await database.rows("insert into arm_second (told_at, body) values (extract(epoch from now()), $1)", body)
+    found = await PostgresArms(database).since(0, 60.0)
+    assert [one.second for one in found] == [None] * 4
+    with pytest.raises(Conflict):
+        await database.rows("insert into arm_second (told_at, body) values (0, $1)", "x" * 300_000)

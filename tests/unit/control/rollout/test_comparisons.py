@@ -1,0 +1,106 @@
+"""Judges of versions that share an alias: who is judged beside whom, and that they follow the routes."""
+
+from dataclasses import replace
+
+import pytest
+
+from penstock.adapters.memory.arms import MemoryArms
+from penstock.apps import rollout_gates
+from penstock.control.rollout.comparisons import Comparisons, Pair, pairs
+from penstock.control.rollout.evidence import Evidence
+from penstock.control.rollout.watch import FOLLOW_EVERY_S, ComparisonWatch
+from penstock.domain.arms import ArmCounts, Cell, Times, fault
+from penstock.domain.fleet import Catalogue
+from penstock.domain.ids import VersionId
+from penstock.domain.judgement import Verdict
+from penstock.domain.model import Tier
+from penstock.domain.table import Route, Share
+from tests.support.arms_world import ALIAS, NEW, OLD, Regression, World
+from tests.support.clock import ManualClock
+
+THIRD = VersionId("chat@third")
+TIERS = dict.fromkeys((OLD, NEW, THIRD), Tier.CHAT)
+
+
+def route(**weights: int) -> Route:
+    names = {"old": OLD, "new": NEW, "third": THIRD}
+    return Route(alias=ALIAS, shares=tuple(Share(version=names[name], weight=many) for name, many in weights.items()))
+
+
+def test_each_lesser_share_is_judged_beside_the_largest() -> None:
+    """One alone, or beside versions without a share, has nobody beside it."""
+    assert pairs(route(old=10_000)) == pairs(route(old=10_000, new=0)) == ()
+    assert pairs(route(old=9_500, new=500)) == (Pair(ALIAS, OLD, NEW),)
+    assert pairs(route(new=2_000, old=7_000, third=1_000)) == (Pair(ALIAS, OLD, NEW), Pair(ALIAS, OLD, THIRD))
+
+
+def test_judges_follow_the_routes() -> None:
+    """A change of weights keeps the evidence of a pair; a pair that goes takes it along."""
+    comparisons = Comparisons(rollout_gates.load)
+    comparisons.follow([route(old=5_000, new=5_000)], TIERS)
+    for second in World(seed=1, per_s=40.0, share=0.5, regression=Regression(bad=1.0)).seconds(10):
+        assert comparisons.take(second, float(second.at))
+    ((pair, judgement),) = comparisons.judged(ALIAS)
+    assert (pair.candidate, judgement.verdict) == (NEW, Verdict.ABORT)
+    comparisons.follow([route(old=9_000, new=1_000)], TIERS)
+    assert comparisons.judged(ALIAS)[0][1].verdict is Verdict.ABORT
+    comparisons.follow([route(old=10_000)], TIERS)
+    assert comparisons.judged() == ()
+    comparisons.follow([route(old=9_000, new=1_000)], TIERS)
+    assert comparisons.judged(ALIAS)[0][1].findings == ()
+
+
+def test_a_version_that_nobody_knows_is_not_judged() -> None:
+    """Without its tier there is no promise to hold it against."""
+    comparisons = Comparisons(rollout_gates.load)
+    comparisons.follow([route(old=5_000, new=5_000)], {})
+    assert comparisons.judged() == ()
+
+
+async def test_the_watch_reads_what_gateways_tell_and_follows_the_routes(clock: ManualClock) -> None:
+    """From the store to the judgement, as a controller runs it, whatever the gateways' own clocks say."""
+    known, store = [Catalogue(routes=(route(old=7_500, new=2_500),))], MemoryArms(clock)
+    comparisons = Comparisons(rollout_gates.load)
+    comparisons.follow(known[0].routes, TIERS)
+
+    async def catalogue() -> Catalogue:
+        return known[0]
+
+    watch = ComparisonWatch(clock, catalogue, Evidence(store, comparisons.take), comparisons)
+    watch._followed_at = clock.monotonic()
+    for second in World(seed=2, per_s=40.0, share=0.25, regression=Regression(bad=1.0)).seconds(10):
+        await store.tell(replace(second, at=second.at + 86_400 * (second.at % 2)))
+        clock.advance(1.0)
+        watch._followed_at = clock.monotonic()
+        await watch.look()
+    assert comparisons.judged(ALIAS)[0][1].verdict is Verdict.ABORT
+    known[0] = Catalogue()
+    clock.advance(FOLLOW_EVERY_S)
+    await watch.look()
+    assert comparisons.judged() == ()
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"good": -1},
+        {"bad": 1 << 63},
+        {"answers": 1, "empty": 2},
+        {"answers": 1, "cut": 2},
+        {"json_broken": 1},
+        {"ttft": (Times(Cell(3, 3), ((110, 1),)),)},
+        {"ttft": (Times(Cell(3, 3), ((-1, 1),)),)},
+        {"itl": (Times(Cell(3, 3), ((5, -1),)),)},
+        {"itl": (Times(Cell(65, 3), ((5, 1),)),)},
+        {"price": (Times(Cell(3, 3), ((330, 1),)),)},
+        {"ttft": (Times(Cell(3, 3), ((5, 1 << 40),)),)},
+    ],
+    ids=str,
+)
+def test_evidence_that_can_t_be_is_named(changes: dict[str, object]) -> None:
+    """Whoever forges a second can't say what no second can hold."""
+    (second,) = World(seed=1, per_s=20.0, share=0.2).seconds(1)
+    assert fault(second) == ""
+    arm: ArmCounts = replace(second.arms[0], **changes)  # type: ignore[arg-type]  # fields by name
+    assert fault(replace(second, arms=(arm,))) != ""
+    assert fault(replace(second, number=0)) != ""

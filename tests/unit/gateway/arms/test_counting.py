@@ -1,0 +1,190 @@
+"""Evidence at the gateway: what an ended request adds to its arm, and what no caller can make of it."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from penstock.domain.arms import ArmCounts, ArmSecond, Cell, bucket, cell
+from penstock.domain.call import Answer, Call
+from penstock.domain.errors import ContextTooLong, Overloaded
+from penstock.domain.ids import Alias, TenantId, WorkerId
+from penstock.domain.outcome import Degradation, FinishReason, Outcome, Stage
+from penstock.domain.slo import Pace
+from penstock.domain.table import WorkerEntry
+from penstock.domain.tokens import UNKNOWN, Usage
+from penstock.domain.worker import Load, WorkerState
+from penstock.gateway.arms import Arms, Shared
+from penstock.gateway.arms.counting import MOST_EXPOSED
+from penstock.gateway.routing import sticky_key
+from tests.support import calls
+from tests.support.clock import ManualClock
+
+WORKER = WorkerEntry(id=WorkerId("w1"), url="http://w1", state=WorkerState.READY, load=Load(running=3))
+OK = Answer(outcome=Outcome.OK, usage=Usage(prompt_tokens=100, cached_tokens=36, output_tokens=5), itl_s=(0.02, 0.04))
+
+
+class House:
+    """What counts, and what it has counted."""
+
+    def __init__(self, clock: ManualClock, longest: int = 2048) -> None:
+        self.clock = clock
+        self.arms = Arms(
+            clock,
+            "g",
+            "life",
+            sticky=sticky_key,
+            shared=lambda name: Shared(Alias(name), longest) if name == "toy" else None,
+        )
+
+    def second(self) -> ArmSecond:
+        found = self.arms.take()
+        assert found is not None
+        return found
+
+    def arm(self) -> ArmCounts:
+        (found,) = self.second().arms
+        return found
+
+
+@pytest.fixture
+def house(clock: ManualClock) -> House:
+    return House(clock)
+
+
+def a_call(tenant: str = "acme", user: str = "", **changes: Any) -> Call:  # noqa: ANN401  any field of a request
+    body = {"model": "toy", "messages": [], **({"user": user} if user else {}), **changes.pop("body", {})}
+    call = calls.call(body=body, **changes)
+    call.principal = replace(call.principal, tenant=TenantId(tenant))
+    call.worker = WORKER
+    call.timings.put(Stage.QUEUE, 9.0)
+    call.timings.put(Stage.PREFILL, 0.25)
+    return call
+
+
+def test_an_answer_counts_its_times_price_and_end(house: House) -> None:
+    """In the cell of what had to be computed and of who ran beside it; the wait at the door is left out."""
+    house.arms.ended(a_call(), OK)
+    second = house.second()
+    assert (second.gateway, second.life, second.number, second.at) == ("g", "life", 1, int(house.clock.now()))
+    (arm,) = second.arms
+    assert (arm.alias, arm.version, arm.worker) == ("toy", calls.VERSION.id, "w1")
+    assert arm.ttft == ((cell(64, 3), ((bucket(0.25), 1),)),)
+    assert arm.itl == ((cell(64, 3), ((bucket(0.03), 1),)),)
+    assert [one.cell for one in arm.price] == [Cell(0, 0)]
+    assert (arm.good, arm.bad, arm.refused, arm.answers, arm.empty, arm.cut) == (1, 0, 0, 1, 0, 0)
+    assert (arm.prompt_tokens, arm.output_tokens, arm.exposed) == (100, 5, (("acme", 105),))
+    assert house.arms.take() is None
+
+
+def test_who_names_a_version_or_gets_a_lesser_answer_is_no_evidence(house: House) -> None:
+    """Pinned versions and degraded answers count nowhere."""
+    house.arms.ended(a_call(model="toy@0123456789ab"), OK)
+    lesser = a_call()
+    lesser.degraded = (Degradation.OUTPUT_CAPPED,)
+    house.arms.ended(lesser, OK)
+    assert house.arms.take() is None
+
+
+def test_one_callers_retries_are_one_event(house: House) -> None:
+    """Ends count once per sticky key in ten seconds; a good end hides no bad one."""
+    broken = Answer(outcome=Outcome.NO_CAPACITY, usage=UNKNOWN)
+    for _ in range(50):
+        house.arms.ended(a_call(user="u1"), OK)
+        house.arms.ended(a_call(user="u1"), broken)
+    house.arms.ended(a_call(user="u2"), broken)
+    arm = house.arm()
+    assert (arm.good, arm.bad) == (1, 2)
+    house.clock.advance(10.0)
+    house.arms.ended(a_call(user="u1"), broken)
+    assert house.arm().bad == 1
+
+
+def test_one_tenants_flood_is_one_sample_of_a_second(house: House) -> None:
+    """Times, prices and answers are those of one request per tenant; all its tokens are told."""
+    for number in range(100):
+        house.arms.ended(a_call(user=f"u{number}"), OK)
+    house.arms.ended(a_call("other"), OK)
+    arm = house.arm()
+    assert arm.answers == sum(many for one in arm.ttft for _, many in one.counts) == 2
+    assert arm.prompt_tokens == 10_100
+
+
+@pytest.mark.parametrize(
+    "outcome", [Outcome.BAD_REQUEST, Outcome.CANCELLED, Outcome.OVER_LIMIT, Outcome.SLOW_READER, Outcome.FORBIDDEN]
+)
+def test_what_callers_are_at_fault_for_is_neither_good_nor_bad(house: House, outcome: Outcome) -> None:
+    """Nobody makes evidence by leaving, asking too much or sending nonsense."""
+    house.arms.ended(a_call(), Answer(outcome=outcome, usage=UNKNOWN))
+    arm = house.arm()
+    assert (arm.good, arm.bad, arm.refused, arm.answers) == (0, 0, 0, 0)
+
+
+def test_a_deadline_of_the_callers_own_is_no_bad_end(house: House) -> None:
+    """As promises count it: who leaves too little time spends nobody's budget."""
+    call = a_call()
+    call.own_deadline, call.pace = True, Pace(first_s=5000.0)
+    house.arms.ended(call, Answer(outcome=Outcome.DEADLINE, usage=UNKNOWN))
+    assert house.arm().bad == 0
+    house.arms.ended(a_call(), Answer(outcome=Outcome.DEADLINE, usage=UNKNOWN))
+    assert house.arm().bad == 1
+
+
+def test_nobody_to_answer_is_a_bad_end_of_the_version(house: House) -> None:
+    """A candidate without a ready worker refuses what its incumbent would take."""
+    call = a_call()
+    call.worker = None
+    call.failed(Overloaded("full"))
+    house.arms.ended(call, Answer(outcome=Outcome.NO_CAPACITY, usage=UNKNOWN))
+    arm = house.arm()
+    assert (arm.worker, arm.bad) == ("", 1)
+
+
+@pytest.mark.parametrize(("longest", "refused"), [(2048, 0), (4096, 1)])
+def test_a_long_prompt_counts_only_where_the_other_version_takes_it(
+    clock: ManualClock, longest: int, refused: int
+) -> None:
+    """Who sends what no version takes says nothing about one of them, however often."""
+    house = House(clock, longest)
+    for _ in range(3):
+        call = a_call()
+        call.worker = None
+        call.failed(ContextTooLong("too long"))
+        house.arms.ended(call, Answer(outcome=Outcome.BAD_REQUEST, usage=UNKNOWN))
+    house.arms.ended(a_call("other"), OK)
+    assert sum(arm.refused for arm in house.second().arms) == refused
+
+
+@pytest.mark.parametrize(
+    ("body", "finish", "tokens", "empty", "cut"),
+    [
+        ({}, FinishReason.LENGTH, 50, 0, 1),
+        ({"max_tokens": 50}, FinishReason.LENGTH, 50, 0, 0),
+        ({"max_completion_tokens": 50}, FinishReason.LENGTH, 50, 0, 0),
+        ({}, FinishReason.STOP, 1, 1, 0),
+        ({}, FinishReason.STOP, 2, 0, 0),
+    ],
+)
+def test_empty_and_cut_answers_are_told(
+    house: House, body: dict[str, object], finish: FinishReason, tokens: int, empty: int, cut: int
+) -> None:
+    """An answer that its caller bounded itself is not cut by the version."""
+    usage = Usage(prompt_tokens=9, output_tokens=tokens)
+    house.arms.ended(a_call(body=body), Answer(outcome=Outcome.OK, usage=usage, finish=finish))
+    arm = house.arm()
+    assert (arm.answers, arm.empty, arm.cut) == (1, empty, cut)
+
+
+def test_a_second_is_bounded_whatever_comes(house: House) -> None:
+    """Thousands of tenants with all kinds of prompts and times fill so many cells and names, and the rest is told."""
+    for number in range(3000):
+        call = a_call(f"t{number}")
+        call.timings.put(Stage.PREFILL, 0.005 * 1.1 ** (number % 109))
+        usage = Usage(prompt_tokens=1 << (number % 20), output_tokens=2)
+        house.arms.ended(call, Answer(outcome=Outcome.OK, usage=usage, itl_s=(0.01,)))
+    second = house.second()
+    (arm,) = second.arms
+    assert len(arm.exposed) == MOST_EXPOSED
+    counted = sum(many for one in arm.ttft for _, many in one.counts)
+    assert counted < 3000
+    assert second.left_out >= 3000 - counted
