@@ -52,6 +52,8 @@ class VersionEntry:
     workers: tuple[WorkerEntry, ...] = ()
     start_s: float = 0.0
     """What a start of its workers takes, measured; 0 where none has started yet."""
+    restart_s: float = 0.0
+    """What it takes to start one again where it was: nothing is fetched or imported anew; 0 where none has started."""
     handler: HandlerSettings | None = None
     """What goes in and out of a model that vLLM does not run."""
 

@@ -99,6 +99,8 @@ class WorkerReport:
     ready_in_s: float = 0.0
     """Expected seconds to ready while starting; feeds ``Retry-After``."""
     restarts: int = 0
+    restart_s: float = 0.0
+    """What starting it again here takes, by its last start: nothing is fetched, and its parent is there. 0: unknown."""
     key_mark: str = ""
     """Which secret it holds (``domain/keys.py``): of the platform's key of now, or of the one before."""
     end: WorkerEnd | None = None

@@ -7,6 +7,7 @@ a second.
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from operator import attrgetter
 
 from penstock.domain.fleet import Catalogue, Seen
@@ -32,13 +33,18 @@ def build(
     before = {worker.id: worker for version in latest.versions for worker in version.workers}
     reports = _by_version(_fresh(seen, before, now - lease_s, since))
     starts = {version.id: version.start_s for version in latest.versions} | starts_s(seen)
+    restarts = {version.id: version.restart_s for version in latest.versions} | restarts_s(seen)
     named = {share.version for route in catalogue.routes for share in route.shares}
     named |= {deployment.version for deployment in catalogue.deployments if deployment.replicas}
     routes = tuple(sorted(catalogue.routes, key=lambda route: route.alias))
 
     def table(*, with_load: bool) -> RoutingTable:
         versions = tuple(
-            _entry(version, _workers(reports[version.id], before, with_load=with_load), starts.get(version.id, 0.0))
+            replace(
+                _entry(version, _workers(reports[version.id], before, with_load=with_load)),
+                start_s=starts.get(version.id, 0.0),
+                restart_s=restarts.get(version.id, 0.0),
+            )
             for version in sorted(catalogue.versions, key=lambda version: version.id)
             if version.id in named
         )
@@ -64,6 +70,15 @@ def starts_s(seen: Iterable[Seen]) -> dict[VersionId, float]:
             if start_s > longest.get(report.version, 0.0):
                 longest[report.version] = start_s
     return {version: round(start_s, 1) for version, start_s in longest.items()}
+
+
+def restarts_s(seen: Iterable[Seen]) -> dict[VersionId, float]:
+    """Return the longest that starting one of a version's workers again takes; those where none tells are left out."""
+    longest: dict[VersionId, float] = {}
+    for report in (one.report for one in seen):
+        if report.restart_s > longest.get(report.version, 0.0):
+            longest[report.version] = report.restart_s
+    return {version: round(seconds, 1) for version, seconds in longest.items()}
 
 
 def _differs(table: RoutingTable, latest: RoutingTable) -> bool:
@@ -121,7 +136,7 @@ def _is_other_load(entry: WorkerEntry, report: WorkerReport) -> bool:
     return entry.load != report.load or entry.ready_in_s != report.ready_in_s
 
 
-def _entry(version: ModelVersion, workers: tuple[WorkerEntry, ...], start_s: float) -> VersionEntry:
+def _entry(version: ModelVersion, workers: tuple[WorkerEntry, ...]) -> VersionEntry:
     manifest = version.manifest
     return VersionEntry(
         id=version.id,
@@ -137,6 +152,5 @@ def _entry(version: ModelVersion, workers: tuple[WorkerEntry, ...], start_s: flo
         sampling=manifest.sampling,
         max_num_seqs=manifest.engine.max_num_seqs,
         workers=workers,
-        start_s=start_s,
         handler=manifest.handler,
     )

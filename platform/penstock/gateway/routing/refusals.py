@@ -13,7 +13,11 @@ class Refusals:
         self._settings = settings
 
     def nobody(self, version: VersionEntry) -> NoCapacity:
-        """Say when the first of the starting workers is expected, else how long a start takes."""
+        """Say when the first of the starting workers is expected, else how long a start takes.
+
+        Whoever was lost a moment ago and still stands in the table is started again where it was, which is quicker.
+        Where that can't be (its machine is gone too), the next who asks hears of a start.
+        """
         starting = [w.ready_in_s for w in version.workers if w.state.is_starting and w.ready_in_s]
         return NoCapacity(retry_after_s=self._within(min(starting, default=0.0) or self._start_s(version)))
 
@@ -28,7 +32,9 @@ class Refusals:
         return Overloaded(retry_after_s=self._within(wait_s))
 
     def _start_s(self, version: VersionEntry) -> float:
-        return version.start_s + self._settings.notice_s if version.start_s else self._settings.retry_after_s
+        is_lost = any(worker.state.serves for worker in version.workers)
+        start_s = (is_lost and version.restart_s) or version.start_s
+        return start_s + self._settings.notice_s if start_s else self._settings.retry_after_s
 
     def _within(self, wait_s: float) -> float:
         return min(self._settings.most_retry_after_s, max(1.0, wait_s))

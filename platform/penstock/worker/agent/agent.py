@@ -106,7 +106,7 @@ class Agent:
     def __init__(self, config: AgentConfig, ports: Ports) -> None:
         """Take everything it needs; ``run`` does the work."""
         self._config, self._ports = config, ports
-        self._life = Life(ports.clock.monotonic(), ports.memory.recall(config.version))
+        self._life = Life(ports.clock.monotonic(), ports.memory.recall(config.version, is_warm=ports.launcher.is_warm))
         self._metrics = WorkerMetrics(config.version, config.worker, config.zone)
         if ports.certificate:
             expiry.show(ports.certificate, self._metrics.metrics)
@@ -159,6 +159,7 @@ class Agent:
             detail=self._life.detail,
             ready_in_s=self._life.ready_in_s(self._ports.clock.monotonic()),
             restarts=self._life.restarts,
+            restart_s=self._life.restart_s,
             key_mark=self._config.key_mark,
             end=self._life.end,
         )
@@ -239,6 +240,7 @@ class Agent:
 
     async def _start(self, copy: Copy) -> Running:
         engine = await self._ports.launcher.start(self._ports.plan(copy), self._config.files)
+        self._life.awaited(engine.awaited_s)
         self._config.files.pid.write_text(str(engine.pid))
         logger().info("engine_started", worker=self._config.worker, pid=engine.pid)
         running = self._running = Running(
@@ -247,7 +249,7 @@ class Agent:
         self._metrics.devices(self._config.device, copy.manifest.engine.tensor_parallel_size)
         await running.warm(copy.manifest, self._hooks, lambda: self._enter(WorkerState.WARMING))
         self._enter(WorkerState.READY)
-        self._ports.memory.keep(self._config.version, self._life.took_s)
+        self._ports.memory.keep(self._config.version, self._life.took_s, self._life.awaited_s)
         return running
 
     async def _recover(self, lost: EngineLost, why: str) -> None:

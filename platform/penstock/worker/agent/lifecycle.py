@@ -16,6 +16,9 @@ _START = (
 )
 """The phases of a start, in order. Compiling is left out where the engine runs eagerly."""
 
+_FIRST = frozenset({WorkerState.FETCHING, WorkerState.VERIFYING})
+"""With verifying a start begins that fetches nothing."""
+
 _ENDINGS = frozenset({WorkerState.DRAINING, WorkerState.STOPPED, WorkerState.FAILED})
 _AFTER: dict[WorkerState, frozenset[WorkerState]] = {
     WorkerState.FETCHING: frozenset({WorkerState.VERIFYING}) | _ENDINGS,
@@ -49,6 +52,11 @@ class Life:
         self._since = now
         self._expected_s = dict(expected_s or {})
         self._took_s: dict[WorkerState, float] = {}
+        self._again_s: dict[WorkerState, float] = {}
+        self._repeated_s = 0.0
+        self.awaited_s = 0.0
+        self.restart_s = 0.0
+        """What the last start took of what a next one here would take: it fetches nothing, and its parent is there."""
 
     def enter(self, state: WorkerState, now: float, detail: str = "") -> PhaseTiming | None:
         """Go on to ``state``; return how long the phase took that this ends, None where a start's phase did not end."""
@@ -59,7 +67,19 @@ class Life:
         if not _is_progress(left, state):
             return None
         self._took_s[left] = seconds
+        self._repeat(left, state, seconds)
         return PhaseTiming(phase=left, seconds=seconds)
+
+    def awaited(self, seconds: float) -> None:
+        """Note how long the engine's start waited for what all share, the imports of its parent."""
+        self.awaited_s = seconds
+
+    def _repeat(self, left: WorkerState, state: WorkerState, seconds: float) -> None:
+        again_s = max(0.0, seconds - self.awaited_s) if left is WorkerState.LOADING else seconds
+        self._again_s[left] = again_s
+        self._repeated_s = again_s + (self._repeated_s if left not in _FIRST else 0.0)
+        if state is WorkerState.READY:
+            self.restart_s = self._repeated_s
 
     def will_end(self, why: WorkerEnd) -> None:
         """Note why it goes; the first reason is the one that counts."""
@@ -85,7 +105,7 @@ class Life:
 
     def ready_in_s(self, now: float) -> float:
         """Expected seconds to ready, by the last start; 0 where it is ready, ending, or nothing is known."""
-        expected = {**self._expected_s, **self._took_s}
+        expected = {**self._expected_s, **self._again_s}
         if not self.state.is_starting or self.state not in expected:
             return 0.0
         later = _START[_START.index(self.state) + 1 :]

@@ -9,6 +9,8 @@ from pathlib import Path
 from penstock.domain.ids import VersionId
 from penstock.domain.worker import WorkerState
 
+_AWAITED = "awaited"
+
 
 class PhaseMemory:
     """One small file per version; a lost one costs a guess."""
@@ -17,20 +19,27 @@ class PhaseMemory:
         """Keep them in ``folder``."""
         self._folder = folder
 
-    def recall(self, version: VersionId) -> dict[WorkerState, float]:
-        """Return seconds by phase, nothing where nothing is known."""
+    def recall(self, version: VersionId, *, is_warm: bool = False) -> dict[WorkerState, float]:
+        """Return seconds by phase, nothing where nothing is known.
+
+        ``is_warm``: what the last start may have waited for is there (``Launcher.is_warm``).
+        """
         with suppress(OSError, ValueError, AttributeError, TypeError):
             raw = json.loads(self._path(version).read_text())
-            return {WorkerState(phase): float(seconds) for phase, seconds in raw.items()}
+            awaited_s = float(raw.pop(_AWAITED, 0.0))
+            took_s = {WorkerState(phase): float(seconds) for phase, seconds in raw.items()}
+            if is_warm and WorkerState.LOADING in took_s:
+                took_s[WorkerState.LOADING] = max(0.0, took_s[WorkerState.LOADING] - awaited_s)
+            return took_s
         return {}
 
-    def keep(self, version: VersionId, took_s: Mapping[WorkerState, float]) -> None:
-        """Remember; a full disk is no reason to fail."""
+    def keep(self, version: VersionId, took_s: Mapping[WorkerState, float], awaited_s: float = 0.0) -> None:
+        """Remember, and how much of it was a wait for the parent's imports; a full disk is no reason to fail."""
         path = self._path(version)
         with suppress(OSError):
             self._folder.mkdir(parents=True, exist_ok=True)
             new = path.with_name(f".{path.name}.{os.getpid()}")
-            new.write_text(json.dumps(took_s))
+            new.write_text(json.dumps({**took_s, _AWAITED: awaited_s}))
             new.replace(path)
 
     def _path(self, version: VersionId) -> Path:

@@ -38,6 +38,8 @@ class EngineProcess:
     def __init__(self, pid: int, exit_code: Callable[[], int | None], hold: int) -> None:
         """Watch group ``pid``; ``exit_code`` is asked once it has ended; closing ``hold`` kills it."""
         self.pid = pid
+        self.awaited_s = 0.0
+        """How long its start waited for the imports of the parent that it was forked from."""
         self._hold = hold
         self._exit_code = exit_code
         self._ended = asyncio.Event()
@@ -123,6 +125,11 @@ class Files:
 class Launcher(Protocol):
     """Starts engines."""
 
+    @property
+    def is_warm(self) -> bool:
+        """True where a start need not wait for imports."""
+        ...
+
     async def start(self, launch: LaunchPlan, files: Files) -> EngineProcess:
         """Start one; it is its own process group."""
         ...
@@ -131,6 +138,11 @@ class Launcher(Protocol):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Spawning:
     """Starts engines from scratch: slow, and always possible."""
+
+    @property
+    def is_warm(self) -> bool:
+        """Never."""
+        return False
 
     async def start(self, launch: LaunchPlan, files: Files) -> EngineProcess:
         """Start a new interpreter."""
@@ -168,6 +180,11 @@ class Forking:
     _parent: subprocess.Popen[bytes] | None = None
     _hold: int = -1
 
+    @property
+    def is_warm(self) -> bool:
+        """True where a shared parent listens, which it does once its imports are done."""
+        return not self.own and self.address.exists()
+
     def prepare(self) -> None:
         """Start the parent of our own, if that is wanted and it does not run; its imports go on beside our work."""
         if not self.own or (self._parent is not None and self._parent.poll() is None):
@@ -188,7 +205,10 @@ class Forking:
     async def start(self, launch: LaunchPlan, files: Files) -> EngineProcess:
         """Have it forked, or raise ``CannotFork``."""
         self.prepare()
+        loop = asyncio.get_running_loop()
+        asked_at = loop.time()
         agent = await self._connect()
+        awaited_s = loop.time() - asked_at
         plan.write(launch, files.plan)
         end, hold = lifeline.make()
         try:
@@ -202,7 +222,9 @@ class Forking:
             raise CannotFork from error
         finally:
             os.close(end)
-        return EngineProcess(pid, _Verdict(agent).exit_code, hold)
+        engine = EngineProcess(pid, _Verdict(agent).exit_code, hold)
+        engine.awaited_s = awaited_s
+        return engine
 
     def close(self) -> None:
         """End the parent of our own."""
@@ -265,6 +287,11 @@ class Quickest:
     forking: Forking
     spawning: Spawning
     on_fallback: Callable[[str], None]
+
+    @property
+    def is_warm(self) -> bool:
+        """Where a fork is."""
+        return self.forking.is_warm
 
     async def start(self, launch: LaunchPlan, files: Files) -> EngineProcess:
         """Start it the quickest way."""

@@ -69,6 +69,15 @@ def test_the_table_says_how_long_a_start_takes() -> None:
     assert starts(make(CATALOGUE, [], first, NOW + 900)) == {(ROUTED.id, 15.0)}
 
 
+def test_the_table_says_apart_how_long_starting_again_takes() -> None:
+    """It is the longest that a worker has told, and stays when the workers are gone."""
+    told = [replace(things.report(name, ROUTED.id), restart_s=took) for name, took in (("w1", 1.4), ("w2", 2.3))]
+    first = make(CATALOGUE, [things.seen(one) for one in told], EMPTY, NOW)
+    assert {version.restart_s for version in first.versions if version.restart_s} == {2.3}
+    later = make(CATALOGUE, [], first, NOW + 900)
+    assert {version.restart_s for version in later.versions if version.restart_s} == {2.3}
+
+
 def phases(**seconds: float) -> tuple[PhaseTiming, ...]:
     return tuple(PhaseTiming(phase=WorkerState[name], seconds=took) for name, took in seconds.items())
 

@@ -110,14 +110,31 @@ def test_no_capacity_says_how_long(starting: list[float], start_s: float, wait: 
     assert caught.value.retry_after_s == wait
 
 
-def test_a_version_nobody_reaches_is_refused_early_with_its_start_time() -> None:
+def test_a_version_that_waits_for_its_first_worker_tells_a_whole_start() -> None:
+    """How quick it would be to start a lost one again says nothing where none is there to be lost."""
+    house = House(replace(version(), start_s=30.0, restart_s=1.5))
+    with pytest.raises(NoCapacity) as caught:
+        house.pick()
+    assert caught.value.retry_after_s == 32.0
+
+
+def test_the_only_worker_that_was_met_and_lost_is_started_again_soon() -> None:
+    """A caller whose worker was killed hears of the quick start from the parent that has the imports done."""
+    house = House(replace(version(worker(W0)), start_s=30.0, restart_s=1.5))
+    with pytest.raises(NoCapacity) as caught:
+        house.pick(tried=frozenset({W0}))
+    assert caught.value.retry_after_s == 3.5
+
+
+@pytest.mark.parametrize(("restart_s", "wait"), [(0.0, 19.0), (1.5, 3.5)])
+def test_a_version_nobody_reaches_is_refused_early_with_its_start_time(restart_s: float, wait: float) -> None:
     """Its table still says ready: the first request finds out, the next ones hear at once how long a start takes."""
-    house = House(replace(version(worker(W0)), start_s=17.0))
+    house = House(replace(version(worker(W0)), start_s=17.0, restart_s=restart_s))
     assert house.pick() == W0
     house.breakers.failed(W0, Evidence.CLOSED, origin(), 0.0)
     with pytest.raises(NoCapacity) as caught:
         house.pick()
-    assert caught.value.retry_after_s == 19.0
+    assert caught.value.retry_after_s == wait
     (probe,) = house.breakers.due(0.5)
     house.breakers.judged(probe, Finding.PASSED, 0.5)
     assert house.pick() == W0

@@ -1,9 +1,13 @@
 """The worker's life as a state machine."""
 
+from pathlib import Path
+
 import pytest
 
+from penstock.domain.ids import VersionId
 from penstock.domain.worker import PhaseTiming, WorkerEnd, WorkerState
 from penstock.worker.agent.lifecycle import LEAST_WAIT_S, Life
+from penstock.worker.agent.phases import PhaseMemory
 
 FETCHING, VERIFYING, LOADING = WorkerState.FETCHING, WorkerState.VERIFYING, WorkerState.LOADING
 WARMING, READY, DRAINING = WorkerState.WARMING, WorkerState.READY, WorkerState.DRAINING
@@ -33,6 +37,31 @@ def test_a_restart_times_only_what_it_repeats() -> None:
     life = lived((VERIFYING, 3.0), (LOADING, 4.0), (WARMING, 9.0), (VERIFYING, 20.0), (LOADING, 20.5))
     assert life.enter(WARMING, 22.5) == PhaseTiming(phase=LOADING, seconds=2.0)
     assert dict(life.took_s) == {FETCHING: 3.0, VERIFYING: 0.5, LOADING: 2.0}
+
+
+def test_what_starting_again_takes_is_told_apart() -> None:
+    """Of a first start it is what follows fetching, less the wait for the parent's imports; a restart is measured."""
+    life = lived((VERIFYING, 3.0), (LOADING, 4.0))
+    life.awaited(26.0)
+    life.enter(WARMING, 32.0)
+    assert life.restart_s == 0.0
+    life.enter(READY, 33.0)
+    assert (life.restart_s, sum(phase.seconds for phase in life.phases)) == (1.0 + 2.0 + 1.0, 33.0)
+    life.enter(VERIFYING, 50.0)
+    assert life.ready_in_s(50.0) == 4.0, "and is what is promised while the engine is started again"
+    life.enter(LOADING, 50.5)
+    life.awaited(0.0)
+    life.enter(WARMING, 52.0)
+    life.enter(READY, 52.25)
+    assert life.restart_s == 0.5 + 1.5 + 0.25
+
+
+def test_the_next_worker_does_not_wait_for_imports_that_are_there(tmp_path: Path) -> None:
+    """What its predecessor waited for them is expected again only where they are to be made again."""
+    memory, version = PhaseMemory(tmp_path), VersionId("toy@0123456789ab")
+    memory.keep(version, {VERIFYING: 1.0, LOADING: 28.0}, 26.0)
+    assert memory.recall(version) == {VERIFYING: 1.0, LOADING: 28.0}
+    assert memory.recall(version, is_warm=True) == {VERIFYING: 1.0, LOADING: 2.0}
 
 
 @pytest.mark.parametrize("state", [LOADING, WorkerState.COMPILING, WARMING, READY])
