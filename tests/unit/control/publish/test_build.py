@@ -1,5 +1,6 @@
 """The routing table out of catalogue and heartbeats."""
 
+from dataclasses import replace
 from functools import partial
 
 from hypothesis import given
