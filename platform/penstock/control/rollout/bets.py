@@ -12,6 +12,7 @@ weight below 1 only makes the evidence more careful, since x**w is concave.
 
 import math
 from collections.abc import Mapping
+from functools import lru_cache
 
 FRACTIONS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.4, 0.65, 0.9)
 RARE = (0.005, *FRACTIONS)
@@ -34,16 +35,22 @@ class Bets:
         if not many:
             return
         weight = min(1.0, cap / many)
-        for i, fraction in enumerate(self._fractions):
-            bet = fraction / mean
-            won = weight * sum([count * math.log1p(bet * (score - mean)) for score, count in counts.items()])
-            self._logs[i] = (max(0.0, self._logs[i]) if self._forgets else self._logs[i]) + won
+        each = [(count, _gains(score, mean, self._fractions)) for score, count in counts.items() if count]
+        for i, log in enumerate(self._logs):
+            won = weight * sum([count * gains[i] for count, gains in each])
+            self._logs[i] = (max(0.0, log) if self._forgets else log) + won
 
     @property
     def log_evidence(self) -> float:
         """The natural log of the mean wealth."""
         top = max(self._logs)
         return top + math.log(sum([math.exp(one - top) for one in self._logs]) / len(self._logs))
+
+
+@lru_cache(maxsize=1 << 14)
+def _gains(score: float, mean: float, fractions: tuple[float, ...]) -> tuple[float, ...]:
+    """Return what each bet's log wins by a score."""
+    return tuple([math.log1p(fraction / mean * (score - mean)) for fraction in fractions])
 
 
 def turned(counts: Mapping[float, int]) -> dict[float, int]:

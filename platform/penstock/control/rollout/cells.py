@@ -12,6 +12,8 @@ from collections.abc import Iterable
 from penstock.domain.arms import BUCKETS, Cell, Times
 
 SPAN_S = 60
+DIGITS = 2
+"""Of a rank: a hundredth is far below any tolerance, and few different scores are quick to judge."""
 LEAST = 20
 """Requests of the incumbent in a cell, below which a rank says little."""
 
@@ -47,6 +49,7 @@ class Ranks:
             for bucket, count in counts:
                 # Two pseudo-counts in the middle keep the first few from being the best or worst of all.
                 rank = (sum(known[:bucket]) + 0.5 * known[bucket] + 1.0) / (self._sums[cell] + 2.0)
+                rank = round(rank, DIGITS)
                 found[rank] = found.get(rank, 0) + count
         return found, alone
 

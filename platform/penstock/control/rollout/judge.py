@@ -12,7 +12,7 @@ from collections import defaultdict
 from collections.abc import Iterable
 
 from penstock.control.rollout.gates import RANKED, SHARES, Gates
-from penstock.control.rollout.noise import Noise
+from penstock.control.rollout.noise import CAP, Noise
 from penstock.control.rollout.sides import RankedSides, ShareSides, merged, of_pair
 from penstock.domain.arms import ArmCounts, ArmSecond, Times
 from penstock.domain.ids import Alias, VersionId, WorkerId
@@ -22,6 +22,8 @@ LATE_S = 3
 """How long a second waits for the gateways that have not told it yet; what comes later is not counted."""
 AHEAD_S = 10
 """A clock that is so far ahead tells a second that has not been."""
+TIMED = (Metric.TTFT, Metric.ITL)
+"""What workers differ in by chance; a price does not depend on them."""
 _HARM = (Verdict.ABORT, Verdict.HOLD)
 
 
@@ -33,7 +35,7 @@ class Judge:
         self._gates, self._alias, self._incumbent, self.candidate = gates, alias, incumbent, candidate
         self._ranked = {metric: RankedSides(metric, gates.ranked[metric], gates) for metric in RANKED}
         self._shares = {metric: ShareSides(metric, gates.shares[metric], gates) for metric in SHARES}
-        self._noise = Noise()
+        self._noises = {metric: Noise() for metric in TIMED}
         self._waiting: dict[int, list[ArmCounts]] = defaultdict(list)
         self._numbers: dict[tuple[str, str], int] = {}
         self._judged_to = 0
@@ -83,19 +85,20 @@ class Judge:
         mine, theirs = list[ArmCounts](), list[ArmCounts]()
         for arm in arms:
             (mine if arm.version == self.candidate else theirs).append(arm)
-        workers: dict[WorkerId, list[Times]] = defaultdict(list)
-        for arm in theirs:
-            workers[arm.worker].extend(arm.ttft)
-        self._noise.slot(at, workers, self._gates.ranked[Metric.TTFT].abort)
         for metric, ranked in self._ranked.items():
-            ranked.slot(at, merged(_times(metric, mine)), merged(_times(metric, theirs)), self._noise.cap)
+            noise = self._noises.get(metric)
+            if noise is not None:
+                noise.slot(at, _by_worker(metric, theirs), self._gates.ranked[metric].abort)
+            cap = CAP if noise is None else noise.cap
+            ranked.slot(at, merged(_times(metric, mine)), merged(_times(metric, theirs)), cap)
         for metric, share in self._shares.items():
             share.slot(at, _events(metric, mine), _events(metric, theirs))
 
     def _unfit(self) -> str:
-        if self._noise.log_alarm < math.log(self._gates.odds.abort):
+        loud = [metric for metric, one in self._noises.items() if one.log_alarm >= math.log(self._gates.odds.abort)]
+        if not loud:
             return ""
-        return "the incumbent's own workers differ by more than is tolerated: look at them first"
+        return f"the incumbent's own workers differ in {', '.join(loud)} by more than is tolerated: look at them first"
 
 
 def _verdict(found: list[Finding], *, alone: bool) -> Verdict:
@@ -111,6 +114,14 @@ def _times(metric: Metric, arms: Iterable[ArmCounts]) -> list[tuple[Times, ...]]
     if metric is Metric.TTFT:
         return [arm.ttft for arm in arms]
     return [arm.itl if metric is Metric.ITL else arm.price for arm in arms]
+
+
+def _by_worker(metric: Metric, arms: Iterable[ArmCounts]) -> dict[WorkerId, list[Times]]:
+    found: dict[WorkerId, list[Times]] = defaultdict(list)
+    for arm in arms:
+        for times in _times(metric, [arm]):
+            found[arm.worker].extend(times)
+    return found
 
 
 def _events(metric: Metric, arms: list[ArmCounts]) -> tuple[int, int]:

@@ -43,10 +43,11 @@ class RankedSides:
             return
         self._sample += sum(counts.values())
         self._sum += sum([score * count for score, count in counts.items()])
+        brake = self._caps.brake * min(1.0, cap)
         cap = min(cap, self._caps.abort)
         self._hold.slot(counts, self._gate.hold, cap)
         self._abort.slot(counts, self._gate.abort, cap)
-        self._brake.slot(counts, self._gate.brake, self._caps.brake)
+        self._brake.slot(counts, self._gate.brake, brake)
         self._proof.slot(turned(counts), 1.0 - self._gate.promote, cap)
 
     @property
