@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from penstock.domain.ids import Alias, VersionId
+from penstock.domain.judgement import Judgement
 from penstock.domain.table import WEIGHT_TOTAL
 
 
@@ -91,6 +92,8 @@ class Rollout:
     """When it came to this stage or state."""
     by_person: bool = False
     """A person promoted it to this stage: automation proposes and pages, and aborts only where ``guard`` says so."""
+    proposed: bool = False
+    """Automation has said what it would undo of a person's promotion."""
     began_at: float = 0.0
 
     @property
@@ -114,5 +117,5 @@ class Change:
     stage: int
     says: str
     """Why, in words and figures."""
-    evidence: str = ""
-    """The judgement behind it as JSON; empty for a person's act."""
+    judgement: Judgement | None = None
+    """The evidence behind it; None for a person's act."""

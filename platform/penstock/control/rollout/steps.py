@@ -1,0 +1,202 @@
+"""How a rollout goes on: from what is known of it now to its next state, with the line that its history gets. Pure.
+
+Automation may only hold or abort, and goes on by proof alone. What a person promoted it does not undo, unless the
+rollout said so beforehand (``guard``): it proposes, and says so once. An abort is possible from every state that is not
+over, also while the error budget is spent. Stages never fall: back means all the way back.
+
+Trade-off: a share moves only when the candidate has the workers for it, so that a slow fleet holds a good candidate
+up; a candidate that is too small for its share would look slow, and be aborted for the fleet's fault.
+"""
+
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from math import isfinite
+
+from penstock.domain.errors import Conflict, InvalidField
+from penstock.domain.judgement import Judgement, Verdict
+from penstock.domain.rollout import Change, Rollout, Stage, State
+from penstock.domain.table import WEIGHT_TOTAL
+
+CONTROLLER = "controller"
+"""Who acts where no person does."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Seen:
+    """What a step is taken from: ``ready`` are the candidate's workers that serve, ``needed`` those of its next share.
+
+    Of the error budget it is only said whether it is spent; where nobody knows, the policy says what that means.
+    """
+
+    judgement: Judgement | None = None
+    ready: int = 0
+    needed: int = 1
+    budget_spent: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """The rollout as it is from now on, and what its history says of it."""
+
+    rollout: Rollout
+    change: Change
+
+
+def check(rollout: Rollout) -> None:
+    """Return where this can be rolled out; else raise ``InvalidField`` that names what is wrong."""
+    if rollout.incumbent == rollout.candidate:
+        raise InvalidField("the candidate is the incumbent itself", param="candidate")
+    if not rollout.stages:
+        raise InvalidField("name one stage at least", param="stages")
+    weights = [stage.weight for stage in rollout.stages]
+    if not all(0 < weight <= WEIGHT_TOTAL for weight in weights):
+        raise InvalidField("each stage's share is above 0, and 100 % at most", param="stages")
+    if any(after < before for before, after in pairwise(weights)):
+        raise InvalidField("shares never fall from stage to stage; an abort gives all back", param="stages")
+    if not rollout.stages[-1].watched or any(stage.watched for stage in rollout.stages[:-1]):
+        raise InvalidField("the last stage, and no other, is the watched one", param="stages")
+    if weights[-1] != WEIGHT_TOTAL:
+        raise InvalidField("the last stage has all of the traffic", param="stages")
+    if not all(isfinite(one) and one >= 0 for one in (rollout.patience_s, *(stage.min_s for stage in rollout.stages))):
+        raise InvalidField("times are seconds from 0 on", param="stages")
+
+
+def step(rollout: Rollout, seen: Seen, now: float, number: int) -> Step | None:
+    """Return what follows from what was seen now (Unix seconds); None where nothing does.
+
+    ``number`` is that of the change, one above the history's last.
+    """
+    if rollout.state.is_over:
+        return None
+    act = _Act(rollout, now, number, CONTROLLER)
+    verdict = seen.judgement.verdict if seen.judgement is not None else Verdict.WAIT
+    if verdict in (Verdict.ABORT, Verdict.HOLD):
+        return _stopped(act, seen.judgement, verdict)
+    if rollout.state is State.RUNNING:
+        return _onwards(act, seen, verdict)
+    is_thawed = rollout.state is State.FROZEN and not seen.budget_spent
+    return act.to(State.RUNNING, "the error budget is not spent any more") if is_thawed else None
+
+
+def hold(rollout: Rollout, now: float, number: int, who: str, why: str) -> Step:
+    """Let it stay at its share; raises ``Conflict`` where it does so already, or is over."""
+    act = _Act(rollout, now, number, who)
+    act.refuse(State.HELD, "it is held already")
+    return act.to(State.HELD, why)
+
+
+def resume(rollout: Rollout, now: float, number: int, who: str, why: str) -> Step:
+    """Let it go on; raises ``Conflict`` where it runs, or is over."""
+    act = _Act(rollout, now, number, who)
+    act.refuse(State.RUNNING, "it runs")
+    return act.to(State.RUNNING, why)
+
+
+def promote(rollout: Rollout, now: float, number: int, who: str, why: str) -> Step:
+    """Go to the next stage whatever the evidence says: a person has looked. Raises ``Conflict`` where it is over."""
+    act = _Act(rollout, now, number, who)
+    act.refuse()
+    if _is_last(rollout):
+        return act.to(State.DONE, why)
+    return act.next_stage(why, by_person=True)
+
+
+def abort(rollout: Rollout, now: float, number: int, who: str, why: str) -> Step:
+    """Give the incumbent everything back; raises ``Conflict`` where it is over."""
+    act = _Act(rollout, now, number, who)
+    act.refuse()
+    return act.to(State.ABORTED, why)
+
+
+@dataclass(frozen=True, slots=True)
+class _Act:
+    """Somebody's act on a rollout."""
+
+    rollout: Rollout
+    now: float
+    number: int
+    who: str
+
+    def refuse(self, state: State | None = None, says: str = "") -> None:
+        if self.rollout.state.is_over:
+            raise Conflict(f"this rollout is {self.rollout.state}: start another one")
+        if self.rollout.state is state:
+            raise Conflict(f"{says}: nothing was changed")
+
+    def to(self, state: State, says: str, judgement: Judgement | None = None) -> Step:
+        """Change its state; its time at its stage begins anew."""
+        after = replace(self.rollout, state=state, since=self.now)
+        return Step(rollout=after, change=self._change(after, says, judgement))
+
+    def next_stage(self, says: str, judgement: Judgement | None = None, *, by_person: bool = False) -> Step:
+        after = replace(
+            self.rollout,
+            state=State.RUNNING,
+            stage=self.rollout.stage + 1,
+            since=self.now,
+            by_person=by_person,
+            proposed=False,
+        )
+        return Step(rollout=after, change=self._change(after, says, judgement))
+
+    def note(self, says: str, judgement: Judgement | None) -> Step:
+        """Say something in the history, and change nothing else but that it was said."""
+        after = replace(self.rollout, proposed=True)
+        return Step(rollout=after, change=self._change(after, says, judgement))
+
+    def _change(self, after: Rollout, says: str, judgement: Judgement | None) -> Change:
+        return Change(
+            rollout=after.id,
+            number=self.number,
+            at=self.now,
+            actor=self.who,
+            state=after.state,
+            stage=after.stage,
+            says=says,
+            judgement=judgement,
+        )
+
+
+def _stopped(act: _Act, judgement: Judgement | None, verdict: Verdict) -> Step | None:
+    """Abort or hold; after a person's promotion say once what automation would do."""
+    rollout, why = act.rollout, _why(judgement)
+    if not _may_undo(rollout):
+        says = f"a person promoted it, so nothing is undone; to {verdict} is proposed: {why}"
+        return None if rollout.proposed else act.note(says, judgement)
+    if verdict is Verdict.ABORT:
+        return act.to(State.ABORTED, why, judgement)
+    return None if rollout.state is State.HELD else act.to(State.HELD, why, judgement)
+
+
+def _onwards(act: _Act, seen: Seen, verdict: Verdict) -> Step | None:
+    """Freeze, promote, end, or hold what has had its time."""
+    rollout = act.rollout
+    if seen.budget_spent and not rollout.by_person:
+        return act.to(State.FROZEN, "the error budget is spent: nothing is promoted until it is not, or a person does")
+    stage, been_s = rollout.stages[rollout.stage], act.now - rollout.since
+    if stage.watched and been_s >= stage.min_s:
+        return act.to(State.DONE, f"nothing spoke against it for {been_s:.0f} s at all of the traffic")
+    if stage.watched or been_s < stage.min_s:
+        return None
+    if verdict is Verdict.PROMOTE and seen.ready >= seen.needed:
+        return act.next_stage(f"proven no worse: {_why(seen.judgement)}", seen.judgement)
+    if been_s < rollout.patience_s:
+        return None
+    lacks = f"{seen.ready} of {seen.needed} workers are ready" if verdict is Verdict.PROMOTE else "no proof"
+    return act.to(State.HELD, f"{lacks} after {been_s:.0f} s at {_percent(stage)}", seen.judgement)
+
+
+def _may_undo(rollout: Rollout) -> bool:
+    return rollout.guard or not rollout.by_person
+
+
+def _is_last(rollout: Rollout) -> bool:
+    return rollout.stage == len(rollout.stages) - 1
+
+
+def _why(judgement: Judgement | None) -> str:
+    return judgement.findings[0].says if judgement is not None and judgement.findings else "no finding is told"
+
+
+def _percent(stage: Stage) -> str:
+    return f"{stage.weight / 100:g} %"
