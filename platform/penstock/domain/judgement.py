@@ -53,4 +53,4 @@ class Judgement:
     verdict: Verdict
     findings: tuple[Finding, ...] = ()
     unfit: str = ""
-    """Why the judge declares itself unfit (the incumbent's own workers differ as much); it then says ``wait``."""
+    """Why the judge is unfit to judge times (the incumbent's own workers differ as much); these findings then wait."""

@@ -5,7 +5,7 @@ from enum import StrEnum
 
 from penstock.domain.ids import Alias, VersionId
 from penstock.domain.judgement import Judgement
-from penstock.domain.table import WEIGHT_TOTAL
+from penstock.domain.table import WEIGHT_TOTAL, Route, Share
 
 
 class Kind(StrEnum):
@@ -104,6 +104,15 @@ class Rollout:
         return WEIGHT_TOTAL if self.state is State.DONE else self.stages[self.stage].weight
 
 
+def route_of(rollout: Rollout) -> Route:
+    """Return where its alias leads now; while it lives both versions stand there, one perhaps without a share."""
+    alone = {State.ABORTED: rollout.incumbent, State.DONE: rollout.candidate}.get(rollout.state)
+    if alone is not None:
+        return Route(alias=rollout.alias, shares=(Share(version=alone, weight=WEIGHT_TOTAL),))
+    rest = Share(version=rollout.incumbent, weight=WEIGHT_TOTAL - rollout.weight)
+    return Route(alias=rollout.alias, shares=(rest, Share(version=rollout.candidate, weight=rollout.weight)))
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
     """One line of a rollout's history, append-only: what it became, who did it and from what evidence."""
@@ -119,3 +128,19 @@ class Change:
     """Why, in words and figures."""
     judgement: Judgement | None = None
     """The evidence behind it; None for a person's act."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """The rollout as it is from now on, and what its history says of it."""
+
+    rollout: Rollout
+    change: Change
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stored:
+    """A rollout as it stands, and the number of its last change."""
+
+    rollout: Rollout
+    number: int

@@ -45,6 +45,7 @@ EVENTS: dict[str, str] = {
     "tick_failed": "A tick has failed and changed nothing.",
     "control_step_failed": "A step between ticks has failed; it is tried again.",
     "admin_call_failed": "A fault of our own ended a call of an operator.",
+    "rollout_changed": "A rollout has come to another share or state, and why.",
     "budget_threshold": "So much of a budget is spent.",
     "budgets_not_seen": "Budgets could not be looked at.",
     "evidence_not_seen": "Evidence on versions that share an alias can't be read; the next round tries again.",

@@ -27,7 +27,13 @@ from tests.support.patience import patient
 pytestmark = pytest.mark.integration
 ACT = Act(who="w", what="budget.threshold", target="t", at=1.0, tenant=NO_TENANT)
 WORK = {
-    GATEWAY: {"sources": "", "ledger": "append spent_in", "audit": "note_threshold", "platform": "fingerprint pepper"},
+    GATEWAY: {
+        "sources": "",
+        "ledger": "append spent_in",
+        "audit": "note_threshold",
+        "platform": "fingerprint pepper",
+        "arms": "tell",
+    },
     CONTROLLER: {
         "fleet": "",
         "leadership": "",
@@ -36,6 +42,8 @@ WORK = {
         "tenancy": "",
         "platform": "",
         "audit": "note newest",
+        "arms": "since forget",
+        "rollouts": "",
         "ledger": "page spent spent_in usage ended",
     },
 }

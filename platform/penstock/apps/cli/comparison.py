@@ -20,8 +20,9 @@ def show(found: dict[str, Any]) -> None:
     for pair in found["pairs"]:
         judgement = pair["judgement"]
         out.print(f"{judgement['version']} beside {pair['incumbent']}", style="bold", highlight=False, markup=False)
-        said = judgement["unfit"] or _SAID[judgement["verdict"]]
-        out.print(f"  {judgement['verdict']}: {said}", highlight=False, markup=False, soft_wrap=True)
+        for said in (f"{judgement['verdict']}: {_SAID[judgement['verdict']]}", judgement["unfit"]):
+            if said:
+                out.print(f"  {said}", highlight=False, markup=False, soft_wrap=True)
         rows = [
             (
                 one["metric"],

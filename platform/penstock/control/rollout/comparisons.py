@@ -1,8 +1,8 @@
 """A judge for each version that shares an alias with another one: A/B reports that may be read at any moment.
 
 The version with the largest share is the incumbent, the first of them where several have it; each other version with a
-share is judged against it. A change of shares keeps the judges of the pairs that stay; of the others' evidence nothing
-is left.
+share is judged against it. Where a rollout runs, it says who is who, whatever the shares. A change of shares keeps the
+judges of the pairs that stay; of the others' evidence nothing is left.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -14,7 +14,8 @@ from penstock.domain.arms import ArmSecond
 from penstock.domain.ids import Alias, VersionId
 from penstock.domain.judgement import Judgement
 from penstock.domain.model import Tier
-from penstock.domain.table import Route
+from penstock.domain.rollout import Rollout
+from penstock.domain.table import WEIGHT_TOTAL, Route
 
 
 class Pair(NamedTuple):
@@ -33,15 +34,38 @@ class Comparisons:
         self._gates = gates
         self._judges: dict[Pair, Judge] = {}
         self._now = 0.0
+        self._rolling: dict[Alias, Pair] = {}
 
     def follow(self, routes: Iterable[Route], tiers: Mapping[VersionId, Tier]) -> None:
         """Judge the pairs of these routes, and no others."""
-        wanted = {pair for route in routes for pair in pairs(route)}
+        wanted = {pair for route in routes if route.alias not in self._rolling for pair in pairs(route)}
+        wanted.update(self._rolling.values())
         for gone in self._judges.keys() - wanted:
             del self._judges[gone]
         for pair in wanted - self._judges.keys():
             if (tier := tiers.get(pair.incumbent)) is not None:
                 self._judges[pair] = Judge(self._gates(tier), *pair)
+
+    def roll(self, rollouts: Iterable[Rollout], tiers: Mapping[VersionId, Tier]) -> None:
+        """Judge the candidates of these rollouts, and of no others."""
+        self._rolling = {one.alias: Pair(one.alias, one.incumbent, one.candidate) for one in rollouts}
+        for pair in self._rolling.values():
+            if pair not in self._judges and (tier := tiers.get(pair.incumbent)) is not None:
+                self._judges[pair] = Judge(self._gates(tier), *pair)
+
+    def judgement(self, rollout: Rollout) -> Judgement | None:
+        """Return what is to be said of a rollout's candidate now; None where nobody judges it."""
+        judge = self._judges.get(Pair(rollout.alias, rollout.incumbent, rollout.candidate))
+        if judge is None:
+            return None
+        judge.alone = rollout.weight == WEIGHT_TOTAL
+        return judge.judgement(self._now)
+
+    def next_stage(self, rollout: Rollout) -> None:
+        """Ask for new proofs: the rollout has come to another share."""
+        judge = self._judges.get(Pair(rollout.alias, rollout.incumbent, rollout.candidate))
+        if judge is not None:
+            judge.next_stage()
 
     def take(self, second: ArmSecond, told_at: float) -> bool:
         """Give a second to all; True where one of them counted it, or nobody is judged."""

@@ -2,7 +2,8 @@
 
 It holds the candidate against the incumbent's requests that were like its own, by tolerances that are data. What is
 missing is evidence of nothing: a silent gateway, an idle candidate or a lost controller never promotes and never
-triggers. Where the incumbent's own workers differ as much as is tolerated, it declares itself unfit and waits.
+triggers. Where the incumbent's own workers differ by more than is tolerated, it is unfit to judge times, and says so:
+these wait then, and with them any promotion; bad ends go on to count.
 
 Trade-off: a second is judged three seconds after it, so that what several gateways tell of it comes together.
 """
@@ -10,6 +11,7 @@ Trade-off: a second is judged three seconds after it, so that what several gatew
 import math
 from collections import defaultdict
 from collections.abc import Iterable
+from dataclasses import replace
 
 from penstock.control.rollout.gates import RANKED, SHARES, Gates
 from penstock.control.rollout.noise import CAP, Noise
@@ -20,6 +22,8 @@ from penstock.domain.judgement import Finding, Judgement, Metric, Verdict
 
 LATE_S = 3
 """How long a second waits for the gateways that have not told it yet; what comes later is not counted."""
+MOST_GATEWAYS = 4096
+"""Lives of gateways whose last number is kept."""
 AHEAD_S = 10
 """A clock that is so far ahead tells a second that has not been."""
 TIMED = (Metric.TTFT, Metric.ITL)
@@ -39,14 +43,11 @@ class Judge:
         self._waiting: dict[int, list[ArmCounts]] = defaultdict(list)
         self._numbers: dict[tuple[str, str], int] = {}
         self._judged_to = 0
-        self._alone = False
+        self.alone = False
+        """A candidate that has everything: there is nobody to compare with, and its promises judge it."""
 
-    def next_stage(self, *, alone: bool = False) -> None:
-        """Ask for new proofs: another share is another load. What speaks against the candidate is kept.
-
-        A candidate that has everything is ``alone``: there is nobody to compare with, and its promises judge it.
-        """
-        self._alone = alone
+    def next_stage(self) -> None:
+        """Ask for new proofs: another share is another load. What speaks against the candidate is kept."""
         for ranked in self._ranked.values():
             ranked.next_stage()
         for share in self._shares.values():
@@ -61,6 +62,8 @@ class Judge:
         if second.number <= self._numbers.get(who, 0) or not self._judged_to < second.at <= now + AHEAD_S:
             return False
         self._numbers[who] = second.number
+        if len(self._numbers) > MOST_GATEWAYS:
+            del self._numbers[next(iter(self._numbers))]
         mine = [arm for arm in second.arms if arm.alias == self._alias]
         self._waiting[second.at].extend(arm for arm in mine if arm.version in (self._incumbent, self.candidate))
         return True
@@ -71,12 +74,14 @@ class Judge:
             self._judge(at, self._waiting.pop(at))
         self._judged_to = max(self._judged_to, math.floor(now - LATE_S))
         found = [one for sides in (self._ranked, self._shares) for side in sides.values() if (one := side.finding)]
-        found.sort(key=lambda one: (list(Verdict).index(one.verdict), one.strength or 0.0), reverse=True)
         unfit = self._unfit()
+        if unfit:
+            found = [replace(one, verdict=Verdict.WAIT) if one.metric in TIMED else one for one in found]
+        found.sort(key=lambda one: (list(Verdict).index(one.verdict), one.strength or 0.0), reverse=True)
         return Judgement(
             version=self.candidate,
             at=now,
-            verdict=Verdict.WAIT if unfit else _verdict(found, alone=self._alone),
+            verdict=_verdict(found, alone=self.alone),
             findings=tuple(found),
             unfit=unfit,
         )

@@ -14,7 +14,7 @@ from math import isfinite
 
 from penstock.domain.errors import Conflict, InvalidField
 from penstock.domain.judgement import Judgement, Verdict
-from penstock.domain.rollout import Change, Rollout, Stage, State
+from penstock.domain.rollout import Change, Rollout, Stage, State, Step
 from penstock.domain.table import WEIGHT_TOTAL
 
 CONTROLLER = "controller"
@@ -32,14 +32,6 @@ class Seen:
     ready: int = 0
     needed: int = 1
     budget_spent: bool = False
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Step:
-    """The rollout as it is from now on, and what its history says of it."""
-
-    rollout: Rollout
-    change: Change
 
 
 def check(rollout: Rollout) -> None:

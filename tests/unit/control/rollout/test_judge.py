@@ -120,18 +120,27 @@ def test_a_new_stage_asks_for_a_new_proof_and_forgets_no_harm() -> None:
     assert bad.judgement(12.0).verdict is Verdict.ABORT
 
 
-def test_where_equals_differ_the_judge_is_unfit() -> None:
-    """One of the incumbent's own workers is three times as slow: nobody is judged beside it."""
+def lame(second: ArmSecond) -> ArmSecond:
+    """One of the incumbent's own workers is three times as slow."""
 
-    def lame(second: ArmSecond) -> ArmSecond:
-        def slow(arm: ArmCounts) -> ArmCounts:
-            later = [Times(cell, tuple((place + 12, many) for place, many in counts)) for cell, counts in arm.ttft]
-            return replace(arm, ttft=tuple(later))
+    def slow(arm: ArmCounts) -> ArmCounts:
+        later = [Times(cell, tuple((place + 12, many) for place, many in counts)) for cell, counts in arm.ttft]
+        return replace(arm, ttft=tuple(later))
 
-        return replace(second, arms=tuple(slow(arm) if arm.worker == "old-0" else arm for arm in second.arms))
+    return replace(second, arms=tuple(slow(arm) if arm.worker == "old-0" else arm for arm in second.arms))
 
+
+def test_where_equals_differ_the_judge_is_unfit_to_judge_times() -> None:
+    """Nobody is promoted, held or aborted for times beside a lame incumbent."""
     said = after(lame(second) for second in World(seed=5, per_s=60.0, share=0.2).seconds(200))
-    assert (said.verdict, bool(said.unfit)) == (Verdict.WAIT, True)
+    assert (said.verdict, "ttft" in said.unfit) == (Verdict.WAIT, True)
+
+
+def test_an_unfit_judge_hides_no_bad_ends() -> None:
+    """A candidate that fails is aborted whatever its incumbent's workers are like."""
+    worse = Regression(bad=1.0, since=190)
+    said = after(lame(second) for second in World(seed=5, per_s=60.0, share=0.2, regression=worse).seconds(200))
+    assert (said.verdict, bool(said.unfit)) == (Verdict.ABORT, True)
 
 
 @pytest.mark.parametrize(
@@ -153,9 +162,9 @@ def test_answers_that_are_worth_less_are_found_by_their_rates(field: str, metric
 def test_a_candidate_that_has_everything_is_judged_by_its_promises() -> None:
     """At 100 % there is no incumbent to compare with: its own ends prove it, and bad ones still abort."""
     judged = judge()
-    judged.next_stage(alone=True)
+    judged.alone = True
     seconds = list(World(seed=7, per_s=40.0, share=0.5).seconds(60))
     assert after((without(second, OLD) for second in seconds), judged).verdict is Verdict.PROMOTE
     bad = judge()
-    bad.next_stage(alone=True)
+    bad.alone = True
     assert after((without(second, OLD) for second in broken(8)), bad).verdict is Verdict.ABORT

@@ -8,11 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.control.rollout import steps
-from penstock.control.rollout.steps import Seen, Step
+from penstock.control.rollout.steps import Seen
 from penstock.domain.errors import Conflict, InvalidField
 from penstock.domain.ids import Alias, VersionId
 from penstock.domain.judgement import Finding, Judgement, Metric, Verdict
-from penstock.domain.rollout import STAGES, Rollout, Stage, State
+from penstock.domain.rollout import STAGES, Rollout, Stage, State, Step
 from penstock.domain.table import WEIGHT_TOTAL
 
 OLD, NEW = VersionId("m@old"), VersionId("m@new")

@@ -35,9 +35,11 @@ grant insert on model_version, alias_route, audit_event to penstock_controller;
 grant insert, update on api_key, tenant, org, deployment, platform to penstock_controller;
 grant insert, update, delete on worker_lease to penstock_controller;
 grant delete on arm_second to penstock_controller;
+grant insert, update on rollout to penstock_controller;
+grant insert on rollout_change to penstock_controller;
 grant insert, delete on routing_table to penstock_controller;
 
 -- Auditors read who did what and what it cost, and no hash of a key.
-grant select on ledger, ledger_sum, outcome_sum, audit_event, tenant, org, model_version, alias_route, deployment,
+grant select on ledger, ledger_sum, outcome_sum, rollout, rollout_change, audit_event, tenant, org, model_version, alias_route, deployment,
     routing_table to penstock_auditors;
 grant select (id, tenant, role, models, created_at, expires_at, revoked_at, plan) on api_key to penstock_auditors

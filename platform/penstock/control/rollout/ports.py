@@ -1,0 +1,34 @@
+"""What rollouts need from a store."""
+
+from typing import Protocol
+
+from penstock.domain.audit import Act
+from penstock.domain.rollout import Change, Step, Stored
+
+
+class RolloutStore(Protocol):
+    """A change, the alias's route and the act are written together or not at all; may raise ``StoreUnavailable``."""
+
+    async def live(self) -> tuple[Stored, ...]:
+        """Those that are not over, by alias."""
+        ...
+
+    async def newest(self, limit: int) -> tuple[Stored, ...]:
+        """The newest, over or not, newest first."""
+        ...
+
+    async def one(self, rollout: str) -> Stored | None:
+        """One by its id."""
+        ...
+
+    async def history(self, rollout: str) -> tuple[Change, ...]:
+        """Every change, oldest first."""
+        ...
+
+    async def begin(self, step: Step, act: Act) -> None:
+        """Store a new one with its first change; ``Conflict`` where its alias has one that is not over."""
+        ...
+
+    async def go_on(self, step: Step, act: Act) -> None:
+        """Store what it has become; ``Conflict`` where somebody was first: the change's number is taken."""
+        ...

@@ -1,0 +1,132 @@
+"""A tick of the rollouts: from the evidence to the stored change and the alias's route."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import replace
+
+import pytest
+
+from penstock.adapters.memory.audit import MemoryAudit
+from penstock.adapters.memory.registry import MemoryRegistry
+from penstock.adapters.memory.rollouts import MemoryRollouts
+from penstock.apps import rollout_gates
+from penstock.control.rollout import steps
+from penstock.control.rollout.advance import Advance, needed
+from penstock.control.rollout.comparisons import Comparisons
+from penstock.domain.audit import Act
+from penstock.domain.fleet import Catalogue
+from penstock.domain.ids import VersionId
+from penstock.domain.model import Tier
+from penstock.domain.rollout import Change, Rollout, State, Step, Stored
+from penstock.domain.table import Share
+from tests.support import control_things as things
+from tests.support.arms_world import ALIAS, NEW, OLD, Regression, World
+
+SEEN = tuple(things.seen(things.report(f"w-{version}", version)) for version in (OLD, NEW))
+KNOWN = Catalogue(versions=tuple(replace(things.version(), id=version) for version in (OLD, NEW)))
+START = Rollout(id="r1", alias=ALIAS, incumbent=OLD, candidate=NEW, stage=2)
+
+
+class House:
+    """The stage with real judges and a store in memory; versions of one tier."""
+
+    def __init__(self) -> None:
+        self.audit = MemoryAudit()
+        self.registry = MemoryRegistry(self.audit)
+        self.store = MemoryRollouts(self.registry)
+        self.judges = Comparisons(rollout_gates.load)
+        self.is_spent, self.asked = False, list[Tier]()
+        self.stage = Advance(store=self.store, judges=self.judges, budget_spent=self.budget_spent)
+
+    async def budget_spent(self, tier: Tier, versions: Mapping[VersionId, Tier]) -> bool:
+        assert set(versions) == {OLD, NEW}
+        self.asked.append(tier)
+        return self.is_spent
+
+    async def begin(self, rollout: Rollout = START) -> None:
+        change = Change(
+            rollout="r1", number=1, at=0.0, actor="anna", state=rollout.state, stage=rollout.stage, says="go"
+        )
+        act = Act(who="anna", what="rollout.start", target="r1", at=0.0)
+        await self.store.begin(Step(rollout=rollout, change=change), act)
+
+    async def play(self, world: World, seconds: int) -> float:
+        """Tick each second until it is over or so many have gone by; return the last one."""
+        for second in world.seconds(seconds):
+            self.judges.take(second, float(second.at))
+            await self.stage.advance(KNOWN, SEEN, float(second.at))
+            if not await self.store.live():
+                return float(second.at)
+        return math.inf
+
+    async def now(self) -> Rollout:
+        stored = await self.store.one("r1")
+        assert stored is not None
+        return stored.rollout
+
+
+class Behind(MemoryRollouts):
+    """Reads what was before a person acted."""
+
+    def __init__(self, house: House, stale: tuple[Stored, ...]) -> None:
+        self._house, self._stale = house, stale
+
+    async def live(self) -> tuple[Stored, ...]:
+        return self._stale
+
+    async def go_on(self, step: Step, act: Act) -> None:
+        await self._house.store.go_on(step, act)
+
+
+@pytest.fixture
+def house() -> House:
+    return House()
+
+
+async def test_a_broken_candidate_has_nothing_left_within_seconds(house: House) -> None:
+    """Verdict, change, route and act are one; the incumbent has the alias alone."""
+    await house.begin()
+    ended = await house.play(World(seed=1, per_s=40.0, share=0.25, regression=Regression(bad=1.0)), 60)
+    assert ended < 15.0
+    assert (await house.now()).state is State.ABORTED
+    assert (await house.registry.routes())[0].shares == (Share(version=OLD, weight=10_000),)
+    assert [one.what for one in await house.audit.newest(5)] == ["rollout.abort", "rollout.start"]
+    assert "bad: " in (await house.store.history("r1"))[-1].says
+
+
+async def test_a_good_candidate_comes_to_the_next_share_by_proof(house: House) -> None:
+    """And asks for a new proof there."""
+    await house.begin()
+    await house.play(World(seed=2, per_s=40.0, share=0.25), 240)
+    assert (await house.now()).stage == 3
+    promoted = (await house.store.history("r1"))[1]
+    assert promoted.judgement is not None
+    assert [one.what for one in await house.audit.newest(1)] == ["rollout.promote"]
+
+
+async def test_a_person_who_was_first_wins(house: House) -> None:
+    """The tick that lost its turn changes nothing, and the next one goes on from what the person did."""
+    await house.begin()
+    behind = Advance(
+        store=Behind(house, await house.store.live()), judges=house.judges, budget_spent=house.budget_spent
+    )
+    held = steps.hold(START, 1.0, 2, "anna", "wait")
+    await house.store.go_on(held, things.act("rollout.hold"))
+    house.is_spent = True
+    assert not await behind.advance(KNOWN, SEEN, 100.0)
+    assert await house.now() == held.rollout
+
+
+async def test_a_spent_budget_freezes_what_runs(house: House) -> None:
+    """The tier's budget is asked for, by the versions of the catalogue."""
+    await house.begin()
+    house.is_spent = True
+    assert await house.stage.advance(KNOWN, SEEN, 1.0)
+    assert (await house.now()).state is State.FROZEN
+    assert house.asked == [Tier.CHAT]
+
+
+def test_workers_follow_the_share() -> None:
+    """A share needs the part of the incumbent's workers that it is, and one at least."""
+    assert [needed(replace(START, stage=stage), 8) for stage in range(6)] == [1, 2, 4, 8, 8, 8]
+    assert needed(START, 0) == 1
