@@ -85,7 +85,7 @@ class Advance:
             return False
         if taken.rollout.stage != rollout.stage:
             self.judges.next_stage(taken.rollout)
-        logger().info("rollout_changed", rollout=rollout.id, state=change.state, reason=change.says)
+        logger().info("rollout_changed", object=rollout.id, state=change.state, reason=change.says)
         return True
 
 
