@@ -15,9 +15,11 @@ from penstock.adapters.memory.leases import MemoryLeases
 from penstock.adapters.memory.ledger import MemoryLedger
 from penstock.adapters.memory.limits import MemoryLimits
 from penstock.adapters.memory.registry import MemoryRegistry
+from penstock.adapters.memory.rollouts import MemoryRollouts
 from penstock.adapters.memory.tables import MemoryTables
 from penstock.adapters.memory.tenancy import MemoryTenancy
 from penstock.apps import rollout_gates
+from penstock.apps.ledger_budgets import LedgerBudgets
 from penstock.control.api.app import make_app
 from penstock.control.api.deps import Control, Secrets
 from penstock.control.decisions import Decisions
@@ -29,7 +31,9 @@ from penstock.control.loop import Loop
 from penstock.control.publish.build import build
 from penstock.control.publish.changes import changes
 from penstock.control.registry.registry import Registry
+from penstock.control.rollout.advance import Advance
 from penstock.control.rollout.comparisons import Comparisons
+from penstock.control.rollout.rollouts import Rollouts
 from penstock.control.runtime import Pace, Parts, Runtime
 from penstock.domain.clock import Clock
 from penstock.domain.fleet import FleetPlan, FleetView, Running
@@ -87,17 +91,10 @@ class Room:
         self.orders = Orders(self.host)
         self.leadings = 0
         self.decisions = Decisions(MemoryDecisions())
-        self.loop = Loop(
-            clock=clock,
-            registry=self.registry,
-            leases=self.heartbeats,
-            fleet=self.orders,
-            tables=self.tables,
-            plan=partial(plan, policy=FleetPolicy()),
-            build=partial(build, lease_s=5.0),
-            changes=changes,
-            decisions=self.decisions,
-        )
+        self.rules, self.rollouts = Registry(self.registry), MemoryRollouts(self.registry)
+        self.comparisons = Comparisons(rollout_gates.load)
+        self.budgets = LedgerBudgets(ledger=self.ledger, clock=clock)
+        self.loop = self._loop()
         self.parts = Parts(
             loop=self.loop,
             leadership=MemoryLeadership(LeaderLock()),
@@ -109,7 +106,7 @@ class Room:
         self.runtime = Runtime(self.parts, on_lead=self._count_leading)
         self.control = Control(
             clock=clock,
-            registry=Registry(self.registry),
+            registry=self.rules,
             tenancy=self.tenancy,
             tables=self.tables,
             audit=self.audit,
@@ -121,8 +118,31 @@ class Room:
             secrets=Secrets(peppers=(PEPPER,), platform_keys=(PLATFORM_KEY,)),
             ledger=self.ledger,
             meters=self.meters,
-            comparisons=Comparisons(rollout_gates.load),
+            comparisons=self.comparisons,
+            rollouts=Rollouts(
+                store=self.rollouts,
+                catalogue=self.registry.catalogue,
+                seen=self.heartbeats.seen,
+                budget_spent=self.budgets.is_spent,
+            ),
             addresses=WorkerAddresses(),
+        )
+
+    def _loop(self) -> Loop:
+        rollouts = Advance(
+            store=self.rollouts, judges=self.comparisons, replicas=self.rules, budget_spent=self.budgets.is_spent
+        )
+        return Loop(
+            clock=self.clock,
+            registry=self.registry,
+            rollouts=rollouts,
+            leases=self.heartbeats,
+            fleet=self.orders,
+            tables=self.tables,
+            plan=partial(plan, policy=FleetPolicy()),
+            build=partial(build, lease_s=5.0),
+            changes=changes,
+            decisions=self.decisions,
         )
 
     @cached_property

@@ -21,6 +21,7 @@ from penstock.adapters.postgres.leases import PostgresLeases
 from penstock.adapters.postgres.ledger import PostgresLedger
 from penstock.adapters.postgres.migrations import migrate
 from penstock.adapters.postgres.registry import PostgresRegistry
+from penstock.adapters.postgres.rollouts import PostgresRollouts
 from penstock.adapters.postgres.tables import PostgresTables
 from penstock.adapters.postgres.tenancy import PostgresTenancy
 from penstock.adapters.records import DecisionFile
@@ -29,6 +30,7 @@ from penstock.adapters.redis.wire import Wire
 from penstock.apps import exposition, keys, ownership, peers, rollout_gates
 from penstock.apps.fleets import Hosted, WorkerCommand, hosted
 from penstock.apps.keys import Keys
+from penstock.apps.ledger_budgets import LedgerBudgets
 from penstock.apps.settings import CONTROLLER_PORT, ControllerSettings
 from penstock.apps.stores import database_dsn
 from penstock.control.api.app import make_app
@@ -43,8 +45,10 @@ from penstock.control.loop import Loop
 from penstock.control.publish.build import build
 from penstock.control.publish.changes import changes
 from penstock.control.registry.registry import Registry
+from penstock.control.rollout.advance import Advance
 from penstock.control.rollout.comparisons import Comparisons
 from penstock.control.rollout.evidence import Evidence
+from penstock.control.rollout.rollouts import Rollouts
 from penstock.control.rollout.watch import ComparisonWatch
 from penstock.control.runtime import Pace, Parts, Runtime
 from penstock.domain.clock import SystemClock
@@ -122,10 +126,13 @@ def _compose(
     tables, registry = PostgresTables(database), PostgresRegistry(database)
     heartbeats, orders = Heartbeats(PostgresLeases(database), clock), Orders(fleet.host)
     policy = FleetPolicy(lease_s=settings.lease_s, silence_s=3 * settings.lease_s)
-    decisions = Decisions(DecisionFile(settings.paths.decisions))
+    decisions, ledger = Decisions(DecisionFile(settings.paths.decisions)), PostgresLedger(database)
+    compared, budgets = Comparisons(rollout_gates.load), LedgerBudgets(ledger=ledger, clock=clock)
+    rules, rolling = Registry(registry), PostgresRollouts(database)
     loop = Loop(
         clock=clock,
         registry=registry,
+        rollouts=Advance(store=rolling, judges=compared, replicas=rules, budget_spent=budgets.is_spent),
         leases=heartbeats,
         fleet=orders,
         tables=tables,
@@ -145,7 +152,7 @@ def _compose(
     runtime = Runtime(parts, on_lead=partial(_write_address, settings.paths.controller_address, url))
     control = Control(
         clock=clock,
-        registry=Registry(registry),
+        registry=rules,
         tenancy=PostgresTenancy(database),
         tables=tables,
         audit=PostgresAudit(database),
@@ -155,8 +162,11 @@ def _compose(
         runtime=runtime,
         metrics=metrics,
         secrets=secrets,
-        ledger=PostgresLedger(database),
-        comparisons=Comparisons(rollout_gates.load),
+        ledger=ledger,
+        comparisons=compared,
+        rollouts=Rollouts(
+            store=rolling, catalogue=registry.catalogue, seen=heartbeats.seen, budget_spent=budgets.is_spent
+        ),
         meters=RedisLimits(Wire(settings.limits_address)) if settings.limits_url else None,
         addresses=_addresses(settings, secure=url.startswith("https:")),
     )

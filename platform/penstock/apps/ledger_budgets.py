@@ -19,7 +19,7 @@ from penstock.domain.outcome import Outcome
 from penstock.domain.slo import Indicator, SloTier
 from penstock.slo import budget, policy
 from penstock.slo.budget import Budget, Seen
-from penstock.slo.policy import Policy, Verdict
+from penstock.slo.policy import Pace, Policy, Verdict
 from penstock.slo.windows import DAY_S
 
 REREAD_S = 30.0
@@ -36,6 +36,10 @@ class LedgerBudgets:
     policy: Policy = field(default_factory=known_policy)
     _read_at: float | None = None
     _ended: dict[Tier, tuple[Ended, ...]] = field(default_factory=dict)
+
+    async def is_spent(self, tier: Tier, versions: Mapping[VersionId, Tier]) -> bool:
+        """Tell whether nothing new may be risked in this tier."""
+        return (await self.verdict(tier, versions)).pace is Pace.FROZEN
 
     async def verdict(self, tier: Tier, versions: Mapping[VersionId, Tier]) -> Verdict:
         """Return what this tier's budget allows, from the ends of its versions in the promise's own period."""

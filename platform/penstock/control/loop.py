@@ -1,8 +1,8 @@
 """The life of a decision: one tick, in order. A tick that fails changes nothing.
 
-registry (what exists) → fleet (what runs, what is missing) → publish ``RoutingTable(number + 1)``
+registry (what exists) → rollout (whose share) → fleet (what runs, what lacks) → publish ``RoutingTable(number + 1)``
 
-Rollout (whose share) and the autoscaler (how many) take their places between these as they come.
+The autoscaler (how many) takes its place between these as it comes.
 Ports are read before and acted on after a stage, never during: the stages are pure.
 """
 
@@ -21,6 +21,14 @@ class RegistryReader(Protocol):
 
     async def catalogue(self) -> Catalogue:
         """Read it, or raise ``StoreUnavailable``."""
+        ...
+
+
+class Rollouts(Protocol):
+    """Candidates on their way, and their shares."""
+
+    async def advance(self, catalogue: Catalogue, seen: Sequence[Seen], now: float) -> bool:
+        """Take each one on; True where a route has changed, and the catalogue with it."""
         ...
 
 
@@ -78,6 +86,7 @@ class Loop:
 
     clock: Clock
     registry: RegistryReader
+    rollouts: Rollouts
     leases: WorkerLeases
     fleet: Fleet
     tables: TablePublisher
@@ -94,6 +103,8 @@ class Loop:
         latest = await self.tables.latest()
         now = self.clock.now()
 
+        if await self.rollouts.advance(catalogue, seen, now):
+            catalogue = await self.registry.catalogue()
         plan = self.plan(catalogue, seen, view, now)
         table = validate(self.build(catalogue, seen, latest, now, view.since))
 

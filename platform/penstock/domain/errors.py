@@ -129,6 +129,12 @@ class UnknownRequest(BadRequest):
     code = "request_not_found"
 
 
+class UnknownRollout(BadRequest):
+    """There is no such rollout."""
+
+    code = "rollout_not_found"
+
+
 class UnknownRoute(BadRequest):
     """There is nothing at this path."""
 

@@ -49,6 +49,8 @@ class Stage:
     """The candidate has everything; the incumbent stays able to take it back until ``min_s`` is over."""
 
 
+PATIENCE_S = 3600.0
+"""Seconds that a stage may last without a proof, where nothing else is said."""
 STAGES = (
     Stage(name="1 %", weight=WEIGHT_TOTAL // 100),
     Stage(name="5 %", weight=WEIGHT_TOTAL // 20),
@@ -82,7 +84,7 @@ class Rollout:
     kind: Kind = Kind.EQUIVALENT
     stages: tuple[Stage, ...] = STAGES
     blast: Blast = Blast()
-    patience_s: float = 3600.0
+    patience_s: float = PATIENCE_S
     """Seconds that a stage may last without a proof; then it is held."""
     guard: bool = False
     """May automation abort after a person has promoted it."""

@@ -21,6 +21,7 @@ from penstock.apps.cli import (
     models,
     processes,
     promises,
+    rollouts,
     spool,
     status,
     tenants,
@@ -52,6 +53,7 @@ app.command()(logs.logs)
 app.command()(diagnose.diagnose)
 app.add_typer(models.app, name="models")
 app.add_typer(models.aliases, name="aliases")
+app.add_typer(rollouts.app, name="rollout")
 app.add_typer(keys.app, name="keys")
 app.add_typer(tenants.app, name="tenants")
 app.add_typer(tenants.orgs, name="orgs")

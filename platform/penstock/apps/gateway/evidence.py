@@ -66,5 +66,4 @@ def shared_by(table: CurrentTable, name: str) -> Shared | None:
     route = view.routes.get(name)
     if route is None or len(route.shares) == 1:
         return None
-    lengths = [view.versions[share.version].max_model_len for share in route.shares if share.weight > 0]
-    return Shared(Alias(name), max(lengths)) if len(lengths) > 1 else None
+    return Shared(Alias(name), max(view.versions[share.version].max_model_len for share in route.shares))

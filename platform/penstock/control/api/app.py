@@ -13,6 +13,7 @@ from penstock.control.api.keys import Keys
 from penstock.control.api.models import Models
 from penstock.control.api.money import Money
 from penstock.control.api.orgs import Orgs
+from penstock.control.api.rollouts import RolloutsShown
 from penstock.control.api.tenants import Tenants
 from penstock.control.api.wire import answer
 from penstock.domain.errors import InvalidField, MethodNotAllowed, PenstockError, UnknownRoute
@@ -26,7 +27,7 @@ def make_app(control: Control) -> FastAPI:
     """Return the application."""
     app = FastAPI(title="Penstock controller", docs_url=None, redoc_url=None)
     admin = APIRouter(prefix=ADMIN)
-    rooms = (Models, Compared, Orgs, Tenants, Keys, Money, FleetAndTable)
+    rooms = (Models, Compared, RolloutsShown, Orgs, Tenants, Keys, Money, FleetAndTable)
     for part in [room(control) for room in rooms]:
         admin.include_router(part.router())
     app.include_router(admin)

@@ -8,6 +8,7 @@ from penstock.domain.ids import Alias, ModelName, OrgId, TenantId, VersionId, Wo
 from penstock.domain.ledger import LedgerRow, UsageLine
 from penstock.domain.model import Manifest, Task, Tier
 from penstock.domain.money import MicroUsd, Price
+from penstock.domain.rollout import PATIENCE_S, STAGES, Blast, Kind, Stage
 from penstock.domain.table import Route, Share
 from penstock.domain.tenant import DEFAULT_ORG, ApiKey, OverQuota, Plan, Priority, Role
 from penstock.domain.worker import Load, PhaseTiming, WorkerState
@@ -28,6 +29,28 @@ class NewShares(Strict, frozen=True):
     """Where an alias leads."""
 
     shares: tuple[Share, ...]
+
+
+class NewRollout(Strict, frozen=True):
+    """A candidate that is to take an alias over from the version that has all of it."""
+
+    alias: Alias
+    candidate: VersionId
+    kind: Kind = Kind.EQUIVALENT
+    stages: tuple[Stage, ...] = STAGES
+    blast: Blast = Blast()
+    patience_s: float = PATIENCE_S
+    guard: bool = False
+    reason: str = ""
+    accept_dearer: bool = False
+    override_budget: bool = False
+
+
+class RolloutMove(Strict, frozen=True):
+    """Why a person does this, and whether a spent error budget is overridden."""
+
+    reason: str
+    override_budget: bool = False
 
 
 class NewReplicas(Strict, frozen=True):

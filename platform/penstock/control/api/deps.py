@@ -14,6 +14,7 @@ from penstock.control.fleet.heartbeats import Heartbeats
 from penstock.control.fleet.orders import Orders
 from penstock.control.registry.registry import Registry
 from penstock.control.rollout.comparisons import Comparisons
+from penstock.control.rollout.rollouts import Rollouts
 from penstock.control.runtime import Runtime
 from penstock.domain.audit import NO_TENANT, Act
 from penstock.domain.clock import Clock
@@ -68,6 +69,7 @@ class Control:
     metrics: Metrics
     secrets: Secrets
     comparisons: Comparisons
+    rollouts: Rollouts
     addresses: WorkerAddresses
     """Where workers may say that they are."""
     certificate_ends_at: Callable[[], float | None] = lambda: None

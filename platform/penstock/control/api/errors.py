@@ -14,6 +14,7 @@ STATUS: dict[type[PenstockError], int] = {
     errors.Unauthenticated: 401,
     errors.Forbidden: 403,
     errors.UnknownModel: 404,
+    errors.UnknownRollout: 404,
     errors.UnknownRoute: 404,
     errors.MethodNotAllowed: 405,
     errors.Conflict: 409,

@@ -76,6 +76,7 @@ class FleetAndTable:
         if old is None:
             raise InvalidField(f"there is no table {body.number}", param="number")
         latest = await self._control.tables.latest()
+        await self._control.rollouts.check_free({one.alias for one in {*old.routes} ^ {*latest.routes}})
         table = validate(_revived(old, latest, self._control.clock.now()))
         await self._control.registry.restore_routes(old.routes, replace(act, target=str(old.number)))
         await self._control.tables.publish(table)

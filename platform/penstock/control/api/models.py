@@ -85,13 +85,16 @@ class Models:
         """Set where an alias leads."""
         act = await self._control.act(request, "alias.put", alias)
         body = await read(request, NewShares)
+        await self._control.rollouts.check_free((alias,))
         route = await self._registry.put_alias(Route(alias=alias, shares=body.shares), act)
         self._control.runtime.wake()
         return answer(route)
 
     async def remove_alias(self, request: Request, alias: Alias) -> Response:
         """Take an alias away."""
-        await self._registry.remove_alias(alias, await self._control.act(request, "alias.remove", alias))
+        act = await self._control.act(request, "alias.remove", alias)
+        await self._control.rollouts.check_free((alias,))
+        await self._registry.remove_alias(alias, act)
         self._control.runtime.wake()
         return answer({"alias": alias, "removed": True})
 
@@ -104,6 +107,8 @@ class Models:
         """Set how many workers a version has."""
         act = await self._control.act(request, "deployment.put", version)
         body = await read(request, NewReplicas)
+        if not body.replicas:
+            await self._control.rollouts.check_idle(version)
         deployment = await self._registry.put_replicas(version, body.replicas, act)
         self._control.runtime.wake()
         return answer(deployment)

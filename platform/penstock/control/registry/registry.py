@@ -74,7 +74,7 @@ class Registry:
         """Set how many workers a version has; renewals that were asked for stay asked for."""
         deployment = replace(await self._deployment(version), replicas=replicas)
         rules.check_deployment(deployment, await self._known())
-        await self._store.put_deployment(deployment, replace(act, detail=f"replicas={replicas}"))
+        await self._store.put_deployment(deployment, replace(act, detail=act.detail or f"replicas={replicas}"))
         return deployment
 
     async def renew_all(self, version: VersionId, act: Act) -> Deployment:

@@ -3,15 +3,19 @@
 It is made for the leader's tick, before fleet and table: a verdict is then in the very table that the tick publishes.
 A change that a person made at the same moment wins, and this one is dropped: the next tick looks again. A store that is
 away ends the tick, as it ends everything that would be published; gateways keep the last table meanwhile.
+
+A proven candidate gets the workers that its next share needs before the share moves. Nothing is taken away when a
+rollout is over: whoever looks at it may want them still.
 """
 
 import math
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 from penstock.control.rollout import steps
-from penstock.control.rollout.ports import RolloutStore
+from penstock.control.rollout.ports import BudgetSpent, Replicas, RolloutStore
 from penstock.domain.audit import Act
 from penstock.domain.errors import Conflict
 from penstock.domain.fleet import Catalogue, Seen
@@ -39,8 +43,14 @@ class Judges(Protocol):
         ...
 
 
-BudgetSpent = Callable[[Tier, Mapping[VersionId, Tier]], Awaitable[bool]]
-"""Whether a tier's error budget is spent, by the ends of its versions."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Now:
+    """What a tick knows of all of them."""
+
+    at: float
+    tiers: Mapping[VersionId, Tier]
+    serving: Counter[VersionId]
+    deployed: Mapping[VersionId, int]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,36 +59,36 @@ class Advance:
 
     store: RolloutStore
     judges: Judges
+    replicas: Replicas
     budget_spent: BudgetSpent
 
     async def advance(self, catalogue: Catalogue, seen: Sequence[Seen], now: float) -> bool:
-        """Take each live rollout on (Unix seconds); True where a route has changed."""
+        """Take each live rollout on (Unix seconds); True where a route or a deployment has changed."""
         live = await self.store.live()
-        tiers = {one.id: one.manifest.tier for one in catalogue.versions}
-        self.judges.roll([one.rollout for one in live], tiers)
-        changed = [await self._one(one, tiers, seen, now) for one in live]
+        known = _Now(
+            at=now,
+            tiers={one.id: one.manifest.tier for one in catalogue.versions},
+            serving=Counter(one.report.version for one in seen if one.report.state.serves),
+            deployed={one.version: one.replicas for one in catalogue.deployments},
+        )
+        self.judges.roll([one.rollout for one in live], known.tiers)
+        changed = [await self._one(one, known) for one in live]
         return any(changed)
 
-    async def _one(self, stored: Stored, tiers: Mapping[VersionId, Tier], seen: Sequence[Seen], now: float) -> bool:
+    async def _one(self, stored: Stored, known: _Now) -> bool:
         rollout = stored.rollout
-        tier = tiers.get(rollout.incumbent)
+        tier = known.tiers.get(rollout.incumbent)
         what = steps.Seen(
             judgement=self.judges.judgement(rollout),
-            ready=_ready(rollout.candidate, seen),
-            needed=needed(rollout, _ready(rollout.incumbent, seen)),
-            budget_spent=tier is not None and await self.budget_spent(tier, tiers),
+            ready=known.serving[rollout.candidate],
+            needed=needed(rollout, known.serving[rollout.incumbent]),
+            budget_spent=tier is not None and await self.budget_spent(tier, known.tiers),
         )
-        taken = steps.step(rollout, what, now, stored.number + 1)
+        taken = steps.step(rollout, what, known.at, stored.number + 1)
         if taken is None:
-            return False
+            return await self._grow(rollout, what, known)
         change = taken.change
-        act = Act(
-            who="platform",
-            what=f"rollout.{_word(rollout, taken.rollout)}",
-            target=rollout.id,
-            at=now,
-            detail=change.says,
-        )
+        act = _act(f"rollout.{_word(rollout, taken.rollout)}", rollout, known.at, change.says)
         try:
             await self.store.go_on(taken, act)
         except Conflict:  # a person was first
@@ -88,6 +98,18 @@ class Advance:
         logger().info("rollout_changed", object=rollout.id, state=change.state, reason=change.says)
         return True
 
+    async def _grow(self, rollout: Rollout, what: steps.Seen, known: _Now) -> bool:
+        """Ask for the workers that a proven candidate's next share needs; True where more were asked for."""
+        has = known.deployed.get(rollout.candidate, 0)
+        if not steps.wants_workers(rollout, what, known.at) or what.needed <= has:
+            return False
+        says = f"{what.needed} workers for the next share, {has} before"
+        await self.replicas.put_replicas(
+            rollout.candidate, what.needed, _act("rollout.grow", rollout, known.at, says, target=rollout.candidate)
+        )
+        logger().info("rollout_changed", object=rollout.id, state=rollout.state, reason=says)
+        return True
+
 
 def needed(rollout: Rollout, incumbents: int) -> int:
     """Return how many workers the candidate needs for its next share, by what serves the whole of it today."""
@@ -95,8 +117,8 @@ def needed(rollout: Rollout, incumbents: int) -> int:
     return max(1, math.ceil(incumbents * following.weight / WEIGHT_TOTAL))
 
 
-def _ready(version: VersionId, seen: Sequence[Seen]) -> int:
-    return sum(one.report.version == version and one.report.state.serves for one in seen)
+def _act(what: str, rollout: Rollout, at: float, says: str, *, target: str = "") -> Act:
+    return Act(who="platform", what=what, target=target or rollout.id, at=at, detail=f"{rollout.alias}: {says}")
 
 
 def _word(before: Rollout, after: Rollout) -> str:

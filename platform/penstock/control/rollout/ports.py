@@ -1,9 +1,23 @@
-"""What rollouts need from a store."""
+"""What rollouts need from others."""
 
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Protocol
 
 from penstock.domain.audit import Act
+from penstock.domain.ids import VersionId
+from penstock.domain.model import Tier
 from penstock.domain.rollout import Change, Step, Stored
+
+BudgetSpent = Callable[[Tier, Mapping[VersionId, Tier]], Awaitable[bool]]
+"""Whether a tier's error budget is spent, by the ends of its versions."""
+
+
+class Replicas(Protocol):
+    """How many workers a version has."""
+
+    async def put_replicas(self, version: VersionId, replicas: int, act: Act) -> object:
+        """Set it."""
+        ...
 
 
 class RolloutStore(Protocol):

@@ -17,6 +17,8 @@ from penstock.domain.judgement import Judgement, Verdict
 from penstock.domain.rollout import Change, Rollout, Stage, State, Step
 from penstock.domain.table import WEIGHT_TOTAL
 
+STALE_S = 30.0
+"""A proof that is older is none: gateways that have gone silent promote nobody."""
 CONTROLLER = "controller"
 """Who acts where no person does."""
 
@@ -61,13 +63,20 @@ def step(rollout: Rollout, seen: Seen, now: float, number: int) -> Step | None:
     if rollout.state.is_over:
         return None
     act = _Act(rollout, now, number, CONTROLLER)
-    verdict = seen.judgement.verdict if seen.judgement is not None else Verdict.WAIT
+    verdict = _fresh(seen.judgement, now)
     if verdict in (Verdict.ABORT, Verdict.HOLD):
         return _stopped(act, seen.judgement, verdict)
     if rollout.state is State.RUNNING:
         return _onwards(act, seen, verdict)
     is_thawed = rollout.state is State.FROZEN and not seen.budget_spent
     return act.to(State.RUNNING, "the error budget is not spent any more") if is_thawed else None
+
+
+def wants_workers(rollout: Rollout, seen: Seen, now: float) -> bool:
+    """Tell whether nothing but workers keeps it from its next share."""
+    if rollout.state is not State.RUNNING or rollout.stages[rollout.stage].watched or seen.ready >= seen.needed:
+        return False
+    return _fresh(seen.judgement, now) is Verdict.PROMOTE and not seen.budget_spent
 
 
 def hold(rollout: Rollout, now: float, number: int, who: str, why: str) -> Step:
@@ -174,12 +183,31 @@ def _onwards(act: _Act, seen: Seen, verdict: Verdict) -> Step | None:
         return act.next_stage(f"proven no worse: {_why(seen.judgement)}", seen.judgement)
     if been_s < rollout.patience_s:
         return None
-    lacks = f"{seen.ready} of {seen.needed} workers are ready" if verdict is Verdict.PROMOTE else "no proof"
+    lacks = f"{seen.ready} of {seen.needed} workers are ready" if verdict is Verdict.PROMOTE else _unproven(act, seen)
     return act.to(State.HELD, f"{lacks} after {been_s:.0f} s at {_percent(stage)}", seen.judgement)
+
+
+def _fresh(judgement: Judgement | None, now: float) -> Verdict:
+    """Return the verdict; a proof that nobody has confirmed lately is none. What speaks against it does not age."""
+    if judgement is None:
+        return Verdict.WAIT
+    is_stale = judgement.verdict is Verdict.PROMOTE and now - judgement.at > STALE_S
+    return Verdict.WAIT if is_stale else judgement.verdict
 
 
 def _may_undo(rollout: Rollout) -> bool:
     return rollout.guard or not rollout.by_person
+
+
+def _unproven(act: _Act, seen: Seen) -> str:
+    """Return what is missing for a proof, in words."""
+    if seen.judgement is None:
+        return "nobody has told anything, so no proof"
+    silent_s = act.now - seen.judgement.at
+    if silent_s > STALE_S:
+        return f"nothing was told for {silent_s:.0f} s, so no proof"
+    why = seen.judgement.unfit or (_why(seen.judgement) if seen.judgement.findings else "")
+    return f"{why}: no proof" if why else "no proof"
 
 
 def _is_last(rollout: Rollout) -> bool:

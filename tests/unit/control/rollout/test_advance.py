@@ -10,11 +10,12 @@ from penstock.adapters.memory.audit import MemoryAudit
 from penstock.adapters.memory.registry import MemoryRegistry
 from penstock.adapters.memory.rollouts import MemoryRollouts
 from penstock.apps import rollout_gates
+from penstock.control.registry.registry import Registry
 from penstock.control.rollout import steps
 from penstock.control.rollout.advance import Advance, needed
 from penstock.control.rollout.comparisons import Comparisons
 from penstock.domain.audit import Act
-from penstock.domain.fleet import Catalogue
+from penstock.domain.fleet import Catalogue, Deployment
 from penstock.domain.ids import VersionId
 from penstock.domain.model import Tier
 from penstock.domain.rollout import Change, Rollout, State, Step, Stored
@@ -36,7 +37,9 @@ class House:
         self.store = MemoryRollouts(self.registry)
         self.judges = Comparisons(rollout_gates.load)
         self.is_spent, self.asked = False, list[Tier]()
-        self.stage = Advance(store=self.store, judges=self.judges, budget_spent=self.budget_spent)
+        self.stage = Advance(
+            store=self.store, judges=self.judges, replicas=Registry(self.registry), budget_spent=self.budget_spent
+        )
 
     async def budget_spent(self, tier: Tier, versions: Mapping[VersionId, Tier]) -> bool:
         assert set(versions) == {OLD, NEW}
@@ -107,9 +110,7 @@ async def test_a_good_candidate_comes_to_the_next_share_by_proof(house: House) -
 async def test_a_person_who_was_first_wins(house: House) -> None:
     """The tick that lost its turn changes nothing, and the next one goes on from what the person did."""
     await house.begin()
-    behind = Advance(
-        store=Behind(house, await house.store.live()), judges=house.judges, budget_spent=house.budget_spent
-    )
+    behind = replace(house.stage, store=Behind(house, await house.store.live()))
     held = steps.hold(START, 1.0, 2, "anna", "wait")
     await house.store.go_on(held, things.act("rollout.hold"))
     house.is_spent = True
@@ -124,6 +125,26 @@ async def test_a_spent_budget_freezes_what_runs(house: House) -> None:
     assert await house.stage.advance(KNOWN, SEEN, 1.0)
     assert (await house.now()).state is State.FROZEN
     assert house.asked == [Tier.CHAT]
+
+
+async def test_a_proven_candidate_gets_the_workers_of_its_next_share_first(house: House) -> None:
+    """Four serve the incumbent: half of that is two, asked for once, and the share moves when they serve."""
+    deployed = Deployment(version=NEW, replicas=1)
+    house.registry = MemoryRegistry(house.audit)
+    for one in KNOWN.versions:
+        await house.registry.add_version(one, "signature", things.act())
+    await house.registry.put_deployment(deployed, things.act())
+    house.stage = replace(house.stage, replicas=Registry(house.registry))
+    await house.begin()
+    four = tuple(things.seen(things.report(f"w{number}", OLD)) for number in range(4))
+    for second in World(seed=2, per_s=40.0, share=0.25).seconds(240):
+        house.judges.take(second, float(second.at))
+        known = replace(KNOWN, deployments=await house.registry.deployments())
+        await house.stage.advance(known, (*four, SEEN[1]), float(second.at))
+    assert await house.registry.deployments() == (replace(deployed, replicas=2),)
+    assert (await house.now()).stage == 2
+    grown = [one for one in await house.audit.newest(9) if one.what == "rollout.grow"]
+    assert [one.detail for one in grown] == ["chat: 2 workers for the next share, 1 before"]
 
 
 def test_workers_follow_the_share() -> None:

@@ -30,7 +30,8 @@ def seen(verdict: Verdict = Verdict.WAIT, *, ready: int = 1, needed: int = 1, bu
 
 
 def after(rollout: Rollout, what: Seen, now: float = 61.0) -> Rollout:
-    taken = steps.step(rollout, what, now, 1)
+    told = replace(what, judgement=what.judgement and replace(what.judgement, at=now))
+    taken = steps.step(rollout, told, now, 1)
     return taken.rollout if taken else rollout
 
 
@@ -54,6 +55,19 @@ def test_without_a_proof_it_waits_and_is_held_when_patience_ends(judgement: Judg
     assert held is not None
     assert (held.rollout.state, held.rollout.weight, held.change.number) == (State.HELD, START.weight, 7)
     assert "no proof after 3600 s at 1 %" in held.change.says
+
+
+def test_a_proof_that_nobody_confirms_is_none() -> None:
+    """Gateways that have gone silent promote nobody, and the hold that follows says so; harm does not age."""
+    silent = Seen(judgement=said(Verdict.PROMOTE), ready=1, needed=1)
+    assert steps.step(START, silent, 61.0, 1) is None
+    held = steps.step(START, silent, 3600.0, 1)
+    assert held is not None
+    assert held.change.says == "nothing was told for 3600 s, so no proof after 3600 s at 1 %"
+    assert not steps.wants_workers(START, replace(silent, ready=0), 61.0)
+    aborted = steps.step(START, Seen(judgement=said(Verdict.ABORT)), 61.0, 1)
+    assert aborted is not None
+    assert aborted.rollout.state is State.ABORTED
 
 
 def test_a_share_waits_for_its_workers() -> None:

@@ -1,0 +1,72 @@
+"""Rollouts on the screen: how far it is, what speaks for and against it, and what happened."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from penstock.apps.cli import comparison, tables
+from penstock.apps.cli.terminal import out
+
+_MARKS = {"aborted": "✗", "done": "✓", "held": "‖", "frozen": "‖", "running": "●"}
+
+
+def listed(found: Sequence[dict[str, Any]]) -> None:
+    """Print one line for each."""
+    rows = [
+        (
+            one["alias"],
+            one["id"],
+            one["state"],
+            _percent(one["weight"]),
+            one["candidate"],
+            one["incumbent"],
+            tables.when(one["began_at"]),
+        )
+        for one in found
+    ]
+    tables.show("Rollouts", ("alias", "id", "state", "share", "candidate", "beside", "began"), rows)
+
+
+def show(one: dict[str, Any]) -> None:
+    """Print one whole: its way, the judge's words, its history."""
+    out.print(f"{one['alias']}: {one['candidate']} beside {one['incumbent']}  ({one['id']})", style="bold", **_PLAIN)
+    out.print(f"  {_way(one)}", **_PLAIN)
+    out.print(f"  {one['state']} with {_percent(one['weight'])}; {_automation(one)}", **_PLAIN)
+    if judgement := one.get("judgement"):
+        out.print()
+        comparison.show({"alias": one["alias"], "pairs": [{"incumbent": one["incumbent"], "judgement": judgement}]})
+    for change in one.get("history", ()):
+        changed(one, change)
+
+
+def changed(one: dict[str, Any], change: dict[str, Any]) -> None:
+    """Print one line of the history."""
+    stage = one["stages"][change["stage"]]["name"]
+    out.print(
+        f"{tables.when(change['at'])}  {change['state']:<8} {stage:<8} {change['actor']}: {change['says']}", **_PLAIN
+    )
+
+
+_PLAIN: Any = {"highlight": False, "markup": False, "soft_wrap": True}
+
+
+def _way(one: dict[str, Any]) -> str:
+    """Return the stages in a row: those behind it, where it is, those to come."""
+    shown = []
+    for number, stage in enumerate(one["stages"]):
+        is_here = number == one["stage"]
+        mark = _MARKS[one["state"]] if is_here else "✓" if number < one["stage"] else " "
+        shown.append(f"[{mark}] {stage['name']}")
+    return "  ".join(shown)
+
+
+def _automation(one: dict[str, Any]) -> str:
+    """Say what may happen to it by itself."""
+    if one["state"] in ("aborted", "done"):
+        return "it is over"
+    if one["by_person"] and not one["guard"]:
+        return "a person promoted it here, so nothing is undone by itself (no --guard)"
+    return "it is aborted by itself where it is clearly worse"
+
+
+def _percent(weight: int) -> str:
+    return f"{weight / 100:g} %"

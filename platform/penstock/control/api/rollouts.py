@@ -1,0 +1,88 @@
+"""Operators: candidates that take an alias over."""
+
+from secrets import token_hex
+from typing import Any
+
+import msgspec
+from fastapi import APIRouter, Request, Response
+
+from penstock.control.api.bodies import NewRollout, RolloutMove
+from penstock.control.api.deps import Control
+from penstock.control.api.wire import answer, read
+from penstock.control.rollout.rollouts import Consent, Move
+from penstock.domain.errors import UnknownRoute
+from penstock.domain.ids import Alias, VersionId
+from penstock.domain.rollout import Rollout, Stored
+
+_ID_BYTES = 5
+
+
+class RolloutsShown:
+    """Start, look, steer."""
+
+    def __init__(self, control: Control) -> None:
+        """Take the rooms."""
+        self._control = control
+        self._rollouts = control.rollouts
+
+    def router(self) -> APIRouter:
+        """Return its routes."""
+        router = APIRouter(tags=["rollouts"])
+        router.add_api_route("/rollouts", self.start, methods=["POST"], status_code=201)
+        router.add_api_route("/rollouts", self.listed, methods=["GET"])
+        router.add_api_route("/rollouts/{rollout}", self.one, methods=["GET"])
+        router.add_api_route("/rollouts/{rollout}/{move}", self.move, methods=["POST"])
+        return router
+
+    async def start(self, request: Request) -> Response:
+        """Begin one beside the version that has all of the alias now."""
+        act = await self._control.act(request, "rollout.start")
+        body = await read(request, NewRollout)
+        asked = Rollout(
+            id=f"ro-{token_hex(_ID_BYTES)}",
+            alias=body.alias,
+            incumbent=VersionId(""),
+            candidate=body.candidate,
+            kind=body.kind,
+            stages=body.stages,
+            blast=body.blast,
+            patience_s=body.patience_s,
+            guard=body.guard,
+        )
+        consent = Consent(reason=body.reason, dearer=body.accept_dearer, spent=body.override_budget)
+        stored = await self._rollouts.start(asked, consent, act)
+        self._control.runtime.wake()
+        return answer(self._shown(stored), 201)
+
+    async def listed(self, request: Request) -> Response:
+        """List the newest, newest first; ``?alias=`` those of one alias."""
+        await self._control.operator(request)
+        alias = request.query_params.get("alias")
+        found = await self._rollouts.listed(Alias(alias) if alias else None)
+        return answer({"rollouts": [self._shown(one) for one in found]})
+
+    async def one(self, request: Request, rollout: str) -> Response:
+        """Show one with what the judge says of it now, and every change of it."""
+        await self._control.operator(request)
+        stored = await self._rollouts.one(rollout)
+        live = not stored.rollout.state.is_over
+        judgement = self._control.comparisons.judgement(stored.rollout) if live else None
+        history = await self._rollouts.store.history(rollout)
+        return answer({**self._shown(stored), "judgement": judgement, "history": history})
+
+    async def move(self, request: Request, rollout: str, move: str) -> Response:
+        """Hold, resume, promote or abort one."""
+        act = await self._control.act(request, f"rollout.{move}")
+        try:
+            word = Move(move)
+        except ValueError as error:
+            raise UnknownRoute(f"a rollout knows {', '.join(Move)}") from error
+        body = await read(request, RolloutMove)
+        stored = await self._rollouts.move(rollout, word, Consent(reason=body.reason, spent=body.override_budget), act)
+        self._control.runtime.wake()
+        return answer(self._shown(stored))
+
+    @staticmethod
+    def _shown(stored: Stored) -> dict[str, Any]:
+        fields: dict[str, Any] = msgspec.to_builtins(stored.rollout)
+        return {**fields, "weight": stored.rollout.weight, "number": stored.number}

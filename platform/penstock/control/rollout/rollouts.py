@@ -1,0 +1,151 @@
+"""Rollouts as operators use them: rules first, then the state machine, then the store.
+
+A spent error budget refuses starts and promotions, unless the caller overrides it with a reason, which is kept. An
+abort is refused by nothing but a rollout that is over.
+"""
+
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+from penstock.control.rollout import rules, steps
+from penstock.control.rollout.ports import BudgetSpent, RolloutStore
+from penstock.domain.audit import Act
+from penstock.domain.errors import Conflict, InvalidField, UnknownRollout
+from penstock.domain.fleet import Catalogue, Seen
+from penstock.domain.ids import Alias, VersionId
+from penstock.domain.rollout import Change, Rollout, State, Step, Stored
+
+MOST_REASON_CHARS = 500
+_NEWEST = 200
+
+
+class Move(StrEnum):
+    """What a person may do to a rollout that is not over."""
+
+    HOLD = "hold"
+    RESUME = "resume"
+    PROMOTE = "promote"
+    ABORT = "abort"
+
+
+_MOVES = {
+    Move.HOLD: steps.hold,
+    Move.RESUME: steps.resume,
+    Move.PROMOTE: steps.promote,
+    Move.ABORT: steps.abort,
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Consent:
+    """What a person has looked at and wants all the same; ``reason`` is kept in the history and the audit log."""
+
+    reason: str = ""
+    dearer: bool = False
+    """The candidate's price list is dearer."""
+    spent: bool = False
+    """The error budget is spent."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rollouts:
+    """Start and steer them. Acts name who did it; they are written with the change."""
+
+    store: RolloutStore
+    catalogue: Callable[[], Awaitable[Catalogue]]
+    seen: Callable[[], Awaitable[Sequence[Seen]]]
+    budget_spent: BudgetSpent
+
+    async def start(self, asked: Rollout, consent: Consent, act: Act) -> Stored:
+        """Begin what was asked for, beside the version that has all of the alias now.
+
+        Raises ``InvalidField``, ``UnknownModel`` or ``Conflict``; nothing is started then.
+        """
+        known, live = await self.catalogue(), [one.rollout for one in await self.store.live()]
+        rollout = replace(
+            asked,
+            incumbent=rules.incumbent_of(asked.alias, known.routes, live),
+            state=State.RUNNING,
+            stage=0,
+            since=act.at,
+            began_at=act.at,
+        )
+        rules.check(rollout, known, live)
+        prices = {one.id: one.manifest.price for one in known.versions}
+        dearer = rules.dearer(prices[rollout.incumbent], prices[rollout.candidate])
+        if dearer and not consent.dearer:
+            raise Conflict(f"its price list is dearer ({dearer}, per million tokens): accept that, or lower it")
+        self._need_worker(rollout.candidate, await self.seen())
+        await self._check_budget(rollout, known, consent)
+        says = _reason(consent.reason) or f"started beside {rollout.incumbent}"
+        step = Step(rollout=rollout, change=_first(rollout, act, says))
+        await self.store.begin(step, replace(act, target=rollout.id, detail=f"{rollout.alias}: {says}"))
+        return Stored(rollout=rollout, number=1)
+
+    async def move(self, rollout: str, move: Move, consent: Consent, act: Act) -> Stored:
+        """Hold, resume, promote or abort it; raises ``UnknownRollout``, ``InvalidField`` or ``Conflict``."""
+        reason = _reason(consent.reason)
+        if not reason:
+            raise InvalidField("say why: it stands in the history", param="reason")
+        stored = await self.one(rollout)
+        if move is Move.PROMOTE and not stored.rollout.state.is_over:
+            await self._check_budget(stored.rollout, await self.catalogue(), consent)
+            self._need_worker(stored.rollout.candidate, await self.seen())
+        step = _MOVES[move](stored.rollout, act.at, stored.number + 1, act.who, reason)
+        await self.store.go_on(step, replace(act, target=rollout, detail=f"{stored.rollout.alias}: {reason}"))
+        return Stored(rollout=step.rollout, number=step.change.number)
+
+    async def one(self, rollout: str) -> Stored:
+        """Return one, or raise ``UnknownRollout``."""
+        stored = await self.store.one(rollout)
+        if stored is None:
+            raise UnknownRollout(f"there is no rollout {rollout[:80]!r}")
+        return stored
+
+    async def listed(self, alias: Alias | None = None) -> tuple[Stored, ...]:
+        """Return the newest, newest first; those of one alias, where it is given."""
+        found = await self.store.newest(_NEWEST)
+        return tuple(one for one in found if alias in (None, one.rollout.alias))
+
+    async def check_free(self, aliases: Iterable[Alias]) -> None:
+        """Raise ``Conflict`` where one of these has a rollout, which alone says where its alias leads."""
+        wanted = set(aliases)
+        for one in await self.store.live():
+            if one.rollout.alias in wanted:
+                raise Conflict(f"the rollout {one.rollout.id} says where {one.rollout.alias} leads: abort it first")
+
+    async def check_idle(self, version: VersionId) -> None:
+        """Raise ``Conflict`` where this version takes part in a rollout."""
+        for one in await self.store.live():
+            if version in (one.rollout.incumbent, one.rollout.candidate):
+                raise Conflict(f"{version} takes part in the rollout {one.rollout.id}: end it first")
+
+    async def _check_budget(self, rollout: Rollout, known: Catalogue, consent: Consent) -> None:
+        tiers = {one.id: one.manifest.tier for one in known.versions}
+        if not await self.budget_spent(tiers[rollout.incumbent], tiers):
+            return
+        if not consent.spent:
+            says = f"the error budget of tier {tiers[rollout.incumbent]} is spent: override it with a reason, or wait"
+            raise Conflict(says)
+        if not _reason(consent.reason):
+            raise InvalidField("say why the spent error budget is overridden", param="reason")
+
+    @staticmethod
+    def _need_worker(version: VersionId, seen: Sequence[Seen]) -> None:
+        if not any(one.report.version == version and one.report.state.serves for one in seen):
+            raise Conflict(f"no worker of {version} serves yet: wait until one is ready (penstock status)")
+
+
+def _reason(text: str) -> str:
+    """Return it in one line, or raise ``InvalidField`` where it is too long for a history."""
+    line = " ".join(text.split())
+    if len(line) > MOST_REASON_CHARS or not line.isprintable():
+        raise InvalidField(f"a reason is one line of {MOST_REASON_CHARS} characters at most", param="reason")
+    return line
+
+
+def _first(rollout: Rollout, act: Act, says: str) -> Change:
+    return Change(
+        rollout=rollout.id, number=1, at=act.at, actor=act.who, state=rollout.state, stage=rollout.stage, says=says
+    )

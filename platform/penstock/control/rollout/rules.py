@@ -1,0 +1,81 @@
+"""What may be rolled out, and beside what: said before anything starts. Pure."""
+
+from collections.abc import Iterable
+
+from penstock.control.rollout import steps
+from penstock.domain.errors import Conflict, InvalidField, UnknownModel
+from penstock.domain.fleet import Catalogue
+from penstock.domain.ids import Alias, VersionId
+from penstock.domain.model import Manifest, ModelVersion
+from penstock.domain.money import Price
+from penstock.domain.rollout import Blast, Kind, Rollout
+from penstock.domain.table import WEIGHT_TOTAL, Route
+
+_TOKENIZER = "tokenizer.json"
+
+
+def incumbent_of(alias: Alias, routes: Iterable[Route], live: Iterable[Rollout]) -> VersionId:
+    """Return the version that has all of an alias; raises ``UnknownModel``, or ``Conflict`` where several share it."""
+    for other in live:
+        if other.alias == alias:
+            raise Conflict(f"{alias} has a rollout already, {other.id}: end that one first")
+    route = next((one for one in routes if one.alias == alias), None)
+    if route is None:
+        raise UnknownModel(f"there is no alias {alias}")
+    whole = [share.version for share in route.shares if share.weight == WEIGHT_TOTAL]
+    if not whole:
+        raise Conflict(f"several versions share {alias}: give one of them all of it first (penstock aliases set)")
+    return whole[0]
+
+
+def check(rollout: Rollout, known: Catalogue, live: Iterable[Rollout]) -> None:
+    """Return where it may begin; else raise ``InvalidField`` or ``Conflict`` that names what is wrong."""
+    steps.check(rollout)
+    _check_blast(rollout.blast)
+    versions = {one.id: one for one in known.versions}
+    if rollout.candidate not in versions:
+        raise InvalidField(f"there is no version {rollout.candidate}", param="candidate")
+    _check_pair(rollout.kind, versions[rollout.incumbent], versions[rollout.candidate])
+    if not any(one.version == rollout.candidate and one.replicas for one in known.deployments):
+        do = f"penstock models scale {rollout.candidate} 1"
+        raise Conflict(f"{rollout.candidate} is not deployed, so nobody could answer: {do}")
+    for other in live:
+        if rollout.candidate in (other.candidate, other.incumbent) or rollout.incumbent == other.candidate:
+            raise Conflict(f"a version of these is in the rollout {other.id} of {other.alias}: end that one first")
+
+
+def dearer(incumbent: Price, candidate: Price) -> str:
+    """Return what costs more under the candidate's list, in dollars per million tokens; empty where nothing does."""
+    lines = (
+        ("prompt", incumbent.prompt_per_mtok, candidate.prompt_per_mtok),
+        ("cached", incumbent.cached_per_mtok, candidate.cached_per_mtok),
+        ("output", incumbent.output_per_mtok, candidate.output_per_mtok),
+    )
+    return ", ".join(f"{name} ${was / 1e6:g} -> ${now / 1e6:g}" for name, was, now in lines if now > was)
+
+
+def _check_pair(kind: Kind, incumbent: ModelVersion, candidate: ModelVersion) -> None:
+    mine, theirs = candidate.manifest, incumbent.manifest
+    for what, is_same in (
+        ("task", mine.task is theirs.task),
+        ("tier", mine.tier is theirs.tier),
+        ("runtime", mine.runtime is theirs.runtime),
+        ("use of chat messages", bool(mine.chat_template) == bool(theirs.chat_template)),
+    ):
+        if not is_same:
+            raise InvalidField(f"its {what} is another than that of {incumbent.id}", param="candidate")
+    if kind is Kind.EQUIVALENT and _tokenizer(mine) != _tokenizer(theirs):
+        says = f"its tokenizer is another than that of {incumbent.id}: it is a different model (kind)"
+        raise InvalidField(says, param="candidate")
+
+
+def _tokenizer(manifest: Manifest) -> str:
+    return next((file.sha256 for file in manifest.files if file.path == _TOKENIZER), "")
+
+
+def _check_blast(blast: Blast) -> None:
+    if not 0.0 < blast.tokens_ratio <= 1.0:
+        raise InvalidField("the most tokens is a part above 0, and 1 at most", param="blast.tokens_ratio")
+    both = sorted({*blast.out} & {*blast.first})
+    if both:
+        raise InvalidField(f"{both[0]} can't stay out and go first", param="blast")

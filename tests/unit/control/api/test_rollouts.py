@@ -1,0 +1,257 @@
+"""Rollouts over the operators' API, end to end on the memory twins: what starts, what is refused, who steers."""
+
+from collections.abc import AsyncIterator
+from dataclasses import asdict, replace
+from typing import Any
+
+import httpx
+import pytest
+
+from penstock.domain.ids import ModelName, VersionId
+from penstock.domain.model import Manifest, Task, Tier, digest_of
+from penstock.domain.outcome import Outcome
+from penstock.domain.tenant import Role
+from tests.support import control_things as things
+from tests.support.clock import ManualClock
+from tests.support.control_room import Room
+from tests.support.ledger_rows import row
+
+WHY = {"reason": "as agreed"}
+
+
+@pytest.fixture
+def room(clock: ManualClock) -> Room:
+    """Return a controller in memory."""
+    return Room(clock)
+
+
+class Site:
+    """An alias at a version that serves, and versions that might follow it."""
+
+    def __init__(self, room: Room, operator: httpx.AsyncClient) -> None:
+        self.room, self.operator = room, operator
+
+    async def version(self, manifest: Manifest, *, workers: int = 1) -> str:
+        """Register and deploy one; a worker of it reports that it serves."""
+        body = {"manifest": asdict(manifest), "signature": f"signatures/{digest_of(manifest)}"}
+        version = str((await self.operator.post("/admin/v1/models", json=body)).json()["id"])
+        await self.operator.put(f"/admin/v1/deployments/{version}", json={"replicas": workers})
+        if workers:
+            self.room.heartbeats.take(things.report(f"w-{version}", VersionId(version)))
+        return version
+
+    async def lead(self, *versions: str) -> None:
+        weight = 10_000 // len(versions)
+        shares = {"shares": [{"version": one, "weight": weight} for one in versions]}
+        assert (await self.operator.put("/admin/v1/aliases/chat", json=shares)).status_code == 200
+
+    async def start(self, candidate: str, **more: object) -> httpx.Response:
+        return await self.operator.post("/admin/v1/rollouts", json={"alias": "chat", "candidate": candidate, **more})
+
+    async def shares(self) -> dict[str, int]:
+        routes = (await self.operator.get("/admin/v1/aliases")).json()["aliases"]
+        return {share["version"]: share["weight"] for share in routes[0]["shares"]}
+
+
+@pytest.fixture
+async def site(room: Room) -> AsyncIterator[Site]:
+    """Yield the alias ``chat`` at one version, and an operator."""
+    async with room.client(await room.key(Role.ADMIN)) as client:
+        found = Site(room, client)
+        await found.lead(await found.version(things.manifest()))
+        yield found
+
+
+def like(seed: str = "c", **changes: Any) -> Manifest:  # noqa: ANN401  a manifest's own fields
+    """Return a manifest that differs from the incumbent's by its weights, and by these."""
+    return replace(things.manifest(seed=seed), **changes)
+
+
+async def test_it_starts_at_its_first_share_beside_who_had_everything(site: Site) -> None:
+    """The answer, the alias, the history and the audit log tell the same."""
+    (old,) = await site.shares()
+    new = await site.version(like())
+    started = await site.start(new, reason="bfloat16 is cheaper")
+    assert started.status_code == 201
+    shown = started.json()
+    assert (shown["incumbent"], shown["candidate"], shown["weight"], shown["state"]) == (old, new, 100, "running")
+    assert await site.shares() == {old: 9900, new: 100}
+    whole = (await site.operator.get(f"/admin/v1/rollouts/{shown['id']}")).json()
+    assert [(one["actor"] == "", one["says"]) for one in whole["history"]] == [(False, "bfloat16 is cheaper")]
+    (act,) = [one for one in await site.room.audit.newest(5) if one.what == "rollout.start"]
+    assert (act.target, act.detail) == (shown["id"], "chat: bfloat16 is cheaper")
+
+
+async def test_a_person_steers_it_with_a_reason(site: Site) -> None:
+    """Held, resumed, promoted and aborted; each stands in the history with who did it and why."""
+    (old,) = await site.shares()
+    new = await site.version(like())
+    at = f"/admin/v1/rollouts/{(await site.start(new)).json()['id']}"
+    words = ("hold", "resume", "promote", "abort")
+    states = [(await site.operator.post(f"{at}/{word}", json=WHY)).json()["state"] for word in words]
+    assert states == ["held", "running", "running", "aborted"]
+    assert await site.shares() == {old: 10_000}
+    told = (await site.operator.get(at)).json()["history"]
+    assert [(one["number"], one["stage"], one["says"]) for one in told][1:] == [
+        (2, 0, "as agreed"), (3, 0, "as agreed"), (4, 1, "as agreed"), (5, 1, "as agreed"),
+    ]  # fmt: skip
+    again = await site.operator.post(f"{at}/abort", json=WHY)
+    assert (again.status_code, again.json()["error"]["code"]) == (409, "conflict")
+    assert (await site.start(new)).status_code == 201
+
+
+@pytest.mark.parametrize(
+    ("manifest", "more", "status", "says"),
+    [
+        (like(task=Task.EMBED), {}, 400, "its task is another"),
+        (like(tier=Tier.BATCH), {}, 400, "its tier is another"),
+        (like(chat_template=""), {}, 400, "its use of chat messages is another"),
+        (like(files=(replace(things.manifest().files[0], sha256="d" * 64),)), {}, 400, "its tokenizer is another"),
+        (like(price=things.price(output=301)), {}, 409, "output $0.0003 -> $0.000301"),
+        (like(), {"stages": []}, 400, "name one stage"),
+        (like(), {"stages": [{"name": "all", "weight": 10_000}]}, 400, "the last stage, and no other"),
+        (
+            like(),
+            {"stages": [{"name": "a", "weight": 5000}, {"name": "b", "weight": 100, "watched": True}]},
+            400,
+            "shares never fall",
+        ),
+        (like(), {"stages": [{"name": "a", "weight": 10_001, "watched": True}]}, 400, "each stage's share"),
+        (like(), {"patience_s": -1}, 400, "times are seconds"),
+        (like(), {"blast": {"tokens_ratio": 0.0}}, 400, "the most tokens"),
+        (like(), {"blast": {"out": ["acme"], "first": ["acme"]}}, 400, "acme can't stay out and go first"),
+        (like(), {"reason": "x" * 501}, 400, "a reason is one line"),
+        (like(), {"reason": "a\x00b"}, 400, "a reason is one line"),
+        (like(), {"kind": "magic"}, 400, "kind"),
+        (like(), {"share": 5}, 400, "share"),
+        (like(), {"alias": "nobody"}, 404, "there is no alias nobody"),
+    ],
+)
+async def test_what_can_not_be_rolled_out_is_refused_and_nothing_starts(
+    site: Site, manifest: Manifest, more: dict[str, Any], status: int, says: str
+) -> None:
+    """Each refusal names what is wrong; the alias stays where it was."""
+    before = await site.shares()
+    refused = await site.start(await site.version(manifest), **more)
+    assert refused.status_code == status
+    assert says in refused.text
+    assert await site.shares() == before
+    assert (await site.operator.get("/admin/v1/rollouts")).json() == {"rollouts": []}
+
+
+async def test_versions_that_can_not_take_part_are_refused(site: Site) -> None:
+    """The incumbent itself, an unknown one, one without a deployment, one without a worker, one on its way already."""
+    (old,) = await site.shares()
+    idle = await site.version(like("e"), workers=0)
+    asked = [(await site.start(one)).json()["error"]["message"] for one in (old, "no@1", idle)]
+    assert [text.split(":")[0] for text in asked] == [
+        "the candidate is the incumbent itself",
+        "there is no version no@1",
+        f"{idle} is not deployed, so nobody could answer",
+    ]
+    await site.operator.put(f"/admin/v1/deployments/{idle}", json={"replicas": 1})
+    assert "no worker of" in (await site.start(idle)).text
+    first, second = await site.version(like("c")), await site.version(like("f"))
+    assert (await site.start(first)).status_code == 201
+    assert "chat has a rollout already" in (await site.start(second)).text
+
+
+async def test_a_dearer_list_and_another_tokenizer_are_a_persons_word(site: Site) -> None:
+    """What was refused starts where the caller says that it was meant."""
+    dear = await site.version(like("c", price=things.price(output=900)))
+    started = await site.start(dear, accept_dearer=True)
+    assert started.status_code == 201
+    await site.operator.post(f"/admin/v1/rollouts/{started.json()['id']}/abort", json=WHY)
+    files = (replace(things.manifest().files[0], sha256="d" * 64),)
+    other = await site.version(replace(like("e", files=files), name=ModelName("other")))
+    assert (await site.start(other, kind="different")).status_code == 201
+
+
+async def test_a_shared_alias_has_no_incumbent(site: Site) -> None:
+    """Somebody says first who it is."""
+    (old,) = await site.shares()
+    new = await site.version(like())
+    await site.lead(old, new)
+    assert "several versions share chat" in (await site.start(new)).text
+
+
+async def test_nothing_else_moves_an_alias_or_stops_a_version_on_its_way(site: Site) -> None:
+    """Setting and removing the alias, going back to an older table, and scaling to zero are refused until it ends."""
+    (old,) = await site.shares()
+    new = await site.version(like())
+    await site.room.loop.tick()
+    number = (await site.room.tables.latest()).number
+    started = (await site.start(new)).json()
+    await site.room.loop.tick()
+    admin = "/admin/v1"
+    refused = [
+        await site.operator.put(f"{admin}/aliases/chat", json={"shares": [{"version": old, "weight": 10_000}]}),
+        await site.operator.delete(f"{admin}/aliases/chat"),
+        await site.operator.put(f"{admin}/deployments/{old}", json={"replicas": 0}),
+        await site.operator.put(f"{admin}/deployments/{new}", json={"replicas": 0}),
+        await site.operator.post(f"{admin}/table/rollback", json={"number": number}),
+    ]
+    assert [one.status_code for one in refused] == [409] * 5
+    assert await site.shares() == {old: 9900, new: 100}
+    await site.operator.post(f"{admin}/rollouts/{started['id']}/abort", json=WHY)
+    assert (await site.operator.put(f"{admin}/deployments/{new}", json={"replicas": 0})).status_code == 200
+
+
+async def test_a_spent_budget_refuses_until_somebody_overrides_it_with_a_reason(site: Site) -> None:
+    """Starts and promotions; an abort is never refused."""
+    (old,) = await site.shares()
+    new = await site.version(like())
+    ends = [Outcome.OK] * 9000 + [Outcome.INTERNAL] * 60
+    rows = [
+        row(f"r{number}", at=things.NOW, cost=1, version=VersionId(old), outcome=one) for number, one in enumerate(ends)
+    ]
+    await site.room.ledger.append(rows)
+    assert "the error budget of tier chat is spent" in (await site.start(new)).text
+    assert "say why" in (await site.start(new, override_budget=True)).text
+    started = await site.start(new, override_budget=True, reason="the cure is in it")
+    assert started.status_code == 201
+    at = f"/admin/v1/rollouts/{started.json()['id']}"
+    assert "is spent" in (await site.operator.post(f"{at}/promote", json=WHY)).text
+    promoted = await site.operator.post(f"{at}/promote", json={**WHY, "override_budget": True})
+    assert promoted.json()["stage"] == 1
+    assert (await site.operator.post(f"{at}/abort", json=WHY)).json()["state"] == "aborted"
+
+
+async def test_steering_takes_a_reason_a_known_word_and_a_known_rollout(site: Site) -> None:
+    """Everything else is a clear refusal."""
+    new = await site.version(like())
+    at = f"/admin/v1/rollouts/{(await site.start(new)).json()['id']}"
+    asked = [
+        await site.operator.post(f"{at}/hold", json={"reason": " "}),
+        await site.operator.post(f"{at}/hold", json={}),
+        await site.operator.post(f"{at}/dance", json=WHY),
+        await site.operator.post("/admin/v1/rollouts/ro-none/hold", json=WHY),
+        await site.operator.get("/admin/v1/rollouts/ro-none"),
+    ]
+    assert [one.status_code for one in asked] == [400, 400, 404, 404, 404]
+
+
+@pytest.mark.parametrize("role", [Role.INFER, Role.AUDITOR])
+async def test_only_operators_may(site: Site, role: Role) -> None:
+    """Neither look nor start nor steer with another role, or as another tenant's admin."""
+    new = await site.version(like())
+    at = f"/admin/v1/rollouts/{(await site.start(new)).json()['id']}"
+    for key in (await site.room.key(role), await site.room.key(Role.ADMIN, tenant="acme")):
+        async with site.room.client(key) as other:
+            asked = [
+                await other.get("/admin/v1/rollouts"),
+                await other.get(at),
+                await other.post("/admin/v1/rollouts", json={"alias": "chat", "candidate": new}),
+                await other.post(f"{at}/abort", json=WHY),
+            ]
+        assert [one.status_code for one in asked] == [403] * 4
+
+
+async def test_the_tick_publishes_the_share_at_once(site: Site) -> None:
+    """The next table after the start leads a hundredth to the candidate."""
+    (old,) = await site.shares()
+    new = await site.version(like())
+    await site.start(new)
+    tick = await site.room.loop.tick()
+    (route,) = tick.table.routes
+    assert {share.version: share.weight for share in route.shares} == {old: 9900, new: 100}
