@@ -121,6 +121,12 @@ WORKERS = Row(
             "ops",
             query(rate(names.PROBES, "reason", "outcome"), "{{reason}} {{outcome}}"),
         ),
+        lines(
+            "Fallbacks",
+            "Requests whose version could take none, which its alias's fallback had instead, by model.",
+            "reqps",
+            query(rate(names.FALLBACKS, "model"), "{{model}}"),
+        ),
     ),
 )
 

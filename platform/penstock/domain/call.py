@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from penstock.domain.cost import Cost
 from penstock.domain.doubt import Doubt
 from penstock.domain.errors import DeadlineUnreachable, PenstockError
-from penstock.domain.ids import WorkerId
+from penstock.domain.ids import NO_VERSION, VersionId, WorkerId
 from penstock.domain.lease import Lease
 from penstock.domain.outcome import Degradation, FinishReason, Outcome, Stage, promised
 from penstock.domain.request import InferenceRequest, Prepared
@@ -54,6 +54,10 @@ def nothing() -> None:
     """Nobody waits for it."""
 
 
+def unnoted(_: VersionId) -> None:
+    """Nobody asks which version a request fell back from."""
+
+
 @dataclass(slots=True, kw_only=True)
 class Call:
     """One request on its way: what each stage has learned so far."""
@@ -62,6 +66,8 @@ class Call:
     principal: Principal
     timings: Timings
     version: VersionEntry | None = None
+    fell_back_from: VersionId = NO_VERSION
+    """The version that would have answered, could it take requests; empty where that is ``version``."""
     prepared: Prepared | None = None
     worker: WorkerEntry | None = None
     attempts: int = 0
@@ -110,6 +116,10 @@ class Call:
         default=None, repr=False, compare=False
     )
     """What ``cost`` was last, and what was known then: many ask."""
+
+    def fell_back(self, version: VersionId) -> None:
+        """Note that this version was to answer and can't."""
+        self.fell_back_from = version
 
     def failed(self, error: PenstockError) -> None:
         """Note the error that ended it, as far as it may be kept."""

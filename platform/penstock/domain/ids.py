@@ -13,3 +13,5 @@ VersionId = NewType("VersionId", str)
 WorkerId = NewType("WorkerId", str)
 Alias = NewType("Alias", str)
 """What callers put into ``model``; the routing table maps it to versions."""
+
+NO_VERSION = VersionId("")

@@ -127,3 +127,5 @@ class RequestRecord(NamedTuple):
     """The request whose answer this one repeated under its idempotency key; empty where it was no replay."""
     is_own: bool | None = None
     """Its end was the caller's own doing; None where that was not known when it ended, and in older records."""
+    fell_back_from: str = ""
+    """The version whose share it is, and which could take no requests; empty where that was the one that answered."""

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from enum import StrEnum
 
-from penstock.domain.ids import Alias, VersionId
+from penstock.domain.ids import NO_VERSION, Alias, VersionId
 from penstock.domain.judgement import Judgement
 from penstock.domain.table import WEIGHT_TOTAL, Route, Share
 
@@ -107,12 +107,16 @@ class Rollout:
 
 
 def route_of(rollout: Rollout) -> Route:
-    """Return where its alias leads now; while it lives both versions stand there, one perhaps without a share."""
+    """Return where its alias leads now; while it lives both versions stand there, one perhaps without a share.
+
+    While the candidate has one, gateways that find it dead send its requests to the incumbent by themselves.
+    """
     alone = {State.ABORTED: rollout.incumbent, State.DONE: rollout.candidate}.get(rollout.state)
     if alone is not None:
         return Route(alias=rollout.alias, shares=(Share(version=alone, weight=WEIGHT_TOTAL),))
     rest = Share(version=rollout.incumbent, weight=WEIGHT_TOTAL - rollout.weight)
-    return Route(alias=rollout.alias, shares=(rest, Share(version=rollout.candidate, weight=rollout.weight)))
+    shares = (rest, Share(version=rollout.candidate, weight=rollout.weight))
+    return Route(alias=rollout.alias, shares=shares, fallback=rollout.incumbent if rollout.weight else NO_VERSION)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

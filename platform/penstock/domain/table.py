@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from penstock.domain.errors import TableRefused
-from penstock.domain.ids import Alias, VersionId, WorkerId
+from penstock.domain.ids import NO_VERSION, Alias, VersionId, WorkerId
 from penstock.domain.model import SHORT_DIGEST, HandlerSettings, SamplingDefaults, Task, Tier
 from penstock.domain.money import Price
 from penstock.domain.worker import Load, WorkerState
@@ -72,6 +72,8 @@ class Route:
 
     alias: Alias
     shares: tuple[Share, ...]
+    fallback: VersionId = NO_VERSION
+    """One of them that takes new requests over from each other one that can take none; empty for nobody."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,6 +123,8 @@ def _validate_route(route: Route, known: set[VersionId]) -> None:
             raise TableRefused(f"alias {route.alias} gives {share.version} a negative weight")
     if sum(s.weight for s in route.shares) != WEIGHT_TOTAL:
         raise TableRefused(f"the weights of alias {route.alias} do not add up to {WEIGHT_TOTAL}")
+    if route.fallback and route.fallback not in {share.version for share in route.shares}:
+        raise TableRefused(f"alias {route.alias} falls back to {route.fallback}, which is none of its versions")
 
 
 def _validate_version(version: VersionEntry) -> None:

@@ -66,6 +66,8 @@ def _time(record: RequestRecord) -> Iterator[str]:
 
 
 def _limits(record: RequestRecord) -> Iterator[str]:
+    if record.fell_back_from:
+        yield f"It fell to {record.fell_back_from}, which could take no requests here: its alias's fallback had it."
     if record.degraded:
         yield f"It was degraded, as its tenant prefers to a refusal: {listed(record.degraded)}."
     if record.over_quota:

@@ -14,10 +14,10 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Protocol
 
-from penstock.domain.call import Answer, Call
+from penstock.domain.call import Answer, Call, unnoted
 from penstock.domain.clock import Clock
 from penstock.domain.errors import ClientGone, Evicted, OverBudget, PenstockError, Rejected
-from penstock.domain.ids import WorkerId
+from penstock.domain.ids import VersionId, WorkerId
 from penstock.domain.lease import Lease
 from penstock.domain.outcome import Degradation, Outcome, Stage
 from penstock.domain.relay import Relay, Reply, Rest
@@ -45,8 +45,13 @@ class Identity(Protocol):
 class Resolver(Protocol):
     """Alias or pinned ``name@digest`` → version, by the routing table."""
 
-    def resolve(self, request: InferenceRequest, principal: Principal) -> VersionEntry:
-        """Return the version, or raise ``UnsupportedByModel`` or ``UnknownModel``, also where the key may not."""
+    def resolve(
+        self, request: InferenceRequest, principal: Principal, note: Callable[[VersionId], None] = unnoted
+    ) -> VersionEntry:
+        """Return the version, or raise ``UnsupportedByModel`` or ``UnknownModel``, also where the key may not.
+
+        Where it is one's fallback, note which one's. It is asked once: a request keeps its version to its end.
+        """
         ...
 
 
@@ -160,7 +165,7 @@ class Pipeline:
         """Answer one identified, parsed request; raise a ``PenstockError`` only before the reply has started."""
         prepared: Prepared | None = None
         try:
-            call.version = self.resolver.resolve(call.request, call.principal)
+            call.version = self.resolver.resolve(call.request, call.principal, call.fell_back)
             call.prepared = prepared = await self.preprocessor.prepare(call.request, call.version, call.principal)
             prepared = call.prepared = await self._degraded(call) or prepared
             call.timings.mark(Stage.PREPROCESS)

@@ -117,6 +117,12 @@ DEGRADED = Metric(
     help="Requests that were degraded instead of refused, by what their answer lacks and the model that served.",
     labels=(Label.MODEL, Label.REASON),
 )
+FALLBACKS = Metric(
+    name="penstock_gateway_fallbacks",
+    kind=Kind.COUNTER,
+    help="Requests whose version could take none and that its alias's fallback had instead, by the model that served.",
+    labels=(Label.MODEL,),
+)
 PRESSURE = Metric(
     name="penstock_version_pressure",
     kind=Kind.GAUGE,

@@ -120,6 +120,7 @@ class _Children:
         self.billed = metrics.counter(names.BILLED_DOLLARS).labels(model=model, tenant=tenant)
         self.weight = metrics.gauge(names.TENANT_WEIGHT).labels(tenant=tenant)
         self.queued = Observed(metrics.histogram(names.TENANT_QUEUE_SECONDS).labels(tenant=tenant))
+        self._fallbacks = metrics.counter(names.FALLBACKS).labels(model=model)
         self._degraded = partial(metrics.counter(names.DEGRADED).labels, model=model)
         of_zone = metrics.histogram(names.ZONE_TTFT_SECONDS)
         self._of_zone = lru_cache(maxsize=MOST_ZONES)(lambda zone: Observed(of_zone.labels(zone=zone)))
@@ -146,6 +147,8 @@ class _Children:
             if call.worker is not None and call.worker.zone:
                 self._of_zone(call.worker.zone).observe(answer.ttft_s)
             observe_many(self.itl, answer.itl_s)
+        if call.fell_back_from:
+            self._fallbacks.inc()
         for lack in call.degraded:
             self._degraded(reason=lack).inc()
         self._count_usage(call, answer.usage)

@@ -55,6 +55,13 @@ def test_a_slow_request_is_told_with_its_longest_stages_and_its_wait() -> None:
     assert "Meanwhile went before it: 5 interactive (1 its tenant's own)." in text
 
 
+def test_a_request_that_a_fallback_had_is_told_so() -> None:
+    """Whose share it was, and why that one did not answer; of others nothing is said."""
+    said = "It fell to toy@2, which could take no requests here: its alias's fallback had it."
+    assert said in story(fell_back_from="toy@2")
+    assert "fallback" not in story()
+
+
 @pytest.mark.parametrize(
     ("other", "why"),
     [

@@ -214,7 +214,7 @@ def _pipeline(
     pipeline = Pipeline(
         clock=shared.clock,
         identity=keys,
-        resolver=TableResolver(shared.table),
+        resolver=TableResolver(shared.table, breakers.is_shut),
         preprocessor=preprocessor,
         degrader=degrader,
         admission=admission,

@@ -48,4 +48,5 @@ def _known(table: RoutingTable) -> dict[str, WorkerEntry]:
 def _shares(route: Route | None) -> str:
     if route is None:
         return "nowhere"
-    return ", ".join(f"{share.version} {share.weight / 100:g} %" for share in route.shares)
+    falls = f"; where one is dead, {route.fallback}" if route.fallback else ""
+    return ", ".join(f"{share.version} {share.weight / 100:g} %" for share in route.shares) + falls

@@ -4,6 +4,9 @@ No caller makes evidence: a good and a bad end count once per sticky key in ten 
 tenant in a second, an end that is the caller's own doing not at all, nor who named a version instead of an alias. Time
 in the door's queue is left out: a tenant's own flood waits there. It must not know where the counts go.
 
+What a fallback had counts against the version that could not take it, too, as the refusal that it would have been:
+otherwise a candidate that is always dead would be judged by nobody.
+
 Trade-off: a refusal counts only where the other version takes longer prompts. What an engine refuses for other reasons
 a caller can choose, and only the same body at both versions would tell.
 """
@@ -107,6 +110,8 @@ class Arms:
             return
         arm = Arm(shared.alias, version.id, WorkerId("") if worker is None else worker.id)
         sticky = self._sticky(call.request, call.principal)
+        if call.fell_back_from:
+            self._end(Arm(shared.alias, call.fell_back_from, WorkerId("")), sticky, Outcome.NO_CAPACITY)
         call.tell_promised(answer.outcome, partial(self._end, arm, sticky))
         if shared.longest > version.max_model_len and call.refusal is not None:
             self._refused(arm, sticky, call.refusal.code)

@@ -125,6 +125,10 @@ class Breakers:
         left_s = min(self._probe_at(worker) for worker in members) - now
         return left_s if left_s > 0.0 else self._settings.circuit.open_s  # a probe is under way
 
+    def is_shut(self, version: VersionId) -> bool:
+        """Tell whether this version refuses early; what ``shut_for_s`` tells, at the price of a look-up."""
+        return self._domains.is_shut(version)
+
     def is_doubted(self, worker: WorkerId) -> bool:
         """Tell whether it may be gone: its circuit is open, or a connection broke and it was not asked yet."""
         return worker in self._doubted or worker in self._open

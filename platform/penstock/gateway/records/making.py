@@ -149,6 +149,7 @@ def _record(call: Call, answer: Answer, at: float, seconds: float, promises: Pro
         late_gaps=_late(answer.itl_s, longest_s, promised),
         most_late_ratio=promised.most_late_ratio if promised is not None else 0.0,
         is_own=call.is_own(answer.outcome),
+        fell_back_from=call.fell_back_from,
     )
 
 

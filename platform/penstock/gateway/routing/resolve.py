@@ -1,15 +1,21 @@
-"""A name → one version. It must not know workers.
+"""A name → one version. It must not know workers, only whether a version has any that may be asked.
 
 An alias with several versions is split by weighted rendezvous hashing (Mosharaf/Schindelhauer's form): everybody gets
 the version with the highest ``-weight / ln(hash)``, so that a change of weights moves exactly the share that changed.
 
 Trade-off: stickiness is by end user where the caller names one, else by tenant, so a tenant without ``user`` is in
 one version as a whole: comparable answers for a caller, coarse shares for the platform.
+
+Where a route names a fallback, it has the new requests of each other version that can take none: the breaker is shut,
+or nobody serves. Nothing is remembered, so the next request after the version is well is that version's again, and the
+fallback itself falls nowhere. Breakers are tried by the platform's own probes, so nobody's request is needed for that.
 """
 
 import math
+from collections.abc import Callable
 from hashlib import blake2b
 
+from penstock.domain.call import unnoted
 from penstock.domain.errors import UnknownModel, UnsupportedByModel
 from penstock.domain.ids import VersionId
 from penstock.domain.request import InferenceRequest
@@ -21,20 +27,28 @@ MOST_LISTED = 10
 _SPACE = 2.0**64
 
 
+def nobody(_: VersionId) -> bool:
+    """Tell that no version is shut."""
+    return False
+
+
 class TableResolver:
     """The pipeline's ``Resolver``."""
 
-    def __init__(self, table: CurrentTable) -> None:
-        """Resolve by the table in force at each call."""
+    def __init__(self, table: CurrentTable, is_shut: Callable[[VersionId], bool] = nobody) -> None:
+        """Resolve by the table in force at each call; ``is_shut`` tells of whom this gateway asks nothing."""
         self._table = table
+        self._is_shut = is_shut
 
-    def resolve(self, request: InferenceRequest, principal: Principal) -> VersionEntry:
-        """Return the version, or raise ``UnknownModel`` or ``UnsupportedByModel``."""
+    def resolve(
+        self, request: InferenceRequest, principal: Principal, note: Callable[[VersionId], None] = unnoted
+    ) -> VersionEntry:
+        """Return the version, or raise ``UnknownModel`` or ``UnsupportedByModel``; note whose fallback it is."""
         name = request.model
         view = self._table.view
         route = view.routes.get(name)
         if route is not None:
-            version = view.versions[choose(route, sticky_key(request, principal))]
+            version = view.versions[_chosen(route, request, principal)]
         elif (pinned := view.versions.get(name) or by_digest(view.table.versions, name)) is not None:
             version, name = pinned, pinned.id
         else:
@@ -43,7 +57,28 @@ class TableResolver:
             raise _unknown(request.model, view, principal)  # the same words: nobody finds others' models by asking
         if version.task not in request.api.tasks:
             raise UnsupportedByModel(f"{name!r} does not answer {request.api.value}", param="model")
+        if route is not None and route.fallback and version.id != route.fallback and self._is_away(view, version.id):
+            return self._instead(view, route, version, request, note)
         return version
+
+    def _instead(
+        self,
+        view: View,
+        route: Route,
+        version: VersionEntry,
+        request: InferenceRequest,
+        note: Callable[[VersionId], None],
+    ) -> VersionEntry:
+        """Return the fallback, where that can take the request, else the version itself, which will say why not."""
+        other = view.versions[route.fallback]
+        if other.task not in request.api.tasks or self._is_away(view, other.id):
+            return version
+        note(version.id)
+        return other
+
+    def _is_away(self, view: View, version: VersionId) -> bool:
+        """Tell whether a version would refuse whatever comes."""
+        return self._is_shut(version) or not view.rosters[version].serving
 
 
 def reachable(view: View, principal: Principal, name: str = "") -> frozenset[VersionId]:
@@ -53,6 +88,12 @@ def reachable(view: View, principal: Principal, name: str = "") -> frozenset[Ver
     routes = [route for alias, route in view.routes.items() if name in ("", alias) and principal.may_use(alias)]
     pinned = [one.id for version, one in view.versions.items() if name in ("", version) and principal.may_use(version)]
     return frozenset(share.version for route in routes for share in route.shares).union(pinned)
+
+
+def _chosen(route: Route, request: InferenceRequest, principal: Principal) -> VersionId:
+    if len(route.shares) == 1:
+        return route.shares[0].version
+    return choose(route, sticky_key(request, principal))
 
 
 def sticky_key(request: InferenceRequest, principal: Principal) -> str:

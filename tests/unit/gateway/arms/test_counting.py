@@ -8,7 +8,7 @@ import pytest
 from penstock.domain.arms import ArmCounts, ArmSecond, Cell, bucket, cell
 from penstock.domain.call import Answer, Call
 from penstock.domain.errors import ContextTooLong, Overloaded
-from penstock.domain.ids import Alias, TenantId, WorkerId
+from penstock.domain.ids import Alias, TenantId, VersionId, WorkerId
 from penstock.domain.outcome import Degradation, FinishReason, Outcome, Stage
 from penstock.domain.slo import Pace
 from penstock.domain.table import WorkerEntry
@@ -84,6 +84,17 @@ def test_who_names_a_version_or_gets_a_lesser_answer_is_no_evidence(house: House
     lesser.degraded = (Degradation.OUTPUT_CAPPED,)
     house.arms.ended(lesser, OK)
     assert house.arms.take() is None
+
+
+def test_what_a_fallback_had_counts_against_the_version_that_was_dead(house: House) -> None:
+    """As the refusal that it would have been, once per sticky key; whoever answered has its answer."""
+    for user in ("u1", "u1", "u2"):
+        call = a_call(user=user)
+        call.fell_back(VersionId("toy@ba9876543210"))
+        house.arms.ended(call, OK)
+    dead, answered = sorted(house.second().arms, key=lambda arm: arm.good)
+    assert (dead.version, dead.worker, dead.good, dead.bad) == ("toy@ba9876543210", "", 0, 2)
+    assert (answered.version, answered.good, answered.bad) == (calls.VERSION.id, 2, 0)
 
 
 def test_one_callers_retries_are_one_event(house: House) -> None:

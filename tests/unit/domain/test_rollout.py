@@ -1,0 +1,25 @@
+"""A rollout's route: who answers, and who stands in for whom."""
+
+from dataclasses import replace
+
+import pytest
+
+from penstock.domain.ids import NO_VERSION, Alias, VersionId
+from penstock.domain.rollout import STAGES, Rollout, Stage, State, route_of
+
+OLD, NEW = VersionId("toy@0123456789ab"), VersionId("toy@ba9876543210")
+ROLLOUT = Rollout(id="r1", alias=Alias("toy"), incumbent=OLD, candidate=NEW)
+
+
+@pytest.mark.parametrize("state", [State.RUNNING, State.HELD, State.FROZEN])
+@pytest.mark.parametrize("stage", range(len(STAGES)))
+def test_the_incumbent_stands_in_while_the_candidate_has_a_share(state: State, stage: int) -> None:
+    """In every state that lives and at every stage, watched ones included, where it has no share of its own."""
+    assert route_of(replace(ROLLOUT, state=state, stage=stage)).fallback == OLD
+
+
+def test_nobody_stands_in_where_there_is_one_version() -> None:
+    """Before the first share, and when it is over."""
+    shadow = replace(ROLLOUT, stages=(Stage(name="shadow", weight=0), *STAGES))
+    over = [replace(ROLLOUT, state=state) for state in (State.ABORTED, State.DONE)]
+    assert [route_of(one).fallback for one in (shadow, *over)] == [NO_VERSION] * 3
