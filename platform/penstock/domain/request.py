@@ -87,6 +87,8 @@ class InferenceRequest:
     """The context that the caller gave."""
     idempotency_key: str = ""
     digest: str = ""
+    session: str = ""
+    """What its caller calls the session that it belongs to; two tenants' are never one."""
     tensors: PackedTensors | None = None
     """What goes to a worker instead of the body, where a model takes tensors."""
 

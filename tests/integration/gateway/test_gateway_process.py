@@ -62,6 +62,7 @@ def test_it_serves_with_database_and_controller_away(gateway: GatewayProcess) ->
 def test_requests_are_counted_and_logged_without_their_text(gateway: GatewayProcess) -> None:
     """Metrics tell outcomes, tokens and stages; the log has one line per request and nothing of the prompt."""
     with gateway.http() as http:
+        http.headers["x-penstock-session"] = "a secret session"
         stream(http)
         http.post("/v1/chat/completions", json={**CHAT, "model": "none"})
         assert http.get("/metrics").status_code == 404
@@ -72,6 +73,7 @@ def test_requests_are_counted_and_logged_without_their_text(gateway: GatewayProc
     lines = [json.loads(line) for line in gateway.log.splitlines()]
     assert [line["outcome"] for line in lines if line["event"] == "request"] == ["ok", "bad_request"]
     assert "secret" not in gateway.log
+    assert "secret" not in told
 
 
 def explained(gateway: GatewayProcess, request: str, key: str) -> httpx.Response:

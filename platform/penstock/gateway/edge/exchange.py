@@ -37,6 +37,7 @@ class Exchange(ABC):
         "_is_passed",
         "_is_refused",
         "_request_id",
+        "_session",
         "_tensors",
         "_timings",
         "_who",
@@ -54,6 +55,7 @@ class Exchange(ABC):
         self._held: Held | None = None
         self._tensors: PackedTensors | None = None
         self._who: Principal | None = None
+        self._session = ""
         self._is_passed = self._is_refused = False
 
     # -- the wire's part -----------------------------------------------------------------
@@ -84,6 +86,7 @@ class Exchange(ABC):
             principal = self._who = self._edge.identity.authenticate(head.credential(self._headers))
             self._known(principal)
             self._timings.mark(Stage.AUTH)
+            self._session = head.session(self._headers)
             request = self._request(*await self._read(principal))
             call = self._call = Call(request=request, principal=principal, timings=self._timings)
             if self._held is not None:
@@ -139,6 +142,7 @@ class Exchange(ABC):
             caller_trace=given,
             idempotency_key=head.idempotency_key(headers),
             digest=digest,
+            session=self._session,
             tensors=self._tensors,
         )
 

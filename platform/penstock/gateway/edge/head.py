@@ -7,13 +7,17 @@ from urllib.parse import unquote
 from penstock.domain.errors import BadRequest, InvalidField
 
 MAX_DEADLINE_S = 3600.0
-SINGLE = frozenset({b"authorization", b"x-api-key", b"idempotency-key", b"x-penstock-deadline-ms"})
+SINGLE = frozenset(
+    {b"authorization", b"x-api-key", b"idempotency-key", b"x-penstock-deadline-ms", b"x-penstock-session"}
+)
 """Given twice, these would mean the one or the other to whoever reads them."""
 
 _REQUEST_ID = re.compile(rb"[A-Za-z0-9_.-]{1,64}")
 _TRACEPARENT = re.compile(rb"(?!ff)[0-9a-f]{2}-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}")
 _PRINTABLE = re.compile(rb"[\x21-\x7e]{1,255}")
 _MAX_DIGITS = 9
+MAX_SESSION_CHARS = 256
+_SESSION = re.compile(rb"[\x20-\x7e]{1,%d}" % MAX_SESSION_CHARS)
 
 HeaderMap = Mapping[bytes, bytes]
 
@@ -52,6 +56,17 @@ def idempotency_key(headers: HeaderMap) -> str:
         return ""
     if not _PRINTABLE.fullmatch(given):
         raise BadRequest("Idempotency-Key must be 1 to 255 printable characters", param="idempotency-key")
+    return given.decode()
+
+
+def session(headers: HeaderMap) -> str:
+    """Return what the caller calls the session that its request belongs to (``x-penstock-session``), or nothing."""
+    given = headers.get(b"x-penstock-session")
+    if not given:
+        return ""
+    if not _SESSION.fullmatch(given):
+        most = MAX_SESSION_CHARS
+        raise InvalidField(f"x-penstock-session must be at most {most} printable ASCII characters", param="session")
     return given.decode()
 
 

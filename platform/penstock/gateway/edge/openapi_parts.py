@@ -55,6 +55,12 @@ HEADERS: Mapping[str, Json] = {
         "description": "The same key and body get the same answer, once charged, for a day; another body is a 422. "
         "Where the platform has no store for answers (PENSTOCK_ANSWERS_URL) they end with the gateway's process.",
     },
+    "x-penstock-session": {
+        "type": "string",
+        "maxLength": head.MAX_SESSION_CHARS,
+        "pattern": "^[ -~]*$",
+        "description": "Requests of one session have one version of a model while its shares stay as they are.",
+    },
     "traceparent": {"type": "string"},
 }
 

@@ -3,8 +3,8 @@
 An alias with several versions is split by weighted rendezvous hashing (Mosharaf/Schindelhauer's form): everybody gets
 the version with the highest ``-weight / ln(hash)``, so that a change of weights moves exactly the share that changed.
 
-Trade-off: stickiness is by end user where the caller names one, else by tenant, so a tenant without ``user`` is in
-one version as a whole: comparable answers for a caller, coarse shares for the platform.
+Trade-off: stickiness is by session where the caller names one, else by end user, else by tenant, so a tenant that names
+neither is in one version as a whole: comparable answers for a caller, coarse shares for the platform.
 
 Where a route names a fallback, it has the new requests of each other version that can take none: the breaker is shut,
 or nobody serves. Nothing is remembered, so the next request after the version is well is that version's again, and the
@@ -97,7 +97,12 @@ def _chosen(route: Route, request: InferenceRequest, principal: Principal) -> Ve
 
 
 def sticky_key(request: InferenceRequest, principal: Principal) -> str:
-    """Return who is to see one version throughout."""
+    """Return who is to see one version throughout: a session, a user or a tenant, and never two under one key.
+
+    A tenant's id has no control characters, so the first one tells where it ends and what comes behind it.
+    """
+    if request.session:
+        return f"{principal.tenant}\x1e{request.session}"
     user = request.body.get("user")
     return f"{principal.tenant}\x1f{user}" if isinstance(user, str) and user else principal.tenant
 

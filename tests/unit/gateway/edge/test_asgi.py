@@ -48,6 +48,17 @@ async def test_a_call_carries_what_head_and_body_said() -> None:
     assert set(call.timings.seconds) == {Stage.AUTH, Stage.EDGE, Stage.UPLOAD}
 
 
+async def test_a_session_is_carried_and_said_once() -> None:
+    """It comes into the corridor as it was sent, an empty one as none; two of them are refused."""
+    for given in ("shop 17", ""):
+        _, toy = await post(headers={**AUTH, "x-penstock-session": given})
+        assert toy.seen.calls[0].request.session == given
+    twice = [*AUTH.items(), ("x-penstock-session", "a"), ("x-penstock-session", "b")]
+    answer, toy = await post(headers=twice)
+    assert (answer.status_code, toy.seen.calls) == (400, [])
+    assert "x-penstock-session was given more than once" in answer.json()["error"]["message"]
+
+
 async def test_claims_of_identity_are_not_heard() -> None:
     """Headers that name a tenant, a priority or a fairness id change nothing."""
     claims = {
@@ -117,8 +128,10 @@ async def test_each_api_gets_errors_in_its_own_shape(path: str, shape: set[str])
         ({"content-encoding": "gzip"}, b"{}", 400, "malformed_body"),
         ({"x-penstock-deadline-ms": "soon"}, json.dumps(BODY).encode(), 400, "invalid_field"),
         ({"idempotency-key": "a b"}, json.dumps(BODY).encode(), 400, "invalid_request"),
+        ({"x-penstock-session": "a\x1fb"}, b"{", 400, "invalid_field"),
+        ({"x-penstock-session": "s" * 257}, b"{", 400, "invalid_field"),
     ],
-    ids=range(5),
+    ids=range(7),
 )
 async def test_what_can_t_be_read_is_refused(headers: dict[str, str], content: bytes, status: int, code: str) -> None:
     """Size, encoding and headers have their bounds on every server."""

@@ -56,6 +56,27 @@ def test_an_idempotency_key_is_printable_and_short() -> None:
             head.idempotency_key({b"idempotency-key": bad})
 
 
+def test_a_session_is_printable_and_short() -> None:
+    """An empty one is none; what could be a separator, or is longer than a name, is refused."""
+    assert [head.session(one) for one in ({}, {b"x-penstock-session": b""})] == ["", ""]
+    for good in (b"a", b"conversation 17 ~!", b"s" * 256):
+        assert head.session({b"x-penstock-session": good}) == good.decode()
+    for bad in (
+        b"a\x1fb",
+        b"a\x1eb",
+        b"a\tb",
+        b"a\n",
+        b"\x00",
+        b"\x7f",
+        b"\xff",
+        "é".encode(),
+        b"s" * 257,
+        b"s" * 10**7,
+    ):
+        with pytest.raises(InvalidField, match="at most 256 printable ASCII characters"):
+            head.session({b"x-penstock-session": bad})
+
+
 @pytest.mark.parametrize(
     ("headers", "key"),
     [

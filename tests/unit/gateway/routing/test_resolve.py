@@ -10,11 +10,17 @@ from penstock.domain.ids import Alias, TenantId, VersionId
 from penstock.domain.request import Api
 from penstock.domain.table import Route, RoutingTable, Share
 from penstock.gateway.routing import CurrentTable, TableResolver
-from penstock.gateway.routing.resolve import choose, reachable
+from penstock.gateway.routing.resolve import choose, reachable, sticky_key
 from tests.support.calls import VERSION, principal, request
 
 OTHER = replace(VERSION, id=VersionId("toy@ba9876543210"), digest="ba9876543210" + "0" * 52)
 ONE = Route(alias=Alias("toy"), shares=(Share(version=VERSION.id, weight=10_000),))
+
+
+names = st.text("ab-_", min_size=1, max_size=2).map(lambda rest: f"t{rest}")
+sessions = st.text("ab ~", max_size=2)
+texts = st.text("ab\x1e\x1f", max_size=4)
+"""What a user may be: callers put anything into it, separators too."""
 
 
 def table(number: int = 1, *, route: Route = ONE) -> RoutingTable:
@@ -136,6 +142,30 @@ def test_sticky_by_user_else_tenant() -> None:
         for n in range(50)
     }
     assert len(users) == 2
+
+
+@given(names, names, texts, texts, sessions, sessions)
+def test_a_key_is_one_callers(
+    tenant: str, other: str, user: str, others_user: str, session: str, others_session: str
+) -> None:
+    """Sessions, users and tenants never share a key, whatever a user holds: they are told apart before hashing."""
+    mine = request(body={"user": user}, session=session), principal(tenant=TenantId(tenant))
+    theirs = request(body={"user": others_user}, session=others_session), principal(tenant=TenantId(other))
+
+    def known(tenant: str, user: str, session: str) -> tuple[str, str, str]:
+        return (tenant, "session", session) if session else (tenant, "user" if user else "", user)
+
+    is_one = known(tenant, user, session) == known(other, others_user, others_session)
+    assert (sticky_key(*mine) == sticky_key(*theirs)) is is_one
+
+
+def test_a_session_goes_before_a_user_and_a_user_before_a_tenant() -> None:
+    """A session's requests stay together whoever sends them; what is known without one is as it ever was."""
+    who = principal(tenant=TenantId("a"))
+    keys = {sticky_key(request(body={"user": user}, session="s"), who) for user in ("", "u1", "u2")}
+    assert keys == {"a\x1es"}
+    assert sticky_key(request(body={"user": "u"}), who) == "a\x1fu"
+    assert sticky_key(request(body={"user": ["u"]}), who) == sticky_key(request(body={}), who) == "a"
 
 
 def test_tables_only_go_forward() -> None:

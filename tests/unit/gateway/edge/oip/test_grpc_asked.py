@@ -65,6 +65,16 @@ async def test_what_nvidias_client_asks_beside_tensors_is_honoured_or_refused() 
     assert head["outputs"] == [{"name": "scores", "parameters": {"classification": 2}}]
 
 
+async def test_a_session_comes_in_the_metadata() -> None:
+    """It is the one that HTTP's callers send, with the same bounds, in each request of a call."""
+    async with site() as at, triton.InferenceServerClient(at.address) as client:
+        await client.infer("writer", [text("a")], headers={**AUTH, "x-penstock-session": "shop 17"})
+        with pytest.raises(InferenceServerException, match="at most 256 printable ASCII characters"):
+            await client.infer("writer", [text("a")], headers={**AUTH, "x-penstock-session": "s" * 257})
+        (call,) = at.toy.seen.calls
+    assert call.request.session == "shop 17"
+
+
 async def test_memory_that_can_not_be_shared_is_said() -> None:
     """Tensors that are said to be in shared memory, in or out, are refused as such."""
     shared = {"shared_memory_region": {"string_param": "x"}}
