@@ -124,6 +124,8 @@ class Room:
                 catalogue=self.registry.catalogue,
                 seen=self.heartbeats.seen,
                 budget_spent=self.budgets.is_spent,
+                gates=rollout_gates.load,
+                ended=self.ledger.ended,
             ),
             addresses=WorkerAddresses(),
         )

@@ -165,7 +165,12 @@ def _compose(
         ledger=ledger,
         comparisons=compared,
         rollouts=Rollouts(
-            store=rolling, catalogue=registry.catalogue, seen=heartbeats.seen, budget_spent=budgets.is_spent
+            store=rolling,
+            catalogue=registry.catalogue,
+            seen=heartbeats.seen,
+            budget_spent=budgets.is_spent,
+            gates=rollout_gates.load,
+            ended=ledger.ended,
         ),
         meters=RedisLimits(Wire(settings.limits_address)) if settings.limits_url else None,
         addresses=_addresses(settings, secure=url.startswith("https:")),

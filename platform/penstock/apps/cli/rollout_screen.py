@@ -26,6 +26,29 @@ def listed(found: Sequence[dict[str, Any]]) -> None:
     tables.show("Rollouts", ("alias", "id", "state", "share", "candidate", "beside", "began"), rows)
 
 
+def planned(alias: str, found: dict[str, Any]) -> None:
+    """Print what each share would need and find."""
+    wrong = list(found["stages"][0]["finds_s"])
+    rows = [
+        (
+            one["name"],
+            f"{one['per_s']:.3g}",
+            "too thin" if one["needs_s"] is None else _span(one["needs_s"]),
+            *(_span(one["finds_s"].get(what)) for what in wrong),
+            one["workers"],
+            "-" if one["worker_hours"] is None else f"{one['worker_hours']:.2g}",
+        )
+        for one in found["stages"]
+    ]
+    title = f"{alias}: {found['per_s']:.3g} requests/s of late"
+    columns = ("share", "requests/s", "proof after", *(f"finds {what}" for what in wrong), "workers", "worker hours")
+    tables.show(title, columns, rows, [one["lacks"] for one in found["stages"]])
+    if found["takes_s"] is not None:
+        out.print(f"If nothing is wrong it takes {_span(found['takes_s'])} in all.", **_PLAIN)
+    elif any(one["needs_s"] is not None for one in found["stages"]):
+        out.print("Leave out what is too thin with --shares, or give it more time with --patience-s.", **_PLAIN)
+
+
 def show(one: dict[str, Any]) -> None:
     """Print one whole: its way, the judge's words, its history."""
     out.print(f"{one['alias']}: {one['candidate']} beside {one['incumbent']}  ({one['id']})", style="bold", **_PLAIN)
@@ -66,6 +89,15 @@ def _automation(one: dict[str, Any]) -> str:
     if one["by_person"] and not one["guard"]:
         return "a person promoted it here, so nothing is undone by itself (no --guard)"
     return "it is aborted by itself where it is clearly worse"
+
+
+def _span(seconds: float | None) -> str:
+    """Say a time: seconds up to two minutes, minutes up to two hours."""
+    if seconds is None:
+        return "-"
+    if seconds < 120:  # noqa: PLR2004
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"  # noqa: PLR2004
 
 
 def _percent(weight: int) -> str:

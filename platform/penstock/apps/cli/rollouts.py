@@ -21,6 +21,9 @@ _LOOK_S = 1.0
 _SHARES = ",".join(f"{stage.weight * 100 / WEIGHT_TOTAL:g}" for stage in STAGES if not stage.watched)
 
 Alias = Annotated[str, typer.Argument(help="The alias, or the id of its rollout.")]
+Kinds = Annotated[Kind, typer.Option("--kind", help="Whether it is the same model by other means, or another one.")]
+Shares = Annotated[str, typer.Option("--shares", help="The shares to go through, in percent, the last 100.")]
+Patience = Annotated[float, typer.Option("--patience-s", min=0, help="Seconds without a proof until a share is held.")]
 Reason = Annotated[str, typer.Option(help="Why; it stands in the history and in the audit log.")]
 Override = Annotated[bool, typer.Option("--override-budget", help="Do it although the error budget is spent.")]
 
@@ -31,17 +34,13 @@ def start(  # noqa: PLR0913  one for each option
     alias: Annotated[str, typer.Argument(help="The alias; who has all of it now is the incumbent.")],
     candidate: Annotated[str, typer.Argument(help="The version that is to take it over, as name@digest.")],
     *,
-    kind: Annotated[Kind, typer.Option(help="Whether it is the same model by other means, or another one.")] = (
-        Kind.EQUIVALENT
-    ),
-    shares: Annotated[str, typer.Option(help="The shares to go through, in percent, the last 100.")] = _SHARES,
+    kind: Kinds = Kind.EQUIVALENT,
+    shares: Shares = _SHARES,
     stage_s: Annotated[float, typer.Option(min=0, help="Seconds that each share lasts at least.")] = STAGES[0].min_s,
     watch_s: Annotated[float, typer.Option(min=0, help="Seconds that it is watched with everything.")] = (
         STAGES[-1].min_s
     ),
-    patience_s: Annotated[float, typer.Option(min=0, help="Seconds without a proof until a share is held.")] = (
-        PATIENCE_S
-    ),
+    patience_s: Patience = PATIENCE_S,
     guard: Annotated[bool, typer.Option("--guard", help="Abort also what a person has promoted.")] = False,
     stay_out: Annotated[list[str] | None, typer.Option("--out", help="A tenant that keeps the incumbent.")] = None,
     first: Annotated[list[str] | None, typer.Option("--first", help="A tenant that has the candidate at once.")] = None,
@@ -73,6 +72,36 @@ def start(  # noqa: PLR0913  one for each option
             "reason": reason,
         }
         rollout_screen.show(operator(load()).post("/rollouts", body))
+
+
+@app.command("plan")
+@as_caller
+def plan(  # noqa: PLR0913  one for each option
+    alias: Annotated[str, typer.Argument(help="The alias; who has all of it now is the incumbent.")],
+    candidate: Annotated[str, typer.Argument(help="The version that is to take it over, as name@digest.")],
+    *,
+    kind: Kinds = Kind.EQUIVALENT,
+    shares: Shares = _SHARES,
+    patience_s: Patience = PATIENCE_S,
+    hours: Annotated[float, typer.Option(min=0.01, max=168, help="Take the traffic of so many hours.")] = 1.0,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object with every number.")] = False,
+) -> None:
+    """Say how long each share will take, what it can find out, and for which ones the traffic is too thin.
+
+    Nothing is started. The figures hold for requests that find company: about as much load on each worker.
+
+    For example: `penstock rollout plan chat smollm2-135m-instruct@0123456789ab --shares 25,50,100 --hours 24`
+    """
+    with explained():
+        body = {
+            "alias": alias,
+            "candidate": candidate,
+            "kind": kind,
+            "stages": _stages(shares, STAGES[0].min_s, STAGES[-1].min_s),
+            "patience_s": patience_s,
+        }
+        found = operator(load()).post(f"/rollouts/plan?hours={hours:g}", body)
+        out.print_json(data=found) if as_json else rollout_screen.planned(alias, found)
 
 
 @app.command("status")

@@ -10,10 +10,11 @@ from penstock.control.api.bodies import NewRollout, RolloutMove
 from penstock.control.api.deps import Control
 from penstock.control.api.wire import answer, read
 from penstock.control.rollout.rollouts import Consent, Move
-from penstock.domain.errors import UnknownRoute
+from penstock.domain.errors import InvalidField, UnknownRoute
 from penstock.domain.ids import Alias, VersionId
 from penstock.domain.rollout import Rollout, Stored
 
+MOST_HOURS = 168.0
 _ID_BYTES = 5
 
 
@@ -30,6 +31,7 @@ class RolloutsShown:
         router = APIRouter(tags=["rollouts"])
         router.add_api_route("/rollouts", self.start, methods=["POST"], status_code=201)
         router.add_api_route("/rollouts", self.listed, methods=["GET"])
+        router.add_api_route("/rollouts/plan", self.plan, methods=["POST"])
         router.add_api_route("/rollouts/{rollout}", self.one, methods=["GET"])
         router.add_api_route("/rollouts/{rollout}/{move}", self.move, methods=["POST"])
         return router
@@ -38,21 +40,18 @@ class RolloutsShown:
         """Begin one beside the version that has all of the alias now."""
         act = await self._control.act(request, "rollout.start")
         body = await read(request, NewRollout)
-        asked = Rollout(
-            id=f"ro-{token_hex(_ID_BYTES)}",
-            alias=body.alias,
-            incumbent=VersionId(""),
-            candidate=body.candidate,
-            kind=body.kind,
-            stages=body.stages,
-            blast=body.blast,
-            patience_s=body.patience_s,
-            guard=body.guard,
-        )
         consent = Consent(reason=body.reason, dearer=body.accept_dearer, spent=body.override_budget)
-        stored = await self._rollouts.start(asked, consent, act)
+        stored = await self._rollouts.start(_asked(body), consent, act)
         self._control.runtime.wake()
         return answer(self._shown(stored), 201)
+
+    async def plan(self, request: Request, hours: float = 1.0) -> Response:
+        """Say what a rollout would need and see, with the traffic of the last hours; nothing is started."""
+        await self._control.operator(request)
+        if not 0.0 < hours <= MOST_HOURS:
+            raise InvalidField(f"the traffic of above 0 hours, and of {MOST_HOURS:g} at most", param="hours")
+        body = await read(request, NewRollout)
+        return answer(await self._rollouts.plan(_asked(body), self._control.clock.now(), hours))
 
     async def listed(self, request: Request) -> Response:
         """List the newest, newest first; ``?alias=`` those of one alias."""
@@ -86,3 +85,17 @@ class RolloutsShown:
     def _shown(stored: Stored) -> dict[str, Any]:
         fields: dict[str, Any] = msgspec.to_builtins(stored.rollout)
         return {**fields, "weight": stored.rollout.weight, "number": stored.number}
+
+
+def _asked(body: NewRollout) -> Rollout:
+    return Rollout(
+        id=f"ro-{token_hex(_ID_BYTES)}",
+        alias=body.alias,
+        incumbent=VersionId(""),
+        candidate=body.candidate,
+        kind=body.kind,
+        stages=body.stages,
+        blast=body.blast,
+        patience_s=body.patience_s,
+        guard=body.guard,
+    )

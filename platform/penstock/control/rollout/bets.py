@@ -17,6 +17,7 @@ from functools import lru_cache
 FRACTIONS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.4, 0.65, 0.9)
 RARE = (0.005, *FRACTIONS)
 """For scores that are nearly always 0, errors for example."""
+_NEAR = 0.001
 
 
 class Bets:
@@ -56,3 +57,35 @@ def _gains(score: float, mean: float, fractions: tuple[float, ...]) -> tuple[flo
 def turned(counts: Mapping[float, int]) -> dict[float, int]:
     """Return scores the other way round, to prove that a mean is below what is tolerated."""
     return {1.0 - score: count for score, count in counts.items()}
+
+
+def expected_s(
+    per_s: Mapping[float, float], mean: float, cap: float, odds: float, fractions: tuple[float, ...] = FRACTIONS
+) -> float:
+    """Return the seconds until bets reach these odds, if each second brings what is expected; infinite where never.
+
+    ``per_s`` are requests a second by score. For plans, before anything runs: luck may double it, or halve it.
+    """
+    many = sum(per_s.values())
+    if many <= 0.0:
+        return math.inf
+    weight = min(1.0, cap / many)
+    gains = [0.0] * len(fractions)
+    for score, count in per_s.items():
+        for i, gain in enumerate(_gains(score, mean, fractions)):
+            gains[i] += weight * count * gain
+    if max(gains) <= 0.0:
+        return math.inf
+
+    def is_reached(seconds: float) -> bool:
+        logs = [gain * seconds for gain in gains]
+        top = max(logs)
+        return top + math.log(sum([math.exp(one - top) for one in logs]) / len(logs)) >= math.log(odds)
+
+    low, high = 0.0, 1.0
+    while not is_reached(high):
+        low, high = high, 2.0 * high
+    while high - low > _NEAR * high:
+        middle = 0.5 * (low + high)
+        low, high = (low, middle) if is_reached(middle) else (middle, high)
+    return high

@@ -75,6 +75,8 @@ class Judge:
         self._judged_to = max(self._judged_to, math.floor(now - LATE_S))
         found = [one for sides in (self._ranked, self._shares) for side in sides.values() if (one := side.finding)]
         unfit = self._unfit()
+        if self.alone:  # nobody to compare with any more: of what was compared, harm alone goes on to speak
+            found = [one for one in found if one.metric not in RANKED or one.verdict in _HARM]
         if unfit:
             found = [replace(one, verdict=Verdict.WAIT) if one.metric in TIMED else one for one in found]
         found.sort(key=lambda one: (list(Verdict).index(one.verdict), one.strength or 0.0), reverse=True)

@@ -9,14 +9,19 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from penstock.control.rollout import rules, steps
+from penstock.control.rollout.gates import Gates
+from penstock.control.rollout.plan import Planned, plan
 from penstock.control.rollout.ports import BudgetSpent, RolloutStore
 from penstock.domain.audit import Act
 from penstock.domain.errors import Conflict, InvalidField, UnknownRollout
 from penstock.domain.fleet import Catalogue, Seen
 from penstock.domain.ids import Alias, VersionId
+from penstock.domain.ledger import Ended, hour_of
+from penstock.domain.model import Tier
 from penstock.domain.rollout import Change, Rollout, State, Step, Stored
 
 MOST_REASON_CHARS = 500
+HOUR_S = 3600.0
 _NEWEST = 200
 
 
@@ -56,6 +61,9 @@ class Rollouts:
     catalogue: Callable[[], Awaitable[Catalogue]]
     seen: Callable[[], Awaitable[Sequence[Seen]]]
     budget_spent: BudgetSpent
+    gates: Callable[[Tier], Gates]
+    ended: Callable[[float], Awaitable[Sequence[Ended]]]
+    """How requests ended since the beginning of that moment's hour."""
 
     async def start(self, asked: Rollout, consent: Consent, act: Act) -> Stored:
         """Begin what was asked for, beside the version that has all of the alias now.
@@ -82,6 +90,20 @@ class Rollouts:
         step = Step(rollout=rollout, change=_first(rollout, act, says))
         await self.store.begin(step, replace(act, target=rollout.id, detail=f"{rollout.alias}: {says}"))
         return Stored(rollout=rollout, number=1)
+
+    async def plan(self, asked: Rollout, now: float, hours: float) -> Planned:
+        """Return what its stages would need and see, with as much traffic as in the last hours; nothing is started.
+
+        Raises ``UnknownModel``, ``InvalidField`` or ``Conflict`` where nobody could begin such a rollout at all.
+        """
+        known, live = await self.catalogue(), [one.rollout for one in await self.store.live()]
+        rollout = replace(asked, incumbent=rules.incumbent_of(asked.alias, known.routes, live))
+        rules.check_pair(rollout, known)
+        tier = next(one.manifest.tier for one in known.versions if one.id == rollout.incumbent)
+        serving = sum(one.report.version == rollout.incumbent and one.report.state.serves for one in await self.seen())
+        since = HOUR_S * hour_of(now - hours * HOUR_S)
+        ended = sum(one.requests for one in await self.ended(since) if one.version == rollout.incumbent)
+        return plan(rollout, ended / (now - since), self.gates(tier), max(1, serving))
 
     async def move(self, rollout: str, move: Move, consent: Consent, act: Act) -> Stored:
         """Hold, resume, promote or abort it; raises ``UnknownRollout``, ``InvalidField`` or ``Conflict``."""

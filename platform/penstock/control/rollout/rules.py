@@ -30,18 +30,23 @@ def incumbent_of(alias: Alias, routes: Iterable[Route], live: Iterable[Rollout])
 
 def check(rollout: Rollout, known: Catalogue, live: Iterable[Rollout]) -> None:
     """Return where it may begin; else raise ``InvalidField`` or ``Conflict`` that names what is wrong."""
-    steps.check(rollout)
-    _check_blast(rollout.blast)
-    versions = {one.id: one for one in known.versions}
-    if rollout.candidate not in versions:
-        raise InvalidField(f"there is no version {rollout.candidate}", param="candidate")
-    _check_pair(rollout.kind, versions[rollout.incumbent], versions[rollout.candidate])
+    check_pair(rollout, known)
     if not any(one.version == rollout.candidate and one.replicas for one in known.deployments):
         do = f"penstock models scale {rollout.candidate} 1"
         raise Conflict(f"{rollout.candidate} is not deployed, so nobody could answer: {do}")
     for other in live:
         if rollout.candidate in (other.candidate, other.incumbent) or rollout.incumbent == other.candidate:
             raise Conflict(f"a version of these is in the rollout {other.id} of {other.alias}: end that one first")
+
+
+def check_pair(rollout: Rollout, known: Catalogue) -> None:
+    """Return where its stages make sense and its candidate could stand in for its incumbent; else like ``check``."""
+    steps.check(rollout)
+    _check_blast(rollout.blast)
+    versions = {one.id: one for one in known.versions}
+    if rollout.candidate not in versions:
+        raise InvalidField(f"there is no version {rollout.candidate}", param="candidate")
+    _check_alike(rollout.kind, versions[rollout.incumbent], versions[rollout.candidate])
 
 
 def dearer(incumbent: Price, candidate: Price) -> str:
@@ -54,7 +59,7 @@ def dearer(incumbent: Price, candidate: Price) -> str:
     return ", ".join(f"{name} ${was / 1e6:g} -> ${now / 1e6:g}" for name, was, now in lines if now > was)
 
 
-def _check_pair(kind: Kind, incumbent: ModelVersion, candidate: ModelVersion) -> None:
+def _check_alike(kind: Kind, incumbent: ModelVersion, candidate: ModelVersion) -> None:
     mine, theirs = candidate.manifest, incumbent.manifest
     for what, is_same in (
         ("task", mine.task is theirs.task),

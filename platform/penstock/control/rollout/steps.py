@@ -206,7 +206,9 @@ def _unproven(act: _Act, seen: Seen) -> str:
     silent_s = act.now - seen.judgement.at
     if silent_s > STALE_S:
         return f"nothing was told for {silent_s:.0f} s, so no proof"
-    why = seen.judgement.unfit or (_why(seen.judgement) if seen.judgement.findings else "")
+    waits = [one for one in seen.judgement.findings if one.verdict is Verdict.WAIT]
+    least = min(waits, key=lambda one: one.strength or 0.0, default=None)
+    why = seen.judgement.unfit or (least.says if least is not None else "")
     return f"{why}: no proof" if why else "no proof"
 
 

@@ -217,6 +217,31 @@ async def test_a_spent_budget_refuses_until_somebody_overrides_it_with_a_reason(
     assert (await site.operator.post(f"{at}/abort", json=WHY)).json()["state"] == "aborted"
 
 
+async def test_a_plan_reads_the_hours_before_and_starts_nothing(site: Site, clock: ManualClock) -> None:
+    """Five requests a second of the incumbent in the last hour, and others' left out: thin shares are told as such."""
+    (old,) = await site.shares()
+    new = await site.version(like(price=things.price(output=900)), workers=0)
+    began = things.NOW - things.NOW % 3600
+    ends = [(old, began + 1 + n / 10) for n in range(18_000)] + [(new, began + 1)] * 50
+    rows = [row(f"r{n}", at=at, cost=1, version=VersionId(version)) for n, (version, at) in enumerate(ends)]
+    await site.room.ledger.append(rows)
+    clock.advance(began + 3600 - clock.now())
+    body = {"alias": "chat", "candidate": new}
+    planned = (await site.operator.post("/admin/v1/rollouts/plan?hours=1", json=body)).json()
+    assert planned["per_s"] == pytest.approx(5.0)
+    assert planned["takes_s"] is None
+    assert [(one["name"], one["needs_s"] is None) for one in planned["stages"]][:3] == [
+        ("1 %", True), ("5 %", False), ("25 %", False),
+    ]  # fmt: skip
+    assert "a proof with 0.05 requests/s takes" in planned["stages"][0]["lacks"]
+    assert (await site.operator.get("/admin/v1/rollouts")).json() == {"rollouts": []}
+    for wrong, status in (({**body, "stages": []}, 400), ({**body, "alias": "no"}, 404), ({**body, "x": 1}, 400)):
+        assert (await site.operator.post("/admin/v1/rollouts/plan", json=wrong)).status_code == status
+    for hours in ("0", "-1", "nan", "1e9", "soon"):
+        refused = await site.operator.post(f"/admin/v1/rollouts/plan?hours={hours}", json=body)
+        assert (refused.status_code, refused.json()["error"]["param"]) == (400, "hours")
+
+
 async def test_steering_takes_a_reason_a_known_word_and_a_known_rollout(site: Site) -> None:
     """Everything else is a clear refusal."""
     new = await site.version(like())

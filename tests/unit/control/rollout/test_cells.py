@@ -1,10 +1,10 @@
-"""Ranks among the incumbent's of the last minute in the same cell."""
+"""Ranks among the incumbent's of late in the same cell."""
 
 import random
 
 import pytest
 
-from penstock.control.rollout.cells import LEAST, SPAN_S, Ranks
+from penstock.control.rollout.cells import LEAST, MOST_S, SPAN_S, Ranks
 from penstock.domain.arms import BUCKETS, Cell, Times, bucket, cell, price_bucket
 
 SHORT, LONG = Cell(5, 3), Cell(11, 3)
@@ -44,15 +44,24 @@ def test_a_request_is_compared_in_its_own_cell_or_not_at_all() -> None:
     assert (sum(found.values()), alone) == (2, 2)
 
 
-def test_a_minute_later_nobody_is_compared_with_them() -> None:
-    """The load of then is not the load of now; what is forgotten takes no memory."""
+def test_a_minute_later_those_that_are_not_needed_are_forgotten() -> None:
+    """The load of then is not the load of now: who has enough of the last minute is compared with these alone."""
     ranks = Ranks()
     ranks.add(1, [times(SHORT, *[10] * 30)])
-    ranks.add(SPAN_S, [])
-    assert ranks.scores([times(SHORT, 20)])[1] == 0
-    ranks.add(SPAN_S + 1, [])
+    ranks.add(SPAN_S + 1, [times(SHORT, *[30] * LEAST)])
+    assert ranks.scores([times(SHORT, 20)]) == ({round(1 / (LEAST + 2), 2): 1}, 0)
+
+
+def test_thin_traffic_is_compared_with_the_last_few_of_ten_minutes() -> None:
+    """One each ten seconds: after a while there is company, and it is the newest; later nobody is left, nor memory."""
+    ranks = Ranks()
+    for number in range(40):
+        ranks.add(10 * number, [times(SHORT, 10 if number < 20 else 30)])
+        assert ranks.scores([times(SHORT, 20)])[1] == (number < LEAST - 1)
+    assert ranks.scores([times(SHORT, 20)]) == ({round(1 / (LEAST + 2), 2): 1}, 0)
+    ranks.add(391 + MOST_S, [])
     assert ranks.scores([times(SHORT, 20)]) == ({}, 1)
-    assert (ranks._cells, ranks._sums) == ({}, {})
+    assert ranks._cells == {}
 
 
 def test_buckets_grow_by_a_tenth_and_end() -> None:

@@ -165,6 +165,12 @@ def test_a_candidate_that_has_everything_is_judged_by_its_promises() -> None:
     judged.alone = True
     seconds = list(World(seed=7, per_s=40.0, share=0.5).seconds(60))
     assert after((without(second, OLD) for second in seconds), judged).verdict is Verdict.PROMOTE
+    beside = judge()
+    after(World(seed=7, per_s=40.0, share=0.5).seconds(60), beside)
+    beside.next_stage()
+    beside.alone = True
+    later = (replace(second, at=second.at + 60, number=second.number + 60) for second in seconds)
+    assert after((without(second, OLD) for second in later), beside).verdict is Verdict.PROMOTE
     bad = judge()
     bad.alone = True
     assert after((without(second, OLD) for second in broken(8)), bad).verdict is Verdict.ABORT

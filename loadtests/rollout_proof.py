@@ -1,0 +1,244 @@
+"""Rollouts on real vLLM: what a candidate is, and what becomes of it, with live traffic and nobody at the keyboard.
+
+A platform of its own, two engines, twenty users. Each candidate is pushed as a user would push it, started with
+``penstock rollout start``, and ends as its evidence says: the good one has everything, the others are held or aborted.
+
+    python -m loadtests.rollout_proof [--cases good slow dear broken dying] [--home FOLDER]
+"""
+
+import argparse
+import json
+import shutil
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import httpx
+from rich.console import Console
+from rich.table import Table
+
+from loadtests.rollout_users import Heard, Users
+from tests.support.patience import until
+from tests.support.platform import Platform
+
+REPOSITORY = Path(__file__).resolve().parents[1]
+ALIAS = "smollm2"
+PRICE, LICENCE = "0.02/0.005/0.06", "Apache-2.0"
+TENANTS = 5
+MOST_S = 420.0
+"""A rollout that takes longer is not what this is about."""
+POLITE = "Before you answer, think of all that a careful, kind and well-read librarian would think of. " * 20
+
+
+@dataclass(frozen=True, kw_only=True)
+class Case:
+    """A candidate and its expected end; ``change`` alters the model's folder, ``hurt`` the platform while it runs."""
+
+    name: str
+    ends: str
+    engine: tuple[str, ...] = ()
+    change: Callable[[Path], None] = lambda _: None
+    hurt: Callable[[Platform, str], None] | None = None
+    accept: tuple[str, ...] = ()
+
+
+def _longer_template(folder: Path) -> None:
+    file = folder / "chat_template.jinja"
+    file.write_text(file.read_text().replace("<|im_start|>system\n", f"<|im_start|>system\n{POLITE}", 1))
+
+
+def _kill_candidate(platform: Platform, version: str) -> None:
+    """End the candidate's engine, however often it comes back."""
+    import psutil  # noqa: PLC0415
+
+    for process in platform.survivors():
+        try:
+            command = " ".join(process.cmdline())
+        except psutil.Error:
+            continue
+        if version in command and "engine" in command:
+            process.kill()
+
+
+CASES = (
+    Case(name="good", ends="done", engine=("max_num_seqs=31",)),
+    Case(name="slow", ends="aborted", engine=("dtype=float32",)),
+    Case(name="dear", ends="held", change=_longer_template),
+    Case(name="broken", ends="aborted", engine=("max_model_len=256",)),
+    Case(name="dying", ends="aborted", engine=("max_num_seqs=30",), hurt=_kill_candidate),
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Outcome:
+    """What became of it; seconds from the start of the rollout, and what callers saw until its end."""
+
+    case: Case
+    state: str
+    share: str
+    took_s: float
+    to_zero_s: float | None
+    says: str
+    heard: Heard
+    exposed: int
+    """Answers of the candidate."""
+
+    @property
+    def is_right(self) -> bool:
+        """Tell whether it ended as such a candidate must."""
+        return self.state == self.case.ends
+
+
+class Proof:
+    """One platform, and the candidates one after another."""
+
+    def __init__(self, platform: Platform, console: Console) -> None:
+        """Take a platform that serves the incumbent."""
+        self._platform, self._console = platform, console
+        self._keys = [self._key(f"team-{number}") for number in range(TENANTS)]
+
+    def run(self, case: Case) -> Outcome:
+        """Push it, roll it out, and wait for its end."""
+        version = self._push(case)
+        self._say(f"{case.name}: {version} serves")
+        with Users(self._platform.url, self._keys, ALIAS) as users:
+            users.settle()
+            started = self._platform.run(
+                "rollout", "start", ALIAS, version, "--shares", "50,100", "--stage-s", "20", "--watch-s", "20",
+                "--patience-s", "240", "--reason", case.name, *case.accept,
+            )  # fmt: skip
+            self._say(started.stdout.strip().splitlines()[0])
+            began = time.time()
+            users.begin()
+            whole = self._wait(case, version, began)
+            to_zero = self._to_zero(users, version, whole)
+            heard = users.heard()
+        if whole["state"] not in ("aborted", "done"):
+            self._platform.run("rollout", "abort", ALIAS, "--reason", "the proof is over")
+        self._end(case, version, whole)
+        last = whole["history"][-1]
+        return Outcome(
+            case=case,
+            state=whole["state"],
+            share=whole["stages"][whole["stage"]]["name"],
+            took_s=last["at"] - began,
+            to_zero_s=to_zero,
+            says=last["says"],
+            heard=heard,
+            exposed=heard.by_version.get(version, 0),
+        )
+
+    def _key(self, tenant: str) -> str:
+        """Make a tenant and return a key of it."""
+        self._platform.run("tenants", "create", tenant)
+        made = self._platform.run("keys", "create", tenant).stdout
+        return next(word for word in made.split() if word.startswith("psk_"))
+
+    def _push(self, case: Case) -> str:
+        folder = Path(tempfile.mkdtemp(prefix="penstock-candidate-"))
+        try:
+            source = next(REPOSITORY.glob(".penstock/cache/demo/smollm2-*"))
+            shutil.copytree(source, folder / "model")
+            case.change(folder / "model")
+            engine = [part for one in case.engine for part in ("--engine", one)]
+            pushed = self._platform.run(
+                "models", "push", str(folder / "model"), "--name", f"smollm2-{case.name}", "--price", PRICE,
+                "--licence", LICENCE, "--workers", "1", *engine, within_s=300,
+            )  # fmt: skip
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+        version = pushed.stdout.strip().splitlines()[-1]
+        until(f"{version} serves", lambda: self._serves(version), within_s=400, every_s=1.0)
+        return version
+
+    def _serves(self, version: str) -> bool:
+        headers = {"authorization": f"Bearer {self._platform.admin_key}"}
+        found = httpx.get(f"{self._platform.controller_url}/admin/v1/workers", headers=headers, timeout=30).json()
+        return any(one["version"] == version and one["state"] == "ready" for one in found["workers"])
+
+    def _wait(self, case: Case, version: str, began: float) -> dict[str, Any]:
+        told, whole = 0, self._look()
+        while time.time() - began < MOST_S:
+            whole = self._look()
+            for change in whole["history"][told:]:
+                self._say(f"  {change['at'] - began:6.1f} s  {change['state']}: {change['says']}")
+            told = len(whole["history"])
+            if whole["state"] != "running":
+                break
+            if case.hurt:
+                case.hurt(self._platform, version)
+            time.sleep(0.5)
+        return whole
+
+    def _to_zero(self, users: "Users", version: str, whole: dict[str, Any]) -> float | None:
+        """Return the seconds from an abort to the last request that was sent to the candidate; None without one."""
+        if whole["state"] != "aborted":
+            return None
+        time.sleep(5.0)
+        sent = [at for at, to in users.sent() if to == version]
+        aborted_at = float(whole["history"][-1]["at"])
+        return max(0.0, max(sent, default=0.0) - aborted_at)
+
+    def _end(self, case: Case, version: str, whole: dict[str, Any]) -> None:
+        """Give the alias back to the first incumbent, and end the candidate's worker."""
+        if whole["state"] == "done":
+            self._platform.run("aliases", "set", ALIAS, str(whole["incumbent"]))
+        self._platform.run("models", "scale", version, "0")
+        self._say(f"{case.name}: over")
+
+    def _look(self) -> dict[str, Any]:
+        found: dict[str, Any] = json.loads(self._platform.run("rollout", "status", ALIAS, "--json").stdout)
+        return found
+
+    def _say(self, text: str) -> None:
+        self._console.print(f"{time.strftime('%H:%M:%S')}  {text}", highlight=False, markup=False, soft_wrap=True)
+
+
+def drawn(outcomes: Sequence[Outcome]) -> Table:
+    """Return the acceptance table."""
+    table = Table(
+        "candidate", "expected", "ended", "at", "after s", "to 0 % s", "its answers", "errors", "broken", "why"
+    )
+    for one in outcomes:
+        style = "" if one.is_right else "bold red"
+        table.add_row(
+            one.case.name,
+            one.case.ends,
+            one.state,
+            one.share,
+            f"{one.took_s:.0f}",
+            "-" if one.to_zero_s is None else f"{one.to_zero_s:.2f}",
+            str(one.exposed),
+            str(one.heard.errors),
+            str(one.heard.broken),
+            one.says,
+            style=style,
+        )
+    return table
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the cases and print the table; 0 where each ended as it must."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--cases", nargs="+", choices=[one.name for one in CASES], default=[one.name for one in CASES])
+    parser.add_argument("--home", type=Path, default=None)
+    chosen = parser.parse_args(arguments)
+    home = chosen.home or Path(tempfile.mkdtemp(prefix="penstock-proof-"))
+    console, outcomes = Console(width=200), list[Outcome]()
+    cache = REPOSITORY / ".penstock" / "cache"
+    kept = {"demo_cache": str(cache / "demo"), "compile_cache": str(cache / "compiled")}
+    platform = Platform(home=home, models=ALIAS, settings=kept)
+    with platform:
+        proof = Proof(platform, console)
+        for case in [one for one in CASES if one.name in chosen.cases]:
+            outcomes.append(proof.run(case))
+    console.print(drawn(outcomes))
+    return 0 if all(one.is_right for one in outcomes) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

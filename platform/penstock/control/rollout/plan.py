@@ -1,0 +1,148 @@
+"""What a rollout will need, and what it will be able to see, before it starts: real traffic in, stages out. Pure.
+
+It asks the judge's own bets what equal and worse candidates would bring each second, so that a plan knows the gates as
+they are. It assumes that requests find company in their cells, which takes about as much load on a worker of the
+candidate as on one of the incumbent's, and times that spread as those of public traces do.
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from statistics import NormalDist
+
+from penstock.control.rollout.bets import RARE, expected_s
+from penstock.control.rollout.cells import LEAST, MOST_S
+from penstock.control.rollout.gates import Gates
+from penstock.control.rollout.judge import LATE_S
+from penstock.domain.judgement import Metric
+from penstock.domain.rollout import Rollout, Stage
+from penstock.domain.table import WEIGHT_TOTAL
+
+SPREAD = 0.5
+"""Of the logarithm of times to the first token within a cell."""
+SLOWER = (1.5, 2.0, 3.0)
+NEIGHBOURS = 2.0
+"""Slow ones take so many times as long to find as if requests were strangers: `make judges` beside this plan."""
+FEW_BAD = 0.05
+CELLS = 12
+"""Cells that traffic fills, about: each needs company of the incumbent's."""
+_BINS = 50
+_NORMAL = NormalDist()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlannedStage:
+    """One stage: its candidate's requests a second, and what follows from that.
+
+    ``needs_s`` is until a proof, None where the traffic is too thin for one within the rollout's patience, and then
+    ``lacks`` says why. ``finds_s`` are seconds until an abort by what is wrong, None where nothing would be seen.
+    """
+
+    name: str
+    weight: int
+    per_s: float
+    needs_s: float | None
+    lacks: str
+    finds_s: Mapping[str, float | None]
+    workers: int
+    worker_hours: float | None
+    """The candidate's, until the proof."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Planned:
+    """The whole: its stages, and how many seconds they take if nothing is wrong; None where one never ends."""
+
+    stages: tuple[PlannedStage, ...]
+    takes_s: float | None
+    per_s: float
+
+
+def plan(rollout: Rollout, per_s: float, gates: Gates, incumbents: int) -> Planned:
+    """Return what each stage will need and see.
+
+    ``per_s`` are the incumbent's requests a second, ``incumbents`` its workers, which serve everything today.
+    """
+    stages = tuple(_stage(rollout, one, per_s, gates, incumbents) for one in rollout.stages)
+    needed = [one.needs_s for one in stages]
+    takes_s = None if None in needed else sum(one for one in needed if one is not None)
+    return Planned(stages=stages, takes_s=takes_s, per_s=per_s)
+
+
+def _stage(rollout: Rollout, stage: Stage, all_per_s: float, gates: Gates, incumbents: int) -> PlannedStage:
+    share = stage.weight / WEIGHT_TOTAL
+    per_s = all_per_s * share
+    workers = max(1, math.ceil(incumbents * share))
+    lacks = _lacks(stage, per_s, all_per_s - per_s, gates, rollout.patience_s)
+    needs_s = None if lacks else max(stage.min_s, _proof_s(stage, per_s, gates)) if not stage.watched else stage.min_s
+    return PlannedStage(
+        name=stage.name,
+        weight=stage.weight,
+        per_s=per_s,
+        needs_s=needs_s,
+        lacks=lacks,
+        finds_s=_finds(stage, per_s, gates),
+        workers=workers,
+        worker_hours=None if needs_s is None else workers * needs_s / 3600,
+    )
+
+
+def _lacks(stage: Stage, per_s: float, rest_per_s: float, gates: Gates, patience_s: float) -> str:
+    """Return why a stage can't be proven in time; empty where it can."""
+    if stage.watched:
+        return ""
+    if stage.weight < WEIGHT_TOTAL and rest_per_s * MOST_S < LEAST * CELLS:
+        return f"the incumbent's {rest_per_s:.2g} requests/s are too few to compare with"
+    takes_s = _proof_s(stage, per_s, gates)
+    if takes_s <= patience_s:
+        return ""
+    takes = f"{takes_s / 3600:.1f} h" if math.isfinite(takes_s) else "for ever"
+    return f"a proof with {per_s:.2g} requests/s takes {takes}, and patience ends after {patience_s / 3600:.1f} h"
+
+
+def _proof_s(stage: Stage, per_s: float, gates: Gates) -> float:
+    """Return the seconds until an equal candidate is proven no worse, on the least sample."""
+    if per_s <= 0.0:
+        return math.inf
+    bad = gates.shares[Metric.BAD]
+    tolerated = bad.floor
+    waits = [
+        gates.min_sample / per_s,
+        expected_s({1.0: per_s}, 1.0 - tolerated, math.inf, gates.odds.share_promote, RARE),
+    ]
+    if stage.weight < WEIGHT_TOTAL:
+        equal = {score: part * per_s for score, part in _ranks(1.0).items()}
+        waits += [
+            expected_s(equal, 1.0 - gates.ranked[one].promote, gates.per_second.abort, gates.odds.promote)
+            for one in (Metric.TTFT, Metric.ITL)
+        ]
+    return LATE_S + max(waits)
+
+
+def _finds(stage: Stage, per_s: float, gates: Gates) -> dict[str, float | None]:
+    """Return the seconds until an abort, by what is wrong."""
+    found = dict[str, float]()
+    gate, odds, caps = gates.ranked[Metric.TTFT], gates.odds, gates.per_second
+    for times in SLOWER if stage.weight < WEIGHT_TOTAL else ():
+        slow = {score: part * per_s for score, part in _ranks(times).items()}
+        sides = ((gate.abort, caps.abort, odds.abort), (gate.brake, caps.brake, odds.brake))
+        found[f"{times:g}x slower"] = LATE_S + NEIGHBOURS * min(
+            expected_s(slow, mean, cap, bar) for mean, cap, bar in sides
+        )
+    floor = gates.shares[Metric.BAD].floor
+    for name, bad in ((f"{FEW_BAD:.0%} bad", FEW_BAD), ("all bad", 1.0)):
+        ends = {1.0: bad * per_s, 0.0: (1.0 - bad) * per_s}
+        found[name] = LATE_S + expected_s(ends, floor, math.inf, odds.share, RARE)
+    return {name: seconds if math.isfinite(seconds) else None for name, seconds in found.items()}
+
+
+@lru_cache
+def _ranks(times: float) -> dict[float, float]:
+    """Return the ranks of a candidate that takes so many times as long: parts of all by rank."""
+    shift = math.log(times) / SPREAD
+
+    def below(rank: float) -> float:
+        return _NORMAL.cdf(_NORMAL.inv_cdf(rank) - shift) if 0.0 < rank < 1.0 else rank
+
+    return {(i + 0.5) / _BINS: below((i + 1) / _BINS) - below(i / _BINS) for i in range(_BINS)}
