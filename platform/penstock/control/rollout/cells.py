@@ -3,9 +3,10 @@
 "The same traffic" is neither the same load nor the same prompts: an idle candidate looks fast, a tenant with long
 prompts makes its version look slow. So requests are compared within cells of prompt length and of company
 (``domain/arms.py``): with the incumbent's of the last minute, and in a cell that had few of them with the last few of
-ten minutes, since thin traffic would find nobody there.
-Trade-off: a request without company in its cell says nothing, however many there are; and where traffic is thin, what
-slowed the incumbent down minutes ago still counts as its pace.
+ten minutes. Where these are too few as well, the cells beside it help out, always two on opposite sides with the same
+weight: what is slower on one side is as much faster on the other.
+Trade-off: a request without company says nothing, however many there are; and where traffic is thin, what slowed the
+incumbent down minutes ago still counts as its pace.
 """
 
 from collections import deque
@@ -19,7 +20,11 @@ DIGITS = 2
 """Of a rank: a hundredth is far below any tolerance, and few different scores are quick to judge."""
 LEAST = 20
 """Requests of the incumbent in a cell, below which a rank says little."""
+LEAST_BESIDE = 5
+"""And in a cell that only helps out."""
 _SWEEP_S = 60
+_NO_CELL = 2
+"""One that runs beside it is the cell 1, two are the cell 3."""
 
 Counts = tuple[tuple[int, int], ...]
 
@@ -86,19 +91,44 @@ class Ranks:
         found: dict[float, int] = {}
         alone = 0
         for cell, counts in times:
-            known = self._cells.get(cell)
-            if known is not None:
-                known.forget(self._now)
-            if known is None or known.many < LEAST:
+            company = self._company(cell)
+            if not company:
                 alone += sum([count for _, count in counts])
                 continue
+            weights = sum([weight for _, weight in company])
             for bucket, count in counts:
-                rank = round(known.rank(bucket), DIGITS)
+                rank = sum([known.rank(bucket) * weight for known, weight in company]) / weights
+                rank = round(rank, DIGITS)
                 found[rank] = found.get(rank, 0) + count
         return found, alone
+
+    def _company(self, cell: Cell) -> list[tuple[_Known, float]]:
+        """Return whom a request of this cell is compared with, and how much each of them counts; empty for nobody."""
+        own = self._known(cell)
+        company = [(own, float(own.many))] if own is not None else []
+        if own is not None and own.many >= LEAST:
+            return company
+        for pair in _opposite(cell):
+            one, other = (self._known(beside) for beside in pair)
+            if one is not None and other is not None and (least := min(one.many, other.many)) >= LEAST_BESIDE:
+                company += [(one, float(least)), (other, float(least))]
+        return company if sum([weight for _, weight in company]) >= LEAST else []
+
+    def _known(self, cell: Cell) -> _Known | None:
+        known = self._cells.get(cell)
+        if known is not None:
+            known.forget(self._now)
+        return known
 
     def _sweep(self) -> None:
         for cell, known in list(self._cells.items()):
             known.forget(self._now)
             if not known.slots:
                 del self._cells[cell]
+
+
+def _opposite(cell: Cell) -> tuple[tuple[Cell, Cell], tuple[Cell, Cell]]:
+    """Return the cells on both sides of this one, by company and by prompt; no company makes the cell 2."""
+    prompt, running = cell
+    fewer, more = running - (2 if running == _NO_CELL + 1 else 1), running + (2 if running == _NO_CELL - 1 else 1)
+    return (Cell(prompt, fewer), Cell(prompt, more)), (Cell(prompt - 1, running), Cell(prompt + 1, running))

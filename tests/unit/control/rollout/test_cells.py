@@ -44,6 +44,26 @@ def test_a_request_is_compared_in_its_own_cell_or_not_at_all() -> None:
     assert (sum(found.values()), alone) == (2, 2)
 
 
+@pytest.mark.parametrize("sides", [((5, 1), (5, 4)), ((4, 3), (6, 3))])
+def test_cells_on_both_sides_help_out_and_cancel_out(sides: tuple[tuple[int, int], tuple[int, int]]) -> None:
+    """Half as slow on one side and twice on the other: an equal request is in the middle; one side alone is nobody."""
+    chance, ranks = random.Random(5), Ranks()
+
+    def draw(mean: float, many: int) -> list[int]:
+        return [min(BUCKETS - 1, max(0, round(chance.gauss(mean, 5)))) for _ in range(many)]
+
+    less, more = (Cell(*one) for one in sides)
+    ranks.add(1, [times(less, *draw(33.0, 40))])
+    assert ranks.scores([times(SHORT, 40)]) == ({}, 1)
+    ranks.add(2, [times(more, *draw(47.0, 15))])
+    found, alone = ranks.scores([times(SHORT, *draw(40.0, 1000))])
+    assert (sum(found.values()), alone) == (1000, 0)
+    assert sum(score * count for score, count in found.items()) / 1000 == pytest.approx(0.5, abs=0.05)
+    ranks.add(3, [times(SHORT, *draw(40.0, LEAST))])
+    slower, _ = ranks.scores([times(SHORT, *draw(47.0, 1000))])
+    assert sum(score * count for score, count in slower.items()) / 1000 > 0.75
+
+
 def test_a_minute_later_those_that_are_not_needed_are_forgotten() -> None:
     """The load of then is not the load of now: who has enough of the last minute is compared with these alone."""
     ranks = Ranks()
