@@ -29,7 +29,7 @@ REPOSITORY = Path(__file__).resolve().parents[1]
 ALIAS = "smollm2"
 PRICE, LICENCE = "0.02/0.005/0.06", "Apache-2.0"
 TENANTS = 5
-MOST_S = 420.0
+MOST_S = 900.0
 """A rollout that takes longer is not what this is about."""
 POLITE = "Before you answer, think of all that a careful, kind and well-read librarian would think of. " * 20
 
@@ -109,7 +109,7 @@ class Proof:
             users.settle()
             started = self._platform.run(
                 "rollout", "start", ALIAS, version, "--shares", "50,100", "--stage-s", "20", "--watch-s", "20",
-                "--patience-s", "240", "--reason", case.name, *case.accept,
+                "--patience-s", "600", "--reason", case.name, *case.accept,
             )  # fmt: skip
             self._say(started.stdout.strip().splitlines()[0])
             began = time.time()

@@ -21,6 +21,7 @@ from penstock.domain.model import Tier
 from penstock.domain.rollout import Change, Rollout, State, Step, Stored
 
 MOST_REASON_CHARS = 500
+MOST_TRIES = 5
 HOUR_S = 3600.0
 _NEWEST = 200
 
@@ -106,17 +107,28 @@ class Rollouts:
         return plan(rollout, ended / (now - since), self.gates(tier), max(1, serving))
 
     async def move(self, rollout: str, move: Move, consent: Consent, act: Act) -> Stored:
-        """Hold, resume, promote or abort it; raises ``UnknownRollout``, ``InvalidField`` or ``Conflict``."""
+        """Hold, resume, promote or abort it; raises ``UnknownRollout``, ``InvalidField`` or ``Conflict``.
+
+        Where automation was first, it is tried again upon what the rollout has become: a person need not.
+        """
         reason = _reason(consent.reason)
         if not reason:
             raise InvalidField("say why: it stands in the history", param="reason")
-        stored = await self.one(rollout)
-        if move is Move.PROMOTE and not stored.rollout.state.is_over:
-            await self._check_budget(stored.rollout, await self.catalogue(), consent)
-            self._need_worker(stored.rollout.candidate, await self.seen())
-        step = _MOVES[move](stored.rollout, act.at, stored.number + 1, act.who, reason)
-        await self.store.go_on(step, replace(act, target=rollout, detail=f"{stored.rollout.alias}: {reason}"))
-        return Stored(rollout=step.rollout, number=step.change.number)
+        tries = 0
+        while True:
+            stored = await self.one(rollout)
+            if move is Move.PROMOTE and not stored.rollout.state.is_over:
+                await self._check_budget(stored.rollout, await self.catalogue(), consent)
+                self._need_worker(stored.rollout.candidate, await self.seen())
+            step = _MOVES[move](stored.rollout, act.at, stored.number + 1, act.who, reason)
+            try:
+                await self.store.go_on(step, replace(act, target=rollout, detail=f"{stored.rollout.alias}: {reason}"))
+            except Conflict:
+                tries += 1
+                if tries == MOST_TRIES:
+                    raise
+            else:
+                return Stored(rollout=step.rollout, number=step.change.number)
 
     async def one(self, rollout: str) -> Stored:
         """Return one, or raise ``UnknownRollout``."""

@@ -10,6 +10,7 @@ import pytest
 from penstock.domain.ids import ModelName, VersionId
 from penstock.domain.model import Manifest, Task, Tier, digest_of
 from penstock.domain.outcome import Outcome
+from penstock.domain.rollout import Change, State, Step, Stored
 from penstock.domain.tenant import Role
 from tests.support import control_things as things
 from tests.support.clock import ManualClock
@@ -240,6 +241,27 @@ async def test_a_plan_reads_the_hours_before_and_starts_nothing(site: Site, cloc
     for hours in ("0", "-1", "nan", "1e9", "soon"):
         refused = await site.operator.post(f"/admin/v1/rollouts/plan?hours={hours}", json=body)
         assert (refused.status_code, refused.json()["error"]["param"]) == (400, "hours")
+
+
+async def test_a_person_who_comes_second_need_not_come_again(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The tick froze it between the look and the abort: the abort is of the frozen one."""
+    new = await site.version(like())
+    rollout = (await site.start(new)).json()["id"]
+    look = site.room.rollouts.one
+
+    async def then_frozen(wanted: str) -> Stored | None:
+        found = await look(wanted)
+        if found is not None and found.number == 1:
+            frozen = replace(found.rollout, state=State.FROZEN)
+            change = Change(
+                rollout=wanted, number=2, at=things.NOW, actor="controller", state=State.FROZEN, stage=0, says="spent"
+            )
+            await site.room.rollouts.go_on(Step(rollout=frozen, change=change), things.act())
+        return found
+
+    monkeypatch.setattr(site.room.rollouts, "one", then_frozen)
+    aborted = await site.operator.post(f"/admin/v1/rollouts/{rollout}/abort", json=WHY)
+    assert (aborted.status_code, aborted.json()["state"], aborted.json()["number"]) == (200, "aborted", 3)
 
 
 async def test_steering_takes_a_reason_a_known_word_and_a_known_rollout(site: Site) -> None:

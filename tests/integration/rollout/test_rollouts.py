@@ -1,0 +1,89 @@
+"""Rollouts on real processes: a controller, two gateways, Postgres, users; engines alone are stubs."""
+
+import asyncio
+from collections.abc import Iterator
+from functools import partial
+
+import pytest
+
+from tests.support.rollout_site import Town, comes_to, town, traffic
+
+DELAY_MS = 40.0
+
+
+@pytest.fixture(scope="module")
+def place() -> Iterator[Town]:
+    """Yield a site whose alias leads to one version."""
+    with town() as running:
+        for engine in running.site.engines:
+            engine.behave(delay_ms=DELAY_MS)
+        running.lead_to(running.version(running.site.engines[0]))
+        yield running
+
+
+@pytest.mark.drill
+async def test_a_good_candidate_takes_everything_over(place: Town) -> None:
+    """Half, all, watched, done: by proof, without an error, each step with its reason."""
+    before = await asyncio.to_thread(place.asked_once)
+    candidate = await asyncio.to_thread(place.version, place.site.engines[1])
+    rollout = await asyncio.to_thread(place.start, candidate)
+    async with traffic(place) as users:
+        done = await comes_to(place, rollout, "done", "held", "aborted")
+    assert (done["state"], done["incumbent"]) == ("done", before), done["history"]
+    assert [one["stage"] for one in done["history"]] == [0, 1, 2, 2]
+    assert done["history"][1]["judgement"]["verdict"] == "promote"
+    assert place.acts(rollout) == ["rollout.start", "rollout.promote", "rollout.promote", "rollout.done"]
+    assert set(users.statuses()) == {200}
+    assert await asyncio.to_thread(place.asked_once) == candidate
+
+
+async def test_a_broken_candidate_is_undone_though_controller_and_database_die(place: Town) -> None:
+    """The controller is killed with the verdict just written, and the database after it: nobody is led there again."""
+    before = await asyncio.to_thread(place.asked_once)
+    engine = next(one for one in place.site.engines if one is not place.at[before])
+    engine.behave(delay_ms=DELAY_MS)
+    candidate = await asyncio.to_thread(place.version, engine)
+    rollout = await asyncio.to_thread(place.start, candidate)
+    async with traffic(place) as users:
+        await asyncio.sleep(2.0)
+        engine.behave(mode="error", status=500)
+        await comes_to(place, rollout, "aborted", "held")
+        place.home.controllers[-1].kill()
+        await place.site.lose_ledger(1.0)
+        await asyncio.to_thread(place.lead)
+        await comes_to(place, rollout, "aborted")
+        await asyncio.sleep(1.0)
+        at = asyncio.get_running_loop().time()
+        await asyncio.sleep(2.0)
+        assert set(users.after(at)) == {before}
+    over = await asyncio.to_thread(place.look, rollout)
+    assert place.acts(rollout) == ["rollout.start", "rollout.abort"]
+    assert "bad: " in over["history"][-1]["says"]
+    assert await asyncio.to_thread(place.asked_once) == before
+
+
+async def test_a_person_who_promotes_while_the_judge_would_abort_is_asked_and_not_overruled(place: Town) -> None:
+    """What a person promoted stays, and the history says what automation would do; the person's abort is at once."""
+    before = await asyncio.to_thread(place.asked_once)
+    engine = next(one for one in place.site.engines if one is not place.at[before])
+    engine.behave(delay_ms=DELAY_MS)
+    candidate = await asyncio.to_thread(place.version, engine)
+    # The candidate before it has spent the error budget.
+    why = {"reason": "slower is agreed", "override_budget": True}
+    rollout = await asyncio.to_thread(partial(place.start, candidate, **why))
+    await asyncio.to_thread(place.call, "POST", f"/rollouts/{rollout}/promote", why)
+    async with traffic(place):
+        await asyncio.sleep(3.0)
+        now = await asyncio.to_thread(place.look, rollout)
+        assert (now["by_person"], now["weight"]) == (True, 10_000)
+        engine.behave(mode="error", status=500)
+        for _ in range(200):
+            now = await asyncio.to_thread(place.look, rollout)
+            if now["proposed"]:
+                break
+            await asyncio.sleep(0.3)
+        assert (now["state"], now["proposed"]) == ("running", True)
+        assert now["history"][-1]["says"].startswith("a person promoted it, so nothing is undone; to abort is proposed")
+        over = await asyncio.to_thread(place.call, "POST", f"/rollouts/{rollout}/abort", {"reason": "then not"})
+    assert over["state"] == "aborted"
+    engine.behave(delay_ms=DELAY_MS)

@@ -1,0 +1,220 @@
+"""A site with rollouts: real controllers, gateways and Postgres, and stub engines that stand for the workers."""
+
+import asyncio
+import contextlib
+import hashlib
+import itertools
+import json
+import tempfile
+from collections import Counter
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from penstock.adapters.postgres.database import Database
+from penstock.adapters.postgres.tenancy import PostgresTenancy
+from penstock.domain.ids import ModelName, TenantId
+from penstock.domain.keys import Purpose, derive, mint
+from penstock.domain.model import Artifact, EngineSettings, Manifest, Provenance, Task, Tier, digest_of
+from penstock.domain.table import WEIGHT_TOTAL
+from penstock.domain.tenant import OPERATORS, Plan, Role, Tenant
+from tests.support import control_things as things
+from tests.support import real_tokenizers
+from tests.support.control_process import ControlledHome
+from tests.support.gateway_process import PLATFORM_KEY, TEMPLATE
+from tests.support.history_site import Customer, Site, site
+from tests.support.limits_fleet import PRICE, Stub
+from tests.support.patience import patient, until
+
+TENANTS = tuple(f"t{number}" for number in range(8))
+ALIAS = "toy"
+USERS = 150
+STAGES: list[dict[str, object]] = [
+    {"name": "half", "weight": WEIGHT_TOTAL // 2, "min_s": 1.0},
+    {"name": "all", "weight": WEIGHT_TOTAL, "min_s": 1.0},
+    {"name": "watched", "weight": WEIGHT_TOTAL, "min_s": 1.0, "watched": True},
+]
+
+
+@dataclass(kw_only=True)
+class Town:
+    """What runs, and an operator's hands."""
+
+    site: Site
+    home: ControlledHome
+    secret: str
+    seeds: Iterator[int] = field(default_factory=lambda: itertools.count(1))
+    at: dict[str, Stub] = field(default_factory=dict)
+
+    def call(self, method: str, path: str, body: object = None) -> Any:  # noqa: ANN401  JSON
+        """Call the operators' API at whoever leads."""
+        headers = {"authorization": f"Bearer {self.secret}"}
+        url = f"{self.home.address()}/admin/v1{path}"
+        answer = httpx.request(method, url, json=body, headers=headers, timeout=30, trust_env=False)
+        assert answer.status_code < httpx.codes.BAD_REQUEST, answer.text
+        return answer.json()
+
+    def lead(self) -> None:
+        """Start one more controller and wait until somebody leads."""
+        self.home.controller()
+        until("a controller leads", self._is_led, within_s=60)
+
+    def _is_led(self) -> bool:
+        with contextlib.suppress(httpx.HTTPError):
+            return bool(httpx.get(f"{self.home.address()}/readyz", timeout=5, trust_env=False).json()["leader"])
+        return False
+
+    def version(self, engine: Stub) -> str:
+        """Register and deploy a version that this engine stands for, and wait until it serves."""
+        seed = next(self.seeds)
+        manifest = _manifest(seed)
+        body = {"manifest": asdict(manifest), "signature": f"signatures/{digest_of(manifest)}"}
+        version = str(self.call("POST", "/models", body)["id"])
+        self.at[version] = engine
+        (self.home.root / "engines.json").write_text(json.dumps({one: stub.url for one, stub in self.at.items()}))
+        self.call("PUT", f"/deployments/{version}", {"replicas": 1})
+        until(f"{version} serves", lambda: self._serves(version), within_s=60)
+        return version
+
+    def lead_to(self, version: str) -> None:
+        """Give a version all of the alias, and wait until the gateways know."""
+        self.call("PUT", f"/aliases/{ALIAS}", {"shares": [{"version": version, "weight": WEIGHT_TOTAL}]})
+        until("the gateways know", lambda: self.asked_once() == version, within_s=60)
+
+    def asked_once(self) -> str:
+        """Return who answers a question at each gateway, where it is the same one."""
+        versions = set[str]()
+        for gateway in self.site.gateways.values():
+            body = {"model": ALIAS, "messages": [{"role": "user", "content": "hello"}], "max_tokens": 1}
+            headers = {"authorization": f"Bearer {self.site.secrets[TENANTS[0]]}"}
+            answer = httpx.post(f"{gateway.url}/v1/chat/completions", json=body, headers=headers, trust_env=False)
+            versions.add(answer.headers.get("x-penstock-version", ""))
+        return versions.pop() if len(versions) == 1 else ""
+
+    def start(self, candidate: str, **more: object) -> str:
+        """Begin a rollout and return its id."""
+        body = {"alias": ALIAS, "candidate": candidate, "stages": STAGES, **more}
+        return str(self.call("POST", "/rollouts", body)["id"])
+
+    def look(self, rollout: str) -> dict[str, Any]:
+        """Return a rollout whole."""
+        found: dict[str, Any] = self.call("GET", f"/rollouts/{rollout}")
+        return found
+
+    def acts(self, rollout: str) -> list[str]:
+        """Return what the audit log has of it, oldest first."""
+        acts = self.call("GET", "/audit?limit=200&what=rollout")["acts"]
+        return [one["what"] for one in reversed(acts) if one["target"] == rollout]
+
+    def _serves(self, version: str) -> bool:
+        workers = self.call("GET", "/workers")["workers"]
+        return any(one["version"] == version and one["state"] == "ready" for one in workers)
+
+
+@dataclass
+class Traffic:
+    """Users of all tenants who ask again and again: when each asked, who answered, and how it ended."""
+
+    town: Town
+    pause_s: float = 5.0
+    """Whoever asks more often is counted no more often: ends count once per user in ten seconds."""
+    seen: list[tuple[float, str, int]] = field(default_factory=list)
+
+    def after(self, at: float) -> Counter[str]:
+        """Return who answered what was sent after a moment of the loop's clock."""
+        return Counter(version for sent, version, _ in self.seen if sent > at)
+
+    def statuses(self) -> Counter[int]:
+        """Return how they ended."""
+        return Counter(status for *_, status in self.seen)
+
+    async def user(self, http: httpx.AsyncClient, number: int) -> None:
+        """Ask until cancelled; gateways in turn."""
+        loop = asyncio.get_running_loop()
+        await asyncio.sleep(self.pause_s * number / USERS)
+        for turn in itertools.count(number):
+            gateways = list(self.town.site.gateways.values())
+            body = {
+                "model": ALIAS,
+                "user": f"u{number}",
+                "messages": [{"role": "user", "content": "hello"}],
+                "max_tokens": 4,
+                "stream": bool(turn % 3),
+            }
+            headers = {"authorization": f"Bearer {self.town.site.secrets[TENANTS[number % len(TENANTS)]]}"}
+            at, url = loop.time(), f"{gateways[turn % len(gateways)].url}/v1/chat/completions"
+            answer = await http.post(url, json=body, headers=headers)
+            self.seen.append((at, answer.headers.get("x-penstock-version", ""), answer.status_code))
+            await asyncio.sleep(self.pause_s)
+
+
+@asynccontextmanager
+async def traffic(town: Town) -> AsyncIterator[Traffic]:
+    """Let users come while the block runs."""
+    running = Traffic(town)
+    async with httpx.AsyncClient(timeout=60, trust_env=False) as http:
+        tasks = [asyncio.create_task(running.user(http, number)) for number in range(USERS)]
+        try:
+            yield running
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def comes_to(town: Town, rollout: str, *states: str, within_s: float = 120.0) -> dict[str, Any]:
+    """Wait until a rollout is in one of these states, and return it."""
+    loop = asyncio.get_running_loop()
+    end = loop.time() + patient(within_s)
+    while (found := await asyncio.to_thread(town.look, rollout))["state"] not in states:
+        assert loop.time() < end, found
+        await asyncio.sleep(0.2)
+    return found
+
+
+@contextmanager
+def town() -> Iterator[Town]:
+    """Run a controller, two gateways, Postgres and two engines."""
+    # Not pytest's own folder: that is closed to the account of a Postgres that root starts.
+    with tempfile.TemporaryDirectory(prefix="penstock-rollout-", ignore_cleanup_errors=True) as folder:
+        customers = tuple(Customer(name=name, plan=Plan(), org="group", org_plan=Plan()) for name in TENANTS)
+        with site(Path(folder), customers) as running, contextlib.ExitStack() as stack:
+            home = ControlledHome(root=Path(folder), database_url=running.postgres.dsn)
+            stack.callback(home.end)
+            secret = asyncio.run(_operator(running))
+            found = Town(site=running, home=home, secret=secret)
+            found.lead()
+            running.start()
+            running.start()
+            yield found
+
+
+async def _operator(running: Site) -> str:
+    secret, key = mint(TenantId(OPERATORS), pepper=derive(PLATFORM_KEY, Purpose.PEPPER), now=0.0, role=Role.ADMIN)
+    async with Database(running.postgres.dsn, max_connections=1) as database:
+        tenancy = PostgresTenancy(database)
+        if OPERATORS not in {one.id for one in await tenancy.tenants()}:
+            await tenancy.add_tenant(Tenant(id=TenantId(OPERATORS), name="Operators"), things.act())
+        await tenancy.add_key(key, things.act())
+    return secret
+
+
+def _manifest(seed: int) -> Manifest:
+    blob = real_tokenizers.small()
+    return Manifest(
+        name=ModelName("toy"),
+        task=Task.GENERATE,
+        tier=Tier.CHAT,
+        files=(
+            Artifact(path="tokenizer.json", sha256=hashlib.sha256(blob).hexdigest(), size_bytes=len(blob)),
+            Artifact(path="model.safetensors", sha256=f"{seed:064x}", size_bytes=1),
+        ),
+        price=PRICE,
+        provenance=Provenance(origin="made for a test", licence="Apache-2.0"),
+        engine=EngineSettings(),
+        chat_template=TEMPLATE,
+    )
