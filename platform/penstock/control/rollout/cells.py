@@ -20,6 +20,8 @@ DIGITS = 2
 """Of a rank: a hundredth is far below any tolerance, and few different scores are quick to judge."""
 LEAST = 20
 """Requests of the incumbent in a cell, below which a rank says little."""
+FORGIVEN = 1
+"""Buckets of time that are forgiven to a candidate: a tenth."""
 LEAST_BESIDE = 5
 """And in a cell that only helps out."""
 _SWEEP_S = 60
@@ -86,8 +88,11 @@ class Ranks:
             self._swept_at = at
             self._sweep()
 
-    def scores(self, times: Iterable[Times]) -> tuple[dict[float, int], int]:
-        """Return the ranks of these requests, counts by rank in [0, 1], and how many found nobody to compare with."""
+    def scores(self, times: Iterable[Times], forgiven: int = 0) -> tuple[dict[float, int], int]:
+        """Return the ranks of these requests, counts by rank in [0, 1], and how many found nobody to compare with.
+
+        ``forgiven`` buckets are taken off each: where times hardly spread, what nobody would notice has a rank too.
+        """
         found: dict[float, int] = {}
         alone = 0
         for cell, counts in times:
@@ -97,7 +102,8 @@ class Ranks:
                 continue
             weights = sum([weight for _, weight in company])
             for bucket, count in counts:
-                rank = sum([known.rank(bucket) * weight for known, weight in company]) / weights
+                place = max(0, bucket - forgiven)
+                rank = sum([known.rank(place) * weight for known, weight in company]) / weights
                 rank = round(rank, DIGITS)
                 found[rank] = found.get(rank, 0) + count
         return found, alone

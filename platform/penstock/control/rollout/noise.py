@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Iterable, Mapping
 
 from penstock.control.rollout.bets import Bets
-from penstock.control.rollout.cells import SPAN_S, Ranks
+from penstock.control.rollout.cells import FORGIVEN, SPAN_S, Ranks
 from penstock.domain.arms import Times
 from penstock.domain.ids import WorkerId
 
@@ -51,10 +51,11 @@ class Noise:
             del self._heard[worker], self._others[worker], self._alarms[worker]
         for worker, others in self._others.items():
             others.add(at, [one for name, times in given.items() if name != worker for one in times])
-            counts, _ = others.scores(given.get(worker, ()))
+            own = given.get(worker, ())
+            counts, _ = others.scores(own)
             many = sum(counts.values())
             if many:
-                self._alarms[worker].slot(counts, mean, self.cap)
+                self._alarms[worker].slot(others.scores(own, FORGIVEN)[0], mean, self.cap)
                 sums = self._open.setdefault(worker, [0.0, 0.0])
                 sums[0] += sum(score * count for score, count in counts.items())
                 sums[1] += many

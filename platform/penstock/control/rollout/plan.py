@@ -12,9 +12,10 @@ from functools import lru_cache
 from statistics import NormalDist
 
 from penstock.control.rollout.bets import RARE, expected_s
-from penstock.control.rollout.cells import LEAST, MOST_S
+from penstock.control.rollout.cells import FORGIVEN, LEAST, MOST_S
 from penstock.control.rollout.gates import Gates
 from penstock.control.rollout.judge import LATE_S
+from penstock.domain.arms import GROWTH
 from penstock.domain.judgement import Metric
 from penstock.domain.rollout import Rollout, Stage
 from penstock.domain.table import WEIGHT_TOTAL
@@ -112,7 +113,7 @@ def _proof_s(stage: Stage, per_s: float, gates: Gates) -> float:
         expected_s({1.0: per_s}, 1.0 - tolerated, math.inf, gates.odds.share_promote, RARE),
     ]
     if stage.weight < WEIGHT_TOTAL:
-        equal = {score: part * per_s for score, part in _ranks(1.0).items()}
+        equal = {1.0 - score: part * per_s for score, part in _ranks(1.0).items()}
         waits += [
             expected_s(equal, 1.0 - gates.ranked[one].promote, gates.per_second.abort, gates.odds.promote)
             for one in (Metric.TTFT, Metric.ITL)
@@ -140,7 +141,7 @@ def _finds(stage: Stage, per_s: float, gates: Gates) -> dict[str, float | None]:
 @lru_cache
 def _ranks(times: float) -> dict[float, float]:
     """Return the ranks of a candidate that takes so many times as long: parts of all by rank."""
-    shift = math.log(times) / SPREAD
+    shift = math.log(times / GROWTH**FORGIVEN) / SPREAD
 
     def below(rank: float) -> float:
         return _NORMAL.cdf(_NORMAL.inv_cdf(rank) - shift) if 0.0 < rank < 1.0 else rank

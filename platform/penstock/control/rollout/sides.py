@@ -5,7 +5,7 @@ from collections import deque
 from collections.abc import Iterable
 
 from penstock.control.rollout.bets import RARE, Bets, turned
-from penstock.control.rollout.cells import Ranks
+from penstock.control.rollout.cells import FORGIVEN, Ranks
 from penstock.control.rollout.gates import Gates, RankGate, ShareGate
 from penstock.domain.arms import BUCKETS, PRICE_BUCKETS, Times
 from penstock.domain.judgement import Finding, Metric, Verdict
@@ -23,7 +23,8 @@ class RankedSides:
         """Begin without evidence."""
         self._metric, self._gate, self._odds, self._caps = metric, gate, gates.odds, gates.per_second
         self._least = gates.min_sample
-        self._ranks = Ranks(PRICE_BUCKETS if metric is Metric.PRICE else BUCKETS)
+        self._is_timed = metric is not Metric.PRICE
+        self._ranks = Ranks(BUCKETS if self._is_timed else PRICE_BUCKETS)
         self._hold, self._abort, self._brake = (Bets(forgets=True) for _ in range(3))
         self.next_stage()
         self._alone = self._all = 0
@@ -37,7 +38,7 @@ class RankedSides:
         theirs = tuple(incumbent)
         self._ranks.add(at, theirs)
         self._all += sum([count for _, counts in theirs for _, count in counts])
-        counts, alone = self._ranks.scores(candidate)
+        counts, alone = self._ranks.scores(candidate, FORGIVEN if self._is_timed else 0)
         self._alone += alone
         if not counts:
             return
@@ -56,7 +57,8 @@ class RankedSides:
         if not self._all and not self._sample:
             return None
         mean = self._sum / self._sample if self._sample else None
-        said = f"{self._metric}: mean rank {mean:.2f} among the incumbent's" if mean is not None else f"{self._metric}:"
+        forgiven = ", a tenth forgiven" if self._is_timed else ""
+        said = f"{self._metric}: mean rank {mean:.2f} among the incumbent's{forgiven}" if mean else f"{self._metric}:"
         said += f", {self._sample} comparable requests" + (f", {self._alone} without company" if self._alone else "")
         sides = (
             (Verdict.ABORT, self._abort, self._odds.abort, self._gate.abort),

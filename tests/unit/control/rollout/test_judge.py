@@ -52,6 +52,22 @@ def test_a_broken_candidate_is_aborted_within_seconds_and_the_finding_says_why()
     assert "bad: " in said.findings[0].says
 
 
+@pytest.mark.parametrize(("slower_buckets", "is_found"), [(0, False), (1, False), (3, True)])
+def test_what_nobody_would_notice_is_nothing_however_little_times_spread(slower_buckets: int, is_found: bool) -> None:
+    """Every request takes as long: a few per cent more come into the next bucket, and a third more are found."""
+
+    def like_a_clock(second: ArmSecond) -> ArmSecond:
+        def arm(one: ArmCounts) -> ArmCounts:
+            place = 30 + (slower_buckets if one.version == NEW else 0)
+            pressed = tuple(Times(cell, ((place, sum(many for _, many in counts)),)) for cell, counts in one.ttft)
+            return replace(one, ttft=pressed, itl=())
+
+        return replace(second, arms=tuple(arm(one) for one in second.arms))
+
+    said = after(like_a_clock(second) for second in World(seed=3, per_s=20.0, share=0.5).seconds(240))
+    assert (said.verdict is Verdict.ABORT) == is_found
+
+
 def test_no_evidence_decides_nothing() -> None:
     """Silence, a candidate without traffic and one without an incumbent wait: they never promote and never trigger."""
     assert judge().judgement(1000.0).verdict is Verdict.WAIT
