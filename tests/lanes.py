@@ -22,7 +22,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 FOLDERS = {
-    "faults": ("tests/integration/faults", "tests/integration/worker"),
+    "faults": tuple(f"tests/integration/{name}" for name in ("faults", "worker", "gateway", "limits", "rollout")),
     "platforms": ("tests/integration",),
     "logic": ("tests",),
 }
