@@ -3,9 +3,9 @@
 from dataclasses import dataclass
 from enum import StrEnum
 
-from penstock.domain.ids import NO_VERSION, Alias, VersionId
+from penstock.domain.ids import Alias, TenantId, VersionId
 from penstock.domain.judgement import Judgement
-from penstock.domain.table import WEIGHT_TOTAL, Route, Share
+from penstock.domain.table import WEIGHT_TOTAL, Override, Route, Share
 
 
 class Kind(StrEnum):
@@ -109,14 +109,19 @@ class Rollout:
 def route_of(rollout: Rollout) -> Route:
     """Return where its alias leads now; while it lives both versions stand there, one perhaps without a share.
 
-    While the candidate has one, gateways that find it dead send its requests to the incumbent by themselves.
+    While the candidate has one, gateways that find it dead send its requests to the incumbent by themselves. Tenants
+    that stay out, or go first, have their version whatever the share is.
     """
     alone = {State.ABORTED: rollout.incumbent, State.DONE: rollout.candidate}.get(rollout.state)
     if alone is not None:
         return Route(alias=rollout.alias, shares=(Share(version=alone, weight=WEIGHT_TOTAL),))
     rest = Share(version=rollout.incumbent, weight=WEIGHT_TOTAL - rollout.weight)
     shares = (rest, Share(version=rollout.candidate, weight=rollout.weight))
-    return Route(alias=rollout.alias, shares=shares, fallback=rollout.incumbent if rollout.weight else NO_VERSION)
+    if not rollout.weight:
+        return Route(alias=rollout.alias, shares=shares)
+    own = dict.fromkeys(rollout.blast.first, rollout.candidate) | dict.fromkeys(rollout.blast.out, rollout.incumbent)
+    overrides = tuple(Override(tenant=TenantId(tenant), version=own[tenant]) for tenant in sorted(own))
+    return Route(alias=rollout.alias, shares=shares, fallback=rollout.incumbent, overrides=overrides)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,13 +7,15 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from penstock.domain.errors import TableRefused
-from penstock.domain.ids import NO_VERSION, Alias, VersionId, WorkerId
+from penstock.domain.ids import NO_VERSION, Alias, TenantId, VersionId, WorkerId
 from penstock.domain.model import SHORT_DIGEST, HandlerSettings, SamplingDefaults, Task, Tier
 from penstock.domain.money import Price
 from penstock.domain.worker import Load, WorkerState
 
 WEIGHT_TOTAL = 10_000
 """Weights of an alias's versions are shares of this."""
+MOST_OVERRIDES = 1_000
+"""Of one alias: every gateway has them all in each of its tables."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,6 +69,14 @@ class Share:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Override:
+    """A tenant that has one version of an alias, whatever the weights are."""
+
+    tenant: TenantId
+    version: VersionId
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Route:
     """An alias and the versions behind it; weights add up to ``WEIGHT_TOTAL``."""
 
@@ -74,6 +84,7 @@ class Route:
     shares: tuple[Share, ...]
     fallback: VersionId = NO_VERSION
     """One of them that takes new requests over from each other one that can take none; empty for nobody."""
+    overrides: tuple[Override, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,8 +134,19 @@ def _validate_route(route: Route, known: set[VersionId]) -> None:
             raise TableRefused(f"alias {route.alias} gives {share.version} a negative weight")
     if sum(s.weight for s in route.shares) != WEIGHT_TOTAL:
         raise TableRefused(f"the weights of alias {route.alias} do not add up to {WEIGHT_TOTAL}")
-    if route.fallback and route.fallback not in {share.version for share in route.shares}:
+    _validate_exceptions(route)
+
+
+def _validate_exceptions(route: Route) -> None:
+    """Check what a route says beside its weights."""
+    own = {share.version for share in route.shares}
+    if route.fallback and route.fallback not in own:
         raise TableRefused(f"alias {route.alias} falls back to {route.fallback}, which is none of its versions")
+    for override in route.overrides:
+        if override.version not in own:
+            raise TableRefused(f"alias {route.alias} gives {override.tenant} {override.version}, none of its versions")
+    if len({override.tenant for override in route.overrides}) != len(route.overrides):
+        raise TableRefused(f"alias {route.alias} has two overrides for one tenant")
 
 
 def _validate_version(version: VersionEntry) -> None:

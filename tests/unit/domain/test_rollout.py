@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from penstock.domain.ids import NO_VERSION, Alias, VersionId
-from penstock.domain.rollout import STAGES, Rollout, Stage, State, route_of
+from penstock.domain.rollout import STAGES, Blast, Rollout, Stage, State, route_of
 
 OLD, NEW = VersionId("toy@0123456789ab"), VersionId("toy@ba9876543210")
 ROLLOUT = Rollout(id="r1", alias=Alias("toy"), incumbent=OLD, candidate=NEW)
@@ -16,6 +16,23 @@ ROLLOUT = Rollout(id="r1", alias=Alias("toy"), incumbent=OLD, candidate=NEW)
 def test_the_incumbent_stands_in_while_the_candidate_has_a_share(state: State, stage: int) -> None:
     """In every state that lives and at every stage, watched ones included, where it has no share of its own."""
     assert route_of(replace(ROLLOUT, state=state, stage=stage)).fallback == OLD
+
+
+@pytest.mark.parametrize("state", [State.RUNNING, State.HELD, State.FROZEN])
+@pytest.mark.parametrize("stage", range(len(STAGES)))
+def test_who_stays_out_and_who_goes_first_does_so_at_each_stage(state: State, stage: int) -> None:
+    """Whatever the share is, until it is over; a tenant that was named twice, or on both sides, is there once."""
+    blast = Blast(out=("careful", "shy", "careful"), first=("bold", "shy"))
+    found = route_of(replace(ROLLOUT, state=state, stage=stage, blast=blast)).overrides
+    assert [(one.tenant, one.version) for one in found] == [("bold", NEW), ("careful", OLD), ("shy", OLD)]
+
+
+def test_nobody_has_an_override_where_there_is_one_version() -> None:
+    """Before the first share, and when it is over, everybody has the one that there is."""
+    named = replace(ROLLOUT, blast=Blast(out=("careful",), first=("bold",)))
+    shadow = replace(named, stages=(Stage(name="shadow", weight=0), *STAGES))
+    over = [replace(named, state=state) for state in (State.ABORTED, State.DONE)]
+    assert [route_of(one).overrides for one in (shadow, *over)] == [()] * 3
 
 
 def test_nobody_stands_in_where_there_is_one_version() -> None:

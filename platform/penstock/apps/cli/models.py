@@ -158,6 +158,11 @@ def _price(text: str) -> Price:
 def set_alias(
     alias: Annotated[str, typer.Argument(help="The name that callers use.")],
     shares: Annotated[list[str], typer.Argument(help="VERSION, or several as VERSION=PERCENT that add up to 100.")],
+    *,
+    override: Annotated[
+        list[str] | None, typer.Option(help="TENANT=VERSION: this tenant has that one of the versions; repeat it.")
+    ] = None,
+    no_overrides: Annotated[bool, typer.Option("--no-overrides", help="Take all tenants' overrides away.")] = False,
 ) -> None:
     """Point an alias at a version, or share it among several.
 
@@ -166,9 +171,16 @@ def set_alias(
     * `penstock aliases set chat smollm2-135m-instruct@0123456789ab`
 
     * `penstock aliases set chat old@0123456789ab=90 new@ba9876543210=10`
+
+    * `penstock aliases set chat old@0123456789ab=90 new@ba9876543210=10 --override acme=new@ba9876543210`
+
+    Overrides stay as they are where none is named.
     """
     with explained():
-        operator(load()).put(f"/aliases/{alias}", {"shares": [_share(text) for text in shares]})
+        body: dict[str, object] = {"shares": [_share(text) for text in shares]}
+        if override or no_overrides:
+            body["overrides"] = [_override(text) for text in override or []]
+        operator(load()).put(f"/aliases/{alias}", body)
         out.print(f"{alias} → {', '.join(shares)}", highlight=False)
 
 
@@ -187,10 +199,14 @@ def list_aliases() -> None:
     """List the aliases and where they lead."""
     with explained():
         rows = [
-            (route["alias"], ", ".join(f"{share['version']} {share['weight'] / 100:g} %" for share in route["shares"]))
+            (
+                route["alias"],
+                ", ".join(f"{share['version']} {share['weight'] / 100:g} %" for share in route["shares"]),
+                ", ".join(f"{one['tenant']} {one['version']}" for one in route.get("overrides", [])),
+            )
             for route in operator(load()).get("/aliases")["aliases"]
         ]
-        tables.show("Aliases", ("alias", "versions"), rows)
+        tables.show("Aliases", ("alias", "versions", "overrides"), rows)
 
 
 @aliases.command("compare")
@@ -214,6 +230,13 @@ def compare_versions(
             out.print_json(data=found)
         else:
             comparison.show(found)
+
+
+def _override(text: str) -> dict[str, str]:
+    tenant, _, version = text.partition("=")
+    if not tenant or not version:
+        raise CommandError(f"{text!r} is no override.", do="Write TENANT=VERSION, for example acme=a@0123456789ab.")
+    return {"tenant": tenant, "version": version}
 
 
 def _share(text: str) -> dict[str, object]:

@@ -9,7 +9,7 @@ from penstock.domain.ledger import LedgerRow, UsageLine
 from penstock.domain.model import Manifest, Task, Tier
 from penstock.domain.money import MicroUsd, Price
 from penstock.domain.rollout import PATIENCE_S, STAGES, Blast, Kind, Stage
-from penstock.domain.table import Route, Share
+from penstock.domain.table import Override, Route, Share
 from penstock.domain.tenant import DEFAULT_ORG, ApiKey, OverQuota, Plan, Priority, Role
 from penstock.domain.worker import Load, PhaseTiming, WorkerState
 
@@ -26,9 +26,10 @@ class NewModel(Strict, frozen=True):
 
 
 class NewShares(Strict, frozen=True):
-    """Where an alias leads."""
+    """Where an alias leads. Silence about overrides keeps those that are in force."""
 
     shares: tuple[Share, ...]
+    overrides: tuple[Override, ...] | None = None
 
 
 class NewRollout(Strict, frozen=True):

@@ -7,8 +7,10 @@ from fastapi import APIRouter, Request, Response
 from penstock.control.api.bodies import ModelShown, NewModel, NewReplicas, NewShares
 from penstock.control.api.deps import Control
 from penstock.control.api.wire import answer, read
-from penstock.domain.ids import Alias, VersionId
-from penstock.domain.table import Route
+from penstock.domain.errors import InvalidField
+from penstock.domain.ids import Alias, TenantId, VersionId
+from penstock.domain.table import Override, Route
+from penstock.domain.tenant import KeyRing, Role
 
 
 class Models:
@@ -86,9 +88,18 @@ class Models:
         act = await self._control.act(request, "alias.put", alias)
         body = await read(request, NewShares)
         await self._control.rollouts.check_free((alias,))
-        route = await self._registry.put_alias(Route(alias=alias, shares=body.shares), act)
+        overrides = await self._overrides(alias, body)
+        route = await self._registry.put_alias(Route(alias=alias, shares=body.shares, overrides=overrides), act)
         self._control.runtime.wake()
         return answer(route)
+
+    async def _overrides(self, alias: Alias, body: NewShares) -> tuple[Override, ...]:
+        """Return the alias's overrides to be, or raise ``InvalidField`` for a tenant that they would do nothing for."""
+        if body.overrides is None:
+            return next((route.overrides for route in await self._registry.routes() if route.alias == alias), ())
+        if body.overrides:
+            check_tenants(alias, body.overrides, await self._control.ring(), self._control.clock.now())
+        return body.overrides
 
     async def remove_alias(self, request: Request, alias: Alias) -> Response:
         """Take an alias away."""
@@ -119,6 +130,20 @@ class Models:
         deployment = await self._registry.renew_all(version, act)
         self._control.runtime.wake()
         return answer(deployment, 202)
+
+
+def check_tenants(alias: Alias, overrides: tuple[Override, ...], ring: KeyRing, now: float) -> None:
+    """Return where each of these tenants is one and may use the alias; else raise ``InvalidField``."""
+    tenants = {tenant.id for tenant in ring.tenants}
+    keys: dict[TenantId, list[bool]] = {}
+    for key in ring.keys:
+        if key.role is Role.INFER and key.valid_at(now):
+            keys.setdefault(key.tenant, []).append(not key.models or alias in key.models)
+    for one in overrides:
+        if one.tenant not in tenants:
+            raise InvalidField(f"there is no tenant {one.tenant[:80]}", param="overrides")
+        if not any(keys.get(one.tenant, [True])):
+            raise InvalidField(f"no key of {one.tenant} may use {alias}", param="overrides")
 
 
 def _leads_to(route: Route, version: VersionId) -> bool:

@@ -49,4 +49,5 @@ def _shares(route: Route | None) -> str:
     if route is None:
         return "nowhere"
     falls = f"; where one is dead, {route.fallback}" if route.fallback else ""
-    return ", ".join(f"{share.version} {share.weight / 100:g} %" for share in route.shares) + falls
+    own = f"; {len(route.overrides)} tenants have their own" if route.overrides else ""
+    return ", ".join(f"{share.version} {share.weight / 100:g} %" for share in route.shares) + own + falls

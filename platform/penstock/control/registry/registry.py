@@ -45,6 +45,7 @@ class Registry:
         """Set an alias."""
         rules.check_route(route, await self._known())
         detail = ", ".join(f"{share.version}={share.weight}" for share in route.shares)
+        detail += f"; overrides: {len(route.overrides)}" if route.overrides else ""
         await self._store.put_routes(((route.alias, route),), replace(act, detail=detail))
         return route
 

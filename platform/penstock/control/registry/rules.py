@@ -4,13 +4,14 @@ Pure. Whether the signature is right is checked where the bytes are: by the work
 """
 
 import re
+from collections.abc import Collection
 from pathlib import PurePosixPath
 
 from penstock.domain.errors import ArtifactRefused, InvalidField
 from penstock.domain.fleet import Deployment
 from penstock.domain.ids import Alias, VersionId
 from penstock.domain.model import Manifest, ModelVersion, digest_of, version_id
-from penstock.domain.table import WEIGHT_TOTAL, Route
+from penstock.domain.table import MOST_OVERRIDES, WEIGHT_TOTAL, Route
 
 PICKLED = frozenset({".bin", ".pt", ".pth", ".pkl", ".pickle", ".ckpt", ".h5", ".hdf5", ".joblib", ".npy", ".npz"})
 """Formats that can run code when they are opened."""
@@ -86,7 +87,19 @@ def check_route(route: Route, known: frozenset[VersionId]) -> Route:
         raise InvalidField(f"weights are at least 0 and add up to {WEIGHT_TOTAL}", param="shares")
     if route.fallback and route.fallback not in versions:
         raise InvalidField("an alias falls back to one of its own versions", param="fallback")
+    _check_overrides(route, versions)
     return route
+
+
+def _check_overrides(route: Route, versions: Collection[VersionId]) -> None:
+    if len(route.overrides) > MOST_OVERRIDES:
+        raise InvalidField(f"an alias has at most {MOST_OVERRIDES} overrides", param="overrides")
+    if len({one.tenant for one in route.overrides}) != len(route.overrides):
+        raise InvalidField("a tenant stands in the overrides twice", param="overrides")
+    for one in route.overrides:
+        if one.version not in versions:
+            says = f"{one.tenant} can't have {one.version}, which is none of this alias's versions"
+            raise InvalidField(f"{says}: name it among the shares, or leave the override out", param="overrides")
 
 
 def check_deployment(deployment: Deployment, known: frozenset[VersionId]) -> Deployment:

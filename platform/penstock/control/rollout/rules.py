@@ -9,7 +9,7 @@ from penstock.domain.ids import Alias, VersionId
 from penstock.domain.model import Manifest, ModelVersion
 from penstock.domain.money import Price
 from penstock.domain.rollout import Blast, Kind, Rollout
-from penstock.domain.table import WEIGHT_TOTAL, Route
+from penstock.domain.table import MOST_OVERRIDES, WEIGHT_TOTAL, Route
 
 _TOKENIZER = "tokenizer.json"
 
@@ -22,6 +22,8 @@ def incumbent_of(alias: Alias, routes: Iterable[Route], live: Iterable[Rollout])
     route = next((one for one in routes if one.alias == alias), None)
     if route is None:
         raise UnknownModel(f"there is no alias {alias}")
+    if route.overrides:
+        raise Conflict(f"{alias} has overrides for tenants, which a rollout would undo: take them away first")
     whole = [share.version for share in route.shares if share.weight == WEIGHT_TOTAL]
     if not whole:
         raise Conflict(f"several versions share {alias}: give one of them all of it first (penstock aliases set)")
@@ -81,6 +83,8 @@ def _tokenizer(manifest: Manifest) -> str:
 def _check_blast(blast: Blast) -> None:
     if not 0.0 < blast.tokens_ratio <= 1.0:
         raise InvalidField("the most tokens is a part above 0, and 1 at most", param="blast.tokens_ratio")
+    if len(blast.out) + len(blast.first) > MOST_OVERRIDES:
+        raise InvalidField(f"at most {MOST_OVERRIDES} tenants stay out or go first", param="blast")
     both = sorted({*blast.out} & {*blast.first})
     if both:
         raise InvalidField(f"{both[0]} can't stay out and go first", param="blast")

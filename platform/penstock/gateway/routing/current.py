@@ -7,17 +7,18 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 from penstock.domain.errors import TableRefused
-from penstock.domain.ids import VersionId, WorkerId
+from penstock.domain.ids import TenantId, VersionId, WorkerId
 from penstock.domain.table import EMPTY, Route, RoutingTable, VersionEntry, validate
 from penstock.gateway.routing.roster import Roster, roster
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class View:
-    """One table, indexed. ``at``: monotonic second of the swap."""
+    """One table, indexed. ``at``: monotonic second of the swap; ``overrides``: of those aliases that have any."""
 
     table: RoutingTable
     routes: dict[str, Route]
+    overrides: dict[str, dict[TenantId, VersionId]]
     versions: dict[str, VersionEntry]
     rosters: Mapping[str, Roster]
     workers: frozenset[WorkerId]
@@ -28,6 +29,11 @@ def _view(table: RoutingTable, rosters: Mapping[str, Roster], at: float) -> View
     return View(
         table=table,
         routes={route.alias: route for route in table.routes},
+        overrides={
+            route.alias: {override.tenant: override.version for override in route.overrides}
+            for route in table.routes
+            if route.overrides
+        },
         versions={version.id: version for version in table.versions},
         rosters=rosters,
         workers=frozenset([worker.id for version in table.versions for worker in version.workers]),

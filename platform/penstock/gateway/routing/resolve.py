@@ -4,7 +4,8 @@ An alias with several versions is split by weighted rendezvous hashing (Mosharaf
 the version with the highest ``-weight / ln(hash)``, so that a change of weights moves exactly the share that changed.
 
 Trade-off: stickiness is by session where the caller names one, else by end user, else by tenant, so a tenant that names
-neither is in one version as a whole: comparable answers for a caller, coarse shares for the platform.
+neither is in one version as a whole: comparable answers for a caller, coarse shares for the platform. A tenant that has
+an override has that version, before anything is hashed: it takes nobody's place, so the others stay where they are.
 
 Where a route names a fallback, it has the new requests of each other version that can take none: the breaker is shut,
 or nobody serves. Nothing is remembered, so the next request after the version is well is that version's again, and the
@@ -48,7 +49,7 @@ class TableResolver:
         view = self._table.view
         route = view.routes.get(name)
         if route is not None:
-            version = view.versions[_chosen(route, request, principal)]
+            version = view.versions[_chosen(view, route, request, principal)]
         elif (pinned := view.versions.get(name) or by_digest(view.table.versions, name)) is not None:
             version, name = pinned, pinned.id
         else:
@@ -90,7 +91,9 @@ def reachable(view: View, principal: Principal, name: str = "") -> frozenset[Ver
     return frozenset(share.version for route in routes for share in route.shares).union(pinned)
 
 
-def _chosen(route: Route, request: InferenceRequest, principal: Principal) -> VersionId:
+def _chosen(view: View, route: Route, request: InferenceRequest, principal: Principal) -> VersionId:
+    if route.overrides and (own := view.overrides[route.alias].get(principal.tenant)) is not None:
+        return own
     if len(route.shares) == 1:
         return route.shares[0].version
     return choose(route, sticky_key(request, principal))

@@ -90,6 +90,52 @@ async def test_aliases_lead_and_have_a_history(operator: httpx.AsyncClient, room
     assert [act.what for act in await room.audit.newest(2)] == ["alias.remove", "alias.put"]
 
 
+async def test_a_tenant_may_have_a_version_of_its_own(operator: httpx.AsyncClient, room: Room) -> None:
+    """An override stays through a change of weights that does not name it, and is taken away by an empty list."""
+    await room.key(Role.INFER, tenant="acme")
+    old, new = await registered(operator), await registered(operator, "b")
+
+    async def put(weight: int, **more: object) -> object:
+        shares = [{"version": old, "weight": 10_000 - weight}, {"version": new, "weight": weight}]
+        answer = await operator.put("/admin/v1/aliases/chat", json={"shares": shares, **more})
+        assert answer.status_code == 200
+        return answer.json()["overrides"]
+
+    own = [{"tenant": "acme", "version": new}]
+    assert await put(0, overrides=own) == own
+    assert await put(5_000) == own
+    begun = await operator.post("/admin/v1/rollouts", json={"alias": "chat", "candidate": new})
+    assert (begun.status_code, "has overrides for tenants" in begun.json()["error"]["message"]) == (409, True)
+    assert await put(5_000, overrides=[]) == await put(0) == []
+
+
+async def test_overrides_that_can_not_be_are_refused(operator: httpx.AsyncClient, room: Room) -> None:
+    """Foreign versions, strangers, tenants twice, tenants whose keys may not use the alias; it stays as it was."""
+    old, new = await registered(operator), await registered(operator, "b")
+    await room.key(Role.INFER, tenant="acme")
+    closed = await operator.post("/admin/v1/tenants", json={"id": "closed"})
+    narrow = await operator.post("/admin/v1/keys", json={"tenant": "closed", "models": ["other"]})
+    assert (closed.status_code, narrow.status_code) == (201, 201)
+    shares = [{"version": old, "weight": 10_000}]
+    good = {"shares": shares, "overrides": [{"tenant": "acme", "version": old}]}
+    assert (await operator.put("/admin/v1/aliases/chat", json=good)).status_code == 200
+    bad = {
+        "which is none of this alias's versions": [{"tenant": "acme", "version": new}],
+        "there is no tenant nobody": [{"tenant": "nobody", "version": old}],
+        "no key of closed may use chat": [{"tenant": "closed", "version": old}],
+        "twice": [{"tenant": "acme", "version": old}] * 2,
+        "at most 1000": [{"tenant": "acme", "version": old}] * 1_001,
+    }
+    for says, overrides in bad.items():
+        answer = await operator.put("/admin/v1/aliases/chat", json={"shares": shares, "overrides": overrides})
+        assert (answer.status_code, answer.json()["error"]["param"]) == (400, "overrides")
+        assert says in answer.json()["error"]["message"]
+    moved = await operator.put("/admin/v1/aliases/chat", json={"shares": [{"version": new, "weight": 10_000}]})
+    assert "acme can't have" in moved.json()["error"]["message"]
+    (route,) = (await operator.get("/admin/v1/aliases")).json()["aliases"]
+    assert (route["shares"], route["overrides"]) == (shares, good["overrides"])
+
+
 async def test_a_deployment_is_scaled_and_restarted(operator: httpx.AsyncClient, clock: ManualClock) -> None:
     """Replicas are set; a restart asks for the renewal of everything that runs now."""
     version = await registered(operator)

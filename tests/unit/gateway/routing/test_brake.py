@@ -5,10 +5,10 @@ from dataclasses import replace
 import pytest
 
 from penstock.domain.errors import TableRefused, UnknownModel, UnsupportedByModel
-from penstock.domain.ids import NO_VERSION, Alias, VersionId, WorkerId
+from penstock.domain.ids import NO_VERSION, Alias, TenantId, VersionId, WorkerId
 from penstock.domain.model import Task
 from penstock.domain.request import Api
-from penstock.domain.table import Route, RoutingTable, Share, VersionEntry, validate
+from penstock.domain.table import Override, Route, RoutingTable, Share, VersionEntry, validate
 from penstock.domain.worker import WorkerState
 from penstock.gateway.dispatch import Finding
 from penstock.gateway.routing import CurrentTable, TableResolver
@@ -112,6 +112,17 @@ def test_a_version_with_a_worker_left_needs_no_fallback() -> None:
     house = House(route(0, NEW.id))
     house.room.lose(WorkerId("t-a0"))
     assert set(house.all()) == {OLD.id}
+
+
+def test_a_tenant_that_goes_first_falls_back_and_one_that_stays_out_does_not_fall() -> None:
+    """An override chooses the version; who stands in for that is the route's, as for everybody."""
+    first, out = (Override(tenant=TenantId("acme"), version=one) for one in (NEW.id, OLD.id))
+    bold, careful = (House(replace(route(), overrides=(one,))) for one in (first, out))
+    assert set(bold.all()) == {NEW.id}
+    bold.room.lose("n-")
+    assert set(bold.all()) == {OLD.id}
+    careful.room.lose("t-")
+    assert set(careful.all()) == {OLD.id}
 
 
 @pytest.mark.parametrize("fallback", ["nobody@0123456789ab", VERSION.id])

@@ -1,5 +1,6 @@
 from collections import Counter
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -8,7 +9,7 @@ from hypothesis import strategies as st
 from penstock.domain.errors import TableRefused, UnknownModel, UnsupportedByModel
 from penstock.domain.ids import Alias, TenantId, VersionId
 from penstock.domain.request import Api
-from penstock.domain.table import Route, RoutingTable, Share
+from penstock.domain.table import Override, Route, RoutingTable, Share, validate
 from penstock.gateway.routing import CurrentTable, TableResolver
 from penstock.gateway.routing.resolve import choose, reachable, sticky_key
 from tests.support.calls import VERSION, principal, request
@@ -128,6 +129,55 @@ def test_weights_move_only_what_changed(before: int, after: int) -> None:
     for n in range(300):
         if choose(split(low), f"t{n}") == OTHER.id:
             assert choose(split(high), f"t{n}") == OTHER.id
+
+
+@given(
+    st.lists(st.integers(0, 100), min_size=3, max_size=3).filter(any),
+    st.integers(0, 2),
+    st.integers(0, 100),
+)
+def test_of_several_versions_only_the_changed_one_gains_or_loses(parts: list[int], which: int, part: int) -> None:
+    """Among three, who had none of the changed version before and after has the one that it had."""
+    changed = [part if number == which else before for number, before in enumerate(parts)]
+    before, after = ([Share(version=VersionId(f"v{n}"), weight=w) for n, w in enumerate(ws)] for ws in (parts, changed))
+    for number in range(100):
+        was, now = (choose(Route(alias=Alias("a"), shares=tuple(one)), f"t{number}") for one in (before, after))
+        if any(changed):
+            assert was == now or f"v{which}" in (was, now)
+            assert now == f"v{which}" or part <= parts[which] or was == now
+
+
+@given(st.integers(0, 10_000), st.sets(st.sampled_from([f"t{n}" for n in range(40)])), st.booleans())
+def test_an_override_moves_its_tenant_alone(weight: int, named: set[str], goes_first: bool) -> None:
+    """Whoever has none stays where it was, and whoever has one is there, its users and sessions too."""
+    own = OTHER.id if goes_first else VERSION.id
+    overrides = tuple(Override(tenant=TenantId(tenant), version=own) for tenant in sorted(named))
+
+    def versions(route: Route) -> dict[str, list[str]]:
+        current = CurrentTable()
+        current.swap(table(route=route), 0.0)
+        ask = TableResolver(current).resolve
+        kinds: tuple[dict[str, Any], ...] = ({}, {"body": {"user": "u"}}, {"session": "s"})
+        return {
+            f"t{n}": [ask(request(**kind), principal(tenant=TenantId(f"t{n}"))).id for kind in kinds] for n in range(40)
+        }
+
+    before, after = versions(split(weight)), versions(replace(split(weight), overrides=overrides))
+    assert after == {tenant: [own] * 3 if tenant in named else was for tenant, was in before.items()}
+
+
+@pytest.mark.parametrize(
+    ("version", "tenants", "says"),
+    [("no@0123456789ab", ("a",), "gives a no@0123456789ab"), (OTHER.id, ("a", "b", "a"), "two overrides")],
+)
+def test_a_table_with_senseless_overrides_is_refused(version: str, tenants: tuple[str, ...], says: str) -> None:
+    """A version that is none of the alias's, or a tenant twice: the last good table stays in force."""
+    overrides = tuple(Override(tenant=TenantId(tenant), version=VersionId(version)) for tenant in tenants)
+    with pytest.raises(TableRefused, match=says):
+        validate(table(route=replace(split(0), overrides=overrides)))
+    foreign = (Override(tenant=TenantId("a"), version=OTHER.id),)
+    with pytest.raises(TableRefused, match="none of its versions"):
+        validate(table(route=replace(ONE, overrides=foreign)))
 
 
 def test_sticky_by_user_else_tenant() -> None:
