@@ -167,7 +167,7 @@ class Proof:
             for change in whole["history"][told:]:
                 self._say(f"  {change['at'] - began:6.1f} s  {change['state']}: {change['says']}")
             told = len(whole["history"])
-            if whole["state"] != "running":
+            if whole["state"] in (case.ends, "aborted", "done"):  # what is held is judged on, and may be aborted
                 break
             if case.hurt:
                 case.hurt(self._platform, version)
