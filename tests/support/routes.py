@@ -57,7 +57,7 @@ CONTROLLER: Mapping[Route, For] = {
             ("GET", f"{ADMIN}/aliases/{{alias}}/comparison"),
             ("GET", f"{ADMIN}/rollouts"),
             ("POST", f"{ADMIN}/rollouts"),
-            ("POST", f"{ADMIN}/rollouts/plan"),
+            ("POST", f"{ADMIN}/rollout-plans"),
             ("GET", f"{ADMIN}/rollouts/{{rollout}}"),
             ("POST", f"{ADMIN}/rollouts/{{rollout}}/{{move}}"),
             ("GET", f"{ADMIN}/deployments"),

@@ -77,6 +77,8 @@ class Strangers:
             "kind": "tenant",
             "name": self.victim,
             "request_id": self.use(),
+            "rollout": "ro-0123456789",
+            "move": "abort",
             "worker": self.act("GET", "/workers")["workers"][0]["id"],
         }
 

@@ -100,7 +100,7 @@ def plan(  # noqa: PLR0913  one for each option
             "stages": _stages(shares, STAGES[0].min_s, STAGES[-1].min_s),
             "patience_s": patience_s,
         }
-        found = operator(load()).post(f"/rollouts/plan?hours={hours:g}", body)
+        found = operator(load()).post(f"/rollout-plans?hours={hours:g}", body)
         out.print_json(data=found) if as_json else rollout_screen.planned(alias, found)
 
 

@@ -31,7 +31,7 @@ class RolloutsShown:
         router = APIRouter(tags=["rollouts"])
         router.add_api_route("/rollouts", self.start, methods=["POST"], status_code=201)
         router.add_api_route("/rollouts", self.listed, methods=["GET"])
-        router.add_api_route("/rollouts/plan", self.plan, methods=["POST"])
+        router.add_api_route("/rollout-plans", self.plan, methods=["POST"])
         router.add_api_route("/rollouts/{rollout}", self.one, methods=["GET"])
         router.add_api_route("/rollouts/{rollout}/{move}", self.move, methods=["POST"])
         return router

@@ -228,7 +228,7 @@ async def test_a_plan_reads_the_hours_before_and_starts_nothing(site: Site, cloc
     await site.room.ledger.append(rows)
     clock.advance(began + 3600 - clock.now())
     body = {"alias": "chat", "candidate": new}
-    planned = (await site.operator.post("/admin/v1/rollouts/plan?hours=1", json=body)).json()
+    planned = (await site.operator.post("/admin/v1/rollout-plans?hours=1", json=body)).json()
     assert planned["per_s"] == pytest.approx(5.0)
     assert planned["takes_s"] is None
     assert [(one["name"], one["needs_s"] is None) for one in planned["stages"]][:3] == [
@@ -237,9 +237,9 @@ async def test_a_plan_reads_the_hours_before_and_starts_nothing(site: Site, cloc
     assert "a proof with 0.05 requests/s takes" in planned["stages"][0]["lacks"]
     assert (await site.operator.get("/admin/v1/rollouts")).json() == {"rollouts": []}
     for wrong, status in (({**body, "stages": []}, 400), ({**body, "alias": "no"}, 404), ({**body, "x": 1}, 400)):
-        assert (await site.operator.post("/admin/v1/rollouts/plan", json=wrong)).status_code == status
+        assert (await site.operator.post("/admin/v1/rollout-plans", json=wrong)).status_code == status
     for hours in ("0", "-1", "nan", "1e9", "soon"):
-        refused = await site.operator.post(f"/admin/v1/rollouts/plan?hours={hours}", json=body)
+        refused = await site.operator.post(f"/admin/v1/rollout-plans?hours={hours}", json=body)
         assert (refused.status_code, refused.json()["error"]["param"]) == (400, "hours")
 
 
