@@ -52,5 +52,7 @@ class Judgement:
     at: float
     verdict: Verdict
     findings: tuple[Finding, ...] = ()
+    tokens_ratio: float | None = None
+    """The candidate's part of both versions' tokens of the last five minutes; None where there were too few."""
     unfit: str = ""
     """Why the judge is unfit to judge times (the incumbent's own workers differ as much); these findings then wait."""

@@ -64,9 +64,10 @@ STAGES = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Blast:
-    """How much a candidate may touch before its last stages: parts of all tokens, and of one tenant's."""
+    """How much a candidate may touch before it has everything, and whom."""
 
     tokens_ratio: float = 1.0
+    """Its part of both versions' tokens of late; with more it is held. A share by user or tenant is not that part."""
     out: tuple[str, ...] = ()
     """Tenants that stay with the incumbent until it is done."""
     first: tuple[str, ...] = ()

@@ -44,6 +44,9 @@ def start(  # noqa: PLR0913  one for each option
     guard: Annotated[bool, typer.Option("--guard", help="Abort also what a person has promoted.")] = False,
     stay_out: Annotated[list[str] | None, typer.Option("--out", help="A tenant that keeps the incumbent.")] = None,
     first: Annotated[list[str] | None, typer.Option("--first", help="A tenant that has the candidate at once.")] = None,
+    most_tokens: Annotated[
+        float, typer.Option(min=0, max=100, help="Hold it where it has more percent of the tokens, until it has all.")
+    ] = 100.0,
     accept_dearer: Annotated[bool, typer.Option("--accept-dearer", help="Take a dearer price list.")] = False,
     override_budget: Override = False,
     reason: Reason = "",
@@ -66,7 +69,7 @@ def start(  # noqa: PLR0913  one for each option
             "stages": _stages(shares, stage_s, watch_s),
             "patience_s": patience_s,
             "guard": guard,
-            "blast": {"out": stay_out or [], "first": first or []},
+            "blast": {"tokens_ratio": most_tokens / 100, "out": stay_out or [], "first": first or []},
             "accept_dearer": accept_dearer,
             "override_budget": override_budget,
             "reason": reason,

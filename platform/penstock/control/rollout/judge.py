@@ -9,13 +9,13 @@ Trade-off: a second is judged three seconds after it, so that what several gatew
 """
 
 import math
-from collections import defaultdict
+from collections import defaultdict, deque
 from collections.abc import Iterable
 from dataclasses import replace
 
 from penstock.control.rollout.gates import RANKED, SHARES, Gates
 from penstock.control.rollout.noise import CAP, Noise
-from penstock.control.rollout.sides import RankedSides, ShareSides, merged, of_pair
+from penstock.control.rollout.sides import KNOWN_S, RankedSides, ShareSides, merged, of_pair
 from penstock.domain.arms import ArmCounts, ArmSecond, Times
 from penstock.domain.ids import Alias, VersionId, WorkerId
 from penstock.domain.judgement import Finding, Judgement, Metric, Verdict
@@ -24,6 +24,8 @@ LATE_S = 3
 """How long a second waits for the gateways that have not told it yet; what comes later is not counted."""
 MOST_GATEWAYS = 4096
 """Lives of gateways whose last number is kept."""
+LEAST_TOKENS = 5000
+"""Below so many the candidate's part of them is chance."""
 AHEAD_S = 10
 """A clock that is so far ahead tells a second that has not been."""
 TIMED = (Metric.TTFT, Metric.ITL)
@@ -42,6 +44,7 @@ class Judge:
         self._noises = {metric: Noise() for metric in TIMED}
         self._waiting: dict[int, list[ArmCounts]] = defaultdict(list)
         self._numbers: dict[tuple[str, str], int] = {}
+        self._tokens: deque[tuple[int, int, int]] = deque()
         self._judged_to = 0
         self.alone = False
         """A candidate that has everything: there is nobody to compare with, and its promises judge it."""
@@ -85,6 +88,7 @@ class Judge:
             at=now,
             verdict=_verdict(found, alone=self.alone),
             findings=tuple(found),
+            tokens_ratio=self._tokens_ratio(now),
             unfit=unfit,
         )
 
@@ -92,6 +96,8 @@ class Judge:
         mine, theirs = list[ArmCounts](), list[ArmCounts]()
         for arm in arms:
             (mine if arm.version == self.candidate else theirs).append(arm)
+        tokens = [sum(arm.prompt_tokens + arm.output_tokens for arm in arms) for arms in (mine, theirs)]
+        self._tokens.append((at, tokens[0], sum(tokens)))
         for metric, ranked in self._ranked.items():
             noise = self._noises.get(metric)
             if noise is not None:
@@ -100,6 +106,13 @@ class Judge:
             ranked.slot(at, merged(_times(metric, mine)), merged(_times(metric, theirs)), cap)
         for metric, share in self._shares.items():
             share.slot(at, _events(metric, mine), _events(metric, theirs))
+
+    def _tokens_ratio(self, now: float) -> float | None:
+        """Return the candidate's part of all tokens of late: a share by tenant or user says little about it."""
+        while self._tokens and self._tokens[0][0] <= now - KNOWN_S:
+            self._tokens.popleft()
+        whole = sum(both for _, _, both in self._tokens)
+        return sum(mine for _, mine, _ in self._tokens) / whole if whole >= LEAST_TOKENS else None
 
     def _unfit(self) -> str:
         loud = [metric for metric, one in self._noises.items() if one.log_alarm >= math.log(self._gates.odds.abort)]

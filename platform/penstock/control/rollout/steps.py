@@ -65,7 +65,9 @@ def step(rollout: Rollout, seen: Seen, now: float, number: int) -> Step | None:
     act = _Act(rollout, now, number, CONTROLLER)
     verdict = _fresh(seen.judgement, now)
     if verdict in (Verdict.ABORT, Verdict.HOLD):
-        return _stopped(act, seen.judgement, verdict)
+        return _stopped(act, seen.judgement, verdict, _why(seen.judgement))
+    if over := _over_blast(rollout, seen.judgement):
+        return _stopped(act, seen.judgement, Verdict.HOLD, over)
     if rollout.state is State.RUNNING:
         return _onwards(act, seen, verdict)
     is_thawed = rollout.state is State.FROZEN and not seen.budget_spent
@@ -158,9 +160,9 @@ class _Act:
         )
 
 
-def _stopped(act: _Act, judgement: Judgement | None, verdict: Verdict) -> Step | None:
+def _stopped(act: _Act, judgement: Judgement | None, verdict: Verdict, why: str) -> Step | None:
     """Abort or hold; after a person's promotion say once what automation would do."""
-    rollout, why = act.rollout, _why(judgement)
+    rollout = act.rollout
     if not _may_undo(rollout):
         says = f"a person promoted it, so nothing is undone; to {verdict} is proposed: {why}"
         return None if rollout.proposed else act.note(says, judgement)
@@ -193,6 +195,15 @@ def _fresh(judgement: Judgement | None, now: float) -> Verdict:
         return Verdict.WAIT
     is_stale = judgement.verdict is Verdict.PROMOTE and now - judgement.at > STALE_S
     return Verdict.WAIT if is_stale else judgement.verdict
+
+
+def _over_blast(rollout: Rollout, judgement: Judgement | None) -> str:
+    """Say that a part of the alias came to touch more tokens than was allowed; empty where it did not."""
+    ratio = judgement.tokens_ratio if judgement is not None else None
+    most = rollout.blast.tokens_ratio
+    if ratio is None or ratio <= most or rollout.stages[rollout.stage].weight == WEIGHT_TOTAL:
+        return ""
+    return f"it had {ratio:.0%} of all tokens of the last minutes, and {most:.0%} at most were allowed"
 
 
 def _may_undo(rollout: Rollout) -> bool:

@@ -52,6 +52,28 @@ def test_a_broken_candidate_is_aborted_within_seconds_and_the_finding_says_why()
     assert "bad: " in said.findings[0].says
 
 
+def test_it_says_what_part_of_the_tokens_the_candidate_had() -> None:
+    """Of the last five minutes, by prompts and answers; of a few tokens it says nothing."""
+
+    def with_tokens(second: ArmSecond) -> ArmSecond:
+        many = {OLD: 300, NEW: 100 if second.at < 400 else 300}
+        return replace(
+            second,
+            arms=tuple(
+                replace(arm, prompt_tokens=many[arm.version] - 10, output_tokens=10)
+                for arm in {one.version: one for one in second.arms}.values()
+            ),
+        )
+
+    seconds = [with_tokens(one) for one in World(seed=3, per_s=40.0, share=0.5).seconds(750)]
+    begins = seconds[0].at
+    judged = judge()
+    assert after(seconds[:5], judged).tokens_ratio is None
+    assert after(seconds[5:390], judged).tokens_ratio == pytest.approx(0.25, abs=0.01)
+    assert begins < 400
+    assert after(seconds[390:], judged).tokens_ratio == pytest.approx(0.5, abs=0.01)
+
+
 @pytest.mark.parametrize(("slower_buckets", "is_found"), [(0, False), (1, False), (3, True)])
 def test_what_nobody_would_notice_is_nothing_however_little_times_spread(slower_buckets: int, is_found: bool) -> None:
     """Every request takes as long: a few per cent more come into the next bucket, and a third more are found."""

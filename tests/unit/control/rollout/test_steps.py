@@ -12,7 +12,7 @@ from penstock.control.rollout.steps import Seen
 from penstock.domain.errors import Conflict, InvalidField
 from penstock.domain.ids import Alias, VersionId
 from penstock.domain.judgement import Finding, Judgement, Metric, Verdict
-from penstock.domain.rollout import STAGES, Rollout, Stage, State, Step
+from penstock.domain.rollout import STAGES, Blast, Rollout, Stage, State, Step
 from penstock.domain.table import WEIGHT_TOTAL
 
 OLD, NEW = VersionId("m@old"), VersionId("m@new")
@@ -68,6 +68,24 @@ def test_a_proof_that_nobody_confirms_is_none() -> None:
     aborted = steps.step(START, Seen(judgement=said(Verdict.ABORT)), 61.0, 1)
     assert aborted is not None
     assert aborted.rollout.state is State.ABORTED
+
+
+def test_more_tokens_than_were_allowed_hold_it_until_it_has_everything() -> None:
+    """A share by tenant may be anything: what was touched counts, and at 100 % there is no such bound."""
+    some = replace(START, blast=Blast(tokens_ratio=0.2))
+    judged = replace(said(Verdict.PROMOTE), tokens_ratio=0.41)
+    held = steps.step(some, Seen(judgement=replace(judged, at=10.0), ready=1), 10.0, 2)
+    assert held is not None
+    assert held.rollout.state is State.HELD
+    assert held.change.says == "it had 41% of all tokens of the last minutes, and 20% at most were allowed"
+    assert after(some, Seen(judgement=replace(judged, tokens_ratio=0.2), ready=1), 10.0) == some
+    assert after(some, Seen(judgement=replace(judged, tokens_ratio=None), ready=1), 10.0) == some
+    everything = replace(some, stage=LAST)
+    assert after(everything, Seen(judgement=judged, ready=1), 10.0) == everything
+    promoted = replace(some, by_person=True)
+    asked = steps.step(promoted, Seen(judgement=judged), 10.0, 2)
+    assert asked is not None
+    assert (asked.rollout.state, asked.rollout.proposed) == (State.RUNNING, True)
 
 
 def test_a_share_waits_for_its_workers() -> None:
