@@ -30,6 +30,11 @@ ZONELESS = frozenset(
         names.IS_LEADER,
         names.TABLES_PUBLISHED,
         names.BUDGET_USED_RATIO,
+        names.ROLLOUTS,
+        names.ROLLOUT_SHARE_RATIO,
+        names.ROLLOUT_ENDS,
+        names.ROLLOUT_UNDO_PROPOSED,
+        names.JUDGE_UNFIT,
     }
 )
 """Series of the controller, which is one for all zones: it says nothing of the zone that it happens to be in."""

@@ -2,7 +2,7 @@
 
 from dashboards.layout import Board, Row
 from dashboards.panels import lines, number, parts
-from dashboards.queries import gauge, quantile, query, rate, ratio, recorded
+from dashboards.queries import gauge, increase, quantile, query, rate, ratio, recorded
 from penstock.domain.outcome import Outcome
 from penstock.slo.recorded import BUDGET, BUDGET_LEFT, error_ratio
 from penstock.telemetry import names
@@ -34,6 +34,37 @@ NOW = Row(
             steps=((None, "green"), (1, "red")),
         ),
         number("Ready workers", "They take requests.", "short", query(gauge(names.WORKERS, state="ready"), "ready")),
+    ),
+)
+
+ROLLOUTS = Row(
+    title="Rollouts",
+    panels=(
+        lines(
+            "Candidate's share",
+            "Of its alias, by weight; what it touches in tokens stands in `penstock rollout status`.",
+            "percentunit",
+            query(gauge(names.ROLLOUT_SHARE_RATIO, "model", take="max"), "{{model}}"),
+        ),
+        parts(
+            "Where they are",
+            "Held and frozen ones wait for a person, or for an error budget.",
+            "short",
+            query(gauge(names.ROLLOUTS, "model", "state", take="max"), "{{model}} {{state}}"),
+        ),
+        lines(
+            "Ended",
+            "In an hour, by alias and how.",
+            "short",
+            query(increase(names.ROLLOUT_ENDS, "model", "state", window="1h"), "{{model}} {{state}}"),
+        ),
+        lines(
+            "In need of a look",
+            "1 where the judge is unfit, since the incumbent's own workers differ, or where it would undo what a person promoted.",
+            "short",
+            query(gauge(names.JUDGE_UNFIT, "model", take="max"), "{{model}} unfit"),
+            query(gauge(names.ROLLOUT_UNDO_PROPOSED, "model", take="max"), "{{model}} undo proposed"),
+        ),
     ),
 )
 
@@ -96,5 +127,5 @@ TRAFFIC = Row(
 BOARD = Board(
     title="Overview",
     says="Are the promises kept, what is left of their error budgets, and is anything wrong just now?",
-    rows=(NOW, PROMISES, TRAFFIC),
+    rows=(NOW, PROMISES, ROLLOUTS, TRAFFIC),
 )

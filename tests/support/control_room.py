@@ -34,6 +34,7 @@ from penstock.control.registry.registry import Registry
 from penstock.control.rollout.advance import Advance
 from penstock.control.rollout.comparisons import Comparisons
 from penstock.control.rollout.rollouts import Rollouts
+from penstock.control.rollout.shown import RolloutMetrics
 from penstock.control.runtime import Pace, Parts, Runtime
 from penstock.domain.clock import Clock
 from penstock.domain.fleet import FleetPlan, FleetView, Running
@@ -132,7 +133,11 @@ class Room:
 
     def _loop(self) -> Loop:
         rollouts = Advance(
-            store=self.rollouts, judges=self.comparisons, replicas=self.rules, budget_spent=self.budgets.is_spent
+            store=self.rollouts,
+            judges=self.comparisons,
+            replicas=self.rules,
+            budget_spent=self.budgets.is_spent,
+            shown=RolloutMetrics(self.metrics),
         )
         return Loop(
             clock=self.clock,

@@ -49,6 +49,7 @@ from penstock.control.rollout.advance import Advance
 from penstock.control.rollout.comparisons import Comparisons
 from penstock.control.rollout.evidence import Evidence
 from penstock.control.rollout.rollouts import Rollouts
+from penstock.control.rollout.shown import RolloutMetrics
 from penstock.control.rollout.watch import ComparisonWatch
 from penstock.control.runtime import Pace, Parts, Runtime
 from penstock.domain.clock import SystemClock
@@ -127,12 +128,23 @@ def _compose(
     heartbeats, orders = Heartbeats(PostgresLeases(database), clock), Orders(fleet.host)
     policy = FleetPolicy(lease_s=settings.lease_s, silence_s=3 * settings.lease_s)
     decisions, ledger = Decisions(DecisionFile(settings.paths.decisions)), PostgresLedger(database)
-    compared, budgets = Comparisons(rollout_gates.load), LedgerBudgets(ledger=ledger, clock=clock)
-    rules, rolling = Registry(registry), PostgresRollouts(database)
+    compared, budgets, rules = (
+        Comparisons(rollout_gates.load),
+        LedgerBudgets(ledger=ledger, clock=clock),
+        Registry(registry),
+    )
+    rollouts = Rollouts(
+        store=PostgresRollouts(database),
+        catalogue=registry.catalogue,
+        seen=heartbeats.seen,
+        budget_spent=budgets.is_spent,
+        gates=rollout_gates.load,
+        ended=ledger.ended,
+    )
     loop = Loop(
         clock=clock,
         registry=registry,
-        rollouts=Advance(store=rolling, judges=compared, replicas=rules, budget_spent=budgets.is_spent),
+        rollouts=_advance(rollouts, compared, rules, metrics),
         leases=heartbeats,
         fleet=orders,
         tables=tables,
@@ -164,18 +176,21 @@ def _compose(
         secrets=secrets,
         ledger=ledger,
         comparisons=compared,
-        rollouts=Rollouts(
-            store=rolling,
-            catalogue=registry.catalogue,
-            seen=heartbeats.seen,
-            budget_spent=budgets.is_spent,
-            gates=rollout_gates.load,
-            ended=ledger.ended,
-        ),
+        rollouts=rollouts,
         meters=RedisLimits(Wire(settings.limits_address)) if settings.limits_url else None,
         addresses=_addresses(settings, secure=url.startswith("https:")),
     )
     return control, runtime
+
+
+def _advance(rollouts: Rollouts, compared: Comparisons, rules: Registry, metrics: Metrics) -> Advance:
+    return Advance(
+        store=rollouts.store,
+        judges=compared,
+        replicas=rules,
+        budget_spent=rollouts.budget_spent,
+        shown=RolloutMetrics(metrics),
+    )
 
 
 def _addresses(settings: ControllerSettings, *, secure: bool) -> WorkerAddresses:

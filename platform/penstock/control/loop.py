@@ -31,6 +31,10 @@ class Rollouts(Protocol):
         """Take each one on; True where a route has changed, and the catalogue with it."""
         ...
 
+    def unknown(self) -> None:
+        """Show nothing of them any more: another controller leads."""
+        ...
+
 
 class WorkerLeases(Protocol):
     """Who reported lately."""

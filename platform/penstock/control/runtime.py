@@ -133,6 +133,7 @@ class Runtime:
             self._on_lead()
         else:
             self._shown.unknown()
+            self._parts.loop.rollouts.unknown()
         self.leads = leads
         self._parts.metrics.gauge(names.IS_LEADER).set(leads)
         logger().info("leads" if leads else "leads_no_more", leader=leads, reason=reason)

@@ -41,6 +41,36 @@ TABLES_PUBLISHED = Metric(
     kind=Kind.COUNTER,
     help="Routing tables published.",
 )
+ROLLOUTS = Metric(
+    name="penstock_rollouts",
+    kind=Kind.GAUGE,
+    help="1 in the state that an alias's rollout is in: running, held or frozen; nothing where there is none.",
+    labels=(Label.MODEL, Label.STATE),
+)
+ROLLOUT_SHARE_RATIO = Metric(
+    name="penstock_rollout_share_ratio",
+    kind=Kind.GAUGE,
+    help="The candidate's share of its alias by weight, from 0 to 1; what it touches in tokens may be another part.",
+    labels=(Label.MODEL,),
+)
+JUDGE_UNFIT = Metric(
+    name="penstock_rollout_judge_unfit",
+    kind=Kind.GAUGE,
+    help="1 where an alias's incumbent differs in itself by more than is tolerated, so that times judge nobody.",
+    labels=(Label.MODEL,),
+)
+ROLLOUT_UNDO_PROPOSED = Metric(
+    name="penstock_rollout_undo_proposed",
+    kind=Kind.GAUGE,
+    help="1 where the evidence speaks against a candidate that a person promoted, so that nothing is undone by itself.",
+    labels=(Label.MODEL,),
+)
+ROLLOUT_ENDS = Metric(
+    name="penstock_rollout_ends",
+    kind=Kind.COUNTER,
+    help="Rollouts that ended, by alias and how: done or aborted.",
+    labels=(Label.MODEL, Label.STATE),
+)
 BUDGET_USED_RATIO = Metric(
     name="penstock_budget_used_ratio",
     kind=Kind.GAUGE,

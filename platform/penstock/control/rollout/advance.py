@@ -16,6 +16,7 @@ from typing import Protocol
 
 from penstock.control.rollout import steps
 from penstock.control.rollout.ports import BudgetSpent, Replicas, RolloutStore
+from penstock.control.rollout.shown import RolloutMetrics
 from penstock.domain.audit import Act
 from penstock.domain.errors import Conflict
 from penstock.domain.fleet import Catalogue, Seen
@@ -61,6 +62,7 @@ class Advance:
     judges: Judges
     replicas: Replicas
     budget_spent: BudgetSpent
+    shown: RolloutMetrics
 
     async def advance(self, catalogue: Catalogue, seen: Sequence[Seen], now: float) -> bool:
         """Take each live rollout on (Unix seconds); True where a route or a deployment has changed."""
@@ -72,8 +74,19 @@ class Advance:
             deployed={one.version: one.replicas for one in catalogue.deployments},
         )
         self.judges.roll([one.rollout for one in live], known.tiers)
+        await self._show([one.rollout for one in live])
         changed = [await self._one(one, known) for one in live]
         return any(changed)
+
+    def unknown(self) -> None:
+        """Another controller leads."""
+        self.shown.unknown()
+
+    async def _show(self, live: Sequence[Rollout]) -> None:
+        """Show what is before this tick, and count what ended since the one before, whoever ended it."""
+        for gone in self.shown.show(live, {one.id: self.judges.judgement(one) for one in live}):
+            if (stored := await self.store.one(gone)) is not None:
+                self.shown.ended(stored.rollout)
 
     async def _one(self, stored: Stored, known: _Now) -> bool:
         rollout = stored.rollout

@@ -14,12 +14,14 @@ from penstock.control.registry.registry import Registry
 from penstock.control.rollout import steps
 from penstock.control.rollout.advance import Advance, needed
 from penstock.control.rollout.comparisons import Comparisons
+from penstock.control.rollout.shown import RolloutMetrics
 from penstock.domain.audit import Act
 from penstock.domain.fleet import Catalogue, Deployment
 from penstock.domain.ids import VersionId
 from penstock.domain.model import Tier
 from penstock.domain.rollout import Change, Rollout, State, Step, Stored
 from penstock.domain.table import Share
+from penstock.telemetry.metrics import Metrics
 from tests.support import control_things as things
 from tests.support.arms_world import ALIAS, NEW, OLD, Regression, World
 
@@ -37,8 +39,13 @@ class House:
         self.store = MemoryRollouts(self.registry)
         self.judges = Comparisons(rollout_gates.load)
         self.is_spent, self.asked = False, list[Tier]()
+        self.metrics = Metrics()
         self.stage = Advance(
-            store=self.store, judges=self.judges, replicas=Registry(self.registry), budget_spent=self.budget_spent
+            store=self.store,
+            judges=self.judges,
+            replicas=Registry(self.registry),
+            budget_spent=self.budget_spent,
+            shown=RolloutMetrics(self.metrics),
         )
 
     async def budget_spent(self, tier: Tier, versions: Mapping[VersionId, Tier]) -> bool:
