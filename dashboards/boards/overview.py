@@ -60,7 +60,7 @@ ROLLOUTS = Row(
         ),
         lines(
             "In need of a look",
-            "1 where the judge is unfit, since the incumbent's own workers differ, or where it would undo what a person promoted.",
+            "1 where the judge is unfit, as the incumbent's own workers differ, or would undo what a person promoted.",
             "short",
             query(gauge(names.JUDGE_UNFIT, "model", take="max"), "{{model}} unfit"),
             query(gauge(names.ROLLOUT_UNDO_PROPOSED, "model", take="max"), "{{model}} undo proposed"),

@@ -13,8 +13,10 @@ from penstock.apps.gateway.parts import compose
 from penstock.apps.keys import Keys
 from penstock.apps.settings import GatewaySettings
 from penstock.control.fleet.shown import FleetMetrics
+from penstock.control.rollout.shown import RolloutMetrics
 from penstock.domain.fleet import Deployment
-from penstock.domain.ids import WorkerId
+from penstock.domain.ids import Alias, WorkerId
+from penstock.domain.rollout import Rollout
 from penstock.telemetry.metrics import Metrics
 from penstock.worker.agent.status import WorkerMetrics
 from penstock.worker.engines import translate
@@ -43,8 +45,9 @@ def gateway(home: Path) -> str:
 
 
 def controller() -> str:
-    """Return the page of a controller that knows of one deployment."""
+    """Return the page of a controller that knows of one deployment and one rollout."""
     metrics = Metrics()
+    RolloutMetrics(metrics).show([Rollout(id="r", alias=Alias("chat"), incumbent=VERSION, candidate=VERSION)], {})
     FleetMetrics(metrics).show((Deployment(version=VERSION, replicas=1),), (), after=0.0)
     return metrics.exposition().decode()
 

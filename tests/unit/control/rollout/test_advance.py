@@ -125,6 +125,18 @@ async def test_a_person_who_was_first_wins(house: House) -> None:
     assert await house.now() == held.rollout
 
 
+async def test_an_end_is_counted_whoever_made_it(house: House) -> None:
+    """A person's abort between two ticks is seen by the next one, once."""
+    await house.begin()
+    await house.stage.advance(KNOWN, SEEN, 0.5)
+    await house.store.go_on(steps.abort(START, 1.0, 2, "anna", "no"), things.act("rollout.abort"))
+    for now in (1.5, 2.0):
+        await house.stage.advance(KNOWN, SEEN, now)
+    said = house.metrics.exposition().decode()
+    assert 'penstock_rollout_ends_total{model="chat",state="aborted"} 1.0' in said
+    assert "penstock_rollouts{" not in said
+
+
 async def test_a_spent_budget_freezes_what_runs(house: House) -> None:
     """The tier's budget is asked for, by the versions of the catalogue."""
     await house.begin()
