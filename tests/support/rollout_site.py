@@ -123,6 +123,7 @@ class Traffic:
     pause_s: float = 5.0
     """Whoever asks more often is counted no more often: ends count once per user in ten seconds."""
     seen: list[tuple[float, str, int]] = field(default_factory=list)
+    over: asyncio.Event = field(default_factory=asyncio.Event)
 
     def after(self, at: float) -> Counter[str]:
         """Return who answered what was sent after a moment of the loop's clock."""
@@ -133,10 +134,12 @@ class Traffic:
         return Counter(status for *_, status in self.seen)
 
     async def user(self, http: httpx.AsyncClient, number: int) -> None:
-        """Ask until cancelled; gateways in turn."""
+        """Ask until it is over; gateways in turn."""
         loop = asyncio.get_running_loop()
-        await asyncio.sleep(self.pause_s * number / USERS)
+        await self._rest(self.pause_s * number / USERS)
         for turn in itertools.count(number):
+            if self.over.is_set():
+                return
             gateways = list(self.town.site.gateways.values())
             body = {
                 "model": ALIAS,
@@ -149,7 +152,11 @@ class Traffic:
             at, url = loop.time(), f"{gateways[turn % len(gateways)].url}/v1/chat/completions"
             answer = await http.post(url, json=body, headers=headers)
             self.seen.append((at, answer.headers.get("x-penstock-version", ""), answer.status_code))
-            await asyncio.sleep(self.pause_s)
+            await self._rest(self.pause_s)
+
+    async def _rest(self, pause_s: float) -> None:
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self.over.wait(), pause_s)
 
 
 @asynccontextmanager
@@ -161,8 +168,8 @@ async def traffic(town: Town) -> AsyncIterator[Traffic]:
         try:
             yield running
         finally:
-            for task in tasks:
-                task.cancel()
+            # Users end what they asked: who is cancelled while it connects leaves its socket to the collector.
+            running.over.set()
             await asyncio.gather(*tasks, return_exceptions=True)
 
 
