@@ -52,7 +52,7 @@ from penstock.control.rollout.rollouts import Rollouts
 from penstock.control.rollout.shown import RolloutMetrics
 from penstock.control.rollout.watch import ComparisonWatch
 from penstock.control.runtime import Pace, Parts, Runtime
-from penstock.domain.clock import SystemClock
+from penstock.domain.clock import Clock, SystemClock
 from penstock.domain.command_error import CommandError
 from penstock.domain.errors import StoreUnavailable
 from penstock.domain.ids import VersionId, WorkerId
@@ -128,19 +128,8 @@ def _compose(
     heartbeats, orders = Heartbeats(PostgresLeases(database), clock), Orders(fleet.host)
     policy = FleetPolicy(lease_s=settings.lease_s, silence_s=3 * settings.lease_s)
     decisions, ledger = Decisions(DecisionFile(settings.paths.decisions)), PostgresLedger(database)
-    compared, budgets, rules = (
-        Comparisons(rollout_gates.load),
-        LedgerBudgets(ledger=ledger, clock=clock),
-        Registry(registry),
-    )
-    rollouts = Rollouts(
-        store=PostgresRollouts(database),
-        catalogue=registry.catalogue,
-        seen=heartbeats.seen,
-        budget_spent=budgets.is_spent,
-        gates=rollout_gates.load,
-        ended=ledger.ended,
-    )
+    compared, rules = Comparisons(rollout_gates.load), Registry(registry)
+    rollouts = _rollouts(database, clock, registry, heartbeats, ledger)
     loop = Loop(
         clock=clock,
         registry=registry,
@@ -181,6 +170,19 @@ def _compose(
         addresses=_addresses(settings, secure=url.startswith("https:")),
     )
     return control, runtime
+
+
+def _rollouts(
+    database: Database, clock: Clock, registry: PostgresRegistry, heartbeats: Heartbeats, ledger: PostgresLedger
+) -> Rollouts:
+    return Rollouts(
+        store=PostgresRollouts(database),
+        catalogue=registry.catalogue,
+        seen=heartbeats.seen,
+        budget_spent=LedgerBudgets(ledger=ledger, clock=clock).is_spent,
+        gates=rollout_gates.load,
+        ended=ledger.ended,
+    )
 
 
 def _advance(rollouts: Rollouts, compared: Comparisons, rules: Registry, metrics: Metrics) -> Advance:
