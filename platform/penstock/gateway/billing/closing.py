@@ -17,6 +17,7 @@ from penstock.domain.tokens import Usage
 from penstock.domain.used import NOTHING, Used
 from penstock.gateway.billing import bill
 from penstock.gateway.billing.asking import Asks
+from penstock.gateway.billing.together import Together
 from penstock.telemetry import names
 from penstock.telemetry.logs import logger
 from penstock.telemetry.metrics import Metrics, begin_at_zero
@@ -43,7 +44,8 @@ class Closing:
 
     def __init__(self, *, asks: Asks, ledger: Ledger, clock: Clock, spawn: Spawn, metrics: Metrics) -> None:
         """``spawn`` starts what a worker must be asked for."""
-        self._asks, self._ledger, self._clock, self._spawn = asks, ledger, clock, spawn
+        self._asks = Together(asks, spawn, within_s=WITHIN_S, wait_s=WAIT_S)
+        self._ledger, self._clock, self._spawn = ledger, clock, spawn
         self._differs = metrics.counter(names.USAGE_DIFFERS)
         self._empty = metrics.counter(names.EMPTY_BILLS)
         self._guessed = metrics.counter(names.GUESSED_BILLS)
@@ -80,7 +82,7 @@ class Closing:
         worker = call.worker
         assert worker is not None  # noqa: S101  looked at by the caller
         for attempt in range(TRIES):
-            told = await self._asks.ask(worker, [call.request.id], within_s=WITHIN_S, wait_s=WAIT_S)
+            told = await self._asks.ask(worker, call.request.id)
             if told is not None:
                 call.used = told.get(call.request.id, None if attempt else NOTHING)
                 if call.used is None:

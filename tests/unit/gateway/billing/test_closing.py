@@ -17,6 +17,7 @@ from penstock.domain.tokens import UNKNOWN, Usage
 from penstock.domain.used import Used
 from penstock.domain.worker import WorkerState
 from penstock.gateway.billing import Closing, LiveCounts
+from penstock.gateway.billing.together import MOST
 from penstock.telemetry import names
 from penstock.telemetry.definitions import Metric
 from penstock.telemetry.metrics import Metrics
@@ -137,6 +138,34 @@ async def test_a_wait_that_the_head_told_counts_once(desk: Desk) -> None:
     desk.close(Answer(outcome=Outcome.CANCELLED, usage=UNKNOWN))
     await asyncio.gather(*desk.tasks)
     assert desk.call.timings.seconds == {Stage.QUEUE: 1.5}
+
+
+async def test_many_who_leave_at_once_are_one_question(desk: Desk) -> None:
+    """A flood of callers who leave asked their worker once for each, and slowed everybody else's requests."""
+    left = [calls.call(id=RequestId(f"r{i}")) for i in range(MOST + 40)]
+    desk.gates.told = {call.request.id: replace(USED, output_tokens=i) for i, call in enumerate(left)}
+    for call in left:
+        call.prepared, call.worker, call.used = Prepared(prompt_tokens=30), WORKER, None
+        desk.closing.close(
+            call, Lease(opened_at=0.0, deadline_at=9.0), Answer(outcome=Outcome.CANCELLED, usage=UNKNOWN)
+        )
+    await asyncio.gather(*desk.tasks)
+    assert [len(requests) for _, requests in desk.gates.asked] == [MOST, 40]
+    assert [row.usage.output_tokens for row in desk.rows] == list(range(MOST + 40))
+
+
+async def test_one_row_that_ends_early_takes_no_answer_from_others(desk: Desk) -> None:
+    """Whoever waits for a question with others may be cancelled: the question is nobody's own."""
+    other = calls.call(id=RequestId("other"))
+    other.prepared, other.worker, other.used = Prepared(prompt_tokens=30), WORKER, None
+    desk.call.used, desk.gates.told = None, {other.request.id: USED}
+    left = Answer(outcome=Outcome.CANCELLED, usage=UNKNOWN)
+    desk.close(left)
+    desk.closing.close(other, Lease(opened_at=0.0, deadline_at=9.0), left)
+    await asyncio.sleep(0)
+    desk.tasks[0].cancel()
+    await asyncio.gather(*desk.tasks, return_exceptions=True)
+    assert [(row.usage.output_tokens, row.usage.exact) for row in desk.rows] == [(0, False), (400, True)]
 
 
 async def test_what_never_came_to_its_worker_is_free(desk: Desk) -> None:
