@@ -20,8 +20,8 @@ from penstock.worker.batching.policy import Batch, Device, Policy
 from penstock.worker.batching.running import Compute, Entry, Result, Runner
 from penstock.worker.batching.settings import BatchSettings
 
-LEAST_LOOK_S = 1e-5
-"""It looks again no sooner: less than the loop's timers can tell would be now, again and again."""
+LEAST_LOOK_S = 1e-3
+"""It looks again no sooner: less than the loop's timers can tell (uvloop's tell milliseconds) would be now, again."""
 
 
 def _to_nobody(_: object) -> None:
@@ -48,6 +48,7 @@ class Batcher:
         self._runner = Runner(compute, clock, self.computes, self._cap)
         self._device = Device(0, 0.0, 0.0)
         self._timer: asyncio.TimerHandle | None = None
+        self._looks_at = inf
         self._looks_soon = self._closing = False
 
     async def __aenter__(self) -> Self:
@@ -83,13 +84,13 @@ class Batcher:
         self.policy.come(entry)
         if self._device.running >= self._settings.in_flight:
             self._arm(entry.deadline_at, now)
-        elif not self._looks_soon:
-            self._looks_soon = True
-            self._loop.call_soon(self._look_soon)
+        else:
+            self._turn()
         try:
             return await entry.future
         except asyncio.CancelledError:
-            self.policy.leave(entry)
+            if self.policy.leave(entry) and self._device.running < self._settings.in_flight:
+                self._turn()
             self._note_left(Left.CANCELLED)
             raise
 
@@ -121,15 +122,22 @@ class Batcher:
 
     def _arm(self, at: float, now: float) -> None:
         """Look again at that second, or sooner."""
-        if at == inf or (self._timer is not None and self._timer.when() <= self._loop.time() + at - now):
+        if at >= self._looks_at:
             return
         self._disarm()
+        self._looks_at = at
         self._timer = self._loop.call_later(max(LEAST_LOOK_S, at - now), self._look_again)
 
     def _disarm(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
-            self._timer = None
+            self._timer, self._looks_at = None, inf
+
+    def _turn(self) -> None:
+        """Look at the end of this turn of the loop."""
+        if not self._looks_soon:
+            self._looks_soon = True
+            self._loop.call_soon(self._look_soon)
 
     def _look_soon(self) -> None:
         """Look once at all that came in one turn of the loop: a burst is one batch, and not one item and the rest."""
@@ -137,7 +145,7 @@ class Batcher:
         self._look(self._clock.monotonic())
 
     def _look_again(self) -> None:
-        self._timer = None
+        self._timer, self._looks_at = None, inf
         self._look(self._clock.monotonic())
 
     # -- a batch ---------------------------------------------------------------------------

@@ -2,6 +2,7 @@
 
 from collections import Counter, deque
 from collections.abc import Collection, Iterator
+from contextlib import suppress
 from math import inf
 
 from penstock.worker.batching.items import Key, Waiting
@@ -48,6 +49,18 @@ class Group:
         self._came.append(waiting.came_at)
         self.earliest = min(self.earliest, waiting.deadline_at)
         self.longest = max(self.longest, waiting.item.cost)
+
+    def withdraw(self, gone: Waiting) -> bool:
+        """Its caller has left: it was nobody's company, and whoever waits expects no other for its sake.
+
+        Tell whether it was waiting.
+        """
+        if gone not in (self.offline if gone.is_offline else self.interactive):
+            return False
+        with suppress(ValueError):
+            self._came.remove(gone.came_at)
+        self.leave(gone)
+        return True
 
     def leave(self, *gone: Waiting) -> None:
         """These wait no more, or never did."""

@@ -93,9 +93,14 @@ class Policy:
         group.come(waiting)
         self._tenants.came(waiting.item.tenant, waiting.came_at)
 
-    def leave(self, waiting: Waiting) -> None:
-        """An item waits no more; nothing happens where it did not."""
-        self._leave(waiting.item.key, waiting)
+    def leave(self, waiting: Waiting) -> bool:
+        """An item's caller has left; tell whether it was waiting, and so whether others may start sooner."""
+        group = self._busy.get(waiting.item.key)
+        if group is None or not group.withdraw(waiting):
+            return False
+        if not group:
+            del self._busy[group.key]
+        return True
 
     def expire(self, now: float) -> list[Waiting]:
         """Take out whose deadline has passed."""
@@ -103,7 +108,7 @@ class Policy:
             one for group in self._busy.values() if group.earliest <= now for one in group if one.deadline_at <= now
         ]
         for one in gone:
-            self.leave(one)
+            self._leave(one.item.key, one)
         return gone
 
     def clear(self) -> list[Waiting]:

@@ -16,8 +16,9 @@ from penstock.domain.errors import DeadlineInQueue, Draining, EngineError, Inval
 from penstock.worker.batching.collector import Batcher
 from penstock.worker.batching.faults import ComputeLost, OutOfMemory, Quarantined
 from penstock.worker.batching.items import Fired, Item, Left
-from penstock.worker.batching.settings import BatchSettings, Prior
+from penstock.worker.batching.settings import BatchSettings, Caps, Prior
 from tests.support.batches import item
+from tests.support.patience import patient
 
 SETTINGS = BatchSettings(max_items=8, prior=Prior(fixed_s=0.001, per_item_s=0.0001))
 
@@ -167,6 +168,21 @@ async def test_who_leaves_while_it_waits_is_never_computed() -> None:
     assert found[:2] + found[3:] == [200, 0, 4]
     assert device.batches == [[100], [0, 2]]
     assert notes.left == {Left.CANCELLED: 1}
+
+
+async def test_when_its_company_leaves_the_rest_starts() -> None:
+    """Who waits for a third, and is left by the second, is alone on an idle device: nobody is expected any more."""
+    device = Device()
+    device.gate.set()
+    slow = BatchSettings(max_items=8, interactive=Caps(max_wait_s=600.0), prior=Prior(fixed_s=600.0, per_item_s=0.0))
+    async with a_batcher(device, settings=slow) as batcher:
+        stays, leaves = (asyncio.create_task(batcher.submit(item(payload=n))) for n in (1, 2))
+        await asyncio.sleep(0.01)
+        assert device.batches == []
+        leaves.cancel()
+        async with asyncio.timeout(patient(10.0)):
+            assert await stays == 2
+    assert device.batches == [[1]]
 
 
 async def test_who_leaves_while_it_is_computed_harms_nobody() -> None:

@@ -71,6 +71,19 @@ def test_who_comes_often_is_worth_a_wait_no_longer_than_it_gains() -> None:
     assert policy.decide(decision.look_at + STEP, IDLE).batch is not None
 
 
+def test_nobody_waits_for_the_company_of_those_who_leave() -> None:
+    """A flood of requests that are cancelled while they wait made each other one wait its whole cap."""
+    policy = a_policy()
+    for number in range(32):
+        (gone,) = waiting(policy, item(), at=number * 1e-3)
+        assert policy.leave(gone)
+        assert not policy.leave(gone)
+    waiting(policy, item(), at=0.032)
+    batch = policy.decide(0.032, IDLE).batch
+    assert batch is not None
+    assert batch.trigger is Trigger.IDLE
+
+
 def test_a_full_batch_starts_at_once() -> None:
     """Whoever waits for more than fits would wait in vain."""
     policy = a_policy(in_flight=2)
