@@ -2,8 +2,8 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Mapping, MutableMapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import AsyncIterator, Callable, Mapping, MutableMapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -77,12 +77,24 @@ class Answer:
         return json.loads(self.body)
 
 
+class Threads(ThreadPoolExecutor):
+    """Threads of the CPU tier, and how often one of them was asked for something."""
+
+    begun = 0
+
+    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> "Future[Any]":  # noqa: ANN401  as above it
+        """Count it, and have it done."""
+        self.begun += 1
+        return super().submit(fn, *args, **kwargs)
+
+
 @dataclass
 class Engine:
     """An app to be asked; ``meters`` are those of the requests, in order."""
 
     app: App
     numbers: Numbers
+    threads: Threads
     meters: list[Meter] = field(default_factory=list)
 
     async def post(
@@ -151,11 +163,11 @@ async def running(handler: Handler | None = None, labels: Sequence[str] = ()) ->
     handler = handler or Toy(model())
     clock, numbers = SystemClock(), Numbers()
     settings = handler.model.settings
-    with ThreadPoolExecutor(1 + BESIDE) as pool:
+    with Threads(1 + BESIDE) as pool:
         async with Batcher(Compute(handler, numbers, clock), BatchSettings(max_items=settings.max_batch), clock) as own:
             served = Served(version=VERSION, settings=settings, labels=tuple(labels))
             service = Service(VERSION, handler, own, Preparing(pool, 1, clock), numbers)
-            yield Engine(App(service, served, numbers), numbers)
+            yield Engine(App(service, served, numbers), numbers, pool)
 
 
 def asked(*inputs: dict[str, Any], **more: object) -> tuple[bytes, dict[str, str]]:

@@ -191,13 +191,17 @@ class Service:
         finally:
             meter.leave()
         self._numbers.tokens += prepared.tokens
-        row = await asyncio.get_running_loop().run_in_executor(self._preparing.pool, self._postprocessed, done.row)
+        row = await self._told(done.row)
         return row, prepared.tokens, replace(batches[-1], computed_s=done.seconds) if batches else None
 
-    def _postprocessed(self, row: Features) -> Features:
-        """Return what is told of a row; a batch that no postprocessing changes was looked at as a whole."""
+    async def _told(self, row: Features) -> Features:
+        """Return what is told of a row: at once where no postprocessing changes it, for a thread costs a switch."""
         if not _has_postprocess(self._handler):
             return row
+        return await asyncio.get_running_loop().run_in_executor(self._preparing.pool, self._postprocessed, row)
+
+    def _postprocessed(self, row: Features) -> Features:
+        """Return what the handler makes of a row; a batch that it leaves as it is was looked at as a whole."""
         told = self._handler.postprocess(row)
         declared.check({name: one[None] for name, one in told.items()}, self._handler.model.settings)
         return told

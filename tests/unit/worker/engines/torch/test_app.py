@@ -33,6 +33,22 @@ async def test_vectors_come_as_openai_writes_them() -> None:
     assert decoded == [(3.0, 0.0), (5.0, 2.0)]
 
 
+async def test_an_output_that_nothing_changes_waits_for_no_thread() -> None:
+    """Each item of a handler without postprocessing is on a thread of the CPU tier once, with it twice."""
+
+    class Telling(Toy):
+        def postprocess(self, row: Features) -> Features:
+            assert threading.current_thread() is not threading.main_thread()
+            return row
+
+    begun = []
+    for handler in (Toy(model()), Telling(model())):
+        async with running(handler) as engine:
+            await engine.post(Api.CLASSIFY, {"input": TEXTS})
+            begun.append(engine.threads.begun)
+    assert begun == [3, 6]
+
+
 async def test_classes_come_with_labels_and_probabilities() -> None:
     """The label is that of the largest score; without labels it is the class's number."""
     async with running(labels=["long", "wide"]) as engine:
