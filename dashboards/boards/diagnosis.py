@@ -127,6 +127,13 @@ WORKERS = Row(
             "reqps",
             query(rate(names.FALLBACKS, "model"), "{{model}}"),
         ),
+        lines(
+            "Shadow copies",
+            "What candidates are asked unseen, by how it ended, and answered requests that were not copied, by why.",
+            "reqps",
+            query(rate(names.SHADOW_COPIES, "outcome"), "{{outcome}}"),
+            query(rate(names.SHADOW_LEFT_OUT, "reason"), "not copied: {{reason}}"),
+        ),
     ),
 )
 

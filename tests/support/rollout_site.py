@@ -21,7 +21,7 @@ from penstock.domain.ids import ModelName, TenantId
 from penstock.domain.keys import Purpose, derive, mint
 from penstock.domain.model import Artifact, EngineSettings, Manifest, Provenance, Task, Tier, digest_of
 from penstock.domain.table import WEIGHT_TOTAL
-from penstock.domain.tenant import OPERATORS, Plan, Role, Tenant
+from penstock.domain.tenant import OPERATORS, SHADOWS, Plan, Role, Tenant
 from tests.support import control_things as things
 from tests.support import real_tokenizers
 from tests.support.control_process import ControlledHome
@@ -109,6 +109,11 @@ class Town:
         """Return what the audit log has of it, oldest first."""
         acts = self.call("GET", "/audit?limit=200&what=rollout")["acts"]
         return [one["what"] for one in reversed(acts) if one["target"] == rollout]
+
+    def bill(self, version: str) -> dict[str, int]:
+        """Return how many requests of each tenant this version has answered, by the ledger."""
+        lines = {who: self.call("GET", f"/usage/{who}")["lines"] for who in (*TENANTS, SHADOWS)}
+        return {who: sum(one["requests"] for one in of if one["version"] == version) for who, of in lines.items()}
 
     def _serves(self, version: str) -> bool:
         workers = self.call("GET", "/workers")["workers"]

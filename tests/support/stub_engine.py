@@ -17,7 +17,7 @@ import httptools
 import msgspec
 import uvloop
 
-from tests.support.stub_wire import INSTEAD, TOKEN, USAGE, Behaviour, Mode, Stats, chunk, events, max_tokens
+from tests.support.stub_wire import INSTEAD, TOKEN, USAGE, Behaviour, Mode, Stats, chunk, events, max_tokens, more_of
 
 __all__ = ["Behaviour", "Mode", "Stats", "StubEngine"]
 
@@ -243,7 +243,8 @@ class _Connection(asyncio.Protocol):
         self.sent = count
         self.stub.stats.tokens += count
         text = b'"message":{"role":"assistant","content":"%b"}' if path.endswith("chat/completions") else b'"text":"%b"'
-        answer = b'"choices":[{"index":0,%b,"finish_reason":"length"}]' % (text % (TOKEN * count))
+        more = more_of(body, prompt, count, self.stub.behaviour.likeliest)
+        answer = b'"choices":[{"index":0,%b,"finish_reason":"length"%b}]' % (text % (TOKEN * count), more)
         if path.endswith("embeddings"):
             answer = b'"data":[{"index":0,"object":"embedding","embedding":[0.1,0.2]}]'
         usage = b'"prompt_tokens":%d,"total_tokens":%d,"completion_tokens":%d' % (prompt, prompt + count, count)

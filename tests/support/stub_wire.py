@@ -43,6 +43,8 @@ class Behaviour:
     """A gate counts beside the engine, and tells."""
     if_field: str = ""
     """Misbehave to bodies that have this field alone, as engines do that stumble over what callers send."""
+    likeliest: int = 7
+    """The token that it holds for the likeliest everywhere, where it is asked for scores."""
     still_s: float | None = None
     """What the gate says of its engine: seconds since it last did something."""
 
@@ -69,6 +71,18 @@ USAGE = (
     b'data: {"id":"stub-1","object":"o","created":1,"model":"m","choices":[],'
     b'"usage":{"prompt_tokens":%d,"total_tokens":%d,"completion_tokens":%d}}\n\n'
 )
+
+
+def more_of(body: dict[str, Any], prompt_tokens: int, count: int, likeliest: int) -> bytes:
+    """Return what vLLM says of tokens to who asks: the ids of a whole answer, the scores of a prompt of ids."""
+    said = b""
+    if body.get("return_token_ids"):
+        prompt, answer = (",".join(map(str, range(1, many + 1))).encode() for many in (prompt_tokens, count))
+        said += b',"prompt_token_ids":[%b],"token_ids":[%b]' % (prompt, answer)
+    if body.get("prompt_logprobs"):
+        place = b',{"%d":{"logprob":-0.1,"rank":1,"decoded_token":"a"}}' % likeliest
+        said += b',"prompt_logprobs":[null%b]' % (place * (len(body["prompt"]) - 1))
+    return said
 
 
 def chunk(data: bytes) -> bytes:

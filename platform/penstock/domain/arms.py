@@ -19,6 +19,8 @@ MOST_CELLS = 256
 """Cells of one histogram that a second may hold; a gateway leaves the rest out and says so in ``left_out``."""
 
 
+PERCENTS = 101
+"""Whole percents of an answer's tokens that differ, 0 to 100."""
 MOST_COUNTED = 1_000_000
 MOST_BITS = 64
 
@@ -62,13 +64,16 @@ class ArmCounts:
     good: int = 0
     bad: int = 0
     refused: int = 0
-    """Bodies that the engine or the context's length refused, sticky keys once; also in no other pair."""
+    """Bodies that are too long for this version alone, or that were copied from another's answer and refused: sticky
+    keys once; also in no other pair."""
     answers: int = 0
     empty: int = 0
     cut: int = 0
     """Answers that ended by length although their caller set no bound below the tier's own."""
     json_asked: int = 0
     json_broken: int = 0
+    differ: tuple[tuple[int, int], ...] = ()
+    """Answers that both versions have scored, by the percent of places where they hold another token for likeliest."""
     prompt_tokens: int = 0
     output_tokens: int = 0
     exposed: tuple[Exposed, ...] = ()
@@ -109,6 +114,8 @@ def fault(second: ArmSecond) -> str:
         for times, buckets in ((arm.ttft, BUCKETS), (arm.itl, BUCKETS), (arm.price, PRICE_BUCKETS)):
             if not all(_is_sound(one, buckets) for one in times):
                 return "a histogram has cells, buckets or counts that there are not"
+        if not all(0 <= percent < PERCENTS and 0 < many <= MOST_COUNTED for percent, many in arm.differ):
+            return "answers differ by percents that there are not"
     return ""
 
 

@@ -11,6 +11,7 @@ from penstock.domain.lease import Lease
 from penstock.domain.outcome import Degradation, FinishReason, Outcome, Stage, promised
 from penstock.domain.request import InferenceRequest, Prepared
 from penstock.domain.request_record import Choice, Refusal, Tried
+from penstock.domain.shadow import Copy, TokenIds
 from penstock.domain.slo import Pace
 from penstock.domain.table import VersionEntry, WorkerEntry
 from penstock.domain.tenant import Principal
@@ -56,6 +57,11 @@ def nothing() -> None:
 
 def unnoted(_: VersionId) -> None:
     """Nobody asks which version a request fell back from."""
+
+
+def no_ids() -> TokenIds | None:
+    """Nobody has told the tokens of its prompt and answer."""
+    return None
 
 
 @dataclass(slots=True, kw_only=True)
@@ -111,6 +117,10 @@ class Call:
     """What the present attempt's gate told of its door."""
     batch: bytes = b""
     """And of its batch, where models are batched by ours."""
+    copy: Copy | None = None
+    """What it is a shadow copy of; None for a caller's own."""
+    ids: Callable[[], TokenIds | None] = no_ids
+    """Returns the tokens of prompt and answer, where the engine was asked for them and told."""
 
     _last_cost: tuple[InferenceRequest, VersionEntry | None, Prepared | None, Cost] | None = field(
         default=None, repr=False, compare=False

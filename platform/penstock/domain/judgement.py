@@ -29,6 +29,8 @@ class Metric(StrEnum):
     JSON = "json"
     PRICE = "price"
     """What an answer costs: its prompt's and its own tokens at the version's prices."""
+    ANSWERS = "answers"
+    """How many of the incumbent's next tokens the candidate would have said otherwise."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,6 +5,7 @@ from enum import StrEnum
 
 from penstock.domain.ids import Alias, TenantId, VersionId
 from penstock.domain.judgement import Judgement
+from penstock.domain.shadow import CAPS, Shadow, ShadowCaps
 from penstock.domain.table import WEIGHT_TOTAL, Override, Route, Share
 
 
@@ -39,7 +40,10 @@ _OVER = frozenset({State.ABORTED, State.DONE})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stage:
-    """One step: the candidate's share of the alias, in parts of ``WEIGHT_TOTAL``. A watched one is the last."""
+    """One step: the candidate's share of the alias, in parts of ``WEIGHT_TOTAL``. A watched one is the last.
+
+    The first one may have no share at all: the candidate gets copies alone, and no caller sees its answers.
+    """
 
     name: str
     weight: int
@@ -52,6 +56,7 @@ class Stage:
 PATIENCE_S = 3600.0
 """Seconds that a stage may last without a proof, where nothing else is said."""
 STAGES = (
+    Stage(name="shadow", weight=0),
     Stage(name="1 %", weight=WEIGHT_TOTAL // 100),
     Stage(name="5 %", weight=WEIGHT_TOTAL // 20),
     Stage(name="25 %", weight=WEIGHT_TOTAL // 4),
@@ -85,6 +90,8 @@ class Rollout:
     kind: Kind = Kind.EQUIVALENT
     stages: tuple[Stage, ...] = STAGES
     blast: Blast = Blast()
+    shadow: ShadowCaps = CAPS
+    """What copies may take: evidence in the shadow stage, and the load of an incumbent's worker in those after it."""
     patience_s: float = PATIENCE_S
     """Seconds that a stage may last without a proof; then it is held."""
     guard: bool = False
@@ -107,6 +114,15 @@ class Rollout:
         return WEIGHT_TOTAL if self.state is State.DONE else self.stages[self.stage].weight
 
 
+def shadow_of(rollout: Rollout) -> Shadow | None:
+    """Return what is copied to its candidate now; None where nothing is."""
+    if rollout.state is not State.RUNNING or rollout.weight == WEIGHT_TOTAL or not rollout.shadow.per_s:
+        return None
+    scores = rollout.kind is Kind.EQUIVALENT and rollout.shadow.scored_per_s > 0
+    out = tuple(TenantId(tenant) for tenant in sorted(rollout.blast.out))
+    return Shadow(version=rollout.candidate, caps=rollout.shadow, scores=scores, out=out)
+
+
 def route_of(rollout: Rollout) -> Route:
     """Return where its alias leads now; while it lives both versions stand there, one perhaps without a share.
 
@@ -117,12 +133,12 @@ def route_of(rollout: Rollout) -> Route:
     if alone is not None:
         return Route(alias=rollout.alias, shares=(Share(version=alone, weight=WEIGHT_TOTAL),))
     rest = Share(version=rollout.incumbent, weight=WEIGHT_TOTAL - rollout.weight)
-    shares = (rest, Share(version=rollout.candidate, weight=rollout.weight))
+    shares, shadow = (rest, Share(version=rollout.candidate, weight=rollout.weight)), shadow_of(rollout)
     if not rollout.weight:
-        return Route(alias=rollout.alias, shares=shares)
+        return Route(alias=rollout.alias, shares=shares, shadow=shadow)
     own = dict.fromkeys(rollout.blast.first, rollout.candidate) | dict.fromkeys(rollout.blast.out, rollout.incumbent)
     overrides = tuple(Override(tenant=TenantId(tenant), version=own[tenant]) for tenant in sorted(own))
-    return Route(alias=rollout.alias, shares=shares, fallback=rollout.incumbent, overrides=overrides)
+    return Route(alias=rollout.alias, shares=shares, fallback=rollout.incumbent, overrides=overrides, shadow=shadow)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

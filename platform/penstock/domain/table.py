@@ -10,6 +10,7 @@ from penstock.domain.errors import TableRefused
 from penstock.domain.ids import NO_VERSION, Alias, TenantId, VersionId, WorkerId
 from penstock.domain.model import SHORT_DIGEST, HandlerSettings, SamplingDefaults, Task, Tier
 from penstock.domain.money import Price
+from penstock.domain.shadow import Shadow
 from penstock.domain.worker import Load, WorkerState
 
 WEIGHT_TOTAL = 10_000
@@ -85,6 +86,8 @@ class Route:
     fallback: VersionId = NO_VERSION
     """One of them that takes new requests over from each other one that can take none; empty for nobody."""
     overrides: tuple[Override, ...] = ()
+    shadow: Shadow | None = None
+    """One of them that is sent copies of what the others have answered."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -145,6 +148,8 @@ def _validate_exceptions(route: Route) -> None:
     for override in route.overrides:
         if override.version not in own:
             raise TableRefused(f"alias {route.alias} gives {override.tenant} {override.version}, none of its versions")
+    if route.shadow is not None and route.shadow.version not in own:
+        raise TableRefused(f"alias {route.alias} is copied to {route.shadow.version}, none of its versions")
     if len({override.tenant for override in route.overrides}) != len(route.overrides):
         raise TableRefused(f"alias {route.alias} has two overrides for one tenant")
 

@@ -9,6 +9,9 @@ from penstock.domain.money import FREE, MicroUsd
 PLATFORM = TenantId("_platform")
 """The platform itself: probes, warm-up and orders to a gate travel under this tenant, uncounted. No caller has it."""
 
+SHADOWS = TenantId("_shadow")
+"""The platform as it asks a candidate what others have asked before: copies are its own to pay. No caller has it."""
+
 OPERATORS = TenantId("operators")
 """The tenant whose admin and auditor keys reach the platform and all tenants; any other's reach their own."""
 
@@ -71,6 +74,8 @@ class Plan:
     paid: bool = True
     """False is the free tier: shed before everybody who pays."""
     over_quota: OverQuota = OverQuota.REFUSE
+    copied: bool = True
+    """May its requests be sent once more, unseen, to a version that is tried; the platform pays for that."""
     reserved: float = 0.0
     """The part of each engine, seats and KV cache, that is kept for a paying tenant: 0 to ``MOST_RESERVED``."""
 

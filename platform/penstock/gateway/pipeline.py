@@ -23,7 +23,7 @@ from penstock.domain.outcome import Degradation, Outcome, Stage
 from penstock.domain.relay import Relay, Reply, Rest
 from penstock.domain.request import InferenceRequest, Prepared
 from penstock.domain.request_record import Choice
-from penstock.domain.standing import standing_of
+from penstock.domain.standing import Standing, standing_of
 from penstock.domain.table import VersionEntry, WorkerEntry
 from penstock.domain.tenant import Principal
 from penstock.domain.ticket import Ticket
@@ -145,6 +145,14 @@ class Ledger(Protocol):
         ...
 
 
+class Shadows(Protocol):
+    """Copies of answered requests, for versions that are tried."""
+
+    def ended(self, call: Call, answer: Answer) -> None:
+        """Copy the request where its route says so and there is room; the copy comes through the corridor by itself."""
+        ...
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pipeline:
     """The corridor; the composition root gives it its stages."""
@@ -160,6 +168,7 @@ class Pipeline:
     relays: Relays
     billing: Billing
     ledger: Ledger
+    shadows: Shadows
 
     async def serve(self, call: Call, reply: Reply) -> None:
         """Answer one identified, parsed request; raise a ``PenstockError`` only before the reply has started."""
@@ -187,6 +196,7 @@ class Pipeline:
         finally:
             call.outcome = answer.outcome
             self.billing.close(call, lease, answer)
+            self.shadows.ended(call, answer)
 
     async def _admitted(self, call: Call) -> Lease:
         """Open the lease; where the budget does not reach, for the smaller model."""
@@ -254,10 +264,11 @@ class Pipeline:
 
     def _ticket(self, call: Call, lease: Lease) -> Ticket:
         cost, clocks_apart = call.cost, self.clock.now() - self.clock.monotonic()
+        standing = standing_of(call.principal.plan, over_quota=lease.over_quota is not None)
         return Ticket(
             request=call.request.id,
             tenant=call.principal.tenant,
-            standing=standing_of(call.principal.plan, over_quota=lease.over_quota is not None),
+            standing=standing if call.copy is None else Standing.SHADOW,
             weight=call.principal.plan.weight,
             reserved=call.principal.plan.reserved,
             deadline_at=clocks_apart + lease.deadline_at,

@@ -9,6 +9,7 @@ from penstock.telemetry.accounting_names import *  # noqa: F403
 from penstock.telemetry.batching_names import *  # noqa: F403
 from penstock.telemetry.control_names import *  # noqa: F403
 from penstock.telemetry.definitions import ITL_S, LATENCY_S, PHASE_S, WAIT_S, Kind, Label, Metric
+from penstock.telemetry.rollout_names import *  # noqa: F403
 
 # -- gateway -----------------------------------------------------------------------
 REQUESTS = Metric(
@@ -116,12 +117,6 @@ DEGRADED = Metric(
     kind=Kind.COUNTER,
     help="Requests that were degraded instead of refused, by what their answer lacks and the model that served.",
     labels=(Label.MODEL, Label.REASON),
-)
-FALLBACKS = Metric(
-    name="penstock_gateway_fallbacks",
-    kind=Kind.COUNTER,
-    help="Requests whose version could take none and that its alias's fallback had instead, by the model that served.",
-    labels=(Label.MODEL,),
 )
 PRESSURE = Metric(
     name="penstock_version_pressure",

@@ -53,6 +53,8 @@ class RequestLedger:
         self._refusals = metrics.counter(names.REFUSALS)
         begin_at_zero(self._refusals, codes())
         self._early = metrics.counter(names.EARLY_REFUSALS)
+        self._copies = metrics.counter(names.SHADOW_COPIES)
+        begin_at_zero(self._copies, Outcome)
         self._children = lru_cache(maxsize=MOST_CHILDREN)(_children_of(metrics))
         self._tenants.on_drop = partial(self._drop, metrics)
 
@@ -61,6 +63,9 @@ class RequestLedger:
         del prepared
         version = call.version
         model = _model(version) if version else UNKNOWN
+        if call.copy is not None:
+            self._copied(call, answer, model)
+            return
         tier = version.tier.value if version else UNKNOWN
         tenant = self._tenants.of(call.principal.tenant)
         children = self._children(model, tier, tenant, call.request.api.value)
@@ -73,6 +78,13 @@ class RequestLedger:
             self._keep(call, answer)
         if self._trace is not None:
             self._trace(call, answer)
+
+    def _copied(self, call: Call, answer: Answer, model: str) -> None:
+        """Count a shadow copy: it is nobody's request, so no promise and no tenant sees it."""
+        self._copies.labels(outcome=answer.outcome.value).inc()
+        _line(call, answer, model, self._clock() - call.request.arrived_at)
+        if self._keep is not None:
+            self._keep(call, answer)
 
     def expect(self, version: VersionEntry) -> None:
         """Show a tier's series at zero, by its first version, before any request: no series, no watch.

@@ -6,9 +6,14 @@ from functools import partial
 
 import pytest
 
-from tests.support.rollout_site import Town, comes_to, town, traffic
+from tests.support.rollout_site import STAGES, Town, comes_to, town, traffic
 
 DELAY_MS = 40.0
+UNSEEN: dict[str, object] = {
+    "stages": [{"name": "shadow", "weight": 0, "min_s": 1.0}, *STAGES],
+    "shadow": {"per_s": 30.0, "tokens_per_s": 1e5, "at_once": 64, "scored_per_s": 10.0},
+}
+"""Copies alone at first, at a pace that a test can wait for."""
 
 
 @pytest.fixture(scope="module")
@@ -23,18 +28,38 @@ def place() -> Iterator[Town]:
 
 @pytest.mark.drill
 async def test_a_good_candidate_takes_everything_over(place: Town) -> None:
-    """Half, all, watched, done: by proof, without an error, each step with its reason."""
+    """Unseen, half, all, watched, done: by proof, without an error, each step with its reason."""
     before = await asyncio.to_thread(place.asked_once)
     candidate = await asyncio.to_thread(place.version, place.site.engines[1])
-    rollout = await asyncio.to_thread(place.start, candidate)
+    rollout = await asyncio.to_thread(partial(place.start, candidate, **UNSEEN))
     async with traffic(place) as users:
         done = await comes_to(place, rollout, "done", "held", "aborted")
     assert (done["state"], done["incumbent"]) == ("done", before), done["history"]
-    assert [one["stage"] for one in done["history"]] == [0, 1, 2, 2]
+    assert [one["stage"] for one in done["history"]] == [0, 1, 2, 3, 3]
     assert done["history"][1]["judgement"]["verdict"] == "promote"
-    assert place.acts(rollout) == ["rollout.start", "rollout.promote", "rollout.promote", "rollout.done"]
+    assert place.acts(rollout) == ["rollout.start", *["rollout.promote"] * 3, "rollout.done"]
     assert set(users.statuses()) == {200}
     assert await asyncio.to_thread(place.asked_once) == candidate
+
+
+async def test_a_candidate_that_answers_otherwise_is_aborted_before_a_caller_has_seen_it(place: Town) -> None:
+    """Its copies are answered well and as fast; what it holds for likely is another thing. The platform pays."""
+    before = await asyncio.to_thread(place.asked_once)
+    engine = next(one for one in place.site.engines if one is not place.at[before])
+    engine.behave(delay_ms=DELAY_MS, likeliest=8)
+    candidate = await asyncio.to_thread(place.version, engine)
+    rollout = await asyncio.to_thread(partial(place.start, candidate, **UNSEEN))
+    async with traffic(place) as users:
+        over = await comes_to(place, rollout, "aborted", "held", "done")
+    assert (over["state"], over["stage"]) == ("aborted", 0), over["history"]
+    assert over["history"][-1]["says"].startswith("answers: 100.0% of the tokens of")
+    assert set(users.after(0.0)) == {before}
+    assert set(users.statuses()) == {200}
+    assert engine.stats["requests"] > 0
+    engine.behave(delay_ms=DELAY_MS)
+    bill = await asyncio.to_thread(place.bill, candidate)
+    assert bill.pop("_shadow") > 0
+    assert not any(bill.values())
 
 
 async def test_a_broken_candidate_is_undone_though_controller_and_database_die(place: Town) -> None:

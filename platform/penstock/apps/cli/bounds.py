@@ -16,9 +16,10 @@ NUMBERS = (
 )
 DOLLARS = ("spend_per_day", "spend_per_month")
 WORDS = ("priority", "over_quota")
-PLAIN = {"priority": "standard", "weight": 1, "over_quota": "refuse", "paid": True}
+YES_OR_NO = ("paid", "copied")
+PLAIN = {"priority": "standard", "weight": 1, "over_quota": "refuse", "paid": True, "copied": True}
 """What is not said of a plan, beside bounds of zero."""
-FIELDS = ("priority", *NUMBERS, *DOLLARS, "degrade_model", "deadline_s", "paid", "over_quota", "reserved")
+FIELDS = ("priority", *NUMBERS, *DOLLARS, "degrade_model", "deadline_s", "paid", "over_quota", "copied", "reserved")
 CAPS = (
     "max_output_tokens",
     "max_concurrent",
@@ -32,7 +33,7 @@ CAPS = (
 CAPS_HELP = f"FIELD=VALUE, 0 for no bound; fields: {', '.join(CAPS)} (money in dollars)."
 HELP = (
     f"FIELD=VALUE, 0 for no bound; fields: {', '.join(FIELDS)} (money in dollars, paid=yes or no, "
-    "over_quota=refuse or yield, reserved as a part of each engine)."
+    "over_quota=refuse or yield, copied=yes or no, reserved as a part of each engine)."
 )
 MICRO = 1_000_000
 MOST = 2**53
@@ -58,11 +59,11 @@ def micro_usd(dollars: str) -> int:
 def described(plan: Mapping[str, object]) -> str:
     """Describe a plan's bounds, those that are any."""
     bounds = {name: plan[name] for name in FIELDS if name in plan and plan[name] != PLAIN.get(name)}
-    return " ".join(f"{name}={_word(name, value)}" for name, value in bounds.items() if value or name == "paid")
+    return " ".join(f"{name}={_word(name, value)}" for name, value in bounds.items() if value or name in YES_OR_NO)
 
 
 def _word(name: str, value: object) -> object:
-    if name == "paid":
+    if name in YES_OR_NO:
         return "yes" if value else "no"
     return dollars(value) if name in DOLLARS else value
 
@@ -81,7 +82,7 @@ def _pair(pair: str) -> tuple[str, object]:
         return name, micro_usd(value)
     if name in WORDS:
         return name, value
-    if name == "paid" and value in ("yes", "no"):
+    if name in YES_OR_NO and value in ("yes", "no"):
         return name, value == "yes"
     if name == "degrade_model":
         return name, "" if value == "0" else value

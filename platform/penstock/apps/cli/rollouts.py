@@ -13,17 +13,24 @@ from penstock.apps.connections import operator
 from penstock.apps.settings import load
 from penstock.domain.command_error import CommandError
 from penstock.domain.rollout import PATIENCE_S, STAGES, Kind
+from penstock.domain.shadow import ShadowCaps
 from penstock.domain.table import WEIGHT_TOTAL
 
 app = typer.Typer(no_args_is_help=True, help="Rollouts: a candidate takes an alias over, judged while it runs.")
 
 _LOOK_S = 1.0
+_NO_SHARE = "shadow"
 _SHARES = ",".join(f"{stage.weight * 100 / WEIGHT_TOTAL:g}" for stage in STAGES if not stage.watched)
 
 Alias = Annotated[str, typer.Argument(help="The alias, or the id of its rollout.")]
 Kinds = Annotated[Kind, typer.Option("--kind", help="Whether it is the same model by other means, or another one.")]
-Shares = Annotated[str, typer.Option("--shares", help="The shares to go through, in percent, the last 100.")]
+Shares = Annotated[
+    str, typer.Option("--shares", help="The shares to go through, in percent: 0 first for copies alone, 100 at last.")
+]
 Patience = Annotated[float, typer.Option("--patience-s", min=0, help="Seconds without a proof until a share is held.")]
+Copies = Annotated[
+    float, typer.Option("--copies", min=0, help="Unseen copies a second that each gateway sends it; 0 for none.")
+]
 Reason = Annotated[str, typer.Option(help="Why; it stands in the history and in the audit log.")]
 Override = Annotated[bool, typer.Option("--override-budget", help="Do it although the error budget is spent.")]
 
@@ -47,6 +54,7 @@ def start(  # noqa: PLR0913  one for each option
     most_tokens: Annotated[
         float, typer.Option(min=0, max=100, help="Hold it where it has more percent of the tokens, until it has all.")
     ] = 100.0,
+    copies: Copies = ShadowCaps().per_s,
     accept_dearer: Annotated[bool, typer.Option("--accept-dearer", help="Take a dearer price list.")] = False,
     override_budget: Override = False,
     reason: Reason = "",
@@ -59,7 +67,7 @@ def start(  # noqa: PLR0913  one for each option
 
     * `penstock rollout start chat smollm2-135m-instruct@0123456789ab`
 
-    * `penstock rollout start chat smollm2-135m-instruct@0123456789ab --shares 5,50,100 --out careful-tenant`
+    * `penstock rollout start chat smollm2-135m-instruct@0123456789ab --shares 0,5,50,100 --out careful-tenant`
     """
     with explained():
         body = {
@@ -70,6 +78,7 @@ def start(  # noqa: PLR0913  one for each option
             "patience_s": patience_s,
             "guard": guard,
             "blast": {"tokens_ratio": most_tokens / 100, "out": stay_out or [], "first": first or []},
+            "shadow": {"per_s": copies},
             "accept_dearer": accept_dearer,
             "override_budget": override_budget,
             "reason": reason,
@@ -202,6 +211,11 @@ def _stages(shares: str, stage_s: float, watch_s: float) -> list[dict[str, objec
     except ValueError as error:
         raise CommandError(f"{shares!r} are no shares.", do="Write percentages: 1,5,25,50,100.") from error
     stages: list[dict[str, object]] = [
-        {"name": f"{weight * 100 / WEIGHT_TOTAL:g} %", "weight": weight, "min_s": stage_s} for weight in weights
+        {
+            "name": f"{weight * 100 / WEIGHT_TOTAL:g} %" if weight else _NO_SHARE,
+            "weight": weight,
+            "min_s": stage_s,
+        }
+        for weight in weights
     ]
     return [*stages, {"name": "watched", "weight": WEIGHT_TOTAL, "min_s": watch_s, "watched": True}]

@@ -18,6 +18,7 @@ from penstock.apps.gateway.front import Front, front
 from penstock.apps.gateway.health import HealthWatch
 from penstock.apps.gateway.probes import Probes
 from penstock.apps.gateway.records import Recording, recording
+from penstock.apps.gateway.shadowing import shadows
 from penstock.apps.gateway.shared import Shared
 from penstock.apps.keys import Keys
 from penstock.apps.settings import GatewaySettings
@@ -43,6 +44,7 @@ from penstock.gateway.identity.keyring import Keyring
 from penstock.gateway.pipeline import Pipeline
 from penstock.gateway.preprocess import Detokenizer, OffloadedPreprocessor, PromptPreprocessor, TokenizerCache
 from penstock.gateway.routing import CurrentTable, RouterSettings, TableResolver, WorkerRouter
+from penstock.gateway.shadow import Shadows
 from penstock.gateway.streaming import RelaySettings, StreamingRelays
 from penstock.telemetry import names
 from penstock.telemetry.metrics import Metrics
@@ -133,7 +135,7 @@ def compose(settings: GatewaySettings, found: Keys) -> Gateway:
     tokenizers = TokenizerCache(open_store(settings))
     preprocessor = PromptPreprocessor(tokenizers, clock)
     preparing = OffloadedPreprocessor(preprocessor, shared.offload, task=reading.PREPARE)
-    pipeline, health_watch = _pipeline(shared, keys, preparing, Detokenizer(tokenizers), ledger)
+    pipeline, health_watch = _pipeline(shared, keys, preparing, Detokenizer(tokenizers), ledger, told)
     probes = Probes(
         table=shared.table,
         keys=keys,
@@ -179,7 +181,8 @@ def _ledger(shared: Shared, traces: RequestTraces | None, newest: bytes, told: E
     keep, count = shared.recording.records.ended, told.arms.ended
 
     def ended(call: Call, answer: Answer) -> None:
-        keep(call, answer)
+        if call.copy is None:
+            keep(call, answer)
         count(call, answer)
 
     return RequestLedger(shared.metrics, shared.clock.monotonic, traced, labels, ended)
@@ -198,7 +201,12 @@ def _offload(settings: GatewaySettings) -> OffloadPool:
 
 
 def _pipeline(
-    shared: Shared, keys: Keyring, preprocessor: OffloadedPreprocessor, reader: Detokenizer, ledger: RequestLedger
+    shared: Shared,
+    keys: Keyring,
+    preprocessor: OffloadedPreprocessor,
+    reader: Detokenizer,
+    ledger: RequestLedger,
+    told: Evidence,
 ) -> tuple[Pipeline, HealthWatch]:
     breakers = health.breakers(shared.table, shared.chance, shared.metrics)
     router = WorkerRouter(
@@ -209,6 +217,7 @@ def _pipeline(
         settings=RouterSettings(max_waiting=MOST_WAITING),
         metrics=shared.metrics,
     )
+    copies = shadows(shared, router, told.arms)
     asking = Asking(shared.client, shared.ticket_keys, shared.clock)
     admission, degrader = _admission(shared), health.degrader(router, shared.clock, shared.metrics)
     pipeline = Pipeline(
@@ -220,10 +229,12 @@ def _pipeline(
         admission=admission,
         router=router,
         dispatcher=_dispatcher(shared, router, breakers),
-        relays=_relays(shared, reader),
+        relays=_relays(shared, reader, copies),
         billing=Closing(asks=asking, ledger=ledger, clock=shared.clock, spawn=shared.spawn, metrics=shared.metrics),
         ledger=ledger,
+        shadows=copies,
     )
+    copies.serve = pipeline.serve
     shared.accounting.live = LiveCounts(admission.running, asking)
     shared.accounting.orphans = Orphans(lambda: shared.table.view.table.versions, asking)
     return pipeline, HealthWatch(
@@ -280,8 +291,13 @@ def _prober(shared: Shared, breakers: Breakers) -> Prober:
     )
 
 
-def _relays(shared: Shared, reader: Detokenizer) -> StreamingRelays:
+def _relays(shared: Shared, reader: Detokenizer, copies: Shadows) -> StreamingRelays:
     times = RelaySettings(heartbeat_s=shared.settings.stream_heartbeat_s, stall_s=shared.settings.stream_stall_s)
     return StreamingRelays(
-        clock=shared.clock, render_error=render, settings=times, metrics=shared.metrics, reader=reader
+        clock=shared.clock,
+        render_error=render,
+        settings=times,
+        metrics=shared.metrics,
+        reader=reader,
+        wants_ids=copies.wants_ids,
     )

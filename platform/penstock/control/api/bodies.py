@@ -9,6 +9,7 @@ from penstock.domain.ledger import LedgerRow, UsageLine
 from penstock.domain.model import Manifest, Task, Tier
 from penstock.domain.money import MicroUsd, Price
 from penstock.domain.rollout import PATIENCE_S, STAGES, Blast, Kind, Stage
+from penstock.domain.shadow import ShadowCaps
 from penstock.domain.table import Override, Route, Share
 from penstock.domain.tenant import DEFAULT_ORG, ApiKey, OverQuota, Plan, Priority, Role
 from penstock.domain.worker import Load, PhaseTiming, WorkerState
@@ -40,6 +41,7 @@ class NewRollout(Strict, frozen=True):
     kind: Kind = Kind.EQUIVALENT
     stages: tuple[Stage, ...] = STAGES
     blast: Blast = Blast()
+    shadow: ShadowCaps = ShadowCaps()
     patience_s: float = PATIENCE_S
     guard: bool = False
     reason: str = ""
@@ -100,6 +102,7 @@ class PlanChange(Strict, frozen=True, omit_defaults=True):
     deadline_s: float | msgspec.UnsetType = msgspec.UNSET
     paid: bool | msgspec.UnsetType = msgspec.UNSET
     over_quota: OverQuota | msgspec.UnsetType = msgspec.UNSET
+    copied: bool | msgspec.UnsetType = msgspec.UNSET
     reserved: float | msgspec.UnsetType = msgspec.UNSET
 
 

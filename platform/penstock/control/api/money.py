@@ -18,7 +18,7 @@ from penstock.domain.budget import BudgetLine
 from penstock.domain.errors import Conflict, InvalidField
 from penstock.domain.ids import TenantId
 from penstock.domain.ledger import Cursor, LedgerRow, Span
-from penstock.domain.tenant import ScopeId, ScopeKind
+from penstock.domain.tenant import SHADOWS, ScopeId, ScopeKind
 
 MAX_ROWS = 5000
 CSV = "text/csv; charset=utf-8"
@@ -84,10 +84,10 @@ class Money:
         return answer(Reconciled(shared=True, budgets=_compared(await self._compared() or ()), corrected=corrected))
 
     async def usage(self, request: Request, tenant: TenantId, begin: float = 0.0, end: float = 0.0) -> Response:
-        """Sum up a tenant's requests by version and outcome; silent is this month until now. Unix seconds."""
+        """Sum up a tenant's requests by version and outcome, or those of copies; silent is this month. Unix seconds."""
         (await self._control.reader(request)).check_tenant(tenant)
         span = self._span(begin, end)
-        if tenant not in {one.id for one in await self._control.tenancy.tenants()}:
+        if tenant != SHADOWS and tenant not in {one.id for one in await self._control.tenancy.tenants()}:
             raise InvalidField(f"there is no tenant {tenant}", param="tenant")
         lines = await self._control.ledger.usage(tenant, span)
         return answer(UsageShown(tenant=tenant, begin=span.begin, end=span.end, lines=lines))

@@ -26,7 +26,16 @@ _BOUNDS = (
     "deadline_s",
 )
 _WHO = {ScopeKind.KEY: "a key", ScopeKind.ORG: "an organisation"}
-_TENANTS_OWN = ("priority", "weight", "degrade_output_tokens", "degrade_model", "paid", "over_quota", "reserved")
+_TENANTS_OWN = (
+    "priority",
+    "weight",
+    "degrade_output_tokens",
+    "degrade_model",
+    "paid",
+    "over_quota",
+    "copied",
+    "reserved",
+)
 
 
 def checked(plan: Plan, kind: ScopeKind, param: str = "plan.") -> Plan:

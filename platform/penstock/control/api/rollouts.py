@@ -96,6 +96,7 @@ def _asked(body: NewRollout) -> Rollout:
         kind=body.kind,
         stages=body.stages,
         blast=body.blast,
+        shadow=body.shadow,
         patience_s=body.patience_s,
         guard=body.guard,
     )

@@ -14,7 +14,7 @@ from penstock.domain.arms import ArmSecond
 from penstock.domain.ids import Alias, VersionId
 from penstock.domain.judgement import Judgement
 from penstock.domain.model import Tier
-from penstock.domain.rollout import Rollout
+from penstock.domain.rollout import Kind, Rollout
 from penstock.domain.table import WEIGHT_TOTAL, Route
 
 
@@ -59,6 +59,7 @@ class Comparisons:
         if judge is None:
             return None
         judge.alone = rollout.weight == WEIGHT_TOTAL
+        judge.scores = not rollout.weight and rollout.kind is Kind.EQUIVALENT
         return judge.judgement(self._now)
 
     def next_stage(self, rollout: Rollout) -> None:

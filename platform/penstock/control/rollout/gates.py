@@ -10,6 +10,7 @@ from penstock.domain.spec import SpecReader
 RANKED = (Metric.TTFT, Metric.ITL, Metric.PRICE)
 EQUAL = 0.5
 """The mean rank among equals."""
+SCORED = (Metric.ANSWERS,)
 SHARES = (Metric.BAD, Metric.REFUSED, Metric.EMPTY, Metric.CUT, Metric.JSON)
 
 
@@ -21,6 +22,15 @@ class RankGate:
     hold: float
     abort: float
     brake: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScoreGate:
+    """Tolerated means of a score in [0, 1], 0 where equal: ``hold <= abort``, and ``promote`` is to be ruled out."""
+
+    promote: float
+    hold: float
+    abort: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,6 +77,7 @@ class Gates:
     """Everything that a judge holds a candidate against."""
 
     ranked: Mapping[Metric, RankGate]
+    scored: Mapping[Metric, ScoreGate]
     shares: Mapping[Metric, ShareGate]
     odds: Odds
     per_second: PerSecond
@@ -81,15 +92,17 @@ _SIDES = tuple(PerSecond.__dataclass_fields__)
 def parse(raw: object, source: str, *, error_budget_ratio: float) -> Gates:
     """Return the gates that this data describes for a tier of this error budget, or raise ``SpecRefused``."""
     spec = SpecReader(source, "", raw)
-    spec.only(("ranked", "shares", "evidence", "per_second", "min_sample"))
-    ranked, shares = spec.inner("ranked"), spec.inner("shares")
+    spec.only(("ranked", "scored", "shares", "evidence", "per_second", "min_sample"))
+    ranked, scored, shares = spec.inner("ranked"), spec.inner("scored"), spec.inner("shares")
     ranked.only(RANKED)
+    scored.only(SCORED)
     shares.only(SHARES)
     odds, per_second = spec.inner("evidence"), spec.inner("per_second")
     odds.only(_ODDS)
     per_second.only(_SIDES)
     return Gates(
         ranked={metric: _rank_gate(ranked.inner(metric)) for metric in RANKED},
+        scored={metric: _score_gate(scored.inner(metric)) for metric in SCORED},
         shares={metric: _share_gate(shares.inner(metric), metric, error_budget_ratio) for metric in SHARES},
         odds=Odds(**{key: odds.number(key, lambda n: n > 1, "odds above 1") for key in _ODDS}),
         per_second=PerSecond(**{key: per_second.number(key, lambda n: n > 0, "above 0") for key in _SIDES}),
@@ -106,6 +119,15 @@ def _rank_gate(spec: SpecReader) -> RankGate:
         if found[wide] < found[narrow]:
             raise spec.wrong(wide, f"{found[wide]:g} must not be below {narrow}, {found[narrow]:g}")
     return RankGate(**found)
+
+
+def _score_gate(spec: SpecReader) -> ScoreGate:
+    names = tuple(ScoreGate.__dataclass_fields__)
+    spec.only(names)
+    found = {name: spec.number(name, lambda n: 0 < n < 1, "a mean score above 0 and below 1") for name in names}
+    if found["abort"] < found["hold"]:
+        raise spec.wrong("abort", f"{found['abort']:g} must not be below hold, {found['hold']:g}")
+    return ScoreGate(**found)
 
 
 def _share_gate(spec: SpecReader, metric: Metric, error_budget_ratio: float) -> ShareGate:

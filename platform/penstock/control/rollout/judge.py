@@ -13,9 +13,9 @@ from collections import defaultdict, deque
 from collections.abc import Iterable
 from dataclasses import replace
 
-from penstock.control.rollout.gates import RANKED, SHARES, Gates
+from penstock.control.rollout.gates import RANKED, SCORED, SHARES, Gates
 from penstock.control.rollout.noise import CAP, Noise
-from penstock.control.rollout.sides import KNOWN_S, RankedSides, ShareSides, merged, of_pair
+from penstock.control.rollout.sides import KNOWN_S, RankedSides, ScoreSides, ShareSides, merged, of_pair
 from penstock.domain.arms import ArmCounts, ArmSecond, Times
 from penstock.domain.ids import Alias, VersionId, WorkerId
 from penstock.domain.judgement import Finding, Judgement, Metric, Verdict
@@ -40,6 +40,7 @@ class Judge:
         """Begin without evidence."""
         self._gates, self._alias, self._incumbent, self.candidate = gates, alias, incumbent, candidate
         self._ranked = {metric: RankedSides(metric, gates.ranked[metric], gates) for metric in RANKED}
+        self._scored = {metric: ScoreSides(metric, gates.scored[metric], gates) for metric in SCORED}
         self._shares = {metric: ShareSides(metric, gates.shares[metric], gates) for metric in SHARES}
         self._noises = {metric: Noise() for metric in TIMED}
         self._waiting: dict[int, list[ArmCounts]] = defaultdict(list)
@@ -48,6 +49,9 @@ class Judge:
         self._judged_to = 0
         self.alone = False
         """A candidate that has everything: there is nobody to compare with, and its promises judge it."""
+        self.scores = False
+        """No caller has seen its answers yet: where the model makes text, what it would say is to be proven."""
+        self._answers = 0
 
     def next_stage(self) -> None:
         """Ask for new proofs: another share is another load. What speaks against the candidate is kept."""
@@ -77,6 +81,8 @@ class Judge:
             self._judge(at, self._waiting.pop(at))
         self._judged_to = max(self._judged_to, math.floor(now - LATE_S))
         found = [one for sides in (self._ranked, self._shares) for side in sides.values() if (one := side.finding)]
+        needed = self.scores and self._answers > 0
+        found += [one for side in self._scored.values() if (one := side.finding(is_needed=needed))]
         unfit = self._unfit()
         if self.alone:  # nobody to compare with any more: of what was compared, harm alone goes on to speak
             found = [one for one in found if one.metric not in RANKED or one.verdict in _HARM]
@@ -104,6 +110,9 @@ class Judge:
                 noise.slot(at, _by_worker(metric, theirs), self._gates.ranked[metric].abort)
             cap = CAP if noise is None else noise.cap
             ranked.slot(at, merged(_times(metric, mine)), merged(_times(metric, theirs)), cap)
+        self._answers += sum(arm.answers for arm in theirs)
+        for scored in self._scored.values():
+            scored.slot(one for arm in mine for one in arm.differ)
         for metric, share in self._shares.items():
             share.slot(at, _events(metric, mine), _events(metric, theirs))
 

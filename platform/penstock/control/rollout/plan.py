@@ -73,9 +73,9 @@ def plan(rollout: Rollout, per_s: float, gates: Gates, incumbents: int) -> Plann
 
 def _stage(rollout: Rollout, stage: Stage, all_per_s: float, gates: Gates, incumbents: int) -> PlannedStage:
     share = stage.weight / WEIGHT_TOTAL
-    per_s = all_per_s * share
+    per_s = all_per_s * share if stage.weight else min(all_per_s, rollout.shadow.per_s)
     workers = max(1, math.ceil(incumbents * share))
-    lacks = _lacks(stage, per_s, all_per_s - per_s, gates, rollout.patience_s)
+    lacks = _lacks(stage, per_s, all_per_s * (1.0 - share), gates, rollout.patience_s)
     needs_s = None if lacks else max(stage.min_s, _proof_s(stage, per_s, gates)) if not stage.watched else stage.min_s
     return PlannedStage(
         name=stage.name,

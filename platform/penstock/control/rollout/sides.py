@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from penstock.control.rollout.bets import RARE, Bets, turned
 from penstock.control.rollout.cells import FORGIVEN, Ranks
-from penstock.control.rollout.gates import Gates, RankGate, ShareGate
+from penstock.control.rollout.gates import Gates, RankGate, ScoreGate, ShareGate
 from penstock.domain.arms import BUCKETS, PRICE_BUCKETS, Times
 from penstock.domain.judgement import Finding, Metric, Verdict
 
@@ -74,6 +74,45 @@ class RankedSides:
         return self._told(
             verdict, self._proof, self._odds.promote, f"{said}; below {self._gate.promote:.2f} is to be proven"
         )
+
+    def _told(self, verdict: Verdict, bets: Bets, odds: float, says: str) -> Finding:
+        strength = _strength(bets, odds) if self._sample else None
+        return Finding(metric=self._metric, verdict=verdict, strength=strength, sample=self._sample, says=says)
+
+
+class ScoreSides:
+    """A metric whose scores are told as they are, in percent: 0 where the two are equal."""
+
+    def __init__(self, metric: Metric, gate: ScoreGate, gates: Gates) -> None:
+        """Begin without evidence."""
+        self._metric, self._gate, self._odds, self._least = metric, gate, gates.odds, gates.min_sample
+        self._hold, self._abort, self._proof = Bets(forgets=True), Bets(forgets=True), Bets(forgets=False)
+        self._sample, self._sum = 0, 0.0
+
+    def slot(self, percents: Iterable[tuple[int, int]]) -> None:
+        """Take a second's: pairs of percent and count. Each is of another request, and a witness of its own."""
+        counts = dict[float, int]()
+        for percent, count in percents:
+            counts[percent / 100] = counts.get(percent / 100, 0) + count
+        self._sample += sum(counts.values())
+        self._sum += sum([score * count for score, count in counts.items()])
+        self._hold.slot(counts, self._gate.hold)
+        self._abort.slot(counts, self._gate.abort)
+        self._proof.slot(turned(counts), 1.0 - self._gate.promote)
+
+    def finding(self, *, is_needed: bool) -> Finding | None:
+        """What it says now; None where that is nothing yet, and no proof is needed. A proof holds at every share."""
+        mean = f"{self._sum / self._sample:.1%}" if self._sample else "nothing yet"
+        said = f"{self._metric}: {mean} of the tokens of {self._sample} answers would have been others"
+        sides = ((Verdict.ABORT, self._abort, self._gate.abort), (Verdict.HOLD, self._hold, self._gate.hold))
+        for verdict, bets, tolerated in sides:
+            if bets.log_evidence >= math.log(self._odds.share):
+                return self._told(verdict, bets, self._odds.share, f"{said}; more than {tolerated:.0%} is tolerated")
+        proven = _strength(self._proof, self._odds.promote) >= 1.0 and self._sample >= self._least
+        if not proven and not is_needed:
+            return None
+        says = f"{said}; below {self._gate.promote:.0%} is to be proven"
+        return self._told(Verdict.PROMOTE if proven else Verdict.WAIT, self._proof, self._odds.promote, says)
 
     def _told(self, verdict: Verdict, bets: Bets, odds: float, says: str) -> Finding:
         strength = _strength(bets, odds) if self._sample else None

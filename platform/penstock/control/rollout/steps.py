@@ -42,9 +42,7 @@ def check(rollout: Rollout) -> None:
         raise InvalidField("the candidate is the incumbent itself", param="candidate")
     if not rollout.stages:
         raise InvalidField("name one stage at least", param="stages")
-    weights = [stage.weight for stage in rollout.stages]
-    if not all(0 < weight <= WEIGHT_TOTAL for weight in weights):
-        raise InvalidField("each stage's share is above 0, and 100 % at most", param="stages")
+    weights = _weights(rollout)
     if any(after < before for before, after in pairwise(weights)):
         raise InvalidField("shares never fall from stage to stage; an abort gives all back", param="stages")
     if not rollout.stages[-1].watched or any(stage.watched for stage in rollout.stages[:-1]):
@@ -109,6 +107,18 @@ def abort(rollout: Rollout, now: float, number: int, who: str, why: str) -> Step
     act = _Act(rollout, now, number, who)
     act.refuse()
     return act.to(State.ABORTED, why)
+
+
+def _weights(rollout: Rollout) -> list[int]:
+    """Return the stages' shares where each may be one by itself, and copies are there where they are needed."""
+    if fault := rollout.shadow.fault:
+        raise InvalidField(f"copies: {fault}", param="shadow")
+    first, *others = [stage.weight for stage in rollout.stages]
+    if not 0 <= first <= WEIGHT_TOTAL or not all(0 < weight <= WEIGHT_TOTAL for weight in others):
+        raise InvalidField("each share but the first one is above 0, and 100 % at most", param="stages")
+    if not first and not (rollout.shadow.per_s and rollout.shadow.at_once):
+        raise InvalidField("a first stage without a share has only copies to go by, and there are none", param="shadow")
+    return [first, *others]
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,8 +7,11 @@ in the door's queue is left out: a tenant's own flood waits there. It must not k
 What a fallback had counts against the version that could not take it, too, as the refusal that it would have been:
 otherwise a candidate that is always dead would be judged by nobody.
 
-Trade-off: a refusal counts only where the other version takes longer prompts. What an engine refuses for other reasons
-a caller can choose, and only the same body at both versions would tell.
+A shadow copy counts as its candidate's answer: under its caller's key, without tokens, since nobody was touched, and
+what was shed not at all. It was answered once already, so whatever refuses it is the candidate's doing.
+
+Trade-off: a caller's refusal counts only where the other version takes longer prompts. What an engine refuses for
+other reasons a caller can choose, and only the same body at both versions tells.
 """
 
 import math
@@ -29,12 +32,13 @@ from penstock.domain.arms import (
     cell,
     price_bucket,
 )
-from penstock.domain.call import Answer, Call
+from penstock.domain.call import ENGINES_WORD, Answer, Call
 from penstock.domain.clock import Clock
 from penstock.domain.errors import ContextTooLong
 from penstock.domain.ids import Alias, TenantId, VersionId, WorkerId
 from penstock.domain.outcome import FinishReason, Outcome, Stage
 from penstock.domain.request import InferenceRequest
+from penstock.domain.shadow import Copy
 from penstock.domain.table import VersionEntry
 from penstock.domain.tenant import Principal
 from penstock.gateway.arms.once import Once
@@ -70,6 +74,7 @@ class _Counts:
     itl: Counter[tuple[Cell, int]] = field(default_factory=Counter)
     price: Counter[tuple[Cell, int]] = field(default_factory=Counter)
     ends: Counter[str] = field(default_factory=Counter)
+    differ: Counter[int] = field(default_factory=Counter)
     tokens: Counter[str] = field(default_factory=Counter)
     exposed: Counter[TenantId] = field(default_factory=Counter)
     seen: set[TenantId] = field(default_factory=set)
@@ -104,6 +109,9 @@ class Arms:
 
     def ended(self, call: Call, answer: Answer) -> None:
         """Count a request that the corridor saw."""
+        if call.copy is not None:
+            self._copied(call, answer, call.copy)
+            return
         shared = self._shared(call.request.model)
         version, worker = call.version, call.worker
         if shared is None or version is None or call.degraded:
@@ -126,6 +134,10 @@ class Arms:
             counts.seen.add(call.principal.tenant)
             _answered(counts, call, answer, version, worker.load.running)
 
+    def differed(self, alias: Alias, candidate: VersionId, ratio: float) -> None:
+        """Count an answer that both versions have scored, and the part of its tokens where they differ."""
+        self._of(Arm(alias, candidate, WorkerId(""))).differ[round(100 * ratio)] += 1
+
     def take(self) -> ArmSecond | None:
         """Return what was counted since the last time, None where that is nothing; Unix seconds."""
         arms, self._arms = self._arms, {}
@@ -140,6 +152,22 @@ class Arms:
             arms=tuple(_told(arm, counts) for arm, counts in arms.items()),
             left_out=sum(counts.left_out for counts in arms.values()),
         )
+
+    def _copied(self, call: Call, answer: Answer, copy: Copy) -> None:
+        """Count a copy of an answered request."""
+        version, worker, outcome = call.version, call.worker, answer.outcome
+        if version is None or copy.is_score:
+            return
+        arm = Arm(copy.alias, version.id, WorkerId("") if worker is None else worker.id)
+        if outcome is Outcome.BAD_REQUEST:
+            if self._bad.counts((arm.alias, arm.version, copy.sticky), self._clock.monotonic()):
+                self._of(arm).ends["refused"] += 1
+        elif outcome is Outcome.OK or outcome in ENGINES_WORD:
+            self._end(arm, copy.sticky, outcome)
+        counts = self._of(arm)
+        if outcome is Outcome.OK and worker is not None and copy.tenant not in counts.seen:
+            counts.seen.add(copy.tenant)
+            _answered(counts, call, answer, version, worker.load.running)
 
     def _of(self, arm: Arm) -> _Counts:
         found = self._arms.get(arm)
@@ -203,6 +231,7 @@ def _told(arm: Arm, counts: _Counts) -> ArmCounts:
         answers=ends["answers"],
         empty=ends["empty"],
         cut=ends["cut"],
+        differ=tuple(sorted(counts.differ.items())),
         prompt_tokens=tokens["prompt"],
         output_tokens=tokens["output"],
         exposed=tuple(Exposed(tenant, many) for tenant, many in counts.exposed.most_common(MOST_EXPOSED)),

@@ -130,6 +130,13 @@ class WorkerRouter:
         open_ = self._open(some, ask, among) or (self._open(serving, ask) if among else [])
         return min((one.wait_s for one in open_), default=inf)
 
+    def running(self, version: VersionId) -> float:
+        """Return how many requests run at a worker of this version, the mean of those looked at; 0 where none serve."""
+        roster_ = self._table.view.rosters.get(version)
+        some = draw(roster_.serving, self._settings.sample.watched, self._chance) if roster_ is not None else []
+        now, at = self._clock.monotonic(), self._table.view.at
+        return sum(self._board.seen(one.id, one.load, at, now).load.running for one in some) / max(1, len(some))
+
     # -- dispatch's ``Loads`` ------------------------------------------------------------
 
     def heard(self, worker: WorkerId, load: Load) -> None:

@@ -1,6 +1,7 @@
 """Streaming: a worker's answer on its way back to the client, token by token or whole."""
 
+from penstock.gateway.streaming.continuation import is_plain
 from penstock.gateway.streaming.continuity import TokenReader
 from penstock.gateway.streaming.relays import RelaySettings, StreamingRelays
 
-__all__ = ["RelaySettings", "StreamingRelays", "TokenReader"]
+__all__ = ["RelaySettings", "StreamingRelays", "TokenReader", "is_plain"]

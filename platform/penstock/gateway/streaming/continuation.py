@@ -75,6 +75,11 @@ _NEUTRAL: Mapping[str, tuple[object, ...]] = {
 """What these may say without meaning anything."""
 
 
+def is_plain(request: InferenceRequest) -> bool:
+    """Tell whether the answer's tokens follow from those before them alone."""
+    return obstacle(request) is None
+
+
 def obstacle(request: InferenceRequest) -> Obstacle | None:
     """Tell what keeps this request from ever being continued, None where nothing does."""
     body = request.body

@@ -8,6 +8,7 @@ from penstock.domain.call import Call
 from penstock.domain.errors import ArtifactRefused, PenstockError, StoreUnavailable
 from penstock.domain.relay import Rest
 from penstock.domain.request import Api
+from penstock.domain.shadow import TokenIds
 from penstock.domain.table import VersionEntry
 from penstock.gateway.streaming import continuation
 from penstock.gateway.streaming.continuation import MAX_CONTINUATIONS, Cut, Obstacle
@@ -89,6 +90,13 @@ class Continuity:
         """Return the tokens of the answer so far, exactly where the engine tells ids; ``counted`` are its events."""
         transcript = self._transcript
         return transcript.tokens if transcript is not None and transcript.is_faithful else counted
+
+    def ids(self) -> TokenIds | None:
+        """Return what the engine has told of prompt and answer; None where that is not all."""
+        transcript = self._transcript
+        if transcript is None or not transcript.is_faithful:
+            return None
+        return TokenIds(prompt=transcript.prompt, answer=transcript.ids)
 
     def continued(self) -> None:
         """Another worker has begun to answer."""

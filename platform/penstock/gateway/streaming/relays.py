@@ -18,6 +18,12 @@ from penstock.gateway.streaming.unary_relay import UnaryRelay
 from penstock.telemetry import names
 from penstock.telemetry.metrics import Metrics, begin_at_zero
 
+
+def _unwanted(_: Call) -> bool:
+    """Nobody reads the tokens of whole answers."""
+    return False
+
+
 RenderError = Callable[[PenstockError, RequestId, Api], bytes]
 """An error as the body of an answer, the same in band and with a status."""
 
@@ -42,9 +48,13 @@ class StreamingRelays:
         settings: RelaySettings,
         metrics: Metrics,
         reader: TokenReader | None = None,
+        wants_ids: Callable[[Call], bool] = _unwanted,
     ) -> None:
-        """``render_error`` is the edge's table of errors; without a ``reader`` no stream goes on at another worker."""
-        self._reader = reader
+        """``render_error`` is the edge's table of errors; without a ``reader`` no stream goes on at another worker.
+
+        ``wants_ids`` tells of which whole answers somebody reads the tokens.
+        """
+        self._reader, self._wants_ids = reader, wants_ids
         self._continuations = metrics.counter(names.CONTINUATIONS)
         begin_at_zero(self._continuations, [End.CONTINUED], [""])
         begin_at_zero(self._continuations, [End.FAILED], [NO_WORKER])
@@ -66,8 +76,9 @@ class StreamingRelays:
             on_paused=self._paused.inc,
         )
         if not call.request.stream:
-            return UnaryRelay(frame, self._settings.max_answer_bytes)
+            return UnaryRelay(frame, self._settings.max_answer_bytes, tells_ids=self._wants_ids(call))
         continuity = Continuity(call, self._reader, self._count)
+        call.ids = continuity.ids
         return StreamRelay(frame, continuity, self._render_error, self._settings.heartbeat_s, self._heartbeats.inc)
 
     def _count(self, end: End, reason: str) -> None:

@@ -4,6 +4,8 @@ The body stays bytes: usage is read by a narrow decoder, our own field is splice
 A large one stays in the pieces in which it came and nobody reads it, for its worker's gate has counted it.
 """
 
+from functools import partial
+
 from penstock.domain.call import Answer
 from penstock.domain.errors import (
     BudgetReached,
@@ -16,7 +18,7 @@ from penstock.domain.errors import (
 )
 from penstock.domain.outcome import Outcome
 from penstock.domain.relay import Rest, Source
-from penstock.gateway.streaming import reports, stages
+from penstock.gateway.streaming import reports, stages, token_ids
 from penstock.gateway.streaming.frame import Frame
 
 READ_BYTES = 1 << 20
@@ -26,11 +28,11 @@ READ_BYTES = 1 << 20
 class UnaryRelay:
     """The pipeline's ``Relay`` for answers in one piece."""
 
-    __slots__ = ("_content_type", "_delivered", "_frame", "_max_bytes", "_pieces", "_size", "_watch")
+    __slots__ = ("_content_type", "_delivered", "_frame", "_max_bytes", "_pieces", "_size", "_tells_ids", "_watch")
 
-    def __init__(self, frame: Frame, max_bytes: int) -> None:
-        """Begin to watch the client and the deadline."""
-        self._frame = frame
+    def __init__(self, frame: Frame, max_bytes: int, *, tells_ids: bool = False) -> None:
+        """Begin to watch the client and the deadline; ``tells_ids``: somebody reads the answer's tokens."""
+        self._frame, self._tells_ids = frame, tells_ids
         self._max_bytes = max_bytes
         self._pieces: list[bytes] = []
         self._size = 0
@@ -51,8 +53,8 @@ class UnaryRelay:
 
     @property
     def wants_token_ids(self) -> bool:
-        """Never: an answer in one piece is asked for anew."""
-        return False
+        """True where somebody reads them: an answer in one piece is asked for anew, and needs none itself."""
+        return self._tells_ids
 
     async def rest(self) -> Rest | None:
         """Wait for the end of the answer: nothing of it is ever left to others."""
@@ -86,6 +88,9 @@ class UnaryRelay:
             return
         frame, reply = self._frame, self._frame.reply
         pieces, self._pieces = self._pieces, []
+        if self._tells_ids:
+            whole = b"".join(pieces)
+            frame.call.ids, pieces = partial(token_ids.told, whole), [token_ids.without(whole)]
         if self._size <= READ_BYTES or frame.call.used is None:
             pieces = [b"".join(pieces)]
             frame.learn(reports.read(pieces[0]))

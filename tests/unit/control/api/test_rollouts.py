@@ -5,12 +5,13 @@ from dataclasses import asdict, replace
 from typing import Any
 
 import httpx
+import msgspec
 import pytest
 
 from penstock.domain.ids import ModelName, VersionId
 from penstock.domain.model import Manifest, Task, Tier, digest_of
 from penstock.domain.outcome import Outcome
-from penstock.domain.rollout import Change, State, Step, Stored
+from penstock.domain.rollout import STAGES, Change, State, Step, Stored
 from penstock.domain.tenant import Role
 from tests.support import control_things as things
 from tests.support.clock import ManualClock
@@ -18,6 +19,8 @@ from tests.support.control_room import Room
 from tests.support.ledger_rows import row
 
 WHY = {"reason": "as agreed"}
+SHARED = msgspec.to_builtins(STAGES[1:])
+"""Without the shadow stage: the first share is at once."""
 
 
 @pytest.fixture
@@ -47,7 +50,9 @@ class Site:
         assert (await self.operator.put("/admin/v1/aliases/chat", json=shares)).status_code == 200
 
     async def start(self, candidate: str, **more: object) -> httpx.Response:
-        return await self.operator.post("/admin/v1/rollouts", json={"alias": "chat", "candidate": candidate, **more})
+        return await self.operator.post(
+            "/admin/v1/rollouts", json={"alias": "chat", "candidate": candidate, "stages": SHARED} | more
+        )
 
     async def shares(self) -> dict[str, int]:
         routes = (await self.operator.get("/admin/v1/aliases")).json()["aliases"]
@@ -117,7 +122,7 @@ async def test_a_person_steers_it_with_a_reason(site: Site) -> None:
             400,
             "shares never fall",
         ),
-        (like(), {"stages": [{"name": "a", "weight": 10_001, "watched": True}]}, 400, "each stage's share"),
+        (like(), {"stages": [{"name": "a", "weight": 10_001, "watched": True}]}, 400, "each share but the first"),
         (like(), {"patience_s": -1}, 400, "times are seconds"),
         (like(), {"blast": {"tokens_ratio": 0.0}}, 400, "the most tokens"),
         (like(), {"blast": {"out": ["acme"], "first": ["acme"]}}, 400, "acme can't stay out and go first"),
@@ -231,10 +236,10 @@ async def test_a_plan_reads_the_hours_before_and_starts_nothing(site: Site, cloc
     planned = (await site.operator.post("/admin/v1/rollout-plans?hours=1", json=body)).json()
     assert planned["per_s"] == pytest.approx(5.0)
     assert planned["takes_s"] is None
-    assert [(one["name"], one["needs_s"] is None) for one in planned["stages"]][:3] == [
-        ("1 %", True), ("5 %", False), ("25 %", False),
+    assert [(one["name"], one["needs_s"] is None) for one in planned["stages"]][:4] == [
+        ("shadow", False), ("1 %", True), ("5 %", False), ("25 %", False),
     ]  # fmt: skip
-    assert "a proof with 0.05 requests/s takes" in planned["stages"][0]["lacks"]
+    assert "a proof with 0.05 requests/s takes" in planned["stages"][1]["lacks"]
     assert (await site.operator.get("/admin/v1/rollouts")).json() == {"rollouts": []}
     for wrong, status in (({**body, "stages": []}, 400), ({**body, "alias": "no"}, 404), ({**body, "x": 1}, 400)):
         assert (await site.operator.post("/admin/v1/rollout-plans", json=wrong)).status_code == status

@@ -19,7 +19,7 @@ from penstock.domain.audit import Act
 from penstock.domain.fleet import Catalogue, Deployment
 from penstock.domain.ids import VersionId
 from penstock.domain.model import Tier
-from penstock.domain.rollout import Change, Rollout, State, Step, Stored
+from penstock.domain.rollout import STAGES, Change, Rollout, State, Step, Stored
 from penstock.domain.table import Share
 from penstock.telemetry.metrics import Metrics
 from tests.support import control_things as things
@@ -27,7 +27,7 @@ from tests.support.arms_world import ALIAS, NEW, OLD, Regression, World
 
 SEEN = tuple(things.seen(things.report(f"w-{version}", version)) for version in (OLD, NEW))
 KNOWN = Catalogue(versions=tuple(replace(things.version(), id=version) for version in (OLD, NEW)))
-START = Rollout(id="r1", alias=ALIAS, incumbent=OLD, candidate=NEW, stage=2)
+START = Rollout(id="r1", alias=ALIAS, incumbent=OLD, candidate=NEW, stages=STAGES[1:], stage=2)
 
 
 class House:

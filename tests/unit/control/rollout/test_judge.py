@@ -1,7 +1,9 @@
 """The judge: what it counts and what not, and that nothing missing ever decides."""
 
+import random
 from collections.abc import Iterable
 from dataclasses import replace
+from itertools import count
 
 import pytest
 
@@ -212,3 +214,59 @@ def test_a_candidate_that_has_everything_is_judged_by_its_promises() -> None:
     bad = judge()
     bad.alone = True
     assert after((without(second, OLD) for second in broken(8)), bad).verdict is Verdict.ABORT
+
+
+def scored(seconds: Iterable[ArmSecond], ratio: float, *, seed: int = 1) -> list[ArmSecond]:
+    """Have one answer a second scored: of each of its 48 tokens this part differs."""
+    chance = random.Random(seed)
+
+    def differing(second: ArmSecond) -> ArmSecond:
+        percent = round(100 * sum(chance.random() < ratio for _ in range(48)) / 48)
+        first = next((arm for arm in second.arms if arm.version == NEW), None)
+        arms = tuple(replace(arm, differ=((percent, 1),)) if arm is first else arm for arm in second.arms)
+        return replace(second, arms=arms)
+
+    return [differing(one) for one in seconds]
+
+
+def unseen() -> Judge:
+    """Return the judge of a candidate whose answers no caller has seen."""
+    found = judge()
+    found.scores = True
+    return found
+
+
+def test_what_nobody_has_scored_is_not_proven() -> None:
+    """Before callers see them, a model's answers need a proof of their own; later, nothing there says nothing."""
+    answering = [
+        replace(one, arms=tuple(replace(arm, answers=3) for arm in one.arms))
+        for one in World(seed=1, per_s=40.0, share=0.25).seconds(240)
+    ]
+    said = after(answering, unseen())
+    assert said.verdict is Verdict.WAIT
+    (finding,) = [one for one in said.findings if one.metric is Metric.ANSWERS]
+    assert finding.says.startswith("answers: nothing yet of the tokens of 0 answers would have been others")
+    assert (finding.strength, finding.sample) == (None, 0)
+    assert after(answering).verdict is Verdict.PROMOTE
+
+
+@pytest.mark.parametrize("ratio", [0.018, 0.032])
+def test_rounding_is_proven_to_be_nothing(ratio: float) -> None:
+    """Another precision, or eight bits, as measured on real weights."""
+    said = after(scored(World(seed=1, per_s=40.0, share=0.25).seconds(240), ratio), unseen())
+    assert said.verdict is Verdict.PROMOTE
+
+
+@pytest.mark.parametrize(("ratio", "verdict", "most"), [(0.279, Verdict.ABORT, 15), (0.124, Verdict.HOLD, 60)])
+def test_another_model_is_found_though_it_passes_golden_prompts(ratio: float, verdict: Verdict, most: int) -> None:
+    """Four bits by rounding, and a wrong position base, as measured on real weights; most of ten seeds within this."""
+    found = []
+    for seed in range(10):
+        judged = unseen()
+        for second, seen in zip(scored(World(seed=1, per_s=4.0, share=0.25).seconds(300), ratio, seed=seed), count()):
+            said = after([second], judged)
+            if (Metric.ANSWERS, verdict) in [(one.metric, one.verdict) for one in said.findings]:
+                found.append(seen)
+                break
+    assert len(found) == 10
+    assert sorted(found)[7] <= most + LATE_S

@@ -17,7 +17,7 @@ from tests.support.arms_world import ALIAS, NEW, OLD, Regression, World
 
 GATES = rollout_gates.load(Tier.CHAT)
 HALF = (Stage(name="half", weight=5000), *STAGES[-1:])
-ROLLOUT = Rollout(id="r", alias=ALIAS, incumbent=OLD, candidate=NEW)
+ROLLOUT = Rollout(id="r", alias=ALIAS, incumbent=OLD, candidate=NEW, stages=STAGES[1:])
 
 
 def planned(per_s: float, *, rollout: Rollout = ROLLOUT, incumbents: int = 4) -> Planned:

@@ -8,7 +8,7 @@ from penstock.domain.judgement import Judgement, Verdict
 from penstock.domain.rollout import Rollout, State
 from penstock.telemetry.metrics import Metrics
 
-ONE = Rollout(id="r1", alias=Alias("chat"), incumbent=VersionId("m@old"), candidate=VersionId("m@new"), stage=2)
+ONE = Rollout(id="r1", alias=Alias("chat"), incumbent=VersionId("m@old"), candidate=VersionId("m@new"), stage=3)
 UNFIT = Judgement(version=ONE.candidate, at=0.0, verdict=Verdict.WAIT, unfit="workers differ")
 
 

@@ -13,11 +13,12 @@ from penstock.domain.errors import Conflict, InvalidField
 from penstock.domain.ids import Alias, VersionId
 from penstock.domain.judgement import Finding, Judgement, Metric, Verdict
 from penstock.domain.rollout import STAGES, Blast, Rollout, Stage, State, Step
+from penstock.domain.shadow import ShadowCaps
 from penstock.domain.table import WEIGHT_TOTAL
 
 OLD, NEW = VersionId("m@old"), VersionId("m@new")
-START = Rollout(id="r", alias=Alias("chat"), incumbent=OLD, candidate=NEW)
-LAST = len(STAGES) - 1
+START = Rollout(id="r", alias=Alias("chat"), incumbent=OLD, candidate=NEW, stages=STAGES[1:])
+LAST = len(START.stages) - 1
 
 
 def said(verdict: Verdict) -> Judgement:
@@ -37,13 +38,13 @@ def after(rollout: Rollout, what: Seen, now: float = 61.0) -> Rollout:
 
 def test_it_goes_through_its_stages_by_proof_and_ends_by_time() -> None:
     """A proof at each share, the stage's least time, and at last a while of being watched."""
-    rollout, now, shares = START, 0.0, [START.weight]
+    rollout, now, shares = replace(START, stages=STAGES), 0.0, [0]
     while rollout.state is State.RUNNING:
         assert after(rollout, seen(Verdict.PROMOTE), now + 59.0) == rollout
         now += 600.0
         rollout = after(rollout, seen(Verdict.PROMOTE), now)
         shares.append(rollout.weight)
-    assert (rollout.state, shares) == (State.DONE, [100, 500, 2500, 5000, 10_000, 10_000, 10_000])
+    assert (rollout.state, shares) == (State.DONE, [0, 100, 500, 2500, 5000, 10_000, 10_000, 10_000])
 
 
 @pytest.mark.parametrize("judgement", [None, said(Verdict.WAIT)])
@@ -97,7 +98,7 @@ def test_a_share_waits_for_its_workers() -> None:
 
 
 @pytest.mark.parametrize("state", [State.RUNNING, State.HELD, State.FROZEN])
-@pytest.mark.parametrize("stage", range(len(STAGES)))
+@pytest.mark.parametrize("stage", range(LAST + 1))
 def test_a_verdict_aborts_from_every_state_at_once(state: State, stage: int) -> None:
     """Also in the first second, with the budget spent, and when it has everything; the history says why."""
     taken = steps.step(replace(START, state=state, stage=stage), seen(Verdict.ABORT, budget_spent=True), 0.0, 1)
@@ -202,7 +203,7 @@ def test_no_order_of_events_takes_more_than_a_stages_share(events: list[tuple[ob
         assert taken.change.says
         assert not before.state.is_over
         assert before.stage <= rollout.stage <= before.stage + 1
-        live = STAGES[rollout.stage].weight
+        live = rollout.stages[rollout.stage].weight
         assert rollout.weight == {State.ABORTED: 0, State.DONE: WEIGHT_TOTAL}.get(rollout.state, live)
         automated_end = taken.change.actor == "controller" and rollout.state is State.ABORTED
         assert not (automated_end and before.by_person and not guard)
@@ -226,7 +227,13 @@ def test_the_usual_stages_are_sound() -> None:
         ({"candidate": OLD}, "the incumbent itself"),
         ({"stages": ()}, "one stage at least"),
         ({"stages": (HALF, replace(HALF, weight=4999), WATCHED)}, "never fall"),
-        ({"stages": (replace(HALF, weight=0), WATCHED)}, "above 0"),
+        ({"stages": (HALF, replace(HALF, weight=0), WATCHED)}, "above 0"),
+        ({"stages": (replace(HALF, weight=-1), WATCHED)}, "above 0"),
+        ({"stages": (replace(HALF, weight=0), WATCHED), "shadow": ShadowCaps(per_s=0.0)}, "only copies to go by"),
+        ({"shadow": ShadowCaps(per_s=float("nan"))}, "rates are from 0"),
+        ({"shadow": ShadowCaps(scored_per_s=-1.0)}, "rates are from 0"),
+        ({"shadow": ShadowCaps(at_once=-1)}, "0 or more"),
+        ({"shadow": ShadowCaps(tokens_per_s=float("inf"))}, "0 or more"),
         ({"stages": (replace(HALF, weight=10_001), WATCHED)}, "100 % at most"),
         ({"stages": (HALF,)}, "the watched one"),
         ({"stages": (WATCHED, WATCHED)}, "and no other"),

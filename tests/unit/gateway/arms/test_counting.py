@@ -8,8 +8,9 @@ import pytest
 from penstock.domain.arms import ArmCounts, ArmSecond, Cell, bucket, cell
 from penstock.domain.call import Answer, Call
 from penstock.domain.errors import ContextTooLong, Overloaded
-from penstock.domain.ids import Alias, TenantId, VersionId, WorkerId
+from penstock.domain.ids import Alias, RequestId, TenantId, VersionId, WorkerId
 from penstock.domain.outcome import Degradation, FinishReason, Outcome, Stage
+from penstock.domain.shadow import Copy
 from penstock.domain.slo import Pace
 from penstock.domain.table import WorkerEntry
 from penstock.domain.tokens import UNKNOWN, Usage
@@ -199,3 +200,52 @@ def test_a_second_is_bounded_whatever_comes(house: House) -> None:
     counted = sum(many for one in arm.ttft for _, many in one.counts)
     assert counted < 3000
     assert second.left_out >= 3000 - counted
+
+
+def a_copy(tenant: str = "acme", *, is_score: bool = False) -> Call:
+    found = a_call("_shadow")
+    found.copy = Copy(of=RequestId("r"), alias=Alias("toy"), tenant=TenantId(tenant), sticky=tenant, is_score=is_score)
+    found.request = replace(found.request, model=calls.VERSION.id)
+    return found
+
+
+def test_a_copy_counts_as_its_candidates_answer_and_touches_nobody(house: House) -> None:
+    """Times, price and end under its caller's own tenant and key, once as theirs; no tokens, and nobody exposed."""
+    for _ in range(3):
+        house.arms.ended(a_copy(), OK)
+    house.arms.ended(a_copy("other"), OK)
+    arm = house.arm()
+    assert (arm.alias, arm.version, arm.worker) == ("toy", calls.VERSION.id, "w1")
+    assert arm.ttft == ((cell(64, 3), ((bucket(0.25), 2),)),)
+    assert (arm.good, arm.bad, arm.answers, arm.prompt_tokens, arm.output_tokens, arm.exposed) == (2, 0, 2, 0, 0, ())
+
+
+@pytest.mark.parametrize(
+    ("outcome", "counted"),
+    [
+        (Outcome.ENGINE_ERROR, (0, 1, 0)),
+        (Outcome.BROKEN_STREAM, (0, 1, 0)),
+        (Outcome.BAD_REQUEST, (0, 0, 1)),
+        (Outcome.NO_CAPACITY, (0, 0, 0)),
+        (Outcome.EVICTED, (0, 0, 0)),
+        (Outcome.DEADLINE, (0, 0, 0)),
+        (Outcome.CANCELLED, (0, 0, 0)),
+    ],
+)
+def test_what_a_copy_meets_was_answered_elsewhere(
+    house: House, outcome: Outcome, counted: tuple[int, int, int]
+) -> None:
+    """So an engine's failure or refusal is the candidate's own; what was shed says nothing, and once is once."""
+    for _ in range(2):
+        house.arms.ended(a_copy(), Answer(outcome=outcome, usage=UNKNOWN))
+    arm = house.arm()
+    assert (arm.good, arm.bad, arm.refused) == counted
+
+
+def test_scores_count_by_percent_and_as_nothing_else(house: House) -> None:
+    """What was asked for them is no answer."""
+    house.arms.ended(a_copy(is_score=True), OK)
+    assert house.arms.take() is None
+    for ratio in (0.0, 0.251, 0.249, 1.0):
+        house.arms.differed(Alias("toy"), calls.VERSION.id, ratio)
+    assert house.arm().differ == ((0, 1), (25, 2), (100, 1))

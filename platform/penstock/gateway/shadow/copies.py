@@ -1,0 +1,77 @@
+"""Which answered requests may be copied, and the copy that is made of one. Pure.
+
+A copy is the same body to a pinned version, at the same length of patience, as the platform's own request: no key of
+the caller's, no session, no idempotency, no trace. The caller's salt stays, so that prefix caches stay apart.
+"""
+
+from collections.abc import Callable
+from dataclasses import replace
+from enum import StrEnum
+
+from penstock.domain.call import Answer, Call, Timings
+from penstock.domain.ids import KeyId, RequestId
+from penstock.domain.outcome import Outcome
+from penstock.domain.request import InferenceRequest
+from penstock.domain.shadow import Copy, Shadow
+from penstock.domain.table import VersionEntry
+from penstock.domain.tenant import SHADOWS, Plan, Principal, Role
+
+MOST_BYTES = 1 << 20
+"""A larger body is not held in memory for longer than its caller needs."""
+_ACTING = ("tools", "functions", "tool_choice", "mcp_servers", "web_search_options")
+"""What lets an answer ask for acts: a copy of one might be carried out."""
+
+
+class Left(StrEnum):
+    """Why an answered request is not copied: a metric label."""
+
+    ACTING = "acting"
+    """It may lead to acts."""
+    LARGE = "large"
+    TENANT = "tenant"
+    """Its tenant said no, or stays out of this rollout."""
+    CAPS = "caps"
+    FILLED = "filled"
+    """The candidate is as busy as the incumbent."""
+
+
+def is_candidate(call: Call, answer: Answer, shadow: Shadow) -> bool:
+    """Tell whether this is an answer to copy at all: whole, undegraded, another version's, and a caller's."""
+    version = call.version
+    is_others = version is not None and version.id != shadow.version and not call.fell_back_from
+    return is_others and answer.outcome is Outcome.OK and call.copy is None and not call.degraded
+
+
+def left_out(call: Call, shadow: Shadow) -> Left | None:
+    """Tell why this one is not copied, whatever there is room for; None where it may be."""
+    request, who = call.request, call.principal
+    if not who.plan.copied or who.tenant in shadow.out:
+        return Left.TENANT
+    if any(request.body.get(name) for name in _ACTING):
+        return Left.ACTING
+    size = request.cost.body_bytes + (len(request.tensors.data) if request.tensors is not None else 0)
+    return Left.LARGE if size > MOST_BYTES else None
+
+
+def copied(call: Call, note: Copy, version: VersionEntry, request: RequestId, clock: Callable[[], float]) -> Call:
+    """Return the copy as a request of the platform's own."""
+    now = clock()
+    asked = replace(
+        call.request,
+        id=request,
+        model=version.id,
+        include_usage=False,
+        arrived_at=now,
+        deadline_s=0.0,
+        traceparent="",
+        caller_trace="",
+        idempotency_key="",
+        session="",
+    )
+    return made(asked, note, call.principal.cache_salt, clock)
+
+
+def made(request: InferenceRequest, note: Copy, salt: str, clock: Callable[[], float]) -> Call:
+    """Return a call of the platform's own."""
+    who = Principal(tenant=SHADOWS, key=KeyId(SHADOWS), role=Role.INFER, plan=Plan(), models=(), cache_salt=salt)
+    return Call(request=request, principal=who, timings=Timings(clock, request.arrived_at), copy=note)

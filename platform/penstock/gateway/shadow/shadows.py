@@ -1,0 +1,171 @@
+"""Sends copies of what was answered to a version that is tried, and has both score the answer.
+
+A copy goes when its caller has its answer, through the same corridor, as the platform's own request at the lowest
+standing: it has a ledger row of its own, is the first to be shed, and nobody sees what it says. It goes only where the
+candidate is less busy than the incumbent, so that both are compared at the same load: an idle candidate looks fast.
+Nothing waits: what has no room is left out and counted.
+
+Trade-off: bodies stay in memory while their copies run, at most ``at_once`` of them and none above a megabyte.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from penstock.domain.call import Answer, Call
+from penstock.domain.clock import Clock
+from penstock.domain.cost import Cost
+from penstock.domain.errors import PenstockError
+from penstock.domain.ids import Alias, RequestId, VersionId
+from penstock.domain.outcome import Outcome
+from penstock.domain.relay import Reply
+from penstock.domain.request import Api, InferenceRequest
+from penstock.domain.shadow import Copy, Shadow, TokenIds
+from penstock.domain.table import Route, VersionEntry
+from penstock.domain.tenant import Principal
+from penstock.gateway.shadow import copies, scoring
+from penstock.gateway.shadow.caps import Taken
+from penstock.gateway.shadow.copies import Left
+from penstock.gateway.shadow.sink import Sink
+from penstock.telemetry import names
+from penstock.telemetry.metrics import Metrics, begin_at_zero
+
+Serve = Callable[[Call, Reply], Awaitable[None]]
+Spawn = Callable[[Coroutine[None, None, None]], object]
+
+
+class Routes(Protocol):
+    """What is known of versions."""
+
+    def route(self, name: str) -> Route | None:
+        """Return the route of an alias; None for any other name."""
+        ...
+
+    def version(self, version: VersionId) -> VersionEntry | None:
+        """Return a version of the table in force."""
+        ...
+
+    def running(self, version: VersionId) -> float:
+        """Return the mean of what runs at a version's workers."""
+        ...
+
+
+async def _nowhere(_call: Call, _reply: Reply) -> None:
+    """No corridor yet."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Shadows:
+    """Implements the pipeline's ``Shadows``; ``serve`` is the pipeline's own, set when that is there."""
+
+    routes: Routes
+    sticky: Callable[[InferenceRequest, Principal], str]
+    differed: Callable[[Alias, VersionId, float], None]
+    """Told of each answer that both have scored."""
+    is_plain: Callable[[InferenceRequest], bool]
+    """Tells whether an answer's tokens follow from its prompt's alone."""
+    ids: Callable[[], str]
+    clock: Clock
+    spawn: Spawn
+    metrics: Metrics
+    serve: Serve = _nowhere
+    _taken: dict[Alias, Taken] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Show what is left out from zero on."""
+        begin_at_zero(self.metrics.counter(names.SHADOW_LEFT_OUT), Left)
+
+    def wants_ids(self, call: Call) -> bool:
+        """Tell whether the engine is to tell the tokens of this answer, so that both versions may score it."""
+        route = self.routes.route(call.request.model)
+        if route is None or route.shadow is None or not route.shadow.scores or call.copy is not None:
+            return False
+        is_short = call.prepared is not None and call.prepared.prompt_tokens <= scoring.MOST_PROMPT
+        has_room = self._of(route.alias).may_score(route.shadow.caps, self.clock.monotonic())
+        return has_room and is_short and self.is_plain(call.request)
+
+    def ended(self, call: Call, answer: Answer) -> None:
+        """Copy a request that was answered, where its route says so and there is room."""
+        route = self.routes.route(call.request.model)
+        if route is None or route.shadow is None or not copies.is_candidate(call, answer, route.shadow):
+            return
+        shadow, taken = route.shadow, self._of(route.alias)
+        left = copies.left_out(call, shadow) or self._full(call, shadow, taken)
+        version = self.routes.version(shadow.version)
+        if left is not None or version is None:
+            self.metrics.counter(names.SHADOW_LEFT_OUT).labels(reason=left or Left.CAPS).inc()
+            return
+        taken.sent(answer.usage.total_tokens)
+        self.spawn(self._copy(call, route.alias, shadow, version))
+
+    def _full(self, call: Call, shadow: Shadow, taken: Taken) -> Left | None:
+        if not taken.has_room(shadow.caps, self.clock.monotonic()):
+            return Left.CAPS
+        assert call.version is not None  # noqa: S101  whoever was answered has one; tells mypy
+        is_filled = self.routes.running(shadow.version) > self.routes.running(call.version.id)
+        return Left.FILLED if is_filled else None
+
+    async def _copy(self, call: Call, alias: Alias, shadow: Shadow, version: VersionEntry) -> None:
+        taken = self._of(alias)
+        try:
+            note = Copy(
+                of=call.request.id,
+                alias=alias,
+                tenant=call.principal.tenant,
+                sticky=self.sticky(call.request, call.principal),
+            )
+            copy = copies.copied(call, note, version, self._id(), self.clock.monotonic)
+            await self._ask(copy, Sink())
+            ids = call.ids() if shadow.scores and copy.outcome is Outcome.OK else None
+            if ids is not None and taken.may_score(shadow.caps, self.clock.monotonic()):
+                taken.scored()
+                await self._score(call, note, version, ids)
+        finally:
+            taken.at_once -= 1
+
+    async def _score(self, call: Call, note: Copy, candidate: VersionEntry, told: TokenIds) -> None:
+        """Have both versions say what they hold for likeliest at each token of the incumbent's answer."""
+        ids, incumbent = scoring.cut(told), call.version
+        if ids is None or incumbent is None:
+            return
+        sinks = Sink(keeps=True), Sink(keeps=True)
+        versions = (incumbent, candidate)
+        calls = [self._scoring(note, version, ids, call.principal.cache_salt) for version in versions]
+        await asyncio.gather(*(self._ask(one, sink) for one, sink in zip(calls, sinks, strict=True)))
+        bodies = [sink.body for sink in sinks]
+        mine, theirs = [await asyncio.to_thread(scoring.likeliest, one, len(ids.prompt)) for one in bodies]
+        if mine is None or theirs is None:
+            return
+        if (ratio := scoring.differ(mine, theirs)) is not None:
+            self.differed(note.alias, candidate.id, ratio)
+
+    def _scoring(self, note: Copy, version: VersionEntry, ids: TokenIds, salt: str) -> Call:
+        tokens = len(ids.prompt) + len(ids.answer)
+        request = InferenceRequest(
+            id=self._id(),
+            api=Api.COMPLETIONS,
+            model=version.id,
+            body=scoring.asked(ids),
+            stream=False,
+            include_usage=False,
+            cost=Cost(prompt_tokens=tokens, output_tokens=1, is_counted=True, scores_prompt=True),
+            arrived_at=self.clock.monotonic(),
+        )
+        asked = Copy(of=note.of, alias=note.alias, tenant=note.tenant, sticky=note.sticky, is_score=True)
+        return copies.made(request, asked, salt, self.clock.monotonic)
+
+    async def _ask(self, call: Call, reply: Reply) -> None:
+        try:
+            await self.serve(call, reply)
+        except PenstockError:  # the corridor has counted it
+            return
+
+    def _of(self, alias: Alias) -> Taken:
+        taken = self._taken.get(alias)
+        if taken is None:
+            taken = self._taken[alias] = Taken()
+        return taken
+
+    def _id(self) -> RequestId:
+        return RequestId(self.ids())

@@ -1,0 +1,22 @@
+"""The catalogue's part of rollouts at the gateways; read it from ``names.py``, where all of it is."""
+
+from penstock.telemetry.definitions import Kind, Label, Metric
+
+FALLBACKS = Metric(
+    name="penstock_gateway_fallbacks",
+    kind=Kind.COUNTER,
+    help="Requests whose version could take none and that its alias's fallback had instead, by the model that served.",
+    labels=(Label.MODEL,),
+)
+SHADOW_COPIES = Metric(
+    name="penstock_gateway_shadow_copies",
+    kind=Kind.COUNTER,
+    help="Shadow copies and scorings that ended, by outcome; no other metric of requests counts them.",
+    labels=(Label.OUTCOME,),
+)
+SHADOW_LEFT_OUT = Metric(
+    name="penstock_gateway_shadow_left_out",
+    kind=Kind.COUNTER,
+    help="Answered requests of a rolled out alias that were not copied to the candidate, by reason.",
+    labels=(Label.REASON,),
+)

@@ -1,0 +1,211 @@
+"""Shadow copies: whose, of what, how many, and what their candidate is asked."""
+
+import asyncio
+import json
+from collections.abc import Coroutine
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import pytest
+
+from penstock.domain.call import Answer, Call
+from penstock.domain.errors import NoCapacity
+from penstock.domain.ids import Alias, RequestId, TenantId, VersionId
+from penstock.domain.outcome import Degradation, Outcome
+from penstock.domain.relay import Reply
+from penstock.domain.shadow import Copy, Shadow, ShadowCaps, TokenIds
+from penstock.domain.table import WEIGHT_TOTAL, Route, Share, VersionEntry
+from penstock.domain.tenant import SHADOWS, Plan
+from penstock.domain.tokens import Usage
+from penstock.gateway.routing import sticky_key
+from penstock.gateway.shadow import Shadows
+from penstock.gateway.streaming import is_plain
+from penstock.telemetry import names
+from penstock.telemetry.metrics import Metrics
+from tests.support import calls
+from tests.support.clock import ManualClock
+
+OLD, NEW = calls.VERSION, replace(calls.VERSION, id=VersionId("toy@ba9876543210"))
+OK = Answer(outcome=Outcome.OK, usage=Usage(prompt_tokens=10, output_tokens=5))
+IDS = TokenIds(prompt=[1, 2], answer=[3, 4, 5, 6])
+
+
+@dataclass
+class House:
+    """Copies, and a corridor that notes what it is asked."""
+
+    clock: ManualClock
+    shadow: Shadow | None = field(default_factory=lambda: Shadow(version=NEW.id, scores=True))
+    runs: dict[VersionId, float] = field(default_factory=dict)
+    seen: list[Call] = field(default_factory=list)
+    differed: list[tuple[str, str, float]] = field(default_factory=list)
+    tasks: list[asyncio.Task[None]] = field(default_factory=list)
+    fails: bool = False
+
+    def __post_init__(self) -> None:
+        self.metrics = Metrics()
+        self.shadows = Shadows(
+            routes=self,
+            sticky=sticky_key,
+            differed=lambda alias, version, ratio: self.differed.append((alias, version, ratio)),
+            is_plain=is_plain,
+            ids=lambda: f"shadow-{len(self.seen)}",
+            clock=self.clock,
+            spawn=self.spawn,
+            metrics=self.metrics,
+            serve=self.serve,
+        )
+
+    def route(self, name: str) -> Route | None:
+        shares = (Share(version=OLD.id, weight=WEIGHT_TOTAL), Share(version=NEW.id, weight=0))
+        return Route(alias=Alias("toy"), shares=shares, shadow=self.shadow) if name == "toy" else None
+
+    def version(self, version: VersionId) -> VersionEntry | None:
+        return {OLD.id: OLD, NEW.id: NEW}.get(version)
+
+    def running(self, version: VersionId) -> float:
+        return self.runs.get(version, 0.0)
+
+    def spawn(self, work: Coroutine[None, None, None]) -> None:
+        self.tasks.append(asyncio.ensure_future(work))
+
+    async def serve(self, call: Call, reply: Reply) -> None:
+        """Answer: a score says 7 everywhere, the candidate's 8 at each second place."""
+        self.seen.append(call)
+        if self.fails:
+            raise NoCapacity("nobody")
+        call.outcome = Outcome.OK
+        reply.start(200, [])
+        if "prompt_logprobs" in call.request.body:
+            tokens = [7 if call.request.model == OLD.id or at % 2 else 8 for at in range(6)]
+            places = [None, *({str(token): {"rank": 1}} for token in tokens[1:])]
+            reply.write(json.dumps({"choices": [{"prompt_logprobs": places}]}).encode())
+        reply.finish()
+
+    async def ended(self, call: Call, answer: Answer = OK) -> list[Call]:
+        """Tell of an answer and return what was asked for it."""
+        before = len(self.seen)
+        self.shadows.ended(call, answer)
+        await asyncio.gather(*self.tasks)
+        self.tasks.clear()
+        return self.seen[before:]
+
+    def left_out(self) -> dict[str, float]:
+        counter = self.metrics.counter(names.SHADOW_LEFT_OUT)
+        reasons = ("acting", "large", "tenant", "caps", "filled")
+        found = {one: counter.labels(reason=one)._value.get() for one in reasons}
+        return {reason: many for reason, many in found.items() if many}
+
+
+@pytest.fixture
+def house(clock: ManualClock) -> House:
+    return House(clock)
+
+
+async def test_a_copy_is_the_same_body_as_the_platforms_own_request(house: House) -> None:
+    """To a pinned version, with the caller's salt, and without its key, session, idempotency and trace."""
+    call = calls.call(session="s", idempotency_key="k", traceparent="t", caller_trace="c", deadline_s=1.0, stream=True)
+    (copy,) = await house.ended(call)
+    asked = copy.request
+    assert (asked.body, asked.api, asked.stream) == (call.request.body, call.request.api, True)
+    assert (asked.model, asked.id) == (NEW.id, "shadow-0")
+    assert (asked.session, asked.idempotency_key, asked.traceparent, asked.caller_trace, asked.deadline_s) == (
+        ("",) * 4 + (0.0,)
+    )
+    who = copy.principal
+    assert (who.tenant, who.key, who.plan, who.scopes, who.cache_salt) == (SHADOWS, SHADOWS, Plan(), (), "salt")
+    sticky = sticky_key(call.request, call.principal)
+    assert copy.copy == Copy(of=RequestId("req-1"), alias=Alias("toy"), tenant=TenantId("acme"), sticky=sticky)
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"plan": Plan(copied=False)}, "tenant"),
+        ({"body": {"messages": [], "tools": [{"type": "function"}]}}, "acting"),
+        ({"body": {"messages": [], "functions": [{}]}}, "acting"),
+        ({"cost": replace(calls.request().cost, body_bytes=1 << 21)}, "large"),
+    ],
+)
+async def test_some_are_never_copied(house: House, changes: dict[str, Any], reason: str) -> None:
+    """Those of tenants that say no, those that may lead to acts, and large ones; each is counted by its reason."""
+    assert await house.ended(calls.call(**changes)) == []
+    assert house.left_out() == {reason: 1}
+
+
+async def test_who_stays_out_of_a_rollout_is_not_copied(house: House) -> None:
+    """By the rollout's own list."""
+    house.shadow = Shadow(version=NEW.id, out=(TenantId("acme"),))
+    assert await house.ended(calls.call()) == []
+    assert house.left_out() == {"tenant": 1}
+
+
+async def test_what_is_no_answer_of_the_incumbents_is_nothing_to_copy(house: House) -> None:
+    """Failed, lesser and fallen back ones, the candidate's own, copies, other aliases, and routes without a shadow."""
+    degraded, fallen, own, copy = (calls.call() for _ in range(4))
+    degraded.degraded, fallen.fell_back_from = (Degradation.OUTPUT_CAPPED,), NEW.id
+    own.version = NEW
+    copy.copy = Copy(of=RequestId("r"), alias=Alias("toy"), tenant=TenantId("t"), sticky="t")
+    for call in (degraded, fallen, own, copy, calls.call(model=OLD.id)):
+        assert await house.ended(call) == []
+    assert await house.ended(calls.call(), Answer(outcome=Outcome.CANCELLED, usage=Usage())) == []
+    house.shadow = None
+    assert await house.ended(calls.call()) == []
+    assert house.left_out() == {}
+
+
+async def test_the_candidate_is_filled_up_to_the_incumbents_load_and_no_further(house: House) -> None:
+    """Where it is the busier one, nothing is copied: both are to be compared at the same load."""
+    house.runs = {OLD.id: 3.0, NEW.id: 3.5}
+    assert await house.ended(calls.call()) == []
+    house.runs = {OLD.id: 3.0, NEW.id: 3.0}
+    assert len(await house.ended(calls.call())) == 1
+    assert house.left_out() == {"filled": 1}
+
+
+async def test_caps_hold_and_give_back_what_ended(house: House) -> None:
+    """Also where the copy was refused: nothing leaks, and nobody hears of it."""
+    house.shadow, house.fails = Shadow(version=NEW.id, caps=ShadowCaps(per_s=2.0, at_once=1)), True
+    for _ in range(5):
+        await house.ended(calls.call())
+    assert (len(house.seen), house.left_out()) == (2, {"caps": 3})
+    house.clock.advance(1.0)
+    assert len(await house.ended(calls.call())) == 1
+
+
+async def test_both_versions_score_the_answer_and_the_difference_is_told(house: House) -> None:
+    """The incumbent's own answer, behind its prompt; the part of places where they hold another for likeliest."""
+    call = calls.call()
+    call.ids = lambda: IDS
+    asked = await house.ended(call)
+    assert [one.request.model for one in asked] == [NEW.id, OLD.id, NEW.id]
+    for score in asked[1:]:
+        assert score.request.body["prompt"] == [1, 2, 3, 4, 5, 6]
+        assert (score.copy is not None and score.copy.is_score, score.request.cost.scores_prompt) == (True, True)
+    assert house.differed == [("toy", NEW.id, 0.5)]
+
+
+async def test_no_more_is_scored_than_its_cap_allows(house: House) -> None:
+    """A score costs both versions a prompt; without scores, none is asked for."""
+    for _ in range(3):
+        call = calls.call()
+        call.ids = lambda: IDS
+        await house.ended(call)
+    assert len(house.differed) == 1
+    house.clock.advance(2.0)
+    house.shadow = Shadow(version=NEW.id, scores=False)
+    await house.ended(call)
+    assert len(house.differed) == 1
+
+
+def test_tokens_are_asked_for_only_where_they_will_be_scored(house: House) -> None:
+    """Of whole answers of one choice, to short prompts, while the cap has room."""
+    assert house.shadows.wants_ids(calls.call())
+    assert not house.shadows.wants_ids(calls.call(body={"messages": [], "n": 2}))
+    assert not house.shadows.wants_ids(calls.call(model=OLD.id))
+    long = calls.call()
+    assert long.prepared is not None
+    long.prepared = replace(long.prepared, prompt_tokens=100_000)
+    assert not house.shadows.wants_ids(long)
+    house.shadow = None
+    assert not house.shadows.wants_ids(calls.call())
