@@ -3,7 +3,7 @@
 A platform of its own, two engines, twenty users. Each candidate is pushed as a user would push it, started with
 ``penstock rollout start``, and ends as its evidence says: the good one has everything, the others are held or aborted.
 
-    python -m loadtests.rollout_proof [--cases good slow dear broken dying] [--home FOLDER]
+    python -m loadtests.rollout_proof [--cases good slow wrong dear broken dying] [--home FOLDER]
 """
 
 import argparse
@@ -51,6 +51,22 @@ def _longer_template(folder: Path) -> None:
     file.write_text(file.read_text().replace("<|im_start|>system\n", f"<|im_start|>system\n{POLITE}", 1))
 
 
+def _four_bits(folder: Path) -> None:
+    """Round each layer's weights to four bits in groups of 32: as fast, passes golden prompts, says other things."""
+    import torch  # noqa: PLC0415  a heavy import that the other candidates don't need
+    from safetensors.torch import load_file, save_file  # noqa: PLC0415
+
+    file = folder / "model.safetensors"
+    weights = load_file(file)
+    for name, weight in weights.items():
+        if ".layers." in name and weight.ndim == 2:  # noqa: PLR2004  a matrix
+            groups = weight.float().reshape(-1, 32)
+            scale = groups.abs().amax(dim=1, keepdim=True).clamp(min=1e-9) / 7.0
+            rounded = (groups / scale).round().clamp(-8, 7) * scale
+            weights[name] = rounded.reshape(weight.shape).to(torch.bfloat16).contiguous()
+    save_file(weights, file, metadata={"format": "pt"})
+
+
 def _kill_candidate(platform: Platform, version: str) -> None:
     """End the candidate's engine, however often it comes back."""
     import psutil  # noqa: PLC0415
@@ -67,6 +83,7 @@ def _kill_candidate(platform: Platform, version: str) -> None:
 CASES = (
     Case(name="good", ends="done", engine=("max_num_seqs=31",)),
     Case(name="slow", ends="aborted", engine=("dtype=float32",)),
+    Case(name="wrong", ends="aborted", change=_four_bits),
     Case(name="dear", ends="held", change=_longer_template),
     Case(name="broken", ends="aborted", engine=("max_model_len=256",)),
     Case(name="dying", ends="aborted", engine=("max_num_seqs=30",), hurt=_kill_candidate),
@@ -108,7 +125,7 @@ class Proof:
         with Users(self._platform.url, self._keys, ALIAS) as users:
             users.settle()
             started = self._platform.run(
-                "rollout", "start", ALIAS, version, "--shares", "50,100", "--stage-s", "20", "--watch-s", "20",
+                "rollout", "start", ALIAS, version, "--shares", "0,50,100", "--stage-s", "20", "--watch-s", "20",
                 "--patience-s", "600", "--reason", case.name, *case.accept,
             )  # fmt: skip
             self._say(started.stdout.strip().splitlines()[0])

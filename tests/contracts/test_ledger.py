@@ -18,7 +18,7 @@ from penstock.domain.ids import KeyId, RequestId, TenantId, VersionId
 from penstock.domain.ledger import Cursor, Ended, LedgerReader, LedgerRow, LedgerSink, Span
 from penstock.domain.money import MicroUsd
 from penstock.domain.outcome import Outcome
-from penstock.domain.tenant import Priority
+from penstock.domain.tenant import SHADOWS, Priority
 
 EVER = Span(begin=0.0, end=1e12)
 
@@ -153,6 +153,14 @@ async def test_ends_are_summed_by_version_and_outcome_from_an_hour_on(ledger: Le
     )
     assert await ledger.ended(7200.0) == (Ended(version=two, outcome=Outcome.ENGINE_ERROR, requests=1),)
     assert sum(one.requests for one in await ledger.ended(0.0)) == 4
+
+
+async def test_copies_are_paid_for_and_spend_no_error_budget(ledger: Ledger) -> None:
+    """Shadow copies have rows and sums of money, and no caller has seen how they ended."""
+    await ledger.append([row(1), row(2, tenant=SHADOWS, outcome=Outcome.ENGINE_ERROR)])
+    assert [one.outcome for one in await ledger.ended(0.0)] == [Outcome.OK]
+    (line,) = await ledger.usage(SHADOWS, EVER)
+    assert (line.requests, line.cost) == (1, 7)
 
 
 @pytest.mark.parametrize("statement", ["update ledger set cost = 0", "delete from ledger", "truncate ledger"])

@@ -176,7 +176,10 @@ class LedgerReader(Protocol):
         ...
 
     async def ended(self, since: float) -> tuple[Ended, ...]:
-        """Return how each version's requests ended since the beginning of that moment's UTC hour, from sums."""
+        """Return how each version's requests ended since the beginning of that moment's UTC hour, from sums.
+
+        Shadow copies are left out: no caller has seen how they ended.
+        """
         ...
 
 

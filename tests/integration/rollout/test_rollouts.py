@@ -43,7 +43,7 @@ async def test_a_good_candidate_takes_everything_over(place: Town) -> None:
 
 
 async def test_a_candidate_that_answers_otherwise_is_aborted_before_a_caller_has_seen_it(place: Town) -> None:
-    """Its copies are answered well and as fast; what it holds for likely is another thing. The platform pays."""
+    """Its copies are answered well and as fast, what it holds for likely is another thing, and the platform pays."""
     before = await asyncio.to_thread(place.asked_once)
     engine = next(one for one in place.site.engines if one is not place.at[before])
     engine.behave(delay_ms=DELAY_MS, likeliest=8)

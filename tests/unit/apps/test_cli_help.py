@@ -94,7 +94,7 @@ def test_a_wrong_choice_is_answered_with_the_right_ones(command: list[str], choi
 
 def test_what_the_help_of_bounds_names_is_what_keys_and_organisations_take() -> None:
     """Every field that is named is accepted, and every other field of a plan is refused in words."""
-    others = {"priority": Priority.BATCH, "over_quota": OverQuota.YIELD, "paid": False, "weight": 2}
+    others = {"priority": Priority.BATCH, "over_quota": OverQuota.YIELD, "paid": False, "weight": 2, "copied": False}
     for kind, who in ((ScopeKind.KEY, "a key"), (ScopeKind.ORG, "an organisation")):
         for name in bounds.CAPS:
             checked(convert({name: 1}, Plan), kind)

@@ -13,8 +13,9 @@ from prometheus_client.parser import text_fd_to_metric_families
 
 from penstock.domain.call import Answer
 from penstock.domain.errors import DeadlineUnreachable, NoCapacity, Overloaded, PenstockError
-from penstock.domain.ids import RequestId, WorkerId
+from penstock.domain.ids import Alias, RequestId, TenantId, WorkerId
 from penstock.domain.outcome import Outcome, Stage
+from penstock.domain.shadow import Copy
 from penstock.domain.slo import Pace
 from penstock.domain.table import WorkerEntry
 from penstock.domain.tokens import Usage
@@ -62,6 +63,19 @@ def test_a_finished_stream_is_counted_once_in_every_metric(log: io.StringIO, clo
     assert 'penstock_stage_seconds_sum{model="toy",stage="queue"} 0.5' in told
     assert 'penstock_billed_dollars_total{model="toy",tenant="acme"} 1e-06' in told
     assert 'penstock_tenant_weight{tenant="acme"} 1.0' in told
+
+
+def test_a_shadow_copy_is_nobodys_request(log: io.StringIO, clock: ManualClock) -> None:
+    """It has its line and its own counter; no promise, tenant or latency sees it."""
+    metrics, kept = Metrics(), list[str]()
+    ledger = RequestLedger(metrics, clock.monotonic, keep=lambda call, _: kept.append(call.request.id))
+    before = metrics.exposition().decode().splitlines()
+    call = calls.call(stream=True)
+    call.copy = Copy(of=RequestId("r"), alias=Alias("toy"), tenant=TenantId("acme"), sticky="acme")
+    ledger.record(call, None, replace(OK, outcome=Outcome.ENGINE_ERROR))
+    changed = [line for line in metrics.exposition().decode().splitlines() if line not in before]
+    assert changed == ['penstock_gateway_shadow_copies_total{outcome="engine_error"} 1.0']
+    assert (kept, json.loads(log.getvalue())["request_id"]) == (["req-1"], "req-1")
 
 
 def test_a_slow_upload_is_no_latency(log: io.StringIO, clock: ManualClock) -> None:

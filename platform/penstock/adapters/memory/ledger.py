@@ -9,6 +9,7 @@ from penstock.domain.ids import KeyId, RequestId, TenantId, VersionId
 from penstock.domain.ledger import Cursor, Ended, LedgerRow, Span, Spent, UsageLine, hour_of
 from penstock.domain.money import MicroUsd
 from penstock.domain.outcome import Outcome
+from penstock.domain.tenant import SHADOWS
 
 
 class MemoryLedger:
@@ -67,7 +68,9 @@ class MemoryLedger:
 
     async def ended(self, since: float) -> tuple[Ended, ...]:
         """Return how each version's requests ended since the beginning of that moment's UTC hour."""
-        rows = [row for row in self._rows.values() if hour_of(row.closed_at) >= hour_of(since)]
+        rows = [
+            row for row in self._rows.values() if hour_of(row.closed_at) >= hour_of(since) and row.tenant != SHADOWS
+        ]
         counts = Counter((row.version, row.outcome) for row in rows)
         return tuple(Ended(version=v, outcome=o, requests=n) for (v, o), n in sorted(counts.items()))
 

@@ -113,7 +113,7 @@ async def test_a_copy_is_the_same_body_as_the_platforms_own_request(house: House
         ("",) * 4 + (0.0,)
     )
     who = copy.principal
-    assert (who.tenant, who.key, who.plan, who.scopes, who.cache_salt) == (SHADOWS, SHADOWS, Plan(), (), "salt")
+    assert (who.tenant, who.plan, who.scopes, who.cache_salt) == (SHADOWS, Plan(), (), "salt")
     sticky = sticky_key(call.request, call.principal)
     assert copy.copy == Copy(of=RequestId("req-1"), alias=Alias("toy"), tenant=TenantId("acme"), sticky=sticky)
 
@@ -187,9 +187,9 @@ async def test_both_versions_score_the_answer_and_the_difference_is_told(house: 
 
 async def test_no_more_is_scored_than_its_cap_allows(house: House) -> None:
     """A score costs both versions a prompt; without scores, none is asked for."""
+    call = calls.call()
+    call.ids = lambda: IDS
     for _ in range(3):
-        call = calls.call()
-        call.ids = lambda: IDS
         await house.ended(call)
     assert len(house.differed) == 1
     house.clock.advance(2.0)
