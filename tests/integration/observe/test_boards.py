@@ -37,6 +37,7 @@ EMPTY = {
     "penstock_worker_ends": "no worker goes",
     "penstock_batch": "no model of this platform is batched by ours: vLLM does that itself",
     "penstock_certificate_": "there is no TLS on this platform",
+    "penstock_rollout": "no alias is on its way to another version",
     'ALERTS{alertstate="firing"}': "alerts fire on a platform that is not well",
 }
 """Queries that may have no answer, by a part of their text, with the reason."""
