@@ -46,7 +46,8 @@ async def test_a_candidate_that_answers_otherwise_is_aborted_before_a_caller_has
     """Its copies are answered well and as fast, what it holds for likely is another thing, and the platform pays."""
     before = await asyncio.to_thread(place.asked_once)
     engine = next(one for one in place.site.engines if one is not place.at[before])
-    engine.behave(delay_ms=DELAY_MS, likeliest=8)
+    # Longer than keys stay unchecked: copies have none, and are not ended for that.
+    engine.behave(delay_ms=1500.0, likeliest=8)
     candidate = await asyncio.to_thread(place.version, engine)
     rollout = await asyncio.to_thread(partial(place.start, candidate, **UNSEEN))
     async with traffic(place) as users:

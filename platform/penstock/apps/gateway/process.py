@@ -129,7 +129,8 @@ async def _end_revoked(gateway: Gateway) -> None:
     while True:
         await asyncio.sleep(REVOKED_WITHIN_S)
         for lease, call in list(gateway.health_watch.running.items()):
-            if lease.end_early is not None and not gateway.keys.is_valid(call.principal.key):
+            is_valid = call.copy is not None or gateway.keys.is_valid(call.principal.key)  # copies are nobody's
+            if lease.end_early is not None and not is_valid:
                 lease.end_early(Unauthenticated("this API key was revoked, or has expired"))
 
 
