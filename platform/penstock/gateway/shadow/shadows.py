@@ -31,6 +31,9 @@ from penstock.gateway.shadow.sink import Sink
 from penstock.telemetry import names
 from penstock.telemetry.metrics import Metrics, begin_at_zero
 
+TRIES, AGAIN_S = 5, 1.0
+"""How often a version is asked for a score, and the seconds in between."""
+
 Serve = Callable[[Call, Reply], Awaitable[None]]
 Spawn = Callable[[Coroutine[None, None, None]], object]
 
@@ -108,37 +111,46 @@ class Shadows:
 
     async def _copy(self, call: Call, alias: Alias, shadow: Shadow, version: VersionEntry) -> None:
         taken = self._of(alias)
+        note = Copy(
+            of=call.request.id,
+            alias=alias,
+            tenant=call.principal.tenant,
+            sticky=self.sticky(call.request, call.principal),
+        )
+        copy = copies.copied(call, note, version, self._id(), self.clock.monotonic)
         try:
-            note = Copy(
-                of=call.request.id,
-                alias=alias,
-                tenant=call.principal.tenant,
-                sticky=self.sticky(call.request, call.principal),
-            )
-            copy = copies.copied(call, note, version, self._id(), self.clock.monotonic)
             await self._ask(copy, Sink())
-            ids = call.ids() if shadow.scores and copy.outcome is Outcome.OK else None
-            if ids is not None and taken.may_score(shadow.caps, self.clock.monotonic()):
-                taken.scored()
-                await self._score(call, note, version, ids)
         finally:
             taken.at_once -= 1
+        ids = call.ids() if shadow.scores and copy.outcome is Outcome.OK else None
+        if ids is not None and taken.may_score(shadow.caps, self.clock.monotonic()):
+            taken.scored()
+            await self._score(call, note, version, ids)
 
     async def _score(self, call: Call, note: Copy, candidate: VersionEntry, told: TokenIds) -> None:
         """Have both versions say what they hold for likeliest at each token of the incumbent's answer."""
         ids, incumbent = scoring.cut(told), call.version
         if ids is None or incumbent is None:
             return
-        sinks = Sink(keeps=True), Sink(keeps=True)
-        versions = (incumbent, candidate)
-        calls = [self._scoring(note, version, ids, call.principal.cache_salt) for version in versions]
-        await asyncio.gather(*(self._ask(one, sink) for one, sink in zip(calls, sinks, strict=True)))
-        bodies = [sink.body for sink in sinks]
-        mine, theirs = [await asyncio.to_thread(scoring.likeliest, one, len(ids.prompt)) for one in bodies]
-        if mine is None or theirs is None:
-            return
-        if (ratio := scoring.differ(mine, theirs)) is not None:
+        found = list[list[int]]()
+        for version in (incumbent, candidate):  # the busier one first: where it has no room, the other need not compute
+            likeliest = await self._likeliest(note, version, ids, call.principal.cache_salt)
+            if likeliest is None:
+                return
+            found.append(likeliest)
+        if (ratio := scoring.differ(*found)) is not None:
             self.differed(note.alias, candidate.id, ratio)
+
+    async def _likeliest(self, note: Copy, version: VersionEntry, ids: TokenIds, salt: str) -> list[int] | None:
+        """Ask one version; a few times, for everybody else goes first at a busy one."""
+        for again in range(TRIES):
+            if again:
+                await asyncio.sleep(AGAIN_S)
+            sink, asked = Sink(keeps=True), self._scoring(note, version, ids, salt)
+            await self._ask(asked, sink)
+            if asked.outcome is Outcome.OK:
+                return await asyncio.to_thread(scoring.likeliest, sink.body, len(ids.prompt))
+        return None
 
     def _scoring(self, note: Copy, version: VersionEntry, ids: TokenIds, salt: str) -> Call:
         tokens = len(ids.prompt) + len(ids.answer)

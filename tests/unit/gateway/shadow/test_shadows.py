@@ -18,7 +18,7 @@ from penstock.domain.table import WEIGHT_TOTAL, Route, Share, VersionEntry
 from penstock.domain.tenant import SHADOWS, Plan
 from penstock.domain.tokens import Usage
 from penstock.gateway.routing import sticky_key
-from penstock.gateway.shadow import Shadows
+from penstock.gateway.shadow import Shadows, shadows
 from penstock.gateway.streaming import is_plain
 from penstock.telemetry import names
 from penstock.telemetry.metrics import Metrics
@@ -41,6 +41,8 @@ class House:
     differed: list[tuple[str, str, float]] = field(default_factory=list)
     tasks: list[asyncio.Task[None]] = field(default_factory=list)
     fails: bool = False
+    busy: int = 0
+    """How often the incumbent has no room for a score."""
 
     def __post_init__(self) -> None:
         self.metrics = Metrics()
@@ -74,6 +76,10 @@ class House:
         self.seen.append(call)
         if self.fails:
             raise NoCapacity("nobody")
+        if self.busy and call.request.model == OLD.id:
+            self.busy -= 1
+            call.outcome = Outcome.NO_CAPACITY
+            raise NoCapacity("busy")
         call.outcome = Outcome.OK
         reply.start(200, [])
         if "prompt_logprobs" in call.request.body:
@@ -178,11 +184,26 @@ async def test_both_versions_score_the_answer_and_the_difference_is_told(house: 
     call = calls.call()
     call.ids = lambda: IDS
     asked = await house.ended(call)
-    assert [one.request.model for one in asked] == [NEW.id, OLD.id, NEW.id]
+    assert [one.request.model for one in asked] == [NEW.id, OLD.id, NEW.id]  # its copy, and the scores
     for score in asked[1:]:
         assert score.request.body["prompt"] == [1, 2, 3, 4, 5, 6]
         assert (score.copy is not None and score.copy.is_score, score.request.cost.scores_prompt) == (True, True)
     assert house.differed == [("toy", NEW.id, 0.5)]
+
+
+async def test_a_busy_version_is_asked_for_its_score_again(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Callers go first at the incumbent, so that its refusals are no news; the candidate computes nothing meanwhile."""
+    monkeypatch.setattr(shadows, "AGAIN_S", 0.0)
+    house.busy = 3
+    call = calls.call()
+    call.ids = lambda: IDS
+    asked = await house.ended(call)
+    assert [one.request.model for one in asked] == [NEW.id, *[OLD.id] * 4, NEW.id]
+    assert len(house.differed) == 1
+    house.busy = 100
+    house.clock.advance(5.0)
+    assert [one.request.model for one in await house.ended(call)] == [NEW.id, *[OLD.id] * shadows.TRIES]
+    assert len(house.differed) == 1
 
 
 async def test_no_more_is_scored_than_its_cap_allows(house: House) -> None:
