@@ -20,7 +20,7 @@ from penstock.domain.audit import Act
 from penstock.domain.errors import Conflict
 from penstock.domain.ids import Alias, VersionId
 from penstock.domain.judgement import Finding, Judgement, Metric, Verdict
-from penstock.domain.rollout import Change, Rollout, State, Step
+from penstock.domain.rollout import Change, Rollout, State, Step, route_of
 from penstock.domain.table import Share
 
 OLD, NEW = VersionId("m@old"), VersionId("m@new")
@@ -69,7 +69,8 @@ async def test_a_rollout_begins_with_its_route_its_history_and_its_act(house: Ho
     assert await house.rollouts.one("r1") == stored
     assert await house.rollouts.history("r1") == (first().change,)
     (route,) = await house.registry.routes()
-    assert route.shares == (Share(version=OLD, weight=9900), Share(version=NEW, weight=100))
+    assert route == route_of(first().rollout)
+    assert route.shares == (Share(version=OLD, weight=10_000), Share(version=NEW, weight=0))
     assert [one.what for one in await house.audit.newest(10)] == ["rollout.start"]
 
 
@@ -93,7 +94,7 @@ async def test_each_change_takes_the_route_along(house: House) -> None:
     await house.rollouts.begin(first(), act("start"))
     promoted = steps.promote(first().rollout, 2.0, 2, "anna", "looked at it")
     await house.rollouts.go_on(promoted, act("promote"))
-    assert [share.weight for share in (await house.registry.routes())[0].shares] == [9500, 500]
+    assert [share.weight for share in (await house.registry.routes())[0].shares] == [9900, 100]
     mine = replace(promoted.rollout, by_person=False)
     aborted = steps.step(mine, steps.Seen(judgement=ABORT), 5.0, 3)
     assert aborted is not None
