@@ -12,6 +12,7 @@ from penstock.gateway.shadow import Shadows
 from penstock.gateway.streaming import is_plain
 
 _ID_BYTES = 12
+_APART_S = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +38,7 @@ def shadows(shared: Shared, router: WorkerRouter, arms: Arms) -> Shadows:
         differed=arms.differed,
         is_plain=is_plain,
         ids=lambda: f"shadow-{secrets.token_hex(_ID_BYTES)}",
+        apart_s=lambda: shared.chance.uniform(0.0, _APART_S),
         clock=shared.clock,
         spawn=shared.spawn,
         metrics=shared.metrics,

@@ -69,6 +69,8 @@ class Shadows:
     is_plain: Callable[[InferenceRequest], bool]
     """Tells whether an answer's tokens follow from its prompt's alone."""
     ids: Callable[[], str]
+    apart_s: Callable[[], float]
+    """Draws the seconds that a copy waits: an engine ends several answers in one step, and callers come one by one."""
     clock: Clock
     spawn: Spawn
     metrics: Metrics
@@ -117,8 +119,9 @@ class Shadows:
             tenant=call.principal.tenant,
             sticky=self.sticky(call.request, call.principal),
         )
-        copy = copies.copied(call, note, version, self._id(), self.clock.monotonic)
         try:
+            await asyncio.sleep(self.apart_s())
+            copy = copies.copied(call, note, version, self._id(), self.clock.monotonic)
             await self._ask(copy, Sink())
         finally:
             taken.at_once -= 1

@@ -52,6 +52,7 @@ class House:
             differed=lambda alias, version, ratio: self.differed.append((alias, version, ratio)),
             is_plain=is_plain,
             ids=lambda: f"shadow-{len(self.seen)}",
+            apart_s=lambda: 0.0,
             clock=self.clock,
             spawn=self.spawn,
             metrics=self.metrics,
