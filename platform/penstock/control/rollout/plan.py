@@ -17,7 +17,7 @@ from penstock.control.rollout.gates import Gates
 from penstock.control.rollout.judge import LATE_S
 from penstock.domain.arms import GROWTH
 from penstock.domain.judgement import Metric
-from penstock.domain.rollout import Rollout, Stage
+from penstock.domain.rollout import Kind, Rollout, Stage
 from penstock.domain.table import WEIGHT_TOTAL
 
 SPREAD = 0.5
@@ -26,6 +26,8 @@ SLOWER = (1.5, 2.0, 3.0)
 NEIGHBOURS = 2.0
 """Slow ones take so many times as long to find as if requests were strangers: `make judges` beside this plan."""
 FEW_BAD = 0.05
+ROUNDING = 0.03
+"""Of the tokens of equal versions another one is the likeliest, in another precision."""
 CELLS = 12
 """Cells that traffic fills, about: each needs company of the incumbent's."""
 _BINS = 50
@@ -75,8 +77,14 @@ def _stage(rollout: Rollout, stage: Stage, all_per_s: float, gates: Gates, incum
     share = stage.weight / WEIGHT_TOTAL
     per_s = all_per_s * share if stage.weight else min(all_per_s, rollout.shadow.per_s)
     workers = max(1, math.ceil(incumbents * share))
-    lacks = _lacks(stage, per_s, all_per_s * (1.0 - share), gates, rollout.patience_s)
-    needs_s = None if lacks else max(stage.min_s, _proof_s(stage, per_s, gates)) if not stage.watched else stage.min_s
+    lacks = _lacks(rollout, stage, per_s, all_per_s * (1.0 - share), gates)
+    needs_s = (
+        None
+        if lacks
+        else max(stage.min_s, _proof_s(rollout, stage, per_s, gates))
+        if not stage.watched
+        else stage.min_s
+    )
     return PlannedStage(
         name=stage.name,
         weight=stage.weight,
@@ -89,20 +97,22 @@ def _stage(rollout: Rollout, stage: Stage, all_per_s: float, gates: Gates, incum
     )
 
 
-def _lacks(stage: Stage, per_s: float, rest_per_s: float, gates: Gates, patience_s: float) -> str:
+def _lacks(rollout: Rollout, stage: Stage, per_s: float, rest_per_s: float, gates: Gates) -> str:
     """Return why a stage can't be proven in time; empty where it can."""
     if stage.watched:
         return ""
     if stage.weight < WEIGHT_TOTAL and rest_per_s * MOST_S < LEAST * CELLS:
         return f"the incumbent's {rest_per_s:.2g} requests/s are too few to compare with"
-    takes_s = _proof_s(stage, per_s, gates)
-    if takes_s <= patience_s:
+    takes_s = _proof_s(rollout, stage, per_s, gates)
+    if takes_s <= rollout.patience_s:
         return ""
     takes = f"{takes_s / 3600:.1f} h" if math.isfinite(takes_s) else "for ever"
-    return f"a proof with {per_s:.2g} requests/s takes {takes}, and patience ends after {patience_s / 3600:.1f} h"
+    return (
+        f"a proof with {per_s:.2g} requests/s takes {takes}, and patience ends after {rollout.patience_s / 3600:.1f} h"
+    )
 
 
-def _proof_s(stage: Stage, per_s: float, gates: Gates) -> float:
+def _proof_s(rollout: Rollout, stage: Stage, per_s: float, gates: Gates) -> float:
     """Return the seconds until an equal candidate is proven no worse, on the least sample."""
     if per_s <= 0.0:
         return math.inf
@@ -118,7 +128,17 @@ def _proof_s(stage: Stage, per_s: float, gates: Gates) -> float:
             expected_s(equal, 1.0 - gates.ranked[one].promote, gates.per_second.abort, gates.odds.promote)
             for one in (Metric.TTFT, Metric.ITL)
         ]
+    if not stage.weight and rollout.kind is Kind.EQUIVALENT:
+        waits.append(_scored_s(min(per_s, rollout.shadow.scored_per_s), gates))
     return LATE_S + max(waits)
+
+
+def _scored_s(per_s: float, gates: Gates) -> float:
+    """Return the seconds until so many scored answers a second prove an equal candidate to answer alike."""
+    if per_s <= 0.0:
+        return math.inf
+    mean = 1.0 - gates.scored[Metric.ANSWERS].promote
+    return max(gates.min_sample / per_s, expected_s({1.0 - ROUNDING: per_s}, mean, math.inf, gates.odds.promote))
 
 
 def _finds(stage: Stage, per_s: float, gates: Gates) -> dict[str, float | None]:

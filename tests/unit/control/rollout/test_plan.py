@@ -12,7 +12,8 @@ from penstock.control.rollout.judge import Judge
 from penstock.control.rollout.plan import Planned, plan
 from penstock.domain.judgement import Verdict
 from penstock.domain.model import Tier
-from penstock.domain.rollout import PATIENCE_S, STAGES, Rollout, Stage
+from penstock.domain.rollout import PATIENCE_S, STAGES, Kind, Rollout, Stage
+from penstock.domain.shadow import ShadowCaps
 from tests.support.arms_world import ALIAS, NEW, OLD, Regression, World
 
 GATES = rollout_gates.load(Tier.CHAT)
@@ -94,3 +95,16 @@ def test_what_is_expected_of_bets_is_what_bets_do() -> None:
     assert seconds == math.ceil(expected_s(per_s, 0.6, 1.5, 100.0))
     assert expected_s({0.4: 5.0}, 0.6, 1.0, 100.0) == math.inf
     assert expected_s({}, 0.6, 1.0, 100.0) == math.inf
+
+
+def test_the_unseen_stage_needs_what_scores_prove() -> None:
+    """Copies come at the traffic's rate or at their cap's; scores are the slower proof, and other models need none."""
+    start = replace(ROLLOUT, stages=STAGES)
+    few = replace(start, shadow=ShadowCaps(scored_per_s=0.1))
+    other = replace(few, kind=Kind.DIFFERENT)
+    found = [plan(one, 20.0, GATES, 2).stages[0] for one in (start, few, other)]
+    assert [one.per_s for one in found] == [5.0] * 3
+    needs = [one.needs_s or 0.0 for one in found]
+    assert needs[1] == pytest.approx(1000.0, rel=0.1)
+    assert needs[2] <= needs[0] < needs[1]
+    assert plan(start, 0.3, GATES, 2).stages[0].per_s == 0.3
