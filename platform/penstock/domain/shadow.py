@@ -55,8 +55,8 @@ class Copy:
     alias: Alias
     tenant: TenantId
     sticky: str
-    is_score: bool = False
-    """It asks how likely an answer is, and makes none."""
+    is_evidence: bool = True
+    """False where it only keeps the candidate busy, or asks how likely an answer is."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -156,7 +156,7 @@ class Arms:
     def _copied(self, call: Call, answer: Answer, copy: Copy) -> None:
         """Count a copy of an answered request."""
         version, worker, outcome = call.version, call.worker, answer.outcome
-        if version is None or copy.is_score:
+        if version is None or not copy.is_evidence:
             return
         arm = Arm(copy.alias, version.id, WorkerId("") if worker is None else worker.id)
         if outcome is Outcome.BAD_REQUEST:

@@ -68,7 +68,9 @@ def copied(call: Call, note: Copy, version: VersionEntry, request: RequestId, cl
         idempotency_key="",
         session="",
     )
-    return made(asked, note, call.principal.cache_salt, clock)
+    # Ballast finds no cache of the same prompt: it is to be work.
+    salt = call.principal.cache_salt
+    return made(asked, note, salt if note.is_evidence else f"{salt}-{request}", clock)
 
 
 def made(request: InferenceRequest, note: Copy, salt: str, clock: Callable[[], float]) -> Call:

@@ -2,7 +2,8 @@
 
 A copy goes when its caller has its answer, through the same corridor, as the platform's own request at the lowest
 standing: it has a ledger row of its own, is the first to be shed, and nobody sees what it says. It goes only where the
-candidate is less busy than the incumbent, so that both are compared at the same load: an idle candidate looks fast.
+candidate is no busier than the incumbent, and more than once where that one is much busier, so that both are compared
+at the same load: an idle candidate looks fast. The further ones are ballast, and no evidence.
 Nothing waits: what has no room is left out and counted.
 
 Trade-off: bodies stay in memory while their copies run, at most ``at_once`` of them and none above a megabyte.
@@ -31,8 +32,10 @@ from penstock.gateway.shadow.sink import Sink
 from penstock.telemetry import names
 from penstock.telemetry.metrics import Metrics, begin_at_zero
 
-TRIES, AGAIN_S = 5, 1.0
+TRIES, AGAIN_S = 20, 2.0
 """How often a version is asked for a score, and the seconds in between."""
+MOST_BALLAST = 2
+"""Copies of one request, beyond the first one, that only keep the candidate as busy as the incumbent."""
 
 Serve = Callable[[Call, Reply], Awaitable[None]]
 Spawn = Callable[[Coroutine[None, None, None]], object]
@@ -101,8 +104,16 @@ class Shadows:
         if left is not None or version is None:
             self.metrics.counter(names.SHADOW_LEFT_OUT).labels(reason=left or Left.CAPS).inc()
             return
-        taken.sent(answer.usage.total_tokens)
-        self.spawn(self._copy(call, route.alias, shadow, version))
+        for again in range(1 + self._lacks(call, shadow)):
+            if not again or taken.has_room(shadow.caps, self.clock.monotonic()):
+                taken.sent(answer.usage.total_tokens)
+                self.spawn(self._copy(call, route.alias, shadow, version, is_evidence=not again))
+
+    def _lacks(self, call: Call, shadow: Shadow) -> int:
+        """Return how many more copies it takes until the candidate is as busy as the incumbent."""
+        assert call.version is not None  # noqa: S101  whoever was answered has one; tells mypy
+        less = self.routes.running(call.version.id) - self.routes.running(shadow.version)
+        return max(0, min(MOST_BALLAST, int(less) - 1))
 
     def _full(self, call: Call, shadow: Shadow, taken: Taken) -> Left | None:
         if not taken.has_room(shadow.caps, self.clock.monotonic()):
@@ -111,13 +122,16 @@ class Shadows:
         is_filled = self.routes.running(shadow.version) > self.routes.running(call.version.id)
         return Left.FILLED if is_filled else None
 
-    async def _copy(self, call: Call, alias: Alias, shadow: Shadow, version: VersionEntry) -> None:
+    async def _copy(
+        self, call: Call, alias: Alias, shadow: Shadow, version: VersionEntry, *, is_evidence: bool
+    ) -> None:
         taken = self._of(alias)
         note = Copy(
             of=call.request.id,
             alias=alias,
             tenant=call.principal.tenant,
             sticky=self.sticky(call.request, call.principal),
+            is_evidence=is_evidence,
         )
         try:
             await asyncio.sleep(self.apart_s())
@@ -125,7 +139,7 @@ class Shadows:
             await self._ask(copy, Sink())
         finally:
             taken.at_once -= 1
-        ids = call.ids() if shadow.scores and copy.outcome is Outcome.OK else None
+        ids = call.ids() if is_evidence and shadow.scores and copy.outcome is Outcome.OK else None
         if ids is not None and taken.may_score(shadow.caps, self.clock.monotonic()):
             taken.scored()
             await self._score(call, note, version, ids)
@@ -167,7 +181,7 @@ class Shadows:
             cost=Cost(prompt_tokens=tokens, output_tokens=1, is_counted=True, scores_prompt=True),
             arrived_at=self.clock.monotonic(),
         )
-        asked = Copy(of=note.of, alias=note.alias, tenant=note.tenant, sticky=note.sticky, is_score=True)
+        asked = Copy(of=note.of, alias=note.alias, tenant=note.tenant, sticky=note.sticky, is_evidence=False)
         return copies.made(request, asked, salt, self.clock.monotonic)
 
     async def _ask(self, call: Call, reply: Reply) -> None:

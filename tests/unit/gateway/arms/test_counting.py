@@ -202,9 +202,11 @@ def test_a_second_is_bounded_whatever_comes(house: House) -> None:
     assert second.left_out >= 3000 - counted
 
 
-def a_copy(tenant: str = "acme", *, is_score: bool = False) -> Call:
+def a_copy(tenant: str = "acme", *, is_evidence: bool = True) -> Call:
     found = a_call("_shadow")
-    found.copy = Copy(of=RequestId("r"), alias=Alias("toy"), tenant=TenantId(tenant), sticky=tenant, is_score=is_score)
+    found.copy = Copy(
+        of=RequestId("r"), alias=Alias("toy"), tenant=TenantId(tenant), sticky=tenant, is_evidence=is_evidence
+    )
     found.request = replace(found.request, model=calls.VERSION.id)
     return found
 
@@ -244,7 +246,7 @@ def test_what_a_copy_meets_was_answered_elsewhere(
 
 def test_scores_count_by_percent_and_as_nothing_else(house: House) -> None:
     """What was asked for them is no answer."""
-    house.arms.ended(a_copy(is_score=True), OK)
+    house.arms.ended(a_copy(is_evidence=False), OK)
     assert house.arms.take() is None
     for ratio in (0.0, 0.251, 0.249, 1.0):
         house.arms.differed(Alias("toy"), calls.VERSION.id, ratio)

@@ -41,6 +41,7 @@ class House:
     differed: list[tuple[str, str, float]] = field(default_factory=list)
     tasks: list[asyncio.Task[None]] = field(default_factory=list)
     fails: bool = False
+    made: int = 0
     busy: int = 0
     """How often the incumbent has no room for a score."""
 
@@ -51,13 +52,17 @@ class House:
             sticky=sticky_key,
             differed=lambda alias, version, ratio: self.differed.append((alias, version, ratio)),
             is_plain=is_plain,
-            ids=lambda: f"shadow-{len(self.seen)}",
+            ids=self.new_id,
             apart_s=lambda: 0.0,
             clock=self.clock,
             spawn=self.spawn,
             metrics=self.metrics,
             serve=self.serve,
         )
+
+    def new_id(self) -> str:
+        self.made += 1
+        return f"shadow-{self.made - 1}"
 
     def route(self, name: str) -> Route | None:
         shares = (Share(version=OLD.id, weight=WEIGHT_TOTAL), Share(version=NEW.id, weight=0))
@@ -170,6 +175,19 @@ async def test_the_candidate_is_filled_up_to_the_incumbents_load_and_no_further(
     assert house.left_out() == {"filled": 1}
 
 
+@pytest.mark.parametrize(("less", "copies"), [(1.9, 1), (2.0, 2), (3.5, 3), (50.0, 3)])
+async def test_ballast_is_work_and_no_evidence(house: House, less: float, copies: int) -> None:
+    """Where the incumbent is much busier, a request is copied again, under a salt of its own, and scored once."""
+    house.runs = {OLD.id: less + 1.0, NEW.id: 1.0}
+    call = calls.call()
+    call.ids = lambda: IDS
+    asked = [one for one in await house.ended(call) if "prompt_logprobs" not in one.request.body]
+    assert [one.copy is not None and one.copy.is_evidence for one in asked] == [True, *[False] * (copies - 1)]
+    assert len({one.principal.cache_salt for one in asked}) == copies
+    assert asked[0].principal.cache_salt == "salt"
+    assert len(house.differed) == 1
+
+
 async def test_caps_hold_and_give_back_what_ended(house: House) -> None:
     """Also where the copy was refused: nothing leaks, and nobody hears of it."""
     house.shadow, house.fails = Shadow(version=NEW.id, caps=ShadowCaps(per_s=2.0, at_once=1)), True
@@ -188,7 +206,7 @@ async def test_both_versions_score_the_answer_and_the_difference_is_told(house: 
     assert [one.request.model for one in asked] == [NEW.id, OLD.id, NEW.id]  # its copy, and the scores
     for score in asked[1:]:
         assert score.request.body["prompt"] == [1, 2, 3, 4, 5, 6]
-        assert (score.copy is not None and score.copy.is_score, score.request.cost.scores_prompt) == (True, True)
+        assert (score.copy is not None and score.copy.is_evidence, score.request.cost.scores_prompt) == (False, True)
     assert house.differed == [("toy", NEW.id, 0.5)]
 
 
