@@ -33,7 +33,7 @@ async def test_a_good_candidate_takes_everything_over(place: Town) -> None:
     candidate = await asyncio.to_thread(place.version, place.site.engines[1])
     rollout = await asyncio.to_thread(partial(place.start, candidate, **UNSEEN))
     async with traffic(place) as users:
-        done = await comes_to(place, rollout, "done", "held", "aborted")
+        done = await comes_to(place, rollout, "done", "held", "aborted", within_s=300.0)
     assert (done["state"], done["incumbent"]) == ("done", before), done["history"]
     assert [one["stage"] for one in done["history"]] == [0, 1, 2, 3, 3]
     assert done["history"][1]["judgement"]["verdict"] == "promote"
