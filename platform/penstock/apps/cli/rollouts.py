@@ -172,8 +172,9 @@ def abort(alias: Alias, *, reason: Reason) -> None:
 
 def _move(alias: str, word: str, reason: str, *, override_budget: bool = False) -> None:
     with explained():
-        body = {"reason": reason, "override_budget": override_budget}
-        rollout_screen.show(operator(load()).post(f"/rollouts/{_id_of(alias)}/{word}", body))
+        whole = _whole(alias)
+        body = {"reason": reason, "override_budget": override_budget, "stage": whole["stage"]}
+        rollout_screen.show(operator(load()).post(f"/rollouts/{whole['id']}/{word}", body))
 
 
 def _id_of(alias: str) -> str:

@@ -50,10 +50,14 @@ class NewRollout(Strict, frozen=True):
 
 
 class RolloutMove(Strict, frozen=True):
-    """Why a person does this, and whether a spent error budget is overridden."""
+    """Why a person does this, and whether a spent error budget is overridden.
+
+    ``stage`` is the index of the stage that is promoted; where it is at another one by now, nothing is done.
+    """
 
     reason: str
     override_budget: bool = False
+    stage: int | None = None
 
 
 class NewReplicas(Strict, frozen=True):

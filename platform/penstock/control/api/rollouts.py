@@ -77,7 +77,8 @@ class RolloutsShown:
         except ValueError as error:
             raise UnknownRoute(f"a rollout knows {', '.join(Move)}") from error
         body = await read(request, RolloutMove)
-        stored = await self._rollouts.move(rollout, word, Consent(reason=body.reason, spent=body.override_budget), act)
+        consent = Consent(reason=body.reason, spent=body.override_budget, stage=body.stage)
+        stored = await self._rollouts.move(rollout, word, consent, act)
         self._control.runtime.wake()
         return answer(self._shown(stored))
 

@@ -35,6 +35,8 @@ class Comparisons:
         self._judges: dict[Pair, Judge] = {}
         self._now = 0.0
         self._rolling: dict[Alias, Pair] = {}
+        self._stages: dict[Pair, tuple[str, int]] = {}
+        """Of the pairs of rollouts: whose judge it is, and at which stage."""
 
     def follow(self, routes: Iterable[Route], tiers: Mapping[VersionId, Tier]) -> None:
         """Judge the pairs of these routes, and no others."""
@@ -47,11 +49,21 @@ class Comparisons:
                 self._judges[pair] = Judge(self._gates(tier), *pair)
 
     def roll(self, rollouts: Iterable[Rollout], tiers: Mapping[VersionId, Tier]) -> None:
-        """Judge the candidates of these rollouts, and of no others."""
-        self._rolling = {one.alias: Pair(one.alias, one.incumbent, one.candidate) for one in rollouts}
-        for pair in self._rolling.values():
-            if pair not in self._judges and (tier := tiers.get(pair.incumbent)) is not None:
-                self._judges[pair] = Judge(self._gates(tier), *pair)
+        """Judge the candidates of these rollouts, and of no others.
+
+        A rollout begins without evidence, though the same pair was judged before; each of its stages, a person's
+        promotion too, asks for a new proof.
+        """
+        live = {Pair(one.alias, one.incumbent, one.candidate): one for one in rollouts}
+        self._rolling = {pair.alias: pair for pair in live}
+        for pair, rollout in live.items():
+            judged, now = self._stages.get(pair), (rollout.id, rollout.stage)
+            if pair in self._judges and judged is not None and judged[0] == rollout.id:
+                if judged != now:
+                    self._judges[pair].next_stage()
+            elif (tier := tiers.get(pair.incumbent)) is not None:
+                self._judges[pair] = Judge(self._gates(tier), *pair, since=rollout.since)
+        self._stages = {pair: (one.id, one.stage) for pair, one in live.items()}
 
     def judgement(self, rollout: Rollout) -> Judgement | None:
         """Return what is to be said of a rollout's candidate now; None where nobody judges it."""

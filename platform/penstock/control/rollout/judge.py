@@ -36,8 +36,10 @@ _HARM = (Verdict.ABORT, Verdict.HOLD)
 class Judge:
     """What the evidence says of a candidate that shares an alias with its incumbent."""
 
-    def __init__(self, gates: Gates, alias: Alias, incumbent: VersionId, candidate: VersionId) -> None:
-        """Begin without evidence."""
+    def __init__(
+        self, gates: Gates, alias: Alias, incumbent: VersionId, candidate: VersionId, *, since: float = 0.0
+    ) -> None:
+        """Begin without evidence; what was before ``since`` (Unix seconds) is none."""
         self._gates, self._alias, self._incumbent, self.candidate = gates, alias, incumbent, candidate
         self._ranked = {metric: RankedSides(metric, gates.ranked[metric], gates) for metric in RANKED}
         self._scored = {metric: ScoreSides(metric, gates.scored[metric], gates) for metric in SCORED}
@@ -46,7 +48,7 @@ class Judge:
         self._waiting: dict[int, list[ArmCounts]] = defaultdict(list)
         self._numbers: dict[tuple[str, str], int] = {}
         self._tokens: deque[tuple[int, int, int]] = deque()
-        self._judged_to = 0
+        self._judged_to = math.floor(since)
         self.alone = False
         """A candidate that has everything: there is nobody to compare with, and its promises judge it."""
         self.scores = False

@@ -52,6 +52,8 @@ class Consent:
     """The candidate's price list is dearer."""
     spent: bool = False
     """The error budget is spent."""
+    stage: int | None = None
+    """The stage that a promotion is of; None for the present one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,14 +111,18 @@ class Rollouts:
     async def move(self, rollout: str, move: Move, consent: Consent, act: Act) -> Stored:
         """Hold, resume, promote or abort it; raises ``UnknownRollout``, ``InvalidField`` or ``Conflict``.
 
-        Where automation was first, it is tried again upon what the rollout has become: a person need not.
+        Where automation was first, it is tried again upon what the rollout has become: a person need not. But two who
+        promote at a time go one stage, and not two.
         """
         reason = _reason(consent.reason)
         if not reason:
             raise InvalidField("say why: it stands in the history", param="reason")
-        tries = 0
+        tries, stage = 0, consent.stage
         while True:
             stored = await self.one(rollout)
+            stage = stored.rollout.stage if stage is None else stage
+            if move is Move.PROMOTE and stored.rollout.stage != stage:
+                raise Conflict("it has come to another stage meanwhile: look at it before you promote that one")
             if move is Move.PROMOTE and not stored.rollout.state.is_over:
                 await self._check_budget(stored.rollout, await self.catalogue(), consent)
                 self._need_worker(stored.rollout.candidate, await self.seen())

@@ -19,6 +19,8 @@ from penstock.domain.table import WEIGHT_TOTAL
 
 STALE_S = 30.0
 """A proof that is older is none: gateways that have gone silent promote nobody."""
+MOST_S, MOST_STAGES = 30 * 86_400.0, 100
+"""A month, after which nothing would be a rollout any more."""
 CONTROLLER = "controller"
 """Who acts where no person does."""
 
@@ -40,8 +42,8 @@ def check(rollout: Rollout) -> None:
     """Return where this can be rolled out; else raise ``InvalidField`` that names what is wrong."""
     if rollout.incumbent == rollout.candidate:
         raise InvalidField("the candidate is the incumbent itself", param="candidate")
-    if not rollout.stages:
-        raise InvalidField("name one stage at least", param="stages")
+    if not 1 <= len(rollout.stages) <= MOST_STAGES:
+        raise InvalidField(f"name one stage at least, and {MOST_STAGES} at most", param="stages")
     weights = _weights(rollout)
     if any(after < before for before, after in pairwise(weights)):
         raise InvalidField("shares never fall from stage to stage; an abort gives all back", param="stages")
@@ -49,8 +51,9 @@ def check(rollout: Rollout) -> None:
         raise InvalidField("the last stage, and no other, is the watched one", param="stages")
     if weights[-1] != WEIGHT_TOTAL:
         raise InvalidField("the last stage has all of the traffic", param="stages")
-    if not all(isfinite(one) and one >= 0 for one in (rollout.patience_s, *(stage.min_s for stage in rollout.stages))):
-        raise InvalidField("times are seconds from 0 on", param="stages")
+    times = (rollout.patience_s, *(stage.min_s for stage in rollout.stages))
+    if not all(isfinite(one) and 0 <= one <= MOST_S for one in times):
+        raise InvalidField(f"times are seconds from 0 to {MOST_S:.0f}", param="stages")
 
 
 def step(rollout: Rollout, seen: Seen, now: float, number: int) -> Step | None:

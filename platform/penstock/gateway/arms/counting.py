@@ -51,6 +51,8 @@ EMPTY_TOKENS = 1
 """An answer of one token is its end alone."""
 _BOUNDS = ("max_tokens", "max_completion_tokens", "max_output_tokens")
 """By these a caller cuts its answer itself."""
+_STOPS = ("stop", "stop_token_ids", "stop_sequences")
+"""And by these it ends it where it likes."""
 
 
 class Arm(NamedTuple):
@@ -77,7 +79,6 @@ class _Counts:
     differ: Counter[int] = field(default_factory=Counter)
     tokens: Counter[str] = field(default_factory=Counter)
     exposed: Counter[TenantId] = field(default_factory=Counter)
-    seen: set[TenantId] = field(default_factory=set)
     left_out: int = 0
 
     def time(self, of: Counter[tuple[Cell, int]], where: Cell, place: int) -> None:
@@ -105,6 +106,7 @@ class Arms:
         self._sticky, self._shared = sticky, shared
         self._good, self._bad = Once(ONCE_S, MOST_KEYS), Once(ONCE_S, MOST_KEYS)
         self._arms: dict[Arm, _Counts] = {}
+        self._seen: set[tuple[Alias, VersionId, TenantId]] = set()
         self._number = 0
 
     def ended(self, call: Call, answer: Answer) -> None:
@@ -130,8 +132,7 @@ class Arms:
         counts.tokens["prompt"] += usage.prompt_tokens
         counts.tokens["output"] += usage.output_tokens
         counts.exposed[call.principal.tenant] += usage.total_tokens
-        if answer.outcome is Outcome.OK and call.principal.tenant not in counts.seen:
-            counts.seen.add(call.principal.tenant)
+        if answer.outcome is Outcome.OK and self._is_first(arm, call.principal.tenant):
             _answered(counts, call, answer, version, worker.load.running)
 
     def differed(self, alias: Alias, candidate: VersionId, ratio: float) -> None:
@@ -140,7 +141,7 @@ class Arms:
 
     def take(self) -> ArmSecond | None:
         """Return what was counted since the last time, None where that is nothing; Unix seconds."""
-        arms, self._arms = self._arms, {}
+        arms, self._arms, self._seen = self._arms, {}, set()
         if not arms:
             return None
         self._number += 1
@@ -165,9 +166,15 @@ class Arms:
         elif outcome is Outcome.OK or outcome in ENGINES_WORD:
             self._end(arm, copy.sticky, outcome)
         counts = self._of(arm)
-        if outcome is Outcome.OK and worker is not None and copy.tenant not in counts.seen:
-            counts.seen.add(copy.tenant)
+        if outcome is Outcome.OK and worker is not None and self._is_first(arm, copy.tenant):
             _answered(counts, call, answer, version, worker.load.running)
+
+    def _is_first(self, arm: Arm, tenant: TenantId) -> bool:
+        """Tell whether this is a tenant's first answer of a version in this second, whichever worker it came from."""
+        who = (arm.alias, arm.version, tenant)
+        is_first = who not in self._seen
+        self._seen.add(who)
+        return is_first
 
     def _of(self, arm: Arm) -> _Counts:
         found = self._arms.get(arm)
@@ -207,9 +214,15 @@ def _answered(counts: _Counts, call: Call, answer: Answer, version: VersionEntry
     counts.time(counts.price, Cell(call.request.cost.body_bytes.bit_length(), 0), price_bucket(units))
     if call.request.api.generates:
         counts.ends["answers"] += 1
-        counts.ends["empty"] += usage.output_tokens <= EMPTY_TOKENS
+        counts.ends["empty"] += _is_empty(call.request, answer)
         is_own = any(call.request.body.get(name) is not None for name in _BOUNDS)
         counts.ends["cut"] += answer.finish is FinishReason.LENGTH and not is_own
+
+
+def _is_empty(request: InferenceRequest, answer: Answer) -> bool:
+    """Tell whether the model had nothing to say: it ended at once, and its caller did not end it."""
+    is_over = answer.usage.output_tokens <= EMPTY_TOKENS and answer.finish is not FinishReason.LENGTH
+    return is_over and not any(request.body.get(name) for name in _STOPS)
 
 
 def _decoding(seconds: dict[Stage, float], tokens: int) -> float:

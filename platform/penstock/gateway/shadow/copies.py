@@ -22,6 +22,10 @@ _ACTING = ("tools", "functions", "tool_choice", "mcp_servers", "web_search_optio
 """What lets an answer ask for acts: a copy of one might be carried out."""
 
 
+_ACTORS = ("tool", "function")
+_ACTS = ("function_call", "function_call_output", "mcp_call", "tool_use", "tool_result")
+
+
 class Left(StrEnum):
     """Why an answered request is not copied: a metric label."""
 
@@ -47,10 +51,18 @@ def left_out(call: Call, shadow: Shadow) -> Left | None:
     request, who = call.request, call.principal
     if not who.plan.copied or who.tenant in shadow.out:
         return Left.TENANT
-    if any(request.body.get(name) for name in _ACTING):
+    if _may_act(request):
         return Left.ACTING
     size = request.cost.body_bytes + (len(request.tensors.data) if request.tensors is not None else 0)
     return Left.LARGE if size > MOST_BYTES else None
+
+
+def _may_act(request: InferenceRequest) -> bool:
+    """Tell whether the answer may ask for acts, or belongs to a conversation that has had some."""
+    turns = request.body.get("messages") or request.body.get("input")
+    said = [turn for turn in turns if isinstance(turn, dict)] if isinstance(turns, list) else []
+    has_acted = any(turn.get("role") in _ACTORS or turn.get("tool_calls") or turn.get("type") in _ACTS for turn in said)
+    return has_acted or any(request.body.get(name) for name in _ACTING)
 
 
 def copied(call: Call, note: Copy, version: VersionEntry, request: RequestId, clock: Callable[[], float]) -> Call:

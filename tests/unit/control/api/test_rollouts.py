@@ -1,5 +1,6 @@
 """Rollouts over the operators' API, end to end on the memory twins: what starts, what is refused, who steers."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from dataclasses import asdict, replace
 from typing import Any
@@ -221,6 +222,19 @@ async def test_a_spent_budget_refuses_until_somebody_overrides_it_with_a_reason(
     promoted = await site.operator.post(f"{at}/promote", json={**WHY, "override_budget": True})
     assert promoted.json()["stage"] == 1
     assert (await site.operator.post(f"{at}/abort", json=WHY)).json()["state"] == "aborted"
+
+
+async def test_who_promotes_at_a_time_goes_one_stage(site: Site) -> None:
+    """Six at once, or once more from the stage that was seen: the others hear that it is at another one."""
+    new = await site.version(like())
+    at = f"/admin/v1/rollouts/{(await site.start(new)).json()['id']}"
+    seen = await site.operator.post(f"{at}/promote", json={**WHY, "stage": 0})
+    again = await site.operator.post(f"{at}/promote", json={**WHY, "stage": 0})
+    assert (seen.json()["stage"], again.status_code) == (1, 409)
+    assert "another stage meanwhile" in again.text
+    found = await asyncio.gather(*(site.operator.post(f"{at}/promote", json={**WHY, "stage": 1}) for _ in range(6)))
+    assert sorted(one.status_code for one in found) == [200, *[409] * 5]
+    assert (await site.operator.get(at)).json()["stage"] == 2
 
 
 async def test_a_plan_reads_the_hours_before_and_starts_nothing(site: Site, clock: ManualClock) -> None:

@@ -14,6 +14,7 @@ from penstock.domain.fleet import Catalogue
 from penstock.domain.ids import VersionId
 from penstock.domain.judgement import Verdict
 from penstock.domain.model import Tier
+from penstock.domain.rollout import STAGES, Rollout
 from penstock.domain.table import Route, Share
 from tests.support.arms_world import ALIAS, NEW, OLD, Regression, World
 from tests.support.clock import ManualClock
@@ -48,6 +49,49 @@ def test_judges_follow_the_routes() -> None:
     assert comparisons.judged() == ()
     comparisons.follow([route(old=9_000, new=1_000)], TIERS)
     assert comparisons.judged(ALIAS)[0][1].findings == ()
+
+
+def test_a_rollout_begins_without_what_was_known_before_it() -> None:
+    """The pair was judged, and rolled out before: neither an old proof nor an old harm decides on another rollout."""
+    comparisons = Comparisons(rollout_gates.load)
+    comparisons.follow([route(old=5_000, new=5_000)], TIERS)
+    seconds = list(World(seed=1, per_s=40.0, share=0.5, regression=Regression(bad=1.0)).seconds(20))
+    first = Rollout(id="r1", alias=ALIAS, incumbent=OLD, candidate=NEW, stages=STAGES[1:], since=float(seconds[9].at))
+    for second in seconds[:10]:
+        comparisons.take(second, float(second.at))
+    comparisons.roll([first], TIERS)
+    assert not comparisons.take(seconds[9], float(seconds[9].at))
+    judged = comparisons.judgement(first)
+    assert judged is not None
+    assert judged.findings == ()
+    for second in seconds[10:]:
+        comparisons.take(second, float(second.at))
+    comparisons.roll([first], TIERS)
+    judged = comparisons.judgement(first)
+    assert judged is not None
+    assert judged.verdict is Verdict.ABORT
+    again = replace(first, id="r2", since=float(seconds[-1].at))
+    comparisons.roll([again], TIERS)
+    judged = comparisons.judgement(again)
+    assert judged is not None
+    assert judged.findings == ()
+
+
+def test_a_persons_promotion_asks_for_a_new_proof() -> None:
+    """Another share is another load, whoever has led there."""
+    comparisons = Comparisons(rollout_gates.load)
+    first = Rollout(id="r1", alias=ALIAS, incumbent=OLD, candidate=NEW, stages=STAGES[1:])
+    comparisons.roll([first], TIERS)
+    for second in World(seed=1, per_s=40.0, share=0.25).seconds(240):
+        comparisons.take(second, float(second.at))
+    judged = comparisons.judgement(first)
+    assert judged is not None
+    assert judged.verdict is Verdict.PROMOTE
+    promoted = replace(first, stage=1, by_person=True)
+    comparisons.roll([promoted], TIERS)
+    judged = comparisons.judgement(promoted)
+    assert judged is not None
+    assert judged.verdict is Verdict.WAIT
 
 
 def test_a_version_that_nobody_knows_is_not_judged() -> None:

@@ -239,6 +239,8 @@ def test_the_usual_stages_are_sound() -> None:
         ({"stages": (WATCHED, WATCHED)}, "and no other"),
         ({"stages": (replace(HALF, watched=True),)}, "all of the traffic"),
         ({"patience_s": float("nan")}, "seconds"),
+        ({"patience_s": 1e308}, "seconds"),
+        ({"stages": (*[HALF] * 100, WATCHED)}, "100 at most"),
         ({"stages": (replace(WATCHED, min_s=-1.0),)}, "seconds"),
     ],
 )

@@ -251,3 +251,33 @@ def test_scores_count_by_percent_and_as_nothing_else(house: House) -> None:
     for ratio in (0.0, 0.251, 0.249, 1.0):
         house.arms.differed(Alias("toy"), calls.VERSION.id, ratio)
     assert house.arm().differ == ((0, 1), (25, 2), (100, 1))
+
+
+def test_a_tenant_has_one_answer_a_second_whichever_worker_it_comes_from(house: House) -> None:
+    """Sessions and workers multiply nobody's voice."""
+    for number in range(3):
+        call = a_call(user=f"u{number}")
+        call.worker = replace(WORKER, id=WorkerId(f"w{number}"))
+        house.arms.ended(call, OK)
+    assert sum(arm.answers for arm in house.second().arms) == 1
+    house.arms.ended(a_call(), OK)
+    assert house.arm().answers == 1
+
+
+@pytest.mark.parametrize(
+    ("body", "finish", "empty"),
+    [
+        ({}, FinishReason.STOP, 1),
+        ({"max_tokens": 1}, FinishReason.LENGTH, 0),
+        ({"max_tokens": 1}, FinishReason.STOP, 1),
+        ({"stop": ["a"]}, FinishReason.STOP, 0),
+        ({"stop_token_ids": [7]}, FinishReason.STOP, 0),
+    ],
+)
+def test_who_ends_an_answer_itself_makes_none_empty(
+    house: House, body: dict[str, object], finish: FinishReason, empty: int
+) -> None:
+    """One tenant asked for answers of one token, and a good candidate was aborted for it."""
+    one = Answer(outcome=Outcome.OK, usage=Usage(prompt_tokens=9, output_tokens=1), finish=finish)
+    house.arms.ended(a_call(body=body), one)
+    assert (house.arm().empty) == empty

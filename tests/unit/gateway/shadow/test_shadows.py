@@ -136,6 +136,9 @@ async def test_a_copy_is_the_same_body_as_the_platforms_own_request(house: House
         ({"plan": Plan(copied=False)}, "tenant"),
         ({"body": {"messages": [], "tools": [{"type": "function"}]}}, "acting"),
         ({"body": {"messages": [], "functions": [{}]}}, "acting"),
+        ({"body": {"messages": [{"role": "assistant", "tool_calls": [{"id": "c"}]}]}}, "acting"),
+        ({"body": {"messages": [{"role": "tool", "content": "done"}]}}, "acting"),
+        ({"body": {"input": [{"type": "function_call_output", "output": "done"}]}}, "acting"),
         ({"cost": replace(calls.request().cost, body_bytes=1 << 21)}, "large"),
     ],
 )
