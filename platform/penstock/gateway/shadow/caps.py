@@ -1,6 +1,11 @@
 """What the copies to one candidate have taken of late, against their caps. Pure."""
 
+from penstock.domain.ids import TenantId
 from penstock.domain.shadow import ShadowCaps
+
+LATELY_S = 5.0
+"""Who has asked within so many seconds may have the next turn."""
+MOST_TENANTS = 1_000
 
 
 class Level:
@@ -25,15 +30,48 @@ class Level:
         self._left -= amount
 
 
+class Turns:
+    """Whose turn it is: of the tenants who came lately, those who had theirs longest ago."""
+
+    __slots__ = ("_came_at", "_had_at")
+
+    def __init__(self) -> None:
+        """Begin with nobody."""
+        self._came_at: dict[TenantId, float] = {}
+        self._had_at: dict[TenantId, float] = {}
+
+    def came(self, tenant: TenantId, now: float) -> None:
+        """Note that a tenant is here (monotonic seconds)."""
+        if len(self._came_at) >= MOST_TENANTS:
+            self._came_at = {one: at for one, at in self._came_at.items() if now - at < LATELY_S}
+            self._had_at = {one: at for one, at in self._had_at.items() if one in self._came_at}
+        if tenant in self._came_at or len(self._came_at) < MOST_TENANTS:
+            self._came_at[tenant] = now
+
+    def is_theirs(self, tenant: TenantId, now: float) -> bool:
+        """Tell whether nobody else who came lately has waited longer."""
+        had_at = self._had_at.get(tenant, float("-inf"))
+        lately = [one for one, at in self._came_at.items() if now - at < LATELY_S]
+        return all(had_at <= self._had_at.get(one, float("-inf")) for one in lately)
+
+    def had(self, tenant: TenantId, now: float) -> None:
+        """A tenant has had its turn."""
+        self._had_at[tenant] = now
+
+
 class Taken:
     """The copies of one route."""
 
-    __slots__ = ("_copies", "_scores", "_tokens", "at_once")
+    __slots__ = ("_copies", "_scores", "_tokens", "_turns", "at_once")
 
     def __init__(self) -> None:
         """Begin with nothing taken."""
-        self._copies, self._tokens, self._scores = Level(), Level(), Level()
+        self._copies, self._tokens, self._scores, self._turns = Level(), Level(), Level(), Turns()
         self.at_once = 0
+
+    def came(self, tenant: TenantId, now: float) -> None:
+        """A tenant has an answer that could be scored."""
+        self._turns.came(tenant, now)
 
     def has_room(self, caps: ShadowCaps, now: float) -> bool:
         """Tell whether one more may go."""
@@ -46,10 +84,11 @@ class Taken:
         self._copies.spend(1.0)
         self._tokens.spend(tokens)
 
-    def may_score(self, caps: ShadowCaps, now: float) -> bool:
-        """Tell whether one more answer may be scored."""
-        return self._scores.has(caps.scored_per_s, now)
+    def may_score(self, caps: ShadowCaps, tenant: TenantId, now: float) -> bool:
+        """Tell whether one more answer may be scored: tenants in turn, so that a flood is one witness and not all."""
+        return self._scores.has(caps.scored_per_s, now) and self._turns.is_theirs(tenant, now)
 
-    def scored(self) -> None:
+    def scored(self, tenant: TenantId, now: float) -> None:
         """One more is scored."""
         self._scores.spend(1.0)
+        self._turns.had(tenant, now)

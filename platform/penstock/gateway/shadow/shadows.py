@@ -90,7 +90,8 @@ class Shadows:
         if route is None or route.shadow is None or not route.shadow.scores or call.copy is not None:
             return False
         is_short = call.prepared is not None and call.prepared.prompt_tokens <= scoring.MOST_PROMPT
-        has_room = self._of(route.alias).may_score(route.shadow.caps, self.clock.monotonic())
+        taken, tenant = self._of(route.alias), call.principal.tenant
+        has_room = taken.may_score(route.shadow.caps, tenant, self.clock.monotonic())
         return has_room and is_short and self.is_plain(call.request)
 
     def ended(self, call: Call, answer: Answer) -> None:
@@ -140,8 +141,12 @@ class Shadows:
         finally:
             taken.at_once -= 1
         ids = call.ids() if is_evidence and shadow.scores and copy.outcome is Outcome.OK else None
-        if ids is not None and taken.may_score(shadow.caps, self.clock.monotonic()):
-            taken.scored()
+        if ids is None:
+            return
+        now = self.clock.monotonic()
+        taken.came(note.tenant, now)
+        if taken.may_score(shadow.caps, note.tenant, now):
+            taken.scored(note.tenant, now)
             await self._score(call, note, version, ids)
 
     async def _score(self, call: Call, note: Copy, candidate: VersionEntry, told: TokenIds) -> None:

@@ -1,10 +1,15 @@
 """What copies take: never more than their caps, over any while."""
 
+from collections import Counter
+
 from hypothesis import given
 from hypothesis import strategies as st
 
+from penstock.domain.ids import TenantId
 from penstock.domain.shadow import ShadowCaps
-from penstock.gateway.shadow.caps import Level, Taken
+from penstock.gateway.shadow.caps import LATELY_S, MOST_TENANTS, Level, Taken, Turns
+
+ACME = TenantId("acme")
 
 
 @given(
@@ -48,8 +53,46 @@ def test_scores_have_a_rate_of_their_own() -> None:
     taken, caps = Taken(), ShadowCaps(scored_per_s=1.0)
     found = []
     for tenth in range(31):
-        if taken.may_score(caps, tenth / 10):
-            taken.scored()
+        if taken.may_score(caps, ACME, tenth / 10):
+            taken.scored(ACME, tenth / 10)
             found.append(tenth)
     assert len(found) == 4
-    assert not Taken().may_score(ShadowCaps(scored_per_s=0.0), 0.0)
+    assert not Taken().may_score(ShadowCaps(scored_per_s=0.0), ACME, 0.0)
+
+
+def test_a_flood_is_one_witness_of_many() -> None:
+    """Tenants are scored in turn: one that sends a hundred times as much as four others has little more than they."""
+    taken, caps, scored = Taken(), ShadowCaps(scored_per_s=1.0), Counter[str]()
+    for hundredth in range(30_000):
+        now = hundredth / 100
+        quiet = TenantId(f"t{hundredth // 100 % 4}")
+        for tenant in (ACME, quiet) if hundredth % 100 == 50 else (ACME,):
+            taken.came(tenant, now)
+            if taken.may_score(caps, tenant, now):
+                taken.scored(tenant, now)
+                scored[tenant] += 1
+    assert scored[ACME] <= 1.5 * min(scored.values())
+    assert scored.total() >= 150
+
+
+def test_a_tenant_alone_is_scored_as_often_as_the_cap_allows() -> None:
+    """Nobody waits for a tenant that has gone."""
+    taken, caps = Taken(), ShadowCaps(scored_per_s=1.0)
+    taken.came(TenantId("gone"), 0.0)
+    found = 0
+    for second in range(1, 61):
+        taken.came(ACME, float(second))
+        if taken.may_score(caps, ACME, float(second)):
+            taken.scored(ACME, float(second))
+            found += 1
+    assert found >= 57
+
+
+def test_turns_of_many_tenants_are_bounded() -> None:
+    """Who is one too many gets no turn, and nobody else loses theirs."""
+    turns = Turns()
+    for number in range(2 * MOST_TENANTS):
+        turns.came(TenantId(f"t{number}"), 0.0)
+    assert len(turns._came_at) == MOST_TENANTS
+    turns.came(ACME, LATELY_S)
+    assert len(turns._came_at) == 1
