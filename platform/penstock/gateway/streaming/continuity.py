@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from enum import StrEnum
 from typing import Protocol
 
-from penstock.domain.call import Call
+from penstock.domain.call import Call, no_ids
 from penstock.domain.errors import ArtifactRefused, PenstockError, StoreUnavailable
 from penstock.domain.relay import Rest
 from penstock.domain.request import Api
@@ -91,12 +91,10 @@ class Continuity:
         transcript = self._transcript
         return transcript.tokens if transcript is not None and transcript.is_faithful else counted
 
-    def ids(self) -> TokenIds | None:
-        """Return what the engine has told of prompt and answer; None where that is not all."""
-        transcript = self._transcript
-        if transcript is None or not transcript.is_faithful:
-            return None
-        return TokenIds(prompt=transcript.prompt, answer=transcript.ids)
+    @property
+    def told(self) -> Callable[[], TokenIds | None]:
+        """What returns the tokens of prompt and answer; it holds the transcript alone, for the request keeps it."""
+        return no_ids if self._transcript is None else self._transcript.told
 
     def continued(self) -> None:
         """Another worker has begun to answer."""

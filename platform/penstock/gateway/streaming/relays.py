@@ -78,7 +78,7 @@ class StreamingRelays:
         if not call.request.stream:
             return UnaryRelay(frame, self._settings.max_answer_bytes, tells_ids=self._wants_ids(call))
         continuity = Continuity(call, self._reader, self._count)
-        call.ids = continuity.ids
+        call.ids = continuity.told
         return StreamRelay(frame, continuity, self._render_error, self._settings.heartbeat_s, self._heartbeats.inc)
 
     def _count(self, end: End, reason: str) -> None:

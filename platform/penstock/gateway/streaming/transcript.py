@@ -9,6 +9,7 @@ from array import array
 
 import msgspec
 
+from penstock.domain.shadow import TokenIds
 from penstock.gateway.streaming import sse
 
 ABORTED = "abort"
@@ -113,6 +114,10 @@ class Transcript:
         """The answer's token ids."""
         self._fold()
         return self._ids.tolist()
+
+    def told(self) -> TokenIds | None:
+        """Return the tokens of prompt and answer; None where the engine has not told all of them."""
+        return TokenIds(prompt=self.prompt, answer=self.ids) if self.is_faithful else None
 
     @property
     def said(self) -> str:
