@@ -30,7 +30,7 @@ from penstock.gateway.dispatch import (
     RetryBudget,
     WorkerDispatcher,
 )
-from penstock.gateway.streaming import RelaySettings, StreamingRelays, TokenReader
+from penstock.gateway.streaming import RelaySettings, StreamingRelays, TokenReader, Wants
 from penstock.telemetry.definitions import Metric
 from penstock.telemetry.metrics import Metrics
 from tests.support.calls import VERSION, principal
@@ -203,6 +203,7 @@ class Corridor:
             settings=self.settings,
             metrics=self.metrics,
             reader=self.reader,
+            wants=Wants(json=lambda _: True),
         ).open(call, lease, reply)
         dispatcher = self._dispatcher()
         try:

@@ -79,7 +79,7 @@ def more_of(body: dict[str, Any], prompt_tokens: int, count: int, likeliest: int
     if body.get("return_token_ids"):
         prompt, answer = (",".join(map(str, range(1, many + 1))).encode() for many in (prompt_tokens, count))
         said += b',"prompt_token_ids":[%b],"token_ids":[%b]' % (prompt, answer)
-    if body.get("prompt_logprobs"):
+    if body.get("prompt_logprobs") and "prompt" in body:
         place = b',{"%d":{"logprob":-0.1,"rank":1,"decoded_token":"a"}}' % likeliest
         said += b',"prompt_logprobs":[null%b]' % (place * (len(body["prompt"]) - 1))
     return said

@@ -59,6 +59,10 @@ def unnoted(_: VersionId) -> None:
     """Nobody asks which version a request fell back from."""
 
 
+def unknown() -> None:
+    """Nobody knows."""
+
+
 def no_ids() -> TokenIds | None:
     """Nobody has told the tokens of its prompt and answer."""
     return None
@@ -121,6 +125,9 @@ class Call:
     """What it is a shadow copy of; None for a caller's own."""
     ids: Callable[[], TokenIds | None] = no_ids
     """Returns the tokens of prompt and answer, where the engine was asked for them and told."""
+
+    is_json: Callable[[], bool | None] = unknown
+    """Tells whether the answer is the JSON that was asked for; None where it was not asked for, or nobody knows."""
 
     _last_cost: tuple[InferenceRequest, VersionEntry | None, Prepared | None, Cost] | None = field(
         default=None, repr=False, compare=False

@@ -29,6 +29,7 @@ from penstock.domain.keys import Purpose, derive
 from penstock.domain.table import RoutingTable
 from penstock.domain.ticket_keys import TicketKeys
 from penstock.gateway.admission.controller import AdmissionController
+from penstock.gateway.arms import Arms
 from penstock.gateway.billing import Asking, Closing, LiveCounts, Orphans
 from penstock.gateway.dispatch import (
     Breakers,
@@ -45,7 +46,7 @@ from penstock.gateway.pipeline import Pipeline
 from penstock.gateway.preprocess import Detokenizer, OffloadedPreprocessor, PromptPreprocessor, TokenizerCache
 from penstock.gateway.routing import CurrentTable, RouterSettings, TableResolver, WorkerRouter
 from penstock.gateway.shadow import Shadows
-from penstock.gateway.streaming import RelaySettings, StreamingRelays
+from penstock.gateway.streaming import RelaySettings, StreamingRelays, Wants
 from penstock.telemetry import names
 from penstock.telemetry.metrics import Metrics
 from penstock.telemetry.pages import Page
@@ -229,7 +230,7 @@ def _pipeline(
         admission=admission,
         router=router,
         dispatcher=_dispatcher(shared, router, breakers),
-        relays=_relays(shared, reader, copies),
+        relays=_relays(shared, reader, copies, told.arms),
         billing=Closing(asks=asking, ledger=ledger, clock=shared.clock, spawn=shared.spawn, metrics=shared.metrics),
         ledger=ledger,
         shadows=copies,
@@ -291,7 +292,7 @@ def _prober(shared: Shared, breakers: Breakers) -> Prober:
     )
 
 
-def _relays(shared: Shared, reader: Detokenizer, copies: Shadows) -> StreamingRelays:
+def _relays(shared: Shared, reader: Detokenizer, copies: Shadows, arms: Arms) -> StreamingRelays:
     times = RelaySettings(heartbeat_s=shared.settings.stream_heartbeat_s, stall_s=shared.settings.stream_stall_s)
     return StreamingRelays(
         clock=shared.clock,
@@ -299,5 +300,5 @@ def _relays(shared: Shared, reader: Detokenizer, copies: Shadows) -> StreamingRe
         settings=times,
         metrics=shared.metrics,
         reader=reader,
-        wants_ids=copies.wants_ids,
+        wants=Wants(ids=copies.wants_ids, json=arms.judges),
     )

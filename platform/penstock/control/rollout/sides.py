@@ -151,7 +151,10 @@ class ShareSides:
 
     @property
     def finding(self) -> Finding | None:
-        """What it says now; None where neither has such events."""
+        """What it says now; None where neither has such events.
+
+        Few callers ask for JSON: nobody waits for a proof of it, but what speaks against the candidate counts at once.
+        """
         if not self._sample and not self._known_all:
             return None
         said = f"{self._metric}: {self._so} of {self._sample}"
@@ -160,7 +163,10 @@ class ShareSides:
         for verdict, bets in ((Verdict.ABORT, self._abort), (Verdict.HOLD, self._hold)):
             if bets.log_evidence >= math.log(self._odds.share):
                 return self._told(verdict, bets, self._odds.share, said)
-        proven = _strength(self._proof, self._odds.share_promote) >= 1.0 and self._sample >= self._least
+        is_enough = self._sample >= self._least
+        if self._metric is Metric.JSON and not is_enough:
+            return None
+        proven = _strength(self._proof, self._odds.share_promote) >= 1.0 and is_enough
         return self._told(Verdict.PROMOTE if proven else Verdict.WAIT, self._proof, self._odds.share_promote, said)
 
     @property

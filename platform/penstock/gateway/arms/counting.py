@@ -135,6 +135,10 @@ class Arms:
         if answer.outcome is Outcome.OK and self._is_first(arm, call.principal.tenant):
             _answered(counts, call, answer, version, worker.load.running)
 
+    def judges(self, call: Call) -> bool:
+        """Tell whether this answer will be held against another version's."""
+        return call.copy.is_evidence if call.copy is not None else self._shared(call.request.model) is not None
+
     def differed(self, alias: Alias, candidate: VersionId, ratio: float) -> None:
         """Count an answer that both versions have scored, and the part of its tokens where they differ."""
         self._of(Arm(alias, candidate, WorkerId(""))).differ[round(100 * ratio)] += 1
@@ -216,6 +220,9 @@ def _answered(counts: _Counts, call: Call, answer: Answer, version: VersionEntry
         counts.ends["answers"] += 1
         counts.ends["empty"] += _is_empty(call.request, answer)
         is_own = any(call.request.body.get(name) is not None for name in _BOUNDS)
+        is_json = call.is_json() if answer.finish is FinishReason.STOP else None  # a cut one is counted as cut
+        counts.ends["json asked"] += is_json is not None
+        counts.ends["json broken"] += is_json is False
         counts.ends["cut"] += answer.finish is FinishReason.LENGTH and not is_own
 
 
@@ -244,6 +251,8 @@ def _told(arm: Arm, counts: _Counts) -> ArmCounts:
         answers=ends["answers"],
         empty=ends["empty"],
         cut=ends["cut"],
+        json_asked=ends["json asked"],
+        json_broken=ends["json broken"],
         differ=tuple(sorted(counts.differ.items())),
         prompt_tokens=tokens["prompt"],
         output_tokens=tokens["output"],

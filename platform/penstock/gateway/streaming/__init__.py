@@ -2,6 +2,6 @@
 
 from penstock.gateway.streaming.continuation import is_plain
 from penstock.gateway.streaming.continuity import TokenReader
-from penstock.gateway.streaming.relays import RelaySettings, StreamingRelays
+from penstock.gateway.streaming.relays import RelaySettings, StreamingRelays, Wants
 
-__all__ = ["RelaySettings", "StreamingRelays", "TokenReader", "is_plain"]
+__all__ = ["RelaySettings", "StreamingRelays", "TokenReader", "Wants", "is_plain"]

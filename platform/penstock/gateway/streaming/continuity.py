@@ -19,6 +19,11 @@ Take = Callable[[bytes], tuple[int, bytes]]
 """Whole events → about how many tokens they carry, and the events as the caller is to see them."""
 
 
+def same(plain: Take) -> Take:
+    """Nobody else looks at the events."""
+    return plain
+
+
 _DONE = b"data: [DONE]\n\n"
 _NO_USAGE = b'{"usage":{}}'
 
@@ -52,13 +57,16 @@ Count = Callable[[End, str], None]
 class Continuity:
     """One stream; without a reader, or with an obstacle, it keeps nothing and never goes on."""
 
-    __slots__ = ("_call", "_count", "_obstacle", "_reader", "_splice", "_transcript", "_tries", "kept")
+    __slots__ = ("_call", "_count", "_obstacle", "_over", "_reader", "_splice", "_transcript", "_tries", "kept")
 
-    def __init__(self, call: Call, reader: TokenReader | None, count: Count) -> None:
-        """Begin to keep book, where there is any use in it."""
+    def __init__(
+        self, call: Call, reader: TokenReader | None, count: Count, over: Callable[[Take], Take] = same
+    ) -> None:
+        """Begin to keep book, where there is any use in it; ``over``: who else looks at the events of each attempt."""
         self._call = call
         self._reader = reader
         self._count = count
+        self._over = over
         self._obstacle = continuation.obstacle(call.request) if reader is not None else Obstacle.TOKENIZER
         self._transcript = Transcript() if self._obstacle is None else None
         self._splice: Splice | None = None
@@ -75,7 +83,7 @@ class Continuity:
         """Return what is to be done with the events of the present attempt; ``plain`` where nothing is kept."""
         if self._splice is not None:
             return self._splice.take
-        return plain if self._transcript is None else self._transcript.take
+        return self._over(plain) if self._transcript is None else self._transcript.take
 
     def ending(self, *, has_usage: bool) -> bytes:
         """Return the events that an answer lacks which broke off after its last token; nothing for any other."""

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from penstock.domain.call import Call
 from penstock.domain.clock import Clock
@@ -10,18 +11,28 @@ from penstock.domain.ids import RequestId
 from penstock.domain.lease import Lease
 from penstock.domain.relay import Relay, Reply
 from penstock.domain.request import Api
+from penstock.gateway.streaming import json_said
 from penstock.gateway.streaming.continuation import Obstacle
-from penstock.gateway.streaming.continuity import NO_WORKER, Continuity, End, TokenReader
+from penstock.gateway.streaming.continuity import NO_WORKER, Continuity, End, Take, TokenReader, same
 from penstock.gateway.streaming.frame import Frame
 from penstock.gateway.streaming.stream_relay import StreamRelay
-from penstock.gateway.streaming.unary_relay import UnaryRelay
+from penstock.gateway.streaming.unary_relay import Reads, UnaryRelay
 from penstock.telemetry import names
 from penstock.telemetry.metrics import Metrics, begin_at_zero
 
 
 def _unwanted(_: Call) -> bool:
-    """Nobody reads the tokens of whole answers."""
+    """Nobody reads it."""
     return False
+
+
+class Wants(NamedTuple):
+    """Tells which answers somebody reads."""
+
+    ids: Callable[[Call], bool] = _unwanted
+    """Whole ones for their tokens."""
+    json: Callable[[Call], bool] = _unwanted
+    """Any, for whether they are the JSON that was asked for."""
 
 
 RenderError = Callable[[PenstockError, RequestId, Api], bytes]
@@ -48,13 +59,13 @@ class StreamingRelays:
         settings: RelaySettings,
         metrics: Metrics,
         reader: TokenReader | None = None,
-        wants_ids: Callable[[Call], bool] = _unwanted,
+        wants: Wants | None = None,
     ) -> None:
         """``render_error`` is the edge's table of errors; without a ``reader`` no stream goes on at another worker.
 
-        ``wants_ids`` tells of which whole answers somebody reads the tokens.
+        ``wants`` tells which answers somebody reads.
         """
-        self._reader, self._wants_ids = reader, wants_ids
+        self._reader, self._wants = reader, wants or Wants()
         self._continuations = metrics.counter(names.CONTINUATIONS)
         begin_at_zero(self._continuations, [End.CONTINUED], [""])
         begin_at_zero(self._continuations, [End.FAILED], [NO_WORKER])
@@ -76,10 +87,22 @@ class StreamingRelays:
             on_paused=self._paused.inc,
         )
         if not call.request.stream:
-            return UnaryRelay(frame, self._settings.max_answer_bytes, tells_ids=self._wants_ids(call))
-        continuity = Continuity(call, self._reader, self._count)
+            reads = Reads(ids=self._wants.ids(call), json=self._wants_json(call))
+            return UnaryRelay(frame, self._settings.max_answer_bytes, reads)
+        continuity = Continuity(call, self._reader, self._count, self._over(call))
         call.ids = continuity.told
         return StreamRelay(frame, continuity, self._render_error, self._settings.heartbeat_s, self._heartbeats.inc)
+
+    def _over(self, call: Call) -> Callable[[Take], Take]:
+        """Return who else looks at a stream's events."""
+        if not self._wants_json(call):
+            return same
+        kept = json_said.Kept()
+        call.is_json = kept.is_json
+        return kept.over
+
+    def _wants_json(self, call: Call) -> bool:
+        return json_said.is_asked(call.request) and self._wants.json(call)
 
     def _count(self, end: End, reason: str) -> None:
         self._continuations.labels(outcome=end, reason=reason).inc()

@@ -18,13 +18,13 @@ FOLD_BYTES = 64 << 10
 """Events are kept unread up to this size: what a running stream may hold in memory beyond its ids and its text."""
 
 _CHOICES = b'"choices":['
-_CHOICE = b'"choices":[{'
+CHOICE = b'"choices":[{'
 _ROLE = b'"delta":{"role"'
 _IDS = re.compile(rb'"token_ids":\[[\d,]*\]')
 _PROMPT = b'"prompt_token_ids":['
 _NO_IDS = b'"token_ids":null'
 _NO_PROMPT = b'"prompt_token_ids":null'
-_DATA = b"data: "
+DATA = b"data: "
 
 
 class _Delta(msgspec.Struct, gc=False):
@@ -42,7 +42,7 @@ class _Event(msgspec.Struct, gc=False):
     choices: list[_Choice]
 
 
-_EVENTS = msgspec.json.Decoder(_Event)
+EVENTS = msgspec.json.Decoder(_Event)
 _TOKENS = msgspec.json.Decoder(list[int])
 
 
@@ -141,7 +141,7 @@ class Transcript:
 
     def _without_ids(self, events: bytes) -> tuple[int, bytes]:
         """Count as well as can be where the engine tells no ids."""
-        tokens = events.count(_CHOICE) - events.count(_ROLE)
+        tokens = events.count(CHOICE) - events.count(_ROLE)
         if tokens:
             self._is_faithful = False
         return tokens, events
@@ -152,7 +152,7 @@ class Transcript:
             return
         kept, self._unread, self._unread_bytes = b"".join(self._unread).split(sse.END), [], 0
         try:
-            events = _EVENTS.decode_lines(b"\n".join([one.removeprefix(_DATA) for one in kept if _CHOICE in one]))
+            events = EVENTS.decode_lines(b"\n".join([one.removeprefix(DATA) for one in kept if CHOICE in one]))
             self._said.append("".join([self._read(event.choices[0]) for event in events]))
         except (msgspec.MsgspecError, OverflowError):
             self._is_faithful = False

@@ -5,6 +5,7 @@ A large one stays in the pieces in which it came and nobody reads it, for its wo
 """
 
 from functools import partial
+from typing import NamedTuple
 
 from penstock.domain.call import Answer
 from penstock.domain.errors import (
@@ -18,21 +19,33 @@ from penstock.domain.errors import (
 )
 from penstock.domain.outcome import Outcome
 from penstock.domain.relay import Rest, Source
-from penstock.gateway.streaming import reports, stages, token_ids
+from penstock.gateway.streaming import json_said, reports, stages, token_ids
 from penstock.gateway.streaming.frame import Frame
 
 READ_BYTES = 1 << 20
 """To read so much takes 4 ms at most, and 20 times as much 100 to 130: no stream would go on meanwhile."""
 
 
+class Reads(NamedTuple):
+    """What somebody reads of a whole answer."""
+
+    ids: bool = False
+    """Its tokens."""
+    json: bool = False
+    """Whether it is the JSON that was asked for."""
+
+
+NOTHING = Reads()
+
+
 class UnaryRelay:
     """The pipeline's ``Relay`` for answers in one piece."""
 
-    __slots__ = ("_content_type", "_delivered", "_frame", "_max_bytes", "_pieces", "_size", "_tells_ids", "_watch")
+    __slots__ = ("_content_type", "_delivered", "_frame", "_max_bytes", "_pieces", "_reads", "_size", "_watch")
 
-    def __init__(self, frame: Frame, max_bytes: int, *, tells_ids: bool = False) -> None:
-        """Begin to watch the client and the deadline; ``tells_ids``: somebody reads the answer's tokens."""
-        self._frame, self._tells_ids = frame, tells_ids
+    def __init__(self, frame: Frame, max_bytes: int, reads: Reads = NOTHING) -> None:
+        """Begin to watch the client and the deadline; ``reads``: what somebody reads of the answer."""
+        self._frame, self._reads = frame, reads
         self._max_bytes = max_bytes
         self._pieces: list[bytes] = []
         self._size = 0
@@ -54,7 +67,7 @@ class UnaryRelay:
     @property
     def wants_token_ids(self) -> bool:
         """True where somebody reads them: an answer in one piece is asked for anew, and needs none itself."""
-        return self._tells_ids
+        return self._reads.ids
 
     async def rest(self) -> Rest | None:
         """Wait for the end of the answer: nothing of it is ever left to others."""
@@ -88,9 +101,8 @@ class UnaryRelay:
             return
         frame, reply = self._frame, self._frame.reply
         pieces, self._pieces = self._pieces, []
-        if self._tells_ids:
-            whole = b"".join(pieces)
-            frame.call.ids, pieces = partial(token_ids.told, whole), [token_ids.without(whole)]
+        if any(self._reads):
+            pieces = [self._read(b"".join(pieces))]
         if self._size <= READ_BYTES or frame.call.used is None:
             pieces = [b"".join(pieces)]
             frame.learn(reports.read(pieces[0]))
@@ -119,6 +131,16 @@ class UnaryRelay:
     async def answer(self) -> Answer:
         """Wait for the end of the answer."""
         return await self._frame.answer()
+
+    def _read(self, whole: bytes) -> bytes:
+        """Keep what is read of the answer, and return it as its caller is to have it."""
+        call = self._frame.call
+        if self._reads.json:
+            call.is_json = partial(json_said.whole, whole)
+        if not self._reads.ids:
+            return whole
+        call.ids = partial(token_ids.told, whole)
+        return token_ids.without(whole)
 
     def _end_early(self, error: PenstockError) -> None:
         """The caller's limits don't carry the answer any further: nothing goes out, and what was made is billed."""

@@ -199,6 +199,21 @@ def test_answers_that_are_worth_less_are_found_by_their_rates(field: str, metric
     assert (said.verdict, said.findings[0].metric) == (Verdict.ABORT, metric)
 
 
+def test_nobody_waits_for_a_proof_of_what_few_ask_for() -> None:
+    """One caller in forty asks for JSON: an equal candidate is promoted as soon as without it, and harm still shows."""
+
+    def some(arm: ArmCounts, broken: int) -> ArmCounts:
+        asked = min(arm.answers, 1)
+        return replace(arm, json_asked=asked, json_broken=asked * broken)
+
+    seconds = list(World(seed=1, per_s=40.0, share=0.25).seconds(240))
+    plain = after(seconds)
+    equal = after(replace(one, arms=tuple(some(arm, 0) for arm in one.arms)) for one in seconds)
+    assert (plain.verdict, equal.verdict) == (Verdict.PROMOTE, Verdict.PROMOTE)
+    worse = after(replace(one, arms=tuple(some(arm, int(arm.version == NEW)) for arm in one.arms)) for one in seconds)
+    assert (worse.verdict, worse.findings[0].metric) == (Verdict.ABORT, Metric.JSON)
+
+
 def test_a_candidate_that_has_everything_is_judged_by_its_promises() -> None:
     """At 100 % there is no incumbent to compare with: its own ends prove it, and bad ones still abort."""
     judged = judge()

@@ -281,3 +281,35 @@ def test_who_ends_an_answer_itself_makes_none_empty(
     one = Answer(outcome=Outcome.OK, usage=Usage(prompt_tokens=9, output_tokens=1), finish=finish)
     house.arms.ended(a_call(body=body), one)
     assert (house.arm().empty) == empty
+
+
+@pytest.mark.parametrize(
+    ("is_json", "finish", "expected"),
+    [
+        (True, FinishReason.STOP, (1, 0)),
+        (False, FinishReason.STOP, (1, 1)),
+        (False, FinishReason.LENGTH, (0, 0)),
+        (None, FinishReason.STOP, (0, 0)),
+    ],
+)
+def test_json_that_was_asked_for_is_told(
+    house: House, *, is_json: bool | None, finish: FinishReason, expected: tuple[int, int]
+) -> None:
+    """What was cut is counted as cut; what nobody asked for, or nobody knows, not at all."""
+    call = a_call()
+    call.is_json = lambda: is_json
+    assert house.arms.judges(call)
+    house.arms.ended(call, replace(OK, finish=finish))
+    arm = house.arm()
+    assert (arm.json_asked, arm.json_broken) == expected
+
+
+def test_nobody_judges_the_answers_of_one_version_alone(house: House) -> None:
+    """Nor ballast: nobody reads them."""
+    note = Copy(of=RequestId("r"), alias=Alias("toy"), tenant=TenantId("acme"), sticky="s", is_evidence=False)
+    copy = a_call()
+    copy.copy = note
+    assert not house.arms.judges(copy)
+    copy.copy = replace(note, is_evidence=True)
+    assert house.arms.judges(copy)
+    assert not house.arms.judges(a_call(model="other"))
