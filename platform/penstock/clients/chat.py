@@ -97,7 +97,7 @@ def refused(answer: httpx.Response) -> CommandError:
         return CommandError(f"Status {answer.status_code} from {answer.url}: {answer.text[:200]}")
     hints = {
         "invalid_api_key": "Is the key of this platform? Keys are made with `penstock keys create TENANT`.",
-        "model_not_found": "`penstock models list` shows what can be asked.",
+        "model_not_found": "`penstock models list` shows what can be asked, and by which aliases.",
         "request_not_found": "Records are kept for days, and each gateway has its own: --gateway names others.",
         "no_capacity": "`penstock status` shows what the workers are doing.",
     }

@@ -11,6 +11,23 @@ _SAID = {
     "hold": "worse than is tolerated: look at it before it gets more",
     "abort": "clearly worse: take its share away",
 }
+_LEGEND = """
+strength: the evidence for what is said here; 1.00 decides. requests: the candidate's since this stage began.
+mean rank: 0.50 is as fast, or as dear, as the incumbent's requests of about the same prompt and load, 1.00 is worse
+than all of them. Times may be a tenth more, so equals are below 0.50.
+without company: no request of the incumbent was like it. The incumbent's figures are those of five minutes.
+bad, refused: once for a user in ten seconds.
+""".strip().splitlines()
+"""What the figures mean, under those of a judge that has some."""
+
+
+def brief(judgement: dict[str, Any]) -> str:
+    """Return a judgement in one line: its verdict, and what decides it or is still to be proven."""
+    verdict = judgement["verdict"]
+    wanted = [one for one in judgement["findings"] if one["verdict"] == verdict] or judgement["findings"]
+    if verdict in ("wait", "promote"):  # what is farthest from its proof
+        wanted = sorted(wanted, key=lambda one: one["strength"] or 0.0)
+    return f"{verdict}: {wanted[0]['says']}" if wanted else f"{verdict}: nothing was told yet"
 
 
 def show(found: dict[str, Any]) -> None:
@@ -34,3 +51,5 @@ def show(found: dict[str, Any]) -> None:
             for one in judgement["findings"]
         ]
         tables.show("", ("metric", "verdict", "strength", "requests", "seen"), rows)
+        for line in _LEGEND if rows else ():
+            out.print(f"  {line}", style="dim", highlight=False, markup=False, soft_wrap=True)

@@ -1,6 +1,6 @@
 """Rollouts on the screen: how far it is, what speaks for and against it, and what happened."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from penstock.apps.cli import comparison, tables
@@ -32,7 +32,7 @@ def planned(alias: str, found: dict[str, Any]) -> None:
     rows = [
         (
             one["name"],
-            f"{one['per_s']:.3g}",
+            _rate(one["per_s"]),
             "too thin" if one["needs_s"] is None else _span(one["needs_s"]),
             *(_span(one["finds_s"].get(what)) for what in wrong),
             one["workers"],
@@ -40,33 +40,51 @@ def planned(alias: str, found: dict[str, Any]) -> None:
         )
         for one in found["stages"]
     ]
-    title = f"{alias}: {found['per_s']:.3g} requests/s of late"
-    columns = ("share", "requests/s", "proof after", *(f"finds {what}" for what in wrong), "workers", "worker hours")
+    title = f"{alias}: requests {_rate(found['per_s'])} on average over the last {_span(found['over_s'])}"
+    columns = ("share", "requests", "proof after", *(f"finds {what}" for what in wrong), "workers", "worker hours")
     tables.show(title, columns, rows, [one["lacks"] for one in found["stages"]])
     if found["takes_s"] is not None:
         out.print(f"If nothing is wrong it takes {_span(found['takes_s'])} in all.", **_PLAIN)
-    elif any(one["needs_s"] is not None for one in found["stages"]):
+        return
+    if any(one["needs_s"] is not None for one in found["stages"]):
         out.print("Leave out what is too thin with --shares, or give it more time with --patience-s.", **_PLAIN)
+    out.print("If other hours have more traffic, plan with those: --hours 24, or --hours 0.1 for this one.", **_PLAIN)
 
 
 def show(one: dict[str, Any]) -> None:
     """Print one whole: its way, the judge's words, its history."""
     out.print(f"{one['alias']}: {one['candidate']} beside {one['incumbent']}  ({one['id']})", style="bold", **_PLAIN)
     out.print(f"  {_way(one)}", **_PLAIN)
-    out.print(f"  {one['state']} with {_percent(one['weight'])}; {_automation(one)}", **_PLAIN)
+    for said in (f"{one['state']} with {_percent(one['weight'])}; {_automation(one)}", *_exempt(one), *_next(one)):
+        out.print(f"  {said}", **_PLAIN)
     if judgement := one.get("judgement"):
         out.print()
         comparison.show({"alias": one["alias"], "pairs": [{"incumbent": one["incumbent"], "judgement": judgement}]})
-    for change in one.get("history", ()):
-        changed(one, change)
+    if history := one.get("history", ()):
+        out.print()
+        out.print("history (UTC)", style="dim", **_PLAIN)
+    for change in history:
+        told(line(one, change))
 
 
-def changed(one: dict[str, Any], change: dict[str, Any]) -> None:
-    """Print one line of the history."""
+def line(one: dict[str, Any], change: dict[str, Any]) -> str:
+    """Return one line of the history."""
     stage = one["stages"][change["stage"]]["name"]
-    out.print(
-        f"{tables.when(change['at'])}  {change['state']:<8} {stage:<8} {change['actor']}: {change['says']}", **_PLAIN
-    )
+    return f"{tables.when(change['at'])}  {change['state']:<8} {stage:<8} {change['actor']}: {change['says']}"
+
+
+def judged(one: dict[str, Any]) -> str:
+    """Return what the judge says now, as a line below those of the history; empty where nobody judges."""
+    if not (judgement := one.get("judgement")):
+        return ""
+    stage = one["stages"][one["stage"]]["name"]
+    return f"{tables.when(judgement['at'])}  {'judge':<8} {stage:<8} {comparison.brief(judgement)}"
+
+
+def told(text: str) -> None:
+    """Print one of these lines; nothing where it says nothing."""
+    if text:
+        out.print(text, **_PLAIN)
 
 
 _PLAIN: Any = {"highlight": False, "markup": False, "soft_wrap": True}
@@ -91,13 +109,41 @@ def _automation(one: dict[str, Any]) -> str:
     return "it is aborted by itself where it is clearly worse"
 
 
+def _exempt(one: dict[str, Any]) -> Iterator[str]:
+    """Say who has a version whatever the share is."""
+    if one["state"] in ("aborted", "done"):
+        return
+    for tenants, version in ((one["blast"]["out"], one["incumbent"]), (one["blast"]["first"], one["candidate"])):
+        if tenants:
+            yield f"{', '.join(tenants)}: {version} at every share, until it is over"
+
+
+def _next(one: dict[str, Any]) -> Iterator[str]:
+    """Say what a person can do about one that stands still."""
+    why = next((f": {change['says']}" for change in reversed(one.get("history", ()))), "")
+    if one["state"] == "held":
+        yield f"it stays here until somebody acts{why}"
+        yield f"`penstock rollout resume {one['alias']} --reason WHY` goes on from here, `abort` gives it all back"
+    if one["state"] == "frozen":
+        yield f"it goes on by itself when the error budget is not spent any more{why}"
+
+
 def _span(seconds: float | None) -> str:
     """Say a time: seconds up to two minutes, minutes up to two hours."""
     if seconds is None:
         return "-"
     if seconds < 120:  # noqa: PLR2004
         return f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"  # noqa: PLR2004
+    if seconds < 7200:  # noqa: PLR2004
+        return f"{seconds / 60:.0f} min"
+    return f"{seconds / 3600:.1f} h" if seconds < 172800 else f"{seconds / 86400:.0f} days"  # noqa: PLR2004
+
+
+def _rate(per_s: float) -> str:
+    """Say a rate: by the second, or by the hour where that is a small part of one."""
+    if per_s >= 0.01:  # noqa: PLR2004
+        return f"{per_s:.3g}/s"
+    return f"{per_s * 3600:.2g}/h"
 
 
 def _percent(weight: int) -> str:

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Iterator
+from itertools import count
 from typing import Annotated, Any
 
 import typer
@@ -19,6 +20,8 @@ from penstock.domain.table import WEIGHT_TOTAL
 app = typer.Typer(no_args_is_help=True, help="Rollouts: a candidate takes an alias over, judged while it runs.")
 
 _LOOK_S = 1.0
+_SAID_EVERY = 10
+"""Looks from one line of the judge to the next."""
 _NO_SHARE = "shadow"
 _SHARES = ",".join(f"{stage.weight * 100 / WEIGHT_TOTAL:g}" for stage in STAGES if not stage.watched)
 
@@ -62,6 +65,8 @@ def start(  # noqa: PLR0913  one for each option
     """Give a candidate a small share of an alias, and more as the evidence proves it no worse.
 
     It is held or aborted by itself where the evidence speaks against it; an abort gives the incumbent everything back.
+    A caller keeps its version while a share grows: by its `x-penstock-session` header, else by the request's `user`,
+    else by tenant. So one per cent may be any part of the tokens; --most-tokens bounds that part.
 
     For example:
 
@@ -135,8 +140,8 @@ def status(
             out.print_json(data=whole)
             return
         rollout_screen.show(whole)
-        for change in _following(whole) if follow else ():
-            rollout_screen.changed(whole, change)
+        for line in _following(whole) if follow else ():
+            rollout_screen.told(line)
 
 
 @app.command("hold")
@@ -159,6 +164,7 @@ def promote(alias: Alias, *, reason: Reason, override_budget: Override = False) 
     """Give it its next share whatever the evidence says: you have looked.
 
     Automation then undoes nothing at that share, unless the rollout was started with --guard: it says what it would do.
+    At 100 % what comes next is the watch: the share stays, and the incumbent is let go when the watch is over.
     """
     _move(alias, "promote", reason, override_budget=override_budget)
 
@@ -193,15 +199,18 @@ def _whole(alias: str) -> dict[str, Any]:
     return operator(load()).get(f"/rollouts/{_id_of(alias)}")
 
 
-def _following(whole: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """Yield each change that comes, until it is over."""
-    told = len(whole["history"])
-    while True:
-        now = operator(load()).get(f"/rollouts/{whole['id']}")
-        yield from now["history"][told:]
+def _following(whole: dict[str, Any]) -> Iterator[str]:
+    """Yield each change that comes, and now and then what the judge says, until it is over."""
+    told, said, caller = len(whole["history"]), "", operator(load())
+    for look in count(1):
+        now = caller.get(f"/rollouts/{whole['id']}")
+        yield from (rollout_screen.line(now, change) for change in now["history"][told:])
         told = len(now["history"])
         if now["state"] in ("aborted", "done"):
             return
+        if look % _SAID_EVERY == 0 and (says := rollout_screen.judged(now)) != said:
+            yield says
+            said = says
         time.sleep(_LOOK_S)
 
 

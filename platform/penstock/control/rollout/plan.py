@@ -60,17 +60,20 @@ class Planned:
     stages: tuple[PlannedStage, ...]
     takes_s: float | None
     per_s: float
+    over_s: float
+    """The seconds that ``per_s`` is the mean of."""
 
 
-def plan(rollout: Rollout, per_s: float, gates: Gates, incumbents: int) -> Planned:
+def plan(rollout: Rollout, requests: int, over_s: float, gates: Gates, incumbents: int) -> Planned:
     """Return what each stage will need and see.
 
-    ``per_s`` are the incumbent's requests a second, ``incumbents`` its workers, which serve everything today.
+    ``requests`` are the incumbent's in the last ``over_s``, ``incumbents`` its workers, which serve everything today.
     """
+    per_s = requests / over_s
     stages = tuple(_stage(rollout, one, per_s, gates, incumbents) for one in rollout.stages)
     needed = [one.needs_s for one in stages]
     takes_s = None if None in needed else sum(one for one in needed if one is not None)
-    return Planned(stages=stages, takes_s=takes_s, per_s=per_s)
+    return Planned(stages=stages, takes_s=takes_s, per_s=per_s, over_s=over_s)
 
 
 def _stage(rollout: Rollout, stage: Stage, all_per_s: float, gates: Gates, incumbents: int) -> PlannedStage:
@@ -102,14 +105,13 @@ def _lacks(rollout: Rollout, stage: Stage, per_s: float, rest_per_s: float, gate
     if stage.watched:
         return ""
     if stage.weight < WEIGHT_TOTAL and rest_per_s * MOST_S < LEAST * CELLS:
-        return f"the incumbent's {rest_per_s:.2g} requests/s are too few to compare with"
+        return f"the incumbent's {rest_per_s * 3600:,.0f} requests an hour are too few to compare with"
     takes_s = _proof_s(rollout, stage, per_s, gates)
     if takes_s <= rollout.patience_s:
         return ""
-    takes = f"{takes_s / 3600:.1f} h" if math.isfinite(takes_s) else "for ever"
-    return (
-        f"a proof with {per_s:.2g} requests/s takes {takes}, and patience ends after {rollout.patience_s / 3600:.1f} h"
-    )
+    takes = f"{takes_s / 3600:,.1f} h" if math.isfinite(takes_s) else "for ever"
+    patience = f"patience ends after {rollout.patience_s / 3600:.1f} h"
+    return f"a proof with {per_s * 3600:,.0f} requests an hour takes {takes}, and {patience}"
 
 
 def _proof_s(rollout: Rollout, stage: Stage, per_s: float, gates: Gates) -> float:

@@ -106,7 +106,7 @@ class Rollouts:
         serving = sum(one.report.version == rollout.incumbent and one.report.state.serves for one in await self.seen())
         since = HOUR_S * hour_of(now - hours * HOUR_S)
         ended = sum(one.requests for one in await self.ended(since) if one.version == rollout.incumbent)
-        return plan(rollout, ended / (now - since), self.gates(tier), max(1, serving))
+        return plan(rollout, ended, now - since, self.gates(tier), max(1, serving))
 
     async def move(self, rollout: str, move: Move, consent: Consent, act: Act) -> Stored:
         """Hold, resume, promote or abort it; raises ``UnknownRollout``, ``InvalidField`` or ``Conflict``.

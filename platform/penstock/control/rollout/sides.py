@@ -58,8 +58,9 @@ class RankedSides:
             return None
         mean = self._sum / self._sample if self._sample else None
         forgiven = ", a tenth forgiven" if self._is_timed else ""
-        said = f"{self._metric}: mean rank {mean:.2f} among the incumbent's{forgiven}" if mean else f"{self._metric}:"
-        said += f", {self._sample} comparable requests" + (f", {self._alone} without company" if self._alone else "")
+        said = f"mean rank {mean:.2f} among the incumbent's{forgiven}, " if mean is not None else ""
+        said = f"{self._metric}: {said}{self._sample} comparable requests"
+        said += f", {self._alone} without company" if self._alone else ""
         sides = (
             (Verdict.ABORT, self._abort, self._odds.abort, self._gate.abort),
             (Verdict.ABORT, self._brake, self._odds.brake, self._gate.brake),

@@ -249,11 +249,11 @@ async def test_a_plan_reads_the_hours_before_and_starts_nothing(site: Site, cloc
     body = {"alias": "chat", "candidate": new}
     planned = (await site.operator.post("/admin/v1/rollout-plans?hours=1", json=body)).json()
     assert planned["per_s"] == pytest.approx(5.0)
-    assert planned["takes_s"] is None
+    assert (planned["takes_s"], planned["over_s"]) == (None, 3600.0)
     assert [(one["name"], one["needs_s"] is None) for one in planned["stages"]][:4] == [
         ("shadow", False), ("1 %", True), ("5 %", False), ("25 %", False),
     ]  # fmt: skip
-    assert "a proof with 0.05 requests/s takes" in planned["stages"][1]["lacks"]
+    assert "a proof with 180 requests an hour takes" in planned["stages"][1]["lacks"]
     assert (await site.operator.get("/admin/v1/rollouts")).json() == {"rollouts": []}
     for wrong, status in (({**body, "stages": []}, 400), ({**body, "alias": "no"}, 404), ({**body, "x": 1}, 400)):
         assert (await site.operator.post("/admin/v1/rollout-plans", json=wrong)).status_code == status

@@ -22,7 +22,7 @@ ROLLOUT = Rollout(id="r", alias=ALIAS, incumbent=OLD, candidate=NEW, stages=STAG
 
 
 def planned(per_s: float, *, rollout: Rollout = ROLLOUT, incumbents: int = 4) -> Planned:
-    return plan(rollout, per_s, GATES, incumbents)
+    return plan(rollout, round(per_s * 3600), 3600.0, GATES, incumbents)
 
 
 def decides_after(seed: int, per_s: float, wanted: Verdict, regression: Regression) -> float:
@@ -60,7 +60,7 @@ def test_thin_shares_are_told_beforehand() -> None:
     """At two requests a second a hundredth of them proves nothing within an hour, and says by how much."""
     stages = planned(2.0).stages
     assert [one.needs_s is None for one in stages] == [True, False, False, False, False, False]
-    assert stages[0].lacks == "a proof with 0.02 requests/s takes 4.3 h, and patience ends after 1.0 h"
+    assert stages[0].lacks == "a proof with 72 requests an hour takes 4.3 h, and patience ends after 1.0 h"
     assert planned(2.0).takes_s is None
     nobody = planned(0.0)
     assert [one.needs_s for one in nobody.stages] == [None] * 5 + [600.0]
@@ -71,7 +71,7 @@ def test_an_incumbent_without_requests_of_its_own_compares_with_nobody() -> None
     """A share of 99 % leaves too little beside it."""
     stages = (Stage(name="nearly", weight=9900), *STAGES[-1:])
     (nearly, _) = planned(10.0, rollout=replace(ROLLOUT, stages=stages)).stages
-    assert (nearly.needs_s, nearly.lacks) == (None, "the incumbent's 0.1 requests/s are too few to compare with")
+    assert (nearly.needs_s, nearly.lacks) == (None, "the incumbent's 360 requests an hour are too few to compare with")
 
 
 def test_the_least_time_of_a_share_holds_and_workers_follow_it() -> None:
@@ -102,9 +102,9 @@ def test_the_unseen_stage_needs_what_scores_prove() -> None:
     start = replace(ROLLOUT, stages=STAGES)
     few = replace(start, shadow=ShadowCaps(scored_per_s=0.1))
     other = replace(few, kind=Kind.DIFFERENT)
-    found = [plan(one, 20.0, GATES, 2).stages[0] for one in (start, few, other)]
+    found = [plan(one, 72_000, 3600.0, GATES, 2).stages[0] for one in (start, few, other)]
     assert [one.per_s for one in found] == [5.0] * 3
     needs = [one.needs_s or 0.0 for one in found]
     assert needs[1] == pytest.approx(1000.0, rel=0.1)
     assert needs[2] <= needs[0] < needs[1]
-    assert plan(start, 0.3, GATES, 2).stages[0].per_s == 0.3
+    assert plan(start, 1080, 3600.0, GATES, 2).stages[0].per_s == 0.3
