@@ -13,7 +13,7 @@ from typing import Self
 import httpx
 
 USERS = 20
-THINK_S = 1.5
+THINK_S = 8.0
 WARM_S = 10.0
 WORDS = "river stone lantern harbour quiet engine copper meadow signal winter paper orchard".split()
 SPREAD = 0.9

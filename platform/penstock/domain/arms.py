@@ -2,7 +2,7 @@
 
 An arm is a version behind an alias, at one worker. Counts and histograms only, never a request and never a text; who
 named a version instead of an alias is no evidence. Times go into buckets of 10 % growth, in cells of requests that are
-alike: prompt tokens that the engine had to compute, and how many ran beside it when it was sent.
+alike: prompt tokens that the engine had to compute, and how many ran beside it there.
 """
 
 import math
@@ -140,7 +140,7 @@ def price_bucket(tokens_times_price: int) -> int:
 
 
 def cell(uncached_tokens: int, running: int) -> Cell:
-    """Return the cell of a request: what its prompt took to compute, and how many ran beside it when it was sent."""
+    """Return the cell of a request: what its prompt took to compute, and how many ran beside it there."""
     return Cell(max(0, uncached_tokens).bit_length(), (max(0, running) ** 2).bit_length())
 
 

@@ -93,6 +93,8 @@ class Call:
     """Engines that answered it with an error of their own."""
     continued_at: list[float] = field(default_factory=list)
     """Monotonic seconds at which another worker went on with a stream whose worker was lost."""
+    company: int | None = None
+    """How many ran at its worker when that began to answer, itself among them; None where it has not told."""
     used: Used | None = NOTHING
     """What the present attempt took of its worker, as that counted it; None where it has not told, or not yet."""
     kept_tokens: int = 0

@@ -39,7 +39,7 @@ from penstock.domain.ids import Alias, TenantId, VersionId, WorkerId
 from penstock.domain.outcome import FinishReason, Outcome, Stage
 from penstock.domain.request import InferenceRequest
 from penstock.domain.shadow import Copy
-from penstock.domain.table import VersionEntry
+from penstock.domain.table import VersionEntry, WorkerEntry
 from penstock.domain.tenant import Principal
 from penstock.gateway.arms.once import Once
 
@@ -133,7 +133,7 @@ class Arms:
         counts.tokens["output"] += usage.output_tokens
         counts.exposed[call.principal.tenant] += usage.total_tokens
         if answer.outcome is Outcome.OK and self._is_first(arm, call.principal.tenant):
-            _answered(counts, call, answer, version, worker.load.running)
+            _answered(counts, call, answer, version, _beside(call, worker))
 
     def judges(self, call: Call) -> bool:
         """Tell whether this answer will be held against another version's."""
@@ -171,7 +171,7 @@ class Arms:
             self._end(arm, copy.sticky, outcome)
         counts = self._of(arm)
         if outcome is Outcome.OK and worker is not None and self._is_first(arm, copy.tenant):
-            _answered(counts, call, answer, version, worker.load.running)
+            _answered(counts, call, answer, version, _beside(call, worker))
 
     def _is_first(self, arm: Arm, tenant: TenantId) -> bool:
         """Tell whether this is a tenant's first answer of a version in this second, whichever worker it came from."""
@@ -224,6 +224,11 @@ def _answered(counts: _Counts, call: Call, answer: Answer, version: VersionEntry
         counts.ends["json asked"] += is_json is not None
         counts.ends["json broken"] += is_json is False
         counts.ends["cut"] += answer.finish is FinishReason.LENGTH and not is_own
+
+
+def _beside(call: Call, worker: WorkerEntry) -> int:
+    """Return how many ran beside it, by its worker's own word: the table's is old, and requests come in lots."""
+    return worker.load.running if call.company is None else max(0, call.company - 1)
 
 
 def _is_empty(request: InferenceRequest, answer: Answer) -> bool:

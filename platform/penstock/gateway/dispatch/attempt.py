@@ -42,7 +42,7 @@ class Attempt:
     def __init__(self, relay: Relay, worker: WorkerId, loads: Loads, call: Call) -> None:
         """Begin; the relay learns of it at once, so that a client that leaves ends it."""
         self._call = call
-        call.used, call.door, call.batch = None, b"", b""
+        call.used, call.door, call.batch, call.company = None, b"", b"", None
         self._is_unasked = False
         self._relay = relay
         self._worker = worker
@@ -107,6 +107,7 @@ class Attempt:
         load = wire.load_of(headers)
         if load is not None:
             self._loads.heard(self._worker, load)
+            self._call.company = load.running
         self._status = status
         self._call.door = wire.header(headers, wire.DOOR_HEADER)
         waited_s = wire.waited_s_of(headers)

@@ -62,12 +62,14 @@ class Turns:
 class Taken:
     """The copies of one route."""
 
-    __slots__ = ("_copies", "_scores", "_tokens", "_turns", "at_once")
+    __slots__ = ("_copies", "_scores", "_tokens", "_turns", "at_once", "coming")
 
     def __init__(self) -> None:
         """Begin with nothing taken."""
         self._copies, self._tokens, self._scores, self._turns = Level(), Level(), Level(), Turns()
         self.at_once = 0
+        self.coming = 0
+        """Those of them that wait for their moment."""
 
     def came(self, tenant: TenantId, now: float) -> None:
         """A tenant has an answer that could be scored."""
@@ -81,6 +83,7 @@ class Taken:
     def sent(self, tokens: int) -> None:
         """One more goes; ``tokens`` are those of the answered request, and probably its own."""
         self.at_once += 1
+        self.coming += 1
         self._copies.spend(1.0)
         self._tokens.spend(tokens)
 

@@ -36,6 +36,8 @@ TRIES, AGAIN_S = 20, 2.0
 """How often a version is asked for a score, and the seconds in between."""
 MOST_BALLAST = 2
 """Copies of one request, beyond the first one, that only keep the candidate as busy as the incumbent."""
+APART = 4.0
+"""These wait so many times longer: three that come together are no company like that of callers who come one by one."""
 
 Serve = Callable[[Call, Reply], Awaitable[None]]
 Spawn = Callable[[Coroutine[None, None, None]], object]
@@ -100,28 +102,31 @@ class Shadows:
         if route is None or route.shadow is None or not copies.is_candidate(call, answer, route.shadow):
             return
         shadow, taken = route.shadow, self._of(route.alias)
-        left = copies.left_out(call, shadow) or self._full(call, shadow, taken)
-        version = self.routes.version(shadow.version)
-        if left is not None or version is None:
-            self.metrics.counter(names.SHADOW_LEFT_OUT).labels(reason=left or Left.CAPS).inc()
+        if (version := self.routes.version(shadow.version)) is None:
             return
-        for again in range(1 + self._lacks(call, shadow)):
+        left = copies.left_out(call, shadow) or self._full(call, shadow, version, taken)
+        if left is not None:
+            self.metrics.counter(names.SHADOW_LEFT_OUT).labels(reason=left).inc()
+            return
+        for again in range(1 + self._lacks(call, version, taken)):
             if not again or taken.has_room(shadow.caps, self.clock.monotonic()):
                 taken.sent(answer.usage.total_tokens)
                 self.spawn(self._copy(call, route.alias, shadow, version, is_evidence=not again))
 
-    def _lacks(self, call: Call, shadow: Shadow) -> int:
+    def _lacks(self, call: Call, version: VersionEntry, taken: Taken) -> int:
         """Return how many more copies it takes until the candidate is as busy as the incumbent."""
-        assert call.version is not None  # noqa: S101  whoever was answered has one; tells mypy
-        less = self.routes.running(call.version.id) - self.routes.running(shadow.version)
-        return max(0, min(MOST_BALLAST, int(less) - 1))
+        return max(0, min(MOST_BALLAST, int(self._less(call, version, taken)) - 1))
 
-    def _full(self, call: Call, shadow: Shadow, taken: Taken) -> Left | None:
+    def _less(self, call: Call, version: VersionEntry, taken: Taken) -> float:
+        """Return by how many requests the candidate's workers are less busy, those about to come included."""
+        assert call.version is not None  # noqa: S101  whoever was answered has one; tells mypy
+        coming = taken.coming / max(1, len(version.workers))
+        return self.routes.running(call.version.id) - self.routes.running(version.id) - coming
+
+    def _full(self, call: Call, shadow: Shadow, version: VersionEntry, taken: Taken) -> Left | None:
         if not taken.has_room(shadow.caps, self.clock.monotonic()):
             return Left.CAPS
-        assert call.version is not None  # noqa: S101  whoever was answered has one; tells mypy
-        is_filled = self.routes.running(shadow.version) > self.routes.running(call.version.id)
-        return Left.FILLED if is_filled else None
+        return Left.FILLED if self._less(call, version, taken) < 0.0 else None
 
     async def _copy(
         self, call: Call, alias: Alias, shadow: Shadow, version: VersionEntry, *, is_evidence: bool
@@ -135,7 +140,7 @@ class Shadows:
             is_evidence=is_evidence,
         )
         try:
-            await asyncio.sleep(self.apart_s())
+            await self._apart(taken, 1.0 if is_evidence else APART)
             copy = copies.copied(call, note, version, self._id(), self.clock.monotonic)
             await self._ask(copy, Sink())
         finally:
@@ -148,6 +153,13 @@ class Shadows:
         if taken.may_score(shadow.caps, note.tenant, now):
             taken.scored(note.tenant, now)
             await self._score(call, note, version, ids)
+
+    async def _apart(self, taken: Taken, times: float) -> None:
+        """Wait for the copy's moment."""
+        try:
+            await asyncio.sleep(times * self.apart_s())
+        finally:
+            taken.coming -= 1
 
     async def _score(self, call: Call, note: Copy, candidate: VersionEntry, told: TokenIds) -> None:
         """Have both versions say what they hold for likeliest at each token of the incumbent's answer."""

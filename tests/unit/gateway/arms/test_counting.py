@@ -313,3 +313,12 @@ def test_nobody_judges_the_answers_of_one_version_alone(house: House) -> None:
     copy.copy = replace(note, is_evidence=True)
     assert house.arms.judges(copy)
     assert not house.arms.judges(a_call(model="other"))
+
+
+@pytest.mark.parametrize(("company", "beside"), [(None, 3), (5, 4), (1, 0), (0, 0)])
+def test_company_is_the_workers_own_word_where_it_has_told(house: House, company: int | None, beside: int) -> None:
+    """The table's load is old: of requests that come in lots it says that each was alone."""
+    call = a_call()
+    call.company = company
+    house.arms.ended(call, OK)
+    assert [one.cell for one in house.arm().ttft] == [cell(64, beside)]

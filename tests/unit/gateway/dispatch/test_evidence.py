@@ -2,12 +2,14 @@
 
 import asyncio
 import time
+from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
 
 from penstock.domain.errors import DeadlineExceeded, EngineError, EngineRefused
 from penstock.domain.outcome import Outcome
+from penstock.domain.request import InferenceRequest
 from penstock.telemetry import names
 from tests.support.corridor import FakeReply, corridor, stream_request, unary_request, until
 from tests.support.stub_engine import Behaviour
@@ -126,3 +128,14 @@ async def test_a_departure_is_no_evidence() -> None:
             await task
             await until(lambda: way.stubs[0].stats.running == 0)
         assert not way.breakers.known()
+
+
+@pytest.mark.parametrize("request_of", [stream_request, unary_request])
+async def test_a_call_knows_how_many_ran_at_its_worker(request_of: Callable[[], InferenceRequest]) -> None:
+    """The gate tells it with the answer; of a worker that was lost nothing is left."""
+    async with corridor(workers=2) as way:
+        way.stubs[0].behaviour = Behaviour(mode="reset")
+        way.stubs[1].behaviour = Behaviour(load="7,0,64,0.1")
+        await way.ask(request_of(), FakeReply())
+        assert way.call is not None
+        assert way.call.company == 7

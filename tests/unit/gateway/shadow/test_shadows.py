@@ -191,6 +191,19 @@ async def test_ballast_is_work_and_no_evidence(house: House, less: float, copies
     assert len(house.differed) == 1
 
 
+async def test_copies_that_are_about_to_come_fill_the_candidate_too(house: House) -> None:
+    """Four answers that end in one step of the engine: what is lacking is sent once, not each time."""
+    house.runs = {OLD.id: 3.0, NEW.id: 0.0}
+    for _ in range(4):
+        house.shadows.ended(calls.call(), OK)
+    await asyncio.gather(*house.tasks)
+    assert len([one for one in house.seen if one.copy is not None]) == 4
+    assert house.left_out() == {"filled": 2}
+    house.tasks.clear()
+    house.clock.advance(60.0)
+    assert len(await house.ended(calls.call())) == 3
+
+
 async def test_caps_hold_and_give_back_what_ended(house: House) -> None:
     """Also where the copy was refused: nothing leaks, and nobody hears of it."""
     house.shadow, house.fails = Shadow(version=NEW.id, caps=ShadowCaps(per_s=2.0, at_once=1)), True
