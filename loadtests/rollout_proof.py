@@ -7,7 +7,6 @@ A platform of its own, two engines, twenty users. Each candidate is pushed as a 
 """
 
 import argparse
-import json
 import shutil
 import sys
 import tempfile
@@ -173,8 +172,7 @@ class Proof:
         return version
 
     def _serves(self, version: str) -> bool:
-        headers = {"authorization": f"Bearer {self._platform.admin_key}"}
-        found = httpx.get(f"{self._platform.controller_url}/admin/v1/workers", headers=headers, timeout=30).json()
+        found = self._get("workers")
         return any(one["version"] == version and one["state"] == "ready" for one in found["workers"])
 
     def _wait(self, case: Case, version: str, began: float) -> dict[str, Any]:
@@ -188,7 +186,7 @@ class Proof:
                 break
             if case.hurt:
                 case.hurt(self._platform, version)
-            time.sleep(0.5)
+            time.sleep(1.0)
         return whole
 
     def _to_zero(self, users: "Users", version: str, whole: dict[str, Any]) -> float | None:
@@ -208,8 +206,14 @@ class Proof:
         self._say(f"{case.name}: over")
 
     def _look(self) -> dict[str, Any]:
-        found: dict[str, Any] = json.loads(self._platform.run("rollout", "status", ALIAS, "--json").stdout)
-        return found
+        listed = self._get("rollouts")["rollouts"]  # the newest first
+        return self._get(f"rollouts/{next(one['id'] for one in listed if one['alias'] == ALIAS)}")
+
+    def _get(self, path: str) -> dict[str, Any]:
+        headers = {"authorization": f"Bearer {self._platform.admin_key}"}
+        found = httpx.get(f"{self._platform.controller_url}/admin/v1/{path}", headers=headers, timeout=30)
+        answer: dict[str, Any] = found.raise_for_status().json()
+        return answer
 
     def _say(self, text: str) -> None:
         self._console.print(f"{time.strftime('%H:%M:%S')}  {text}", highlight=False, markup=False, soft_wrap=True)

@@ -17,7 +17,7 @@ from typing import Protocol
 from penstock.domain.call import Answer, Call, unnoted
 from penstock.domain.clock import Clock
 from penstock.domain.errors import ClientGone, Evicted, OverBudget, PenstockError, Rejected
-from penstock.domain.ids import VersionId, WorkerId
+from penstock.domain.ids import TenantId, VersionId, WorkerId
 from penstock.domain.lease import Lease
 from penstock.domain.outcome import Degradation, Outcome, Stage
 from penstock.domain.relay import Relay, Reply, Rest
@@ -25,7 +25,7 @@ from penstock.domain.request import InferenceRequest, Prepared
 from penstock.domain.request_record import Choice
 from penstock.domain.standing import Standing, standing_of
 from penstock.domain.table import VersionEntry, WorkerEntry
-from penstock.domain.tenant import Principal
+from penstock.domain.tenant import SHADOWS, Principal
 from penstock.domain.ticket import Ticket
 from penstock.domain.tokens import UNKNOWN, Usage
 
@@ -267,7 +267,7 @@ class Pipeline:
         standing = standing_of(call.principal.plan, over_quota=lease.over_quota is not None)
         return Ticket(
             request=call.request.id,
-            tenant=call.principal.tenant,
+            tenant=_queues_as(call),
             standing=standing if call.copy is None else Standing.SHADOW,
             weight=call.principal.plan.weight,
             reserved=call.principal.plan.reserved,
@@ -284,6 +284,11 @@ class Pipeline:
 def _as_told(error: PenstockError, lease: Lease) -> PenstockError:
     """Return what the caller is told: over its quota, where there was no spare capacity, that it is over its quota."""
     return lease.over_quota if lease.over_quota is not None and isinstance(error, Rejected | Evicted) else error
+
+
+def _queues_as(call: Call) -> TenantId:
+    """Return whose a request is in a worker's queue: copies are apart as their originals are, and pass for nobody's."""
+    return call.principal.tenant if call.copy is None else TenantId(f"{SHADOWS}/{call.copy.tenant}")
 
 
 def _of_rest(ticket: Ticket, rest: Rest) -> Ticket:

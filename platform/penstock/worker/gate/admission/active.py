@@ -80,6 +80,10 @@ class Active:
         """Tell whether a request of a tenant waits or runs."""
         return tenant in self._requests
 
+    def has_company(self, tenant: TenantId) -> bool:
+        """Tell whether a request of anybody else waits or runs, of whatever standing."""
+        return len(self._requests) > (tenant in self._requests)
+
     @property
     def is_alone(self) -> bool:
         """True where one tenant at most is about."""

@@ -150,7 +150,9 @@ class Entitlement:
         return max(1, math.floor(KEPT_PART * whole.slots))
 
     def _prefill_part(self, work: Work) -> float:
-        if self.active.is_alone:
+        # Spare work counts as nobody, but a copy is to meet what its original met: the prompts of others one by one.
+        is_copy = work.standing is Standing.SHADOW
+        if self.active.is_alone and not (is_copy and self.active.has_company(work.tenant)):
             return 1.0
         return PREFILL_PART_BESIDE_OTHERS if self._seats.held_by(work.tenant).slots else FIRST_PREFILL_PART
 

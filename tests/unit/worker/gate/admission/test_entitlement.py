@@ -83,6 +83,14 @@ def test_prompts_fill_a_step_only_where_nobody_else_is_about() -> None:
     assert beside.seat(*(work(f"{name}0", name) for name in "bcd")) == 2, "who has nothing inside joins half a step"
 
 
+def test_prompts_of_copies_meet_one_another_as_their_originals_did() -> None:
+    """Spare work counts as nobody, but a step that copies fill together would make an equal candidate look slow."""
+    copies = [work(f"c{i}", f"_shadow/{i % 2}", standing=Standing.SHADOW) for i in range(6)]
+    assert Rules(replace(SIZE, prefill_tokens=64)).seat(*copies) == 2
+    batch = [work(f"o{i}", f"over-{i % 2}", standing=Standing.OVER_QUOTA) for i in range(6)]
+    assert Rules(replace(SIZE, prefill_tokens=64)).seat(*batch) == 4
+
+
 def test_seats_are_kept_for_better_standings() -> None:
     """Batch work never takes the last seats, so interactive work needn't wait for long answers to end."""
     rules = Rules()
