@@ -28,21 +28,24 @@ REPOSITORY = Path(__file__).resolve().parents[1]
 ALIAS = "smollm2"
 PRICE, LICENCE = "0.02/0.005/0.06", "Apache-2.0"
 TENANTS = 5
-MOST_S = 900.0
+MOST_S = 1500.0
 """A rollout that takes longer is not what this is about."""
 POLITE = "Before you answer, think of all that a careful, kind and well-read librarian would think of. " * 20
 
 
 @dataclass(frozen=True, kw_only=True)
 class Case:
-    """A candidate and its expected end; ``change`` alters the model's folder, ``hurt`` the platform while it runs."""
+    """A candidate and its expected end; ``change`` alters the model's folder, ``hurt`` the platform while it runs.
+
+    Each begins unseen but one that is hurt: the gateways' own brake is for what callers have already.
+    """
 
     name: str
     ends: str
     engine: tuple[str, ...] = ()
     change: Callable[[Path], None] = lambda _: None
     hurt: Callable[[Platform, str], None] | None = None
-    accept: tuple[str, ...] = ()
+    shares: str = "0,50,100"
 
 
 def _longer_template(folder: Path) -> None:
@@ -85,7 +88,7 @@ CASES = (
     Case(name="wrong", ends="aborted", change=_four_bits),
     Case(name="dear", ends="held", change=_longer_template),
     Case(name="broken", ends="aborted", engine=("max_model_len=256",)),
-    Case(name="dying", ends="aborted", engine=("max_num_seqs=30",), hurt=_kill_candidate),
+    Case(name="dying", ends="aborted", engine=("max_num_seqs=30",), hurt=_kill_candidate, shares="25,50,100"),
 )
 
 
@@ -124,8 +127,8 @@ class Proof:
         with Users(self._platform.url, self._keys, ALIAS) as users:
             users.settle()
             started = self._platform.run(
-                "rollout", "start", ALIAS, version, "--shares", "0,50,100", "--stage-s", "20", "--watch-s", "20",
-                "--patience-s", "600", "--reason", case.name, *case.accept,
+                "rollout", "start", ALIAS, version, "--shares", case.shares, "--stage-s", "20", "--watch-s", "20",
+                "--patience-s", "600", "--reason", case.name,
             )  # fmt: skip
             self._say(started.stdout.strip().splitlines()[0])
             began = time.time()
