@@ -115,8 +115,11 @@ class Rollout:
 
 
 def shadow_of(rollout: Rollout) -> Shadow | None:
-    """Return what is copied to its candidate now; None where nothing is."""
-    if rollout.state is not State.RUNNING or rollout.weight == WEIGHT_TOTAL or not rollout.shadow.per_s:
+    """Return what is copied to its candidate now; None where nothing is.
+
+    A held one goes on being judged, so its copies go on too: else what is held in shadow could never be proven worse.
+    """
+    if rollout.state not in (State.RUNNING, State.HELD) or rollout.weight == WEIGHT_TOTAL or not rollout.shadow.per_s:
         return None
     scores = rollout.kind is Kind.EQUIVALENT and rollout.shadow.scored_per_s > 0
     out = tuple(TenantId(tenant) for tenant in sorted(rollout.blast.out))

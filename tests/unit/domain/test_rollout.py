@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from penstock.domain.ids import NO_VERSION, Alias, VersionId
-from penstock.domain.rollout import STAGES, Blast, Rollout, State, route_of
+from penstock.domain.rollout import STAGES, Blast, Rollout, State, route_of, shadow_of
 
 OLD, NEW = VersionId("toy@0123456789ab"), VersionId("toy@ba9876543210")
 SHARED = STAGES[1:]
@@ -42,3 +42,9 @@ def test_nobody_stands_in_where_there_is_one_version() -> None:
     shadow = replace(ROLLOUT, stages=STAGES)
     over = [replace(ROLLOUT, state=state) for state in (State.ABORTED, State.DONE)]
     assert [route_of(one).fallback for one in (shadow, *over)] == [NO_VERSION] * 3
+
+
+@pytest.mark.parametrize(("state", "copies"), [(state, state in {State.RUNNING, State.HELD}) for state in State])
+def test_what_is_held_is_copied_to_as_what_runs(state: State, copies: bool) -> None:
+    """A slow candidate that is held in shadow has nothing but copies that could prove it worse."""
+    assert (shadow_of(replace(ROLLOUT, stages=STAGES, state=state)) is not None) is copies
