@@ -35,11 +35,19 @@ class Bets:
         many = sum(counts.values())
         if not many:
             return
-        weight = min(1.0, cap / many)
-        each = [(count, _gains(score, mean, self._fractions)) for score, count in counts.items() if count]
-        for i, log in enumerate(self._logs):
-            won = weight * sum([count * gains[i] for count, gains in each])
-            self._logs[i] = (max(0.0, log) if self._forgets else log) + won
+        weight, fractions, won = min(1.0, cap / many), self._fractions, None
+        for score, count in counts.items():
+            if not count:
+                continue
+            gains = _gains(score, mean, fractions)
+            if won is None:
+                won = [count * gain for gain in gains]
+            elif count == 1:
+                won = [all_ + gain for all_, gain in zip(won, gains, strict=True)]
+            else:
+                won = [all_ + count * gain for all_, gain in zip(won, gains, strict=True)]
+        logs = [max(0.0, log) for log in self._logs] if self._forgets else self._logs
+        self._logs = [log + weight * gain for log, gain in zip(logs, won or (), strict=True)]
 
     @property
     def log_evidence(self) -> float:

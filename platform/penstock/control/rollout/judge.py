@@ -15,7 +15,7 @@ from dataclasses import replace
 
 from penstock.control.rollout.gates import RANKED, SCORED, SHARES, Gates
 from penstock.control.rollout.noise import CAP, Noise
-from penstock.control.rollout.sides import KNOWN_S, RankedSides, ScoreSides, ShareSides, merged, of_pair
+from penstock.control.rollout.sides import KNOWN_S, RankedSides, ScoreSides, ShareSides, merged
 from penstock.domain.arms import ArmCounts, ArmSecond, Times
 from penstock.domain.ids import Alias, VersionId, WorkerId
 from penstock.domain.judgement import Finding, Judgement, Metric, Verdict
@@ -115,8 +115,9 @@ class Judge:
         self._answers += sum(arm.answers for arm in theirs)
         for scored in self._scored.values():
             scored.slot(one for arm in mine for one in arm.differ)
+        own, others = _events(mine), _events(theirs)
         for metric, share in self._shares.items():
-            share.slot(at, _events(metric, mine), _events(metric, theirs))
+            share.slot(at, own[metric], others[metric])
 
     def _tokens_ratio(self, now: float) -> float | None:
         """Return the candidate's part of all tokens of late: a share by tenant or user says little about it."""
@@ -155,13 +156,17 @@ def _by_worker(metric: Metric, arms: Iterable[ArmCounts]) -> dict[WorkerId, list
     return found
 
 
-def _events(metric: Metric, arms: list[ArmCounts]) -> tuple[int, int]:
-    """Return how many events of a metric were so, of how many."""
-    if metric is Metric.BAD:
-        return of_pair(sum(arm.bad for arm in arms), sum(arm.good for arm in arms))
-    if metric is Metric.REFUSED:
-        return of_pair(sum(arm.refused for arm in arms), sum(arm.good for arm in arms))
-    if metric is Metric.JSON:
-        return sum(arm.json_broken for arm in arms), sum(arm.json_asked for arm in arms)
-    so = sum(arm.empty if metric is Metric.EMPTY else arm.cut for arm in arms)
-    return so, sum(arm.answers for arm in arms)
+def _events(arms: list[ArmCounts]) -> dict[Metric, tuple[int, int]]:
+    """Return by metric how many events were so, of how many."""
+    good = bad = refused = empty = cut = answers = broken = asked = 0
+    for arm in arms:
+        good, bad, refused = good + arm.good, bad + arm.bad, refused + arm.refused
+        empty, cut, answers = empty + arm.empty, cut + arm.cut, answers + arm.answers
+        broken, asked = broken + arm.json_broken, asked + arm.json_asked
+    return {
+        Metric.BAD: (bad, bad + good),
+        Metric.REFUSED: (refused, refused + good),
+        Metric.EMPTY: (empty, answers),
+        Metric.CUT: (cut, answers),
+        Metric.JSON: (broken, asked),
+    }

@@ -36,6 +36,8 @@ class Noise:
         self._bins: deque[tuple[float, int]] = deque(maxlen=BINS)
         self._open: dict[WorkerId, list[float]] = {}
         self._bin = 0
+        self._count = self._spread = 0.0
+        """Of the bins: their requests, and the squares of how far their mean ranks stray."""
         self._heard: dict[WorkerId, int] = {}
 
     def slot(self, at: int, workers: Mapping[WorkerId, Iterable[Times]], mean: float) -> None:
@@ -49,13 +51,14 @@ class Noise:
             self._heard[worker] = at
         for worker in [one for one, heard in self._heard.items() if heard < at - SPAN_S]:
             del self._heard[worker], self._others[worker], self._alarms[worker]
+        cap = self.cap
         for worker, others in self._others.items():
             others.add(at, [one for name, times in given.items() if name != worker for one in times])
             own = given.get(worker, ())
             counts, _ = others.scores(own)
             many = sum(counts.values())
             if many:
-                self._alarms[worker].slot(others.scores(own, FORGIVEN)[0], mean, self.cap)
+                self._alarms[worker].slot(others.scores(own, FORGIVEN)[0], mean, cap)
                 sums = self._open.setdefault(worker, [0.0, 0.0])
                 sums[0] += sum(score * count for score, count in counts.items())
                 sums[1] += many
@@ -65,8 +68,7 @@ class Noise:
         """How many requests of a second count at most."""
         if len(self._bins) < LEAST_BINS:
             return CAP
-        many = sum(count for _, count in self._bins) / len(self._bins)
-        spread = sum((mean - 0.5) ** 2 for mean, _ in self._bins) / len(self._bins)
+        many, spread = self._count / len(self._bins), self._spread / len(self._bins)
         witnesses_per_s = _VARIANCE / max(spread, _VARIANCE / many) / BIN_S
         return min(CAP, max(LEAST_CAP, WORTH * witnesses_per_s))
 
@@ -76,7 +78,7 @@ class Noise:
         return max((one.log_evidence for one in self._alarms.values()), default=0.0)
 
     def _close(self, following: int) -> None:
-        for total, many in self._open.values():
-            if many:
-                self._bins.append((total / many, int(many)))
+        self._bins.extend((total / many, int(many)) for total, many in self._open.values() if many)
+        self._count = sum([count for _, count in self._bins])
+        self._spread = sum([(mean - 0.5) ** 2 for mean, _ in self._bins])
         self._open, self._bin = {}, following

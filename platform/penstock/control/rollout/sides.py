@@ -187,11 +187,6 @@ class ShareSides:
         return Finding(metric=self._metric, verdict=verdict, strength=strength, sample=self._sample, says=says)
 
 
-def of_pair(so: int, rest: int) -> tuple[int, int]:
-    """Return an event's count and that of all, where they are counted apart."""
-    return so, so + rest
-
-
 def merged(arms: Iterable[Iterable[Times]]) -> tuple[Times, ...]:
     """Return the histograms of several arms as they came; cells may come twice."""
     return tuple(times for arm in arms for times in arm)
