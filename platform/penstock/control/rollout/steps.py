@@ -195,7 +195,7 @@ def _onwards(act: _Act, seen: Seen, verdict: Verdict) -> Step | None:
     if stage.watched or been_s < stage.min_s:
         return None
     if verdict is Verdict.PROMOTE and seen.ready >= seen.needed:
-        return act.next_stage(f"proven no worse: {_why(seen.judgement)}", seen.judgement)
+        return act.next_stage(f"proven no worse, at last in {_last(seen.judgement)}", seen.judgement)
     if been_s < rollout.patience_s:
         return None
     lacks = f"{seen.ready} of {seen.needed} workers are ready" if verdict is Verdict.PROMOTE else _unproven(act, seen)
@@ -242,6 +242,13 @@ def _is_last(rollout: Rollout) -> bool:
 
 def _why(judgement: Judgement | None) -> str:
     return judgement.findings[0].says if judgement is not None and judgement.findings else "no finding is told"
+
+
+def _last(judgement: Judgement | None) -> str:
+    """Return the finding that was proven with the least to spare, for which the others waited."""
+    findings = judgement.findings if judgement is not None else ()
+    told = [(one.strength, one.says) for one in findings if one.strength is not None]
+    return min(told, default=(0.0, "what no finding is told of"))[1]
 
 
 def _percent(stage: Stage) -> str:

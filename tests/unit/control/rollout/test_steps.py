@@ -47,6 +47,16 @@ def test_it_goes_through_its_stages_by_proof_and_ends_by_time() -> None:
     assert (rollout.state, shares) == (State.DONE, [0, 100, 500, 2500, 5000, 10_000, 10_000, 10_000])
 
 
+def test_a_promotion_says_what_was_proven_with_the_least_to_spare() -> None:
+    """That is what the others waited for; one without a strength was no proof."""
+    found = said(Verdict.PROMOTE).findings[0]
+    others = (replace(found, strength=1.1, says="cut: the last"), replace(found, strength=None, says="no sample"))
+    judged = replace(said(Verdict.PROMOTE), findings=(found, *others), at=61.0)
+    taken = steps.step(START, Seen(judgement=judged, ready=1, needed=1), 61.0, 1)
+    assert taken is not None
+    assert taken.change.says == "proven no worse, at last in cut: the last"
+
+
 @pytest.mark.parametrize("judgement", [None, said(Verdict.WAIT)])
 def test_without_a_proof_it_waits_and_is_held_when_patience_ends(judgement: Judgement | None) -> None:
     """Missing evidence promotes nothing and aborts nothing."""
