@@ -3,15 +3,21 @@
 A platform of its own, two engines, twenty users. Each candidate is pushed as a user would push it, started with
 ``penstock rollout start``, and ends as its evidence says: the good one has everything, the others are held or aborted.
 
-    python -m loadtests.rollout_proof [--cases good slow wrong dear broken dying] [--home FOLDER]
+    python -m loadtests.rollout_proof [--cases good slow wrong dear broken dying] [--row 10] [--home FOLDER]
+
+A row is of good candidates one after another, each at half of the traffic for a minute: none may be aborted.
 """
 
 import argparse
+import json
+import os
 import shutil
+import signal
 import sys
 import tempfile
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -30,6 +36,10 @@ PRICE, LICENCE = "0.02/0.005/0.06", "Apache-2.0"
 TENANTS = 5
 MOST_S = 1500.0
 """A rollout that takes longer is not what this is about."""
+HURT_AFTER_S = 3.0
+"""What comes back is let serve for as long, so that callers are with it when it is hurt."""
+ROW_S = 60.0
+"""Of each of a row of good candidates."""
 POLITE = "Before you answer, think of all that a careful, kind and well-read librarian would think of. " * 20
 
 
@@ -44,7 +54,7 @@ class Case:
     ends: str
     engine: tuple[str, ...] = ()
     change: Callable[[Path], None] = lambda _: None
-    hurt: Callable[[Platform, str], None] | None = None
+    hurt: Callable[[Platform, str], int] | None = None
     shares: str = "0,50,100"
 
 
@@ -69,17 +79,16 @@ def _four_bits(folder: Path) -> None:
     save_file(weights, file, metadata={"format": "pt"})
 
 
-def _kill_candidate(platform: Platform, version: str) -> None:
-    """End the candidate's engine, however often it comes back."""
-    import psutil  # noqa: PLC0415
-
-    for process in platform.survivors():
-        try:
-            command = " ".join(process.cmdline())
-        except psutil.Error:
-            continue
-        if version in command and "engine" in command:
-            process.kill()
+def _kill_candidate(platform: Platform, version: str) -> int:
+    """End the candidate's engines, however often they come back; return how many were there."""
+    ended = 0
+    for file in (platform.home / "run/workers").glob("*.json"):
+        with suppress(OSError, ValueError):  # it is being written, or has gone
+            worker = json.loads(file.read_text())
+            if worker["version"] == version:
+                os.kill(int((platform.home / f"run/engines/{worker['worker']}.pid").read_text()), signal.SIGKILL)
+                ended += 1
+    return ended
 
 
 CASES = (
@@ -105,11 +114,13 @@ class Outcome:
     heard: Heard
     exposed: int
     """Answers of the candidate."""
+    hurts: int
+    """How often it was hurt."""
 
     @property
     def is_right(self) -> bool:
-        """Tell whether it ended as such a candidate must."""
-        return self.state == self.case.ends
+        """Tell whether it ended as such a candidate must, and was hurt where it should have been."""
+        return self.state == self.case.ends and bool(self.hurts) == (self.case.hurt is not None)
 
 
 class Proof:
@@ -117,20 +128,17 @@ class Proof:
 
     def __init__(self, platform: Platform, console: Console) -> None:
         """Take a platform that serves the incumbent."""
-        self._platform, self._console = platform, console
+        self._platform, self._console, self._hurts = platform, console, 0
         self._keys = [self._key(f"team-{number}") for number in range(TENANTS)]
 
     def run(self, case: Case) -> Outcome:
         """Push it, roll it out, and wait for its end."""
+        self._hurts = 0
         version = self._push(case)
         self._say(f"{case.name}: {version} serves")
         with Users(self._platform.url, self._keys, ALIAS) as users:
             users.settle()
-            started = self._platform.run(
-                "rollout", "start", ALIAS, version, "--shares", case.shares, "--stage-s", "20", "--watch-s", "20",
-                "--patience-s", "600", "--reason", case.name,
-            )  # fmt: skip
-            self._say(started.stdout.strip().splitlines()[0])
+            self._begin(case, version, shares=case.shares)
             began = time.time()
             users.begin()
             whole = self._wait(case, version, began)
@@ -149,7 +157,33 @@ class Proof:
             says=last["says"],
             heard=heard,
             exposed=heard.by_version.get(version, 0),
+            hurts=self._hurts,
         )
+
+    def row(self, count: int) -> list[str]:
+        """Have a good candidate begin again and again, and return what each had come to when its minute was over."""
+        good = next(one for one in CASES if one.name == "good")
+        version, states = self._push(good), list[str]()
+        with Users(self._platform.url, self._keys, ALIAS) as users:
+            users.settle()
+            for number in range(1, count + 1):
+                self._begin(good, version, shares="50,100")
+                time.sleep(ROW_S)
+                whole = self._look()
+                states.append(str(whole["state"]))
+                self._say(f"row {number} of {count}: {states[-1]}: {whole['history'][-1]['says']}")
+                if whole["state"] not in ("aborted", "done"):
+                    self._platform.run("rollout", "abort", ALIAS, "--reason", "its minute is over")
+        self._platform.run("models", "scale", version, "0")
+        return states
+
+    def _begin(self, case: Case, version: str, *, shares: str) -> None:
+        """Start the rollout as a person does."""
+        started = self._platform.run(
+            "rollout", "start", ALIAS, version, "--shares", shares, "--stage-s", "20", "--watch-s", "20",
+            "--patience-s", "600", "--reason", case.name,
+        )  # fmt: skip
+        self._say(started.stdout.strip().splitlines()[0])
 
     def _key(self, tenant: str) -> str:
         """Make a tenant and return a key of it."""
@@ -187,8 +221,11 @@ class Proof:
             told = len(whole["history"])
             if whole["state"] in (case.ends, "aborted", "done"):  # what is held is judged on, and may be aborted
                 break
-            if case.hurt:
-                case.hurt(self._platform, version)
+            if case.hurt and self._serves(version):
+                time.sleep(HURT_AFTER_S)
+                ended = case.hurt(self._platform, version)
+                self._hurts += ended
+                self._say(f"  {time.time() - began:6.1f} s  {ended} engine(s) of it killed")
             time.sleep(1.0)
         return whole
 
@@ -248,8 +285,9 @@ def drawn(outcomes: Sequence[Outcome]) -> Table:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the cases and print the table; 0 where each ended as it must."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--cases", nargs="+", choices=[one.name for one in CASES], default=[one.name for one in CASES])
+    parser.add_argument("--cases", nargs="*", choices=[one.name for one in CASES], default=[one.name for one in CASES])
     parser.add_argument("--home", type=Path, default=None)
+    parser.add_argument("--row", type=int, default=10, help="how many good candidates in a row (0: none)")
     chosen = parser.parse_args(arguments)
     home = chosen.home or Path(tempfile.mkdtemp(prefix="penstock-proof-"))
     console, outcomes = Console(width=200), list[Outcome]()
@@ -260,8 +298,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         proof = Proof(platform, console)
         for case in [one for one in CASES if one.name in chosen.cases]:
             outcomes.append(proof.run(case))
+        row = proof.row(chosen.row) if chosen.row else []
     console.print(drawn(outcomes))
-    return 0 if all(one.is_right for one in outcomes) else 1
+    console.print(f"{len(row) - row.count('aborted')} of {len(row)} good ones in a row were not aborted")
+    return 0 if all(one.is_right for one in outcomes) and "aborted" not in row else 1
 
 
 if __name__ == "__main__":
