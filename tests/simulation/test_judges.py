@@ -5,7 +5,7 @@ import statistics
 import pytest
 
 from penstock.domain.judgement import Verdict
-from tests.simulation.judges import MannWhitney, Ours, one_cell, play
+from tests.simulation.judges import MannWhitney, MixtureRatio, Ours, one_cell, play
 from tests.support.arms_world import Regression, World
 
 TEN_MINUTES_S = 600
@@ -39,9 +39,10 @@ def test_a_worse_candidate_is_found_in_time(regression: Regression, within_s: in
 
 
 def test_what_the_parts_are_for() -> None:
-    """On the same equal traffic, judging without cells and one test after the other abort what the judge lets go on."""
+    """On the same equal traffic, without cells, test after test and mSPRT abort what the judge lets go on."""
     worlds = [World(seed=i, per_s=20.0, share=0.25, long_ratio=0.9) for i in range(3)]
     assert all(play(MannWhitney(), world, TEN_MINUTES_S).aborted_at for world in worlds)
+    assert all(play(MixtureRatio(), world, TEN_MINUTES_S).aborted_at for world in worlds)
     assert all(play(Ours(seen=one_cell), world, TEN_MINUTES_S).aborted_at for world in worlds)
     assert not any(play(Ours(), world, TEN_MINUTES_S).aborted_at for world in worlds)
 
