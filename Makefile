@@ -19,7 +19,7 @@ ARGS ?=
 BASE ?=
 WORKER_BASE ?=
 
-.PHONY: help setup models topics observability serve test dashboards grafana-types board-pictures observe-test alerts alert-mutants drill drills coverage unit lint format types imports check bench-gateway bench-tls bench-admission bench-queue bench-batching bench-routing judges rollout-proof loadtest clients images image-trees wheel lock clean
+.PHONY: help setup models topics observability serve test dashboards grafana-types board-pictures observe-test alerts alert-mutants drill drills coverage unit lint format types imports check bench-gateway bench-tls bench-admission bench-queue bench-batching bench-routing bench-shadow judges rollout-proof loadtest clients images image-trees wheel lock clean
 
 help: ## Print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  \033[1m%-14s\033[0m %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -124,7 +124,10 @@ judges: setup ## The judge of rollouts beside other ways to judge, in virtual ti
 	@$(BIN)/python -m tests.simulation.judges $(or $(RUNS),200)
 
 rollout-proof: models ## Candidates on real vLLM with live traffic: which one gets everything, which is held or aborted
-	@$(BIN)/python -m loadtests.rollout_proof $(if $(CASES),--cases $(CASES))
+	@$(BIN)/python -m loadtests.rollout_proof $(if $(CASES),--cases $(CASES)) $(if $(ROW),--row $(ROW))
+
+bench-shadow: setup ## What shadow copies cost those who are answered: p99 of the first byte, with and without them
+	@$(BIN)/python -m loadtests.bench_shadow
 
 bench-routing: setup ## What a fleet's size costs: a pick, a new table, the controller's tick
 	@$(BIN)/python -m loadtests.bench_routing

@@ -125,10 +125,10 @@ def behave(stub: Process, **behaviour: object) -> None:
     urllib.request.urlopen(request, timeout=5).read()  # noqa: S310
 
 
-def chat(url: str, key: str, *, tokens: int, stream: bool) -> bytes:
+def chat(url: str, key: str, *, tokens: int, stream: bool, model: str = "bench") -> bytes:
     """Return a chat request."""
     body = {
-        "model": "bench",
+        "model": model,
         "messages": [{"role": "system", "content": "Be brief."}, {"role": "user", "content": PROMPT}],
         "max_tokens": tokens,
         "stream": stream,
