@@ -1,6 +1,6 @@
 """Every alert that wakes somebody is drilled, and a drill judges the platform's own rule, at most hurried."""
 
-from tests.integration.drills.test_drills import DRILLS, OF_GATEWAYS
+from tests.integration.drills.test_drills import DRILLS, OF_GATEWAYS, OF_ROLLOUTS
 from tests.support.alarms import hurried
 from tests.support.alert_rules import RULES
 
@@ -8,7 +8,7 @@ from tests.support.alert_rules import RULES
 def test_every_page_has_a_drill() -> None:
     """Nobody is woken by what was never seen to fire on running processes."""
     pages = {name for name, rule in RULES.items() if rule["labels"]["severity"] == "page"}
-    drilled = [*(drill.alert for drill in DRILLS), *(drill.alert for drill in OF_GATEWAYS)]
+    drilled = [drill.alert for drills in (DRILLS, OF_GATEWAYS, OF_ROLLOUTS) for drill in drills]
     assert sorted(drilled) == sorted(pages)
 
 

@@ -5,7 +5,11 @@ import contextlib
 import hashlib
 import itertools
 import json
+import os
+import subprocess
+import sys
 import tempfile
+import threading
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
@@ -62,6 +66,11 @@ class Town:
         """Start one more controller and wait until somebody leads."""
         self.home.controller()
         until("a controller leads", self._is_led, within_s=60)
+
+    @property
+    def metrics_url(self) -> str:
+        """Where the last controller shows its metrics."""
+        return (self.home.root / f"run/metrics/{self.home.controllers[-1].pid}").read_text().strip()
 
     def _is_led(self) -> bool:
         with contextlib.suppress(httpx.HTTPError):
@@ -176,6 +185,44 @@ async def traffic(town: Town) -> AsyncIterator[Traffic]:
             # Users end what they asked: who is cancelled while it connects leaves its socket to the collector.
             running.over.set()
             await asyncio.gather(*tasks, return_exceptions=True)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Crowd:
+    """A site whose users go on asking, whatever is done to it, and its operator's command line."""
+
+    place: Town
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """What the operator's commands run with."""
+        root = self.place.home.root
+        (root / "admin.key").write_text(self.place.secret)
+        return {**os.environ, "PENSTOCK_HOME": str(root), "PENSTOCK_DATABASE_URL": self.place.home.database_url}
+
+    def command(self, *arguments: str) -> str:
+        """Run ``penstock`` and return what it prints."""
+        command = [sys.executable, "-m", "penstock.apps.cli", *arguments]
+        done = subprocess.run(command, env=self.environment, capture_output=True, text=True, timeout=100, check=False)
+        return done.stdout + done.stderr
+
+
+@contextmanager
+def crowded(place: Town) -> Iterator[Crowd]:
+    """Let users come, on a thread of their own, while the block runs."""
+    over = threading.Event()
+
+    async def come() -> None:
+        async with traffic(place):
+            await asyncio.to_thread(over.wait)
+
+    thread = threading.Thread(target=lambda: asyncio.run(come()), daemon=True)
+    thread.start()
+    try:
+        yield Crowd(place=place)
+    finally:
+        over.set()
+        thread.join(60.0)
 
 
 async def comes_to(town: Town, rollout: str, *states: str, within_s: float = 120.0) -> dict[str, Any]:

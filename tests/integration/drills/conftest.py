@@ -13,6 +13,7 @@ from tests.support.drills import Desk, Log
 from tests.support.hurt import Stage
 from tests.support.platform import Platform
 from tests.support.redis_server import RedisServer
+from tests.support.rollout_site import Crowd, crowded, town
 from tests.support.zones import Site, site
 
 REPORT = Path(__file__).parents[3] / "build/drills.md"
@@ -85,6 +86,23 @@ def gateway_desk(zones: Site, watched: Alarms, tmp_path: Path) -> Desk:
     (tmp_path / ".penstock").symlink_to(zones.gateway.home.root)
     environment: Mapping[str, str] = {**os.environ, "PENSTOCK_HOME": str(zones.gateway.home.root)}
     return Desk(folder=tmp_path, environment=environment, alarms=lambda: watched, log=_log)
+
+
+@pytest.fixture(scope="session")
+def crowd() -> Iterator[Crowd]:
+    """Yield a site with rollouts and its users, who go on asking."""
+    with town() as place:
+        place.lead_to(place.version(place.site.engines[0]))
+        with crowded(place) as running:
+            yield running
+
+
+@pytest.fixture
+def rollout_desk(crowd: Crowd, tmp_path: Path) -> Iterator[Desk]:
+    """Yield a desk at the site's home, as its operator, with a Prometheus that reads the controller."""
+    (tmp_path / ".penstock").symlink_to(crowd.place.home.root)
+    with alarms(tmp_path, {"controller-1": crowd.place.metrics_url}) as running:
+        yield Desk(folder=tmp_path, environment=crowd.environment, alarms=lambda: running, log=_log)
 
 
 @pytest.fixture(autouse=True)

@@ -9,6 +9,7 @@ from tests.support import hurt
 from tests.support.drills import Desk, Drill, run
 from tests.support.hurt import Stage
 from tests.support.patience import until
+from tests.support.rollout_site import ALIAS, Crowd
 from tests.support.zones import Site
 
 pytestmark = [pytest.mark.integration, pytest.mark.slow, pytest.mark.timeout(420)]
@@ -97,6 +98,31 @@ OF_GATEWAYS: tuple[Drill[Site], ...] = (
     ),
     Drill(alert="BillsCapped", fault=worker_lies, mend=worker_ended, shows=("bill_capped",), pace=30),
 )
+
+
+def promoted_too_soon(crowd: Crowd) -> None:
+    """Have a person promote a candidate that goes on to break."""
+    engine = crowd.place.site.engines[1]
+    candidate = crowd.place.version(engine)
+    rollout = crowd.place.start(candidate)
+    crowd.place.call("POST", f"/rollouts/{rollout}/promote", {"reason": "it is urgent"})
+    engine.behave(mode="error", status=500)
+
+
+def promotion_taken_back(crowd: Crowd) -> None:
+    """End it as the runbook says: by the command line."""
+    told = crowd.command("rollout", "abort", ALIAS, "--reason", "callers get errors")
+    assert "aborted" in told, told
+
+
+OF_ROLLOUTS: tuple[Drill[Crowd], ...] = (
+    Drill(
+        alert="RolloutUndoProposed",
+        fault=promoted_too_soon,
+        mend=promotion_taken_back,
+        shows=("to abort is proposed", "rollout.promote", "bad: "),
+    ),
+)
 QUICK = ("LimitsStoreAway", "RoutingTableStale")
 """Those that `make observe-test` runs as well."""
 
@@ -117,3 +143,10 @@ def test_a_fault_is_heard_of_and_mended(stage: Stage, desk: Desk, drill: Drill[S
 def test_a_fault_of_engines_is_heard_of_and_mended(zones: Site, gateway_desk: Desk, drill: Drill[Site]) -> None:
     """The same, before stand-ins for engines that real ones can't be made to be."""
     run(drill, zones, gateway_desk)
+
+
+@pytest.mark.drill
+@pytest.mark.parametrize("drill", OF_ROLLOUTS, ids=lambda drill: drill.alert)
+def test_a_fault_of_a_rollout_is_heard_of_and_mended(crowd: Crowd, rollout_desk: Desk, drill: Drill[Crowd]) -> None:
+    """The same, while users of a rollout's alias go on asking."""
+    run(drill, crowd, rollout_desk)
