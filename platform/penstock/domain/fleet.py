@@ -20,6 +20,8 @@ class Deployment:
     replicas: int
     renew_before: float = 0.0
     renew: tuple[WorkerId, ...] = ()
+    pinned: bool = False
+    """Its workers never sleep, whoever else wants the memory."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,11 +108,15 @@ class FleetPlan:
     ended: tuple[WorkerId, ...] = ()
     why: tuple[Decision, ...] = field(default=(), compare=False)
     """The reasons of all that, for people."""
+    sleep: tuple[WorkerId, ...] = ()
+    """Ready workers that are to give their engine's memory back, and stay."""
+    wake: tuple[WorkerId, ...] = ()
+    """Sleeping workers that are to serve again."""
 
     @property
     def is_empty(self) -> bool:
         """True where nothing is to be done."""
-        return not self.start and not self.drain and self.served is None
+        return not (self.start or self.drain or self.sleep or self.wake) and self.served is None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,6 +11,8 @@ from penstock.domain.tensors import TensorSpec
 
 _SHA256_CHARS = 64
 _HEX = frozenset("0123456789abcdef")
+_LATER_OF_ENGINES = (("tensor_parallel_size", 1), ("adapter_slots", 0), ("adapter_rank", 0))
+"""Settings of engines that came after the first versions, and what they were until then."""
 
 
 class Task(StrEnum):
@@ -93,6 +95,10 @@ class EngineSettings:
     """The engine's name for the way this model writes tool calls; empty where it was taught none."""
     tensor_parallel_size: int = 1
     """Over how many GPUs of one node each worker spreads the weights."""
+    adapter_slots: int = 0
+    """Adapters of how many versions may be in one batch; 0 where this version is nobody's base."""
+    adapter_rank: int = 0
+    """The highest rank of an adapter that fits into a slot."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,6 +123,18 @@ class HandlerSettings:
     """Inputs that a request may leave out. Of the others it gives all tensors of numbers, or one of ``BYTES`` alone."""
     notes: tuple[tuple[str, str], ...] = ()
     """What a tensor holds, in words, by its name: the scale of pixels, the order of colours."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AdapterSettings:
+    """A version that is a change of low rank (LoRA, Hu et al. 2021) to the weights of another one, its base.
+
+    Its files are the change, its settings and its base's tokenizer; the workers of its base serve it.
+    """
+
+    base: str
+    """The base's whole digest: an adapter made for other weights answers, and answers nonsense."""
+    rank: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -147,6 +165,8 @@ class Manifest:
     """Names and texts that the chat template may use, for example ``("bos_token", "<s>")``."""
     handler: HandlerSettings | None = None
     """None where vLLM runs it."""
+    adapter: AdapterSettings | None = None
+    """None where the version has weights of its own."""
 
     @property
     def runtime(self) -> Runtime:
@@ -191,10 +211,12 @@ def canonical(manifest: Manifest) -> bytes:
     A field that came later is left out at its default, so that versions from before it keep their digests.
     """
     content = asdict(manifest)
-    if manifest.engine.tensor_parallel_size == 1:
-        del content["engine"]["tensor_parallel_size"]
-    if manifest.handler is None:
-        del content["handler"]
+    for later, default in _LATER_OF_ENGINES:
+        if content["engine"][later] == default:
+            del content["engine"][later]
+    for later in ("handler", "adapter"):
+        if content[later] is None:
+            del content[later]
     for later in ("optional", "notes") if manifest.handler is not None else ():
         if not content["handler"][later]:
             del content["handler"][later]

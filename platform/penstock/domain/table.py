@@ -31,6 +31,8 @@ class WorkerEntry:
     ready_in_s: float = 0.0
     key_mark: str = ""
     """Which secret it holds, while the platform's key is exchanged."""
+    adapters: tuple[VersionId, ...] = ()
+    """Those whose weights its engine holds, checked and ready to answer."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,6 +61,8 @@ class VersionEntry:
     """What it takes to start one again where it was: nothing is fetched or imported anew; 0 where none has started."""
     handler: HandlerSettings | None = None
     """What goes in and out of a model that vLLM does not run."""
+    base: VersionId = NO_VERSION
+    """Of an adapter: the version whose workers serve it, as it has none of its own."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,8 +128,11 @@ def validate(table: RoutingTable) -> RoutingTable:
     workers = [w.id for v in table.versions for w in v.workers]
     if len(set(workers)) != len(workers):
         raise TableRefused("a worker stands in the table twice")
+    bases = {version.id for version in table.versions if not version.base}
     for version in table.versions:
         _validate_version(version)
+        if version.base and (version.base not in bases or version.workers):
+            raise TableRefused(f"the adapter {version.id} has workers of its own, or no base in the table")
     return table
 
 

@@ -15,7 +15,7 @@ from base64 import urlsafe_b64decode, urlsafe_b64encode
 from dataclasses import dataclass, replace
 
 from penstock.domain.errors import Unauthenticated
-from penstock.domain.ids import RequestId, TenantId
+from penstock.domain.ids import NO_VERSION, RequestId, TenantId, VersionId
 from penstock.domain.standing import Standing
 from penstock.domain.tenant import PLATFORM
 
@@ -49,6 +49,8 @@ class Ticket:
     work_tokens: int = 0
     start_by: float = 0.0
     """Unix second until which it may wait for the engine, on the clock of ``deadline_at``; 0: as its deadline says."""
+    adapter: VersionId = NO_VERSION
+    """The adapter that answers it, where its version is one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,6 +105,7 @@ def seal(ticket: Ticket, key: bytes, binding: bytes, now: float) -> str:
             str(ticket.sequences),
             str(ticket.work_tokens),
             f"{ticket.start_by - now:.3f}" if ticket.start_by else "",
+            *((ticket.adapter,) if ticket.adapter else ()),
         )
     ).encode()
     sealed = binding + nonce + fields
@@ -138,7 +141,7 @@ def unseal(value: str, key: bytes, now: float) -> Presented:
 def _fields(raw: bytes) -> tuple[float, Ticket]:
     """Return when it was made, and the ticket with the seconds left in place of its deadline."""
     request, tenant, standing, weight, issued_at, left_s, *rest = raw.decode().split(_SEPARATOR)
-    prompt, output, reserved, prompts, sequences, work, start_in_s = rest
+    prompt, output, reserved, prompts, sequences, work, start_in_s, *adapter = rest
     return float(issued_at), Ticket(
         request=RequestId(request),
         tenant=TenantId(tenant),
@@ -152,4 +155,5 @@ def _fields(raw: bytes) -> tuple[float, Ticket]:
         sequences=int(sequences),
         work_tokens=int(work),
         start_by=float(start_in_s or 0.0),
+        adapter=VersionId(adapter[0]) if adapter else NO_VERSION,
     )

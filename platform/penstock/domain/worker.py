@@ -20,6 +20,10 @@ class WorkerState(StrEnum):
     COMPILING = "compiling"
     WARMING = "warming"
     READY = "ready"
+    SLEEPING = "sleeping"
+    """Its engine has given its memory back; the worker is there and can have it again within seconds."""
+    WAKING = "waking"
+    """On the way back; golden prompts come before ready, as at every start."""
     DRAINING = "draining"
     STOPPED = "stopped"
     FAILED = "failed"
@@ -54,7 +58,14 @@ class WorkerEnd(StrEnum):
 
 
 _STARTING = frozenset(
-    {WorkerState.FETCHING, WorkerState.VERIFYING, WorkerState.LOADING, WorkerState.COMPILING, WorkerState.WARMING}
+    {
+        WorkerState.FETCHING,
+        WorkerState.VERIFYING,
+        WorkerState.LOADING,
+        WorkerState.COMPILING,
+        WorkerState.WARMING,
+        WorkerState.WAKING,
+    }
 )
 
 
@@ -105,3 +116,5 @@ class WorkerReport:
     """Which secret it holds (``domain/keys.py``): of the platform's key of now, or of the one before."""
     end: WorkerEnd | None = None
     """Why it goes, once it does."""
+    adapters: tuple[VersionId, ...] = ()
+    """Adapters that its engine holds, checked and ready to answer."""
