@@ -58,8 +58,9 @@ class FleetWatch:
     async def renew(self) -> None:
         """Ask the controller to replace every worker that runs now, one at a time."""
         operator = self._connect()
+        adapters = _adapters(await asyncio.to_thread(operator.get, "/table"))
         for deployment in (await asyncio.to_thread(operator.get, "/deployments"))["deployments"]:
-            if deployment["replicas"]:
+            if deployment["replicas"] and deployment["version"] not in adapters:
                 await asyncio.to_thread(operator.post, f"/deployments/{deployment['version']}/restart")
 
     def _of_this_run(self, workers: Sequence[Worker]) -> list[Worker]:
@@ -76,7 +77,8 @@ class FleetWatch:
             for version in table["versions"]
         }
         deployments = (await asyncio.to_thread(operator.get, "/deployments"))["deployments"]
-        return all(serving.get(one["version"], 0) >= one["replicas"] for one in deployments)
+        staffed = [one for one in deployments if one["version"] not in _adapters(table)]
+        return all(serving.get(one["version"], 0) >= one["replicas"] for one in staffed)
 
     def _give_up(self, workers: Sequence[Worker]) -> None:
         """Raise ``CommandError`` where worker after worker fails, or nothing comes of the waiting."""
@@ -131,3 +133,8 @@ def line_of(worker: Worker) -> str:
 def summary_of(worker: Worker) -> str:
     """Say in few words that a worker is ready and what its start took."""
     return f"{worker['id']} {sum(timing['seconds'] for timing in worker['phases']):.1f} s"
+
+
+def _adapters(table: dict[str, Any]) -> set[str]:
+    """Return the versions of a table that have no workers of their own."""
+    return {version["id"] for version in table["versions"] if version["base"]}

@@ -78,7 +78,7 @@ class DecisionLog(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tick:
-    """What a tick brought about: the table in force, and what should run."""
+    """What a tick brought about: the table in force, and what should run in workers of its own."""
 
     table: RoutingTable
     deployments: tuple[Deployment, ...]
@@ -117,4 +117,4 @@ class Loop:
         if table.number > latest.number:
             await self.tables.publish(table)
         self.decisions.take((*plan.why, *(self.changes(latest, table) if table is not latest else ())), now)
-        return Tick(table=table, deployments=catalogue.deployments)
+        return Tick(table=table, deployments=catalogue.staffed)

@@ -6,6 +6,7 @@ An allow-list: a file that nobody has thought of is refused. Used before a versi
 import json
 from pathlib import Path, PurePosixPath
 
+from penstock.domain import adapter
 from penstock.domain.errors import ArtifactRefused
 from penstock.domain.model import Artifact, HandlerSettings, Manifest, is_sha256
 from penstock.domain.safetensors_header import check_safetensors
@@ -58,17 +59,29 @@ def check_manifest(manifest: Manifest) -> None:
     """Return where the manifest's list of files is possible; else raise ``ArtifactRefused``."""
     handler = manifest.handler
     for file in manifest.files:
-        refuse_name(file.path, WITH_HANDLER if handler else ALLOWED)
+        refuse_name(file.path, adapter.FILES if manifest.adapter else WITH_HANDLER if handler else ALLOWED)
         if not is_sha256(file.sha256) or file.size_bytes < 0:
             raise ArtifactRefused(f"{file.path}: the manifest gives it no valid SHA-256 and size")
     paths = {file.path for file in manifest.files}
     if len(paths) != len(manifest.files):
         raise ArtifactRefused("the manifest names a file twice")
+    adapter.check_slots(manifest.engine, generates=adapter.generates(manifest))
+    if manifest.adapter is not None:
+        _check_adapter(paths)
+        return
     for name in _required(handler) if handler else REQUIRED:
         if name not in paths:
             raise ArtifactRefused(f"{name} is missing; a version needs it")
     if not any(path.endswith(WEIGHTS) for path in paths):
         raise ArtifactRefused("no weights: a version needs at least one .safetensors file")
+
+
+def _check_adapter(paths: set[str]) -> None:
+    """Check that an adapter has its three files and no others."""
+    if others := sorted(paths - adapter.FILES):
+        raise ArtifactRefused(f"{others[0]}: an adapter consists of {', '.join(sorted(adapter.FILES))}")
+    if missing := sorted(adapter.FILES - paths):
+        raise ArtifactRefused(f"{missing[0]} is missing; an adapter needs it")
 
 
 def _required(handler: HandlerSettings) -> list[str]:

@@ -32,6 +32,12 @@ class Catalogue:
     routes: tuple[Route, ...] = ()
     deployments: tuple[Deployment, ...] = ()
 
+    @property
+    def staffed(self) -> tuple[Deployment, ...]:
+        """Deployments of versions that have workers of their own: an adapter's are those of its base."""
+        adapters = {version.id for version in self.versions if version.manifest.adapter is not None}
+        return tuple(one for one in self.deployments if one.version not in adapters) if adapters else self.deployments
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Seen:

@@ -19,7 +19,7 @@ from penstock.control.registry.registry import Registry
 from penstock.domain.audit import NO_TENANT, Act
 from penstock.domain.clock import Clock
 from penstock.domain.command_error import CommandError
-from penstock.domain.errors import PenstockError
+from penstock.domain.errors import Conflict, PenstockError
 from penstock.domain.ids import Alias, ModelName, TenantId, VersionId
 from penstock.domain.keys import is_hash_of, key_id_of, mint
 from penstock.domain.table import WEIGHT_TOTAL, Route, Share
@@ -108,7 +108,15 @@ class Seed:
         retired = {version for version in present if _name_of(version) in names} - wanted
         for version, replicas in [*((one, self._replicas) for one in wanted), *((one, 0) for one in retired)]:
             if present.get(version) != replicas:
-                await self._registry.put_replicas(version, replicas, self._act("deployment.set", version))
+                await self._put_replicas(version, replicas)
+
+    async def _put_replicas(self, version: VersionId, replicas: int) -> None:
+        """Set it; a retired version stays on for as long as an adapter that somebody made of it is used."""
+        try:
+            await self._registry.put_replicas(version, replicas, self._act("deployment.set", version))
+        except Conflict:
+            if replicas:
+                raise
 
     async def _works(self, file: Path) -> bool:
         """Tell whether the key in this file is one that the database knows and has not revoked."""

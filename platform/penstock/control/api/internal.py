@@ -36,10 +36,10 @@ class Internal:
         return router
 
     async def version(self, request: Request, version: VersionId) -> Response:
-        """Show a worker the version that it is ordered to serve: its full digest above all."""
+        """Show a worker the version that it is ordered to serve, or an adapter of it: its full digest above all."""
         _, served = self._control.worker(request)
-        if version != served:
-            raise Forbidden("a worker asks for the version that it was started for")
+        if not await self._control.registry.may_ask(served, version):
+            raise Forbidden("a worker asks for the version that it was started for, or for adapters of that one")
         return answer(await self._control.registry.version(version))
 
     async def heartbeat(self, request: Request) -> Response:

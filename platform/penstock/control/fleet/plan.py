@@ -84,7 +84,7 @@ def plan(catalogue: Catalogue, seen: Sequence[Seen], view: FleetView, now: float
         return FleetPlan()
     fleet = _by_version(seen, view, now, policy)
     deaths = _deaths(seen, view, now - policy.window_s)
-    deployments = {one.version: one for one in catalogue.deployments}
+    deployments = {one.version: one for one in catalogue.staffed}
     start: list[VersionId] = []
     drain: list[WorkerId] = []
     reasons: list[Decision] = []

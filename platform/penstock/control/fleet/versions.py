@@ -27,7 +27,7 @@ def plan_versions(
     """Return what to serve and whom to let go; nothing while the host can't be asked. ``now`` is Unix seconds."""
     if not view.is_known:
         return FleetPlan()
-    wanted = {one.version: one for one in catalogue.deployments if one.replicas}
+    wanted = {one.version: one for one in catalogue.staffed if one.replicas}
     versions = {one.id: one for one in catalogue.versions}
     leaving = {version for version in view.placed if version not in wanted}
     reports = {one.report.worker: one for one in seen}

@@ -11,7 +11,7 @@ from dataclasses import replace
 from operator import attrgetter
 
 from penstock.domain.fleet import Catalogue, Seen
-from penstock.domain.ids import VersionId, WorkerId
+from penstock.domain.ids import NO_VERSION, VersionId, WorkerId
 from penstock.domain.model import ModelVersion
 from penstock.domain.table import RoutingTable, VersionEntry, WorkerEntry
 from penstock.domain.worker import WorkerReport, WorkerState
@@ -36,14 +36,17 @@ def build(
     restarts = {version.id: version.restart_s for version in latest.versions} | restarts_s(seen)
     named = {share.version for route in catalogue.routes for share in route.shares}
     named |= {deployment.version for deployment in catalogue.deployments if deployment.replicas}
+    bases = _bases(catalogue.versions)
+    named |= {bases[version] for version in named & bases.keys()}
     routes = tuple(sorted(catalogue.routes, key=lambda route: route.alias))
 
     def table(*, with_load: bool) -> RoutingTable:
         versions = tuple(
             replace(
                 _entry(version, _workers(reports[version.id], before, with_load=with_load)),
-                start_s=starts.get(version.id, 0.0),
-                restart_s=restarts.get(version.id, 0.0),
+                start_s=starts.get(bases.get(version.id, version.id), 0.0),
+                restart_s=restarts.get(bases.get(version.id, version.id), 0.0),
+                base=bases.get(version.id, NO_VERSION),
             )
             for version in sorted(catalogue.versions, key=lambda version: version.id)
             if version.id in named
@@ -56,6 +59,13 @@ def build(
         return latest
     made = table(with_load=True)
     return made if is_first or _differs(made, latest) else latest
+
+
+def _bases(versions: Iterable[ModelVersion]) -> dict[VersionId, VersionId]:
+    """Return each adapter's base; registration has seen to it that there is one."""
+    by_digest = {version.digest: version.id for version in versions}
+    adapters = [(one.id, one.manifest.adapter.base) for one in versions if one.manifest.adapter is not None]
+    return {version: by_digest[base] for version, base in adapters if base in by_digest}
 
 
 def starts_s(seen: Iterable[Seen]) -> dict[VersionId, float]:
@@ -121,6 +131,7 @@ def _workers(
                 load=report.load,
                 ready_in_s=report.ready_in_s,
                 key_mark=report.key_mark,
+                adapters=_held(report),
             )
         found.append(entry)
     return tuple(found)
@@ -129,7 +140,12 @@ def _workers(
 def _is_steady(entry: WorkerEntry, report: WorkerReport) -> bool:
     """Tell whether all is as before but what changes with every heartbeat."""
     is_there = entry.state is report.state and entry.url == report.url and entry.zone == report.zone
-    return is_there and entry.key_mark == report.key_mark
+    return is_there and entry.key_mark == report.key_mark and entry.adapters == _held(report)
+
+
+def _held(report: WorkerReport) -> tuple[VersionId, ...]:
+    """Return the adapters that its engine holds in one order: a worker may tell them by their last use."""
+    return tuple(sorted(report.adapters)) if report.adapters else ()
 
 
 def _is_other_load(entry: WorkerEntry, report: WorkerReport) -> bool:

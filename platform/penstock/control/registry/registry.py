@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from penstock.control.registry import rules
+from penstock.control.registry import adapters, rules
 from penstock.control.registry.ports import RegistryStore
 from penstock.domain.audit import Act
 from penstock.domain.errors import UnknownModel
@@ -24,6 +24,8 @@ class Registry:
     async def register(self, manifest: Manifest, signature: str, act: Act) -> ModelVersion:
         """Store a version, or return the one that has this digest already; ``ArtifactRefused`` where it may not be."""
         version = rules.version_of(manifest, signature, act.at)
+        if manifest.adapter is not None:
+            adapters.check_registration(manifest, await self._store.versions())
         return await self._store.add_version(version, signature, replace(act, target=version.id))
 
     async def versions(self) -> tuple[ModelVersion, ...]:
@@ -36,6 +38,10 @@ class Registry:
             if version.id == version_id:
                 return version
         raise UnknownModel(f"there is no version {version_id}")
+
+    async def may_ask(self, worker_of: VersionId, version: VersionId) -> bool:
+        """Tell whether a worker that was started for one version has to know the other: its own, and its adapters."""
+        return version == worker_of or adapters.base_of(version, await self._store.versions()) == worker_of
 
     async def routes(self) -> tuple[Route, ...]:
         """Return the routes in force."""
@@ -75,6 +81,7 @@ class Registry:
         """Set how many workers a version has; renewals that were asked for stay asked for."""
         deployment = replace(await self._deployment(version), replicas=replicas)
         rules.check_deployment(deployment, await self._known())
+        adapters.check_scale(deployment, await self._store.catalogue())
         await self._store.put_deployment(deployment, replace(act, detail=act.detail or f"replicas={replicas}"))
         return deployment
 
@@ -97,6 +104,7 @@ class Registry:
         return found[0] if found else Deployment(version=version, replicas=0)
 
     async def _existing(self, version: VersionId) -> Deployment:
+        adapters.check_renewal(version, await self._store.versions())
         deployment = await self._deployment(version)
         if deployment.replicas == 0:
             raise UnknownModel(f"{version} is not deployed")

@@ -7,6 +7,7 @@ import re
 from collections.abc import Collection
 from pathlib import PurePosixPath
 
+from penstock.domain import adapter
 from penstock.domain.errors import ArtifactRefused, InvalidField
 from penstock.domain.fleet import Deployment
 from penstock.domain.ids import Alias, VersionId
@@ -53,6 +54,7 @@ def _check_terms(manifest: Manifest) -> None:
     if price.prompt_per_mtok == 0 and price.output_per_mtok == 0:
         raise ArtifactRefused("the version has no price")
     engine = manifest.engine
+    adapter.check_slots(engine, generates=adapter.generates(manifest))
     if min(engine.max_model_len, engine.max_num_seqs, engine.block_size) <= 0:
         raise ArtifactRefused("context length, batch size and block size must be above zero")
 
@@ -63,6 +65,8 @@ def _check_files(manifest: Manifest) -> None:
     paths = [file.path for file in manifest.files]
     if len(set(paths)) != len(paths):
         raise ArtifactRefused("a file stands in the manifest twice")
+    if manifest.adapter is not None and set(paths) != adapter.FILES:
+        raise ArtifactRefused(f"an adapter consists of {', '.join(sorted(adapter.FILES))}, and of nothing else")
     for file in manifest.files:
         path = PurePosixPath(file.path)
         if not file.path or path.is_absolute() or ".." in path.parts or "\\" in file.path:

@@ -1,0 +1,61 @@
+"""What adapters add to the registry's rules: a base is there before its adapters, and stays while one is used. Pure."""
+
+from collections.abc import Iterable
+
+from penstock.domain import adapter
+from penstock.domain.errors import ArtifactRefused, Conflict, InvalidField
+from penstock.domain.fleet import Catalogue, Deployment
+from penstock.domain.ids import VersionId
+from penstock.domain.model import Manifest, ModelVersion, is_sha256
+
+
+def check_registration(manifest: Manifest, known: Iterable[ModelVersion]) -> None:
+    """Return where this may be registered beside what is there; else raise ``ArtifactRefused``."""
+    settings = manifest.adapter
+    if settings is None:
+        return
+    if not is_sha256(settings.base):
+        raise ArtifactRefused("an adapter names its base by its whole digest")
+    base = next((one for one in known if one.digest == settings.base), None)
+    if base is None:
+        raise ArtifactRefused(f"no version here has the digest {settings.base}: push the adapter's base first")
+    adapter.check_beside(manifest, settings, base)
+
+
+def base_of(version: VersionId, known: Iterable[ModelVersion]) -> VersionId:
+    """Return whose workers serve a version: an adapter's base, and of any other version its own."""
+    versions = {one.id: one for one in known}
+    made_of = versions[version].manifest.adapter if version in versions else None
+    if made_of is None:
+        return version
+    return next((one.id for one in versions.values() if one.digest == made_of.base), version)
+
+
+def check_scale(wanted: Deployment, known: Catalogue) -> None:
+    """Return where this many workers leave no adapter without a base; else raise ``Conflict`` or ``InvalidField``."""
+    base = base_of(wanted.version, known.versions)
+    if base == wanted.version:
+        if not wanted.replicas and (left := _used_on(base, known)):
+            says = f"the adapter {left[0]} is served by its workers" + (
+                f" (and {len(left) - 1} more)" * (len(left) > 1)
+            )
+            raise Conflict(f"{says}: scale it to 0 and take it out of its aliases first")
+        return
+    if wanted.replicas > 1:
+        raise InvalidField(f"an adapter is on (1) or off (0): the workers of {base} serve it", param="replicas")
+    if wanted.replicas and not any(one.version == base and one.replicas for one in known.deployments):
+        raise Conflict(f"its base has no workers: penstock models scale {base} 1")
+
+
+def check_renewal(version: VersionId, known: Iterable[ModelVersion]) -> None:
+    """Return where a version has workers of its own; else raise ``Conflict``."""
+    base = base_of(version, known)
+    if base != version:
+        raise Conflict(f"an adapter has no workers of its own: penstock restart {base}")
+
+
+def _used_on(base: VersionId, known: Catalogue) -> list[VersionId]:
+    """Return the adapters of a version that are deployed, or that an alias names."""
+    named = {share.version for route in known.routes for share in route.shares}
+    named |= {one.version for one in known.deployments if one.replicas}
+    return sorted(one for one in named if one != base and base_of(one, known.versions) == base)

@@ -1,0 +1,69 @@
+"""Adapters in the routing table, and in the plan of what runs."""
+
+from dataclasses import replace
+
+from penstock.control.fleet.plan import FleetPolicy, plan
+from penstock.control.fleet.versions import plan_versions
+from penstock.control.publish.build import build
+from penstock.domain.fleet import Catalogue, Deployment, FleetView, Seen
+from penstock.domain.ids import VersionId
+from penstock.domain.table import EMPTY, RoutingTable, VersionEntry, validate
+from penstock.domain.worker import PhaseTiming, WorkerState
+from tests.support import adapter_things as made
+from tests.support import control_things as things
+from tests.support.control_things import NOW
+
+BASE, PIRATE, JSON = made.BASE, made.version(), made.version("json", seed="d")
+STARTED = (PhaseTiming(phase=WorkerState.WARMING, seconds=7.0),)
+ON = Catalogue(
+    versions=(BASE, PIRATE, JSON),
+    routes=(things.route("sea", PIRATE.id),),
+    deployments=(Deployment(version=BASE.id, replicas=1), Deployment(version=JSON.id, replicas=1)),
+)
+
+
+def worker(*adapters: VersionId) -> Seen:
+    return things.seen(replace(things.report("w1", BASE.id, phases=STARTED), adapters=adapters))
+
+
+def entries(table: RoutingTable) -> dict[VersionId, VersionEntry]:
+    return {version.id: version for version in table.versions}
+
+
+def make(catalogue: Catalogue, seen: list[Seen], latest: RoutingTable = EMPTY) -> RoutingTable:
+    return validate(build(catalogue, seen, latest, NOW, lease_s=5.0))
+
+
+def test_an_adapter_stands_in_the_table_beside_its_base() -> None:
+    """One that is named and one that is on are there with their base and without workers; its start is the base's."""
+    found = entries(make(ON, [worker()]))
+    assert {version: entry.base for version, entry in found.items()} == {
+        BASE.id: "",
+        PIRATE.id: BASE.id,
+        JSON.id: BASE.id,
+    }
+    assert [len(found[one].workers) for one in (BASE.id, PIRATE.id, JSON.id)] == [1, 0, 0]
+    assert (found[PIRATE.id].start_s, found[PIRATE.id].price) == (7.0, PIRATE.manifest.price)
+
+
+def test_a_base_is_there_because_of_its_adapter() -> None:
+    """Nobody deployed or named it: its adapter did."""
+    only = replace(ON, deployments=())
+    assert entries(make(only, [])).keys() == {BASE.id, PIRATE.id}
+
+
+def test_what_workers_hold_is_told_at_once_and_in_one_order() -> None:
+    """An adapter that came makes a table of its own; the same ones by another last use make none."""
+    first = make(ON, [worker()])
+    second = make(ON, [worker(PIRATE.id, JSON.id)], first)
+    assert entries(second)[BASE.id].workers[0].adapters == tuple(sorted((PIRATE.id, JSON.id)))
+    assert second.number == first.number + 1
+    assert make(ON, [worker(JSON.id, PIRATE.id)], second) is second
+
+
+def test_nobody_is_started_for_an_adapter() -> None:
+    """The base gets its worker; the adapter that is on gets none, on one machine and in a cluster."""
+    assert plan(ON, [], FleetView(), NOW, FleetPolicy()).start == (BASE.id,)
+    served = plan_versions(ON, [], FleetView(), NOW, FleetPolicy()).served or ()
+    assert [one.version for one in served] == [BASE.id]
+    assert [one.version for one in ON.staffed] == [BASE.id]
