@@ -127,6 +127,7 @@ class Runtime:
     def _lead(self, *, leads: bool, reason: str = "") -> None:
         if leads == self.leads:
             return
+        self._parts.orders.forget()
         if leads:
             self._good_at = self._now()
             self._parts.orders.listen_from(self._parts.loop.clock.now())

@@ -1,12 +1,13 @@
 """What the decision corridor exchanges: what should run, what was seen running, what to change."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from penstock.domain.decision import Decision
 from penstock.domain.ids import VersionId, WorkerId
 from penstock.domain.model import ModelVersion
 from penstock.domain.table import Route
-from penstock.domain.worker import WorkerReport
+from penstock.domain.worker import WorkerOrder, WorkerReport
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,6 +83,8 @@ class FleetView:
     """Versions that the host keeps something of, with workers or without: it numbers these itself."""
     held: tuple[str, ...] = ()
     """What the host could not bring about, and the remedy, in words."""
+    orders: Mapping[WorkerId, WorkerOrder] = field(default_factory=dict)
+    """Who was told last to sleep, or to wake (``serve``), by this controller."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -21,7 +21,7 @@ class WorkerState(StrEnum):
     WARMING = "warming"
     READY = "ready"
     SLEEPING = "sleeping"
-    """Its engine has given its memory back; the worker is there and can have it again within seconds."""
+    """It takes nothing new and gives its engine's memory back once its streams have ended; it can have it again."""
     WAKING = "waking"
     """On the way back; golden prompts come before ready, as at every start."""
     DRAINING = "draining"
@@ -37,6 +37,16 @@ class WorkerState(StrEnum):
     def is_starting(self) -> bool:
         """True on the way to ready."""
         return self in _STARTING
+
+
+class WorkerOrder(StrEnum):
+    """What the controller wants of a worker; each answer to a heartbeat says it."""
+
+    SERVE = "serve"
+    """Go on; who sleeps is to wake."""
+    SLEEP = "sleep"
+    """Close the gate, let the streams end, give the memory back and stay; who sleeps is to go on sleeping."""
+    DRAIN = "drain"
 
 
 class WorkerEnd(StrEnum):
@@ -118,3 +128,5 @@ class WorkerReport:
     """Why it goes, once it does."""
     adapters: tuple[VersionId, ...] = ()
     """Adapters that its engine holds, checked and ready to answer."""
+    holds_memory: bool = True
+    """False where it sleeps and its engine's memory is given back: others may have it only then."""

@@ -1,7 +1,7 @@
-"""Workers report here; the answer says whether to go on."""
+"""Workers report here; the answer says whether to go on, to sleep, or to go."""
 
 from dataclasses import replace
-from typing import Literal, TypedDict
+from typing import TypedDict
 
 from fastapi import APIRouter, Request, Response
 
@@ -9,7 +9,7 @@ from penstock.control.api.deps import Control
 from penstock.control.api.wire import answer, body, decode
 from penstock.domain.errors import Forbidden
 from penstock.domain.ids import VersionId
-from penstock.domain.worker import WorkerReport
+from penstock.domain.worker import WorkerOrder, WorkerReport
 
 _NUL = b"\\u0000"
 """The engine's last words may hold one, and the database holds none."""
@@ -18,7 +18,7 @@ _NUL = b"\\u0000"
 class Desired(TypedDict):
     """What a worker should do."""
 
-    desired: Literal["serve", "drain"]
+    desired: WorkerOrder
 
 
 class Internal:
@@ -51,5 +51,4 @@ class Internal:
             raise Forbidden("a worker reports for itself alone, and for the version that it was started for")
         url = self._control.addresses.reached_at(report.url, request.client.host if request.client else "")
         self._control.heartbeats.take(replace(report, url=url))
-        is_drained = self._control.orders.wants_drained(report.worker)
-        return answer(Desired(desired="drain" if is_drained else "serve"))
+        return answer(Desired(desired=self._control.orders.desired(report.worker, report.state)))

@@ -1,6 +1,9 @@
-"""Drain orders: by the host's signals, and in the answers to workers' heartbeats.
+"""Orders to workers: drains by the host's signals too, all of them in the answers to workers' heartbeats.
 
 The answer is the only way to a worker that no host of ours started, and a second way to one that a signal missed.
+
+Who was told to drain is told so for ever. Who was told to sleep or to wake hears it from the controller that decided
+it, while that leads: one that knows nothing of it, a new one or one that stands by, leaves each worker as it is.
 """
 
 from dataclasses import replace
@@ -8,6 +11,7 @@ from typing import Protocol
 
 from penstock.domain.fleet import FleetPlan, FleetView
 from penstock.domain.ids import WorkerId
+from penstock.domain.worker import WorkerOrder, WorkerState
 
 
 class Host(Protocol):
@@ -23,13 +27,14 @@ class Host(Protocol):
 
 
 class Orders:
-    """A host that remembers which workers it has ordered to drain. Fits `control.loop.Fleet`."""
+    """A host that remembers what it has ordered its workers. Fits `control.loop.Fleet`."""
 
     def __init__(self, host: Host) -> None:
         """Take the host; nothing is ordered yet."""
         self._host = host
         self._since = 0.0
         self._draining: dict[WorkerId, None] = {}
+        self._told: dict[WorkerId, WorkerOrder] = {}
         self._kept = 1000
         self.held: tuple[str, ...] = ()
         """What the host could not bring about when it was last asked, in words."""
@@ -38,13 +43,24 @@ class Orders:
         """Hold silence before Unix second ``now`` against nobody: this controller was not listening."""
         self._since = now
 
+    def forget(self) -> None:
+        """Forget who is to sleep and who to wake: another controller decides that now."""
+        self._told = {}
+
+    def desired(self, worker: WorkerId, state: WorkerState) -> WorkerOrder:
+        """Return what this worker is to do, which says that it is in this state; unordered, to stay in it."""
+        if worker in self._draining:
+            return WorkerOrder.DRAIN
+        as_it_is = WorkerOrder.SLEEP if state is WorkerState.SLEEPING else WorkerOrder.SERVE
+        return self._told.get(worker, as_it_is)
+
     def wants_drained(self, worker: WorkerId) -> bool:
         """Return whether this worker has been ordered to drain."""
         return worker in self._draining
 
     async def view(self) -> FleetView:
         """Return the host's view; orders of an earlier controller count too."""
-        view = replace(await self._host.view(), since=self._since)
+        view = replace(await self._host.view(), since=self._since, orders=dict(self._told))
         self.held = view.held
         for running in view.running:
             if running.draining:
@@ -52,12 +68,22 @@ class Orders:
         return view
 
     async def apply(self, plan: FleetPlan) -> None:
-        """Start and drain, and remember."""
+        """Start and drain, and remember who is to go, to sleep and to wake."""
         for worker in plan.drain:
             self._note(worker)
+        for order, workers in ((WorkerOrder.SLEEP, plan.sleep), (WorkerOrder.SERVE, plan.wake)):
+            for worker in workers:
+                self._told.pop(worker, None)
+                self._told[worker] = order
+        _cut(self._told, self._kept)
         await self._host.apply(plan)
 
     def _note(self, worker: WorkerId) -> None:
         self._draining[worker] = None
-        while len(self._draining) > self._kept:
-            del self._draining[next(iter(self._draining))]
+        _cut(self._draining, self._kept)
+
+
+def _cut(known: dict[WorkerId, WorkerOrder] | dict[WorkerId, None], most: int) -> None:
+    """Forget who was noted first."""
+    while len(known) > most:
+        del known[next(iter(known))]

@@ -3,6 +3,7 @@
 from penstock.control.fleet.orders import Orders
 from penstock.domain.fleet import FleetPlan, Running
 from penstock.domain.ids import WorkerId
+from penstock.domain.worker import WorkerOrder, WorkerState
 from tests.support.clock import ManualClock
 from tests.support.control_room import PaperHost
 from tests.support.control_things import TINY
@@ -28,10 +29,33 @@ async def test_what_an_earlier_controller_ordered_still_counts(clock: ManualCloc
     assert orders.wants_drained(WorkerId("w1"))
 
 
+async def test_who_sleeps_and_who_wakes_hears_it(clock: ManualClock) -> None:
+    """The last order holds, a drain above all, and the next plan sees what was ordered."""
+    orders, worker = Orders(PaperHost(clock)), WorkerId("w1")
+    await orders.apply(FleetPlan(sleep=(worker,)))
+    assert orders.desired(worker, WorkerState.READY) is WorkerOrder.SLEEP
+    assert (await orders.view()).orders == {worker: WorkerOrder.SLEEP}
+    await orders.apply(FleetPlan(wake=(worker,)))
+    assert orders.desired(worker, WorkerState.SLEEPING) is WorkerOrder.SERVE
+    await orders.apply(FleetPlan(drain=(worker,)))
+    assert orders.desired(worker, WorkerState.SLEEPING) is WorkerOrder.DRAIN
+
+
+async def test_who_knows_nothing_wakes_nobody(clock: ManualClock) -> None:
+    """A controller that ordered nothing, or leads no more, leaves each worker as it is."""
+    orders, worker = Orders(PaperHost(clock)), WorkerId("w1")
+    await orders.apply(FleetPlan(sleep=(worker,)))
+    orders.forget()
+    assert orders.desired(worker, WorkerState.SLEEPING) is WorkerOrder.SLEEP
+    for state in (WorkerState.READY, WorkerState.WAKING, WorkerState.LOADING):
+        assert orders.desired(worker, state) is WorkerOrder.SERVE
+
+
 async def test_the_memory_is_bounded(clock: ManualClock) -> None:
-    """After many thousand drains only the latest are remembered."""
+    """After many thousand orders only the latest are remembered."""
     orders = Orders(PaperHost(clock))
     for number in range(3000):
-        await orders.apply(FleetPlan(drain=(WorkerId(f"w{number}"),)))
+        await orders.apply(FleetPlan(drain=(WorkerId(f"w{number}"),), sleep=(WorkerId(f"s{number}"),)))
     assert orders.wants_drained(WorkerId("w2999"))
     assert not orders.wants_drained(WorkerId("w0"))
+    assert len((await orders.view()).orders) == 1000
