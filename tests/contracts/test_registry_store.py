@@ -8,6 +8,7 @@ from penstock.adapters.postgres.audit import PostgresAudit
 from penstock.adapters.postgres.registry import PostgresRegistry
 from penstock.control.api.ports import AuditLog
 from penstock.control.registry.ports import RegistryStore
+from penstock.domain.auto import Auto, Rule
 from penstock.domain.errors import Conflict
 from penstock.domain.fleet import Deployment
 from penstock.domain.ids import Alias, VersionId, WorkerId
@@ -89,6 +90,19 @@ async def test_the_catalogue_holds_everything(stores: Stores) -> None:
     assert catalogue.versions == (first, second)
     assert catalogue.routes == (route,)
     assert catalogue.deployments == await store.deployments() == (deployment,)
+
+
+async def test_rules_come_back_and_can_be_taken_away(stores: Stores) -> None:
+    """The newest rules of an auto alias count, are in the catalogue, and have a history; gone is gone."""
+    store, audit = stores
+    old, new = (Auto(alias=Alias("auto"), rules=(Rule(name=name, to=Alias("chat")),)) for name in ("old", "new"))
+    await store.put_autos(((old.alias, old),), things.act(at=1.0))
+    await store.put_autos(((new.alias, new),), things.act(at=2.0))
+    assert await store.autos() == (await store.catalogue()).autos == (new,)
+    await store.put_autos(((new.alias, None),), things.act("auto.remove", at=3.0))
+    assert await store.autos() == (await store.catalogue()).autos == ()
+    assert [past.auto for past in await store.auto_history(new.alias, 9)] == [None, new, old]
+    assert (await audit.newest(1))[0].what == "auto.remove"
 
 
 async def test_a_deployment_needs_its_version(stores: Stores) -> None:

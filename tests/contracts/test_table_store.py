@@ -1,12 +1,15 @@
 """The store of routing tables: the memory twin and Postgres keep the same promises."""
 
+from dataclasses import replace
+
 import pytest
 
 from penstock.adapters.memory.tables import MemoryTables
 from penstock.adapters.postgres.tables import PostgresTables
 from penstock.control.api.ports import TableHistory
+from penstock.domain.auto import Auto, Rule
 from penstock.domain.errors import Conflict
-from penstock.domain.ids import VersionId
+from penstock.domain.ids import Alias, VersionId
 from penstock.domain.table import EMPTY, RoutingTable
 from tests.support import control_things as things
 
@@ -51,3 +54,13 @@ async def test_old_tables_stay_where_routes_changed(store: TableHistory) -> None
         await store.publish(table(number, "a@1" if number < 10 else "b@1"))
     kept = [one.number for one in await store.history(100)]
     assert kept == [*range(60, 40, -1), 9]
+
+
+async def test_old_tables_stay_where_rules_changed(store: TableHistory) -> None:
+    """The rules of an auto alias can be gone back to as an alias's versions can."""
+    for number in range(1, 61):
+        rule = Rule(name="new" if number > 10 else "old", to=Alias("chat"))
+        await store.publish(replace(table(number), autos=(Auto(alias=Alias("auto"), rules=(rule,)),)))
+    found = await store.history(100)
+    assert [one.number for one in found][-1] == 10
+    assert {one.autos[0].rules[0].name for one in found} == {"new", "old"}

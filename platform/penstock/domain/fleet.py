@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from penstock.domain.auto import Auto
 from penstock.domain.decision import Decision
 from penstock.domain.ids import VersionId, WorkerId
 from penstock.domain.model import ModelVersion
@@ -32,6 +33,7 @@ class Catalogue:
     versions: tuple[ModelVersion, ...] = ()
     routes: tuple[Route, ...] = ()
     deployments: tuple[Deployment, ...] = ()
+    autos: tuple[Auto, ...] = ()
 
     @property
     def staffed(self) -> tuple[Deployment, ...]:

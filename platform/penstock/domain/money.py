@@ -25,6 +25,11 @@ class Price:
     cached_per_mtok: MicroUsd
     output_per_mtok: MicroUsd
 
+    @property
+    def dearest(self) -> int:
+        """The highest of them: what no token costs more than."""
+        return max(self.prompt_per_mtok, self.cached_per_mtok, self.output_per_mtok)
+
     def output_for(self, amount: int, most: int) -> int:
         """Return how many output tokens so many micro-dollars pay, at most ``most``."""
         if not self.output_per_mtok:

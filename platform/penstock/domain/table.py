@@ -6,6 +6,7 @@ The gateway serves from the last good one when the controller and its database a
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from penstock.domain.auto import MOST_AUTOS, Auto, fault
 from penstock.domain.errors import TableRefused
 from penstock.domain.ids import NO_VERSION, Alias, TenantId, VersionId, WorkerId
 from penstock.domain.model import SHORT_DIGEST, HandlerSettings, SamplingDefaults, Task, Tier
@@ -63,6 +64,8 @@ class VersionEntry:
     """What goes in and out of a model that vLLM does not run."""
     base: VersionId = NO_VERSION
     """Of an adapter: the version whose workers serve it, as it has none of its own."""
+    tool_parser: str = ""
+    """The engine's name for the way this model writes tool calls; empty where it was taught none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,6 +105,7 @@ class RoutingTable:
     made_at: float
     routes: tuple[Route, ...] = ()
     versions: tuple[VersionEntry, ...] = ()
+    autos: tuple[Auto, ...] = ()
 
 
 EMPTY = RoutingTable(number=0, made_at=0.0)
@@ -125,6 +129,7 @@ def validate(table: RoutingTable) -> RoutingTable:
         raise TableRefused("an alias stands in the table twice")
     for route in table.routes:
         _validate_route(route, known)
+    _validate_autos(table, known)
     workers = [w.id for v in table.versions for w in v.workers]
     if len(set(workers)) != len(workers):
         raise TableRefused("a worker stands in the table twice")
@@ -134,6 +139,16 @@ def validate(table: RoutingTable) -> RoutingTable:
         if version.base and (version.base not in bases or version.workers):
             raise TableRefused(f"the adapter {version.id} has workers of its own, or no base in the table")
     return table
+
+
+def _validate_autos(table: RoutingTable, known: set[VersionId]) -> None:
+    autos = {auto.alias for auto in table.autos}
+    if len(autos) != len(table.autos) or len(autos) > MOST_AUTOS:
+        raise TableRefused(f"an auto alias stands in the table twice, or there are more than {MOST_AUTOS}")
+    targets = {*(route.alias for route in table.routes), *known}
+    for auto in table.autos:
+        if wrong := fault(auto, targets, autos):
+            raise TableRefused(f"auto alias {auto.alias}: {wrong}")
 
 
 def _validate_route(route: Route, known: set[VersionId]) -> None:

@@ -2,6 +2,7 @@
 
 from penstock.adapters.memory.audit import MemoryAudit
 from penstock.domain.audit import Act
+from penstock.domain.auto import Auto, PastAuto
 from penstock.domain.errors import Conflict
 from penstock.domain.fleet import Catalogue, Deployment, PastRoute
 from penstock.domain.ids import Alias, VersionId
@@ -17,6 +18,7 @@ class MemoryRegistry:
         self._audit = audit
         self._versions: dict[VersionId, ModelVersion] = {}
         self._routes: dict[Alias, list[PastRoute]] = {}
+        self._autos: dict[Alias, list[PastAuto]] = {}
         self._deployments: dict[VersionId, Deployment] = {}
 
     async def versions(self) -> tuple[ModelVersion, ...]:
@@ -50,6 +52,21 @@ class MemoryRegistry:
         """Return what an alias was set to, newest first."""
         return tuple(self._routes.get(alias, [])[::-1][:limit])
 
+    async def autos(self) -> tuple[Auto, ...]:
+        """Return the auto aliases in force, by alias."""
+        newest = (past[-1].auto for _, past in sorted(self._autos.items()))
+        return tuple(auto for auto in newest if auto is not None)
+
+    async def put_autos(self, changes: tuple[tuple[Alias, Auto | None], ...], act: Act) -> None:
+        """Set (or with None take away) several auto aliases at once."""
+        for alias, auto in changes:
+            self._autos.setdefault(alias, []).append(PastAuto(auto=auto, who=act.who, at=act.at))
+        await self._audit.note(act)
+
+    async def auto_history(self, alias: Alias, limit: int) -> tuple[PastAuto, ...]:
+        """Return what an auto alias was set to, newest first."""
+        return tuple(self._autos.get(alias, [])[::-1][:limit])
+
     async def deployments(self) -> tuple[Deployment, ...]:
         """Return the deployments, by version."""
         return tuple(deployment for _, deployment in sorted(self._deployments.items()))
@@ -64,5 +81,8 @@ class MemoryRegistry:
     async def catalogue(self) -> Catalogue:
         """Return everything in one snapshot."""
         return Catalogue(
-            versions=await self.versions(), routes=await self.routes(), deployments=await self.deployments()
+            versions=await self.versions(),
+            routes=await self.routes(),
+            deployments=await self.deployments(),
+            autos=await self.autos(),
         )

@@ -23,7 +23,7 @@ class MemoryTables:
         self._tables.append(table)
         old, new = self._tables[: -self._keep], self._tables[-self._keep :]
         following = [*old[1:], *new[:1]]
-        self._tables = [a for a, b in zip(old, following, strict=False) if a.routes != b.routes] + new
+        self._tables = [a for a, b in zip(old, following, strict=False) if _leads(a) != _leads(b)] + new
 
     async def numbered(self, number: int) -> RoutingTable | None:
         """Return a stored table."""
@@ -32,3 +32,8 @@ class MemoryTables:
     async def history(self, limit: int) -> tuple[RoutingTable, ...]:
         """Return stored tables, newest first."""
         return tuple(self._tables[::-1][:limit])
+
+
+def _leads(table: RoutingTable) -> object:
+    """Return where names lead."""
+    return table.routes, table.autos

@@ -7,6 +7,7 @@ from penstock.adapters.postgres.audit import note
 from penstock.adapters.postgres.database import Database
 from penstock.adapters.postgres.queries import load
 from penstock.domain.audit import Act
+from penstock.domain.auto import Auto, PastAuto
 from penstock.domain.errors import Conflict
 from penstock.domain.fleet import Catalogue, Deployment, PastRoute
 from penstock.domain.ids import Alias
@@ -16,6 +17,8 @@ from penstock.domain.table import Route
 _SQL = load("registry")
 _ROUTES = msgspec.json.Decoder(tuple[Route, ...])
 _ROUTE = msgspec.json.Decoder(Route)
+_AUTOS = msgspec.json.Decoder(tuple[Auto, ...])
+_AUTO = msgspec.json.Decoder(Auto)
 _DEPLOYMENTS = msgspec.json.Decoder(tuple[Deployment, ...])
 _MANIFEST = msgspec.json.Decoder(Manifest)
 
@@ -68,6 +71,26 @@ class PostgresRegistry:
             for row in rows
         )
 
+    async def autos(self) -> tuple[Auto, ...]:
+        """Return the auto aliases in force, by alias."""
+        return tuple(_AUTO.decode(row["auto"]) for row in await self._database.rows(_SQL["autos"]))
+
+    async def put_autos(self, changes: tuple[tuple[Alias, Auto | None], ...], act: Act) -> None:
+        """Set (or with None take away) several auto aliases at once."""
+        async with self._database.transaction() as session:
+            for alias, auto in changes:
+                text = None if auto is None else msgspec.json.encode(auto).decode()
+                await session.run(_SQL["put_auto"], alias, text, act.who, act.at)
+            await note(session, act)
+
+    async def auto_history(self, alias: Alias, limit: int) -> tuple[PastAuto, ...]:
+        """Return what an auto alias was set to, newest first."""
+        rows = await self._database.rows(_SQL["auto_history"], alias, limit)
+        return tuple(
+            PastAuto(auto=_AUTO.decode(row["auto"]) if row["auto"] else None, who=row["who"], at=row["put_at"])
+            for row in rows
+        )
+
     async def deployments(self) -> tuple[Deployment, ...]:
         """Return the deployments, by version."""
         rows = await self._database.rows(_SQL["deployments"])
@@ -91,6 +114,7 @@ class PostgresRegistry:
             versions=self._versions,
             routes=_ROUTES.decode(row["routes"]),
             deployments=_DEPLOYMENTS.decode(row["deployments"]),
+            autos=_AUTOS.decode(row["autos"]),
         )
 
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass, fields
 
 import msgspec
 
+from penstock.domain.auto import Auto
 from penstock.domain.table import Route, RoutingTable, VersionEntry, WorkerEntry
 
 SLICE = 500
@@ -29,6 +30,7 @@ class _RawTable(msgspec.Struct):
     made_at: float
     routes: tuple[Route, ...] = ()
     versions: tuple[msgspec.Raw, ...] = ()
+    autos: tuple[Auto, ...] = ()
 
 
 _TABLE = msgspec.json.Decoder(_RawTable)
@@ -42,7 +44,9 @@ async def decode(data: bytes) -> RoutingTable:
     raw = _TABLE.decode(data)
     await asyncio.sleep(0)
     versions = [await _version(version) for version in raw.versions]
-    return RoutingTable(number=raw.number, made_at=raw.made_at, routes=raw.routes, versions=tuple(versions))
+    return RoutingTable(
+        number=raw.number, made_at=raw.made_at, routes=raw.routes, versions=tuple(versions), autos=raw.autos
+    )
 
 
 async def _version(text: msgspec.Raw) -> VersionEntry:

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from penstock.apps.cli import comparison, engine_settings, tables
+from penstock.apps.cli import autos, comparison, engine_settings, tables
 from penstock.apps.cli.caller import as_caller
 from penstock.apps.cli.terminal import err, explained, out
 from penstock.apps.connections import operator
@@ -198,15 +198,57 @@ def remove_alias(alias: Annotated[str, typer.Argument(help="The name to take awa
 def list_aliases() -> None:
     """List the aliases and where they lead."""
     with explained():
+        caller = operator(load())
         rows = [
             (
                 route["alias"],
                 ", ".join(f"{share['version']} {share['weight'] / 100:g} %" for share in route["shares"]),
                 ", ".join(f"{one['tenant']} {one['version']}" for one in route.get("overrides", [])),
             )
-            for route in operator(load()).get("/aliases")["aliases"]
+            for route in caller.get("/aliases")["aliases"]
+        ]
+        rows += [
+            (auto["alias"], "by rules: " + ", ".join(f"{rule['name']} → {rule['to']}" for rule in auto["rules"]), "")
+            for auto in caller.get("/autos")["autos"]
         ]
         tables.show("Aliases", ("alias", "versions", "overrides"), rows)
+
+
+@aliases.command("auto")
+@as_caller
+def auto_alias(
+    alias: Annotated[str, typer.Argument(help="The name that callers use, for example `auto`.")],
+    *,
+    file: Annotated[Path | None, typer.Option(help="A YAML file with its rules; without it they are shown.")] = None,
+    remove: Annotated[bool, typer.Option("--remove", help="Take the name away.")] = False,
+) -> None:
+    """Let a name stand for rules: the first one that fits says which model answers.
+
+    Write the smallest model first. Whether a model is able to answer is looked at in any case: its context, its task,
+    tool calls, its chat template, the caller's `x-penstock-price-cap`. So a file may be as short as this:
+
+    * `rules: [{name: small, to: smollm2}, {name: rest, to: big}]`
+
+    Conditions narrow a rule: `prompt_tokens` at most, `apis` as paths, `tools` and `json` (true: only with, false:
+    only without), `images` (true: this model sees them), `callers` (batch, free, paid, interactive), `price` in
+    dollars for a million tokens at most, `deadline_s` at least.
+
+    * `rules: [{name: short, to: smollm2, prompt_tokens: 1000, tools: false}, {name: rest, to: big@0123456789ab}]`
+
+    Answers name the version in `x-penstock-version` and the rule in `x-penstock-auto`; who sends that header back
+    with the next request of a conversation stays at that rule or moves on to a later one.
+
+    For example: `penstock aliases auto auto --file rules.yaml`, then `penstock aliases auto auto`
+    """
+    with explained():
+        caller = operator(load())
+        if remove:
+            caller.delete(f"/autos/{alias}")
+            out.print(f"{alias} is removed.", highlight=False)
+            return
+        if file is not None:
+            caller.put(f"/autos/{alias}", {"rules": autos.read(file)})
+        autos.show(alias, caller.get(f"/autos/{alias}")["history"])
 
 
 @aliases.command("compare")

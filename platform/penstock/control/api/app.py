@@ -4,6 +4,7 @@ from fastapi import APIRouter, FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 
+from penstock.control.api.autos import Autos
 from penstock.control.api.comparisons import Compared
 from penstock.control.api.deps import Control
 from penstock.control.api.errors import fields_of, status_of
@@ -27,7 +28,7 @@ def make_app(control: Control) -> FastAPI:
     """Return the application."""
     app = FastAPI(title="Penstock controller", docs_url=None, redoc_url=None)
     admin = APIRouter(prefix=ADMIN)
-    rooms = (Models, Compared, RolloutsShown, Orgs, Tenants, Keys, Money, FleetAndTable)
+    rooms = (Models, Autos, Compared, RolloutsShown, Orgs, Tenants, Keys, Money, FleetAndTable)
     for part in [room(control) for room in rooms]:
         admin.include_router(part.router())
     app.include_router(admin)

@@ -4,10 +4,12 @@ from typing import Any
 
 import msgspec
 
+from penstock.domain.auto import Caller, Rule
 from penstock.domain.ids import Alias, ModelName, OrgId, TenantId, VersionId, WorkerId
 from penstock.domain.ledger import LedgerRow, UsageLine
 from penstock.domain.model import Manifest, Task, Tier
-from penstock.domain.money import MicroUsd, Price
+from penstock.domain.money import FREE, MicroUsd, Price
+from penstock.domain.request import Api
 from penstock.domain.rollout import PATIENCE_S, STAGES, Blast, Kind, Stage
 from penstock.domain.shadow import ShadowCaps
 from penstock.domain.table import Override, Route, Share
@@ -31,6 +33,32 @@ class NewShares(Strict, frozen=True):
 
     shares: tuple[Share, ...]
     overrides: tuple[Override, ...] | None = None
+
+
+class NewRule(Strict, frozen=True):
+    """A rule of an auto alias; a condition with a wrong name must not become none."""
+
+    name: str
+    to: Alias
+    prompt_tokens: int = 0
+    apis: tuple[Api, ...] = ()
+    tools: bool | None = None
+    json: bool | None = None
+    images: bool = False
+    callers: tuple[Caller, ...] = ()
+    price: MicroUsd = FREE
+    deadline_s: float = 0.0
+
+    @property
+    def rule(self) -> Rule:
+        """The same as a noun."""
+        return Rule(**msgspec.structs.asdict(self))
+
+
+class NewRules(Strict, frozen=True):
+    """What an auto alias stands for: the first rule that fits decides."""
+
+    rules: tuple[NewRule, ...]
 
 
 class NewRollout(Strict, frozen=True):

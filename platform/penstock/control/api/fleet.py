@@ -78,7 +78,7 @@ class FleetAndTable:
         latest = await self._control.tables.latest()
         await self._control.rollouts.check_free({one.alias for one in {*old.routes} ^ {*latest.routes}})
         table = validate(_revived(old, latest, self._control.clock.now()))
-        await self._control.registry.restore_routes(old.routes, replace(act, target=str(old.number)))
+        await self._control.registry.restore_routes(old.routes, old.autos, replace(act, target=str(old.number)))
         await self._control.tables.publish(table)
         self._control.runtime.wake()
         return answer(_shown(table))
@@ -138,7 +138,7 @@ class FleetAndTable:
 def _revived(old: RoutingTable, latest: RoutingTable, now: float) -> RoutingTable:
     workers = {version.id: version.workers for version in latest.versions}
     versions = tuple(replace(version, workers=workers.get(version.id, ())) for version in old.versions)
-    return RoutingTable(number=latest.number + 1, made_at=now, routes=old.routes, versions=versions)
+    return RoutingTable(number=latest.number + 1, made_at=now, routes=old.routes, versions=versions, autos=old.autos)
 
 
 def _shown(table: RoutingTable) -> TableShown:

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from operator import attrgetter
 
+from penstock.domain.auto import Auto, sound
 from penstock.domain.fleet import Catalogue, Seen
 from penstock.domain.ids import NO_VERSION, VersionId, WorkerId
 from penstock.domain.model import ModelVersion
@@ -36,6 +37,8 @@ def build(
     restarts = {version.id: version.restart_s for version in latest.versions} | restarts_s(seen)
     named = {share.version for route in catalogue.routes for share in route.shares}
     named |= {deployment.version for deployment in catalogue.deployments if deployment.replicas}
+    autos = _autos(catalogue)
+    named |= {VersionId(rule.to) for auto in autos for rule in auto.rules}
     bases = _bases(catalogue.versions)
     named |= {bases[version] for version in named & bases.keys()}
     routes = tuple(sorted(catalogue.routes, key=lambda route: route.alias))
@@ -51,7 +54,7 @@ def build(
             for version in sorted(catalogue.versions, key=lambda version: version.id)
             if version.id in named
         )
-        return RoutingTable(number=latest.number + 1, made_at=now, routes=routes, versions=versions)
+        return RoutingTable(number=latest.number + 1, made_at=now, routes=routes, versions=versions, autos=autos)
 
     is_load_due = not 0 <= now - latest.made_at < LOAD_EVERY_S
     is_first = not latest.number  # also where there is nothing in it: gateways wait for one
@@ -66,6 +69,13 @@ def _bases(versions: Iterable[ModelVersion]) -> dict[VersionId, VersionId]:
     by_digest = {version.digest: version.id for version in versions}
     adapters = [(one.id, one.manifest.adapter.base) for one in versions if one.manifest.adapter is not None]
     return {version: by_digest[base] for version, base in adapters if base in by_digest}
+
+
+def _autos(catalogue: Catalogue) -> tuple[Auto, ...]:
+    """Return what of the auto aliases may stand in a table: two operators at a time may have taken a target away."""
+    if not catalogue.autos:
+        return ()
+    return sound(catalogue.autos, {*(one.alias for one in catalogue.routes), *(one.id for one in catalogue.versions)})
 
 
 def starts_s(seen: Iterable[Seen]) -> dict[VersionId, float]:
@@ -93,7 +103,7 @@ def restarts_s(seen: Iterable[Seen]) -> dict[VersionId, float]:
 
 def _differs(table: RoutingTable, latest: RoutingTable) -> bool:
     """Tell whether there is anything new; what is the same object as before costs nothing."""
-    return table.versions != latest.versions or table.routes != latest.routes
+    return table.versions != latest.versions or table.routes != latest.routes or table.autos != latest.autos
 
 
 def _fresh(
@@ -169,4 +179,5 @@ def _entry(version: ModelVersion, workers: tuple[WorkerEntry, ...]) -> VersionEn
         max_num_seqs=manifest.engine.max_num_seqs,
         workers=workers,
         handler=manifest.handler,
+        tool_parser=manifest.engine.tool_parser,
     )

@@ -5,6 +5,7 @@ Loads change with every table and decide nothing here.
 
 from collections.abc import Iterator
 
+from penstock.domain.auto import Auto
 from penstock.domain.decision import Decision
 from penstock.domain.table import Route, RoutingTable, WorkerEntry
 
@@ -14,7 +15,7 @@ _ROUTES = "aliases lead where operators set them"
 
 def changes(before: RoutingTable, after: RoutingTable) -> list[Decision]:
     """Return them, workers first."""
-    return [*_workers(before, after), *_routes(before, after)]
+    return [*_workers(before, after), *_routes(before, after), *_autos(before, after)]
 
 
 def _workers(before: RoutingTable, after: RoutingTable) -> Iterator[Decision]:
@@ -41,6 +42,15 @@ def _routes(before: RoutingTable, after: RoutingTable) -> Iterator[Decision]:
             )
 
 
+def _autos(before: RoutingTable, after: RoutingTable) -> Iterator[Decision]:
+    were, are = ({auto.alias: auto for auto in table.autos} for table in (before, after))
+    for alias in sorted(were.keys() | are.keys()):
+        if were.get(alias) != are.get(alias):
+            yield Decision(
+                what="route", target=alias, signal="registry_autos", value=_rules(are.get(alias)), objective=_ROUTES
+            )
+
+
 def _known(table: RoutingTable) -> dict[str, WorkerEntry]:
     return {worker.id: worker for version in table.versions for worker in version.workers}
 
@@ -51,3 +61,7 @@ def _shares(route: Route | None) -> str:
     falls = f"; where one is dead, {route.fallback}" if route.fallback else ""
     own = f"; {len(route.overrides)} tenants have their own" if route.overrides else ""
     return ", ".join(f"{share.version} {share.weight / 100:g} %" for share in route.shares) + own + falls
+
+
+def _rules(auto: Auto | None) -> str:
+    return "nowhere" if auto is None else "by rules: " + ", ".join(f"{rule.name} to {rule.to}" for rule in auto.rules)

@@ -3,6 +3,7 @@
 from typing import Protocol
 
 from penstock.domain.audit import Act
+from penstock.domain.auto import Auto, PastAuto
 from penstock.domain.fleet import Catalogue, Deployment, PastRoute
 from penstock.domain.ids import Alias
 from penstock.domain.model import ModelVersion
@@ -30,6 +31,18 @@ class RegistryStore(Protocol):
 
     async def route_history(self, alias: Alias, limit: int) -> tuple[PastRoute, ...]:
         """What an alias was set to, newest first."""
+        ...
+
+    async def autos(self) -> tuple[Auto, ...]:
+        """The auto aliases in force, by alias."""
+        ...
+
+    async def put_autos(self, changes: tuple[tuple[Alias, Auto | None], ...], act: Act) -> None:
+        """Set (or with None take away) several auto aliases at once."""
+        ...
+
+    async def auto_history(self, alias: Alias, limit: int) -> tuple[PastAuto, ...]:
+        """What an auto alias was set to, newest first."""
         ...
 
     async def deployments(self) -> tuple[Deployment, ...]:

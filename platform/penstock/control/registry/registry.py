@@ -2,9 +2,10 @@
 
 from dataclasses import replace
 
-from penstock.control.registry import adapters, rules
+from penstock.control.registry import adapters, auto_rules, rules
 from penstock.control.registry.ports import RegistryStore
 from penstock.domain.audit import Act
+from penstock.domain.auto import Auto, PastAuto
 from penstock.domain.errors import UnknownModel
 from penstock.domain.fleet import Deployment, PastRoute
 from penstock.domain.ids import Alias, VersionId, WorkerId
@@ -50,6 +51,7 @@ class Registry:
     async def put_alias(self, route: Route, act: Act) -> Route:
         """Set an alias."""
         rules.check_route(route, await self._known())
+        auto_rules.check_alias(route.alias, await self._store.autos())
         detail = ", ".join(f"{share.version}={share.weight}" for share in route.shares)
         detail += f"; overrides: {len(route.overrides)}" if route.overrides else ""
         await self._store.put_routes(((route.alias, route),), replace(act, detail=detail))
@@ -59,15 +61,40 @@ class Registry:
         """Take an alias away, or raise ``UnknownModel``."""
         if alias not in {route.alias for route in await self._store.routes()}:
             raise UnknownModel(f"there is no alias {alias}")
+        auto_rules.check_unled(alias, await self._store.autos())
         await self._store.put_routes(((alias, None),), act)
 
-    async def restore_routes(self, wanted: tuple[Route, ...], act: Act) -> None:
-        """Bring all aliases back to what they were in an older table."""
+    async def restore_routes(self, wanted: tuple[Route, ...], autos: tuple[Auto, ...], act: Act) -> None:
+        """Bring all aliases back to what they were in an older table, those with rules too."""
         known = await self._known()
         for route in wanted:
             rules.check_route(route, known)
         changes = rules.changes_to(await self._store.routes(), wanted)
         await self._store.put_routes(changes, act)
+        if ruled := auto_rules.changes_to(await self._store.autos(), autos):
+            await self._store.put_autos(ruled, act)
+
+    async def autos(self) -> tuple[Auto, ...]:
+        """Return the auto aliases in force."""
+        return await self._store.autos()
+
+    async def put_auto(self, auto: Auto, act: Act) -> Auto:
+        """Set an auto alias's rules."""
+        store = self._store
+        auto_rules.check_auto(auto, await store.versions(), await store.routes(), await store.autos())
+        detail = ", ".join(f"{rule.name}={rule.to}" for rule in auto.rules)
+        await store.put_autos(((auto.alias, auto),), replace(act, detail=detail))
+        return auto
+
+    async def remove_auto(self, alias: Alias, act: Act) -> None:
+        """Take an auto alias away, or raise ``UnknownModel``."""
+        if alias not in {auto.alias for auto in await self._store.autos()}:
+            raise UnknownModel(f"there is no auto alias {alias}")
+        await self._store.put_autos(((alias, None),), act)
+
+    async def auto_history(self, alias: Alias, limit: int = 50) -> tuple[PastAuto, ...]:
+        """Return what an auto alias was set to, newest first."""
+        return await self._store.auto_history(alias, limit)
 
     async def alias_history(self, alias: Alias, limit: int = 50) -> tuple[PastRoute, ...]:
         """Return what an alias was set to, newest first."""

@@ -20,13 +20,13 @@ MAX_REPLICAS = 1000
 MAX_RANKS = 8
 """GPUs of one worker: as many as one node has."""
 
-_NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,62}")
+NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,62}")
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 
 
 def version_of(manifest: Manifest, signature: str, now: float) -> ModelVersion:
     """Return the version that this manifest is, or raise ``ArtifactRefused`` saying what it lacks."""
-    if not _NAME.fullmatch(manifest.name):
+    if not NAME.fullmatch(manifest.name):
         raise ArtifactRefused(
             "a model's name has 1 to 63 of a-z, 0-9, '.', '_' and '-', and begins with a letter or digit"
         )
@@ -79,7 +79,7 @@ def _check_files(manifest: Manifest) -> None:
 
 def check_route(route: Route, known: frozenset[VersionId]) -> Route:
     """Return the route, or raise ``InvalidField`` saying what is wrong with it."""
-    if not _NAME.fullmatch(route.alias):
+    if not NAME.fullmatch(route.alias):
         raise InvalidField("an alias has 1 to 63 of a-z, 0-9, '.', '_' and '-'", param="alias")
     versions = [share.version for share in route.shares]
     if len(set(versions)) != len(versions):

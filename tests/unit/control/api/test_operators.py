@@ -90,6 +90,47 @@ async def test_aliases_lead_and_have_a_history(operator: httpx.AsyncClient, room
     assert [act.what for act in await room.audit.newest(2)] == ["alias.remove", "alias.put"]
 
 
+async def test_a_name_may_stand_for_rules(operator: httpx.AsyncClient, room: Room) -> None:
+    """Set, shown with its history, taken away, noted in the audit log; what rules lead to stays."""
+    version = await registered(operator)
+    shares = {"shares": [{"version": version, "weight": 10_000}]}
+    assert (await operator.put("/admin/v1/aliases/chat", json=shares)).status_code == 200
+    rules = {"rules": [{"name": "small", "to": "chat", "prompt_tokens": 100}, {"name": "rest", "to": version}]}
+    put = await operator.put("/admin/v1/autos/auto", json=rules)
+    assert (put.status_code, [rule["name"] for rule in put.json()["rules"]]) == (200, ["small", "rest"])
+    assert [auto["alias"] for auto in (await operator.get("/admin/v1/autos")).json()["autos"]] == ["auto"]
+    many = [{"name": f"r{n}", "to": "chat"} for n in range(10_000)]
+    refused = [
+        await operator.delete("/admin/v1/aliases/chat"),
+        await operator.put("/admin/v1/aliases/auto", json=shares),
+        await operator.put("/admin/v1/autos/chat", json=rules),
+        await operator.put("/admin/v1/autos/more", json={"rules": [{"name": "a", "to": "auto"}]}),
+        await operator.put("/admin/v1/autos/more", json={"rules": [{"name": "a", "to": "chat", "prompt_token": 1}]}),
+        await operator.put("/admin/v1/autos/more", content=b'{"rules":[{"name":"a","to":"chat","deadline_s":NaN}]}'),
+        await operator.put("/admin/v1/autos/more", json={"rules": many}),
+    ]
+    assert [answer.status_code for answer in refused] == [409, 409, 400, 400, 400, 400, 400]
+    assert (await operator.delete("/admin/v1/autos/auto")).status_code == 200
+    assert (await operator.delete("/admin/v1/autos/auto")).status_code == 404
+    history = (await operator.get("/admin/v1/autos/auto")).json()["history"]
+    assert [past["auto"] is None for past in history] == [True, False]
+    assert [act.what for act in await room.audit.newest(2)] == ["auto.remove", "auto.put"]
+    assert (await operator.get("/admin/v1/autos/none")).status_code == 404
+
+
+async def test_rules_go_back_with_the_table(operator: httpx.AsyncClient, room: Room) -> None:
+    """A table of before has its rules again, and the next tick agrees."""
+    version = await registered(operator)
+    await operator.put("/admin/v1/autos/auto", json={"rules": [{"name": "old", "to": version}]})
+    await room.loop.tick()
+    number = (await room.tables.latest()).number
+    await operator.put("/admin/v1/autos/auto", json={"rules": [{"name": "new", "to": version}]})
+    await room.loop.tick()
+    assert (await operator.post("/admin/v1/table/rollback", json={"number": number})).status_code == 200
+    await room.loop.tick()
+    assert (await room.tables.latest()).autos[0].rules[0].name == "old"
+
+
 async def test_a_tenant_may_have_a_version_of_its_own(operator: httpx.AsyncClient, room: Room) -> None:
     """An override stays through a change of weights that does not name it, and is taken away by an empty list."""
     await room.key(Role.INFER, tenant="acme")

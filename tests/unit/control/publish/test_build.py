@@ -7,7 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.control.publish.build import LOAD_EVERY_S, build
+from penstock.domain.auto import Auto, Rule
 from penstock.domain.fleet import Catalogue, Deployment, Seen
+from penstock.domain.ids import Alias
 from penstock.domain.table import EMPTY, RoutingTable, validate
 from penstock.domain.worker import PhaseTiming, WorkerState
 from tests.support import control_things as things
@@ -135,3 +137,16 @@ def test_the_order_of_what_comes_in_does_not_matter(seen: list[Seen]) -> None:
     """Heartbeats in any order make the same table."""
     expected = make(CATALOGUE, sorted(seen, key=lambda one: one.report.worker), EMPTY, NOW)
     assert make(CATALOGUE, seen, EMPTY, NOW) == expected
+
+
+def test_rules_and_what_they_lead_to_are_in() -> None:
+    """A version that only a rule names is there; a rule that leads nowhere is not, and new rules are news."""
+    idle = Rule(name="idle", to=Alias(IDLE.id))
+    rules = (Rule(name="lost", to=Alias("gone")), Rule(name="chat", to=Alias("chat")), idle)
+    ruled = replace(CATALOGUE, autos=(Auto(alias=Alias("auto"), rules=rules),))
+    first = validate(make(ruled, [], EMPTY, NOW))
+    assert [rule.name for rule in first.autos[0].rules] == ["chat", "idle"]
+    assert IDLE.id in {version.id for version in first.versions}
+    assert make(ruled, [], first, NOW + 60) is first
+    fewer = replace(ruled, autos=(Auto(alias=Alias("auto"), rules=(idle,)),))
+    assert make(fewer, [], first, NOW + 0.1).autos == fewer.autos

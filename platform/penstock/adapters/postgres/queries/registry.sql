@@ -20,6 +20,17 @@ insert into alias_route (alias, route, who, put_at) values ($1, $2::jsonb, $3, $
 -- name: route_history
 select route, who, put_at from alias_route where alias = $1 order by id desc limit $2
 
+-- name: autos
+select auto from (select distinct on (alias) alias, auto from auto_alias order by alias, id desc) newest
+where auto is not null
+order by alias
+
+-- name: put_auto
+insert into auto_alias (alias, auto, who, put_at) values ($1, $2::jsonb, $3, $4)
+
+-- name: auto_history
+select auto, who, put_at from auto_alias where alias = $1 order by id desc limit $2
+
 -- name: deployments
 select body from deployment order by version
 
@@ -32,5 +43,8 @@ select
     (select coalesce(jsonb_agg(route order by alias), '[]') from (
         select distinct on (alias) alias, route from alias_route order by alias, id desc
     ) newest where route is not null) as routes,
+    (select coalesce(jsonb_agg(auto order by alias), '[]') from (
+        select distinct on (alias) alias, auto from auto_alias order by alias, id desc
+    ) newest where auto is not null) as autos,
     (select coalesce(jsonb_agg(body order by version), '[]') from deployment) as deployments,
     (select count(*) from model_version) as version_count

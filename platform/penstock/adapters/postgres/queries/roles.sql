@@ -31,7 +31,7 @@ grant insert, select (id, what, target) on audit_event to penstock_gateway;
 
 -- Controllers read everything, and write what operators and workers tell; bills they only read.
 grant select on all tables in schema public to penstock_controller;
-grant insert on model_version, alias_route, audit_event to penstock_controller;
+grant insert on model_version, alias_route, auto_alias, audit_event to penstock_controller;
 grant insert, update on api_key, tenant, org, deployment, platform to penstock_controller;
 grant insert, update, delete on worker_lease to penstock_controller;
 grant delete on arm_second to penstock_controller;
@@ -40,6 +40,6 @@ grant insert on rollout_change to penstock_controller;
 grant insert, delete on routing_table to penstock_controller;
 
 -- Auditors read who did what and what it cost, and no hash of a key.
-grant select on ledger, ledger_sum, outcome_sum, rollout, rollout_change, audit_event, tenant, org, model_version, alias_route, deployment,
+grant select on ledger, ledger_sum, outcome_sum, rollout, rollout_change, audit_event, tenant, org, model_version, alias_route, auto_alias, deployment,
     routing_table to penstock_auditors;
 grant select (id, tenant, role, models, created_at, expires_at, revoked_at, plan) on api_key to penstock_auditors

@@ -14,8 +14,9 @@ select body from routing_table where number = $1
 select body from routing_table order by number desc limit $1
 
 -- name: prune
--- Older than the newest $1, a table stays only where the next one kept has other routes.
+-- Older than the newest $1, a table stays only where the next one kept has other routes or rules.
 delete from routing_table old using routing_table next
 where old.number <= (select max(number) from routing_table) - $1::bigint
   and next.number = (select min(number) from routing_table where number > old.number)
   and next.body -> 'routes' = old.body -> 'routes'
+  and coalesce(next.body -> 'autos', '[]') = coalesce(old.body -> 'autos', '[]')

@@ -1,0 +1,86 @@
+"""What an auto alias may say: sound rules, each of which some request can fit as things stand. Pure.
+
+What a rule leads to may change later; gateways look at it with every request, so a rule that fits nothing then is only
+passed over.
+"""
+
+from collections.abc import Collection, Mapping, Sequence
+
+from penstock.control.registry.rules import NAME
+from penstock.domain.auto import MOST_AUTOS, Auto, PastAuto, Rule, fault
+from penstock.domain.errors import Conflict, InvalidField
+from penstock.domain.ids import Alias, VersionId
+from penstock.domain.model import Manifest, ModelVersion, Task
+from penstock.domain.request import Api
+from penstock.domain.table import Route
+
+Past = tuple[PastAuto, ...]
+Changes = tuple[tuple[Alias, Auto | None], ...]
+
+
+def check_auto(auto: Auto, versions: Sequence[ModelVersion], routes: Sequence[Route], autos: Collection[Auto]) -> Auto:
+    """Return it, or raise ``InvalidField`` saying what is wrong with it."""
+    if not NAME.fullmatch(auto.alias):
+        raise InvalidField("an alias has 1 to 63 of a-z, 0-9, '.', '_' and '-'", param="alias")
+    names = {one.alias for one in autos} | {auto.alias}
+    if len(names) > MOST_AUTOS:
+        raise InvalidField(f"there are {MOST_AUTOS} auto aliases already, the most that there may be", param="alias")
+    led = _led(versions, routes)
+    if wrong := fault(auto, led, names):
+        raise InvalidField(wrong, param="rules")
+    for rule in auto.rules:
+        if all(_fits_nothing(rule, manifest) for manifest in led[rule.to]):
+            why = _fits_nothing(rule, led[rule.to][0])
+            raise InvalidField(f"the rule {rule.name} fits nothing: {why}", param="rules")
+    if len({rule.to for rule in auto.rules if _embeds(rule, led[rule.to])}) > 1:
+        raise InvalidField("vectors of different models can't be compared: lead embeddings to one", param="rules")
+    return auto
+
+
+def check_alias(alias: Alias, autos: Collection[Auto]) -> None:
+    """Raise ``Conflict`` where a name belongs to an auto alias."""
+    if alias in {auto.alias for auto in autos}:
+        raise Conflict(f"{alias} is an auto alias: remove it first, or take another name")
+
+
+def check_unled(alias: Alias, autos: Collection[Auto]) -> None:
+    """Raise ``Conflict`` where rules lead to an alias that is to go."""
+    led = [f"{rule.name} of {auto.alias}" for auto in autos for rule in auto.rules if rule.to == alias]
+    if led:
+        raise Conflict(f"a rule leads to {alias}: {', '.join(led[:5])}; change that first")
+
+
+def changes_to(autos: Collection[Auto], wanted: Collection[Auto]) -> Changes:
+    """Return what brings the auto aliases in force to the wanted ones: those to set, and to take away (None)."""
+    now, then = ({auto.alias: auto for auto in side} for side in (autos, wanted))
+    return tuple(
+        (alias, then.get(alias)) for alias in sorted(now.keys() | then.keys()) if now.get(alias) != then.get(alias)
+    )
+
+
+def _led(versions: Sequence[ModelVersion], routes: Sequence[Route]) -> Mapping[str, Sequence[Manifest]]:
+    """Return the manifests behind each name that a rule may lead to."""
+    known: dict[VersionId, Manifest] = {version.id: version.manifest for version in versions}
+    led: dict[str, Sequence[Manifest]] = {version: [manifest] for version, manifest in known.items()}
+    for route in routes:
+        if found := [known[share.version] for share in route.shares if share.version in known]:
+            led[route.alias] = found
+    return led
+
+
+def _fits_nothing(rule: Rule, manifest: Manifest) -> str:
+    """Return why no request can fit this rule with this version, empty where one can."""
+    if rule.price and manifest.price.dearest > rule.price:
+        return f"{rule.to} costs more than its price"
+    apis = [api for api in rule.apis or tuple(Api) if manifest.task in api.tasks]
+    if not apis:
+        return f"{rule.to} answers none of its APIs"
+    if rule.tools and (not manifest.engine.tool_parser or not any(api.generates for api in apis)):
+        return f"{rule.to} was taught no tool calls"
+    return ""
+
+
+def _embeds(rule: Rule, manifests: Sequence[Manifest]) -> bool:
+    """Tell whether requests for vectors may be led by this rule."""
+    is_open = not rule.apis or any(Task.EMBED in api.tasks for api in rule.apis)
+    return is_open and any(manifest.task is Task.EMBED for manifest in manifests)
