@@ -176,7 +176,7 @@ class Workplace:
         return LaunchPlan(
             argv=_arguments(version, copy, place),
             runtime=copy.manifest.runtime,
-            environment=environment(place),
+            environment=environment(place, copy.manifest.engine),
             gate=for_engine(
                 GateConfig(
                     worker=self._worker,

@@ -34,6 +34,10 @@ class GateConfig:
     block_size: int = 16
     displaces: bool = False
     takes_turns: bool = False
+    adapter_slots: int = 0
+    """Adapters of how many versions the engine takes into one batch; 0 where it takes none."""
+    adapters_kept: int = 0
+    """So many it keeps in memory, those in slots among them."""
     door_order: DoorOrder = DoorOrder.FAIR
 
 

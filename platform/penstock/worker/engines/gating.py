@@ -8,7 +8,7 @@ wait at the door for what others have in its batcher.
 from dataclasses import replace
 
 from penstock.domain.model import Manifest, Runtime
-from penstock.worker.engines.vllm import Place, long_prefill, shares_steps
+from penstock.worker.engines.vllm import Place, kept_adapters, long_prefill, shares_steps
 from penstock.worker.gate_config import GateConfig
 
 NO_STEPS = 1 << 30
@@ -26,4 +26,6 @@ def for_engine(gate: GateConfig, manifest: Manifest, place: Place) -> GateConfig
         max_num_batched_tokens=engine.max_num_batched_tokens,
         long_prefill_tokens=long_prefill(manifest, place),
         displaces=shares_steps(manifest, place),
+        adapter_slots=engine.adapter_slots,
+        adapters_kept=kept_adapters(engine.adapter_slots),
     )

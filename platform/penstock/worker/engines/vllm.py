@@ -38,6 +38,13 @@ GATE = f"{GATE_MODULE}.Gate"
 SCHEDULERS = "penstock.worker.engines.scheduler"
 """Loaded by vLLM as well, in the process of its core."""
 
+ADAPTER_ROWS = "penstock.worker.engines.adapter_rows_in_worker.Extension"
+"""Loaded by vLLM in the process that runs the model."""
+ADAPTERS_PER_SLOT = 4
+"""So many adapters are kept in memory for each that may be in a batch: from there one is in a slot within a step."""
+ADAPTER_RANKS = (1, 8, 16, 32, 64, 128, 256, 320, 512)
+"""Sizes of slots that vLLM has; a smaller adapter fits into a larger one."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
@@ -71,6 +78,7 @@ def arguments(version: VersionId, manifest: Manifest, folder: Path, place: Place
         *(_wall(manifest.engine) if place.walled else ()),
         *_kv(manifest.engine, place),
         *_ranks(manifest.engine),
+        *_adapters(manifest.engine, place),
         *_quiet(),
         *(_pooling() if manifest.task is Task.EMBED else _generating(manifest)),
         *(("--enforce-eager", "--distributed-executor-backend", "uni") if place.device == "cpu" else ()),
@@ -110,8 +118,8 @@ def at_exec(inherited: Mapping[str, str]) -> dict[str, str]:
     return {"GLIBC_TUNABLES": "glibc.malloc.hugetlb=1", **kept}
 
 
-def environment(place: Place) -> tuple[tuple[str, str], ...]:
-    """Return the variables vLLM is configured with where it has no argument.
+def environment(place: Place, engine: EngineSettings | None = None) -> tuple[tuple[str, str], ...]:
+    """Return the variables vLLM is configured with where it has no argument; those of every engine without settings.
 
     On a CPU the engine core runs in one process (vLLM's default of two binds the model to a single core), and
     OpenBLAS gets no threads, so that a pre-imported parent stays single-threaded and may fork. Arithmetic threads,
@@ -130,6 +138,8 @@ def environment(place: Place) -> tuple[tuple[str, str], ...]:
         "VLLM_REGEX_COMPILATION_TIMEOUT_S": str(GRAMMAR_REGEX_S),
         **_compiled(place),
     }
+    if engine is not None and engine.adapter_slots:
+        common["VLLM_ALLOW_RUNTIME_LORA_UPDATING"] = "1"  # asked by the gate alone: it lets nobody else there
     if place.device == "cpu":
         common |= {
             "TORCH_COMPILE_DISABLE": "1",
@@ -183,6 +193,27 @@ def _kv(engine: EngineSettings, place: Place) -> tuple[str, ...]:
 def _ranks(engine: EngineSettings) -> tuple[str, ...]:
     size = engine.tensor_parallel_size
     return ("--tensor-parallel-size", str(size)) if size > 1 else ()
+
+
+def kept_adapters(slots: int) -> int:
+    """Return how many adapters an engine with so many slots keeps in memory."""
+    return ADAPTERS_PER_SLOT * slots
+
+
+def _rank_of_slots(rank: int) -> int:
+    return next((size for size in ADAPTER_RANKS if size >= rank), rank)  # one that is too large vLLM refuses itself
+
+
+def _adapters(engine: EngineSettings, place: Place) -> tuple[str, ...]:
+    if not engine.adapter_slots:
+        return ()
+    return (
+        "--enable-lora",
+        *("--max-loras", str(engine.adapter_slots)),
+        *("--max-cpu-loras", str(kept_adapters(engine.adapter_slots) + 1)),  # one more while one takes another's place
+        *("--max-lora-rank", str(_rank_of_slots(engine.adapter_rank))),
+        *(("--worker-extension-cls", ADAPTER_ROWS) if place.device == "cpu" else ()),
+    )
 
 
 def _quiet() -> tuple[str, ...]:

@@ -162,3 +162,22 @@ def test_a_version_of_several_gpus_is_spread_over_them() -> None:
     spread = replace(MANIFEST, engine=replace(MANIFEST.engine, tensor_parallel_size=4))
     argv = line(spread, replace(PLACE, device="cuda"))
     assert make_arg_parser(FlexibleArgumentParser()).parse_args(list(argv)).tensor_parallel_size == 4
+
+
+def test_only_a_base_runs_with_adapters() -> None:
+    """Slots, memory and ranks come from the manifest; any other version's engine runs as if there were no adapters."""
+    base = replace(MANIFEST, engine=replace(MANIFEST.engine, adapter_slots=2, adapter_rank=12))
+    found = line(base)
+    wanted = {"--max-loras": "2", "--max-cpu-loras": "9", "--max-lora-rank": "16"}
+    assert {name: value(found, name) for name in wanted} == wanted
+    assert "--enable-lora" in found
+    assert value(found, "--worker-extension-cls") == "penstock.worker.engines.adapter_rows_in_worker.Extension"
+    assert dict(environment(PLACE, base.engine))["VLLM_ALLOW_RUNTIME_LORA_UPDATING"] == "1"
+    assert not [one for one in line() if "lora" in one or "extension" in one]
+    assert "VLLM_ALLOW_RUNTIME_LORA_UPDATING" not in dict(environment(PLACE, MANIFEST.engine))
+
+
+def test_the_rows_of_adapters_are_mended_on_a_cpu_only() -> None:
+    """On a GPU vLLM's own kernels know which rows have no adapter."""
+    base = replace(MANIFEST, engine=replace(MANIFEST.engine, adapter_slots=2, adapter_rank=8))
+    assert "--worker-extension-cls" not in line(base, replace(PLACE, device="cuda"))

@@ -1,0 +1,69 @@
+"""Rows of a batch and their adapters: against the product written out, row by row."""
+
+import pytest
+import torch
+from vllm.lora.ops.torch_ops import lora_ops
+
+from penstock.worker.engines import adapter_rows
+
+IN, OUT, RANK, SLOTS = 6, 5, 4, 3
+
+
+def expected(x: torch.Tensor, a: torch.Tensor, b: torch.Tensor, y: torch.Tensor, slots: list[int]) -> torch.Tensor:
+    rows = [
+        row + (b[slot] @ (a[slot] @ one)) * 2.0 if slot >= 0 else row
+        for row, one, slot in zip(y, x, slots, strict=True)
+    ]
+    return torch.stack(rows)
+
+
+def added(x: torch.Tensor, a: torch.Tensor, b: torch.Tensor, y: torch.Tensor, slots: list[int]) -> torch.Tensor:
+    groups = adapter_rows.grouped(slots)
+    between, found = torch.full((len(x), RANK), 9.0), y.clone()
+    adapter_rows.shrink(x, a.unsqueeze(1), between, groups, 2.0)
+    adapter_rows.expand(between, b.unsqueeze(1), found, groups)
+    return found
+
+
+@pytest.fixture
+def numbers() -> tuple[torch.Tensor, ...]:
+    torch.manual_seed(1)
+    return torch.randn(6, IN), torch.randn(SLOTS, RANK, IN), torch.randn(SLOTS, OUT, RANK), torch.randn(6, OUT)
+
+
+@pytest.mark.parametrize(
+    "slots", [[-1] * 6, [2] * 6, [0, 0, 1, 1, -1, -1], [2, -1, 0, 2, -1, 0]], ids=["none", "one", "runs", "mixed"]
+)
+def test_each_row_gets_the_adapter_that_it_asks_for(numbers: tuple[torch.Tensor, ...], slots: list[int]) -> None:
+    """Rows get their slot's product, in any order; rows without an adapter stay as they are, bit for bit."""
+    x, a, b, y = numbers
+    found = added(x, a, b, y, slots)
+    torch.testing.assert_close(found, expected(x, a, b, y, slots))
+    alone = [row for row, slot in enumerate(slots) if slot < 0]
+    assert torch.equal(found[alone], y[alone])
+
+
+def test_vllms_own_kernels_give_the_last_adapter_to_rows_without_one(numbers: tuple[torch.Tensor, ...]) -> None:
+    """The fault that is mended here is still there: with this test failing, ``adapter_rows`` may go."""
+    x, a, b, y = numbers
+    slots = torch.tensor([0, -1, 0, -1, 0, -1])
+    between, found = torch.zeros(6, RANK), y.clone()
+    lora_ops.bgmv_shrink(x, a, between, slots, 2.0)
+    lora_ops.bgmv_expand(between, b, found, slots)
+    assert not torch.equal(found[1], y[1])
+
+
+def test_what_is_no_number_in_one_adapter_reaches_its_own_rows_alone(numbers: tuple[torch.Tensor, ...]) -> None:
+    """An adapter full of NaN spoils no other row of its batch."""
+    x, a, b, y = numbers
+    a[0], b[0] = torch.nan, torch.nan
+    found = added(x, a, b, y, [0, -1, 1, -1, 1, 0])
+    assert found.isnan().any(dim=1).tolist() == [True, False, False, False, False, True]
+
+
+def test_runs_of_prompts_are_rows() -> None:
+    """Prompts come as runs of rows of one slot."""
+    groups = adapter_rows.grouped([1, -1, 1], [2, 3, 1])
+    assert [(slot, rows.tolist() if isinstance(rows, torch.Tensor) else rows) for slot, rows in groups] == [
+        (1, [0, 1, 5])
+    ]
