@@ -37,6 +37,7 @@ def work_of(ticket: Ticket, request: RequestId, size: EngineSize, *, clocks_apar
         prompts=at_once,
         sequences=choices * at_once,
         part=at_once / prompts,
+        adapter=ticket.adapter,
     )
 
 

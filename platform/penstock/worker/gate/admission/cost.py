@@ -4,7 +4,7 @@ import math
 from dataclasses import dataclass
 from enum import StrEnum
 
-from penstock.domain.ids import RequestId, TenantId
+from penstock.domain.ids import NO_VERSION, RequestId, TenantId, VersionId
 from penstock.domain.standing import Standing
 from penstock.domain.tokens import OUTPUT_WEIGHT, PROMPT_WEIGHT
 
@@ -39,6 +39,8 @@ class Work:
     """What it makes CPUs do beside its prompt (grammar, template, log probabilities), as prompt tokens."""
     reserved: float = 0.0
     """The part of the engine that is kept for its tenant, as its plan says."""
+    adapter: VersionId = NO_VERSION
+    """The adapter that answers it; none where the engine's own version does."""
 
     @property
     def prompt_at_once(self) -> int:
@@ -59,6 +61,8 @@ class Fit(StrEnum):
     """There is room, but not for this tenant or so large a request: others may pass it freely."""
     AFTER_YOU = "after_you"
     """There is room, but somebody who goes first is expected any moment: others may pass it freely."""
+    NO_SLOT = "no_slot"
+    """Its adapter isn't in the engine's batch: others may pass it freely, until it has waited its bound."""
     SOON = "soon"
     """The prompts on their way through prefill are in its way, for a step or two: everybody waits for it."""
     CLOSED = "closed"

@@ -11,8 +11,9 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Protocol
 
-from penstock.domain.ids import RequestId
+from penstock.domain.ids import RequestId, VersionId
 from penstock.domain.tokens import OUTPUT_WEIGHT, PROMPT_WEIGHT
+from penstock.worker.gate.admission.adapter_slots import AdapterSlots
 from penstock.worker.gate.admission.before import Before
 from penstock.worker.gate.admission.cost import Work
 from penstock.worker.gate.admission.pace import Pace, Prefill, Stay
@@ -51,6 +52,8 @@ class Shed(StrEnum):
     LATE = "late"
     EVICTED = "evicted"
     CLOSING = "closing"
+    ADAPTER = "adapter"
+    """The adapter that it asks for isn't served here."""
 
 
 class Order(Protocol):
@@ -76,6 +79,10 @@ class Order(Protocol):
 
     def ahead_of(self, work: Work) -> float:
         """Return the tokens of service that the engine will probably do before this request may enter."""
+        ...
+
+    def hold_s(self, work: Work) -> float:
+        """Return how long it will wait for anything but work that is before it."""
         ...
 
     def share_of(self, work: Work) -> float | None:
@@ -139,6 +146,8 @@ class Door:
     prefill: Prefill = field(default_factory=Prefill)
     returns: Returns = field(default_factory=Returns)
     before: Before = field(default_factory=Before)
+    slots: AdapterSlots | None = None
+    """The engine's, where it has adapters."""
     look_later: Callable[[float], None] = _without_a_timer
     """Have ``look`` called after so many seconds: its owner's timer. Without one it goes on at the next event."""
     _look_at: float = math.inf
@@ -175,9 +184,17 @@ class Door:
             self.order.remove(entry.work.request)
             self._send_away(entry.work.request, Shed.CLOSING, 0.0)
 
+    def turn_away(self, adapter: VersionId, now: float) -> None:
+        """Reject everybody who waits for an adapter that isn't served here."""
+        for work in [one.work for one in self._entries.values() if one.entered_at is None]:
+            if work.adapter == adapter:
+                self.order.remove(work.request)
+                self._send_away(work.request, Shed.ADAPTER, LEAST_RETRY_S)
+        self._open(now)
+
     def expected_wait_s(self, work: Work) -> float:
-        """Return how long the request would wait: the work before it at the measured pace."""
-        return self.order.ahead_of(work) / self.pace.per_s
+        """Return how long the request would wait: the work before it at the measured pace, or for its adapter."""
+        return max(self.order.ahead_of(work) / self.pace.per_s, self.order.hold_s(work))
 
     def late_s(self, work: Work, now: float) -> float:
         """Return by how much the request would miss its deadline; 0 where it may try.

@@ -8,11 +8,13 @@ from collections import OrderedDict
 from collections.abc import Sequence
 
 from penstock.domain.ids import RequestId
+from penstock.worker.gate.admission.adapter_slots import AdapterSlots
 from penstock.worker.gate.admission.cost import Fit, Work
 from penstock.worker.gate.admission.door import Door, Order
 from penstock.worker.gate.admission.fair_order import FairOrder
 from penstock.worker.gate.admission.fair_queue import Bounds, FairQueue
 from penstock.worker.gate.admission.pace import Pace, Stay
+from penstock.worker.gate.admission.residents import Residents
 from penstock.worker.gate.admission.seats import EngineSize, Seats
 from penstock.worker.gate_config import DoorOrder, GateConfig
 
@@ -34,18 +36,29 @@ def before(config: GateConfig) -> Door:
         displaces=config.displaces,
         takes_turns=config.takes_turns,
     )
-    return make(config.door_order, size)
+    slots = AdapterSlots(config.adapter_slots, Residents(config.adapters_kept)) if config.adapter_slots else None
+    return make(config.door_order, size, slots=slots)
 
 
-def make(order: DoorOrder, size: EngineSize, *, bounds: Bounds | None = None, pace: float = FIRST_PACE) -> Door:
-    """Return a door for an engine of this size; ``pace`` is the first guess in tokens of service per second."""
+def make(
+    order: DoorOrder,
+    size: EngineSize,
+    *,
+    bounds: Bounds | None = None,
+    pace: float = FIRST_PACE,
+    slots: AdapterSlots | None = None,
+) -> Door:
+    """Return a door for an engine of this size; ``pace`` is the first guess in tokens of service per second.
+
+    Only the fair one waits for adapters; before the others they have to be there, and the engine's own order holds.
+    """
     seats, bounds, stay = Seats(size), bounds or Bounds(), Stay()
     orders: dict[DoorOrder, Order] = {
-        DoorOrder.FAIR: FairOrder(FairQueue(bounds), seats, stay),
+        DoorOrder.FAIR: FairOrder(FairQueue(bounds), seats, stay, slots),
         DoorOrder.FIFO: FifoOrder(seats, bounds),
         DoorOrder.OPEN: OpenOrder(),
     }
-    return Door(orders[order], seats, Pace(initial=pace), stay)
+    return Door(orders[order], seats, Pace(initial=pace), stay, slots=slots)
 
 
 class FifoOrder:
@@ -69,6 +82,10 @@ class FifoOrder:
         if not len(self) and self._seats.room_for(work) is Fit.YES:
             return 0.0
         return self.waiting_cost + self._seats.mean_cost
+
+    def hold_s(self, _: Work) -> float:
+        """Return nothing: whoever comes has what it needs."""
+        return 0.0
 
     def share_of(self, work: Work) -> float | None:
         """Return nothing: nobody has a share."""
@@ -129,6 +146,10 @@ class OpenOrder:
 
     def ahead_of(self, _: Work) -> float:
         """Return nothing: what the engine's own queue costs is not asked."""
+        return 0.0
+
+    def hold_s(self, _: Work) -> float:
+        """Return nothing: whoever comes has what it needs."""
         return 0.0
 
     def share_of(self, work: Work) -> float | None:

@@ -1,14 +1,18 @@
 """The fair order: the fair queue decides who is next, each tenant's entitlement who may enter now, and a flood's
-next prompt waits a moment for whoever is expected back.
+next prompt waits a moment for whoever is expected back. Where the engine has adapters, their slots decide before that
+which of its requests a tenant would start.
 """
 
 from collections.abc import Sequence
 
-from penstock.domain.ids import RequestId
+from penstock.domain.ids import RequestId, TenantId, VersionId
+from penstock.domain.tenant import PLATFORM
+from penstock.worker.gate.admission.adapter_slots import AdapterSlots
 from penstock.worker.gate.admission.cost import Fit, Work
 from penstock.worker.gate.admission.entitlement import Entitlement
 from penstock.worker.gate.admission.expected import MOST_WAIT_S, Expected, Patience
-from penstock.worker.gate.admission.fair_queue import FairQueue
+from penstock.worker.gate.admission.fair_queue import FairQueue, oldest
+from penstock.worker.gate.admission.flow import Flow
 from penstock.worker.gate.admission.pace import Stay
 from penstock.worker.gate.admission.seats import Seats
 
@@ -20,11 +24,11 @@ of what runs has ended, and the engine would begin to run dry."""
 class FairOrder:
     """Implements the door's ``Order``."""
 
-    def __init__(self, queue: FairQueue, seats: Seats, stay: Stay) -> None:
-        """Take an empty queue, the engine's seats and how long it keeps requests."""
+    def __init__(self, queue: FairQueue, seats: Seats, stay: Stay, slots: AdapterSlots | None = None) -> None:
+        """Take an empty queue, the engine's seats, how long it keeps requests, and its slots if it has adapters."""
         self.queue = queue
         self.look_at: float | None = None
-        self._seats, self._stay = seats, stay
+        self._seats, self._stay, self._slots = seats, stay, slots
         self._entitled = Entitlement(seats)
         self._expected, self._patience = Expected(), Patience()
         self._now = 0.0
@@ -41,6 +45,7 @@ class FairOrder:
 
     def seen(self, work: Work, now: float) -> None:
         """Count the tenant as active, and as here."""
+        self._now = now
         self._entitled.seen(work, now)
         self._expected.came(work.tenant, now)
 
@@ -54,6 +59,12 @@ class FairOrder:
         if self._entitled.reserved.covers(work):
             return self.queue.waiting_of(work) + self._seats.mean_cost
         return self.queue.ahead_of(work) + self._seats.mean_cost
+
+    def hold_s(self, work: Work) -> float:
+        """Return how long it waits for its adapter."""
+        if self._slots is None or not work.adapter:
+            return 0.0
+        return self._slots.wait_s(work.adapter, self._now, self._stay.of(work.cost))
 
     def share_of(self, work: Work) -> float | None:
         """Return its tenant's part of the engine, by weight among those that are about."""
@@ -73,9 +84,11 @@ class FairOrder:
         evicted = self.queue.make_room(work)
         if evicted is not None:
             self._entitled.active.come(work.tenant)
+            if self._slots is not None and work.adapter:
+                self._slots.residents.came(work.adapter, work.tenant, self._now)
             self.queue.push(work, self._slots_of(work))
             for victim in evicted:
-                self._entitled.active.leave(victim.tenant)
+                self._left(victim)
         return evicted
 
     def next(self, now: float) -> Work | None:
@@ -84,13 +97,15 @@ class FairOrder:
         work = self._next()
         if self.look_at is None:
             self._patience.rest(now)
+        if self._slots is not None:
+            self._seat(work, self._slots)
         return work
 
     def remove(self, request: RequestId) -> None:
         """Take a waiting request out."""
         work = self.queue.remove(request)
         if work is not None:
-            self._entitled.active.leave(work.tenant)
+            self._left(work)
 
     def correct(self, work: Work, delta_cost: float) -> None:
         """Charge the difference to the tenant and its lane."""
@@ -101,8 +116,38 @@ class FairOrder:
         active = self._entitled.active
         active.leave(work.tenant)
         self.queue.finish(work)
+        if self._slots is not None and work.adapter:
+            self._slots.leave(work.adapter)
         if not active.is_here(work.tenant):
             self._expected.left(work.tenant, work.standing, now)
+
+    def _left(self, work: Work) -> None:
+        """One waits no more, and did not enter."""
+        self._entitled.active.leave(work.tenant)
+        if self._slots is not None and work.adapter:
+            self._wanted_less(work, self._slots)
+
+    def _seat(self, work: Work | None, slots: AdapterSlots) -> None:
+        """Count who enters in its slot; where nobody does, somebody may be waiting for a moment."""
+        if work is not None and work.adapter:
+            slots.enter(work.adapter, self._now)
+            self._wanted_less(work, slots)
+        if slots.look_at is not None:
+            self.look_at = slots.look_at if self.look_at is None else min(self.look_at, slots.look_at)
+        slots.look_at = None
+
+    def _wanted_less(self, work: Work, slots: AdapterSlots) -> None:
+        if slots.residents.gone(work.adapter, work.tenant):
+            slots.gave_up(work.adapter)
+
+    def _pick(self, flow: Flow) -> Work:
+        if self._slots is None:
+            return oldest(flow)
+        return flow.oldest(lambda adapter: self._may_join(adapter, flow.tenant))
+
+    def _may_join(self, adapter: VersionId, tenant: TenantId) -> bool:
+        """Tell whether an adapter may be in the engine's batch now: the platform checks those that are new."""
+        return self._slots is None or not adapter or self._slots.ask(adapter, self._now, checks=tenant == PLATFORM)
 
     def _next(self) -> Work | None:
         size = self._seats.size
@@ -111,10 +156,10 @@ class FairOrder:
         self._entitled.forget(self._now)
         self._share_anew()
         for tenant in self._entitled.reserved.owed():
-            head = self.queue.head_of(tenant)
-            if head is not None and self._entitled.reserved.covers(head):
+            head = self.queue.head_of(tenant, self._pick)
+            if head is not None and self._entitled.reserved.covers(head) and self._may_join(head.adapter, tenant):
                 return self.queue.pop_apart(head) if self._seats.room_for(head) is Fit.YES else None
-        return self.queue.pop(self._fits)
+        return self.queue.pop(self._fits, self._pick)
 
     def _share_anew(self) -> None:
         """Where others are about than before, who holds seats and waits for more has another share of them.
@@ -131,6 +176,8 @@ class FairOrder:
         return self._entitled.active.share_of(work) * self._seats.places_for(work)
 
     def _fits(self, work: Work) -> Fit:
+        if work.adapter and not self._may_join(work.adapter, work.tenant):
+            return Fit.NO_SLOT
         fit = self._entitled.fits(work, is_owed=self.queue.is_owed(work))
         return Fit.AFTER_YOU if fit is Fit.YES and self._waits_for_somebody(work) else fit
 

@@ -28,6 +28,11 @@ def in_engine(standing: Standing, weight: float) -> float:
     return LANE_WEIGHT.get(standing, 0.5) * weight
 
 
+def oldest(flow: Flow) -> Work:
+    """Return what came first: what a tenant starts where any of its requests may."""
+    return flow.head
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bounds:
     """How much may wait: per tenant and standing, and in all, in requests and in tokens of service."""
@@ -124,32 +129,35 @@ class FairQueue:
 
     # -- who is next -----------------------------------------------------------------------
 
-    def pop(self, fits: Callable[[Work], Fit]) -> Work | None:
-        """Take the next request that ``fits`` the engine and charge it; None where nothing may start now."""
+    def pop(self, fits: Callable[[Work], Fit], pick: Callable[[Flow], Work] = oldest) -> Work | None:
+        """Take the next request that ``fits`` the engine and charge it; None where nothing may start now.
+
+        ``pick`` says which of its requests a tenant would start.
+        """
         waiting, overtaken = [lane for lane in self._shared if lane.waiting], list[Lane]()
         for lane in sorted(waiting, key=lambda lane: lane.virtual) or [lane for lane in self._spare if lane.waiting]:
-            flow = lane.choose(fits)
-            if flow is not None:
+            work = lane.choose(fits, pick)
+            if work is not None:
                 for other in overtaken:
                     other.overtaken()
                 self._now = max(self._now, lane.virtual)
-                lane.virtual += flow.head.cost / lane.weight
-                return self._dispatch(lane, flow)
+                lane.virtual += work.cost / lane.weight
+                return self._dispatch(lane, work)
             if lane.held:
                 return None
             overtaken.append(lane)
         return None
 
-    def head_of(self, tenant: TenantId) -> Work | None:
+    def head_of(self, tenant: TenantId, pick: Callable[[Flow], Work] = oldest) -> Work | None:
         """Return what a tenant would start next in its best lane, spare ones left out; None where nothing waits."""
         flows = (lane.flows.get(tenant) for lane in self._shared if lane.waiting)
-        return next((flow.head for flow in flows if flow is not None and flow.queue), None)
+        return next((pick(flow) for flow in flows if flow is not None and flow.queue), None)
 
     def pop_apart(self, work: Work) -> Work:
         """Start a tenant's head on capacity of its own: its lane is not charged, its neighbours lose nothing."""
         lane = self._lanes[work.standing]
         self._apart.add(work.request)
-        return self._dispatch(lane, lane.flows[work.tenant])
+        return self._dispatch(lane, work)
 
     def is_flood(self, head: Work) -> bool:
         """Tell whether as much of the head's tenant waits here as runs."""
@@ -220,8 +228,8 @@ class FairQueue:
     def _has_room_in_all(self, work: Work, requests: int, cost: float) -> bool:
         return requests < self.bounds.total_requests and cost + work.cost <= self.bounds.total_cost
 
-    def _dispatch(self, lane: Lane, flow: Flow) -> Work:
-        work = lane.dispatch(flow)
+    def _dispatch(self, lane: Lane, work: Work) -> Work:
+        lane.dispatch(work)
         self._forget_sums(work)
         return work
 

@@ -6,10 +6,10 @@ then. So coming and going cost O(log n), and so does finding whom to evict.
 
 import heapq
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from penstock.domain.ids import RequestId, TenantId
+from penstock.domain.ids import RequestId, TenantId, VersionId
 from penstock.worker.gate.admission.cost import Work
 
 SLACK = 64
@@ -43,6 +43,9 @@ class Flow:
     bypassed: int = 0
     noted: float = 0.0
     queue: OrderedDict[RequestId, Work] = field(default_factory=OrderedDict)
+    lines: dict[VersionId, OrderedDict[RequestId, int]] = field(default_factory=dict)
+    """The same by adapter, with the order in which they came."""
+    came: int = 0
 
     @property
     def rank(self) -> float:
@@ -61,6 +64,32 @@ class Flow:
     def place(self) -> Place:
         """Its entry in its lane's order; another one of it is outdated. Of equals, who has less inside is first."""
         return round(self.rank, 6), self.slots, self.arrival, self.tenant
+
+    def push(self, work: Work) -> None:
+        """Let a request wait, behind the others."""
+        self.queue[work.request] = work
+        self.cost += work.cost
+        self.came += 1
+        line = self.lines.get(work.adapter)
+        if line is None:
+            line = self.lines[work.adapter] = OrderedDict()
+        line[work.request] = self.came
+
+    def take_out(self, work: Work) -> None:
+        """One waits no more."""
+        del self.queue[work.request]
+        self.cost = self.cost - work.cost if self.queue else 0.0
+        line = self.lines[work.adapter]
+        del line[work.request]
+        if not line:
+            del self.lines[work.adapter]
+
+    def oldest(self, may: Callable[[VersionId], bool]) -> Work:
+        """Return the oldest whose adapter may be in the engine's batch now; the oldest of all where none may."""
+        if len(self.lines) == 1:
+            return self.head
+        heads = [next(iter(line.items())) for adapter, line in self.lines.items() if may(adapter)]
+        return self.queue[min(heads, key=lambda one: one[1])[0]] if heads else self.head
 
     def enter(self, work: Work) -> None:
         """Charge a request that enters the engine."""

@@ -19,6 +19,9 @@ MAX_BYPASSES = 8
 LOOK_AHEAD = 32
 """How many flows are asked whether their head fits, before it is left at that until something changes."""
 
+MOST_ASIDE = 256
+"""And how many whose adapters aren't in the engine's batch."""
+
 SWEEP_AT = 256
 """Every so many known tenants, idle ones are forgotten. A power of two."""
 
@@ -57,8 +60,7 @@ class Lane:
         else:
             self._wake(flow, work)
         flow.weight = work.weight
-        flow.queue[work.request] = work
-        flow.cost += work.cost
+        flow.push(work)
         self.waiting += 1
         self.cost += work.cost
         self._crowd.note(flow, self.flows, self._busy)
@@ -72,41 +74,43 @@ class Lane:
     def take_out(self, work: Work) -> Flow:
         """Take a waiting request out of its queue and of the sums; exact zeros stop float drift."""
         flow = self.flows[work.tenant]
-        del flow.queue[work.request]
+        flow.take_out(work)
         self.waiting -= 1
         self.cost = self.cost - work.cost if self.waiting else 0.0
-        flow.cost -= work.cost
         self._age(flow)
         if not flow.queue:
-            flow.cost = 0.0
             self._busy -= 1
             self._busy_weight = self._busy_weight - flow.weight if self._busy else 0.0
         return flow
 
-    def choose(self, fits: Callable[[Work], Fit]) -> Flow | None:
-        """Return the least served flow whose head fits; the lane's present is where the least served one stands.
+    def choose(self, fits: Callable[[Work], Fit], pick: Callable[[Flow], Work]) -> Work | None:
+        """Return the least served flow's head that fits; the lane's present is where the least served one stands.
 
-        Heads for which there is no room are overtaken a bounded number of times, heads beyond their share freely, and
-        nobody overtakes one that fits in a step or two: small prompts, one after another, would keep out a large one.
+        A flow's head is what ``pick`` says. Heads for which there is no room are overtaken a bounded number of times,
+        heads beyond their share freely, and nobody overtakes one that fits in a step or two: small prompts, one after
+        another, would keep out a large one.
         """
         passed: list[Flow] = []
         crowded: list[Flow] = []
-        chosen: Flow | None = None
+        chosen, first, aside = None, None, 0
         self.held = False
         for flow in self._least_served_first():
-            fit = fits(flow.head)
+            head = pick(flow)
+            fit = fits(head)
             if fit is Fit.YES:
-                chosen = flow
+                chosen, first = head, first or flow
                 break
+            first = first or flow
             passed.append(flow)
+            aside += fit is Fit.NO_SLOT
             if fit is Fit.NO_ROOM:
                 crowded.append(flow)
                 self.held = flow.bypassed >= MAX_BYPASSES
             self.held = self.held or fit is Fit.SOON
-            if self.held or fit is Fit.CLOSED or len(passed) >= LOOK_AHEAD:
+            if self.held or fit is Fit.CLOSED or len(passed) - aside >= LOOK_AHEAD or aside >= MOST_ASIDE:
                 break
-        if chosen is not None:
-            self._now = max(self._now, (passed or [chosen])[0].rank)
+        if chosen is not None and first is not None:
+            self._now = max(self._now, first.rank)
         for flow in passed:
             heapq.heappush(self._next, flow.place)
         self._crowded = crowded
@@ -119,9 +123,9 @@ class Lane:
         for flow in self._crowded:
             flow.bypassed += 1
 
-    def dispatch(self, flow: Flow) -> Work:
-        """Start a flow's head: charge its expected cost to the flow."""
-        work = flow.head
+    def dispatch(self, work: Work) -> Work:
+        """Start a waiting request: charge its expected cost to its flow."""
+        flow = self.flows[work.tenant]
         flow.enter(work)
         self.running += 1
         self._last = max(self._last, flow.rank)

@@ -1,0 +1,207 @@
+"""Which adapters an engine holds in its memory, which ones are wanted, and who gives way for them. Pure.
+
+One is loaded at a time, so many a minute at most, and those that are wanted by tenants for whom least was loaded lately
+come first: a tenant with a thousand adapters delays nobody by more than one load. What a load takes is measured and is
+part of what a request is told to wait.
+Trade-off: with more adapters in turns than memory holds, most requests wait for the next minute's loads and are
+refused: loading without a bound would have the engine do nothing else.
+"""
+
+from collections import Counter, deque
+from dataclasses import dataclass, field
+
+from penstock.domain.ids import TenantId, VersionId
+from penstock.worker.gate.admission.uses import Uses
+
+LOADS_PER_MINUTE = 30
+FIRST_LOAD_S = 2.0
+"""What a load is believed to take before one was seen."""
+LEAST_KEPT_S = 5.0
+"""An adapter that something waits for stays in memory for so long after it came."""
+LEARNING = 0.3
+"""Weight of the newest load."""
+MINUTE_S = 60.0
+
+
+@dataclass(slots=True)
+class _Waiting:
+    since: float
+    tenants: Counter[TenantId] = field(default_factory=Counter)
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """Why an adapter isn't loaded here, and until when."""
+
+    why: str
+    until: float
+
+
+class Residents:
+    """What one engine holds. Times are the door's seconds."""
+
+    def __init__(self, most: int, uses: Uses | None = None) -> None:
+        """Begin empty; ``most`` fit."""
+        self.most, self.uses = most, uses or Uses()
+        self.load_s = FIRST_LOAD_S
+        self.loading: VersionId | None = None
+        self.pinned: frozenset[VersionId] = frozenset()
+        """Whom nobody replaces."""
+        self._at: dict[VersionId, float] = {}
+        self._checked: set[VersionId] = set()
+        self._began = 0.0
+        self._waiting: dict[VersionId, _Waiting] = {}
+        self._refused: dict[VersionId, Refused] = {}
+        self._loads: deque[tuple[float, frozenset[TenantId]]] = deque()
+
+    def __len__(self) -> int:
+        """How many are in memory."""
+        return len(self._at)
+
+    @property
+    def names(self) -> tuple[VersionId, ...]:
+        """Those that are checked and ready, the oldest first."""
+        return tuple(one for one in self._at if one in self._checked)
+
+    def has(self, adapter: VersionId) -> bool:
+        """Tell whether its requests may come in: it is there, and was found right."""
+        return adapter in self._checked
+
+    def holds(self, adapter: VersionId) -> bool:
+        """Tell whether its weights are in memory, right or not."""
+        return adapter in self._at
+
+    # -- who waits ---------------------------------------------------------------------------
+
+    def came(self, adapter: VersionId, tenant: TenantId, now: float) -> None:
+        """A request for it waits."""
+        waiting = self._waiting.get(adapter)
+        if waiting is None:
+            waiting = self._waiting[adapter] = _Waiting(now)
+        waiting.tenants[tenant] += 1
+
+    def gone(self, adapter: VersionId, tenant: TenantId) -> bool:
+        """One waits no more, however it went; tell whether it was the last."""
+        waiting = self._waiting[adapter]
+        waiting.tenants[tenant] -= 1
+        if not waiting.tenants[tenant]:
+            del waiting.tenants[tenant]
+        if waiting.tenants:
+            return False
+        del self._waiting[adapter]
+        return True
+
+    def waits(self, adapter: VersionId) -> bool:
+        """Tell whether anything of it waits."""
+        return adapter in self._waiting
+
+    def waits_since(self, adapter: VersionId) -> float | None:
+        """Return since when; None where nothing does."""
+        waiting = self._waiting.get(adapter)
+        return waiting.since if waiting is not None else None
+
+    def waits_from(self, adapter: VersionId, now: float) -> None:
+        """It has had its turn: what waits of it, waits for its next one from now on."""
+        waiting = self._waiting.get(adapter)
+        if waiting is not None:
+            waiting.since = now
+
+    # -- what is loaded ----------------------------------------------------------------------
+
+    def wanted(self, now: float) -> VersionId | None:
+        """Return what to load now; None where nothing is wanted, or not yet."""
+        self._forget(now)
+        if self.loading is not None or len(self._loads) >= LOADS_PER_MINUTE:
+            return None
+        coming = [one for one in self._waiting if one not in self._at and not self.refusal(one, now)]
+        had = Counter(tenant for _, tenants in self._loads for tenant in tenants)
+        return min(coming, key=lambda one: self._turn(one, had), default=None)
+
+    def look_at(self, now: float) -> float | None:
+        """Return when ``wanted`` may say something else though nothing has happened."""
+        self._forget(now)
+        return self._loads[0][0] + MINUTE_S if len(self._loads) >= LOADS_PER_MINUTE else None
+
+    def begin(self, adapter: VersionId, now: float) -> None:
+        """Somebody loads it from now on."""
+        waiting = self._waiting.get(adapter)
+        self.loading, self._began = adapter, now
+        self._loads.append((now, frozenset(waiting.tenants) if waiting is not None else frozenset()))
+
+    def gives_way(self, busy: frozenset[VersionId], now: float) -> VersionId | None:
+        """Return who leaves for the next one: the least used, of those for whom nobody waits where there are any.
+
+        ``busy`` are in the batch. None where there is room, or where nobody may leave now (``is_full``).
+        """
+        if not self.is_full:
+            return None
+        free = [one for one in self._at if one not in busy and one not in self.pinned]
+        idle = [one for one in free if one not in self._waiting]
+        old = [one for one in free if now - self._at[one] >= LEAST_KEPT_S]
+        return min(idle or old, key=self.uses.of, default=None)
+
+    @property
+    def is_full(self) -> bool:
+        """True where one has to leave before another one comes."""
+        return len(self._at) >= self.most
+
+    def loaded(self, adapter: VersionId, now: float) -> None:
+        """Its weights are in memory; whether they are right is not known yet."""
+        self._at[adapter] = now
+
+    def ready(self, adapter: VersionId, now: float) -> None:
+        """It answers as it should."""
+        if adapter not in self._at:
+            return
+        self._checked.add(adapter)
+        self._refused.pop(adapter, None)
+        if self.loading == adapter:
+            self.load_s += LEARNING * (now - self._began - self.load_s)
+            self.loading = None
+
+    def refuse(self, adapter: VersionId, why: str, until: float) -> None:
+        """It isn't served here until then."""
+        self._refused[adapter] = Refused(why, until)
+        self.loading = None if self.loading == adapter else self.loading
+
+    def gave_up(self, adapter: VersionId) -> None:
+        """Whoever loaded it did not, for no fault of its own; it may be wanted again at once."""
+        self.loading = None if self.loading == adapter else self.loading
+
+    def dropped(self, adapter: VersionId) -> None:
+        """It is in memory no more."""
+        self._at.pop(adapter, None)
+        self._checked.discard(adapter)
+
+    def refusal(self, adapter: VersionId, now: float) -> str:
+        """Return why it isn't served here now; empty where it may be."""
+        refused = self._refused.get(adapter)
+        if refused is None:
+            return ""
+        if refused.until <= now:
+            del self._refused[adapter]
+            return ""
+        return refused.why
+
+    def wait_s(self, adapter: VersionId, now: float) -> float:
+        """Return how long it will take until it is here, with those that were wanted before it."""
+        since = self.waits_since(adapter)
+        before = sum(
+            one not in self._at and (since is None or waiting.since < since) for one, waiting in self._waiting.items()
+        )
+        left_s = max(0.0, self._began + self.load_s - now) if self.loading is not None else 0.0
+        if self.loading == adapter:
+            return left_s
+        if self.loading in self._waiting:
+            before -= 1
+        over = len(self._loads) + before + 1 - LOADS_PER_MINUTE
+        pause_s = max(0.0, self._loads[0][0] + MINUTE_S - now) if over > 0 and self._loads else 0.0
+        return left_s + max(pause_s, (max(0, before) + 1) * self.load_s)
+
+    def _turn(self, adapter: VersionId, had: Counter[TenantId]) -> tuple[int, float]:
+        waiting = self._waiting[adapter]
+        return min(had[tenant] for tenant in waiting.tenants), waiting.since
+
+    def _forget(self, now: float) -> None:
+        while self._loads and self._loads[0][0] <= now - MINUTE_S:
+            self._loads.popleft()

@@ -1,0 +1,103 @@
+"""Which adapters an engine holds, which are loaded next, who gives way."""
+
+from penstock.domain.ids import TenantId, VersionId
+from penstock.worker.gate.admission.residents import LEAST_KEPT_S, LOADS_PER_MINUTE, MINUTE_S, Residents
+
+ACME, MANY = TenantId("acme"), TenantId("many")
+NOBODY = frozenset[VersionId]()
+
+
+def an(number: int) -> VersionId:
+    return VersionId(f"a{number}@000000000000")
+
+
+def load(residents: Residents, adapter: VersionId, now: float, seconds: float = 0.0) -> None:
+    residents.begin(adapter, now)
+    residents.loaded(adapter, now + seconds)
+    residents.ready(adapter, now + seconds)
+
+
+def test_what_somebody_waits_for_is_loaded_one_at_a_time() -> None:
+    """Nothing is wanted until somebody waits, and nothing else while one is on its way."""
+    residents = Residents(4)
+    assert residents.wanted(0.0) is None
+    residents.came(an(1), ACME, 0.0)
+    residents.came(an(2), ACME, 0.0)
+    assert residents.wanted(0.0) == an(1)
+    residents.begin(an(1), 0.0)
+    assert residents.wanted(0.0) is None
+    residents.loaded(an(1), 0.5)
+    assert not residents.has(an(1))
+    residents.ready(an(1), 0.6)
+    assert residents.has(an(1))
+    assert residents.wanted(0.6) == an(2)
+
+
+def test_a_tenant_with_many_adapters_delays_others_by_one_load() -> None:
+    """Whoever had least loaded lately comes first, however long the others wait."""
+    residents = Residents(64)
+    for number in range(20):
+        residents.came(an(number), MANY, 0.0)
+    for number in range(3):
+        load(residents, an(number), float(number))
+        residents.gone(an(number), MANY)
+    residents.came(an(99), ACME, 3.0)
+    assert residents.wanted(3.0) == an(99)
+
+
+def test_loads_are_bounded_by_the_minute() -> None:
+    """A storm of adapters costs the engine so many loads a minute, and the next is predicted for the next minute."""
+    residents = Residents(100)
+    for number in range(LOADS_PER_MINUTE + 1):
+        residents.came(an(number), MANY, 0.0)
+    for number in range(LOADS_PER_MINUTE):
+        load(residents, an(number), 0.5 * number)
+        residents.gone(an(number), MANY)
+    assert residents.wanted(30.0) is None
+    assert residents.look_at(30.0) == MINUTE_S
+    assert residents.wait_s(an(LOADS_PER_MINUTE), 30.0) == MINUTE_S - 30.0
+    assert residents.wanted(MINUTE_S) == an(LOADS_PER_MINUTE)
+
+
+def test_the_least_used_gives_way_and_never_one_in_the_batch_or_pinned() -> None:
+    """Use decides, not age; who is in the batch or pinned stays."""
+    residents = Residents(3)
+    for number in range(3):
+        load(residents, an(number), 0.0)
+    for number, uses in enumerate((3, 1, 2)):
+        for at in range(uses):
+            residents.uses.use(an(number), float(at))
+    assert residents.gives_way(NOBODY, 9.0) == an(1)
+    assert residents.gives_way(frozenset({an(1)}), 9.0) == an(2)
+    residents.pinned = frozenset({an(2)})
+    assert residents.gives_way(frozenset({an(1)}), 9.0) == an(0)
+
+
+def test_who_is_waited_for_stays_for_its_least_time() -> None:
+    """An adapter that has just come isn't thrown out before those that wait for it are through."""
+    residents = Residents(1)
+    residents.came(an(1), ACME, 0.0)
+    load(residents, an(1), 0.0)
+    assert residents.gives_way(NOBODY, LEAST_KEPT_S - 0.1) is None
+    assert residents.gives_way(NOBODY, LEAST_KEPT_S) == an(1)
+    residents.gone(an(1), ACME)
+    assert residents.gives_way(NOBODY, 0.1) == an(1)
+
+
+def test_a_refused_adapter_is_not_wanted_for_a_while() -> None:
+    """Why is told to who asks for it; afterwards it is tried again."""
+    residents = Residents(4)
+    residents.came(an(1), ACME, 0.0)
+    residents.begin(an(1), 0.0)
+    residents.refuse(an(1), "wrong answers", until=60.0)
+    assert (residents.wanted(1.0), residents.refusal(an(1), 1.0)) == (None, "wrong answers")
+    assert (residents.wanted(60.0), residents.refusal(an(1), 60.0)) == (an(1), "")
+
+
+def test_what_a_load_takes_is_learned() -> None:
+    """The predicted wait follows the loads that were seen."""
+    residents = Residents(64)
+    for number in range(20):
+        load(residents, an(number), 10.0 * number, seconds=0.4)
+    residents.came(an(99), ACME, 300.0)
+    assert abs(residents.wait_s(an(99), 300.0) - 0.4) < 0.01
