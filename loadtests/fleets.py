@@ -19,8 +19,8 @@ STARTED = tuple(PhaseTiming(phase=phase, seconds=3.0) for phase in (WorkerState.
 ZONES = "abc"
 
 
-def table(size: int, number: int = 1) -> RoutingTable:
-    """Return a table with one version of so many workers."""
+def table(size: int, number: int = 1, adapters: int = 0) -> RoutingTable:
+    """Return a table with one version of so many workers, and so many adapters of it, each held by two of them."""
     version = VersionEntry(
         id=VersionId("m0@0123456789ab"),
         digest="0" * 64,
@@ -31,28 +31,35 @@ def table(size: int, number: int = 1) -> RoutingTable:
         block_size=16,
         tokenizer_sha256="0" * 64,
     )
+    made = [replace(version, id=VersionId(f"a{n}@0123456789ab"), base=version.id) for n in range(adapters)]
+    held = [{(7 * n + k) % size for k in range(2)} for n in range(adapters)]
     workers = tuple(
         WorkerEntry(
-            id=_name(n), url=_url(n), state=WorkerState.READY, zone=ZONES[n % len(ZONES)], load=_load(n + number)
+            id=_name(n),
+            url=_url(n),
+            state=WorkerState.READY,
+            zone=ZONES[n % len(ZONES)],
+            load=_load(n + number),
+            adapters=tuple(one.id for a, one in enumerate(made) if n in held[a]),
         )
         for n in range(size)
     )
-    return RoutingTable(number=number, made_at=1.0, versions=(replace(version, workers=workers),))
+    return RoutingTable(number=number, made_at=1.0, versions=(replace(version, workers=workers), *made))
 
 
-def router(size: int, sample: SampleSettings) -> tuple[WorkerRouter, VersionEntry]:
-    """Return a gateway's router that has heard of every worker of such a table, and the version."""
+def router(size: int, sample: SampleSettings, adapters: int = 0) -> tuple[WorkerRouter, tuple[VersionEntry, ...]]:
+    """Return a gateway's router that has heard of every worker of such a table, and its versions."""
     current, chance = CurrentTable(), random.Random(1)
     breakers, settings = Breakers(chance), RouterSettings(sample=sample)
     made = WorkerRouter(
         table=current, health=breakers, clock=SystemClock(), chance=chance, settings=settings, metrics=Metrics()
     )
     current.on_change(lambda _, after: breakers.learn(after.table.versions, after.at))
-    known = table(size)
+    known = table(size, adapters=adapters)
     current.swap(known, 0.0)
     for worker in known.versions[0].workers:
         made.heard(worker.id, Load(queued_tokens=chance.randrange(1_000)))
-    return made, known.versions[0]
+    return made, known.versions
 
 
 def catalogue(size: int, versions: int) -> Catalogue:

@@ -17,7 +17,7 @@ from typing import Protocol
 from penstock.domain.call import Answer, Call, unnoted
 from penstock.domain.clock import Clock
 from penstock.domain.errors import ClientGone, Evicted, OverBudget, PenstockError, Rejected
-from penstock.domain.ids import TenantId, VersionId, WorkerId
+from penstock.domain.ids import NO_VERSION, TenantId, VersionId, WorkerId
 from penstock.domain.lease import Lease
 from penstock.domain.outcome import Degradation, Outcome, Stage
 from penstock.domain.relay import Relay, Reply, Rest
@@ -264,6 +264,7 @@ class Pipeline:
 
     def _ticket(self, call: Call, lease: Lease) -> Ticket:
         cost, clocks_apart = call.cost, self.clock.now() - self.clock.monotonic()
+        version = call.version
         standing = standing_of(call.principal.plan, over_quota=lease.over_quota is not None)
         return Ticket(
             request=call.request.id,
@@ -278,6 +279,7 @@ class Pipeline:
             prompts=cost.prompts,
             sequences=cost.sequences,
             work_tokens=cost.work_tokens,
+            adapter=version.id if version is not None and version.base else NO_VERSION,
         )
 
 

@@ -43,7 +43,8 @@ class Probes:
     def serves(self) -> bool:
         """Tell whether a worker of any alias could answer: it serves, and its version is not given up for now."""
         view, now = self.table.view, self.clock.monotonic()
-        versions = {share.version for route in view.table.routes for share in route.shares if share.weight}
+        named = {share.version for route in view.table.routes for share in route.shares if share.weight}
+        versions = {view.versions[one].base or one for one in named}
         return any(view.rosters[one].serving and not self.breakers.shut_for_s(one, now) for one in versions)
 
     async def _live(self) -> Answer:

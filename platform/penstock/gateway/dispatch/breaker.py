@@ -83,7 +83,7 @@ class Breakers:
             self._blame.settle(worker, now, passed=False)
             self._close(worker, record, now, "began anew" if worker in after.of else "left", before.of.get(worker))
         self._doubt(mates)
-        self._blame.keep(frozenset(place.version for place in after.of.values()))
+        self._blame.keep(after.known)
 
     def suspect(self, stalled: frozenset[WorkerId], now: float) -> None:
         """Have these asked, and prefer others until they have answered: they seem to stand still."""
@@ -175,12 +175,13 @@ class Breakers:
         """
         doubt, place = Doubt(), self.place_of(worker)
         if place is not None and is_charged:
-            return self.refused(place.version, origin, now)
+            return self.refused(origin.adapter or place.version, origin, now)
         if place is None or not self._is_asked(worker):
             doubt.settle(is_own=False)
             return doubt
-        self._blame.complained(place.version, origin, now)
-        self._blame.wait(worker, place.version, doubt)
+        version = origin.adapter or place.version
+        self._blame.complained(version, origin, now)
+        self._blame.wait(worker, version, doubt)
         return doubt
 
     def refused(self, version: VersionId, origin: Origin, now: float) -> Doubt:

@@ -23,7 +23,7 @@ from penstock.domain.errors import (
     Rejected,
     WorkerLost,
 )
-from penstock.domain.ids import VersionId, WorkerId
+from penstock.domain.ids import NO_VERSION, VersionId, WorkerId
 from penstock.domain.outcome import Stage
 from penstock.domain.relay import Relay, Rest
 from penstock.domain.request_record import Tried
@@ -334,4 +334,7 @@ def _ended_by_caller(call: Call, now: float) -> bool:
 
 def _origin_of(call: Call) -> Origin:
     prepared = call.prepared
-    return Origin(call.principal.tenant, shape_of(call.request, prepared.prompt_tokens if prepared else 0))
+    version = call.version
+    adapter = version.id if version is not None and version.base else NO_VERSION
+    shape = shape_of(call.request, prepared.prompt_tokens if prepared else 0, adapter)
+    return Origin(call.principal.tenant, shape, adapter)

@@ -22,12 +22,14 @@ class Place(NamedTuple):
 
 
 class Places:
-    """One table's membership."""
+    """One table's membership: an adapter has no workers of its own, and what is known of them is known of its base."""
 
     def __init__(self, versions: Iterable[VersionEntry] = ()) -> None:
         """Take the table's versions."""
-        self._versions = tuple(versions)
+        versions = tuple(versions)
+        self._versions = tuple([version for version in versions if not version.base])
         self.of: dict[WorkerId, Place] = {}
+        self.known = frozenset([version.id for version in versions])
         for version in self._versions:
             there = {
                 zone: Place(version.id, zone, version.task) for zone in {worker.zone for worker in version.workers}

@@ -7,7 +7,7 @@ as good and poison; but a shape that many tenants' good requests have says that 
 from dataclasses import dataclass
 from typing import NewType
 
-from penstock.domain.ids import TenantId
+from penstock.domain.ids import NO_VERSION, TenantId, VersionId
 from penstock.domain.request import InferenceRequest
 
 Shape = NewType("Shape", str)
@@ -29,10 +29,13 @@ class Origin:
 
     tenant: TenantId
     shape: Shape
+    adapter: VersionId = NO_VERSION
+    """The adapter that it asked for: what goes wrong with one says nothing of its base, nor of another."""
 
 
-def shape_of(request: InferenceRequest, prompt_tokens: int) -> Shape:
-    """Return API, streaming, size (a power of four) and the features that the body asks for."""
+def shape_of(request: InferenceRequest, prompt_tokens: int, adapter: VersionId = NO_VERSION) -> Shape:
+    """Return API, streaming, size (a power of four), the features that the body asks for, and the adapter."""
     size = (max(0, prompt_tokens).bit_length() + 1) // 2
     features = sorted(_FEATURES.intersection(request.body))
-    return Shape(" ".join((request.api, "stream" if request.stream else "whole", f"4^{size}", *features)))
+    asked = (request.api, "stream" if request.stream else "whole", f"4^{size}", *features)
+    return Shape(" ".join((*asked, adapter) if adapter else asked))

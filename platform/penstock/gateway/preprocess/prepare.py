@@ -54,7 +54,7 @@ class PromptPreprocessor:
         _check_context(counts, request, version, asked)
         if version.task is not Task.GENERATE or len(tokens) != 1 or len(tokens[0]) > limit:
             return Prepared(prompt_tokens=sum(counts))
-        start = blocks.seed(principal.cache_salt)
+        start = blocks.seed(principal.cache_salt, version.id if version.base else "")
         return Prepared(prompt_tokens=counts[0], blocks=blocks.hashes(tokens[0], version.block_size, start))
 
     async def warm(self, versions: Iterable[VersionEntry]) -> None:

@@ -9,12 +9,15 @@ from dataclasses import dataclass
 from penstock.domain.errors import TableRefused
 from penstock.domain.ids import TenantId, VersionId, WorkerId
 from penstock.domain.table import EMPTY, Route, RoutingTable, VersionEntry, validate
-from penstock.gateway.routing.roster import Roster, roster
+from penstock.gateway.routing.roster import Roster, rosters, staffed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class View:
-    """One table, indexed. ``at``: monotonic second of the swap; ``overrides``: of those aliases that have any."""
+    """One table, indexed. ``at``: monotonic second of the swap; ``overrides``: of those aliases that have any.
+
+    In it adapters have the workers of their base.
+    """
 
     table: RoutingTable
     routes: dict[str, Route]
@@ -79,9 +82,9 @@ class CurrentTable:
             return
         validate(table)
         yield
-        rosters: dict[str, Roster] = {version.id: roster(version) for version in table.versions}
+        indexed: dict[str, Roster] = rosters(table, self.view.rosters)
         yield
-        before, after = self.view, _view(table, rosters, now)
+        before, after = self.view, _view(staffed(table), indexed, now)
         yield
         self.view = after
         for listener in self._on_change:

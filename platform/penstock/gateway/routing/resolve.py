@@ -58,7 +58,7 @@ class TableResolver:
             raise _unknown(request.model, view, principal)  # the same words: nobody finds others' models by asking
         if version.task not in request.api.tasks:
             raise UnsupportedByModel(f"{name!r} does not answer {request.api.value}", param="model")
-        if route is not None and route.fallback and version.id != route.fallback and self._is_away(view, version.id):
+        if route is not None and route.fallback and version.id != route.fallback and self._is_away(view, version):
             return self._instead(view, route, version, request, note)
         return version
 
@@ -72,14 +72,14 @@ class TableResolver:
     ) -> VersionEntry:
         """Return the fallback, where that can take the request, else the version itself, which will say why not."""
         other = view.versions[route.fallback]
-        if other.task not in request.api.tasks or self._is_away(view, other.id):
+        if other.task not in request.api.tasks or self._is_away(view, other):
             return version
         note(version.id)
         return other
 
-    def _is_away(self, view: View, version: VersionId) -> bool:
+    def _is_away(self, view: View, version: VersionEntry) -> bool:
         """Tell whether a version would refuse whatever comes."""
-        return self._is_shut(version) or not view.rosters[version].serving
+        return self._is_shut(version.base or version.id) or not view.rosters[version.id].serving
 
 
 def reachable(view: View, principal: Principal, name: str = "") -> frozenset[VersionId]:

@@ -1,26 +1,46 @@
 """The workers of a version that serve, indexed once per table: a pick looks at a few of them and must not walk all."""
 
-from collections.abc import Collection
-from dataclasses import dataclass, field
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field, replace
 
 from penstock.domain.ids import WorkerId
-from penstock.domain.table import VersionEntry, WorkerEntry
+from penstock.domain.table import RoutingTable, VersionEntry, WorkerEntry
 from penstock.gateway.routing import filters
+from penstock.gateway.routing.residency import Homes
 
 
 @dataclass(frozen=True, slots=True)
 class Roster:
-    """``serving`` in the table's order, and the same by name."""
+    """``serving`` in the table's order, and the same by name; which of them are the homes of which adapter."""
 
     serving: tuple[WorkerEntry, ...] = ()
     by_id: dict[WorkerId, WorkerEntry] = field(default_factory=dict)
+    homes: Homes = field(default_factory=Homes)
 
     def has_met_all(self, tried: Collection[WorkerId]) -> bool:
         """Tell whether nobody is left for a request that has met these."""
         return len(tried) >= len(self.serving) and all(worker in tried for worker in self.by_id)
 
 
-def roster(version: VersionEntry) -> Roster:
-    """Index a version."""
+def roster(version: VersionEntry, before: Roster | None = None) -> Roster:
+    """Index a version; where the same workers serve as before, what was found out of them is kept."""
     serving = tuple(filters.ready(version.workers))
-    return Roster(serving, {worker.id: worker for worker in serving})
+    by_id = {worker.id: worker for worker in serving}
+    is_same = before is not None and before.homes.workers == tuple(by_id)
+    homes = before.homes if before is not None and is_same else Homes(by_id)
+    return Roster(serving, by_id, homes)
+
+
+def rosters(table: RoutingTable, before: Mapping[str, Roster]) -> dict[str, Roster]:
+    """Index a table; an adapter's roster is its base's, the very same one."""
+    own = {one.id: roster(one, before.get(one.id)) for one in table.versions if not one.base}
+    return {one.id: own[one.base or one.id] for one in table.versions}
+
+
+def staffed(table: RoutingTable) -> RoutingTable:
+    """Return the table as a gateway reads it: adapters have their base's workers, for whoever asks of workers."""
+    own = {version.id: version.workers for version in table.versions}
+    if len(own) == sum([not version.base for version in table.versions]):
+        return table
+    filled = [replace(one, workers=own[one.base]) if one.base else one for one in table.versions]
+    return replace(table, versions=tuple(filled))

@@ -11,12 +11,12 @@ from typing import NamedTuple, Protocol
 
 from penstock.domain.clock import Clock
 from penstock.domain.errors import Overloaded
-from penstock.domain.ids import VersionId, WorkerId
+from penstock.domain.ids import NO_VERSION, VersionId, WorkerId
 from penstock.domain.request import Prepared
 from penstock.domain.request_record import Choice
 from penstock.domain.table import VersionEntry, WorkerEntry
 from penstock.domain.worker import Load
-from penstock.gateway.routing import choice, filters, pickers, scorers
+from penstock.gateway.routing import choice, filters, pickers, residency, scorers
 from penstock.gateway.routing.current import CurrentTable, View
 from penstock.gateway.routing.load_board import LoadBoard
 from penstock.gateway.routing.prefix_index import MAX_HOLDERS, PrefixIndex
@@ -61,6 +61,9 @@ class _Ask(NamedTuple):
     held: Mapping[WorkerId, int] = {}
     block_size: int = 0
     tried: frozenset[WorkerId] = frozenset()
+    adapter: VersionId = NO_VERSION
+    order: Mapping[WorkerId, int] = residency.NOBODY
+    """The first workers of the adapter's order, by their places in it."""
 
 
 def _prefix_blocks(counter: Counter, model: str) -> _PrefixBlocks:
@@ -101,14 +104,19 @@ class WorkerRouter:
         serving = self._table.view.rosters.get(version.id) or roster(version)
         if serving.has_met_all(tried):
             raise self._refusals.nobody(version)
-        if shut_s := self._health.shut_for_s(version.id, now):
-            raise self._refusals.failing(version, shut_s, is_unreachable=self._health.is_unreachable(version.id))
-        index = self._indexes.get(version.id)
+        home = version.base or version.id
+        if shut_s := self._health.shut_for_s(home, now):
+            raise self._refusals.failing(version, shut_s, is_unreachable=self._health.is_unreachable(home))
+        index = self._indexes.get(home)
         if index is None:
-            index = self._indexes[version.id] = PrefixIndex(self._settings.max_blocks)
+            index = self._indexes[home] = PrefixIndex(self._settings.max_blocks)
         held = index.matches(prepared.blocks, serving.by_id) if prepared.blocks else {}
-        open_ = self._few(serving, _Ask(now, held, version.block_size, tried))
-        chosen, scores = self._best(open_)
+        if version.base:
+            ask = _Ask(now, held, version.block_size, tried, version.id, serving.homes.of(version.id))
+        else:
+            ask = _Ask(now, held, version.block_size, tried)
+        open_ = self._few(serving, ask)
+        chosen, scores = self._best(open_, ask)
         note(choice.of(chosen.id, open_, scores, serving=len(serving.serving), met=len(tried)))
         if prepared.blocks:
             self._count(version, held.get(chosen.id, 0), len(prepared.blocks))
@@ -122,7 +130,7 @@ class WorkerRouter:
         """
         ask = _Ask(self._clock.monotonic())
         version = self._table.version(version.id) or version
-        if self._health.shut_for_s(version.id, ask.now):
+        if self._health.shut_for_s(version.base or version.id, ask.now):
             return inf
         serving = (self._table.view.rosters.get(version.id) or roster(version)).serving
         some = draw(serving, self._settings.sample.watched, self._chance)
@@ -162,11 +170,13 @@ class WorkerRouter:
         return draw(open_, most, self._chance)
 
     def _sampled(self, serving: Roster, ask: _Ask) -> list[Candidate]:
-        """Draw until enough may be asked, and add who holds the prompt's prefix; empty where chance found nobody."""
+        """Draw beside an adapter's homes until enough may be asked, and add who holds the prefix; maybe nobody."""
         ours, everybody, met = self._settings.sample, serving.serving, set(ask.tried)
-        open_: list[Candidate] = []
+        near = [serving.by_id[w] for w in ask.order if w not in met]
+        open_ = self._open(near, ask, len(everybody)) if near else []
+        met.update(w.id for w in near)
         for _ in range(ours.rounds):
-            drawn = [w for w in draw(everybody, ours.choices, self._chance) if w.id not in met]
+            drawn = [w for w in draw(everybody, max(2, ours.choices - len(near)), self._chance) if w.id not in met]
             open_ += self._open(drawn, ask, len(everybody))
             met.update(w.id for w in drawn)
             if len(open_) >= ours.enough:
@@ -187,10 +197,13 @@ class WorkerRouter:
                 found.append(Candidate(worker, work_tokens, cached, load.kv_used_ratio, load.wait_s))
         return found
 
-    def _best(self, open_: Sequence[Candidate]) -> tuple[WorkerEntry, Sequence[float]]:
+    def _best(self, open_: Sequence[Candidate], ask: _Ask) -> tuple[WorkerEntry, Sequence[float]]:
         if len(open_) == 1:
             return open_[0].entry, ()
-        scores = scorers.totals(open_, self._settings.weights)
+        weights = self._settings.weights
+        scores = scorers.totals(open_, weights, adapter=bool(ask.adapter))
+        if ask.adapter:
+            scores = residency.credited(scores, open_, ask.adapter, ask.order, weights)
         return open_[pickers.best(scores, self._chance)].entry, scores
 
     def _count(self, version: VersionEntry, held: int, blocks: int) -> None:

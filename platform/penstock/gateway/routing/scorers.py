@@ -34,6 +34,7 @@ class Weights:
     work: float = 1.0
     kv: float = 0.25
     prefix: float = 1.0
+    adapter: float = 1.0
     scale_tokens: float = 2_048.0
     slack_tokens: float = 4_096.0
 
@@ -53,11 +54,19 @@ def prefix(cached_tokens: int, scale_tokens: float) -> float:
     return cached_tokens / (scale_tokens + cached_tokens)
 
 
-def totals(candidates: Sequence[Candidate], weights: Weights) -> list[float]:
-    """Return each candidate's weighted mean score, in [0, 1]; a prefix counts nothing beyond the slack."""
+def whole(weights: Weights, *, adapter: bool = False) -> float:
+    """Return what the weights of a request come to; ``adapter``: of one that asks for an adapter."""
+    return weights.work + weights.kv + weights.prefix + (weights.adapter if adapter else 0.0)
+
+
+def totals(candidates: Sequence[Candidate], weights: Weights, *, adapter: bool = False) -> list[float]:
+    """Return each candidate's weighted mean score, in [0, 1]; a prefix counts nothing beyond the slack.
+
+    Where an ``adapter`` is asked for, its part is still to come (``residency.credited``).
+    """
     scale = weights.scale_tokens
     most_work = min(c.work_tokens for c in candidates) + weights.slack_tokens
-    whole = weights.work + weights.kv + weights.prefix
+    all_ = whole(weights, adapter=adapter)
     return [
         (
             weights.work * work(c.work_tokens, scale)
@@ -68,6 +77,6 @@ def totals(candidates: Sequence[Candidate], weights: Weights) -> list[float]:
                 else 0.0
             )
         )
-        / whole
+        / all_
         for c in candidates
     ]

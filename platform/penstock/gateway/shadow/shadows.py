@@ -120,6 +120,8 @@ class Shadows:
     def _less(self, call: Call, version: VersionEntry, taken: Taken) -> float:
         """Return by how many requests the candidate's workers are less busy, those about to come included."""
         assert call.version is not None  # noqa: S101  whoever was answered has one; tells mypy
+        if (call.version.base or call.version.id) == (version.base or version.id):
+            return 0.0  # the same workers: neither is busier
         coming = taken.coming / max(1, len(version.workers))
         return self.routes.running(call.version.id) - self.routes.running(version.id) - coming
 

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.domain.errors import ArtifactRefused, StoreUnavailable
+from penstock.domain.ids import VersionId
 from penstock.gateway.preprocess import PromptPreprocessor, TokenizerCache, blocks
 from tests.support import calls, real_tokenizers
 from tests.support.clock import ManualClock
@@ -105,3 +106,19 @@ def test_tenants_and_adapters_never_meet(tokens: list[int], salt: str, other: st
 def test_depth_is_bounded() -> None:
     """A prompt without end does not cost without end."""
     assert len(blocks.hashes([1] * 100_000, 16, blocks.seed(""))) == blocks.MAX_BLOCKS
+
+
+async def test_base_and_adapter_have_no_block_in_common() -> None:
+    """The engine keeps their caches apart by the adapter's name, and so does routing."""
+    preprocessor = PromptPreprocessor(TokenizerCache(real_tokenizers.MemoryBlobs(SMALL)), ManualClock())
+    base = replace(calls.VERSION, tokenizer_sha256=DIGEST, block_size=2, chat_template="{{ messages[0].content }}")
+    adapter = replace(base, id=VersionId("pirate@eeeeeeeeeeee"), base=base.id)
+    body = {"messages": [{"role": "user", "content": "one two three four five six seven eight"}]}
+    asked = calls.request(body=body)
+    of_base, again, of_adapter = [
+        (await preprocessor.prepare(asked, version, calls.principal())).blocks for version in (base, base, adapter)
+    ]
+    preprocessor.close()
+    assert of_base == again
+    assert of_base
+    assert not set(of_base) & set(of_adapter)

@@ -265,3 +265,16 @@ def test_tokens_are_asked_for_only_where_they_will_be_scored(house: House) -> No
     assert not house.shadows.wants_ids(long)
     house.shadow = None
     assert not house.shadows.wants_ids(calls.call())
+
+
+async def test_an_adapters_copies_run_beside_their_originals(house: House) -> None:
+    """On the same workers nobody is busier: a copy goes however much runs there, alone, and its own name is scored."""
+    beside = replace(NEW, base=OLD.id)
+    house.version = {OLD.id: OLD, NEW.id: beside}.get  # type: ignore[method-assign]
+    house.runs = {OLD.id: 9.0, NEW.id: 0.0}
+    call = calls.call()
+    call.ids = lambda: IDS
+    asked = [one for _ in range(2) for one in await house.ended(call)]
+    assert [one.request.model for one in asked[:3]] == [NEW.id, OLD.id, NEW.id]
+    assert [one.request.model for one in asked[3:]].count(NEW.id) >= 1
+    assert "filled" not in house.left_out()

@@ -1,0 +1,93 @@
+"""Which workers should hold an adapter, and what it counts at a pick that one does. Pure.
+
+Each adapter has an order of its own among its base's workers, by rendezvous hashing (Thaler and Ravishankar 1998): the
+same in every gateway, and a worker that comes or goes moves nobody else. The first ``REPLICAS`` of that order which
+are not busy are its homes, so each adapter is loaded by few workers and each worker holds few adapters. Under load it
+spills over in its order: whoever is busier than the idlest by more than the slack gets no credit, and the next one is
+a home.
+
+Trade-off: the second home loads the adapter only when the first has some work, and what spilled over counts less than
+a home that holds it, so that it fades again when the load is gone. The order is made once for each adapter and
+membership, in proportion to the base's workers, and only its first ``MOST_RANKED`` are kept.
+"""
+
+import heapq
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from hashlib import blake2b
+
+from penstock.domain.ids import VersionId, WorkerId
+from penstock.gateway.routing import scorers
+from penstock.gateway.routing.scorers import Candidate, Weights
+
+HOME_THAT_HOLDS, HOLDS = 1.0, 0.9
+HOMES = (0.75, 0.7)
+"""Credits of homes that do not hold it yet: the first one loads it. The least outweighs the work of a whole slack."""
+REPLICAS = len(HOMES)
+MOST_RANKED = 4
+"""So many of an order are known: homes, and whom it spills over to."""
+MOST_ORDERS = 4_096
+"""Adapters of one base whose orders are kept; beyond that they are made anew."""
+NOBODY: Mapping[WorkerId, int] = {}
+
+
+class Homes:
+    """The orders of one base's adapters among its workers; made anew where a worker comes or goes."""
+
+    __slots__ = ("_orders", "workers")
+
+    def __init__(self, workers: Iterable[WorkerId] = ()) -> None:
+        """Take the workers that serve."""
+        self.workers = tuple(workers)
+        self._orders: dict[VersionId, dict[WorkerId, int]] = {}
+
+    def of(self, adapter: VersionId) -> dict[WorkerId, int]:
+        """Return the first workers of an adapter's order with their places in it."""
+        known = self._orders.get(adapter)
+        if known is None:
+            if len(self._orders) >= MOST_ORDERS:
+                del self._orders[next(iter(self._orders))]
+            known = self._orders[adapter] = ordered(adapter, self.workers)
+        return known
+
+
+def ordered(adapter: VersionId, workers: Collection[WorkerId]) -> dict[WorkerId, int]:
+    """Return the ``MOST_RANKED`` workers with the highest hashes, and their places."""
+    start = blake2b(adapter.encode(), digest_size=8)
+
+    def height(worker: WorkerId) -> bytes:
+        digest = start.copy()
+        digest.update(worker.encode())
+        return digest.digest()
+
+    return {worker: place for place, worker in enumerate(heapq.nlargest(MOST_RANKED, workers, key=height))}
+
+
+def credited(
+    scores: Sequence[float],
+    candidates: Sequence[Candidate],
+    adapter: VersionId,
+    order: Mapping[WorkerId, int],
+    weights: Weights,
+) -> list[float]:
+    """Return the scores with what holding the adapter, or being a home of it, counts for those who are not too busy.
+
+    ``scores`` are those of ``scorers.totals`` that leave room for it.
+    """
+    most_work = min([one.work_tokens for one in candidates]) + weights.slack_tokens
+    unit = weights.adapter / scorers.whole(weights, adapter=True)
+    made, near = list(scores), []
+    for at, one in enumerate(candidates):
+        if one.work_tokens > most_work:
+            continue
+        if (place := order.get(one.entry.id)) is not None:
+            near.append((place, at))
+        elif adapter in one.entry.adapters:
+            made[at] += HOLDS * unit
+    near.sort()
+    for rank, (_, at) in enumerate(near):
+        is_home = rank < REPLICAS
+        if adapter in candidates[at].entry.adapters:
+            made[at] += (HOME_THAT_HOLDS if is_home else HOLDS) * unit
+        elif is_home:
+            made[at] += HOMES[rank] * unit
+    return made

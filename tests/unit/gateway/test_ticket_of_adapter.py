@@ -1,0 +1,27 @@
+"""What a worker is told of a request for an adapter."""
+
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import cast
+
+from penstock.domain.ids import NO_VERSION
+from penstock.domain.lease import Lease
+from penstock.domain.table import VersionEntry
+from penstock.domain.ticket import Ticket
+from penstock.gateway.pipeline import Pipeline
+from tests.support import adapter_things, calls
+from tests.support.clock import ManualClock
+
+
+def ticket(version: VersionEntry) -> Ticket:
+    stage = cast("Pipeline", SimpleNamespace(clock=ManualClock()))
+    call = replace(calls.call(), version=version)
+    return Pipeline._ticket(
+        stage, call, cast("Lease", SimpleNamespace(over_quota=None, deadline_at=9.0, start_by=0.0, expected_output=1))
+    )
+
+
+def test_the_ticket_names_the_adapter_and_of_other_versions_none() -> None:
+    """The gate has to know it without reading the body, and a base's requests want none."""
+    assert ticket(adapter_things.entry()).adapter == adapter_things.entry().id
+    assert ticket(calls.VERSION).adapter == NO_VERSION
