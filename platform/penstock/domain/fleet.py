@@ -44,10 +44,29 @@ class Catalogue:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Seen:
-    """A worker's last heartbeat and when it came (Unix seconds)."""
+    """A worker's last heartbeat and when it came (Unix seconds), with what the ones before it said."""
 
     report: WorkerReport
     at: float
+    since: float = 0.0
+    """When it was first heard of in this state; 0 where nobody here has seen it come to it."""
+    used_at: float = 0.0
+    """When it last had work; 0 where nobody has seen any."""
+    uses: float = 0.0
+    """How often it was given work after it had none, each time counted for less as it gets older, as of ``used_at``."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """A version that gateways hold requests for, because nobody serves it.
+
+    ``since`` is when it began to be wanted without a break (Unix seconds, the controller's clock).
+    """
+
+    version: VersionId
+    requests: int
+    tokens: int
+    since: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,6 +106,10 @@ class FleetView:
     """What the host could not bring about, and the remedy, in words."""
     orders: Mapping[WorkerId, WorkerOrder] = field(default_factory=dict)
     """Who was told last to sleep, or to wake (``serve``), by this controller."""
+    wanted: tuple[Wanted, ...] = ()
+    """Versions that somebody waits for."""
+    moving: frozenset[VersionId] = frozenset()
+    """Versions of rollouts that are not over: they never sleep."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from penstock.control.fleet.uses import follow
 from penstock.domain.clock import Clock
 from penstock.domain.errors import StoreUnavailable
 from penstock.domain.fleet import Seen
@@ -57,7 +58,7 @@ class Heartbeats:
     def take(self, report: WorkerReport) -> None:
         """Note a heartbeat that comes now."""
         before = self._seen.get(report.worker)
-        self._seen[report.worker] = Seen(report=report, at=self._clock.now())
+        self._seen[report.worker] = follow(before, report, self._clock.now())
         self._unsaved.add(report.worker)
         if before is None or (before.report.state, before.report.url) != (report.state, report.url):
             self.on_news()

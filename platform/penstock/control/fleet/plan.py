@@ -23,6 +23,7 @@ SURGE = 1
 BURST_S = 1.0
 """Deaths of a version within this time are one accident."""
 _GOING = frozenset({WorkerState.DRAINING, WorkerState.STOPPED, WorkerState.FAILED})
+_PROVEN = frozenset({WorkerState.READY, WorkerState.SLEEPING})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,6 +69,11 @@ class _Replica(NamedTuple):
     @property
     def is_ready(self) -> bool:
         return self.state is WorkerState.READY
+
+    @property
+    def is_proven(self) -> bool:
+        """True where it serves, or sleeps and has served."""
+        return self.state in _PROVEN
 
 
 class _Deaths(NamedTuple):
@@ -131,21 +137,27 @@ def _missing(wanted: Deployment, counted: list[_Replica], *, is_draining: bool) 
 
 
 def _superfluous(wanted: Deployment, counted: list[_Replica]) -> list[_Replica]:
-    """Whom to drain: outdated workers once enough others are ready, else those that are not ready, else the idlest."""
+    """Whom to drain: outdated workers once enough others are proven, else those that are not, sleep, or are idlest."""
     if len(counted) <= wanted.replicas:
         return []
     counted = sorted(
         counted,
-        key=lambda replica: (not _is_outdated(wanted, replica), replica.is_ready, replica.work_tokens, replica.worker),
+        key=lambda replica: (
+            not _is_outdated(wanted, replica),
+            replica.is_proven,
+            replica.is_ready,
+            replica.work_tokens,
+            replica.worker,
+        ),
     )
-    ready = sum(replica.is_ready for replica in counted)
+    proven = sum(replica.is_proven for replica in counted)
     drained: list[_Replica] = []
     for replica in counted[: len(counted) - wanted.replicas]:
-        ready_after = ready - replica.is_ready
-        if _is_outdated(wanted, replica) and replica.is_ready and ready_after < wanted.replicas:
+        proven_after = proven - replica.is_proven
+        if _is_outdated(wanted, replica) and replica.is_proven and proven_after < wanted.replicas:
             break
         drained.append(replica)
-        ready = ready_after
+        proven = proven_after
     return drained
 
 

@@ -2,9 +2,10 @@
 
 from collections.abc import Sequence
 
+from penstock.control.fleet.sizes import megabytes
 from penstock.domain.decision import Decision
 from penstock.domain.fleet import Deployment
-from penstock.domain.ids import WorkerId
+from penstock.domain.ids import VersionId, WorkerId
 
 
 def start(wanted: Deployment, counted: int, *, replaces: bool) -> Decision:
@@ -55,6 +56,44 @@ def surplus(worker: WorkerId, wanted: Deployment, counted: int, *, outdated: boo
         signal="workers_outdated" if outdated else "workers_counted",
         value=f"{counted} serve or will serve",
         objective=_deployed(wanted),
+    )
+
+
+def woken(worker: WorkerId, version: VersionId, signal: str, value: str) -> Decision:
+    """Return why a sleeping worker is woken."""
+    return Decision(what="wake", target=worker, signal=signal, value=value, objective=f"{version} is there when needed")
+
+
+def slept(worker: WorkerId, version: VersionId, gives_way_to: VersionId, signal: str) -> Decision:
+    """Return why an idle worker is put to sleep: another version wants its memory."""
+    return Decision(
+        what="sleep",
+        target=worker,
+        signal=signal,
+        value=f"{gives_way_to} needs its memory",
+        objective=f"of all idle workers {version} was used least for what it holds",
+    )
+
+
+def too_many(worker: WorkerId, over_bytes: int, limit_bytes: int) -> Decision:
+    """Return why an idle worker is put to sleep that nobody gives way to: the pool is smaller than what is awake."""
+    return Decision(
+        what="sleep",
+        target=worker,
+        signal="pool_bytes",
+        value=f"{megabytes(over_bytes)} too many are held",
+        objective=f"the pool has {megabytes(limit_bytes)}",
+    )
+
+
+def no_place(version: VersionId, signal: str, size_bytes: int, limit_bytes: int) -> Decision:
+    """Return why a worker that wants a place has none yet."""
+    return Decision(
+        what="wait",
+        target=version,
+        signal=signal,
+        value=f"it needs {megabytes(size_bytes)}, and nobody who may sleep now is idle",
+        objective=f"the pool has {megabytes(limit_bytes)}",
     )
 
 

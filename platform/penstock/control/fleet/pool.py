@@ -1,0 +1,240 @@
+"""Who is awake: more versions are deployed than fit into the pool's bytes. Pure: claims and guests in, orders out.
+
+A claim is a worker that wants a place, because somebody waits for it, because it may not sleep, or because it is new.
+Claims are served in order: who may not sleep, then who is waited for longest, then new workers, then second ones. A
+claim that lacks bytes takes them from idle guests whose residency is over, at the least loss (``_victims``). Nobody is
+put to sleep for anything but a claim: who has a place keeps it.
+
+Trade-off: a guest that has work, is pinned, is waited for or has just come is never put to sleep, so a pool full of
+busy guests lets callers wait until one is idle, or refuses them by their deadlines. A claim that could not be served
+for ``patience_s`` is passed by nobody any more: what it needs is gathered for it, and stays empty meanwhile.
+"""
+
+import math
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, field
+from enum import IntEnum, StrEnum
+
+from penstock.control.fleet import why
+from penstock.domain.decision import Decision
+from penstock.domain.ids import VersionId, WorkerId
+
+
+class Stay(StrEnum):
+    """How a worker stands to the memory."""
+
+    AWAY = "away"
+    """It sleeps and holds nothing."""
+    COMING = "coming"
+    """It starts or wakes, and holds what it needs, or will."""
+    HERE = "here"
+    FALLING_ASLEEP = "falling_asleep"
+    """It was told to sleep and still holds its memory."""
+    LEAVING = "leaving"
+    """It ends, and still holds its memory."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Guest:
+    """A worker of the pool. Times are Unix seconds."""
+
+    worker: WorkerId
+    version: VersionId
+    size_bytes: int
+    stay: Stay
+    is_busy: bool = False
+    since: float = 0.0
+    """When it became ready; 0 where that is not known."""
+    used_at: float = 0.0
+    worth: float = 0.0
+    """How much it is used; 0 where it never was."""
+    wake_s: float = 0.0
+    """What waking it takes, by its last start; 0 where that is not known."""
+
+
+_GOING = frozenset({Stay.FALLING_ASLEEP, Stay.LEAVING})
+_STAYING = frozenset({Stay.COMING, Stay.HERE})
+
+
+class Rank(IntEnum):
+    """Whose claim comes first."""
+
+    KEPT = 0
+    WAITED_FOR = 1
+    NEW = 2
+    SECOND = 3
+    """Another worker of a version that serves: it takes what is free, and nobody's place."""
+
+
+_SPARED = frozenset({Rank.KEPT, Rank.WAITED_FOR})
+"""Whose version is needed now, all of its workers."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Claim:
+    """A worker that wants a place: one that sleeps (``worker``), or one that is to be started (None)."""
+
+    version: VersionId
+    size_bytes: int
+    rank: Rank
+    signal: str
+    value: str
+    """Why, in words."""
+    worker: WorkerId | None = None
+    since: float = math.inf
+    """Since when somebody waits for it."""
+    holds_bytes: int = 0
+    """What a worker still holds that was told to sleep: to take that back costs nothing."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PoolPolicy:
+    """How large the pool is, and how patient. ``limit_bytes`` 0: there is none.
+
+    A guest stays for ``residency_s`` at least, and for ``residency_wakes`` times what waking it took: so most of its
+    time is service. Whoever waits for a place longer than ``patience_s`` is passed no more.
+    """
+
+    limit_bytes: int = 0
+    residency_s: float = 5.0
+    residency_wakes: float = 2.0
+    patience_s: float = 5.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Packed:
+    """What to do: versions to start a worker of, workers to wake and to put to sleep, and why."""
+
+    start: tuple[VersionId, ...] = ()
+    wake: tuple[WorkerId, ...] = ()
+    sleep: tuple[WorkerId, ...] = ()
+    why: tuple[Decision, ...] = ()
+
+
+@dataclass(slots=True)
+class _Room:
+    """What is left while claims are served, one after the other."""
+
+    policy: PoolPolicy
+    free: int
+    """Bytes that nobody holds."""
+    leaving: int
+    """Bytes that guests hold who go."""
+    most: int
+    """What a claim can have at all: the rest is held by who never sleeps."""
+    idle: dict[WorkerId, Guest]
+    """Who may be put to sleep."""
+    start: list[VersionId] = field(default_factory=list)
+    wake: list[WorkerId] = field(default_factory=list)
+    sleep: list[WorkerId] = field(default_factory=list)
+    why: list[Decision] = field(default_factory=list)
+    is_awaited: bool = False
+    """Whether a claim waits for who goes."""
+
+    def serve(self, claim: Claim, now: float) -> None:
+        """Give it its place, see to it that it gets one, or let it wait."""
+        if claim.holds_bytes:
+            if not self.is_awaited:
+                self.leaving -= claim.holds_bytes
+                self._place(claim, 0)
+        elif claim.size_bytes <= self.free:
+            self._place(claim, claim.size_bytes)
+        elif claim.rank is not Rank.SECOND:
+            self._gather(claim, now)
+
+    def shrink(self, over: int) -> None:
+        """Put idle guests to sleep that the pool has no bytes for, as far as there are any: it was larger once."""
+        chosen = _victims(self.idle.values(), over)
+        for guest in list(self.idle.values()) if chosen is None else chosen:
+            self._sleep(guest, why.too_many(guest.worker, over, self.policy.limit_bytes))
+
+    def _sleep(self, guest: Guest, reason: Decision) -> None:
+        del self.idle[guest.worker]
+        self.sleep.append(guest.worker)
+        self.leaving += guest.size_bytes
+        self.why.append(reason)
+
+    def _place(self, claim: Claim, size_bytes: int) -> None:
+        self.free -= size_bytes
+        if claim.worker is None:
+            self.start.append(claim.version)
+        else:
+            self.wake.append(claim.worker)
+            self.why.append(why.woken(claim.worker, claim.version, claim.signal, claim.value))
+
+    def _gather(self, claim: Claim, now: float) -> None:
+        """Put idle guests to sleep for it, unless who goes already is enough; keep what is there for it."""
+        short = claim.size_bytes - self.free - self.leaving
+        chosen = _victims(self.idle.values(), short) if claim.size_bytes <= self.most else None
+        if chosen is None:
+            self.why.append(why.no_place(claim.version, claim.signal, claim.size_bytes, self.policy.limit_bytes))
+            if claim.size_bytes > self.most or now - claim.since <= self.policy.patience_s:
+                return
+            chosen = list(self.idle.values())
+        self.is_awaited = True
+        for guest in chosen:
+            self._sleep(guest, why.slept(guest.worker, guest.version, claim.version, claim.signal))
+        taken = min(claim.size_bytes, self.free)
+        self.free -= taken
+        self.leaving -= min(self.leaving, claim.size_bytes - taken)
+
+
+def pack(
+    guests: Sequence[Guest], claims: Iterable[Claim], kept: Collection[VersionId], now: float, policy: PoolPolicy
+) -> Packed:
+    """Return whom to wake, to start and to put to sleep now. Of ``kept`` versions nobody is put to sleep."""
+    claims = sorted(claims, key=lambda one: (one.rank, one.since, one.version, one.worker or ""))
+    spared = {*kept, *(one.version for one in claims if one.rank in _SPARED)}
+    held = sum(one.size_bytes for one in guests if one.stay is not Stay.AWAY)
+    room = _Room(
+        policy=policy,
+        free=max(0, policy.limit_bytes - held),
+        leaving=sum(one.size_bytes for one in guests if one.stay in _GOING),
+        most=policy.limit_bytes - sum(one.size_bytes for one in guests if one.version in kept and one.stay in _STAYING),
+        idle={one.worker: one for one in guests if one.version not in spared and _may_sleep(one, now, policy)},
+    )
+    if held - room.leaving > policy.limit_bytes:
+        room.shrink(held - room.leaving - policy.limit_bytes)
+    for claim in claims:
+        room.serve(claim, now)
+    return Packed(
+        start=tuple(room.start),
+        wake=tuple(room.wake),
+        sleep=tuple(room.sleep),
+        why=tuple(room.why),
+    )
+
+
+def _may_sleep(guest: Guest, now: float, policy: PoolPolicy) -> bool:
+    """Tell whether it is idle and was here long enough; who was only proven, and never used, has no residency."""
+    if guest.stay is not Stay.HERE or guest.is_busy:
+        return False
+    residency_s = max(policy.residency_s, policy.residency_wakes * guest.wake_s)
+    return not guest.worth or now - guest.since >= residency_s
+
+
+def _victims(idle: Iterable[Guest], short: int) -> list[Guest] | None:
+    """Return whose sleep frees so many bytes at the least loss of use; None where all of them are not enough.
+
+    This is knapsack cover: greedy by use for each byte, the needless dropped again, or the one guest that is enough,
+    whichever loses less; never more than twice the least (Csirik et al., Acta Cybernetica 10, 1991). Of guests of one
+    size and one use each it is the least recently used.
+    """
+    found: list[Guest] = []
+    freed = 0
+    ordered = sorted(idle, key=lambda one: (one.worth / max(1, one.size_bytes), one.used_at, one.worker))
+    for guest in ordered:
+        if freed >= short:
+            break
+        found.append(guest)
+        freed += guest.size_bytes
+    if freed < short:
+        return None
+    for guest in sorted(found, key=lambda one: (one.worth, one.used_at, one.worker), reverse=True):
+        if freed - guest.size_bytes >= short:
+            found.remove(guest)
+            freed -= guest.size_bytes
+    alone = min((one for one in ordered if one.size_bytes >= short > 0), key=lambda one: one.worth, default=None)
+    if alone is not None and alone.worth <= sum(one.worth for one in found):
+        return [alone]
+    return found

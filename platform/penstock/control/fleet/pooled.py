@@ -1,0 +1,174 @@
+"""The fleet of one machine whose memory holds fewer versions than are deployed: its plan goes through the pool. Pure.
+
+A new version is started, proven by its golden prompts and kept until somebody else wants its place: what was never
+proven must not be held in reserve, for the first caller would find out. Sleeping workers count as there: they are
+neither replaced nor started twice, and of too many they go first.
+
+Trade-off: only workers with a process here are in the pool; who only reports is on a machine that others look after.
+"""
+
+import math
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from penstock.control.fleet import uses
+from penstock.control.fleet.plan import FleetPolicy, plan
+from penstock.control.fleet.pool import Claim, Guest, PoolPolicy, Rank, Stay, pack
+from penstock.control.fleet.sizes import sizes
+from penstock.domain.fleet import Catalogue, FleetPlan, FleetView, Running, Seen, Wanted
+from penstock.domain.ids import VersionId, WorkerId
+from penstock.domain.worker import WorkerOrder, WorkerReport, WorkerState
+
+_ENDING = frozenset({WorkerState.DRAINING, WorkerState.STOPPED, WorkerState.FAILED})
+
+
+def plan_pooled(
+    catalogue: Catalogue, seen: Sequence[Seen], view: FleetView, now: float, policy: FleetPolicy, pool: PoolPolicy
+) -> FleetPlan:
+    """Return the next step of ``plan``, its starts as far as there is memory, and who sleeps and wakes."""
+    step = plan(catalogue, seen, view, now, policy)
+    if not pool.limit_bytes or not view.is_known:
+        return step
+    scene = _Scene.of(catalogue, seen, view, now, policy)
+    packed = pack(scene.guests, [*scene.claims(), *scene.starts(step.start)], scene.kept, now, pool)
+    started = {*packed.start}
+    return replace(
+        step,
+        start=packed.start,
+        wake=packed.wake,
+        sleep=packed.sleep,
+        why=(*(one for one in step.why if one.what != "start" or one.target in started), *packed.why),
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Scene:
+    """What there is, as the pool sees it."""
+
+    guests: tuple[Guest, ...]
+    wanted: Mapping[VersionId, Wanted]
+    kept: frozenset[VersionId]
+    held: Mapping[VersionId, int]
+
+    @classmethod
+    def of(
+        cls, catalogue: Catalogue, seen: Sequence[Seen], view: FleetView, now: float, policy: FleetPolicy
+    ) -> "_Scene":
+        """Read it."""
+        held = sizes(catalogue.versions)
+        last = {one.report.worker: one for one in seen}
+        pinned = frozenset(one.version for one in catalogue.deployments if one.pinned)
+        bases = _bases(catalogue)
+        return cls(
+            guests=tuple(
+                _guest(one, last.get(one.worker), view.orders.get(one.worker), held.get(one.version, 0), now, policy)
+                for one in view.running
+            ),
+            wanted=_waited_for(view.wanted, bases),
+            kept=frozenset(bases.get(one, one) for one in pinned | view.moving),
+            held=held,
+        )
+
+    def claims(self) -> Iterator[Claim]:
+        """Yield the claims of workers that sleep, or fall asleep."""
+        of: dict[VersionId, list[Guest]] = defaultdict(list)
+        for guest in self.guests:
+            of[guest.version].append(guest)
+        for version, guests in of.items():
+            sleeping = sorted((one for one in guests if one.stay in _ASLEEP), key=_lightest)
+            awake = [one for one in guests if one.stay in _AWAKE]
+            if version in self.kept:
+                yield from (
+                    _claim(one, Rank.KEPT, "never_sleeps", "pinned, or in a rollout", -math.inf) for one in sleeping
+                )
+            elif sleeping and not awake and (wanted := self.wanted.get(version)) is not None:
+                held = f"{wanted.requests} with {wanted.tokens} tokens"
+                yield _claim(sleeping[0], Rank.WAITED_FOR, "requests_held", held, wanted.since)
+            elif sleeping and awake and all(one.is_busy and one.stay is Stay.HERE for one in awake):
+                yield _claim(sleeping[0], Rank.SECOND, "workers_busy", f"all of {len(awake)}", math.inf)
+
+    def starts(self, versions: Iterable[VersionId]) -> Iterator[Claim]:
+        """Yield the claims of workers that are to be started."""
+        for version in versions:
+            wanted = self.wanted.get(version)
+            rank = Rank.KEPT if version in self.kept else Rank.WAITED_FOR if wanted else Rank.NEW
+            yield Claim(
+                version=version,
+                size_bytes=self.held.get(version, 0),
+                rank=rank,
+                signal="workers_missing",
+                value="to be started and proven",
+                since=-math.inf if version in self.kept else wanted.since if wanted else math.inf,
+            )
+
+
+_ASLEEP = frozenset({Stay.AWAY, Stay.FALLING_ASLEEP})
+_AWAKE = frozenset({Stay.COMING, Stay.HERE})
+
+
+def _lightest(guest: Guest) -> tuple[bool, float, WorkerId]:
+    """Order sleeping workers: who still holds its memory, then who wakes soonest."""
+    return guest.stay is Stay.AWAY, guest.wake_s, guest.worker
+
+
+def _claim(guest: Guest, rank: Rank, signal: str, value: str, since: float) -> Claim:
+    return Claim(
+        version=guest.version,
+        size_bytes=guest.size_bytes,
+        rank=rank,
+        signal=signal,
+        value=value,
+        worker=guest.worker,
+        since=since,
+        holds_bytes=guest.size_bytes if guest.stay is Stay.FALLING_ASLEEP else 0,
+    )
+
+
+def _bases(catalogue: Catalogue) -> Mapping[VersionId, VersionId]:
+    """Return the base of each adapter: its workers are the ones that matter."""
+    by_digest = {one.digest: one.id for one in catalogue.versions}
+    adapters = [(one.id, one.manifest.adapter.base) for one in catalogue.versions if one.manifest.adapter is not None]
+    return {version: by_digest[base] for version, base in adapters if base in by_digest}
+
+
+def _waited_for(wanted: Iterable[Wanted], bases: Mapping[VersionId, VersionId]) -> Mapping[VersionId, Wanted]:
+    """Return what is waited for by whose workers serve it; of a base and its adapters, who waits longest."""
+    found: dict[VersionId, Wanted] = {}
+    for one in wanted:
+        version = bases.get(one.version, one.version)
+        known = found.get(version)
+        found[version] = one if known is None or one.since < known.since else known
+    return found
+
+
+def _guest(
+    running: Running, last: Seen | None, order: WorkerOrder | None, size_bytes: int, now: float, policy: FleetPolicy
+) -> Guest:
+    report = last.report if last is not None and now - last.at < policy.lease_s else None
+    return Guest(
+        worker=running.worker,
+        version=running.version,
+        size_bytes=size_bytes,
+        stay=Stay.LEAVING if running.draining else stay_of(report, order),
+        is_busy=report is not None and uses.is_busy(report),
+        since=last.since if last else 0.0,
+        used_at=last.used_at if last else 0.0,
+        worth=uses.worth(last, now) if last else 0.0,
+        wake_s=report.restart_s if report else 0.0,
+    )
+
+
+def stay_of(report: WorkerReport | None, order: WorkerOrder | None) -> Stay:
+    """Return how a worker stands to the memory that says this, or says nothing, and was told this last."""
+    if report is None:
+        return Stay.COMING
+    if report.state in _ENDING:
+        return Stay.LEAVING
+    if report.state is WorkerState.SLEEPING:
+        if order is WorkerOrder.SERVE:
+            return Stay.COMING
+        return Stay.FALLING_ASLEEP if report.holds_memory else Stay.AWAY
+    if report.state is not WorkerState.READY:
+        return Stay.COMING
+    return Stay.FALLING_ASLEEP if order is WorkerOrder.SLEEP else Stay.HERE

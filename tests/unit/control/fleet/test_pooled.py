@@ -1,0 +1,193 @@
+"""The fleet's plan on a machine whose memory holds fewer versions than are deployed."""
+
+from dataclasses import replace
+
+import pytest
+
+from penstock.control.fleet.plan import FleetPolicy
+from penstock.control.fleet.pool import PoolPolicy, Stay
+from penstock.control.fleet.pooled import plan_pooled, stay_of
+from penstock.control.fleet.sizes import worker_bytes
+from penstock.domain.fleet import Catalogue, Deployment, FleetPlan, FleetView, Running, Seen, Wanted
+from penstock.domain.ids import VersionId, WorkerId
+from penstock.domain.model import AdapterSettings, ModelVersion
+from penstock.domain.worker import Load, WorkerOrder, WorkerState
+from tests.support import control_things as things
+from tests.support.control_things import NOW
+
+READY, SLEEPING = WorkerState.READY, WorkerState.SLEEPING
+A, B, C = (things.version(name) for name in "abc")
+SIZE = worker_bytes(A.manifest)
+
+
+def deployed(*versions: ModelVersion, replicas: int = 1, pinned: tuple[ModelVersion, ...] = ()) -> Catalogue:
+    return Catalogue(
+        versions=(A, B, C),
+        deployments=tuple(Deployment(version=one.id, replicas=replicas, pinned=one in pinned) for one in versions),
+    )
+
+
+def beat(
+    of: ModelVersion, state: WorkerState = READY, *, name: str = "", holds: bool = False, running: int = 0
+) -> Seen:
+    report = things.report(name or of.manifest.name, of.id, state)
+    report = replace(report, holds_memory=holds or state is not SLEEPING, load=Load(running=running))
+    return Seen(report=report, at=NOW, since=NOW - 100.0, used_at=NOW - 50.0, uses=1.0)
+
+
+def view(*seen: Seen, wanted: tuple[Wanted, ...] = (), **also: object) -> FleetView:
+    running = tuple(
+        Running(worker=one.report.worker, version=one.report.version, started_at=NOW - 200.0) for one in seen
+    )
+    return replace(FleetView(running=running, wanted=wanted), **also)  # type: ignore[arg-type]
+
+
+def wanted(of: ModelVersion, since: float = NOW) -> Wanted:
+    return Wanted(version=of.id, requests=3, tokens=700, since=since)
+
+
+def step(catalogue: Catalogue, seen: list[Seen], of: FleetView, places: int = 1) -> FleetPlan:
+    policy = FleetPolicy(lease_s=5.0)
+    return plan_pooled(catalogue, seen, of, NOW, policy, PoolPolicy(limit_bytes=places * SIZE))
+
+
+def test_without_a_pool_all_is_as_before() -> None:
+    """With no limit everything that is deployed is started."""
+    assert step(deployed(A, B, C), [], view(), places=0).start == tuple(sorted((A.id, B.id, C.id)))
+
+
+def test_new_versions_are_started_as_far_as_they_fit() -> None:
+    """One is started and proven; the next one takes its place, as nobody has used it."""
+    first = step(deployed(A, B), [], view())
+    assert first.start == (A.id,)
+    assert [one.target for one in first.why if one.what in {"start", "wait"}] == [A.id, B.id]
+    proven = replace(beat(A), uses=0.0, used_at=0.0)
+    second = step(deployed(A, B), [proven], view(proven))
+    assert (second.start, second.sleep) == ((), ("a",))
+    asleep = beat(A, SLEEPING)
+    assert step(deployed(A, B), [asleep], view(asleep)).start == (B.id,)
+
+
+def test_a_sleeping_worker_counts_as_there() -> None:
+    """It is neither replaced nor started twice, and nobody wakes it without a reason."""
+    asleep = beat(A, SLEEPING)
+    assert step(deployed(A), [asleep], view(asleep)) == FleetPlan()
+
+
+def test_its_silence_is_judged_as_others_is() -> None:
+    """A sleeping worker that says nothing for long is replaced."""
+    silent = replace(beat(A, SLEEPING), at=NOW - 20.0)
+    assert step(deployed(A), [silent], view(silent)).drain == ("a",)
+
+
+def test_who_is_waited_for_wakes_once_there_is_memory() -> None:
+    """The other one sleeps first; it is woken when that has given its memory back, and then left alone."""
+    here, away = beat(A), beat(B, SLEEPING)
+    first = step(deployed(A, B), [here, away], view(here, away, wanted=(wanted(B),)))
+    assert (first.sleep, first.wake) == (("a",), ())
+    told = {WorkerId("a"): WorkerOrder.SLEEP}
+    assert step(deployed(A, B), [here, away], view(here, away, wanted=(wanted(B),), orders=told)) == FleetPlan()
+    holds = beat(A, SLEEPING, holds=True)
+    assert step(deployed(A, B), [holds, away], view(holds, away, wanted=(wanted(B),), orders=told)) == FleetPlan()
+    gone = beat(A, SLEEPING)
+    last = step(deployed(A, B), [gone, away], view(gone, away, wanted=(wanted(B),), orders=told))
+    assert last.wake == ("b",)
+    assert last.why[0].value == "3 with 700 tokens"
+    told[WorkerId("b")] = WorkerOrder.SERVE
+    assert step(deployed(A, B), [gone, away], view(gone, away, wanted=(wanted(B),), orders=told)) == FleetPlan()
+
+
+def test_who_serves_is_not_put_to_sleep() -> None:
+    """A worker with a request keeps its place, whoever waits."""
+    here, away = beat(A, running=1), beat(B, SLEEPING)
+    done = step(deployed(A, B), [here, away], view(here, away, wanted=(wanted(B, NOW - 60.0),)))
+    assert (done.sleep, done.wake) == ((), ())
+
+
+@pytest.mark.parametrize("how", ["pinned", "moving"])
+def test_pinned_versions_and_those_of_rollouts_never_sleep(how: str) -> None:
+    """They are woken without anybody waiting, before others, and keep their places."""
+    catalogue = deployed(A, B, pinned=(B,) if how == "pinned" else ())
+    moving = frozenset({B.id} if how == "moving" else ())
+    here, away = beat(A), beat(B, SLEEPING)
+    assert step(catalogue, [here, away], view(here, away, moving=moving)).sleep == ("a",)
+    here, away = beat(B), beat(A, SLEEPING)
+    assert step(catalogue, [here, away], view(here, away, wanted=(wanted(A),), moving=moving)).sleep == ()
+
+
+def test_an_adapter_that_is_waited_for_wakes_its_base() -> None:
+    """Its requests are served by its base's workers, and its rollout keeps them awake."""
+    tuned = things.version("tuned")
+    tuned = replace(tuned, manifest=replace(tuned.manifest, adapter=AdapterSettings(base=A.digest, rank=8)))
+    catalogue = replace(deployed(A), versions=(A, tuned))
+    asleep = beat(A, SLEEPING)
+    assert step(catalogue, [asleep], view(asleep, wanted=(wanted(tuned),))).wake == ("a",)
+    assert step(catalogue, [asleep], view(asleep, moving=frozenset({tuned.id}))).wake == ("a",)
+
+
+def test_one_of_several_workers_wakes_and_the_next_when_it_is_busy() -> None:
+    """Who is waited for gets one worker; the second one wakes into free memory when the first has its hands full."""
+    one, two = beat(A, SLEEPING, name="a1"), beat(A, SLEEPING, name="a2")
+    catalogue = deployed(A, replicas=2)
+    assert step(catalogue, [one, two], view(one, two, wanted=(wanted(A),)), places=2).wake == ("a1",)
+    busy = beat(A, name="a1", running=1)
+    assert step(catalogue, [busy, two], view(busy, two), places=2).wake == ("a2",)
+    assert step(catalogue, [busy, two], view(busy, two), places=1).wake == ()
+
+
+def test_a_sleeping_worker_is_replaced_in_turn_and_goes_first_when_there_are_too_many() -> None:
+    """A rolling restart starts its successor before it is drained; of too many the sleeping one goes."""
+    old = beat(A, SLEEPING, name="old")
+    catalogue = deployed(A)
+    renewed = replace(catalogue, deployments=(Deployment(version=A.id, replicas=1, renew_before=NOW),))
+    assert step(renewed, [old], view(old)).start == (A.id,)
+    successor = beat(A, WorkerState.LOADING, name="new")
+    both = FleetView(
+        running=(
+            Running(worker=WorkerId("old"), version=A.id, started_at=NOW - 9.0),
+            Running(worker=WorkerId("new"), version=A.id, started_at=NOW + 1.0),
+        )
+    )
+    assert step(renewed, [old, successor], both).drain == ()
+    assert step(renewed, [old, beat(A, name="new")], both).drain == ("old",)
+    awake = beat(A, name="awake")
+    assert step(catalogue, [awake, old], view(awake, old)).drain == ("old",)
+
+
+def test_a_restart_that_has_no_room_for_two_puts_the_old_one_to_sleep() -> None:
+    """In a pool of one place the successor takes the place of the one that it succeeds."""
+    old = beat(A, name="old")
+    renewed = replace(deployed(A), deployments=(Deployment(version=A.id, replicas=1, renew_before=NOW),))
+    done = step(renewed, [old], view(old))
+    assert (done.start, done.sleep, done.drain) == ((), ("old",), ())
+
+
+@pytest.mark.parametrize(
+    ("state", "order", "holds", "stay"),
+    [
+        (READY, None, True, Stay.HERE),
+        (READY, WorkerOrder.SERVE, True, Stay.HERE),
+        (READY, WorkerOrder.SLEEP, True, Stay.FALLING_ASLEEP),
+        (SLEEPING, WorkerOrder.SLEEP, True, Stay.FALLING_ASLEEP),
+        (SLEEPING, None, False, Stay.AWAY),
+        (SLEEPING, WorkerOrder.SERVE, False, Stay.COMING),
+        (WorkerState.WAKING, WorkerOrder.SERVE, True, Stay.COMING),
+        (WorkerState.LOADING, None, True, Stay.COMING),
+        (WorkerState.DRAINING, None, True, Stay.LEAVING),
+        (WorkerState.FAILED, None, True, Stay.LEAVING),
+    ],
+)
+def test_how_a_worker_stands_to_the_memory(
+    state: WorkerState,
+    order: WorkerOrder | None,
+    holds: bool,
+    stay: Stay,
+) -> None:
+    """Only who says that it gave its memory back, and was not told to take it again, holds none."""
+    report = replace(things.report("w", VersionId("v"), state), holds_memory=holds)
+    assert stay_of(report, order) is stay
+
+
+def test_who_has_not_reported_yet_holds_its_memory() -> None:
+    """A process that was just started is counted at once."""
+    assert stay_of(None, None) is Stay.COMING
