@@ -24,9 +24,12 @@ from penstock.control.api.app import make_app
 from penstock.control.api.deps import Control, Secrets
 from penstock.control.decisions import Decisions
 from penstock.control.fleet.addresses import WorkerAddresses
+from penstock.control.fleet.demand import Demand
 from penstock.control.fleet.heartbeats import Heartbeats
 from penstock.control.fleet.orders import Orders
-from penstock.control.fleet.plan import FleetPolicy, plan
+from penstock.control.fleet.plan import FleetPolicy
+from penstock.control.fleet.pool import PoolPolicy
+from penstock.control.fleet.pooled import plan_pooled
 from penstock.control.loop import Loop
 from penstock.control.publish.build import build
 from penstock.control.publish.changes import changes
@@ -77,8 +80,9 @@ class PaperHost:
 class Room:
     """Everything of one controller, within reach."""
 
-    def __init__(self, clock: Clock) -> None:
+    def __init__(self, clock: Clock, *, pool_bytes: int = 0) -> None:
         self.clock = clock
+        self.pool = PoolPolicy(limit_bytes=pool_bytes)
         self.audit = MemoryAudit()
         self.registry = MemoryRegistry(self.audit)
         self.tenancy = MemoryTenancy(self.audit)
@@ -88,6 +92,7 @@ class Room:
         self.meters = MemoryLimits(clock)
         self.metrics = Metrics()
         self.heartbeats = Heartbeats(self.leases, clock)
+        self.demand = Demand(clock)
         self.host = PaperHost(clock)
         self.orders = Orders(self.host)
         self.leadings = 0
@@ -100,6 +105,7 @@ class Room:
             loop=self.loop,
             leadership=MemoryLeadership(LeaderLock()),
             heartbeats=self.heartbeats,
+            demand=self.demand,
             orders=self.orders,
             metrics=self.metrics,
             pace=Pace(tick_s=0.02, standby_s=0.02, save_s=0.02, rest_s=0.001),
@@ -144,9 +150,10 @@ class Room:
             registry=self.registry,
             rollouts=rollouts,
             leases=self.heartbeats,
+            demand=self.demand,
             fleet=self.orders,
             tables=self.tables,
-            plan=partial(plan, policy=FleetPolicy()),
+            plan=partial(plan_pooled, policy=FleetPolicy(), pool=self.pool),
             build=partial(build, lease_s=5.0),
             changes=changes,
             decisions=self.decisions,

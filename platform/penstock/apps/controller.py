@@ -24,6 +24,7 @@ from penstock.adapters.postgres.registry import PostgresRegistry
 from penstock.adapters.postgres.rollouts import PostgresRollouts
 from penstock.adapters.postgres.tables import PostgresTables
 from penstock.adapters.postgres.tenancy import PostgresTenancy
+from penstock.adapters.postgres.wanted import PostgresWanted
 from penstock.adapters.records import DecisionFile
 from penstock.adapters.redis.limits import RedisLimits
 from penstock.adapters.redis.wire import Wire
@@ -38,6 +39,7 @@ from penstock.control.api.deps import Control, Secrets
 from penstock.control.budgets.watch import BudgetWatch
 from penstock.control.decisions import Decisions
 from penstock.control.fleet.addresses import WorkerAddresses
+from penstock.control.fleet.demand import Demand
 from penstock.control.fleet.heartbeats import Heartbeats
 from penstock.control.fleet.orders import Orders
 from penstock.control.fleet.plan import FleetPolicy
@@ -112,7 +114,8 @@ async def _main(settings: ControllerSettings, command: WorkerCommand) -> None:
         )
         try:
             claim = partial(ownership.check, settings, database, found)
-            await _serve(control, _control(runtime, (watch.run, compared.run), database, claim), listener, mutual)
+            work = (watch.run, compared.run, partial(PostgresWanted(dsn).run, runtime.wanted))
+            await _serve(control, _control(runtime, work, database, claim), listener, mutual)
         finally:
             for task in beside:
                 task.cancel()
@@ -126,6 +129,7 @@ def _compose(
     metrics.tell_start()
     tables, registry = PostgresTables(database), PostgresRegistry(database)
     heartbeats, orders = Heartbeats(PostgresLeases(database), clock), Orders(fleet.host)
+    demand = Demand(clock)
     policy = FleetPolicy(lease_s=settings.lease_s, silence_s=3 * settings.lease_s)
     decisions, ledger = Decisions(DecisionFile(settings.paths.decisions)), PostgresLedger(database)
     compared, rules = Comparisons(rollout_gates.load), Registry(registry)
@@ -135,6 +139,7 @@ def _compose(
         registry=registry,
         rollouts=_advance(rollouts, compared, rules, metrics),
         leases=heartbeats,
+        demand=demand,
         fleet=orders,
         tables=tables,
         plan=partial(fleet.plan, policy=policy),
@@ -146,6 +151,7 @@ def _compose(
         loop=loop,
         leadership=PostgresLeadership(dsn),
         heartbeats=heartbeats,
+        demand=demand,
         orders=orders,
         metrics=metrics,
         pace=Pace(tick_s=settings.tick_s, lease_s=settings.lease_s, stale_s=STALE_LEASES * settings.lease_s),

@@ -10,7 +10,8 @@ from penstock.adapters.process.fleet import HostConfig, LocalFleet
 from penstock.apps.settings import ControllerSettings, FleetKind, environment_of_workers
 from penstock.apps.worker_keys import provide
 from penstock.control.fleet.orders import Host
-from penstock.control.fleet.plan import plan
+from penstock.control.fleet.pool import PoolPolicy
+from penstock.control.fleet.pooled import plan_pooled
 from penstock.control.fleet.versions import plan_versions
 from penstock.domain.clock import SystemClock
 from penstock.domain.command_error import CommandError
@@ -33,7 +34,8 @@ class Hosted:
 async def hosted(settings: ControllerSettings, command: WorkerCommand) -> AsyncIterator[Hosted]:
     """Yield the host that the settings name, or raise ``CommandError``."""
     if settings.fleet is FleetKind.LOCAL:
-        yield Hosted(host=_local(settings, command), plan=plan)
+        pool = PoolPolicy(limit_bytes=settings.pool_bytes)
+        yield Hosted(host=_local(settings, command), plan=partial(plan_pooled, pool=pool))
         return
     async with _cluster(settings) as host:
         yield Hosted(host=host, plan=plan_versions)

@@ -1,18 +1,20 @@
 """The life of a decision: one tick, in order. A tick that fails changes nothing.
 
-registry (what exists) → rollout (whose share) → fleet (what runs, what lacks) → publish ``RoutingTable(number + 1)``
+registry (what exists) → rollout (whose share) → fleet (what runs, what lacks; where memory is short, who is awake) →
+publish ``RoutingTable(number + 1)``
 
 The autoscaler (how many) takes its place between these as it comes.
 Ports are read before and acted on after a stage, never during: the stages are pure.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 from penstock.domain.clock import Clock
 from penstock.domain.decision import Decision
-from penstock.domain.fleet import Catalogue, Deployment, FleetPlan, FleetView, Seen
+from penstock.domain.fleet import Catalogue, Deployment, FleetPlan, FleetView, Seen, Wanted
+from penstock.domain.ids import VersionId
 from penstock.domain.table import RoutingTable, validate
 
 
@@ -31,6 +33,10 @@ class Rollouts(Protocol):
         """Take each one on; True where a route has changed, and the catalogue with it."""
         ...
 
+    def moving(self) -> frozenset[VersionId]:
+        """Return both versions of each that was not over when they were last taken on."""
+        ...
+
     def unknown(self) -> None:
         """Show nothing of them any more: another controller leads."""
         ...
@@ -44,6 +50,14 @@ class WorkerLeases(Protocol):
         ...
 
 
+class Demand(Protocol):
+    """What gateways hold requests for."""
+
+    def wanted(self) -> tuple[Wanted, ...]:
+        """Return the versions that somebody waits for."""
+        ...
+
+
 class Fleet(Protocol):
     """Starts and stops worker processes (local supervisor, Kubernetes)."""
 
@@ -52,7 +66,7 @@ class Fleet(Protocol):
         ...
 
     async def apply(self, plan: FleetPlan) -> None:
-        """Start and drain."""
+        """Start, drain, wake and put to sleep."""
         ...
 
 
@@ -92,6 +106,7 @@ class Loop:
     registry: RegistryReader
     rollouts: Rollouts
     leases: WorkerLeases
+    demand: Demand
     fleet: Fleet
     tables: TablePublisher
     decisions: DecisionLog
@@ -109,6 +124,7 @@ class Loop:
 
         if await self.rollouts.advance(catalogue, seen, now):
             catalogue = await self.registry.catalogue()
+        view = replace(view, wanted=self.demand.wanted(), moving=self.rollouts.moving())
         plan = self.plan(catalogue, seen, view, now)
         table = validate(self.build(catalogue, seen, latest, now, view.since))
 

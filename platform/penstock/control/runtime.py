@@ -11,11 +11,13 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Protocol
 
+from penstock.control.fleet.demand import Demand
 from penstock.control.fleet.heartbeats import Heartbeats
 from penstock.control.fleet.orders import Orders
 from penstock.control.fleet.shown import FleetMetrics
 from penstock.control.loop import Loop, Tick
 from penstock.domain.errors import PenstockError, StoreUnavailable
+from penstock.domain.fleet import Wanted
 from penstock.domain.table import EMPTY, RoutingTable
 from penstock.telemetry import names
 from penstock.telemetry.logs import logger
@@ -55,6 +57,7 @@ class Parts:
     loop: Loop
     leadership: Leadership
     heartbeats: Heartbeats
+    demand: Demand
     orders: Orders
     metrics: Metrics
     pace: Pace = Pace()
@@ -74,7 +77,7 @@ class Runtime:
         self._good_at = 0.0
         self.failed_ticks = 0
         self.table: RoutingTable = EMPTY
-        parts.heartbeats.on_news = self.wake
+        parts.heartbeats.on_news = parts.demand.on_news = self.wake
         parts.heartbeats.on_end = self._shown.ended
 
     @property
@@ -85,6 +88,10 @@ class Runtime:
     def wake(self) -> None:
         """Have the next tick come at once."""
         self._news.set()
+
+    def wanted(self, told: Wanted) -> None:
+        """Take what a gateway holds requests for."""
+        self._parts.demand.take(told)
 
     async def run(self) -> None:
         """Run until cancelled, then resign."""

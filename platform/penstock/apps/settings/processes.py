@@ -143,6 +143,9 @@ class ControllerSettings(
     """How often the controller looks at everything."""
     fleet: FleetKind = FleetKind.LOCAL
     """Who runs the workers: ``local``, this machine; ``kubernetes``, the cluster that this controller is in."""
+    pool_bytes: int = Field(default=0, ge=0)
+    """Memory of this machine for engines: weights, KV cache and adapters' slots of all workers that are awake. More may
+    be deployed than fits: who is not used sleeps. 0 turns that off; with ``fleet=kubernetes`` it does nothing."""
     pools_file: str = ""
     """The pools that the infrastructure ships, as JSON: where workers may run in a cluster, and what their pods are."""
     kubeconfig: str = ""

@@ -12,7 +12,7 @@ from penstock.domain.clock import Clock
 from penstock.domain.errors import StoreUnavailable
 from penstock.domain.fleet import Seen
 from penstock.domain.ids import WorkerId
-from penstock.domain.worker import WorkerReport
+from penstock.domain.worker import WorkerReport, WorkerState
 
 
 class LeaseStore(Protocol):
@@ -51,7 +51,7 @@ class Heartbeats:
         self.known: tuple[Seen, ...] = ()
         """What ``seen`` returned last; for showing, not for deciding."""
         self.on_news: Callable[[], None] = lambda: None
-        """Called when a worker appears or changes its state: the next tick should not wait."""
+        """Called when a worker appears, changes its state or gives its memory back: the next tick should not wait."""
         self.on_end: Callable[[WorkerReport], None] = lambda _: None
         """Called once for each worker that says why it goes."""
 
@@ -60,7 +60,7 @@ class Heartbeats:
         before = self._seen.get(report.worker)
         self._seen[report.worker] = follow(before, report, self._clock.now())
         self._unsaved.add(report.worker)
-        if before is None or (before.report.state, before.report.url) != (report.state, report.url):
+        if before is None or _news(before.report) != _news(report):
             self.on_news()
         if report.end is not None and (before is None or before.report.end is None):
             self.on_end(report)
@@ -91,3 +91,8 @@ class Heartbeats:
                 merged[worker] = one
         self.known = tuple(one for _, one in sorted(merged.items()) if one.at >= oldest)
         return self.known
+
+
+def _news(report: WorkerReport) -> tuple[WorkerState, str, bool]:
+    """Return that of a report whose change somebody waits for."""
+    return report.state, report.url, report.holds_memory

@@ -85,11 +85,16 @@ def starts_s(seen: Iterable[Seen]) -> dict[VersionId, float]:
     """
     longest: dict[VersionId, float] = {}
     for report in (one.report for one in seen):
-        if report.phases and report.phases[-1].phase is WorkerState.WARMING:
+        if report.phases and report.phases[-1].phase is WorkerState.WARMING and not _is_wake(report):
             start_s = sum([phase.seconds for phase in report.phases])
             if start_s > longest.get(report.version, 0.0):
                 longest[report.version] = start_s
     return {version: round(start_s, 1) for version, start_s in longest.items()}
+
+
+def _is_wake(report: WorkerReport) -> bool:
+    """Tell whether its last phases are those of a wake, which takes less than a start."""
+    return any(phase.phase is WorkerState.WAKING for phase in report.phases)
 
 
 def restarts_s(seen: Iterable[Seen]) -> dict[VersionId, float]:

@@ -11,7 +11,7 @@ rollout is over: whoever looks at it may want them still.
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from penstock.control.rollout import steps
@@ -63,10 +63,13 @@ class Advance:
     replicas: Replicas
     budget_spent: BudgetSpent
     shown: RolloutMetrics
+    _moving: set[VersionId] = field(default_factory=set)
 
     async def advance(self, catalogue: Catalogue, seen: Sequence[Seen], now: float) -> bool:
         """Take each live rollout on (Unix seconds); True where a route or a deployment has changed."""
         live = await self.store.live()
+        self._moving.clear()
+        self._moving.update(*((one.rollout.incumbent, one.rollout.candidate) for one in live))
         known = _Now(
             at=now,
             tiers={one.id: one.manifest.tier for one in catalogue.versions},
@@ -77,6 +80,10 @@ class Advance:
         await self._show([one.rollout for one in live])
         changed = [await self._one(one, known) for one in live]
         return any(changed)
+
+    def moving(self) -> frozenset[VersionId]:
+        """Return the versions of those that were not over when this was last taken on."""
+        return frozenset(self._moving)
 
     def unknown(self) -> None:
         """Another controller leads."""
