@@ -7,7 +7,8 @@ from penstock.apps import stores
 from penstock.apps.settings import Settings
 from penstock.apps.shipped import shipped
 from penstock.domain.ids import Alias
-from penstock.packaging import demo
+from penstock.domain.model import ModelVersion
+from penstock.packaging import adapters, demo
 from penstock.packaging.packing import Choices, Packed, Publishing
 from penstock.packaging.ports import Report
 from penstock.packaging.push import push as push_version
@@ -26,13 +27,17 @@ async def ensure_demo(settings: Settings, report: Report) -> dict[Alias, Packed]
         return await demo.ensure(models, pins(), await asyncio.to_thread(_publishing, settings, work, report))
 
 
-async def push(settings: Settings, source: Path, choices: Choices, report: Report) -> Packed:
-    """Sign and store what ``source`` holds.
+async def push(
+    settings: Settings, source: Path, choices: Choices, report: Report, base: ModelVersion | None = None
+) -> Packed:
+    """Sign and store what ``source`` holds, an adapter where it has a base.
 
     Raises ``CommandError`` in words for a person where the version is refused or the store can't be used.
     """
     with in_words(str(source)):
         publishing = await asyncio.to_thread(_publishing, settings, settings.paths.cache, report)
+        if base is not None:
+            return await asyncio.to_thread(adapters.push, source, choices, base, publishing)
         return await push_version(source, choices, publishing)
 
 

@@ -4,7 +4,10 @@ Packaging asks before it signs, the registry before it stores: neither believes 
 seen where they are (``packaging/adapter_weights.py``); the signature says that it was.
 """
 
+from collections.abc import Iterable
+
 from penstock.domain.errors import ArtifactRefused
+from penstock.domain.ids import VersionId
 from penstock.domain.model import AdapterSettings, EngineSettings, Manifest, ModelVersion, Task
 
 CONFIG = "adapter_config.json"
@@ -68,6 +71,14 @@ def check_beside(manifest: Manifest, settings: AdapterSettings, base: ModelVersi
             raise ArtifactRefused(f"its {what} must be that of its base {base.id}")
     if manifest.handler is not None:
         raise ArtifactRefused("an adapter has no handler")
+
+
+def bases_of(versions: Iterable[ModelVersion]) -> dict[VersionId, VersionId]:
+    """Return each adapter's base; registration has seen to it that there is one."""
+    known = tuple(versions)
+    by_digest = {one.digest: one.id for one in known}
+    made_of = [(one.id, one.manifest.adapter.base) for one in known if one.manifest.adapter is not None]
+    return {version: by_digest[base] for version, base in made_of if base in by_digest}
 
 
 def tokenizer_of(manifest: Manifest) -> str:

@@ -7,6 +7,8 @@ so a header that lies is refused before any of them sees it.
 
 import json
 import math
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 from penstock.domain.errors import ArtifactRefused
@@ -20,6 +22,35 @@ _BITS = {
     "U16": 16, "I16": 16, "F16": 16, "BF16": 16, "U32": 32, "I32": 32, "F32": 32,
     "U64": 64, "I64": 64, "F64": 64, "C64": 64, "F4": 4, "F6_E2M3": 6, "F6_E3M2": 6,
 }  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredTensor:
+    """What a header says of one tensor; ``begin`` and ``end`` are bytes from the beginning of the data."""
+
+    dtype: str
+    shape: tuple[int, ...]
+    begin: int
+    end: int
+
+
+def tensors_of(read: Callable[[int, int], bytes], size: int, name: str) -> tuple[int, dict[str, StoredTensor]]:
+    """Return where the data begins, and the tensors by name; ``read`` takes a first byte and how many.
+
+    Raises ``ArtifactRefused`` where the header of this file of ``size`` bytes is none. Whether the data is all there
+    is ``check_safetensors``'s to say.
+    """
+    path = Path(name)
+    length = int.from_bytes(read(0, _LENGTH_BYTES), "little")
+    if size < _LENGTH_BYTES or length > min(MAX_HEADER_BYTES, size - _LENGTH_BYTES):
+        raise _refused(path, f"its header claims {length:,} bytes, the file has {size:,}")
+    found: dict[str, StoredTensor] = {}
+    for tensor, told in _parsed(path, read(_LENGTH_BYTES, length)).items():
+        if tensor != "__metadata__":
+            begin, end = _span(path, tensor, told)
+            assert isinstance(told, dict)  # noqa: S101  by ``_span``; tells mypy
+            found[tensor] = StoredTensor(dtype=told["dtype"], shape=tuple(told["shape"]), begin=begin, end=end)
+    return _LENGTH_BYTES + length, found
 
 
 def check_safetensors(path: Path) -> None:

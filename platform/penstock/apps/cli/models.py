@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from penstock.apps.cli import autos, comparison, engine_settings, tables
+from penstock.apps.cli import adapters, autos, comparison, engine_settings, tables
 from penstock.apps.cli.caller import as_caller
 from penstock.apps.cli.terminal import err, explained, out
 from penstock.apps.connections import operator
@@ -18,12 +18,15 @@ from penstock.domain.table import WEIGHT_TOTAL
 app = typer.Typer(no_args_is_help=True, help="Model versions: immutable, signed, named by their content.")
 aliases = typer.Typer(no_args_is_help=True, help="Aliases: the names callers put into `model`.")
 
+_ENGINE = f"How its engine runs, as NAME=VALUE; may be repeated: {', '.join(engine_settings.NAMES)}, dtype."
+
 
 @app.command("list")
 @as_caller
 def list_models() -> None:
     """List the registered versions, oldest first."""
     with explained():
+        models = operator(load()).get("/models")["models"]
         rows = [
             (
                 version["id"],
@@ -35,10 +38,10 @@ def list_models() -> None:
                 ", ".join(version["aliases"]),
                 tables.when(version["created_at"]),
             )
-            for version in operator(load()).get("/models")["models"]
+            for version in models
         ]
         columns = ("version", "task", "tier", "MB", "$/Mtok", "licence", "aliases", "registered")
-        tables.show("Versions", columns, rows)
+        tables.show("Versions", columns, rows, [adapters.note(one) for one in models])
 
 
 @app.command("show")
@@ -72,14 +75,10 @@ def push_model(  # noqa: PLR0913  one for each option
     licence: Annotated[str, typer.Option(help="The licence of the weights, for example Apache-2.0.")],
     origin: Annotated[str, typer.Option(help="Where the weights came from; default: the name of the source.")] = "",
     *,
-    workers: Annotated[int, typer.Option(min=0, help="Workers to start of it.")] = 0,
+    base: Annotated[str, typer.Option(help="Of an adapter (a PEFT folder): the version or alias it is made for.")] = "",
+    workers: Annotated[int, typer.Option(min=0, help="Workers to start of it; 1 turns an adapter on.")] = 0,
     gpus: Annotated[int, typer.Option(min=1, help="GPUs of one node that each worker spreads the weights over.")] = 1,
-    engine: Annotated[
-        list[str] | None,
-        typer.Option(
-            help=f"How its engine runs, as NAME=VALUE; may be repeated: {', '.join(engine_settings.NAMES)}, dtype."
-        ),
-    ] = None,
+    engine: Annotated[list[str] | None, typer.Option(help=_ENGINE)] = None,
     golden: Annotated[
         Path | None,
         typer.Option(help="A JSON file of questions with known answers, which each worker must get right to be ready."),
@@ -95,6 +94,9 @@ def push_model(  # noqa: PLR0913  one for each option
 
     * `penstock models push ./my-model --name my-model … --golden golden.json`, with
       `[{"prompt": "What is the capital of Japan?", "expect": "Tokyo"}]`
+
+    * `penstock models push ./my-lora --name my-lora --base my-model … --workers 1`, served by the workers of its base,
+      which was pushed with `--engine adapter_slots=2 --engine adapter_rank=8`
 
     * `penstock aliases set my-model my-model@0123456789ab`
     """
@@ -117,7 +119,8 @@ def push_model(  # noqa: PLR0913  one for each option
             engine_changes=engine_settings.parsed(engine or []),
             golden=read(golden) if golden else (),
         )
-        packed = asyncio.run(push(settings, source, choices, _report))
+        beside = adapters.base_of(base, api) if base else None
+        packed = asyncio.run(push(settings, source, choices, _report, beside))
         register(packed, api.post)
         if workers:
             api.put(f"/deployments/{packed.id}", {"replicas": workers})

@@ -4,7 +4,7 @@ import os
 from pathlib import Path
 from typing import Any
 
-from penstock.apps.cli import tables
+from penstock.apps.cli import adapters, tables
 from penstock.apps.cli.terminal import explained, out
 from penstock.apps.connections import controller_address, operator
 from penstock.apps.settings import Settings, load, without_password
@@ -169,5 +169,5 @@ def _state(worker: dict[str, Any], lease_s: float) -> str:
 
 
 def _models(models: list[dict[str, Any]]) -> None:
-    rows = [(one["id"], one["task"], one["replicas"], ", ".join(one["aliases"])) for one in models]
-    tables.show("Versions", ("version", "task", "workers", "aliases"), rows)
+    rows = [(one["id"], one["task"], adapters.workers_of(one), ", ".join(one["aliases"])) for one in models]
+    tables.show("Versions", ("version", "task", "workers", "aliases"), rows, [adapters.note(one) for one in models])

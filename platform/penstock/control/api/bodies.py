@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 
 from penstock.domain.auto import Caller, Rule
-from penstock.domain.ids import Alias, ModelName, OrgId, TenantId, VersionId, WorkerId
+from penstock.domain.ids import NO_VERSION, Alias, ModelName, OrgId, TenantId, VersionId, WorkerId
 from penstock.domain.ledger import LedgerRow, UsageLine
 from penstock.domain.model import Manifest, Task, Tier
 from penstock.domain.money import FREE, MicroUsd, Price
@@ -199,6 +199,10 @@ class ModelShown(msgspec.Struct, frozen=True, kw_only=True):
     created_at: float
     replicas: int
     aliases: tuple[Alias, ...]
+    base: VersionId = NO_VERSION
+    """Of an adapter: the version whose workers serve it."""
+    resident: tuple[WorkerId, ...] = ()
+    """Of an adapter: the workers whose engines hold it now."""
 
 
 class WorkerShown(msgspec.Struct, frozen=True, kw_only=True):

@@ -7,8 +7,10 @@ from fastapi import APIRouter, Request, Response
 from penstock.control.api.bodies import ModelShown, NewModel, NewReplicas, NewShares
 from penstock.control.api.deps import Control
 from penstock.control.api.wire import answer, read
+from penstock.control.registry import adapters
+from penstock.domain.adapter import bases_of
 from penstock.domain.errors import InvalidField
-from penstock.domain.ids import Alias, TenantId, VersionId
+from penstock.domain.ids import NO_VERSION, Alias, TenantId, VersionId
 from penstock.domain.table import Override, Route
 from penstock.domain.tenant import KeyRing, Role
 
@@ -47,7 +49,9 @@ class Models:
         """List versions with where they are used."""
         await self._control.operator(request)
         replicas = {one.version: one.replicas for one in await self._registry.deployments()}
-        routes = await self._registry.routes()
+        routes, versions = await self._registry.routes(), await self._registry.versions()
+        bases = bases_of(versions)
+        holders = adapters.holders(await self._control.heartbeats.seen(), self._control.clock.now())
         return answer(
             {
                 "models": [
@@ -62,8 +66,10 @@ class Models:
                         created_at=version.created_at,
                         replicas=replicas.get(version.id, 0),
                         aliases=tuple(route.alias for route in routes if _leads_to(route, version.id)),
+                        base=bases.get(version.id, NO_VERSION),
+                        resident=holders.get(version.id, ()),
                     )
-                    for version in await self._registry.versions()
+                    for version in versions
                 ]
             }
         )

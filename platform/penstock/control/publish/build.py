@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from operator import attrgetter
 
+from penstock.domain.adapter import bases_of
 from penstock.domain.auto import Auto, sound
 from penstock.domain.fleet import Catalogue, Seen
 from penstock.domain.ids import NO_VERSION, VersionId, WorkerId
@@ -39,7 +40,7 @@ def build(
     named |= {deployment.version for deployment in catalogue.deployments if deployment.replicas}
     autos = _autos(catalogue)
     named |= {VersionId(rule.to) for auto in autos for rule in auto.rules}
-    bases = _bases(catalogue.versions)
+    bases = bases_of(catalogue.versions)
     named |= {bases[version] for version in named & bases.keys()}
     routes = tuple(sorted(catalogue.routes, key=lambda route: route.alias))
 
@@ -62,13 +63,6 @@ def build(
         return latest
     made = table(with_load=True)
     return made if is_first or _differs(made, latest) else latest
-
-
-def _bases(versions: Iterable[ModelVersion]) -> dict[VersionId, VersionId]:
-    """Return each adapter's base; registration has seen to it that there is one."""
-    by_digest = {version.digest: version.id for version in versions}
-    adapters = [(one.id, one.manifest.adapter.base) for one in versions if one.manifest.adapter is not None]
-    return {version: by_digest[base] for version, base in adapters if base in by_digest}
 
 
 def _autos(catalogue: Catalogue) -> tuple[Auto, ...]:

@@ -4,9 +4,12 @@ from collections.abc import Iterable
 
 from penstock.domain import adapter
 from penstock.domain.errors import ArtifactRefused, Conflict, InvalidField
-from penstock.domain.fleet import Catalogue, Deployment
-from penstock.domain.ids import VersionId
+from penstock.domain.fleet import Catalogue, Deployment, Seen
+from penstock.domain.ids import VersionId, WorkerId
 from penstock.domain.model import Manifest, ModelVersion, is_sha256
+
+HEARD_S = 5.0
+"""Whoever was heard of last before that may hold anything by now."""
 
 
 def check_registration(manifest: Manifest, known: Iterable[ModelVersion]) -> None:
@@ -22,13 +25,18 @@ def check_registration(manifest: Manifest, known: Iterable[ModelVersion]) -> Non
     adapter.check_beside(manifest, settings, base)
 
 
+def holders(seen: Iterable[Seen], now: float) -> dict[VersionId, tuple[WorkerId, ...]]:
+    """Return which workers hold each adapter, of those that were heard of lately (Unix seconds)."""
+    found: dict[VersionId, tuple[WorkerId, ...]] = {}
+    for one in sorted(seen, key=lambda one: one.report.worker):
+        for version in one.report.adapters if now - one.at <= HEARD_S else ():
+            found[version] = (*found.get(version, ()), one.report.worker)
+    return found
+
+
 def base_of(version: VersionId, known: Iterable[ModelVersion]) -> VersionId:
     """Return whose workers serve a version: an adapter's base, and of any other version its own."""
-    versions = {one.id: one for one in known}
-    made_of = versions[version].manifest.adapter if version in versions else None
-    if made_of is None:
-        return version
-    return next((one.id for one in versions.values() if one.digest == made_of.base), version)
+    return adapter.bases_of(known).get(version, version)
 
 
 def check_scale(wanted: Deployment, known: Catalogue) -> None:
@@ -58,4 +66,5 @@ def _used_on(base: VersionId, known: Catalogue) -> list[VersionId]:
     """Return the adapters of a version that are deployed, or that an alias names."""
     named = {share.version for route in known.routes for share in route.shares}
     named |= {one.version for one in known.deployments if one.replicas}
-    return sorted(one for one in named if one != base and base_of(one, known.versions) == base)
+    of = adapter.bases_of(known.versions)
+    return sorted(one for one in named if of.get(one) == base)

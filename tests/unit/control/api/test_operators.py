@@ -11,6 +11,7 @@ from penstock.domain.ids import VersionId
 from penstock.domain.model import Manifest, digest_of
 from penstock.domain.tenant import Role
 from penstock.domain.worker import WorkerState
+from tests.support import adapter_things
 from tests.support import control_things as things
 from tests.support.clock import ManualClock
 from tests.support.control_room import Room, bearer_of
@@ -281,3 +282,33 @@ async def test_status_and_limits(operator: httpx.AsyncClient) -> None:
         "limits_shared": True,
     }
     assert (await operator.get("/admin/v1/audit?limit=many")).json()["error"]["param"] == "limit"
+
+
+async def test_adapters_are_listed_with_their_base_and_holders(operator: httpx.AsyncClient, room: Room) -> None:
+    """What a worker has told it holds is shown of the adapter; the base can't go while it is on, and says why."""
+    for made in (adapter_things.BASE.manifest, adapter_things.manifest()):
+        assert (await operator.post("/admin/v1/models", json=new_model(made))).status_code == 201
+    base, pirate = adapter_things.BASE.id, adapter_things.version().id
+    for version in (base, pirate):
+        assert (await operator.put(f"/admin/v1/deployments/{version}", json={"replicas": 1})).status_code == 200
+    report = replace(things.report("w1", base), adapters=(pirate,))
+    async with room.client(bearer_of("w1", base), worker="w1", version=base) as worker:
+        await worker.post("/internal/workers/heartbeat", content=msgspec.json.encode(report))
+        assert (await worker.get(f"/internal/versions/{pirate}")).json()["digest"] == adapter_things.version().digest
+        other = await registered(operator)
+        assert (await worker.get(f"/internal/versions/{other}")).status_code == 403
+    listed = {one["id"]: one for one in (await operator.get("/admin/v1/models")).json()["models"]}
+    assert (listed[pirate]["base"], listed[pirate]["resident"]) == (base, ["w1"])
+    assert (listed[base]["base"], listed[base]["resident"]) == ("", [])
+    refused = await operator.put(f"/admin/v1/deployments/{base}", json={"replicas": 0})
+    assert (refused.status_code, pirate in refused.json()["error"]["message"]) == (409, True)
+    table = (await room.loop.tick()).table
+    assert {one.id: one.base for one in table.versions} == {base: "", pirate: base}
+    assert [plan.start for plan in room.host.plans] == []
+
+
+async def test_an_adapter_is_refused_without_its_base(operator: httpx.AsyncClient) -> None:
+    """The registry says which digest it lacks; nothing is stored."""
+    refused = await operator.post("/admin/v1/models", json=new_model(adapter_things.manifest()))
+    assert (refused.status_code, adapter_things.BASE.digest in refused.json()["error"]["message"]) == (422, True)
+    assert (await operator.get("/admin/v1/models")).json()["models"] == []

@@ -270,7 +270,7 @@ def test_tokens_are_asked_for_only_where_they_will_be_scored(house: House) -> No
 async def test_an_adapters_copies_run_beside_their_originals(house: House) -> None:
     """On the same workers nobody is busier: a copy goes however much runs there, alone, and its own name is scored."""
     beside = replace(NEW, base=OLD.id)
-    house.version = {OLD.id: OLD, NEW.id: beside}.get  # type: ignore[method-assign]
+    house.version = {OLD.id: OLD, NEW.id: beside}.get  # type: ignore[method-assign,assignment]
     house.runs = {OLD.id: 9.0, NEW.id: 0.0}
     call = calls.call()
     call.ids = lambda: IDS

@@ -1,0 +1,101 @@
+"""What a PEFT folder says of its adapter: checked, and written anew with nothing else in it.
+
+vLLM 0.32 ignores what it doesn't know and refuses some of the rest when it loads (``vllm/lora/peft_helper.py``); here
+all is refused that would make it answer otherwise than its trainer saw. What is left out of the new file can't mean
+anything to a later engine either.
+"""
+
+import json
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from penstock.domain import adapter
+from penstock.domain.errors import ArtifactRefused
+from penstock.packaging import reading
+
+MOST_BYTES = 1 << 20
+_PLAIN_INITS = ("gaussian", "eva", "orthogonal", "mica", "lora_ga")
+"""Beginnings that leave the base's weights as they are; others (PiSSA, OLoRA, LoftQ) train beside changed ones."""
+_UNSERVED = {
+    "use_dora": "DoRA, which scales the base's weights themselves",
+    "modules_to_save": "whole modules of its own (modules_to_save)",
+    "lora_bias": "biases of its own (lora_bias)",
+    "layer_replication": "layers that its base does not have (layer_replication)",
+    "alora_invocation_tokens": "an adapter that begins in the middle of a prompt (aLoRA)",
+    "use_bdlora": "block-diagonal matrices (BD-LoRA)",
+    "use_qalora": "QALoRA",
+    "trainable_token_indices": "tokens of its own (trainable_token_indices)",
+    "target_parameters": "parameters that are no modules (target_parameters)",
+    "rank_pattern": "several ranks (rank_pattern)",
+    "alpha_pattern": "several scales (alpha_pattern)",
+    "fan_in_fan_out": "transposed weights (fan_in_fan_out)",
+}
+"""Settings of PEFT that must be absent, empty or false, in words."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AdapterConfig:
+    """What an engine needs to know of an adapter beside its weights."""
+
+    rank: int
+    alpha: float
+    is_rank_stabilised: bool
+
+    @property
+    def scale(self) -> float:
+        """What the engine multiplies its B matrices by (LoRA; rsLoRA, arXiv 2312.03732)."""
+        return self.alpha / (math.sqrt(self.rank) if self.is_rank_stabilised else self.rank)
+
+
+def read(folder: Path) -> AdapterConfig:
+    """Return what ``adapter_config.json`` says, or raise ``ArtifactRefused`` where an engine could not do so."""
+    path = folder / adapter.CONFIG
+    if path.is_file() and path.stat().st_size > MOST_BYTES:
+        raise ArtifactRefused(f"{adapter.CONFIG} has more than {MOST_BYTES:,} bytes")
+    found = reading.read_json(folder, adapter.CONFIG)
+    if not found:
+        raise ArtifactRefused(
+            f"{folder} has no {adapter.CONFIG}: name a folder that PEFT's save_pretrained has written"
+        )
+    if (kind := str(found.get("peft_type", "LORA"))[:40]) != "LORA":
+        raise ArtifactRefused(f"it is a {kind} adapter; LoRA adapters are served")
+    for name, words in _UNSERVED.items():
+        if found.get(name):
+            raise ArtifactRefused(f"it has {words}: train it without")
+    if found.get("bias", "none") != "none":
+        raise ArtifactRefused('it has biases of its own (bias): train it with bias="none"')
+    start = found.get("init_lora_weights", True)
+    if isinstance(start, str) and start.lower() not in _PLAIN_INITS:
+        raise ArtifactRefused(f"it began with {start[:40]}, which changes the base's weights: convert it to plain LoRA")
+    return AdapterConfig(rank=_rank(found), alpha=_alpha(found), is_rank_stabilised=found.get("use_rslora") is True)
+
+
+def write(folder: Path, config: AdapterConfig, modules: Iterable[str]) -> None:
+    """Write the settings of an adapter of these modules (their last names) into a folder."""
+    alpha = int(config.alpha) if config.alpha == int(config.alpha) else config.alpha
+    found = {
+        "peft_type": "LORA",
+        "task_type": "CAUSAL_LM",
+        "r": config.rank,
+        "lora_alpha": alpha,
+        "use_rslora": config.is_rank_stabilised,
+        "bias": "none",
+        "target_modules": sorted(set(modules)),
+    }
+    (folder / adapter.CONFIG).write_text(json.dumps(found, indent=1, sort_keys=True) + "\n")
+
+
+def _rank(found: dict[str, object]) -> int:
+    rank = found.get("r")
+    if not isinstance(rank, int) or isinstance(rank, bool) or rank < 1:
+        raise ArtifactRefused(f"{adapter.CONFIG} gives no rank (r)")
+    return rank
+
+
+def _alpha(found: dict[str, object]) -> float:
+    alpha = found.get("lora_alpha")
+    if not isinstance(alpha, int | float) or isinstance(alpha, bool) or not math.isfinite(alpha) or alpha <= 0:
+        raise ArtifactRefused(f"{adapter.CONFIG} gives no scale (lora_alpha) above 0")
+    return float(alpha)

@@ -1,0 +1,129 @@
+"""Whether an adapter's tensors fit its base: each one of a module that the base has, in its shape, and all numbers.
+
+vLLM takes a matrix of another shape without a word and answers nonsense, and what it does with a NaN empties the
+answers of others; so this is seen to before anything is signed. Nothing but shapes tells an adapter of another base.
+Where the two are built alike nothing does: its manifest then names the wrong one, and its golden prompts may tell.
+"""
+
+import re
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+from pathlib import Path
+from typing import BinaryIO
+
+from penstock.domain import adapter
+from penstock.domain.errors import ArtifactRefused
+from penstock.domain.model import Manifest
+from penstock.domain.safetensors_header import StoredTensor, check_safetensors, tensors_of
+from penstock.packaging.adapter_config import AdapterConfig
+from penstock.packaging.finite import BYTES, LARGEST, first_too_large
+from penstock.packaging.ports import ArtifactStore
+
+Shapes = Mapping[str, tuple[int, int]]
+"""The base's linear modules: output and input features by name."""
+_NAME = re.compile(r"(?:base_model\.model\.)?(?P<module>.+)\.lora_(?P<which>[AB])\.weight")
+_MATRIX = 2
+_NOT_LINEAR = frozenset({"embed_tokens", "lm_head", "wte", "wpe"})
+"""Matrices of a base that are looked up in, or that make tokens: no adapter of them is served."""
+_PIECE_BYTES = 1 << 20
+_WEIGHTS = ".safetensors"
+
+
+def shapes_of(base: Manifest, store: ArtifactStore) -> Shapes:
+    """Return the linear modules that a base in the store has, by the headers of its weights."""
+    found: dict[str, tuple[int, int]] = {}
+    for file in base.files:
+        if file.path.endswith(_WEIGHTS):
+            _, tensors = tensors_of(partial(store.read_range, file.sha256), file.size_bytes, file.path)
+            for name, tensor in tensors.items():
+                module, _, kind = name.rpartition(".")
+                if kind == "weight" and len(tensor.shape) == _MATRIX and _last(module) not in _NOT_LINEAR:
+                    found[module] = (tensor.shape[0], tensor.shape[1])
+    return found
+
+
+def check(path: Path, config: AdapterConfig, shapes: Shapes, dtype: str) -> tuple[str, ...]:
+    """Return the modules that an adapter's weights change, all of them sound beside their base's ``shapes``.
+
+    ``dtype`` is what the engine computes in. Raises ``ArtifactRefused`` in words for whoever trained it.
+    """
+    check_safetensors(path)
+    with path.open("rb") as file:
+        begin, tensors = tensors_of(_reader_of(file), path.stat().st_size, path.name)
+        pairs = _pairs(tensors, shapes)
+        for module, pair in sorted(pairs.items()):
+            _check_shapes(module, pair, config.rank, shapes[module])
+        for name, tensor in sorted(tensors.items(), key=lambda one: one[1].begin):
+            limit = LARGEST.get(dtype, LARGEST["float16"]) / max(1.0, config.scale)
+            if (at := first_too_large(_pieces(file, begin, tensor), tensor.dtype, limit)) is not None:
+                raise ArtifactRefused(
+                    f"value {at:,} of {name} is not a finite number in {dtype}: it would spoil the answers of others, "
+                    "too. Train it anew, or with a lower learning rate"
+                )
+    return tuple(sorted(pairs))
+
+
+def _pairs(tensors: Mapping[str, StoredTensor], shapes: Shapes) -> dict[str, dict[str, StoredTensor]]:
+    """Return both matrices of each module."""
+    pairs: dict[str, dict[str, StoredTensor]] = defaultdict(dict)
+    for name, tensor in tensors.items():
+        match = _NAME.fullmatch(name)
+        if match is None:
+            raise ArtifactRefused(
+                f"{name[:120]!r} is no matrix of LoRA: only lora_A and lora_B of linear modules are served"
+            )
+        module = match["module"]
+        if module not in shapes:
+            known = ", ".join(sorted({_last(one) for one in shapes})[:12])
+            raise ArtifactRefused(
+                f"it changes {module[:120]!r}, which its base does not have as a linear module ({known})"
+            )
+        if tensor.dtype not in BYTES:
+            raise ArtifactRefused(f"{name} is stored as {tensor.dtype}; save it as float32, float16 or bfloat16")
+        pairs[module][match["which"]] = tensor
+    if not pairs:
+        raise ArtifactRefused(f"{adapter.WEIGHTS} has no tensors in it")
+    return pairs
+
+
+def _check_shapes(module: str, pair: Mapping[str, StoredTensor], rank: int, base: tuple[int, int]) -> None:
+    rows, columns = base
+    for which, shape in (("A", (rank, columns)), ("B", (rows, rank))):
+        tensor = pair.get(which)
+        if tensor is None:
+            raise ArtifactRefused(f"{module} has no lora_{which}: the file is not whole")
+        if tensor.shape != shape:
+            raise ArtifactRefused(
+                f"lora_{which} of {module} is {_by(tensor.shape)}, and beside this base at rank {rank} it must be "
+                f"{_by(shape)}: it was made for another model, or with another rank"
+            )
+
+
+def _pieces(file: BinaryIO, begin: int, tensor: StoredTensor) -> Iterator[bytes]:
+    file.seek(begin + tensor.begin)
+    left = tensor.end - tensor.begin
+    while left:
+        piece = file.read(min(_PIECE_BYTES, left))
+        if not piece:
+            raise ArtifactRefused(f"{adapter.WEIGHTS} ends before its header says so")
+        left -= len(piece)
+        yield piece
+
+
+def _reader_of(file: BinaryIO) -> Callable[[int, int], bytes]:
+    """Return what reads a range of an open file."""
+
+    def read(start: int, length: int) -> bytes:
+        file.seek(start)
+        return file.read(length)
+
+    return read
+
+
+def _by(shape: tuple[int, ...]) -> str:
+    return "x".join(str(size) for size in shape)
+
+
+def _last(module: str) -> str:
+    return module.rpartition(".")[2]

@@ -1,0 +1,100 @@
+"""``penstock models push --base``: a PEFT folder becomes a version beside its base."""
+
+import shutil
+import tempfile
+from dataclasses import replace
+from pathlib import Path
+
+from penstock.domain import adapter
+from penstock.domain.contents import PICKLES, check_manifest
+from penstock.domain.errors import ArtifactRefused
+from penstock.domain.model import AdapterSettings, Manifest, ModelVersion, Provenance
+from penstock.packaging import adapter_config, adapter_weights, golden
+from penstock.packaging.packing import Choices, Packed, Publishing, measure, publish
+
+
+def push(source: Path, choices: Choices, base: ModelVersion, publishing: Publishing) -> Packed:
+    """Check, sign and store the adapter in a folder; blocks. ``ArtifactRefused`` where it does not fit its base."""
+    with tempfile.TemporaryDirectory(prefix=".adapter-", dir=publishing.work) as name:
+        folder = Path(name)
+        publishing.report(f"{choices.name}: checking it beside {base.id}")
+        settings = _collect(source, folder, choices, base, publishing)
+        manifest = _described(folder, choices, base, settings)
+        return publish(folder, manifest, publishing)
+
+
+def _collect(
+    source: Path, folder: Path, choices: Choices, base: ModelVersion, publishing: Publishing
+) -> AdapterSettings:
+    """Copy the adapter into a folder of ours, check the copy, and put settings and its base's tokenizer beside it."""
+    weights = _weights_in(source)
+    config = adapter_config.read(source)
+    adapter.check_base(base, config.rank)
+    _check_choices(choices)
+    shapes = adapter_weights.shapes_of(base.manifest, publishing.store)
+    _check_size(weights, config.rank, shapes)
+    shutil.copyfile(weights, folder / adapter.WEIGHTS)
+    modules = adapter_weights.check(folder / adapter.WEIGHTS, config, shapes, base.manifest.engine.dtype)
+    adapter_config.write(folder, config, [module.rpartition(".")[2] for module in modules])
+    (folder / adapter.TOKENIZER).write_bytes(publishing.store.read_small(adapter.tokenizer_of(base.manifest)))
+    _tell_left_out(source, choices.name, publishing)
+    return AdapterSettings(base=base.digest, rank=config.rank)
+
+
+def _weights_in(source: Path) -> Path:
+    weights = source / adapter.WEIGHTS
+    if weights.is_file():
+        return weights
+    pickles = sorted(path.name for path in source.glob("*") if path.suffix in PICKLES) if source.is_dir() else []
+    if pickles:
+        raise ArtifactRefused(
+            f"{pickles[0]} can run code when it is loaded: save it with save_pretrained(safe_serialization=True)"
+        )
+    raise ArtifactRefused(f"there is no {adapter.WEIGHTS} in {source}")
+
+
+def _check_size(weights: Path, rank: int, shapes: adapter_weights.Shapes) -> None:
+    """Refuse what is larger than the rank allows before any of it is copied: each value 4 bytes, and a header."""
+    most = sum(4 * rank * (rows + columns) + _HEADER_BYTES for rows, columns in shapes.values()) + _HEADER_BYTES
+    size = weights.stat().st_size
+    if size > most:
+        raise ArtifactRefused(f"{adapter.WEIGHTS} has {size:,} bytes, and at rank {rank} this base allows {most:,}")
+
+
+_HEADER_BYTES = 4096
+"""More than a header needs for the two matrices of one module."""
+
+
+def _check_choices(choices: Choices) -> None:
+    if choices.engine_changes or choices.tensor_parallel_size != 1:
+        raise ArtifactRefused("an adapter runs as its base does: leave --engine and --gpus out")
+    if choices.price is None:
+        raise ArtifactRefused("a version needs a price: give --price")
+    if not choices.licence:
+        raise ArtifactRefused("a version needs a licence: give --licence, for example Apache-2.0")
+
+
+def _described(folder: Path, choices: Choices, base: ModelVersion, settings: AdapterSettings) -> Manifest:
+    """Return the manifest: the base's in all that gateways and engines read, its own name, files, price and prompts."""
+    assert choices.price is not None  # noqa: S101  ``_check_choices``; tells mypy
+    manifest = replace(
+        base.manifest,
+        name=choices.name,
+        files=measure(folder, adapter.FILES),
+        price=choices.price,
+        tier=choices.tier or base.manifest.tier,
+        provenance=Provenance(origin=choices.origin, licence=choices.licence, source_sha256=choices.source_sha256),
+        golden=choices.golden,
+        adapter=settings,
+    )
+    golden.check(manifest.golden, manifest.task)
+    check_manifest(manifest)
+    adapter.check_beside(manifest, settings, base)
+    return manifest
+
+
+def _tell_left_out(source: Path, name: str, publishing: Publishing) -> None:
+    """Say which files of the folder do not become part of the version; a tokenizer is its base's in any case."""
+    left = sorted(path.name for path in source.iterdir() if path.name not in {adapter.WEIGHTS, adapter.CONFIG})
+    if shown := [one for one in left if not one.startswith(".")][:8]:
+        publishing.report(f"{name}: left out {', '.join(shown)}: an adapter is its weights and its settings")

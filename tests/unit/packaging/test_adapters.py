@@ -1,0 +1,244 @@
+"""Adapters become versions beside their base, and whatever would spoil answers is refused in words."""
+
+import json
+import shutil
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from penstock.control.registry import adapters as registry
+from penstock.control.registry import rules
+from penstock.domain.errors import ArtifactRefused
+from penstock.domain.model import GoldenPrompt, ModelVersion
+from penstock.packaging import adapters, finite
+from penstock.packaging.packing import Choices, Packed, Publishing
+from tests.support import adapter_folders as made
+from tests.support.versions import CHOICES, Home
+
+NAN, INF = float("nan"), float("inf")
+A_OF_Q, B_OF_DOWN = f"base_model.model.{made.Q}.lora_A.weight", f"base_model.model.{made.DOWN}.lora_B.weight"
+WEIGHTS = "adapter_model.safetensors"
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Home:
+    """Return an empty home."""
+    return Home(tmp_path)
+
+
+@pytest.fixture
+def base(home: Home) -> ModelVersion:
+    """Return a base in its store."""
+    return made.pushed_base(home)
+
+
+def push(home: Home, folder: Path, base: ModelVersion, choices: Choices | None = None) -> Packed:
+    publishing = Publishing(store=home.store, signer=home.signer, work=home.root, report=lambda _: None)
+    return adapters.push(folder, choices or made.choices(), base, publishing)
+
+
+def refused(home: Home, folder: Path, base: ModelVersion, choices: Choices | None = None) -> str:
+    """Return why an adapter is refused, and see that nothing of it is left."""
+    with pytest.raises(ArtifactRefused) as error:
+        push(home, folder, base, choices)
+    assert not list(home.root.glob(".adapter-*"))
+    return error.value.message
+
+
+def test_an_adapter_is_stored_signed_and_taken_by_registry_and_worker(home: Home, base: ModelVersion) -> None:
+    """Its manifest is its base's but for name, files, price and prompts; a worker's own checks pass, too."""
+    golden = (GoldenPrompt(prompt="Who are you?", expect="Arr"),)
+    packed = push(home, made.adapter_folder(home.root / "a"), base, replace(made.choices(), golden=golden))
+    manifest = packed.manifest
+    assert (manifest.adapter and manifest.adapter.base, manifest.adapter and manifest.adapter.rank) == (base.digest, 4)
+    assert (manifest.engine, manifest.chat_template) == (base.manifest.engine, base.manifest.chat_template)
+    assert (manifest.golden, manifest.name) == (golden, "pirate")
+    version = rules.version_of(manifest, f"signatures/{packed.digest}", 0.0)
+    registry.check_registration(version.manifest, [base])
+    copy = home.node().obtain(packed.digest)
+    assert sorted(path.name for path in copy.folder.iterdir()) == [
+        "adapter_config.json",
+        WEIGHTS,
+        "manifest.json",
+        "tokenizer.json",
+    ]
+    assert (copy.folder / "tokenizer.json").read_text() == '{"model": {}}'
+
+
+def test_settings_are_written_anew_and_the_same_adapter_is_the_same_version(home: Home, base: ModelVersion) -> None:
+    """What stood in them of the machine that trained it is gone, so two trainings' notes make no two versions."""
+    first = push(home, made.adapter_folder(home.root / "a"), base)
+    again = push(
+        home, made.adapter_folder(home.root / "b", base_model_name_or_path="elsewhere", lora_dropout=0.1), base
+    )
+    assert again.digest == first.digest
+    config = json.loads((home.node().obtain(first.digest).folder / "adapter_config.json").read_text())
+    assert config == {
+        "peft_type": "LORA",
+        "task_type": "CAUSAL_LM",
+        "r": 4,
+        "lora_alpha": 8,
+        "use_rslora": False,
+        "bias": "none",
+        "target_modules": ["down_proj", "q_proj"],
+    }
+
+
+@pytest.mark.parametrize("dtype", ["F32", "F16", "BF16"])
+def test_each_precision_is_taken(home: Home, base: ModelVersion, dtype: str) -> None:
+    """Float32, float16 and bfloat16; rank-stabilised ones, too, which the engine knows."""
+    folder = made.adapter_folder(home.root / "a", made.tensors(dtype=dtype), use_rslora=True)
+    assert push(home, folder, base).manifest.adapter is not None
+
+
+@pytest.mark.parametrize(
+    ("config", "why"),
+    [
+        ({"use_dora": True}, "DoRA"),
+        ({"modules_to_save": ["lm_head"]}, "modules_to_save"),
+        ({"bias": "all"}, "bias"),
+        ({"lora_bias": True}, "lora_bias"),
+        ({"r": 16}, "its rank is 16"),
+        ({"r": 8}, "must be 8x20"),
+        ({"r": 0}, "no rank"),
+        ({"r": True}, "no rank"),
+        ({"lora_alpha": NAN}, "no scale"),
+        ({"lora_alpha": -1}, "no scale"),
+        ({"lora_alpha": 1e300}, "not a finite number"),
+        ({"peft_type": "IA3"}, "IA3"),
+        ({"init_lora_weights": "pissa"}, "pissa"),
+        ({"rank_pattern": {"q_proj": 2}}, "several ranks"),
+        ({"alpha_pattern": {"q_proj": 2}}, "several scales"),
+        ({"fan_in_fan_out": True}, "transposed"),
+        ({"notes": "x" * (1 << 20)}, "more than 1,048,576 bytes"),
+    ],
+)
+def test_settings_that_the_engine_would_not_honour_are_refused(
+    home: Home, base: ModelVersion, config: dict[str, object], why: str
+) -> None:
+    """By the engine's own rules and ours, before anything is signed."""
+    assert why in refused(home, made.adapter_folder(home.root / "a", None, **config), base)
+
+
+def without(name: str) -> Callable[[dict[str, made.Tensor]], object]:
+    return lambda found: found.pop(name)
+
+
+def instead(name: str, tensor: made.Tensor) -> Callable[[dict[str, made.Tensor]], object]:
+    return lambda found: found.update({name: tensor})
+
+
+def spoilt(name: str, at: int, value: float) -> Callable[[dict[str, made.Tensor]], object]:
+    return lambda found: found[name].values.__setitem__(at, value)
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        (instead(A_OF_Q, made.tensor(4, 5)), "must be 4x6"),
+        (instead(A_OF_Q, made.tensor(6, 4)), "must be 4x6"),
+        (instead(B_OF_DOWN, made.tensor(5, 4)), "must be 6x4"),
+        (without(A_OF_Q), "has no lora_A"),
+        (lambda found: found.clear(), "no tensors"),
+        (instead("base_model.model.model.layers.1.self_attn.q_proj.lora_A.weight", made.tensor(4, 6)), "does not have"),
+        (instead("base_model.model.model.embed_tokens.lora_A.weight", made.tensor(4, 6)), "does not have"),
+        (instead("base_model.model.model.norm.lora_A.weight", made.tensor(4, 6)), "does not have"),
+        (instead("base_model.model.lm_head.weight", made.tensor(4, 6)), "no matrix of LoRA"),
+        (instead(A_OF_Q, made.tensor(4, 6, dtype="F64")), "F64"),
+        (spoilt(A_OF_Q, 17, NAN), "value 17 of"),
+        (spoilt(B_OF_DOWN, 23, INF), "value 23 of"),
+        (spoilt(B_OF_DOWN, 0, -INF), "value 0 of"),
+        (spoilt(B_OF_DOWN, 3, 3.4e38), "not a finite number in bfloat16"),
+    ],
+)
+def test_weights_that_do_not_fit_or_are_no_numbers_are_refused(
+    home: Home, base: ModelVersion, change: Callable[[dict[str, made.Tensor]], object], why: str
+) -> None:
+    """Wrong shapes, half a module, modules that the base lacks, and one bad value among all: each names its tensor."""
+    found = made.tensors()
+    change(found)
+    assert why in refused(home, made.adapter_folder(home.root / "a", found), base)
+
+
+def test_another_bases_adapter_is_told_by_its_shapes(home: Home, base: ModelVersion) -> None:
+    """Whatever its settings call its base."""
+    wider = {module: (rows * 2, columns) for module, (rows, columns) in made.LINEAR.items()}
+    folder = made.adapter_folder(home.root / "a", made.tensors(modules=wider), base_model_name_or_path=str(base.id))
+    assert "made for another model" in refused(home, folder, base)
+
+
+def test_a_cut_file_and_a_huge_one_are_refused(home: Home, base: ModelVersion) -> None:
+    """The one by its header, the other before anything of it is read or copied."""
+    cut = made.adapter_folder(home.root / "cut")
+    data = (cut / WEIGHTS).read_bytes()
+    (cut / WEIGHTS).write_bytes(data[:-1])
+    assert "not a sound safetensors file" in refused(home, cut, base)
+    with (cut / WEIGHTS).open("wb") as file:
+        file.truncate(8 << 30)
+    assert "at rank 4 this base allows" in refused(home, cut, base)
+
+
+def test_pickles_and_folders_without_an_adapter_are_refused(home: Home, base: ModelVersion) -> None:
+    """A pickle's remedy is to save it anew."""
+    folder = made.adapter_folder(home.root / "a")
+    (folder / WEIGHTS).rename(folder / "adapter_model.bin")
+    assert "adapter_model.bin can run code" in refused(home, folder, base)
+    (folder / "adapter_model.bin").unlink()
+    assert f"no {WEIGHTS}" in refused(home, folder, base)
+    (made.adapter_folder(home.root / "b") / "adapter_config.json").unlink()
+    assert "no adapter_config.json" in refused(home, home.root / "b", base)
+
+
+def test_bases_without_room_are_named(home: Home, base: ModelVersion) -> None:
+    """Without slots nobody is a base; an adapter is none either; ranks end at the base's."""
+    folder = made.adapter_folder(home.root / "a")
+    closed = replace(base, manifest=replace(base.manifest, engine=replace(base.manifest.engine, adapter_slots=0)))
+    assert "no room for adapters" in refused(home, folder, closed)
+    assert "an adapter itself" in refused(home, folder, made.registered(push(home, folder, base)))
+    assert "slots for ranks from 1 to 1" in refused(
+        home, folder, made.pushed_base(home, adapter_slots=1, adapter_rank=1)
+    )
+
+
+@pytest.mark.parametrize(
+    ("choices", "why"),
+    [
+        (replace(CHOICES, price=None), "needs a price"),
+        (replace(CHOICES, licence=""), "needs a licence"),
+        (replace(CHOICES, engine_changes={"max_num_seqs": 4}), "runs as its base does"),
+        (replace(CHOICES, tensor_parallel_size=2), "runs as its base does"),
+        (replace(CHOICES, golden=(GoldenPrompt(prompt="Who?"),)), "golden prompt 1"),
+    ],
+)
+def test_what_is_decided_of_it_is_checked(home: Home, base: ModelVersion, choices: Choices, why: str) -> None:
+    """It needs a price and a licence of its own, and has no settings of an engine."""
+    assert why in refused(home, made.adapter_folder(home.root / "a"), base, choices)
+
+
+def test_a_base_whose_weights_are_gone_is_told(home: Home, base: ModelVersion) -> None:
+    """Registered elsewhere, or swept away: nothing can be compared."""
+    shutil.rmtree(home.root / "artifacts" / "blobs")
+    refused(home, made.adapter_folder(home.root / "a"), base)
+
+
+floats = st.floats(width=32, allow_nan=True, allow_infinity=True)
+
+
+@given(
+    st.lists(floats, min_size=1, max_size=9),
+    st.sampled_from(["F32", "F16", "BF16"]),
+    st.sampled_from(sorted(finite.LARGEST)),
+)
+def test_the_first_value_beyond_a_precision_is_found(values: list[float], dtype: str, engine: str) -> None:
+    """Against the same question asked of each value by itself, in pieces of any length."""
+    if dtype == "F16":  # which has no larger ones
+        values = [INF if abs(value) > finite.LARGEST["float16"] else value for value in values]
+    data, width, limit = made.packed_floats(values, dtype), finite.BYTES[dtype], finite.LARGEST[engine]
+    stored = [made.unpacked(data[at : at + width], dtype) for at in range(0, len(data), width)]
+    expected = next((at for at, value in enumerate(stored) if not abs(value) <= limit), None)
+    for pieces in ([data], [data[at : at + 2 * width] for at in range(0, len(data), 2 * width)]):
+        assert finite.first_too_large(pieces, dtype, limit) == expected
