@@ -18,7 +18,7 @@ from typing import Any, Self
 import httpx
 import psutil
 
-from penstock.domain.ids import RequestId, TenantId, WorkerId
+from penstock.domain.ids import RequestId, TenantId, VersionId, WorkerId
 from penstock.domain.keys import worker_secret
 from penstock.domain.standing import Standing
 from penstock.domain.ticket import HEADER, Ticket, binding_of, seal
@@ -92,6 +92,8 @@ class TicketMaker:
     key: bytes = b""
     inputs: int = 0
     """So many, to make vectors of; with 0 it is one prompt to generate from."""
+    adapter: str = ""
+    output_tokens: int = 64
 
 
 @dataclass(kw_only=True)
@@ -197,7 +199,8 @@ class WorkerProcess:
             weight=1,
             deadline_at=now + maker.seconds,
             prompt_tokens=8 * max(1, maker.inputs),
-            expected_output_tokens=0 if maker.inputs else 64,
+            expected_output_tokens=0 if maker.inputs else maker.output_tokens,
+            adapter=VersionId(maker.adapter),
             prompts=max(1, maker.inputs),
             sequences=max(1, maker.inputs),
         )

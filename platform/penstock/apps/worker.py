@@ -67,7 +67,7 @@ class Workplace:
     def __init__(self, settings: WorkerSettings, worker: WorkerId) -> None:
         """Make the folders that it writes to."""
         self._settings, self._worker = settings, worker
-        self._digest = ""  # asked for once: a sound copy here needs no store
+        self._digests: dict[VersionId, str] = {}  # asked for once: a sound copy here needs no store
         self._paths = settings.paths
         self._engines = self._paths.run / "engines"
         self._engines.mkdir(parents=True, exist_ok=True)
@@ -204,14 +204,15 @@ class Workplace:
 
     def _obtain(self, version: VersionId, watch: Watch) -> Copy:
         store, clock = open_store(self._settings), SystemClock()
-        self._digest = self._digest or _digest(store, version)
+        digest = self._digests.get(version) or _digest(store, version)
+        self._digests[version] = digest
         node = Node(
             source=store,
             cache=NodeCache(self._settings.copies, budget_bytes=self._settings.node_cache_bytes),
             fetcher=Fetcher(store, clock),
             verifier=open_verifier(self._settings),
         )
-        return node.obtain(self._digest, watch)
+        return node.obtain(digest, watch)
 
     def _controller(self) -> str:
         """Return where the controller is now: it may have come back at another address."""

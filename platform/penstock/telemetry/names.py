@@ -6,6 +6,7 @@ Labels are bounded: closed enums, registered names, or tenants as top N and ``ot
 """
 
 from penstock.telemetry.accounting_names import *  # noqa: F403
+from penstock.telemetry.adapter_names import *  # noqa: F403
 from penstock.telemetry.batching_names import *  # noqa: F403
 from penstock.telemetry.control_names import *  # noqa: F403
 from penstock.telemetry.definitions import ITL_S, LATENCY_S, PHASE_S, WAIT_S, Kind, Label, Metric
@@ -332,7 +333,7 @@ DOOR_WAITING = Metric(
 DOOR_SHED = Metric(
     name="penstock_door_shed",
     kind=Kind.COUNTER,
-    help="Requests that the door sent away, by standing and why: late, overloaded, tenant_queue, evicted, draining.",
+    help="Requests that the door sent away, by standing: late, overloaded, tenant_queue, evicted, draining, adapter.",
     labels=(Label.VERSION, Label.STANDING, Label.REASON),
 )
 DOOR_SATURATION = Metric(

@@ -24,6 +24,7 @@ from penstock.telemetry.logs import logger
 from penstock.telemetry.pages import serve
 from penstock.tls import expiry
 from penstock.tls.files import Own
+from penstock.worker.agent.adapters import Adapters
 from penstock.worker.agent.gate_client import GateClient
 from penstock.worker.agent.health import Restarts
 from penstock.worker.agent.heartbeat import Heart
@@ -122,6 +123,7 @@ class Agent:
             on_drain=self._on_order,
             every_s=config.heartbeat_s,
         )
+        self._adapters = Adapters(client=ports.client, obtain=self._obtain_adapter, changed=self._heart.beat_now)
         self._hooks = Hooks(
             compiling=self._compiling, load=self._loaded, probed=self._metrics.probed, oom_kills=oom_kills
         )
@@ -162,6 +164,7 @@ class Agent:
             restart_s=self._life.restart_s,
             key_mark=self._config.key_mark,
             end=self._life.end,
+            adapters=self._adapters.resident,
         )
 
     # -- its life ----------------------------------------------------------------------
@@ -217,7 +220,7 @@ class Agent:
         """Start an engine and watch it; return how it was lost."""
         try:
             running = await self._start(copy)
-            return await running.watch(copy.manifest, self._hooks)
+            return await self._adapters.beside(running.watch(copy.manifest, self._hooks), copy.manifest)
         except EngineLost as lost:
             return lost
 
@@ -237,6 +240,9 @@ class Agent:
                 )
             except StoreUnavailable as error:
                 await self._wait_or_give_up(error)
+
+    async def _obtain_adapter(self, adapter: VersionId) -> Copy:
+        return await _in_thread(lambda: self._ports.obtain(adapter, Watch()))
 
     async def _start(self, copy: Copy) -> Running:
         engine = await self._ports.launcher.start(self._ports.plan(copy), self._config.files)

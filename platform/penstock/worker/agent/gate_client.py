@@ -6,12 +6,12 @@ So a probe takes the same way as a request, and finds what a request would find.
 import json
 import ssl
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import cast
 
 from penstock.domain.clock import Clock
 from penstock.domain.errors import EngineError
-from penstock.domain.ids import VersionId
+from penstock.domain.ids import NO_VERSION, VersionId
 from penstock.domain.model import Task
 from penstock.domain.probe import question
 from penstock.domain.ticket import HEADER, binding_of, of_platform, seal
@@ -43,6 +43,12 @@ class GateClient:
     clock: Clock
     tls: Callable[[], ssl.SSLContext] | None = None
     """What a connection to it is made with."""
+    adapter: VersionId = NO_VERSION
+    """Whom its questions are for, where that is an adapter of the version."""
+
+    def of(self, adapter: VersionId) -> "GateClient":
+        """Return the way to an adapter of this engine."""
+        return replace(self, version=adapter, adapter=adapter)
 
     async def is_healthy(self, timeout_s: float = 2.0) -> bool:
         """Tell whether the engine says it is up. Raises ``OSError`` where nobody answers."""
@@ -111,7 +117,7 @@ class GateClient:
 
     def _ticket(self, timeout_s: float, binding: bytes) -> str:
         now = self.clock.now()
-        ticket = of_platform(now + timeout_s)
+        ticket = replace(of_platform(now + timeout_s), adapter=self.adapter)
         return seal(ticket, self.ticket_key, binding, now)
 
 

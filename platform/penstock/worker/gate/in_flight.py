@@ -93,7 +93,7 @@ class Connection:
 
 
 class InFlight:
-    """One request inside the engine. The platform's own probes are no load."""
+    """One request inside the engine. The platform's own probes are no load, but for those of adapters."""
 
     __slots__ = (
         "_connection",
@@ -123,7 +123,7 @@ class InFlight:
         self._send = connection.send
         self._prompt, self._output = max(0, ticket.prompt_tokens), max(0, ticket.expected_output_tokens)
         self._prompts = max(1, ticket.prompts)
-        self._is_counted = ticket.tenant != PLATFORM
+        self._is_counted = ticket.tenant != PLATFORM or bool(ticket.adapter)
         self._has_first = self._is_gone = self._is_complete = False
         self._late_tokens = 0
         self._entered_at = self._first_at = connection.clock()
@@ -201,3 +201,17 @@ class InFlight:
             if self._meter.prompts >= self._prompts:
                 door.counted(self._request, self._meter.prompt_tokens)
         door.progressed(self._request, tokens, now)
+
+
+def replay(body: bytes, receive: Callable[[], Awaitable[Message]]) -> Callable[[], Awaitable[Message]]:
+    """Return a way to receive that begins with the body, which was read already."""
+    is_left = True
+
+    async def replayed() -> Message:
+        nonlocal is_left
+        if not is_left:
+            return await receive()
+        is_left = False
+        return {"type": "http.request", "body": body, "more_body": False}
+
+    return replayed

@@ -16,11 +16,11 @@ from dataclasses import replace
 from enum import StrEnum
 
 import msgspec
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from penstock.domain.clock import Clock, SystemClock
 from penstock.domain.errors import Unauthenticated
-from penstock.domain.ids import RequestId
+from penstock.domain.ids import RequestId, VersionId
 from penstock.domain.request import Api
 from penstock.domain.tenant import PLATFORM
 from penstock.domain.ticket import HEADER, Presented, Ticket
@@ -31,12 +31,13 @@ from penstock.telemetry import names
 from penstock.telemetry.metrics import CONTENT_TYPE
 from penstock.worker import gate_config
 from penstock.worker.gate import usage
+from penstock.worker.gate.adapters import Adapters, ordered
 from penstock.worker.gate.admission import doors
 from penstock.worker.gate.admission.cost import Work
 from penstock.worker.gate.admission.door import Shed
 from penstock.worker.gate.admission.fair_queue import in_engine
 from penstock.worker.gate.admission.load import LoadBook, Observed
-from penstock.worker.gate.in_flight import Connection, InFlight, Tally
+from penstock.worker.gate.in_flight import Connection, InFlight, Tally, replay
 from penstock.worker.gate.meters import Meters
 from penstock.worker.gate.queue_wait import FOR_GOOD, QueueWait, Rejection
 from penstock.worker.gate.tickets import TicketCheck
@@ -64,6 +65,7 @@ class Refusal(StrEnum):
     TICKET = "ticket"
     TOO_LARGE = "too_large"
     PATH = "path"
+    ADAPTER = "adapter"
 
     @property
     def status(self) -> int:
@@ -77,6 +79,7 @@ _REFUSED = {
     Shed.LATE: Refusal.LATE,
     Shed.EVICTED: Refusal.EVICTED,
     Shed.CLOSING: Refusal.DRAINING,
+    Shed.ADAPTER: Refusal.ADAPTER,
 }
 
 
@@ -109,6 +112,11 @@ class Gate:
             "/metrics": self._local(app),
             "/health": app,
         }
+        self._adapters: Adapters | None = None
+        if (slots := self.door.slots) is not None:
+            self._adapters = Adapters(self.door, slots, app, self.clock, self.config.version)
+            self._own |= {path: ordered(one, self._order, _answer) for path, one in self._adapters.orders.items()}
+            self.tally.beside.append(self._adapters.exposition)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle one ASGI connection."""
@@ -139,17 +147,20 @@ class Gate:
         meter = self.meters.open(ticket.request, in_engine(ticket.standing, ticket.weight))
         putting = current.set(meter)
         try:
-            await self._serve(ticket, meter, ({**scope, TICKET: ticket}, _replay(body, receive), send))
+            await self._serve(ticket, meter, ({**scope, TICKET: ticket}, replay(body, receive), send))
         finally:
             current.reset(putting)
             self.meters.close(ticket.request, meter, self.clock.monotonic())
 
     async def _serve(self, ticket: Ticket, meter: Meter, asgi: tuple[Scope, Receive, Send]) -> None:
-        """Let a valid request wait for a seat, and through. The platform's own probes don't wait."""
+        """Let a valid request wait for a seat, and through. The platform's own probes of the version don't wait."""
         scope, receive, send = asgi
         request = RequestId(f"{ticket.request}/{next(self._numbers)}")
         waited, prefill = AT_ONCE, None
-        if ticket.tenant != PLATFORM:
+        if no_adapter := self._without(ticket.adapter):
+            await self._refuse(Refusal.ADAPTER, send, detail=no_adapter)
+            return
+        if ticket.tenant != PLATFORM or ticket.adapter:
             work = self._work(ticket, request)
             if too_much := excess(ticket, work, self.door.seats.size):
                 await self._refuse(Refusal.TOO_LARGE, send, detail=f"it needs {too_much}")
@@ -176,6 +187,12 @@ class Gate:
             if prefill is not None:
                 prefill.cancel()
 
+    def _without(self, adapter: VersionId) -> str:
+        """Return why this adapter does not answer here; empty where it may."""
+        if not adapter:
+            return ""
+        return self._adapters.refusal(adapter) if self._adapters else "its engine takes no adapters"
+
     def _prefilling(self, work: Work) -> asyncio.TimerHandle:
         """Let the door go on after a while where nobody counts: nothing shows that a whole answer's prompt is in."""
         door, clock = self.door, self.clock
@@ -195,7 +212,7 @@ class Gate:
             refusal = _REFUSED[rejection.why]
             reason = TENANT_QUEUE if rejection.is_own else refusal
             self.tally.shed.labels(self.config.version, ticket.standing.name.lower(), reason).inc()
-            await self._refuse(refusal, send, rejection, more=_waited(waited))
+            await self._refuse(refusal, send, rejection, detail=self._without(ticket.adapter), more=_waited(waited))
 
     @property
     def load(self) -> Load:
@@ -354,20 +371,6 @@ async def _body(receive: Receive) -> bytes:
         if len(body) > _MAX_BODY_BYTES:
             raise Unauthenticated("the body is not the one of the internal ticket")
     return bytes(body)
-
-
-def _replay(body: bytes, receive: Receive) -> Receive:
-    """Return a way to receive that begins with the body, which was read already."""
-    is_left = True
-
-    async def replayed() -> Message:
-        nonlocal is_left
-        if not is_left:
-            return await receive()
-        is_left = False
-        return {"type": "http.request", "body": body, "more_body": False}
-
-    return replayed
 
 
 async def _answer(

@@ -50,6 +50,11 @@ class AdapterSlots:
         """How many slots are taken."""
         return len(self._slots)
 
+    @property
+    def busy(self) -> frozenset[VersionId]:
+        """Those of which anything runs."""
+        return frozenset(name for name, slot in self._slots.items() if slot.running)
+
     def holds(self, adapter: VersionId) -> bool:
         """Tell whether an adapter is in a slot."""
         return adapter in self._slots

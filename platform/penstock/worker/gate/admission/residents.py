@@ -63,6 +63,15 @@ class Residents:
         """Those that are checked and ready, the oldest first."""
         return tuple(one for one in self._at if one in self._checked)
 
+    @property
+    def waiting(self) -> int:
+        """How many adapters requests wait for."""
+        return len(self._waiting)
+
+    def load_took_s(self, now: float) -> float:
+        """Return how long ago the load began that is under way."""
+        return now - self._began
+
     def has(self, adapter: VersionId) -> bool:
         """Tell whether its requests may come in: it is there, and was found right."""
         return adapter in self._checked

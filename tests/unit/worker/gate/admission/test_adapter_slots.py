@@ -28,6 +28,11 @@ def enters(door: AdapterSlots, adapter: VersionId, now: float) -> bool:
     return True
 
 
+def seen(door: AdapterSlots) -> None:
+    """Forget when to look, as the order does."""
+    door.look_at = None
+
+
 def test_as_many_adapters_come_in_as_there_are_slots() -> None:
     """Two fit, with any number of requests each; a third one waits while something runs in both slots."""
     door = slots()
@@ -66,7 +71,7 @@ def test_one_slot_stays_open_while_another_one_is_handed_on() -> None:
         enters(door, one, 0.0)
     for one in (C, D):
         enters(door, one, 0.0)
-    door.look_at = None
+    seen(door)
     assert not enters(door, C, BOUND_S)
     assert not enters(door, D, BOUND_S)
     assert [door.is_open(one) for one in (A, B)].count(True) == 1
@@ -81,7 +86,7 @@ def test_who_has_just_got_a_slot_keeps_it_for_a_while() -> None:
     door.leave(A)
     assert enters(door, B, BOUND_S)
     door.residents.came(C, ACME, 0.0)
-    door.look_at = None
+    seen(door)
     assert not enters(door, C, BOUND_S)
     assert door.look_at == BOUND_S + LEAST_STAY_S
     assert not enters(door, C, BOUND_S + LEAST_STAY_S)

@@ -1,0 +1,195 @@
+"""The agent's part in adapters: what the engine's door wants is fetched, verified, loaded, questioned, and then ready.
+
+An adapter that isn't what it should be is refused on this worker for a while, and nobody else notices: neither its
+base nor other adapters. Golden prompts of the base are asked again while the new adapter answers in the same batch:
+asked alone they would not see an engine that mixes the two up. A second load of the same adapter into the same engine
+isn't questioned again: its name is its content. It must not know how an engine loads, nor who decides what is wanted.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import cast
+
+from penstock.domain.errors import ArtifactRefused, EngineError, PenstockError, StoreUnavailable
+from penstock.domain.ids import VersionId
+from penstock.domain.model import Manifest, digest_of
+from penstock.domain.request import Api
+from penstock.domain.tenant import PLATFORM
+from penstock.telemetry.logs import logger
+from penstock.worker.agent.gate_client import GateClient
+from penstock.worker.agent.health import Cause
+from penstock.worker.agent.running import EngineLost
+from penstock.worker.agent.warmup import golden
+from penstock.worker.artifacts.cache import Hold
+from penstock.worker.artifacts.finite import first_not_finite
+from penstock.worker.artifacts.node import Copy
+
+POLL_S = 20.0
+LOAD_TIMEOUT_S = 60.0
+REFUSED_FOR_S = 300.0
+"""What can't be served here is tried again after so long: its store, or the version's own files, may be mended."""
+AGAIN_S = 2.0
+"""After what was nobody's fault (the store is away) it is tried again so soon."""
+NO_ROOM_S = 0.25
+COMPANY_TOKENS = 48
+"""The adapter answers at such length while its base is questioned."""
+WEIGHTS = "adapter_model.safetensors"
+Obtain = Callable[[VersionId], Awaitable[Copy]]
+
+
+class AdapterRefused(PenstockError):
+    """The adapter may not be served here."""
+
+
+class NoRoom(PenstockError):
+    """No adapter may give way for it just now."""
+
+
+class BaseSpoiled(PenstockError):
+    """The engine's own version answers wrong after an adapter was there: the engine has to be started again."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Adapters:
+    """Those of one worker, over the lives of its engines."""
+
+    client: GateClient
+    obtain: Obtain
+    """Return a verified copy; raises ``ArtifactRefused`` or ``StoreUnavailable``."""
+    changed: Callable[[], None]
+    """Others are resident than before."""
+    resident: tuple[VersionId, ...] = ()
+    _before: tuple[VersionId, ...] = ()
+    _holds: dict[VersionId, Hold] = field(default_factory=dict)
+    _checked: set[VersionId] = field(default_factory=set)
+
+    async def beside(self, watch: Awaitable[EngineLost], base: Manifest) -> EngineLost:
+        """Bring what is wanted for as long as an engine is watched; return how it was lost."""
+        if not base.engine.adapter_slots:
+            return await watch
+        watching, serving = asyncio.ensure_future(watch), asyncio.ensure_future(self._serve(base, digest_of(base)))
+        try:
+            await asyncio.wait({watching, serving}, return_when=asyncio.FIRST_COMPLETED)
+            if not watching.done():
+                serving.result()
+            return await watching
+        except BaseSpoiled as spoiled:
+            return EngineLost(Cause.CRASH, spoiled.message)
+        finally:
+            for task in (watching, serving):
+                task.cancel()
+            await asyncio.gather(watching, serving, return_exceptions=True)
+            self._before = self.resident or self._before
+            self._show(())
+
+    async def _serve(self, base: Manifest, digest: str) -> None:
+        """Bring what is wanted; those that were there before this engine come first."""
+        before, self._before, self._checked = self._before, (), set()
+        for adapter in before:
+            await self._bring(adapter, base, digest)
+        while True:
+            try:
+                told = await self.client.ask("/penstock/adapters/wanted", {"wait_s": POLL_S}, POLL_S + 10.0)
+            except (OSError, EngineError):
+                await asyncio.sleep(AGAIN_S)
+                continue
+            if "adapter" in told:
+                await self._bring(VersionId(str(told["adapter"])), base, digest)
+
+    async def _bring(self, adapter: VersionId, base: Manifest, digest: str) -> None:
+        """Have an adapter served, or tell the door why not; raises ``BaseSpoiled``."""
+        try:
+            await self._load(adapter, base, digest)
+        except (ArtifactRefused, AdapterRefused) as error:
+            logger().error("adapter_refused", version=adapter, reason=error.message)
+            await self._settle(adapter, "refused", reason=error.message, for_s=REFUSED_FOR_S)
+            if fault := await self._fault_of_base(base):
+                raise BaseSpoiled(f"after {adapter}: {fault}") from error
+        except NoRoom:
+            await self._settle(adapter, "gave_up")
+            await asyncio.sleep(NO_ROOM_S)
+        except (StoreUnavailable, OSError, EngineError) as error:
+            logger().warning("adapter_not_loaded", version=adapter, reason=str(error))
+            await self._settle(adapter, "refused", reason=str(error), for_s=AGAIN_S)
+        else:
+            logger().info("adapter_ready", version=adapter)
+            await self._settle(adapter, "ready")
+
+    async def _load(self, adapter: VersionId, base: Manifest, digest: str) -> None:
+        copy = await self.obtain(adapter)
+        try:
+            await self._check(copy, base, digest)
+            body = {"adapter": adapter, "path": str(copy.folder)}
+            told = await self.client.ask("/penstock/adapters/load", body, LOAD_TIMEOUT_S)
+            if told["full"]:
+                raise NoRoom
+        except EngineError as error:
+            copy.hold.release()
+            raise AdapterRefused(f"the engine does not take it: {error}") from error
+        except BaseException:
+            copy.hold.release()
+            raise
+        for gone in cast("list[VersionId]", told["evicted"]):
+            self._release(gone)
+        self._release(adapter)
+        self._holds[adapter] = copy.hold
+        if adapter not in self._checked:
+            await self._question(adapter, copy.manifest, base)
+            self._checked.add(adapter)
+
+    async def _check(self, copy: Copy, base: Manifest, digest: str) -> None:
+        """Return where its files may be loaded beside this base; else raise ``AdapterRefused``."""
+        settings = copy.manifest.adapter
+        if settings is None or settings.base != digest:
+            theirs = settings.base[:12] if settings else "nobody"
+            raise AdapterRefused(f"it was made for {theirs}, and this worker serves {digest[:12]}")
+        if not 1 <= settings.rank <= base.engine.adapter_rank:
+            raise AdapterRefused(f"its rank is {settings.rank}, of {base.engine.adapter_rank} that slots have")
+        name = await asyncio.to_thread(first_not_finite, copy.folder / WEIGHTS)
+        if name:
+            raise AdapterRefused(f"{name} has numbers that are none (NaN or infinite)")
+
+    async def _question(self, adapter: VersionId, manifest: Manifest, base: Manifest) -> None:
+        """Ask its golden prompts, then its base's beside it; raise ``AdapterRefused`` where one is wrong."""
+        asked = self.client.of(adapter)
+        if fault := await golden.check(manifest, asked.ask):
+            raise AdapterRefused(fault)
+        company = asyncio.ensure_future(asked.ask(Api.COMPLETIONS, _company(), golden.TIMEOUT_S))
+        try:
+            fault = await golden.check(base, self.client.ask)
+        finally:
+            with suppress(OSError, EngineError):
+                await company
+        if fault:
+            raise AdapterRefused(f"beside it its base answers wrong: {fault}")
+
+    async def _fault_of_base(self, base: Manifest) -> str:
+        """Return what its own version answers wrong now."""
+        with suppress(OSError, EngineError):
+            return await golden.check(base, self.client.ask)
+        return ""
+
+    async def _settle(self, adapter: VersionId, outcome: str, *, reason: str = "", for_s: float = 0.0) -> None:
+        """Tell the door; one that is gone meanwhile is told by its end."""
+        body = {"adapter": adapter, "outcome": outcome, "reason": reason, "for_s": for_s}
+        if outcome != "ready":
+            self._release(adapter)
+        with suppress(OSError, EngineError):
+            told = await self.client.ask("/penstock/adapters/settle", body, 10.0)
+            self._show(tuple(cast("list[VersionId]", told["resident"])))
+
+    def _show(self, resident: tuple[VersionId, ...]) -> None:
+        if resident != self.resident:
+            self.resident = resident
+            self.changed()
+
+    def _release(self, adapter: VersionId) -> None:
+        hold = self._holds.pop(adapter, None)
+        if hold is not None:
+            hold.release()
+
+
+def _company() -> dict[str, object]:
+    return {"prompt": [1], "max_tokens": COMPANY_TOKENS, "ignore_eos": True, "temperature": 0, "cache_salt": PLATFORM}

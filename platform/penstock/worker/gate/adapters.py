@@ -1,0 +1,191 @@
+"""What the agent is told and orders about an engine's adapters: which is wanted, load it, it is ready or refused.
+
+The agent brings files and asks golden prompts; here is what happens inside the engine's process. Loading goes through
+vLLM's own API for it, which nobody else reaches. It must not know where files come from.
+"""
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable, MutableMapping
+from contextlib import suppress
+from typing import Any
+
+from penstock.domain.clock import Clock
+from penstock.domain.ids import VersionId
+from penstock.telemetry import names
+from penstock.telemetry.metrics import Metrics
+from penstock.worker.gate.admission.adapter_slots import AdapterSlots
+from penstock.worker.gate.admission.door import Door
+from penstock.worker.gate.in_flight import Message
+
+MOST_WAIT_S = 30.0
+"""A long poll is answered after so long, with nothing."""
+FULL_S = 0.25
+"""So often it is looked whether one may give way, where memory is full of adapters that are waited for."""
+CATALOGUE = (
+    names.ADAPTER_LOADS,
+    names.ADAPTER_EVICTIONS,
+    names.ADAPTER_LOAD_SECONDS,
+    names.ADAPTERS_RESIDENT,
+    names.ADAPTER_SWAPS,
+    names.ADAPTERS_WAITING,
+)
+_OK = 200
+READY, REFUSED, GAVE_UP = "ready", "refused", "gave_up"
+Scope = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+ASGIApp = Callable[[Scope, Receive, Send], Awaitable[None]]
+Order = Callable[[Scope, bytes], Awaitable[tuple[int, dict[str, object]]]]
+
+
+class Adapters:
+    """Of one engine. An order gives its HTTP status and its answer."""
+
+    def __init__(self, door: Door, slots: AdapterSlots, app: ASGIApp, clock: Clock, version: VersionId) -> None:
+        """Take the door before the engine, its slots and its app."""
+        self._door, self._slots, self._app, self._clock, self._version = door, slots, app, clock, version
+        self._residents = slots.residents
+        self._news = asyncio.Event()
+        self._metrics, self._swaps_told = Metrics(CATALOGUE), 0
+        self._loads = self._metrics.counter(names.ADAPTER_LOADS)
+        self._evictions = self._metrics.counter(names.ADAPTER_EVICTIONS).labels(version)
+        self._swaps = self._metrics.counter(names.ADAPTER_SWAPS).labels(version)
+        self._seconds = self._metrics.histogram(names.ADAPTER_LOAD_SECONDS).labels(version)
+        residents = self._residents
+        self._metrics.gauge(names.ADAPTERS_RESIDENT).labels(version).set_function(lambda: len(residents.names))
+        self._metrics.gauge(names.ADAPTERS_WAITING).labels(version).set_function(lambda: residents.waiting)
+        for outcome in (READY, REFUSED, GAVE_UP):
+            self._loads.labels(version, outcome)
+        self.orders: dict[str, Order] = {
+            "/penstock/adapters/wanted": self.wanted,
+            "/penstock/adapters/load": self.load,
+            "/penstock/adapters/settle": self.settle,
+        }
+
+    def exposition(self) -> bytes:
+        """Return their metrics as Prometheus reads them."""
+        self._swaps.inc(self._slots.swaps - self._swaps_told)
+        self._swaps_told = self._slots.swaps
+        return self._metrics.exposition()
+
+    def refusal(self, adapter: VersionId) -> str:
+        """Return why this adapter isn't served here now; empty where it may be. Whoever asks may want it."""
+        self._news.set()
+        return self._residents.refusal(adapter, self._clock.monotonic())
+
+    async def wanted(self, _: Scope, body: bytes) -> tuple[int, dict[str, object]]:
+        """Return the adapter to load, as soon as one is wanted; the answer is empty after a while.
+
+        There is one agent: what it was told before and said nothing of, it has given up.
+        """
+        until = self._clock.monotonic() + min(MOST_WAIT_S, float(json.loads(body)["wait_s"]))
+        if self._residents.loading is not None:
+            self._residents.gave_up(self._residents.loading)
+        while (now := self._clock.monotonic()) < until:
+            self._news.clear()
+            adapter = self._residents.wanted(now)
+            if adapter is not None and self._has_room(now):
+                self._residents.begin(adapter, now)
+                return _OK, {"adapter": adapter}
+            look_at = now + FULL_S if adapter is not None else self._residents.look_at(now) or until
+            with suppress(TimeoutError):
+                async with asyncio.timeout(max(FULL_S / 10, min(look_at, until) - now)):
+                    await self._news.wait()
+        return _OK, {}
+
+    async def load(self, scope: Scope, body: bytes) -> tuple[int, dict[str, object]]:
+        """Put an adapter's weights into the engine's memory, in the place of others if need be."""
+        raw, now = json.loads(body), self._clock.monotonic()
+        adapter = VersionId(raw["adapter"])
+        if self._residents.loading != adapter:  # one that its agent brings back unasked
+            self._residents.begin(adapter, now)
+        evicted = await self._make_room(scope, now)
+        if evicted is None:
+            return _OK, {"evicted": [], "full": True}
+        status, said = await self._ask(scope, "load", {"lora_name": adapter, "lora_path": raw["path"]})
+        if status == _OK:
+            self._residents.loaded(adapter, self._clock.monotonic())
+        return status, {"evicted": evicted, "full": False, **({} if status == _OK else {"error": said})}
+
+    async def settle(self, scope: Scope, body: bytes) -> tuple[int, dict[str, object]]:
+        """Take the agent's word for how a load ended: it answers as it should, or why it is not served here."""
+        raw, now = json.loads(body), self._clock.monotonic()
+        adapter, outcome = VersionId(raw["adapter"]), str(raw["outcome"])
+        self._loads.labels(self._version, outcome).inc()
+        if outcome == READY:
+            self._seconds.observe(self._residents.load_took_s(now))
+            self._residents.ready(adapter, now)
+            self._door.look(now)
+        else:
+            await self._drop(scope, adapter)
+            if outcome == REFUSED:
+                self._residents.refuse(adapter, str(raw["reason"]), now + float(raw["for_s"]))
+                self._door.turn_away(adapter, now)
+            self._residents.gave_up(adapter)
+        self._news.set()
+        return _OK, {"resident": self._residents.names}
+
+    def _has_room(self, now: float) -> bool:
+        return not self._residents.is_full or self._residents.gives_way(self._slots.busy, now) is not None
+
+    async def _make_room(self, scope: Scope, now: float) -> list[VersionId] | None:
+        """Return who left for a new one; None where nobody may."""
+        evicted: list[VersionId] = []
+        while self._residents.is_full:
+            victim = self._residents.gives_way(self._slots.busy, now)
+            if victim is None:
+                return None
+            await self._drop(scope, victim)
+            self._evictions.inc()
+            evicted.append(victim)
+        return evicted
+
+    async def _drop(self, scope: Scope, adapter: VersionId) -> None:
+        """Forget an adapter, first of all at the door; vLLM keeps its weights until another one takes their place."""
+        if not self._residents.holds(adapter):
+            return
+        self._slots.drop(adapter)
+        self._residents.dropped(adapter)
+        await self._ask(scope, "unload", {"lora_name": adapter})
+
+    async def _ask(self, scope: Scope, what: str, body: dict[str, str]) -> tuple[int, str]:
+        """Ask vLLM's own API for adapters, in this process; return its status and what it said."""
+        path = f"/v1/{what}_lora_adapter"
+        own = {**scope, "path": path, "raw_path": path.encode(), "headers": [(b"content-type", b"application/json")]}
+        return await _asked(self._app, own, json.dumps(body).encode())
+
+
+async def _asked(app: ASGIApp, scope: Scope, raw: bytes) -> tuple[int, str]:
+    status, said, is_sent = 500, b"", False
+
+    async def receive() -> Message:
+        nonlocal is_sent
+        if is_sent:
+            return {"type": "http.disconnect"}
+        is_sent = True
+        return {"type": "http.request", "body": raw, "more_body": False}
+
+    async def send(message: Message) -> None:
+        nonlocal status, said
+        status = message.get("status", status)
+        said += message.get("body", b"")
+
+    await app(scope, receive, send)
+    return status, said.decode(errors="replace")
+
+
+def ordered(
+    order: Order, told: Callable[[Scope, Receive], Awaitable[bytes | None]], answer: Callable[..., Awaitable[None]]
+) -> Callable[[Scope, Receive, Send], Awaitable[None]]:
+    """Return an order as a page of the gate: ``told`` reads it, None where nobody may give it; ``answer`` answers."""
+
+    async def page(scope: Scope, receive: Receive, send: Send) -> None:
+        body = await told(scope, receive)
+        if body is None:
+            await answer(send, 401, b"{}")
+            return
+        status, said = await order(scope, body)
+        await answer(send, status, json.dumps(said).encode())
+
+    return page
