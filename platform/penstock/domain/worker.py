@@ -21,7 +21,7 @@ class WorkerState(StrEnum):
     WARMING = "warming"
     READY = "ready"
     SLEEPING = "sleeping"
-    """It takes nothing new and gives its engine's memory back once its streams have ended; it can have it again."""
+    """It takes nothing new and gives its engine's memory back, once its streams have ended; it can have it again."""
     WAKING = "waking"
     """On the way back; golden prompts come before ready, as at every start."""
     DRAINING = "draining"

@@ -1,8 +1,9 @@
 """The agent: one process that owns one engine's life, from its files to its end.
 
 fetch → verify → start → warm up and question → ready → watched; lost engines are started again with backoff, a crash
-loop ends it. The first signal drains, the second forces. Gateways do not pass here: with the agent's help they find
-the engine's gate, and with the controller away all of this goes on.
+loop ends it. Told to sleep, it gives its engine's memory back when nothing runs, and comes back as it came. The first
+signal drains, the second forces. Gateways do not pass here: with the agent's help they find the engine's gate, and with
+the controller away all of this goes on.
 """
 
 import asyncio
@@ -10,16 +11,15 @@ import os
 import random
 import signal
 import ssl
-import threading
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
-from pathlib import Path
+from functools import partial
 
 from penstock.domain.clock import Clock
 from penstock.domain.errors import ArtifactRefused, EngineError, PenstockError, StoreUnavailable
 from penstock.domain.ids import VersionId, WorkerId
-from penstock.domain.worker import Load, WorkerEnd, WorkerReport, WorkerState
+from penstock.domain.worker import Load, WorkerEnd, WorkerOrder, WorkerReport, WorkerState
 from penstock.telemetry.logs import logger
 from penstock.telemetry.pages import serve
 from penstock.tls import expiry
@@ -29,7 +29,10 @@ from penstock.worker.agent.gate_client import GateClient
 from penstock.worker.agent.health import Restarts
 from penstock.worker.agent.heartbeat import Heart
 from penstock.worker.agent.lifecycle import Life
+from penstock.worker.agent.obtaining import obtained
+from penstock.worker.agent.oom import oom_kills
 from penstock.worker.agent.phases import PhaseMemory
+from penstock.worker.agent.resting import Desire, Resting
 from penstock.worker.agent.running import AnswersWrong, EngineLost, Hooks, Pace, Running
 from penstock.worker.agent.status import WorkerMetrics, pages
 from penstock.worker.artifacts.node import Copy, Watch
@@ -43,6 +46,8 @@ EXIT_FORCED = 2
 _LOOK_S = 0.1
 _ENGINE_GRACE_S = 5.0
 _LAST_WORD_S = 2.0
+_QUICK_S = 0.25
+"""How often a worker reports that sleeps, or that others may want to sleep."""
 
 
 class GaveUp(PenstockError):
@@ -72,6 +77,8 @@ class AgentConfig:
     key_mark: str = ""
     status_port: int = 0
     heartbeat_s: float = 1.0
+    is_pooled: bool = False
+    """Whether engines of its machine share a memory that is too small for all of them."""
     drain_grace_s: float = 30.0
     may_be_taken: bool = False
     """Whether the machine is one that its owner takes back at short notice."""
@@ -120,8 +127,15 @@ class Agent:
             controller=ports.controller,
             tls=ports.tls,
             bearer=ports.bearer,
-            on_drain=self._on_order,
-            every_s=config.heartbeat_s,
+            on_order=self._on_order,
+            every_s=self._beat_every_s,
+        )
+        self._desire = Desire()
+        self._resting = Resting(
+            desire=self._desire,
+            client=ports.client,
+            closed=partial(self._enter, WorkerState.SLEEPING),
+            opened=partial(self._enter, WorkerState.READY),
         )
         self._adapters = Adapters(client=ports.client, obtain=self._obtain_adapter, changed=self._heart.beat_now)
         self._hooks = Hooks(
@@ -165,6 +179,7 @@ class Agent:
             key_mark=self._config.key_mark,
             end=self._life.end,
             adapters=self._adapters.resident,
+            holds_memory=self._life.holds_memory,
         )
 
     # -- its life ----------------------------------------------------------------------
@@ -209,35 +224,59 @@ class Agent:
         """
         copy, why = await self._obtain(), ""
         while True:
-            self._enter(WorkerState.LOADING, why)
+            if self._desire.is_sleep or self._life.state is WorkerState.SLEEPING:
+                copy = await self._sleep(copy)
+            else:
+                self._enter(WorkerState.LOADING, why)
             lost = await self._serve(copy)
+            if lost is None:
+                continue
             why = f"{lost.cause}: {lost.message}"
             await self._recover(lost, why)
-            held, copy = copy.hold, await self._obtain()
-            held.release()
+            copy = await self._obtained_again(copy)
 
-    async def _serve(self, copy: Copy) -> EngineLost:
-        """Start an engine and watch it; return how it was lost."""
+    async def _serve(self, copy: Copy) -> EngineLost | None:
+        """Start an engine and watch it; return how it was lost, None where it has nothing to do and is to sleep."""
         try:
             running = await self._start(copy)
-            return await self._adapters.beside(running.watch(copy.manifest, self._hooks), copy.manifest)
+            watching = self._adapters.beside(running.watch(copy.manifest, self._hooks), copy.manifest)
+            return await self._resting.unless_still(watching)
         except EngineLost as lost:
             return lost
 
+    async def _sleep(self, copy: Copy) -> Copy:
+        """Give the engine's memory back until it is wanted; return the copy that is to serve then."""
+        if self._life.state is not WorkerState.SLEEPING:
+            self._enter(WorkerState.SLEEPING)
+        await self._put_away()
+        self._life.gave_back()
+        self._load = Load()
+        self._heart.beat_now()
+        await self._desire.until_serve()
+        self._enter(WorkerState.WAKING)
+        return copy if self._running else await self._obtained_again(copy)
+
+    async def _put_away(self) -> None:
+        """End the engine; one on a GPU keeps its process and gives the device back."""
+        if self._running is None:
+            return
+        if self._config.device != "cpu":
+            with suppress(OSError, EngineError):
+                await self._ports.client.sleep()
+                return
+        await self._running.engine.stop(_ENGINE_GRACE_S)
+        await self._end_engine()
+
+    async def _obtained_again(self, copy: Copy) -> Copy:
+        held, copy = copy.hold, await self._obtain()
+        held.release()
+        return copy
+
     async def _obtain(self) -> Copy:
-        loop = asyncio.get_running_loop()
-
-        def phase(state: WorkerState) -> None:
-            loop.call_soon_threadsafe(self._phase_of_obtaining, state)
-
-        def progress(progress: Progress) -> None:
-            loop.call_soon_threadsafe(self._show, progress)
-
+        obtain = partial(self._ports.obtain, self._config.version)
         while True:
             try:
-                return await _in_thread(
-                    lambda: self._ports.obtain(self._config.version, Watch(phase=phase, progress=progress))
-                )
+                return await obtained(obtain, self._phase_of_obtaining, self._show)
             except StoreUnavailable as error:
                 await self._wait_or_give_up(error)
 
@@ -245,18 +284,26 @@ class Agent:
         return await _in_thread(lambda: self._ports.obtain(adapter, Watch()))
 
     async def _start(self, copy: Copy) -> Running:
+        slept, running = self._running, self._running or await self._launch(copy)
+        if slept:
+            await slept.wake(self._hooks)
+        await running.warm(copy.manifest, self._hooks, lambda: self._enter(WorkerState.WARMING))
+        if slept:
+            await self._ports.client.rest(on=False)
+        self._enter(WorkerState.READY)
+        self._ports.memory.keep(self._config.version, self._life.took_s, self._life.awaited_s)
+        return running
+
+    async def _launch(self, copy: Copy) -> Running:
         engine = await self._ports.launcher.start(self._ports.plan(copy), self._config.files)
         self._life.awaited(engine.awaited_s)
         self._config.files.pid.write_text(str(engine.pid))
         logger().info("engine_started", worker=self._config.worker, pid=engine.pid)
-        running = self._running = Running(
+        self._running = Running(
             engine, self._ports.client, self._config.files.log, clock=self._ports.clock, pace=self._config.pace
         )
         self._metrics.devices(self._config.device, copy.manifest.engine.tensor_parallel_size)
-        await running.warm(copy.manifest, self._hooks, lambda: self._enter(WorkerState.WARMING))
-        self._enter(WorkerState.READY)
-        self._ports.memory.keep(self._config.version, self._life.took_s, self._life.awaited_s)
-        return running
+        return self._running
 
     async def _recover(self, lost: EngineLost, why: str) -> None:
         self._life.restarts += 1
@@ -276,7 +323,7 @@ class Agent:
 
     async def _drain(self, working: asyncio.Task[None]) -> None:
         """Leave the table, let running requests end, stop the engine."""
-        served = self._life.state.serves
+        served = self._life.state.serves or (self._life.state is WorkerState.SLEEPING and self._life.holds_memory)
         working.cancel()
         with suppress(asyncio.CancelledError, PenstockError):
             await working
@@ -312,9 +359,17 @@ class Agent:
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._on_signal)
 
-    def _on_order(self) -> None:
+    def _on_order(self, order: WorkerOrder) -> None:
+        if order is not WorkerOrder.DRAIN:
+            self._desire.hear(order)
+            return
         self._life.will_end(WorkerEnd.DRAINED)
         self._drain_asked.set()
+
+    def _beat_every_s(self) -> float:
+        """Report so often that an order to wake is heard at once, where there may be one."""
+        is_quick = self._config.is_pooled or self._life.state is WorkerState.SLEEPING
+        return min(self._config.heartbeat_s, _QUICK_S) if is_quick else self._config.heartbeat_s
 
     def _on_signal(self) -> None:
         self._life.will_end(WorkerEnd.NOTICE if self._config.may_be_taken else WorkerEnd.DRAINED)
@@ -344,38 +399,3 @@ class Agent:
 
     def _loaded(self, load: Load) -> None:
         self._load = load
-
-
-async def _in_thread(work: Callable[[], Copy]) -> Copy:
-    """Run blocking work in a thread that nobody waits for at exit: a fetch may take minutes."""
-    loop = asyncio.get_running_loop()
-    result: asyncio.Future[Copy] = loop.create_future()
-
-    def settle(copy: Copy | None, error: Exception | None) -> None:
-        if result.done():
-            return
-        if copy is not None:
-            result.set_result(copy)
-        else:
-            result.set_exception(error or ArtifactRefused())
-
-    def run() -> None:
-        try:
-            copy, error = work(), None
-        except Exception as caught:  # noqa: BLE001 - it is raised again where the work is awaited
-            copy, error = None, caught
-        with suppress(RuntimeError):  # the loop is closed: nobody waits any more
-            loop.call_soon_threadsafe(settle, copy, error)
-
-    threading.Thread(target=run, daemon=True, name="obtain").start()
-    return await result
-
-
-def oom_kills() -> int | None:
-    """Return how many processes this kernel has killed for want of memory, None where it does not say."""
-    with suppress(OSError, ValueError):
-        for line in Path("/proc/vmstat").read_text().splitlines():
-            name, _, value = line.partition(" ")
-            if name == "oom_kill":
-                return int(value)
-    return None

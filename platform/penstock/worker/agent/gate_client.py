@@ -31,6 +31,8 @@ class GateState:
     load: Load
     in_flight: int
     draining: bool
+    inside: int
+    """Those in flight, and those that wait at the door or have yet to send their body."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,6 +81,18 @@ class GateClient:
     async def drain(self, timeout_s: float = 5.0) -> GateState:
         """Close the gate for new work. Raises ``OSError`` or ``EngineError``."""
         return _state(await self.ask("/penstock/drain", {}, timeout_s))
+
+    async def rest(self, timeout_s: float = 5.0, *, on: bool) -> GateState:
+        """Close the gate for new work while what was let in goes on, or open it. Raises as ``drain``."""
+        return _state(await self.ask("/penstock/rest", {"rest": on}, timeout_s))
+
+    async def sleep(self, timeout_s: float = 60.0) -> None:
+        """Have a resting engine put its weights and KV cache away. Raises ``OSError`` or ``EngineError``."""
+        await self.ask("/penstock/sleep", {}, timeout_s)
+
+    async def wake(self, timeout_s: float = 60.0) -> None:
+        """Have it take them back. Raises ``OSError`` or ``EngineError``."""
+        await self.ask("/penstock/wake", {}, timeout_s)
 
     async def probe(self, task: Task, timeout_s: float) -> None:
         """Have the engine do the least work that it can do. Raises ``OSError`` or ``EngineError``."""
@@ -133,4 +147,5 @@ def _state(raw: Mapping[str, object]) -> GateState:
         ),
         in_flight=int(str(raw["in_flight"])),
         draining=bool(raw["draining"]),
+        inside=int(str(raw["inside"])),
     )

@@ -12,13 +12,13 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 
-from penstock.domain.worker import VERSION_HEADER, WORKER_HEADER, WorkerReport
+from penstock.domain.worker import VERSION_HEADER, WORKER_HEADER, WorkerOrder, WorkerReport
 from penstock.telemetry.logs import logger
 from penstock.tls.handshake import failed
 from penstock.worker.agent import wire
 
 PATH = "/internal/workers/heartbeat"
-DRAIN = "drain"
+_ORDERS = frozenset(WorkerOrder)
 _OK = 200
 MOST_WORDS = 300
 """Of a refusal, for the log."""
@@ -54,8 +54,8 @@ class Heart:
     report: Callable[[], WorkerReport]
     controller: Callable[[], str]
     bearer: str
-    on_drain: Callable[[], None]
-    every_s: float
+    on_order: Callable[[WorkerOrder], None]
+    every_s: Callable[[], float]
     tls: Callable[[], ssl.SSLContext] | None = None
     """What a connection to it is made with."""
     _changed: asyncio.Event = field(default_factory=asyncio.Event)
@@ -71,7 +71,7 @@ class Heart:
             self._changed.clear()
             await self.beat()
             try:
-                async with asyncio.timeout(self.every_s):
+                async with asyncio.timeout(self.every_s()):
                     await self._changed.wait()
             except TimeoutError:
                 continue
@@ -90,8 +90,8 @@ class Heart:
             return False
         if self._turned(Contact.HEARD):
             logger().info("controller_back")
-        if desired == DRAIN:
-            self.on_drain()
+        if desired in _ORDERS:
+            self.on_order(WorkerOrder(str(desired)))
         return True
 
     async def _post(self) -> object:
@@ -108,7 +108,7 @@ class Heart:
                 VERSION_HEADER: report.version,
             },
             body=json.dumps(asdict(report)).encode(),
-            timeout_s=max(1.0, self.every_s),
+            timeout_s=max(1.0, self.every_s()),
             tls=self.tls() if self.tls else None,
         )
         answer = await wire.send(call)

@@ -1,5 +1,7 @@
 """A worker's life as a pure state machine: which state may follow which, how long each phase took, when it is ready.
 
+A worker that is told to sleep keeps its name and its files, and gives its engine's memory back; its way back is short.
+
 It must not know processes or HTTP; time is an argument. The agent (``agent.py``) drives it.
 """
 
@@ -16,22 +18,28 @@ _START = (
 )
 """The phases of a start, in order. Compiling is left out where the engine runs eagerly."""
 
-_FIRST = frozenset({WorkerState.FETCHING, WorkerState.VERIFYING})
-"""With verifying a start begins that fetches nothing."""
+_WAKE = (WorkerState.WAKING, WorkerState.WARMING)
+"""The phases of a wake: files are verified and the engine is there again in the first."""
+
+_FIRST = frozenset({WorkerState.FETCHING, WorkerState.VERIFYING, WorkerState.WAKING})
+"""With verifying a start begins that fetches nothing, with waking one that has its worker already."""
 
 _ENDINGS = frozenset({WorkerState.DRAINING, WorkerState.STOPPED, WorkerState.FAILED})
 _AFTER: dict[WorkerState, frozenset[WorkerState]] = {
     WorkerState.FETCHING: frozenset({WorkerState.VERIFYING}) | _ENDINGS,
-    WorkerState.VERIFYING: frozenset({WorkerState.FETCHING, WorkerState.LOADING}) | _ENDINGS,
+    WorkerState.VERIFYING: frozenset({WorkerState.FETCHING, WorkerState.LOADING, WorkerState.SLEEPING}) | _ENDINGS,
     WorkerState.LOADING: frozenset({WorkerState.VERIFYING, WorkerState.COMPILING, WorkerState.WARMING}) | _ENDINGS,
     WorkerState.COMPILING: frozenset({WorkerState.VERIFYING, WorkerState.WARMING}) | _ENDINGS,
     WorkerState.WARMING: frozenset({WorkerState.VERIFYING, WorkerState.READY}) | _ENDINGS,
-    WorkerState.READY: frozenset({WorkerState.VERIFYING}) | _ENDINGS,
+    WorkerState.READY: frozenset({WorkerState.VERIFYING, WorkerState.SLEEPING}) | _ENDINGS,
+    WorkerState.SLEEPING: frozenset({WorkerState.READY, WorkerState.WAKING, WorkerState.VERIFYING}) | _ENDINGS,
+    WorkerState.WAKING: frozenset({WorkerState.VERIFYING, WorkerState.WARMING}) | _ENDINGS,
     WorkerState.DRAINING: frozenset({WorkerState.STOPPED, WorkerState.FAILED}),
     WorkerState.STOPPED: frozenset(),
     WorkerState.FAILED: frozenset(),
 }
-"""A damaged copy is fetched again; before an engine is started again its files are verified anew."""
+"""A damaged copy is fetched again; before an engine is started again its files are verified anew. Who is told to sleep
+while streams run may be told to go on before they have ended. A wake that fails is a start that failed."""
 
 LEAST_WAIT_S = 0.5
 """The least that is promised."""
@@ -48,6 +56,8 @@ class Life:
         self.state = WorkerState.FETCHING
         self.detail = ""
         self.restarts = 0
+        self.holds_memory = True
+        """False where it sleeps and its engine's memory is given back."""
         self.end: WorkerEnd | None = None
         self._since = now
         self._expected_s = dict(expected_s or {})
@@ -64,6 +74,7 @@ class Life:
             raise ValueError(f"a worker can't go from {self.state} to {state}")
         left, seconds = self.state, now - self._since
         self.state, self.detail, self._since = state, detail, now
+        self.holds_memory = state is not WorkerState.SLEEPING or left is WorkerState.READY
         if not _is_progress(left, state):
             return None
         self._took_s[left] = seconds
@@ -75,11 +86,17 @@ class Life:
         self.awaited_s = seconds
 
     def _repeat(self, left: WorkerState, state: WorkerState, seconds: float) -> None:
-        again_s = max(0.0, seconds - self.awaited_s) if left is WorkerState.LOADING else seconds
+        has_waited = left in (WorkerState.LOADING, WorkerState.WAKING)
+        again_s = max(0.0, seconds - self.awaited_s) if has_waited else seconds
         self._again_s[left] = again_s
         self._repeated_s = again_s + (self._repeated_s if left not in _FIRST else 0.0)
         if state is WorkerState.READY:
             self.restart_s = self._repeated_s
+
+    def gave_back(self) -> None:
+        """Note that the engine's memory is free; what a wake takes is guessed where no start has told it."""
+        self.holds_memory = False
+        self.restart_s = self.restart_s or self._expected_wake_s(self._expected_s)
 
     def will_end(self, why: WorkerEnd) -> None:
         """Note why it goes; the first reason is the one that counts."""
@@ -106,15 +123,22 @@ class Life:
     def ready_in_s(self, now: float) -> float:
         """Expected seconds to ready, by the last start; 0 where it is ready, ending, or nothing is known."""
         expected = {**self._expected_s, **self._again_s}
-        if not self.state.is_starting or self.state not in expected:
+        expected.setdefault(WorkerState.WAKING, self._expected_wake_s(expected, but=WorkerState.WARMING))
+        if not self.state.is_starting or not expected.get(self.state):
             return 0.0
-        later = _START[_START.index(self.state) + 1 :]
+        order = _WAKE if self.state is WorkerState.WAKING else _START
+        later = order[order.index(self.state) + 1 :]
         rest_s = sum(expected.get(phase, 0.0) for phase in later)
         so_far_s = self.seconds_in_state(now)
         left_s = expected[self.state] - so_far_s
         return max(LEAST_WAIT_S, (left_s if left_s > 0.0 else LATE_SHARE * so_far_s) + rest_s)
 
+    @staticmethod
+    def _expected_wake_s(expected: Mapping[WorkerState, float], but: WorkerState | None = None) -> float:
+        """Return what a wake takes by what a start took: all of it but to fetch the files."""
+        return sum([s for phase, s in expected.items() if phase in _START[1:] and phase is not but])
+
 
 def _is_progress(left: WorkerState, state: WorkerState) -> bool:
-    order = (*_START, WorkerState.READY)
-    return left in _START and state in order and order.index(state) > order.index(left)
+    order = (*(_WAKE if left is WorkerState.WAKING else _START), WorkerState.READY)
+    return left in order[:-1] and state in order and order.index(state) > order.index(left)

@@ -71,6 +71,13 @@ class Running:
         self._log = LogTail(log)
         self._evidence = Evidence(engine.pid, self._log)
 
+    async def wake(self, hooks: Hooks) -> None:
+        """Have an engine that sleeps in its process take its memory back; raises ``EngineLost``."""
+        try:
+            await self._or_its_end(self.client.wake(), hooks)
+        except (OSError, EngineError) as error:
+            raise EngineLost(Cause.CRASH, f"it did not wake: {error}") from error
+
     async def warm(self, manifest: Manifest, hooks: Hooks, on_up: Callable[[], None]) -> None:
         """Return when the engine may serve; raises ``EngineLost`` or ``AnswersWrong``."""
         await self._or_its_end(self._up(hooks), hooks)

@@ -40,6 +40,7 @@ from penstock.worker.gate.admission.load import LoadBook, Observed
 from penstock.worker.gate.in_flight import Connection, InFlight, Tally, replay
 from penstock.worker.gate.meters import Meters
 from penstock.worker.gate.queue_wait import FOR_GOOD, QueueWait, Rejection
+from penstock.worker.gate.resting import REST, SLEEP, WAKE, Resting
 from penstock.worker.gate.tickets import TicketCheck
 from penstock.worker.gate.work import excess, work_of
 from penstock.worker.gate_config import TICKET, GateConfig
@@ -59,6 +60,7 @@ class Refusal(StrEnum):
     """Why the gate sends a request back: the value of ``x-penstock-refused``."""
 
     DRAINING = "draining"
+    SLEEPING = "sleeping"
     LATE = "late"
     OVERLOADED = "overloaded"
     EVICTED = "evicted"
@@ -97,6 +99,7 @@ class Gate:
         self.meters = Meters()
         self._numbers = itertools.count()
         self.draining = False
+        self.resting = Resting(app, self._order, self._tell)
         self._tickets = TicketCheck(bytes.fromhex(self.config.ticket_key), self.clock)
         self._worker = self.config.worker.encode()
         self._refusals = {
@@ -107,6 +110,8 @@ class Gate:
             "/penstock/load": self._load,
             "/penstock/metrics": self._local(self._exposition),
             "/penstock/drain": self._drain,
+            REST: self.resting.rest,
+            **dict.fromkeys((SLEEP, WAKE), self.resting.pass_on),
             "/penstock/observed": self._observed,
             "/penstock/usage": self._usage,
             "/metrics": self._local(app),
@@ -135,6 +140,10 @@ class Gate:
         if isinstance(presented, Refusal):
             await self._refuse(presented, send)
             return
+        with self.resting.inside():
+            await self._let_in(presented, scope, receive, send)
+
+    async def _let_in(self, presented: Presented, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["path"] not in _SERVED or scope["method"] != "POST":
             await self._refuse(Refusal.PATH, send)
             return
@@ -239,8 +248,8 @@ class Gate:
             return Refusal.TICKET
         if self.clock.now() > presented.ticket.deadline_at:
             return Refusal.LATE
-        if self.draining and presented.ticket.tenant != PLATFORM:
-            return Refusal.DRAINING
+        if (self.draining or self.resting.is_on) and presented.ticket.tenant != PLATFORM:
+            return Refusal.DRAINING if self.draining else Refusal.SLEEPING
         return presented
 
     async def _refuse(
@@ -283,7 +292,7 @@ class Gate:
             return
         self.draining = True
         self.door.close()
-        await _answer(send, 200, json.dumps(self._state()).encode())
+        await self._tell(send, 200)
 
     async def _observed(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Take the agent's reading of the engine's metrics, answer with the gate's own state."""
@@ -301,7 +310,7 @@ class Gate:
         self.tally.book.observe(observed, self.clock.monotonic())
         if raw["kv_blocks"]:
             self.door.seats.size = replace(self.door.seats.size, kv_blocks=int(raw["kv_blocks"]))
-        await _answer(send, 200, json.dumps(self._state()).encode())
+        await self._tell(send, 200)
 
     async def _usage(self, scope: Scope, receive: Receive, send: Send) -> None:
         body = await self._order(scope, receive)
@@ -330,6 +339,9 @@ class Gate:
             return None
         return body
 
+    async def _tell(self, send: Send, status: int) -> None:
+        await _answer(send, status, json.dumps(self._state()).encode())
+
     def _load_fields(self) -> dict[str, object]:
         load = self.load
         return {
@@ -344,6 +356,7 @@ class Gate:
         return {
             "load": self._load_fields(),
             "in_flight": self.tally.book.in_flight,
+            "inside": self.resting.number,
             "draining": self.draining,
         }
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from penstock.domain.ids import VersionId, WorkerId
-from penstock.domain.worker import Load, PhaseTiming, WorkerReport, WorkerState
+from penstock.domain.worker import Load, PhaseTiming, WorkerOrder, WorkerReport, WorkerState
 from penstock.telemetry import logs
 from penstock.worker.agent.heartbeat import Heart
 from penstock.worker.agent.log_tail import LogTail
@@ -28,13 +28,13 @@ REPORT = WorkerReport(
 )
 
 
-def heart(url: list[str], drains: list[bool], every_s: float = 60.0) -> Heart:
+def heart(url: list[str], orders: list[WorkerOrder], every_s: float = 60.0) -> Heart:
     return Heart(
         report=lambda: REPORT,
         controller=lambda: url[0],
         bearer="secret",
-        on_drain=lambda: drains.append(True),
-        every_s=every_s,
+        on_order=orders.append,
+        every_s=lambda: every_s,
     )
 
 
@@ -48,27 +48,27 @@ async def test_a_report_arrives_whole_and_under_the_key() -> None:
     assert controller.bearers == {"Bearer secret"}
 
 
-@pytest.mark.parametrize(("desired", "drains"), [("serve", []), ("drain", [True])])
-async def test_the_answer_says_whether_to_go_on(desired: str, drains: list[bool]) -> None:
-    """A controller that desires a drain is obeyed."""
-    asked: list[bool] = []
+@pytest.mark.parametrize(("desired", "orders"), [*[(order, [order]) for order in WorkerOrder], ("dance", [])])
+async def test_the_answer_says_whether_to_go_on(desired: str, orders: list[WorkerOrder]) -> None:
+    """What the controller desires is heard; an order that is none of ours changes nothing."""
+    asked: list[WorkerOrder] = []
     with Controller() as controller:
         controller.desired = desired
         await heart([controller.url], asked).beat()
-    assert asked == drains
+    assert asked == orders
 
 
 async def test_a_controller_that_comes_back_elsewhere_is_found() -> None:
     """Beats into nothing change nothing, and the next one goes where the controller is then."""
-    url, drains = ["http://127.0.0.1:9"], list[bool]()
-    beating = heart(url, drains)
+    url, orders = ["http://127.0.0.1:9"], list[WorkerOrder]()
+    beating = heart(url, orders)
     assert not await beating.beat()
     url[0] = ""
     assert not await beating.beat()
     with Controller() as controller:
         url[0] = controller.url
         assert await beating.beat()
-    assert drains == []
+    assert orders == [WorkerOrder.SERVE]
 
 
 @pytest.mark.parametrize("status", [401, 403])

@@ -125,3 +125,59 @@ def test_the_first_reason_to_go_is_the_one_that_counts() -> None:
     life.will_end(WorkerEnd.DRAINED)
     life.will_end(WorkerEnd.NOTICE)
     assert life.end is WorkerEnd.DRAINED
+
+
+SLEEPING, WAKING = WorkerState.SLEEPING, WorkerState.WAKING
+
+
+def asleep() -> Life:
+    life = lived((VERIFYING, 3.0), (LOADING, 4.0), (WARMING, 9.0), (READY, 10.0), (SLEEPING, 20.0))
+    life.gave_back()
+    return life
+
+
+def test_a_wake_is_timed_like_a_start() -> None:
+    """What a wake took is what the next one is expected to take, and nothing before it counts."""
+    life = asleep()
+    assert life.restart_s == 1.0 + 5.0 + 1.0, "by the only start there was"
+    life.enter(WAKING, 50.0)
+    assert life.ready_in_s(50.0) == 1.0 + 5.0 + 1.0
+    assert life.enter(WARMING, 52.0) == PhaseTiming(phase=WAKING, seconds=2.0)
+    life.enter(READY, 52.5)
+    assert life.restart_s == 2.5
+    life.enter(SLEEPING, 60.0)
+    life.enter(WAKING, 61.0)
+    assert life.ready_in_s(61.5) == 2.0
+
+
+def test_a_sleeper_that_never_ran_says_what_its_predecessor_took() -> None:
+    """Told to sleep before its first start, it has the remembered phases to go by, but for fetching."""
+    life = lived(
+        (VERIFYING, 3.0), (SLEEPING, 4.0), expected={FETCHING: 9.0, VERIFYING: 1.0, LOADING: 2.0, WARMING: 1.0}
+    )
+    assert not life.holds_memory
+    life.gave_back()
+    assert life.restart_s == 4.0
+
+
+def test_who_is_told_to_sleep_holds_its_memory_until_it_gave_it_back() -> None:
+    """Streams still run: they may end, or the worker may be told to serve on before they have."""
+    life = lived((VERIFYING, 3.0), (LOADING, 4.0), (WARMING, 9.0), (READY, 10.0), (SLEEPING, 20.0))
+    assert [life.holds_memory] == [True]
+    life.enter(READY, 21.0)
+    life.enter(SLEEPING, 22.0)
+    life.gave_back()
+    assert [life.holds_memory, life.enter(WAKING, 23.0), life.holds_memory] == [False, None, True]
+
+
+def test_a_wake_that_fails_is_a_start_that_failed() -> None:
+    """It goes on as any restart does, from its files; nobody becomes ready without golden prompts."""
+    life = asleep()
+    life.enter(WAKING, 30.0)
+    with pytest.raises(ValueError, match="can't go"):
+        life.enter(READY, 31.0)
+    life.enter(VERIFYING, 31.0)
+    life.enter(LOADING, 32.0)
+    life.enter(WARMING, 33.0)
+    life.enter(READY, 34.0)
+    assert life.restart_s == 3.0

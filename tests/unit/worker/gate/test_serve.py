@@ -350,12 +350,12 @@ async def test_the_platforms_own_requests_are_no_load(gate: Gate, engine: Engine
 
 
 async def test_orders_are_taken_from_the_platform_alone(gate: Gate) -> None:
-    """A tenant's ticket neither drains a worker nor tells its gate what the engine is doing."""
-    for path in ("/penstock/drain", "/penstock/observed"):
+    """A tenant's ticket neither drains a worker, nor puts it to sleep, nor tells its gate what the engine is doing."""
+    for path in ("/penstock/drain", "/penstock/observed", "/penstock/rest", "/penstock/sleep", "/penstock/wake"):
         client = Client(gate)
         await client.call(path)
         assert client.status == 401
-    assert not gate.draining
+    assert (gate.draining, gate.resting.is_on) == (False, False)
 
 
 async def test_the_gate_takes_the_agents_reading(gate: Gate) -> None:
@@ -368,6 +368,7 @@ async def test_the_gate_takes_the_agents_reading(gate: Gate) -> None:
     assert client.body == {
         "load": {"running": 0, "waiting": 0, "queued_tokens": 0, "kv_used_ratio": 0.25, "wait_s": 0.0},
         "in_flight": 0,
+        "inside": 0,
         "draining": False,
     }
     load = Client(gate)

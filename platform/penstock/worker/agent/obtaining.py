@@ -1,0 +1,51 @@
+"""Gets a version's copy in a thread that nobody waits for at exit: a fetch may take minutes."""
+
+import asyncio
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+
+from penstock.domain.errors import ArtifactRefused
+from penstock.domain.worker import WorkerState
+from penstock.worker.artifacts.node import Copy, Watch
+from penstock.worker.artifacts.progress import Progress
+
+
+async def obtained(
+    obtain: Callable[[Watch], Copy], on_phase: Callable[[WorkerState], None], on_progress: Callable[[Progress], None]
+) -> Copy:
+    """Return what ``obtain`` returns, or raise what it raises; the callbacks are called in this loop."""
+    loop = asyncio.get_running_loop()
+
+    def phase(state: WorkerState) -> None:
+        loop.call_soon_threadsafe(on_phase, state)
+
+    def progress(progress: Progress) -> None:
+        loop.call_soon_threadsafe(on_progress, progress)
+
+    return await _in_thread(lambda: obtain(Watch(phase=phase, progress=progress)))
+
+
+async def _in_thread(work: Callable[[], Copy]) -> Copy:
+    """Run blocking work."""
+    loop = asyncio.get_running_loop()
+    result: asyncio.Future[Copy] = loop.create_future()
+
+    def settle(copy: Copy | None, error: Exception | None) -> None:
+        if result.done():
+            return
+        if copy is not None:
+            result.set_result(copy)
+        else:
+            result.set_exception(error or ArtifactRefused())
+
+    def run() -> None:
+        try:
+            copy, error = work(), None
+        except Exception as caught:  # noqa: BLE001 - it is raised again where the work is awaited
+            copy, error = None, caught
+        with suppress(RuntimeError):  # the loop is closed: nobody waits any more
+            loop.call_soon_threadsafe(settle, copy, error)
+
+    threading.Thread(target=run, daemon=True, name="obtain").start()
+    return await result

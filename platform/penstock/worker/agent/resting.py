@@ -1,0 +1,99 @@
+"""What a worker does about an order to sleep: close the gate, let run what runs, and say when nothing does any more.
+
+Nothing bounds how long a stream may take but its own deadline; an order to serve that comes meanwhile opens the gate
+again. It must not know how an engine gives its memory back, nor who orders what and why.
+"""
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any
+
+from penstock.domain.errors import EngineError, PenstockError
+from penstock.domain.worker import WorkerOrder
+from penstock.worker.agent.gate_client import GateClient
+from penstock.worker.agent.running import EngineLost
+
+_LOOK_S = 0.05
+
+
+@dataclass(slots=True)
+class Desire:
+    """What the controller wants of this worker, as it was last heard: to serve, or to sleep."""
+
+    _sleep: asyncio.Event = field(default_factory=asyncio.Event)
+    _serve: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def __post_init__(self) -> None:
+        """Begin as one that is to serve."""
+        self._serve.set()
+
+    def hear(self, order: WorkerOrder) -> None:
+        """Take an order."""
+        new, old = (self._sleep, self._serve) if order is WorkerOrder.SLEEP else (self._serve, self._sleep)
+        new.set()
+        old.clear()
+
+    @property
+    def is_sleep(self) -> bool:
+        """Tell whether it is to sleep."""
+        return self._sleep.is_set()
+
+    async def until_sleep(self) -> None:
+        """Wait until it is to sleep."""
+        await self._sleep.wait()
+
+    async def until_serve(self) -> None:
+        """Wait until it is to serve."""
+        await self._serve.wait()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Resting:
+    """``closed`` is called before the gate closes, ``opened`` when it is open again."""
+
+    desire: Desire
+    client: GateClient
+    closed: Callable[[], None]
+    opened: Callable[[], None]
+
+    async def unless_still(self, watching: Coroutine[Any, Any, EngineLost]) -> EngineLost | None:
+        """Return how the engine was lost; None once it is to sleep and nothing runs behind its closed gate."""
+        watch, still = asyncio.ensure_future(watching), asyncio.ensure_future(self._until_still())
+        try:
+            await asyncio.wait({watch, still}, return_when=asyncio.FIRST_COMPLETED)
+            return watch.result() if watch.done() else still.result()
+        finally:
+            for task in (watch, still):
+                task.cancel()
+                with suppress(asyncio.CancelledError, PenstockError):
+                    await task
+
+    async def _until_still(self) -> None:
+        while True:
+            await self.desire.until_sleep()
+            self.closed()
+            if await self._is_still():
+                return
+            await self._open()
+            self.opened()
+
+    async def _is_still(self) -> bool:
+        """Close the gate and look until nothing runs behind it; False where the worker is to serve before."""
+        while self.desire.is_sleep:
+            with suppress(OSError, EngineError):
+                if not (await self.client.rest(on=True)).inside:
+                    return True
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_LOOK_S):
+                    await self.desire.until_serve()
+        return False
+
+    async def _open(self) -> None:
+        """Open the gate, however long that takes: whoever watches the engine sees whether it lives."""
+        while True:
+            with suppress(OSError, EngineError):
+                await self.client.rest(on=False)
+                return
+            await asyncio.sleep(_LOOK_S)
