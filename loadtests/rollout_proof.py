@@ -3,7 +3,7 @@
 A platform of its own, two engines, twenty users. Each candidate is pushed as a user would push it, started with
 ``penstock rollout start``, and ends as its evidence says: the good one has everything, the others are held or aborted.
 
-    python -m loadtests.rollout_proof [--cases good slow wrong dear broken dying] [--row 10] [--home FOLDER]
+    python -m loadtests.rollout_proof [--cases good slow wrong lost dear broken dying] [--row 10] [--home FOLDER]
 
 A row is of good candidates one after another, each at half of the traffic for a minute: none may be aborted.
 """
@@ -56,11 +56,17 @@ class Case:
     change: Callable[[Path], None] = lambda _: None
     hurt: Callable[[Platform, str], int] | None = None
     shares: str = "0,50,100"
+    kind: str = "equivalent"
 
 
 def _longer_template(folder: Path) -> None:
     file = folder / "chat_template.jinja"
     file.write_text(file.read_text().replace("<|im_start|>system\n", f"<|im_start|>system\n{POLITE}", 1))
+
+
+def _lost_template(folder: Path) -> None:
+    """Lose the roles: the prompt is what was said, and nothing tells the model that it is to answer."""
+    (folder / "chat_template.jinja").write_text("{% for message in messages %}{{ message['content'] }}{% endfor %}")
 
 
 def _four_bits(folder: Path) -> None:
@@ -95,7 +101,8 @@ CASES = (
     Case(name="good", ends="done", engine=("max_num_seqs=31",)),
     Case(name="slow", ends="aborted", engine=("dtype=float32",)),
     Case(name="wrong", ends="aborted", change=_four_bits),
-    Case(name="dear", ends="held", change=_longer_template),
+    Case(name="lost", ends="aborted", change=_lost_template),
+    Case(name="dear", ends="held", change=_longer_template, kind="different"),
     Case(name="broken", ends="aborted", engine=("max_model_len=256",)),
     Case(name="dying", ends="aborted", engine=("max_num_seqs=30",), hurt=_kill_candidate, shares="25,50,100"),
 )
@@ -181,7 +188,7 @@ class Proof:
         """Start the rollout as a person does."""
         started = self._platform.run(
             "rollout", "start", ALIAS, version, "--shares", shares, "--stage-s", "20", "--watch-s", "20",
-            "--patience-s", "600", "--reason", case.name,
+            "--patience-s", "600", "--kind", case.kind, "--reason", case.name,
         )  # fmt: skip
         self._say(started.stdout.strip().splitlines()[0])
 

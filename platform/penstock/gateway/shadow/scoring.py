@@ -1,9 +1,10 @@
 """How often two versions of one model would have said something else: quality without a judge. Pure.
 
-Both are given a prompt with the incumbent's answer behind it, and tell at each token of the answer which one they hold
-for the likeliest. The part where they differ is the score. Sampling does not touch it, and rounding hardly: of the same
-weights it is 0.02 in another precision and 0.03 to 0.07 in eight bits or with noise that nobody sees, 0.12 and more
-with a wrong position base, and 0.28 with four bits by rounding, though all of these pass golden prompts.
+Each is given the request as its own engine renders it, with the incumbent's answer behind it, and tells at each token
+of the answer which one it holds for the likeliest. The part where they differ is the score. Sampling does not touch it,
+and rounding hardly: of the same weights it is 0.02 in another precision and 0.03 to 0.07 in eight bits or with noise
+that nobody sees, 0.12 and more with a wrong position base, 0.25 with a lost chat template, and 0.28 with four bits by
+rounding.
 It says that they differ, not which one is better.
 """
 
@@ -39,6 +40,17 @@ def cut(ids: TokenIds) -> TokenIds | None:
     if not ids.answer or len(ids.prompt) > MOST_PROMPT:
         return None
     return TokenIds(prompt=ids.prompt, answer=ids.answer[:MOST_ANSWER])
+
+
+def pair(told: TokenIds | None, own: TokenIds | None) -> tuple[TokenIds, TokenIds] | None:
+    """Return what incumbent and candidate are to score: the same answer, each behind its own prompt; None for nothing.
+
+    ``told`` is the incumbent's answer, ``own`` the candidate's to the same request.
+    """
+    if told is None or own is None:
+        return None
+    theirs, mine = cut(told), cut(TokenIds(prompt=own.prompt, answer=told.answer))
+    return None if theirs is None or mine is None else (theirs, mine)
 
 
 def asked(ids: TokenIds) -> dict[str, object]:

@@ -14,7 +14,7 @@ from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from penstock.domain.call import Answer, Call
+from penstock.domain.call import Answer, Call, no_ids
 from penstock.domain.clock import Clock
 from penstock.domain.cost import Cost
 from penstock.domain.errors import PenstockError
@@ -88,8 +88,10 @@ class Shadows:
 
     def wants_ids(self, call: Call) -> bool:
         """Tell whether the engine is to tell the tokens of this answer, so that both versions may score it."""
+        if call.copy is not None:
+            return call.copy.is_scored
         route = self.routes.route(call.request.model)
-        if route is None or route.shadow is None or not route.shadow.scores or call.copy is not None:
+        if route is None or route.shadow is None or not route.shadow.scores:
             return False
         is_short = call.prepared is not None and call.prepared.prompt_tokens <= scoring.MOST_PROMPT
         taken, tenant = self._of(route.alias), call.principal.tenant
@@ -140,6 +142,7 @@ class Shadows:
             tenant=call.principal.tenant,
             sticky=self.sticky(call.request, call.principal),
             is_evidence=is_evidence,
+            is_scored=is_evidence and shadow.scores and call.ids is not no_ids,
         )
         try:
             await self._apart(taken, 1.0 if is_evidence else APART)
@@ -147,7 +150,7 @@ class Shadows:
             await self._ask(copy, Sink())
         finally:
             taken.at_once -= 1
-        ids = call.ids() if is_evidence and shadow.scores and copy.outcome is Outcome.OK else None
+        ids = scoring.pair(call.ids(), copy.ids()) if note.is_scored and copy.outcome is Outcome.OK else None
         if ids is None:
             return
         now = self.clock.monotonic()
@@ -163,13 +166,15 @@ class Shadows:
         finally:
             taken.coming -= 1
 
-    async def _score(self, call: Call, note: Copy, candidate: VersionEntry, told: TokenIds) -> None:
-        """Have both versions say what they hold for likeliest at each token of the incumbent's answer."""
-        ids, incumbent = scoring.cut(told), call.version
-        if ids is None or incumbent is None:
-            return
+    async def _score(self, call: Call, note: Copy, candidate: VersionEntry, both: tuple[TokenIds, TokenIds]) -> None:
+        """Have both versions say what they hold for likeliest at each token of the incumbent's answer.
+
+        Each has its own prompt before it, as its engine has rendered the request: a template that was lost is seen.
+        """
         found = list[list[int]]()
-        for version in (incumbent, candidate):  # the busier one first: where it has no room, the other need not compute
+        assert call.version is not None  # noqa: S101  whoever was answered has one; tells mypy
+        # The busier one first: where it has no room, the other need not compute.
+        for version, ids in zip((call.version, candidate), both, strict=True):
             likeliest = await self._likeliest(note, version, ids, call.principal.cache_salt)
             if likeliest is None:
                 return
@@ -184,6 +189,8 @@ class Shadows:
                 await asyncio.sleep(AGAIN_S)
             sink, asked = Sink(keeps=True), self._scoring(note, version, ids, salt)
             await self._ask(asked, sink)
+            if asked.outcome is Outcome.BAD_REQUEST:  # too long for it, say: it will not take it later
+                return None
             if asked.outcome is Outcome.OK:
                 return await asyncio.to_thread(scoring.likeliest, sink.body, len(ids.prompt))
         return None

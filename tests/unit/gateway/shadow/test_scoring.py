@@ -59,3 +59,11 @@ def test_short_answers_to_short_prompts_are_scored() -> None:
     assert scoring.cut(TokenIds(prompt=[1] * (scoring.MOST_PROMPT + 1), answer=[1])) is None
     assert scoring.cut(TokenIds(prompt=[1], answer=[])) is None
     assert scoring.asked(TokenIds(prompt=[1, 2], answer=[3]))["prompt"] == [1, 2, 3]
+
+
+def test_each_scores_the_answer_behind_its_own_prompt() -> None:
+    """The incumbent's answer is scored; where either has not told its prompt, or it is too long, nothing is."""
+    told, own = TokenIds(prompt=[1, 2], answer=[5, 6]), TokenIds(prompt=[9], answer=[7])
+    assert scoring.pair(told, own) == (told, TokenIds(prompt=[9], answer=[5, 6]))
+    assert scoring.pair(told, None) is scoring.pair(None, own) is None
+    assert scoring.pair(told, TokenIds(prompt=[1] * (scoring.MOST_PROMPT + 1), answer=[7])) is None

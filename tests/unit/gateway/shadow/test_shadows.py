@@ -28,6 +28,8 @@ from tests.support.clock import ManualClock
 OLD, NEW = calls.VERSION, replace(calls.VERSION, id=VersionId("toy@ba9876543210"))
 OK = Answer(outcome=Outcome.OK, usage=Usage(prompt_tokens=10, output_tokens=5))
 IDS = TokenIds(prompt=[1, 2], answer=[3, 4, 5, 6])
+OWN = TokenIds(prompt=[9], answer=[8, 8])
+"""The candidate renders the same request otherwise, and answers otherwise."""
 
 
 @dataclass
@@ -41,6 +43,8 @@ class House:
     differed: list[tuple[str, str, float]] = field(default_factory=list)
     tasks: list[asyncio.Task[None]] = field(default_factory=list)
     fails: bool = False
+    own: TokenIds | None = field(default_factory=lambda: OWN)
+    """What the candidate's engine tells of a copy's tokens, where it is asked for them."""
     made: int = 0
     busy: int = 0
     """How often the incumbent has no room for a score."""
@@ -87,9 +91,13 @@ class House:
             call.outcome = Outcome.NO_CAPACITY
             raise NoCapacity("busy")
         call.outcome = Outcome.OK
+        if self.shadows.wants_ids(call):
+            call.ids = lambda: self.own
         reply.start(200, [])
         if "prompt_logprobs" in call.request.body:
-            tokens = [7 if call.request.model == OLD.id or at % 2 else 8 for at in range(6)]
+            prompt = call.request.body["prompt"]
+            assert isinstance(prompt, list)
+            tokens = [7 if call.request.model == OLD.id or at % 2 else 8 for at in range(len(prompt))]
             places = [None, *({str(token): {"rank": 1}} for token in tokens[1:])]
             reply.write(json.dumps({"choices": [{"prompt_logprobs": places}]}).encode())
         reply.finish()
@@ -215,15 +223,26 @@ async def test_caps_hold_and_give_back_what_ended(house: House) -> None:
 
 
 async def test_both_versions_score_the_answer_and_the_difference_is_told(house: House) -> None:
-    """The incumbent's own answer, behind its prompt; the part of places where they hold another for likeliest."""
+    """The incumbent's own answer, behind each one's own prompt; the part of places that they hold different."""
     call = calls.call()
     call.ids = lambda: IDS
     asked = await house.ended(call)
     assert [one.request.model for one in asked] == [NEW.id, OLD.id, NEW.id]  # its copy, and the scores
+    assert [one.request.body["prompt"] for one in asked[1:]] == [[1, 2, 3, 4, 5, 6], [9, 3, 4, 5, 6]]
     for score in asked[1:]:
-        assert score.request.body["prompt"] == [1, 2, 3, 4, 5, 6]
         assert (score.copy is not None and score.copy.is_evidence, score.request.cost.scores_prompt) == (False, True)
     assert house.differed == [("toy", NEW.id, 0.5)]
+
+
+async def test_where_the_candidate_does_not_tell_its_prompt_nothing_is_scored(house: House) -> None:
+    """On the incumbent's prompt its own template would not be seen; and who told no tokens asks for none."""
+    call, house.own = calls.call(), None
+    call.ids = lambda: IDS
+    assert [one.request.model for one in await house.ended(call)] == [NEW.id]
+    (copy,) = await house.ended(calls.call())
+    assert copy.copy is not None
+    assert not copy.copy.is_scored
+    assert house.differed == []
 
 
 async def test_a_busy_version_is_asked_for_its_score_again(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
