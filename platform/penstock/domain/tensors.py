@@ -132,25 +132,32 @@ def checked(spec: TensorSpec, data: memoryview) -> Tensor:
 def elements_of(tensor: Tensor) -> list[memoryview]:
     """Return the elements of a ``BYTES`` tensor, or raise ``InvalidField`` where lengths and shape contradict."""
     found: list[memoryview] = []
-    data, name, count = tensor.data, tensor.spec.name, tensor.elements
+    data, count = tensor.data, tensor.elements
     at, end = 0, data.nbytes
-    wrong = InvalidField(f"{name}: the lengths of its elements do not add up to its shape and bytes", param=name)
     if count * _LENGTH.size > end:
-        raise wrong
+        raise _uneven(tensor)
     for _ in range(count):
         begin = at + _LENGTH.size
         if begin > end:
-            raise wrong
+            raise _uneven(tensor)
         at = begin + _LENGTH.unpack_from(data, at)[0]
         found.append(data[begin:at])
     if at != end:
-        raise wrong
+        raise _uneven(tensor)
     return found
+
+
+def _uneven(tensor: Tensor) -> InvalidField:
+    name = tensor.spec.name
+    return InvalidField(f"{name}: the lengths of its elements do not add up to its shape and bytes", param=name)
 
 
 def joined(elements: Iterable[bytes | memoryview]) -> bytes:
     """Return the binary form of ``BYTES`` elements."""
-    return b"".join(part for element in elements for part in (_LENGTH.pack(len(element)), element))
+    parts: list[bytes | memoryview] = []
+    for element in elements:
+        parts += (_LENGTH.pack(len(element)), element)
+    return b"".join(parts)
 
 
 def packed(spec: TensorSpec, values: Sequence[Scalar]) -> bytes:

@@ -41,6 +41,10 @@ class Identity(Protocol):
         """Return whose key this is, whatever it may do, or raise ``Unauthenticated``."""
         ...
 
+    def asking(self, who: Principal) -> Principal:
+        """Return who was recognised, or raise ``Forbidden`` where the key may not ask models."""
+        ...
+
 
 class Resolver(Protocol):
     """Alias or pinned ``name@digest`` → version, by the routing table."""

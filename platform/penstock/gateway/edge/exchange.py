@@ -83,7 +83,7 @@ class Exchange(ABC):
         try:
             if len(self._headers) < len(self._head):
                 head.check_single(self._head)
-            principal = self._who = self._edge.identity.authenticate(head.credential(self._headers))
+            principal = self._who = self._identified()
             self._known(principal)
             self._timings.mark(Stage.AUTH)
             self._session = head.session(self._headers)
@@ -102,6 +102,10 @@ class Exchange(ABC):
             self._refuse(PenstockError())
         finally:
             self._give_back()
+
+    def _identified(self) -> Principal:
+        """Return whose key this is, or raise ``Unauthenticated`` or ``Forbidden``."""
+        return self._edge.identity.authenticate(head.credential(self._headers))
 
     def _give_back(self) -> None:
         """Give back what only a request that is being answered holds."""

@@ -67,10 +67,7 @@ class Keyring:
 
         A key that works and may not ask models is ``Forbidden``.
         """
-        who = self.recognise(credential)
-        if who.role is Role.AUDITOR:
-            raise Forbidden("an auditor's key reads usage and the audit log; it can't ask models")
-        return who
+        return self.asking(self.recognise(credential))
 
     def recognise(self, credential: str) -> Principal:
         """Return whose key this is, whatever it may do, or raise ``Unauthenticated``."""
@@ -83,6 +80,12 @@ class Keyring:
         if not entry.key.valid_at(self._now()):
             raise Unauthenticated
         return entry.principal
+
+    def asking(self, who: Principal) -> Principal:
+        """Return who was recognised, or raise ``Forbidden`` where the key may not ask models."""
+        if who.role is Role.AUDITOR:
+            raise Forbidden("an auditor's key reads usage and the audit log; it can't ask models")
+        return who
 
     def is_valid(self, key: KeyId) -> bool:
         """Tell whether a key that was accepted before would be now."""

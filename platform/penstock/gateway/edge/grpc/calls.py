@@ -6,13 +6,14 @@ why every call reads its message itself: the library would wait for it first, fo
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import grpc
 import grpc.aio
 
 from penstock.domain.errors import MalformedBody, OverLimit, Overloaded, PenstockError, RequestTimedOut
 from penstock.domain.ids import RequestId
+from penstock.domain.tenant import Principal
 from penstock.gateway.edge import head
 from penstock.gateway.edge.addresses import KNOWN_PARTS
 from penstock.gateway.edge.errors import Headers
@@ -29,11 +30,22 @@ Handler = Any
 """Its description of a method."""
 
 
+class Caller(NamedTuple):
+    """Who is in a call: what its metadata say, and whose valid key they show, if anybody's."""
+
+    headers: Headers
+    who: Principal | None
+
+
 class Calls(grpc.aio.ServerInterceptor):
     """The calls of one server."""
 
-    def __init__(self, edge: Services) -> None:
-        """Have room for as many as there may be connections over HTTP."""
+    def __init__(self, edge: Services, inference: frozenset[str]) -> None:
+        """Have room for as many as there may be connections over HTTP.
+
+        Handlers of the methods ``inference`` are given the ``Caller`` in the place of messages, which they read.
+        """
+        self._inference = inference
         self._edge = edge
         most = edge.limits.connections
         strangers = max(2, most // STRANGERS_RATIO)
@@ -47,17 +59,20 @@ class Calls(grpc.aio.ServerInterceptor):
         """Return what serves the method, within its bounds; nothing where nobody does."""
         handler, method = await continuation(handler_call_details), handler_call_details.method
         if handler is not None and method not in self._bounded:
-            self._bounded[method] = self._made(handler)
+            self._bounded[method] = self._made(handler, is_inference=method in self._inference)
         return self._bounded.get(method)
 
-    def _made(self, handler: Handler) -> Handler:
+    def _made(self, handler: Handler, *, is_inference: bool) -> Handler:
         serve = handler.unary_unary or handler.unary_stream or handler.stream_unary or handler.stream_stream
 
         async def call(messages: object, context: Context) -> object:
-            room, who = self._whose(context)
+            caller = self._caller(context)
+            room, who = self._place_of(caller, context)
             if not room.take(who, 1):
                 await abort(context, _refusal(room, who), f"req-{self._edge.ids()}", [])
             try:
+                if is_inference:
+                    return await serve(caller, context)
                 asked = messages if handler.request_streaming else await self._message(context)
                 return await _answered(serve(asked, context), context)
             finally:
@@ -67,12 +82,18 @@ class Calls(grpc.aio.ServerInterceptor):
         make = streaming if handler.response_streaming else whole
         return make(call, handler.request_deserializer, handler.response_serializer)
 
-    def _whose(self, context: Context) -> tuple[SharedRoom, str]:
-        """Return the room that the call takes a place of, and in whose name."""
+    def _caller(self, context: Context) -> Caller:
+        headers = headers_of(context)
         try:
-            return self._known, self._edge.identity.recognise(head.credential(dict(headers_of(context)))).tenant
+            return Caller(headers, self._edge.identity.recognise(head.credential(dict(headers))))
         except PenstockError:
-            return self._strangers, context.peer().rpartition(":")[0]
+            return Caller(headers, None)
+
+    def _place_of(self, caller: Caller, context: Context) -> tuple[SharedRoom, str]:
+        """Return the room that the call takes a place of, and in whose name."""
+        if caller.who is not None:
+            return self._known, caller.who.tenant
+        return self._strangers, context.peer().rpartition(":")[0]
 
     async def _message(self, context: Context) -> object:
         """Return the message of a question, which is as small as a head is over HTTP."""

@@ -55,6 +55,10 @@ class RpcExchange(Exchange):
         """The client has left."""
         self._way_back.lost()
 
+    def _give_back(self) -> None:
+        super()._give_back()
+        self._way_back.part()
+
     def _deadline_s(self) -> float:
         asked = timeout_s(self._asked.parameters) if self._asked is not None else 0.0
         left = 0.0 if self._left_s is None else min(max(self._left_s, 0.001), head.MAX_DEADLINE_S)
@@ -133,13 +137,19 @@ class RpcExchange(Exchange):
 class UnaryExchange(RpcExchange):
     """``ModelInfer``: one message, or one error."""
 
-    __slots__ = ("error", "message")
+    __slots__ = ("_caller", "error", "message")
 
-    def __init__(self, edge: Services, headers: Headers, read: Read, left_s: float | None) -> None:
-        """Begin."""
+    def __init__(
+        self, edge: Services, headers: Headers, read: Read, left_s: float | None, caller: Principal | None = None
+    ) -> None:
+        """Begin; ``caller`` is whose key the headers show, where somebody has looked just now."""
         super().__init__(edge, headers, read, left_s)
+        self._caller = caller
         self.message: bytes | None = None
         self.error: PenstockError | None = None
+
+    def _identified(self) -> Principal:
+        return super()._identified() if self._caller is None else self._edge.identity.asking(self._caller)
 
     def _translate(self, raw: bytes) -> None:
         answer = self._answer(raw)

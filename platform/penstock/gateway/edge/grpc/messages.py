@@ -10,6 +10,7 @@ Source: Protocol Buffers' encoding; field numbers are those of ``open_inference.
 from collections.abc import Iterable, Mapping, Sequence
 from importlib.resources import files
 from math import prod
+from types import MappingProxyType
 from typing import Any, cast
 
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
@@ -59,6 +60,7 @@ def _classes() -> Mapping[str, Any]:
 
 CLASSES = _classes()
 _REQUEST, _RESPONSE = CLASSES["ModelInferRequest"], CLASSES["ModelInferResponse"]
+_NONE: Parameters = MappingProxyType({})
 _CONTENTS: Mapping[str, tuple[Datatype, ...]] = {
     "bool_contents": (Datatype.BOOL,),
     "int_contents": (Datatype.INT8, Datatype.INT16, Datatype.INT32),
@@ -142,12 +144,14 @@ def _input(spec: TensorSpec, given: Any, raw: memoryview | None) -> Tensor:  # n
         raise InvalidField(f"{name} has more than {MAX_LISTED} elements in contents: send it raw", param=name)
     if len(values) != prod(spec.shape):
         raise InvalidField(f"{name} has {len(values)} elements, which is not what its shape says", param=name)
-    if datatype is Datatype.BYTES:
-        return checked(spec, memoryview(joined(cast("Iterable[bytes]", values))))
-    return checked(spec, memoryview(packed(spec, cast("Sequence[Scalar]", values))))
+    if datatype is Datatype.BYTES:  # what was packed here just now adds up
+        return Tensor(spec=spec, data=memoryview(joined(cast("Iterable[bytes]", values))))
+    return Tensor(spec=spec, data=memoryview(packed(spec, cast("Sequence[Scalar]", values))))
 
 
-def _parameters(given: Mapping[str, Any]) -> dict[str, Parameter]:
+def _parameters(given: Mapping[str, Any]) -> Parameters:
+    if not given:
+        return _NONE
     return {name: getattr(one, chosen) for name, one in given.items() if (chosen := one.WhichOneof("parameter_choice"))}
 
 

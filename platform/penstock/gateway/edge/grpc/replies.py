@@ -26,6 +26,10 @@ def _nothing() -> None:
     """Nobody watches."""
 
 
+def _unheard(_: bytes) -> None:
+    """Nobody takes the answer."""
+
+
 class RpcReply:
     """What every reply over gRPC has: a head, a client that may leave."""
 
@@ -79,6 +83,10 @@ class RpcReply:
     def _forget(self) -> None:
         self._on_gone = self._on_pause = self._on_resume = _nothing
 
+    def part(self) -> None:
+        """The request is over: let go of whoever holds this reply. A ring of two is the garbage collector's work."""
+        self._forget()
+
 
 class WholeReply(RpcReply):
     """An answer that comes whole: its bytes, once it is over."""
@@ -100,6 +108,11 @@ class WholeReply(RpcReply):
             self._forget()
             if self._is_started and not self._is_gone:
                 self._done(b"".join(self._pieces))
+
+    def part(self) -> None:
+        """Let go of who took the answer too."""
+        super().part()
+        self._done = _unheard
 
 
 class Speaker(Protocol):

@@ -14,7 +14,7 @@ from penstock.gateway.edge.facts import Facts
 from penstock.gateway.edge.grpc.calls import Calls, Context
 from penstock.gateway.edge.grpc.messages import POOL, SERVICE
 from penstock.gateway.edge.grpc.reflecting import reflect
-from penstock.gateway.edge.grpc.service import OpenInference
+from penstock.gateway.edge.grpc.service import INFERENCE, OpenInference
 from penstock.gateway.edge.limits import Limits
 from penstock.gateway.edge.services import Services
 
@@ -66,7 +66,7 @@ class RpcServer:
         """Listen at ``host:port`` and return the port, or raise ``OSError``."""
         most = self._limits.connections
         server = grpc.aio.server(
-            options=options(self._limits), interceptors=(Calls(self._edge),), maximum_concurrent_rpcs=most
+            options=options(self._limits), interceptors=(Calls(self._edge, INFERENCE),), maximum_concurrent_rpcs=most
         )
         server.add_generic_rpc_handlers((self._service.handler,))
         health_pb2_grpc.add_HealthServicer_to_server(Health(self._facts), server)

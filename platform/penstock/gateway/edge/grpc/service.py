@@ -5,6 +5,7 @@ A unary call reads its message as a stream's does: on the wire they are the same
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Any, Protocol
 
 import grpc
@@ -18,7 +19,7 @@ from penstock.gateway.edge import head
 from penstock.gateway.edge.errors import Headers
 from penstock.gateway.edge.facts import Facts
 from penstock.gateway.edge.grpc import status
-from penstock.gateway.edge.grpc.calls import Context, abort, headers_of
+from penstock.gateway.edge.grpc.calls import Caller, Context, abort, headers_of
 from penstock.gateway.edge.grpc.exchange import Read, RpcExchange, StreamedExchange, UnaryExchange
 from penstock.gateway.edge.grpc.messages import CLASSES, SERVICE, message
 from penstock.gateway.edge.grpc.replies import Outbox
@@ -28,6 +29,8 @@ from penstock.gateway.edge.services import Services
 
 MOST_AT_ONCE = 32
 """Requests of one stream that are answered at a time; further ones wait in its flow control."""
+INFERENCE = frozenset({f"/{SERVICE}/ModelInfer", f"/{SERVICE}/ModelStreamInfer"})
+"""Methods whose handlers are given who calls, and read messages themselves."""
 MAX_QUESTION_BYTES = 64 << 10
 """Of what asks for no inference: a name and a version."""
 
@@ -71,8 +74,9 @@ class OpenInference:
 
     # -- inference -------------------------------------------------------------------------
 
-    async def _infer(self, _: object, context: Context) -> bytes:
-        exchange = UnaryExchange(self._edge, headers_of(context), _reading(context), context.time_remaining())
+    async def _infer(self, caller: Caller, context: Context) -> bytes:
+        headers, who = caller
+        exchange = UnaryExchange(self._edge, headers, _reading(context), context.time_remaining(), who)
         await self._watched(exchange, context)
         if exchange.error is not None or exchange.message is None:
             await abort(context, exchange.error or PenstockError(), exchange.id, exchange.told)
@@ -80,13 +84,12 @@ class OpenInference:
         context.set_trailing_metadata(status.metadata(exchange.trailers))
         return exchange.message
 
-    async def _stream_infer(self, _: object, context: Context) -> None:
-        headers = headers_of(context)
+    async def _stream_infer(self, caller: Caller, context: Context) -> None:
         try:
-            self._edge.identity.authenticate(head.credential(dict(headers)))
+            self._edge.identity.authenticate(head.credential(dict(caller.headers)))
         except PenstockError as error:
             await abort(context, error, f"req-{self._edge.ids()}", [])
-        call = _StreamCall(self, context, headers, self._edge.limits.keep_alive_s)
+        call = _StreamCall(self, context, caller.headers, self._edge.limits.keep_alive_s)
         try:
             await call.run()
         except RequestTimedOut as error:
@@ -108,12 +111,14 @@ class OpenInference:
         return task
 
     async def _watched(self, exchange: RpcExchange, context: Context) -> None:
-        task = self.begin(exchange)
+        task, over = self.begin(exchange), asyncio.get_running_loop().create_future()
+        task.add_done_callback(partial(_tell, over))
         try:
-            await asyncio.shield(task)
+            await over
         except asyncio.CancelledError:
             leave(exchange, context)
-            await asyncio.wait({task})
+            if not task.done():
+                await asyncio.wait({task})
             raise
 
     # -- questions ---------------------------------------------------------------------------
@@ -240,6 +245,12 @@ class _StreamCall:
     def _over(self, task: "asyncio.Task[None]") -> None:
         del self._running[task]
         self._room.release()
+
+
+def _tell(over: "asyncio.Future[None]", _: "asyncio.Task[None]") -> None:
+    """Tell who waits for a request that it is over; a shield would be two more futures' worth of work a call."""
+    if not over.done():
+        over.set_result(None)
 
 
 def leave(exchange: RpcExchange, context: Context) -> None:

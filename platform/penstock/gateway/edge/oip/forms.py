@@ -62,7 +62,7 @@ class _Vector(msgspec.Struct, gc=False):
 
 
 class _Own(msgspec.Struct, gc=False):
-    stages_ms: dict[str, float] = {}
+    stages_ms: msgspec.Raw = msgspec.Raw(b"{}")
     degraded: list[str] = []
 
 
@@ -166,7 +166,7 @@ def told(usage: _Usage | None, own: _Own | None) -> Mapping[str, Parameter]:
     if usage is not None:
         said = {"prompt_tokens": usage.prompt_tokens, "output_tokens": usage.completion_tokens or 0}
     if own is not None:
-        said["stages_ms"] = _ENCODER.encode(own.stages_ms).decode()
+        said["stages_ms"] = bytes(own.stages_ms).decode()
         if own.degraded:
             said["degraded"] = ",".join(own.degraded)
     return said

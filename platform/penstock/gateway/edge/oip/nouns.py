@@ -52,19 +52,14 @@ class InferRequest:
 
     def __post_init__(self) -> None:
         """Refuse what no honest request holds, or what could mean two things."""
-        for what, held in (("inputs", self.inputs), ("outputs", self.outputs)):
-            if len(held) > MAX_TENSORS:
-                raise InvalidField(f"{what} holds more than {MAX_TENSORS} tensors", param=what)
-        names = [tensor.spec.name for tensor in self.inputs]
-        wanted = [one.name for one in self.outputs]
+        names = _names("inputs", [tensor.spec.name for tensor in self.inputs])
+        wanted = _names("outputs", [one.name for one in self.outputs])
         if not names:
             raise InvalidField("inputs must hold at least one tensor", param="inputs")
-        for what, named in (("inputs", names), ("outputs", wanted)):
-            if len(set(named)) != len(named):
-                raise InvalidField(f"{what} names a tensor twice", param=what)
         check_parameters(self.parameters)
-        for tensor in self.inputs:
-            _check_content("parameters", tensor.spec, self.parameters)
+        if CONTENT_TYPE in self.parameters:
+            for tensor in self.inputs:
+                _check_content("parameters", tensor.spec, self.parameters)
         if max(map(len, (self.id, *names, *wanted))) > MAX_NAME_CHARS:
             raise InvalidField(f"a name or id is longer than {MAX_NAME_CHARS} characters")
 
@@ -99,6 +94,15 @@ class Named:
     id: str = ""
 
 
+def _names(what: str, named: list[str]) -> list[str]:
+    """Return the names of tensors, or raise ``InvalidField`` where there are too many, or one twice."""
+    if len(named) > MAX_TENSORS:
+        raise InvalidField(f"{what} holds more than {MAX_TENSORS} tensors", param=what)
+    if len(named) > 1 and len(set(named)) != len(named):
+        raise InvalidField(f"{what} names a tensor twice", param=what)
+    return named
+
+
 def datatype_of(text: str, name: str) -> Datatype:
     """Return the datatype of this name, or raise ``InvalidField``."""
     try:
@@ -118,7 +122,7 @@ def described_as(name: str, datatype: str, shape: Iterable[int]) -> TensorSpec:
     found = TensorSpec(name=name, datatype=datatype_of(datatype, name), shape=tuple(islice(shape, MAX_RANK + 1)))
     if len(found.shape) > MAX_RANK:
         raise InvalidField(f"{name} has more than {MAX_RANK} dimensions", param=name)
-    if not all(0 <= size <= MAX_SIZE for size in found.shape):
+    if found.shape and not 0 <= min(found.shape) <= max(found.shape) <= MAX_SIZE:
         raise InvalidField(f"{name} has a dimension below 0, or beyond any memory", param=name)
     return found
 
@@ -151,8 +155,9 @@ def wanted(name: str, parameters: Parameters) -> Wanted:
 
 def check_input(spec: TensorSpec, parameters: Parameters) -> None:
     """Raise ``InvalidField`` where a tensor's data are said to be elsewhere, or to be read as something else."""
-    _check_names(spec.name, parameters, "an input", _OF_INPUTS, "send")
-    _check_content(spec.name, spec, parameters)
+    if parameters:
+        _check_names(spec.name, parameters, "an input", _OF_INPUTS, "send")
+        _check_content(spec.name, spec, parameters)
 
 
 def _check_content(where: str, spec: TensorSpec, parameters: Parameters) -> None:
