@@ -29,7 +29,7 @@ from penstock.worker.agent.gate_client import GateClient
 from penstock.worker.agent.health import Restarts
 from penstock.worker.agent.heartbeat import Heart
 from penstock.worker.agent.lifecycle import Life
-from penstock.worker.agent.obtaining import obtained
+from penstock.worker.agent.obtaining import obtained, quietly
 from penstock.worker.agent.oom import oom_kills
 from penstock.worker.agent.phases import PhaseMemory
 from penstock.worker.agent.resting import Desire, Resting
@@ -137,7 +137,7 @@ class Agent:
             closed=partial(self._enter, WorkerState.SLEEPING),
             opened=partial(self._enter, WorkerState.READY),
         )
-        self._adapters = Adapters(client=ports.client, obtain=self._obtain_adapter, changed=self._heart.beat_now)
+        self._adapters = Adapters(client=ports.client, obtain=quietly(ports.obtain), changed=self._heart.beat_now)
         self._hooks = Hooks(
             compiling=self._compiling, load=self._loaded, probed=self._metrics.probed, oom_kills=oom_kills
         )
@@ -279,9 +279,6 @@ class Agent:
                 return await obtained(obtain, self._phase_of_obtaining, self._show)
             except StoreUnavailable as error:
                 await self._wait_or_give_up(error)
-
-    async def _obtain_adapter(self, adapter: VersionId) -> Copy:
-        return await _in_thread(lambda: self._ports.obtain(adapter, Watch()))
 
     async def _start(self, copy: Copy) -> Running:
         slept, running = self._running, self._running or await self._launch(copy)

@@ -2,10 +2,11 @@
 
 import asyncio
 import threading
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 
 from penstock.domain.errors import ArtifactRefused
+from penstock.domain.ids import VersionId
 from penstock.domain.worker import WorkerState
 from penstock.worker.artifacts.node import Copy, Watch
 from penstock.worker.artifacts.progress import Progress
@@ -26,8 +27,13 @@ async def obtained(
     return await _in_thread(lambda: obtain(Watch(phase=phase, progress=progress)))
 
 
+def quietly(obtain: Callable[[VersionId, Watch], Copy]) -> Callable[[VersionId], Awaitable[Copy]]:
+    """Return what gets any version's copy in a thread, and tells nobody how far it is."""
+    return lambda version: _in_thread(lambda: obtain(version, Watch()))
+
+
 async def _in_thread(work: Callable[[], Copy]) -> Copy:
-    """Run blocking work."""
+    """Run blocking work, and return the copy that comes of it."""
     loop = asyncio.get_running_loop()
     result: asyncio.Future[Copy] = loop.create_future()
 
