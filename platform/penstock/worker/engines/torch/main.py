@@ -17,7 +17,7 @@ from penstock.domain.model import HandlerSettings, Manifest
 from penstock.worker.batching.collector import Batcher
 from penstock.worker.batching.meters import BatchMeters
 from penstock.worker.batching.settings import BatchSettings, Caps
-from penstock.worker.engines.torch import loading
+from penstock.worker.engines.torch import loading, memory
 from penstock.worker.engines.torch.app import App, Served
 from penstock.worker.engines.torch.plan import Serving, of_arguments, preprocessing_threads
 from penstock.worker.engines.torch.preparing import BESIDE, Preparing
@@ -35,6 +35,7 @@ def main(argv: Sequence[str]) -> None:
     """Run until the process is told to end."""
     logging.basicConfig(level=logging.INFO, stream=sys.stderr)
     sys.setswitchinterval(SWITCH_S)
+    memory.keep()
     uvloop.run(_serve(of_arguments(argv)))
 
 
