@@ -77,25 +77,26 @@ class App:
             return
         api = self._apis.get(scope["path"])
         if api is not None:
-            reply = await self._unless_gone(partial(self._said, api, scope), receive)
-        elif scope["path"] == "/health":
-            reply = 200, b"", ()
+            await self._unless_gone(partial(self._said, api, scope), receive, send)
+            return
+        if scope["path"] == "/health":
+            reply: Reply = 200, b"", ()
         elif scope["path"] == "/metrics":
             reply = 200, self._numbers.exposition().encode(), ((b"content-type", b"text/plain; version=0.0.4"),)
         else:
             reply = _failed(404, BadRequest("There is nothing at this path."))
-        if reply is not None:
-            await _answer(send, reply)
+        await _answer(send, reply)
 
-    async def _unless_gone(self, work: Callable[[bytes], Awaitable[Reply]], receive: Receive) -> Reply | None:
-        """Return the reply, None where the client left before: then the work is given up."""
+    async def _unless_gone(self, work: Callable[[bytes], Awaitable[Reply]], receive: Receive, send: Send) -> None:
+        """Answer, and tidy up behind the answer; where the client left before, the work is given up."""
         body = await _body(receive)
         if body is None:
-            return None
+            return
         working, gone = asyncio.ensure_future(work(body)), asyncio.ensure_future(_gone(receive))
         try:
             await asyncio.wait({working, gone}, return_when=asyncio.FIRST_COMPLETED)
-            return await working if working.done() else None
+            if working.done():
+                await _answer(send, await working)
         finally:
             for task in (working, gone):
                 task.cancel()

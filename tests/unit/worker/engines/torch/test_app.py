@@ -4,7 +4,9 @@ import asyncio
 import base64
 import struct
 import threading
+from collections.abc import MutableMapping
 from dataclasses import replace
+from typing import Any
 
 import pytest
 import torch
@@ -15,9 +17,10 @@ from penstock.domain.tenant import PLATFORM
 from penstock.domain.tensors import Datatype, TensorSpec
 from penstock.worker.engines.torch.handler import Features, Given, Handler, Model, Prepared
 from penstock.worker.engines.translate import parse
+from penstock.worker.gate_config import TICKET
 from penstock.worker.share import Share
 from tests.support.patience import until
-from tests.support.torch_engine import SETTINGS, Toy, asked, model, running, told_by
+from tests.support.torch_engine import SETTINGS, Toy, asked, model, running, ticket, told_by
 
 TEXTS = ["one", "a b c", ""]
 
@@ -352,3 +355,26 @@ async def test_there_is_nothing_at_other_paths() -> None:
     """What the engine doesn't serve is a 404."""
     async with running() as engine:
         assert (await engine.post(Api.CHAT, {})).status == 404
+
+
+async def test_the_answer_goes_before_what_is_tidied_up_behind_it() -> None:
+    """Whoever looks whether the client has left is sent home once the answer is out."""
+    happened: list[str] = []
+    waiting = [{"type": "http.request", "body": b'{"input": "one"}'}]
+
+    async def receive() -> MutableMapping[str, Any]:
+        if waiting:
+            return waiting.pop()
+        try:
+            await asyncio.get_running_loop().create_future()
+            raise AssertionError("nobody has an answer for it")
+        finally:
+            happened.append("sent home")
+
+    async def send(message: MutableMapping[str, Any]) -> None:
+        happened.append(message["type"])
+
+    async with running() as engine:
+        scope = {"type": "http", "method": "POST", "path": Api.CLASSIFY, "headers": [], TICKET: ticket("t")}
+        await engine.app(scope, receive, send)
+    assert happened == ["http.response.start", "http.response.body", "sent home"]
