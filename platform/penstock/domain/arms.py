@@ -6,6 +6,7 @@ alike: prompt tokens that the engine had to compute, and how many ran beside it 
 """
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -19,6 +20,8 @@ MOST_CELLS = 256
 """Cells of one histogram that a second may hold; a gateway leaves the rest out and says so in ``left_out``."""
 
 
+DEARER = (1 / 1.25, 1 / 1.02, 1.02, 1.25)
+"""Between these ratios of two prices are the steps of ``dearness``: within 2 % they are alike."""
 PERCENTS = 101
 """Whole percents of an answer's tokens that differ, 0 to 100."""
 MOST_COUNTED = 1_000_000
@@ -60,7 +63,10 @@ class ArmCounts:
     ttft: tuple[Times, ...] = ()
     itl: tuple[Times, ...] = ()
     price: tuple[Times, ...] = ()
-    """What answers cost, in buckets of ``price_bucket``; the cell is that of the body's bytes, which versions share."""
+    """What callers' answers cost as if nothing were cached, in buckets of ``price_bucket``; the cell is that of the
+    body's bytes, which versions share."""
+    paired: tuple[tuple[int, int], ...] = ()
+    """Copies by how dear each was beside its own original: pairs of ``dearness`` and count."""
     good: int = 0
     bad: int = 0
     refused: int = 0
@@ -114,16 +120,20 @@ def fault(second: ArmSecond) -> str:
         for times, buckets in ((arm.ttft, BUCKETS), (arm.itl, BUCKETS), (arm.price, PRICE_BUCKETS)):
             if not all(_is_sound(one, buckets) for one in times):
                 return "a histogram has cells, buckets or counts that there are not"
-        if not all(0 <= percent < PERCENTS and 0 < many <= MOST_COUNTED for percent, many in arm.differ):
-            return "answers differ by percents that there are not"
+        if not (_are_sound(arm.differ, PERCENTS) and _are_sound(arm.paired, len(DEARER) + 1)):
+            return "answers differ by percents, or in price by steps, that there are not"
     return ""
+
+
+def _are_sound(counts: Iterable[tuple[int, int]], places: int) -> bool:
+    return all(0 <= place < places and 0 < many <= MOST_COUNTED for place, many in counts)
 
 
 def _is_sound(times: Times, buckets: int) -> bool:
     return (
         0 <= times.cell.prompt <= MOST_BITS
         and 0 <= times.cell.running <= MOST_BITS
-        and all(0 <= place < buckets and 0 < many <= MOST_COUNTED for place, many in times.counts)
+        and _are_sound(times.counts, buckets)
     )
 
 
@@ -139,9 +149,17 @@ def price_bucket(tokens_times_price: int) -> int:
     return min(PRICE_BUCKETS - 1, int(math.log(tokens_times_price) / _LOG_GROWTH)) if tokens_times_price > 1 else 0
 
 
+def dearness(own: int, other: int) -> int:
+    """Return how dear an answer is beside another one to the same request: 0 much cheaper, 2 alike, 4 much dearer."""
+    if not other:
+        return _ALIKE if not own else len(DEARER)
+    return sum(own / other > ratio for ratio in DEARER)
+
+
 def cell(uncached_tokens: int, running: int) -> Cell:
     """Return the cell of a request: what its prompt took to compute, and how many ran beside it there."""
     return Cell(max(0, uncached_tokens).bit_length(), (max(0, running) ** 2).bit_length())
 
 
 _LOG_GROWTH = math.log(GROWTH)
+_ALIKE = 2

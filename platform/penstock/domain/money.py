@@ -36,6 +36,10 @@ class Price:
             return most
         return min(most, max(0, amount) * TOKENS_PER_UNIT // self.output_per_mtok)
 
+    def uncached(self, *, prompt: int, output: int) -> int:
+        """Return tokens times price, not yet divided, as if no prompt had been in a cache: what versions compare by."""
+        return prompt * self.prompt_per_mtok + output * self.output_per_mtok
+
     def of(self, *, prompt: int, cached: int, output: int) -> MicroUsd:
         """Return the cost of a request, rounded up to a micro-dollar; ``cached`` tokens are part of ``prompt``."""
         total = (prompt - cached) * self.prompt_per_mtok + cached * self.cached_per_mtok + output * self.output_per_mtok

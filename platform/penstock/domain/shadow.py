@@ -57,6 +57,8 @@ class Copy:
     sticky: str
     is_evidence: bool = True
     """False where it only keeps the candidate busy, or asks how likely an answer is."""
+    paid: int | None = None
+    """What its original cost (``Price.uncached``); None where nobody knows."""
     is_scored: bool = False
     """Its engine is to tell the tokens of its prompt: the candidate's own, behind which it scores the answer."""
 

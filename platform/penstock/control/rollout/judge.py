@@ -15,7 +15,7 @@ from dataclasses import replace
 
 from penstock.control.rollout.gates import RANKED, SCORED, SHARES, Gates
 from penstock.control.rollout.noise import CAP, Noise
-from penstock.control.rollout.sides import KNOWN_S, RankedSides, ScoreSides, ShareSides, merged
+from penstock.control.rollout.sides import KNOWN_S, NOTHING, RankedSides, ScoreSides, ShareSides, merged
 from penstock.domain.arms import ArmCounts, ArmSecond, Times
 from penstock.domain.ids import Alias, VersionId, WorkerId
 from penstock.domain.judgement import Finding, Judgement, Metric, Verdict
@@ -30,6 +30,8 @@ AHEAD_S = 10
 """A clock that is so far ahead tells a second that has not been."""
 TIMED = (Metric.TTFT, Metric.ITL)
 """What workers differ in by chance; a price does not depend on them."""
+PAIRED = (0.0, 0.26, 0.5, 0.74, 1.0)
+"""The score of each step of ``dearness``. A little dearer is above what is held, and below what is aborted."""
 _HARM = (Verdict.ABORT, Verdict.HOLD)
 
 
@@ -111,7 +113,8 @@ class Judge:
             if noise is not None:
                 noise.slot(at, _by_worker(metric, theirs), self._gates.ranked[metric].abort)
             cap = CAP if noise is None else noise.cap
-            ranked.slot(at, merged(_times(metric, mine)), merged(_times(metric, theirs)), cap)
+            told = _paired(mine) if metric is Metric.PRICE else NOTHING
+            ranked.slot(at, merged(_times(metric, mine)), merged(_times(metric, theirs)), cap, told)
         self._answers += sum(arm.answers for arm in theirs)
         for scored in self._scored.values():
             scored.slot(one for arm in mine for one in arm.differ)
@@ -146,6 +149,15 @@ def _times(metric: Metric, arms: Iterable[ArmCounts]) -> list[tuple[Times, ...]]
     if metric is Metric.TTFT:
         return [arm.ttft for arm in arms]
     return [arm.itl if metric is Metric.ITL else arm.price for arm in arms]
+
+
+def _paired(arms: Iterable[ArmCounts]) -> dict[float, int]:
+    """Return how dear copies were beside their originals: scores as ranks, 0.5 where alike."""
+    found: dict[float, int] = defaultdict(int)
+    for arm in arms:
+        for step, many in arm.paired:
+            found[PAIRED[step]] += many
+    return found
 
 
 def _by_worker(metric: Metric, arms: Iterable[ArmCounts]) -> dict[WorkerId, list[Times]]:

@@ -2,7 +2,8 @@
 
 import math
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
 
 from penstock.control.rollout.bets import RARE, Bets, turned
 from penstock.control.rollout.cells import FORGIVEN, Ranks
@@ -10,6 +11,7 @@ from penstock.control.rollout.gates import Gates, RankGate, ScoreGate, ShareGate
 from penstock.domain.arms import BUCKETS, PRICE_BUCKETS, Times
 from penstock.domain.judgement import Finding, Metric, Verdict
 
+NOTHING: Mapping[float, int] = MappingProxyType({})
 KNOWN_S = 300
 """The incumbent's own share is that of so many seconds."""
 LEAST_KNOWN = 50
@@ -33,12 +35,21 @@ class RankedSides:
         """Ask for a new proof: another share is another load. The watch for harm goes on."""
         self._proof, self._sample, self._sum = Bets(forgets=False), 0, 0.0
 
-    def slot(self, at: int, candidate: Iterable[Times], incumbent: Iterable[Times], cap: float) -> None:
-        """Take a second of both; ``cap`` is what the noise between equals lets it count."""
+    def slot(
+        self,
+        at: int,
+        candidate: Iterable[Times],
+        incumbent: Iterable[Times],
+        cap: float,
+        told: Mapping[float, int] = NOTHING,
+    ) -> None:
+        """Take a second of both; ``cap`` is what the noise between equals lets it count; ``told``: more scores."""
         theirs = tuple(incumbent)
         self._ranks.add(at, theirs)
         self._all += sum([count for _, counts in theirs for _, count in counts])
         counts, alone = self._ranks.scores(candidate, FORGIVEN if self._is_timed else 0)
+        for score, count in told.items():
+            counts[score] = counts.get(score, 0) + count
         self._alone += alone
         if not counts:
             return

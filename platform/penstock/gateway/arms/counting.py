@@ -8,7 +8,8 @@ What a fallback had counts against the version that could not take it, too, as t
 otherwise a candidate that is always dead would be judged by nobody.
 
 A shadow copy counts as its candidate's answer: under its caller's key, without tokens, since nobody was touched, and
-what was shed not at all. It was answered once already, so whatever refuses it is the candidate's doing.
+what was shed not at all. It was answered once already, so whatever refuses it is the candidate's doing, and its price
+is held against its original's.
 
 Trade-off: a caller's refusal counts only where the other version takes longer prompts. What an engine refuses for
 other reasons a caller can choose, and only the same body at both versions tells.
@@ -30,6 +31,7 @@ from penstock.domain.arms import (
     Times,
     bucket,
     cell,
+    dearness,
     price_bucket,
 )
 from penstock.domain.call import ENGINES_WORD, Answer, Call
@@ -77,6 +79,7 @@ class _Counts:
     price: Counter[tuple[Cell, int]] = field(default_factory=Counter)
     ends: Counter[str] = field(default_factory=Counter)
     differ: Counter[int] = field(default_factory=Counter)
+    paired: Counter[int] = field(default_factory=Counter)
     tokens: Counter[str] = field(default_factory=Counter)
     exposed: Counter[TenantId] = field(default_factory=Counter)
     left_out: int = 0
@@ -212,10 +215,12 @@ def _answered(counts: _Counts, call: Call, answer: Answer, version: VersionEntry
         itl_s = sum(answer.itl_s) / len(answer.itl_s) if answer.itl_s else _decoding(seconds, usage.output_tokens)
         if itl_s:
             counts.time(counts.itl, where, bucket(itl_s))
-    price = version.price
-    units = (usage.prompt_tokens - usage.cached_tokens) * price.prompt_per_mtok
-    units += usage.cached_tokens * price.cached_per_mtok + usage.output_tokens * price.output_per_mtok
-    counts.time(counts.price, Cell(call.request.cost.body_bytes.bit_length(), 0), price_bucket(units))
+    # As if nothing were cached: a candidate's cache is cold, whatever it is worth.
+    units = version.price.uncached(prompt=usage.prompt_tokens, output=usage.output_tokens)
+    if call.copy is None:
+        counts.time(counts.price, Cell(call.request.cost.body_bytes.bit_length(), 0), price_bucket(units))
+    elif call.copy.paid is not None and usage.exact:
+        counts.paired[dearness(units, call.copy.paid)] += 1
     if call.request.api.generates:
         counts.ends["answers"] += 1
         counts.ends["empty"] += _is_empty(call.request, answer)
@@ -259,6 +264,7 @@ def _told(arm: Arm, counts: _Counts) -> ArmCounts:
         json_asked=ends["json asked"],
         json_broken=ends["json broken"],
         differ=tuple(sorted(counts.differ.items())),
+        paired=tuple(sorted(counts.paired.items())),
         prompt_tokens=tokens["prompt"],
         output_tokens=tokens["output"],
         exposed=tuple(Exposed(tenant, many) for tenant, many in counts.exposed.most_common(MOST_EXPOSED)),

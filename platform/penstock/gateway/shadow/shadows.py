@@ -113,7 +113,8 @@ class Shadows:
         for again in range(1 + self._lacks(call, version, taken)):
             if not again or taken.has_room(shadow.caps, self.clock.monotonic()):
                 taken.sent(answer.usage.total_tokens)
-                self.spawn(self._copy(call, route.alias, shadow, version, is_evidence=not again))
+                note = self._note(call, answer, route.alias, shadow, is_evidence=not again)
+                self.spawn(self._copy(call, note, shadow, version))
 
     def _lacks(self, call: Call, version: VersionEntry, taken: Taken) -> int:
         """Return how many more copies it takes until the candidate is as busy as the incumbent."""
@@ -132,20 +133,25 @@ class Shadows:
             return Left.CAPS
         return Left.FILLED if self._less(call, version, taken) < 0.0 else None
 
-    async def _copy(
-        self, call: Call, alias: Alias, shadow: Shadow, version: VersionEntry, *, is_evidence: bool
-    ) -> None:
-        taken = self._of(alias)
-        note = Copy(
+    def _note(self, call: Call, answer: Answer, alias: Alias, shadow: Shadow, *, is_evidence: bool) -> Copy:
+        usage, price = answer.usage, call.version.price if call.version is not None else None
+        paid = None
+        if price is not None and usage.exact:
+            paid = price.uncached(prompt=usage.prompt_tokens, output=usage.output_tokens)
+        return Copy(
             of=call.request.id,
             alias=alias,
             tenant=call.principal.tenant,
             sticky=self.sticky(call.request, call.principal),
             is_evidence=is_evidence,
+            paid=paid,
             is_scored=is_evidence and shadow.scores and call.ids is not no_ids,
         )
+
+    async def _copy(self, call: Call, note: Copy, shadow: Shadow, version: VersionEntry) -> None:
+        taken = self._of(note.alias)
         try:
-            await self._apart(taken, 1.0 if is_evidence else APART)
+            await self._apart(taken, 1.0 if note.is_evidence else APART)
             copy = copies.copied(call, note, version, self._id(), self.clock.monotonic)
             await self._ask(copy, Sink())
         finally:

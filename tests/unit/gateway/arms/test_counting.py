@@ -5,10 +5,11 @@ from typing import Any
 
 import pytest
 
-from penstock.domain.arms import ArmCounts, ArmSecond, Cell, bucket, cell
+from penstock.domain.arms import ArmCounts, ArmSecond, Cell, bucket, cell, price_bucket
 from penstock.domain.call import Answer, Call
 from penstock.domain.errors import ContextTooLong, Overloaded
 from penstock.domain.ids import Alias, RequestId, TenantId, VersionId, WorkerId
+from penstock.domain.money import MicroUsd, Price
 from penstock.domain.outcome import Degradation, FinishReason, Outcome, Stage
 from penstock.domain.shadow import Copy
 from penstock.domain.slo import Pace
@@ -202,11 +203,10 @@ def test_a_second_is_bounded_whatever_comes(house: House) -> None:
     assert second.left_out >= 3000 - counted
 
 
-def a_copy(tenant: str = "acme", *, is_evidence: bool = True) -> Call:
+def a_copy(tenant: str = "acme", *, is_evidence: bool = True, paid: int | None = None) -> Call:
     found = a_call("_shadow")
-    found.copy = Copy(
-        of=RequestId("r"), alias=Alias("toy"), tenant=TenantId(tenant), sticky=tenant, is_evidence=is_evidence
-    )
+    note = Copy(of=RequestId("r"), alias=Alias("toy"), tenant=TenantId(tenant), sticky=tenant, paid=paid)
+    found.copy = replace(note, is_evidence=is_evidence)
     found.request = replace(found.request, model=calls.VERSION.id)
     return found
 
@@ -220,6 +220,35 @@ def test_a_copy_counts_as_its_candidates_answer_and_touches_nobody(house: House)
     assert (arm.alias, arm.version, arm.worker) == ("toy", calls.VERSION.id, "w1")
     assert arm.ttft == ((cell(64, 3), ((bucket(0.25), 2),)),)
     assert (arm.good, arm.bad, arm.answers, arm.prompt_tokens, arm.output_tokens, arm.exposed) == (2, 0, 2, 0, 0, ())
+
+
+PRICE = Price(prompt_per_mtok=MicroUsd(40), cached_per_mtok=MicroUsd(10), output_per_mtok=MicroUsd(120))
+WHOLE = 100 * 40 + 5 * 120
+"""The answer's price as if none of its 36 cached tokens had been cached."""
+
+
+@pytest.mark.parametrize(
+    ("paid", "step"),
+    [(WHOLE, 2), (WHOLE / 1.03, 3), (WHOLE * 1.03, 1), (WHOLE / 1.3, 4), (WHOLE * 1.3, 0), (0, 4), (None, None)],
+    ids=["equal", "3 % dearer", "3 % cheaper", "much dearer", "much cheaper", "was free", "nobody knows"],
+)
+def test_a_copys_price_is_held_against_its_originals(house: House, paid: float | None, step: int | None) -> None:
+    """As if nothing were cached: copies have a cold cache, which is no dearer version."""
+    call = a_copy(paid=None if paid is None else round(paid))
+    call.version = replace(calls.VERSION, price=PRICE)
+    house.arms.ended(call, OK)
+    arm = house.arm()
+    assert arm.paired == (() if step is None else ((step, 1),))
+    assert arm.price == ()
+
+
+def test_callers_prices_are_as_if_nothing_were_cached(house: House) -> None:
+    """Who was sent where decides what a cache has, so it says nothing of a version."""
+    for cached in (0, 96):
+        call = a_call(f"tenant-{cached}")
+        call.version = replace(calls.VERSION, price=PRICE)
+        house.arms.ended(call, replace(OK, usage=replace(OK.usage, cached_tokens=cached)))
+    assert house.arm().price == ((Cell(0, 0), ((price_bucket(WHOLE), 2),)),)
 
 
 @pytest.mark.parametrize(

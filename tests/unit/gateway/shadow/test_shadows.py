@@ -135,7 +135,15 @@ async def test_a_copy_is_the_same_body_as_the_platforms_own_request(house: House
     who = copy.principal
     assert (who.tenant, who.plan, who.scopes, who.cache_salt) == (SHADOWS, Plan(), (), "salt")
     sticky = sticky_key(call.request, call.principal)
-    assert copy.copy == Copy(of=RequestId("req-1"), alias=Alias("toy"), tenant=TenantId("acme"), sticky=sticky)
+    assert copy.copy == Copy(of=RequestId("req-1"), alias=Alias("toy"), tenant=TenantId("acme"), sticky=sticky, paid=15)
+
+
+async def test_a_copy_knows_what_its_original_cost_as_if_nothing_had_been_cached(house: House) -> None:
+    """Where the engine's own count never came, nobody knows."""
+    (copy,) = await house.ended(calls.call(), replace(OK, usage=replace(OK.usage, cached_tokens=8)))
+    assert (copy.copy and copy.copy.paid) == 15
+    (copy,) = await house.ended(calls.call(), replace(OK, usage=replace(OK.usage, exact=False)))
+    assert (copy.copy and copy.copy.paid) is None
 
 
 @pytest.mark.parametrize(
