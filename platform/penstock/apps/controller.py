@@ -28,10 +28,11 @@ from penstock.adapters.postgres.wanted import PostgresWanted
 from penstock.adapters.records import DecisionFile
 from penstock.adapters.redis.limits import RedisLimits
 from penstock.adapters.redis.wire import Wire
-from penstock.apps import exposition, keys, ownership, peers, rollout_gates
+from penstock.apps import exposition, keys, observed, ownership, peers, rollout_gates
 from penstock.apps.fleets import Hosted, WorkerCommand, hosted
 from penstock.apps.keys import Keys
 from penstock.apps.ledger_budgets import LedgerBudgets
+from penstock.apps.recorded_budgets import RecordedBudgets
 from penstock.apps.settings import CONTROLLER_PORT, ControllerSettings
 from penstock.apps.stores import database_dsn
 from penstock.control.api.app import make_app
@@ -54,7 +55,7 @@ from penstock.control.rollout.rollouts import Rollouts
 from penstock.control.rollout.shown import RolloutMetrics
 from penstock.control.rollout.watch import ComparisonWatch
 from penstock.control.runtime import Pace, Parts, Runtime
-from penstock.domain.clock import Clock, SystemClock
+from penstock.domain.clock import SystemClock
 from penstock.domain.command_error import CommandError
 from penstock.domain.errors import StoreUnavailable
 from penstock.domain.ids import VersionId, WorkerId
@@ -133,7 +134,9 @@ def _compose(
     policy = FleetPolicy(lease_s=settings.lease_s, silence_s=3 * settings.lease_s)
     decisions, ledger = Decisions(DecisionFile(settings.paths.decisions)), PostgresLedger(database)
     compared, rules = Comparisons(rollout_gates.load), Registry(registry)
-    rollouts = _rollouts(database, clock, registry, heartbeats, ledger)
+    recorded = RecordedBudgets(find=partial(observed.heeded, settings), clock=clock)
+    budgets = LedgerBudgets(ledger=ledger, clock=clock, recorded=recorded.of)
+    rollouts = _rollouts(database, registry, heartbeats, ledger, budgets)
     loop = Loop(
         clock=clock,
         registry=registry,
@@ -179,13 +182,17 @@ def _compose(
 
 
 def _rollouts(
-    database: Database, clock: Clock, registry: PostgresRegistry, heartbeats: Heartbeats, ledger: PostgresLedger
+    database: Database,
+    registry: PostgresRegistry,
+    heartbeats: Heartbeats,
+    ledger: PostgresLedger,
+    budgets: LedgerBudgets,
 ) -> Rollouts:
     return Rollouts(
         store=PostgresRollouts(database),
         catalogue=registry.catalogue,
         seen=heartbeats.seen,
-        budget_spent=LedgerBudgets(ledger=ledger, clock=clock).is_spent,
+        budget_spent=budgets.is_spent,
         gates=rollout_gates.load,
         ended=ledger.ended,
     )

@@ -5,7 +5,7 @@ is no verdict, as there is no alert.
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import yaml
@@ -17,7 +17,7 @@ from penstock.apps.settings import Settings
 from penstock.apps.shipped import shipped
 from penstock.domain.command_error import CommandError
 from penstock.domain.series import Sample
-from penstock.domain.slo import Objective, SloTier
+from penstock.domain.slo import Indicator, Objective, SloTier
 from penstock.domain.spec import SpecRefused
 from penstock.slo import absent, budget, policy, recorded
 from penstock.slo.budget import SHOWN, Budget, Seen
@@ -47,6 +47,13 @@ class Found:
     over: str
     budgets: tuple[Budget, ...]
     notes: tuple[str, ...] = ()
+    heeded: bool = False
+    """Rollouts heed all of these; else availability alone."""
+
+    @property
+    def for_rollouts(self) -> tuple[Budget, ...]:
+        """Those that decide how versions may go out."""
+        return tuple(one for one in self.budgets if self.heeded or one.objective == Indicator.AVAILABILITY)
 
     @property
     def unserved(self) -> tuple[str, ...]:
@@ -56,8 +63,10 @@ class Found:
 
 def look(settings: Settings, given: str = "") -> Found:
     """Ask the Prometheus that was given, or set, or that this home runs; else read this home's pages."""
-    found = observed.prometheus(settings, given)
-    return of_prometheus(found) if found else of_pages(observed.look(settings))
+    found, heeded = observed.prometheus(settings, given), observed.heeded(settings)
+    if found is None:
+        return of_pages(observed.look(settings))
+    return replace(of_prometheus(found), heeded=heeded is not None and heeded.url == found.url)
 
 
 def known_policy() -> Policy:

@@ -1,11 +1,12 @@
-"""What the error budgets allow rollouts, by the ledger: the controller has it wherever it runs, a Prometheus or none.
+"""What the error budgets allow rollouts: availability by the ledger, and what a Prometheus records where there is one.
 
-The ledger knows how requests ended, so this is the budget of availability alone. It counts every row: a caller's own
-short deadline, which a promise forgives, is bad here, so that the budget is rather told too small than too large.
+The controller has the ledger wherever it runs. That knows how requests ended, and nothing of times. It counts every
+row: a caller's own short deadline, which a promise forgives, is bad here, so that the budget is rather told too small
+than too large.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from penstock.apps import rule_files, slos
@@ -26,12 +27,18 @@ REREAD_S = 30.0
 """An hour's sums don't change a period's budget sooner."""
 
 
+async def _unrecorded(_: Tier) -> tuple[Budget, ...]:
+    return ()
+
+
 @dataclass(slots=True, kw_only=True)
 class LedgerBudgets:
-    """The pace that each tier's budget allows; a ledger that is away is no data, for which the policy has an answer."""
+    """The pace that each tier's budgets allow; a ledger that is away is no data, for which the policy has an answer."""
 
     ledger: LedgerReader
     clock: Clock
+    recorded: Callable[[Tier], Awaitable[tuple[Budget, ...]]] = _unrecorded
+    """What a Prometheus says of a tier's budgets; the worst of all decides."""
     tiers: Mapping[Tier, SloTier] = field(default_factory=slos.load)
     policy: Policy = field(default_factory=known_policy)
     _read_at: float | None = None
@@ -42,7 +49,8 @@ class LedgerBudgets:
         return (await self.verdict(tier, versions)).pace is Pace.FROZEN
 
     async def verdict(self, tier: Tier, versions: Mapping[VersionId, Tier]) -> Verdict:
-        """Return what this tier's budget allows, from the ends of its versions in the promise's own period."""
+        """Return what this tier's budgets allow, from the ends of its versions in the promise's own period."""
+        recorded = await self.recorded(tier)
         now = self.clock.monotonic()
         if self._read_at is None or now - self._read_at >= REREAD_S:
             self._read_at, self._ended = now, {}
@@ -50,9 +58,9 @@ class LedgerBudgets:
             try:
                 self._ended[tier] = await self.ledger.ended(self.clock.now() - self.tiers[tier].window_days * DAY_S)
             except StoreUnavailable:
-                return policy.judge(self.policy, ())
+                return policy.judge(self.policy, recorded)
         mine = (one for one in self._ended[tier] if versions.get(one.version) is tier)
-        return policy.judge(self.policy, availability(self.tiers[tier], mine))
+        return policy.judge(self.policy, (*availability(self.tiers[tier], mine), *recorded))
 
 
 def availability(tier: SloTier, ended: Iterable[Ended]) -> tuple[Budget, ...]:

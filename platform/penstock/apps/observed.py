@@ -7,7 +7,7 @@ from penstock.adapters.prometheus.client import Prometheus
 from penstock.adapters.prometheus.page import Reading, read
 from penstock.adapters.prometheus.window import PagesWindow, PrometheusWindow
 from penstock.apps import exposition
-from penstock.apps.settings import Settings
+from penstock.apps.settings import ControllerSettings, Settings
 from penstock.domain.clock import Clock, SystemClock
 from penstock.domain.command_error import CommandError
 
@@ -18,6 +18,12 @@ READ_EVERY_S = 1.0
 def prometheus(settings: Settings, given: str = "") -> Prometheus | None:
     """Return the Prometheus that was given, or set, or that this home runs; None where there is none."""
     url = given or settings.prometheus_url or _of_home(settings)
+    return Prometheus(url) if url else None
+
+
+def heeded(settings: Settings | ControllerSettings) -> Prometheus | None:
+    """Return the Prometheus whose error budgets count for rollouts: the controller's own, or this home's."""
+    url = settings.budgets_url or _of_home(settings)
     return Prometheus(url) if url else None
 
 
@@ -54,7 +60,7 @@ def _reading(addresses: Callable[[], Sequence[str]], clock: Clock) -> Reading:
     return found
 
 
-def _of_home(settings: Settings) -> str:
+def _of_home(settings: Settings | ControllerSettings) -> str:
     try:
         return settings.paths.prometheus_address.read_text().strip()
     except OSError:

@@ -17,6 +17,7 @@ EVENTS: dict[str, str] = {
     "background_failed": "Work that no request waits for has failed; it begins again where it is to run on.",
     "metrics_served": "Where a process shows its metrics.",
     "metrics_not_served": "The address for metrics can't be had; it is tried again.",
+    "budgets_not_read": "The Prometheus that records the promises can't be asked; its last word stands for an hour.",
     "evidence_not_told": "Evidence on versions that share an alias can't be told to the controllers; it is left out.",
     "answers_kept_doubtfully": "Answers under idempotency keys are kept where they may be lost, or not be found.",
     "accounting_round_failed": "A round of keeping holds and topping up has failed; the next one tries again.",

@@ -2,6 +2,8 @@
 
 import json
 from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
 from urllib.parse import parse_qs
 
 import httpx
@@ -12,6 +14,7 @@ from penstock.adapters.prometheus.client import Prometheus
 from penstock.adapters.prometheus.page import Reading, parse
 from penstock.apps import error_budgets
 from penstock.apps.cli import app
+from penstock.apps.settings import Settings
 from penstock.domain.command_error import CommandError
 from penstock.domain.model import Tier
 from penstock.domain.outcome import Outcome
@@ -132,16 +135,40 @@ def test_the_command_shows_budgets_and_what_they_mean(monkeypatch: pytest.Monkey
     """A spent budget freezes rollouts, and the screen says which; what is unknown is a dash, or null."""
     ratios = [({"__name__": RATIO("28d"), **TTFT}, 0.06)]
     found = error_budgets.of_prometheus(prometheus({"{__name__": ratios, recorded.BAD_EVENTS: [(TTFT, 0.1)]}))
-    monkeypatch.setattr(error_budgets, "look", lambda *_: found)
+    monkeypatch.setattr(error_budgets, "look", lambda *_: replace(found, heeded=True))
     result = CliRunner().invoke(app, ["slo", "status", *(["--json"] if form == "json" else [])])
     assert result.exit_code == 0
     if form == "table":
         assert "rollouts: frozen: chat.ttft (overspent by 20%)" in result.output
+        assert "heed availability alone" not in result.output
         return
     told = json.loads(result.output)
-    assert told["rollouts"] == {"pace": "frozen", "because": [{"tier": "chat", "objective": "ttft"}]}
+    because = [{"tier": "chat", "objective": "ttft"}]
+    assert told["rollouts"] == {"pace": "frozen", "heeds": "all", "because": because}
     assert the_plain(told, "itl")["left_ratio"] is None
     assert the_plain(told, "ttft")["spent_in_s"] == 0
+
+
+def test_no_screen_says_frozen_where_the_controller_does_not_hear_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without a Prometheus of the controller's own a spent budget of times stops nothing, and the screen says so."""
+    ratios = [({"__name__": RATIO("28d"), **TTFT}, 0.06)]
+    found = error_budgets.of_prometheus(prometheus({"{__name__": ratios, recorded.BAD_EVENTS: [(TTFT, 0.1)]}))
+    monkeypatch.setattr(error_budgets, "look", lambda *_: found)
+    result = CliRunner().invoke(app, ["slo", "status"])
+    assert "frozen" not in result.output
+    assert "rollouts heed availability alone" in result.output
+
+
+def test_rollouts_heed_the_prometheus_that_the_controller_has(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """That of its home or its settings, and no other that somebody asks."""
+    told = error_budgets.Found(source="", over="", budgets=())
+    monkeypatch.setattr(error_budgets, "of_prometheus", lambda _: told)
+    settings = Settings(home=tmp_path)
+    settings.paths.run.mkdir()
+    settings.paths.prometheus_address.write_text("http://own:1\n")
+    assert error_budgets.look(settings).heeded
+    assert not error_budgets.look(settings, "http://other:1").heeded
+    assert error_budgets.look(Settings(home=tmp_path, budgets_url="http://other:1"), "http://other:1").heeded
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,11 @@ from collections.abc import Sequence
 import pytest
 
 from penstock.adapters.memory.ledger import MemoryLedger
+from penstock.adapters.prometheus.client import Prometheus
+from penstock.apps import error_budgets
 from penstock.apps.ledger_budgets import REREAD_S, LedgerBudgets
+from penstock.apps.recorded_budgets import KEPT_S, RecordedBudgets
+from penstock.domain.command_error import CommandError
 from penstock.domain.errors import StoreUnavailable
 from penstock.domain.ids import KeyId, RequestId, TenantId, VersionId
 from penstock.domain.ledger import Ended, LedgerRow
@@ -13,6 +17,7 @@ from penstock.domain.model import Tier
 from penstock.domain.money import MicroUsd
 from penstock.domain.outcome import Outcome
 from penstock.domain.tenant import Priority
+from penstock.slo.budget import Budget
 from penstock.slo.policy import Pace
 from tests.support.clock import ManualClock
 
@@ -68,6 +73,45 @@ async def test_the_pace_is_the_policys_word_on_what_is_left(
     """Only a tier's own versions count, and only ends that are the platform's fault or good."""
     budgets = LedgerBudgets(ledger=await ledger_with(clock, *counts), clock=clock)
     assert (await budgets.verdict(Tier.CHAT, VERSIONS)).pace is pace
+
+
+async def test_a_recorded_budget_freezes_where_the_ledger_knows_nothing_of_it(clock: ManualClock) -> None:
+    """Latency counts where a Prometheus records it, also while the ledger is away; the worst decides."""
+    ledger = Counting()
+    await ledger.append([row(number, ONE, Outcome.OK, clock.now()) for number in range(9_000)])
+    itl = Budget(tier="chat", objective="itl", good_ratio=0.95, period_days=28, left_ratio=-1.87, burns={})
+
+    async def recorded(tier: Tier) -> tuple[Budget, ...]:
+        return (itl,) if tier is Tier.CHAT else ()
+
+    budgets = LedgerBudgets(ledger=ledger, clock=clock, recorded=recorded)
+    assert (await budgets.verdict(Tier.CHAT, VERSIONS)).because == (itl,)
+    assert await budgets.is_spent(Tier.CHAT, VERSIONS)
+    assert not await budgets.is_spent(Tier.EMBEDDING, VERSIONS)
+    ledger.is_away = True
+    clock.advance(REREAD_S)
+    assert await budgets.is_spent(Tier.CHAT, VERSIONS)
+
+
+async def test_a_prometheus_that_is_away_has_the_last_word_for_an_hour(
+    clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What it froze does not go on because it can't be asked; without one nothing is recorded."""
+    itl = Budget(tier="chat", objective="itl", good_ratio=0.95, period_days=28, left_ratio=-1.87, burns={})
+    told = error_budgets.Found(source="", over="", budgets=(itl,))
+    monkeypatch.setattr(error_budgets, "of_prometheus", lambda _: told)
+    recorded = RecordedBudgets(find=lambda: Prometheus("http://p"), clock=clock)
+    assert (await recorded.of(Tier.CHAT), await recorded.of(Tier.CLASSIC)) == ((itl,), ())
+
+    def away(_: Prometheus) -> error_budgets.Found:
+        raise CommandError("nobody answers")
+
+    monkeypatch.setattr(error_budgets, "of_prometheus", away)
+    clock.advance(REREAD_S)
+    assert await recorded.of(Tier.CHAT) == (itl,)
+    clock.advance(KEPT_S)
+    assert await recorded.of(Tier.CHAT) == ()
+    assert await RecordedBudgets(find=lambda: None, clock=clock).of(Tier.CHAT) == ()
 
 
 async def test_what_is_older_than_the_promises_period_is_forgiven(clock: ManualClock) -> None:

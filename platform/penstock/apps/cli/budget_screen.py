@@ -25,7 +25,7 @@ def show(found: Found, verdict: Verdict) -> None:
         for one in found.budgets
     ]
     tables.show(f"Error budgets, by {found.source}, over {found.over}", columns, rows)
-    for line in (_rollouts(verdict), *found.notes, *_unserved(found)):
+    for line in (_rollouts(verdict), *_unheeded(found), *found.notes, *_unserved(found)):
         out.print(line, highlight=False, soft_wrap=True)
 
 
@@ -33,6 +33,12 @@ def _rollouts(verdict: Verdict) -> str:
     """Say how versions may go out, and which budgets say so."""
     because = [f"{one.tier}.{one.objective} ({_why(one)})" for one in verdict.because]
     return f"rollouts: {verdict.pace}{': ' if because else ''}{', '.join(because)}"
+
+
+def _unheeded(found: Found) -> list[str]:
+    """Say which of these budgets stop no rollout."""
+    says = "rollouts heed availability alone, by the ledger: its controller has no such Prometheus"
+    return [] if found.heeded else [says]
 
 
 def _left(budget: Budget) -> str:
@@ -81,6 +87,7 @@ def plain(found: Found, verdict: Verdict) -> dict[str, object]:
         "budgets": [{**asdict(one), "spent_in_s": one.spent_in_s} for one in found.budgets],
         "rollouts": {
             "pace": verdict.pace,
+            "heeds": "all" if found.heeded else "availability",
             "because": [{"tier": one.tier, "objective": one.objective} for one in verdict.because],
         },
     }

@@ -58,6 +58,8 @@ def show_status(
     A burn of 1 spends a budget exactly within its period, and 10 within a tenth of it. `-` is unknown, or few asked.
     Of fewer events than an alert would speak of there is no verdict: they are counted, and said to be too few.
     Without a Prometheus the processes' own pages tell what happened since they started: no burn, and no forecast.
+    Rollouts heed availability always, by the ledger, and the other promises where the controller has a Prometheus:
+    that of `penstock up --observe`, or PENSTOCK_BUDGETS_URL.
 
     For example:
 
@@ -72,7 +74,7 @@ def show_status(
 
     with explained():
         found = error_budgets.look(load(), prometheus)
-        verdict = judge(error_budgets.known_policy(), found.budgets)
+        verdict = judge(error_budgets.known_policy(), found.for_rollouts)
         if as_json:
             out.print(
                 json.dumps(budget_screen.plain(found, verdict), indent=2), markup=False, highlight=False, soft_wrap=True

@@ -141,6 +141,9 @@ class ControllerSettings(
     """A worker silent for so long leaves the table."""
     tick_s: float = Field(default=0.5, gt=0)
     """How often the controller looks at everything."""
+    budgets_url: Secret = ""
+    """A Prometheus that records the promises: its error budgets count for rollouts, too; empty is the one of
+    `penstock up --observe`, and where there is none, availability by the ledger alone counts."""
     fleet: FleetKind = FleetKind.LOCAL
     """Who runs the workers: ``local``, this machine; ``kubernetes``, the cluster that this controller is in."""
     pool_bytes: int = Field(default=0, ge=0)

@@ -162,14 +162,14 @@ class Rollouts:
                 raise Conflict(f"{version} takes part in the rollout {one.rollout.id}: end it first")
 
     async def _check_budget(self, rollout: Rollout, known: Catalogue, consent: Consent) -> None:
+        if consent.spent and not _reason(consent.reason):
+            raise InvalidField("say why the error budget is overridden, spent or not", param="reason")
         tiers = {one.id: one.manifest.tier for one in known.versions}
         if not await self.budget_spent(tiers[rollout.incumbent], tiers):
             return
         if not consent.spent:
-            says = f"the error budget of tier {tiers[rollout.incumbent]} is spent: override it with a reason, or wait"
-            raise Conflict(says)
-        if not _reason(consent.reason):
-            raise InvalidField("say why the spent error budget is overridden", param="reason")
+            says = f"the error budget of tier {tiers[rollout.incumbent]} is spent (penstock slo status)"
+            raise Conflict(f"{says}: override it with a reason, or wait")
 
     @staticmethod
     def _need_worker(version: VersionId, seen: Sequence[Seen]) -> None:
