@@ -17,6 +17,7 @@ from typing import Protocol
 from penstock.control.rollout import steps
 from penstock.control.rollout.ports import BudgetSpent, Replicas, RolloutStore
 from penstock.control.rollout.shown import RolloutMetrics
+from penstock.domain.adapter import bases_of
 from penstock.domain.audit import Act
 from penstock.domain.errors import Conflict
 from penstock.domain.fleet import Catalogue, Seen
@@ -50,8 +51,15 @@ class _Now:
 
     at: float
     tiers: Mapping[VersionId, Tier]
-    serving: Counter[VersionId]
+    workers: Counter[VersionId]
+    """Who serves, by the version that they were started for."""
     deployed: Mapping[VersionId, int]
+    bases: Mapping[VersionId, VersionId]
+    """Of adapters."""
+
+    def serving(self, version: VersionId) -> int:
+        """Return how many workers serve a version; an adapter's are its base's."""
+        return self.workers[self.bases.get(version, version)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,8 +81,9 @@ class Advance:
         known = _Now(
             at=now,
             tiers={one.id: one.manifest.tier for one in catalogue.versions},
-            serving=Counter(one.report.version for one in seen if one.report.state.serves),
+            workers=Counter(one.report.version for one in seen if one.report.state.serves),
             deployed={one.version: one.replicas for one in catalogue.deployments},
+            bases=bases_of(catalogue.versions),
         )
         self.judges.roll([one.rollout for one in live], known.tiers)
         await self._show([one.rollout for one in live])
@@ -100,8 +109,8 @@ class Advance:
         tier = known.tiers.get(rollout.incumbent)
         what = steps.Seen(
             judgement=self.judges.judgement(rollout),
-            ready=known.serving[rollout.candidate],
-            needed=needed(rollout, known.serving[rollout.incumbent]),
+            ready=known.serving(rollout.candidate),
+            needed=needed(rollout, known.serving(rollout.incumbent)),
             budget_spent=tier is not None and await self.budget_spent(tier, known.tiers),
         )
         taken = steps.step(rollout, what, known.at, stored.number + 1)
@@ -119,7 +128,12 @@ class Advance:
         return True
 
     async def _grow(self, rollout: Rollout, what: steps.Seen, known: _Now) -> bool:
-        """Ask for the workers that a proven candidate's next share needs; True where more were asked for."""
+        """Ask for the workers that a proven candidate's next share needs; True where more were asked for.
+
+        For an adapter nobody is asked: its base's workers serve its incumbent already.
+        """
+        if rollout.candidate in known.bases:
+            return False
         has = known.deployed.get(rollout.candidate, 0)
         if not steps.wants_workers(rollout, what, known.at) or what.needed <= has:
             return False

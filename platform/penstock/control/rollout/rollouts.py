@@ -12,6 +12,7 @@ from penstock.control.rollout import rules, steps
 from penstock.control.rollout.gates import Gates
 from penstock.control.rollout.plan import Planned, plan
 from penstock.control.rollout.ports import BudgetSpent, RolloutStore
+from penstock.domain.adapter import bases_of
 from penstock.domain.audit import Act
 from penstock.domain.errors import Conflict, InvalidField, UnknownRollout
 from penstock.domain.fleet import Catalogue, Seen
@@ -87,7 +88,7 @@ class Rollouts:
         dearer = rules.dearer(prices[rollout.incumbent], prices[rollout.candidate])
         if dearer and not consent.dearer:
             raise Conflict(f"its price list is dearer ({dearer}, per million tokens): accept that, or lower it")
-        self._need_worker(rollout.candidate, await self.seen())
+        self._need_worker(rollout.candidate, known, await self.seen())
         await self._check_budget(rollout, known, consent)
         says = _reason(consent.reason) or f"started beside {rollout.incumbent}"
         step = Step(rollout=rollout, change=_first(rollout, act, says))
@@ -103,7 +104,7 @@ class Rollouts:
         rollout = replace(asked, incumbent=rules.incumbent_of(asked.alias, known.routes, live))
         rules.check_pair(rollout, known)
         tier = next(one.manifest.tier for one in known.versions if one.id == rollout.incumbent)
-        serving = sum(one.report.version == rollout.incumbent and one.report.state.serves for one in await self.seen())
+        serving = len(_serving(rollout.incumbent, known, await self.seen()))
         since = HOUR_S * hour_of(now - hours * HOUR_S)
         ended = sum(one.requests for one in await self.ended(since) if one.version == rollout.incumbent)
         return plan(rollout, ended, now - since, self.gates(tier), max(1, serving))
@@ -124,8 +125,9 @@ class Rollouts:
             if move is Move.PROMOTE and stored.rollout.stage != stage:
                 raise Conflict("it has come to another stage meanwhile: look at it before you promote that one")
             if move is Move.PROMOTE and not stored.rollout.state.is_over:
-                await self._check_budget(stored.rollout, await self.catalogue(), consent)
-                self._need_worker(stored.rollout.candidate, await self.seen())
+                known = await self.catalogue()
+                await self._check_budget(stored.rollout, known, consent)
+                self._need_worker(stored.rollout.candidate, known, await self.seen())
             step = _MOVES[move](stored.rollout, act.at, stored.number + 1, act.who, reason)
             try:
                 await self.store.go_on(step, replace(act, target=rollout, detail=f"{stored.rollout.alias}: {reason}"))
@@ -172,9 +174,15 @@ class Rollouts:
             raise Conflict(f"{says}: override it with a reason, or wait")
 
     @staticmethod
-    def _need_worker(version: VersionId, seen: Sequence[Seen]) -> None:
-        if not any(one.report.version == version and one.report.state.serves for one in seen):
+    def _need_worker(version: VersionId, known: Catalogue, seen: Sequence[Seen]) -> None:
+        if not _serving(version, known, seen):
             raise Conflict(f"no worker of {version} serves yet: wait until one is ready (penstock status)")
+
+
+def _serving(version: VersionId, known: Catalogue, seen: Iterable[Seen]) -> list[Seen]:
+    """Return the workers that serve a version now; an adapter's are its base's."""
+    staffed = bases_of(known.versions).get(version, version)
+    return [one for one in seen if one.report.version == staffed and one.report.state.serves]
 
 
 def _reason(text: str) -> str:

@@ -63,6 +63,11 @@ def dearer(incumbent: Price, candidate: Price) -> str:
 
 def _check_alike(kind: Kind, incumbent: ModelVersion, candidate: ModelVersion) -> None:
     mine, theirs = candidate.manifest, incumbent.manifest
+    if (mine.adapter or theirs.adapter) and _weights_of(candidate) != _weights_of(incumbent):
+        says = (
+            f"it is served by the workers of another version than {incumbent.id}: adapters are rolled out on one base"
+        )
+        raise InvalidField(says, param="candidate")
     for what, is_same in (
         ("task", mine.task is theirs.task),
         ("tier", mine.tier is theirs.tier),
@@ -74,6 +79,11 @@ def _check_alike(kind: Kind, incumbent: ModelVersion, candidate: ModelVersion) -
     if kind is Kind.EQUIVALENT and _tokenizer(mine) != _tokenizer(theirs):
         says = f"its tokenizer is another than that of {incumbent.id}: it is a different model (kind)"
         raise InvalidField(says, param="candidate")
+
+
+def _weights_of(version: ModelVersion) -> str:
+    """Return the digest of the version whose workers serve it."""
+    return version.manifest.adapter.base if version.manifest.adapter is not None else version.digest
 
 
 def _tokenizer(manifest: Manifest) -> str:

@@ -14,6 +14,7 @@ from penstock.domain.model import Manifest, Task, Tier, digest_of
 from penstock.domain.outcome import Outcome
 from penstock.domain.rollout import STAGES, Change, State, Step, Stored
 from penstock.domain.tenant import Role
+from tests.support import adapter_things
 from tests.support import control_things as things
 from tests.support.clock import ManualClock
 from tests.support.control_room import Room
@@ -43,6 +44,14 @@ class Site:
         await self.operator.put(f"/admin/v1/deployments/{version}", json={"replicas": workers})
         if workers:
             self.room.heartbeats.take(things.report(f"w-{version}", VersionId(version)))
+        return version
+
+    async def adapter(self, manifest: Manifest, *, on: bool = True) -> str:
+        """Register an adapter, and turn it on."""
+        version = await self.version(manifest, workers=0)
+        assert (
+            await self.operator.put(f"/admin/v1/deployments/{version}", json={"replicas": int(on)})
+        ).status_code == 200
         return version
 
     async def lead(self, *versions: str) -> None:
@@ -312,6 +321,47 @@ async def test_only_operators_may(site: Site, role: Role) -> None:
                 await other.post(f"{at}/abort", json=WHY),
             ]
         assert [one.status_code for one in asked] == [403] * 4
+
+
+async def test_an_adapter_follows_another_of_its_base(site: Site) -> None:
+    """With the base's worker and none of its own; the base itself may follow, too, and end it."""
+    base = await site.version(adapter_things.BASE.manifest)
+    old, new = [await site.adapter(adapter_things.manifest(seed=seed)) for seed in "ed"]
+    await site.lead(old)
+    started = await site.start(new)
+    assert (started.status_code, started.json()["incumbent"]) == (201, old)
+    tick = await site.room.loop.tick()
+    assert {one.id: one.base for one in tick.table.versions if one.base} == {old: base, new: base}
+    assert {one.version for one in tick.deployments} & {old, new} == set()
+    refused = await site.operator.put(f"/admin/v1/deployments/{new}", json={"replicas": 0})
+    assert "takes part in the rollout" in refused.text
+    await site.operator.post(f"/admin/v1/rollouts/{started.json()['id']}/abort", json=WHY)
+    assert (await site.start(base)).status_code == 201
+
+
+async def test_an_adapter_of_another_base_can_not_follow(site: Site) -> None:
+    """Nor a model of its own weights, nor an adapter after such a one: other workers would serve it."""
+    (plain,) = await site.shares()
+    other = adapter_things.version_of(replace(adapter_things.BASE.manifest, name=ModelName("other")))
+    for manifest in (adapter_things.BASE.manifest, other.manifest):
+        await site.version(manifest)
+    mine = await site.adapter(adapter_things.manifest())
+    theirs = await site.adapter(adapter_things.manifest(base=other))
+    for incumbent, candidate in ((mine, theirs), (mine, plain), (plain, mine)):
+        await site.lead(incumbent)
+        refused = await site.start(candidate, kind="different")
+        assert (refused.status_code, "adapters are rolled out on one base" in refused.text) == (400, True)
+
+
+async def test_an_adapter_that_is_off_or_without_a_worker_can_not_follow(site: Site) -> None:
+    """As any version: nobody could answer."""
+    base = await site.version(adapter_things.BASE.manifest, workers=0)
+    await site.operator.put(f"/admin/v1/deployments/{base}", json={"replicas": 1})
+    old, new = [await site.adapter(adapter_things.manifest(seed=seed), on=seed == "e") for seed in "ed"]
+    await site.lead(old)
+    assert "is not deployed" in (await site.start(new)).text
+    await site.operator.put(f"/admin/v1/deployments/{new}", json={"replicas": 1})
+    assert f"no worker of {new} serves yet" in (await site.start(new)).text
 
 
 async def test_the_tick_publishes_the_share_at_once(site: Site) -> None:

@@ -22,6 +22,7 @@ from penstock.domain.model import Tier
 from penstock.domain.rollout import STAGES, Change, Rollout, State, Step, Stored
 from penstock.domain.table import Share
 from penstock.telemetry.metrics import Metrics
+from tests.support import adapter_things
 from tests.support import control_things as things
 from tests.support.arms_world import ALIAS, NEW, OLD, Regression, World
 
@@ -39,6 +40,7 @@ class House:
         self.store = MemoryRollouts(self.registry)
         self.judges = Comparisons(rollout_gates.load)
         self.is_spent, self.asked = False, list[Tier]()
+        self.versions = {OLD, NEW}
         self.metrics = Metrics()
         self.stage = Advance(
             store=self.store,
@@ -49,7 +51,7 @@ class House:
         )
 
     async def budget_spent(self, tier: Tier, versions: Mapping[VersionId, Tier]) -> bool:
-        assert set(versions) == {OLD, NEW}
+        assert set(versions) == self.versions
         self.asked.append(tier)
         return self.is_spent
 
@@ -164,6 +166,23 @@ async def test_a_proven_candidate_gets_the_workers_of_its_next_share_first(house
     assert (await house.now()).stage == 2
     grown = [one for one in await house.audit.newest(9) if one.what == "rollout.grow"]
     assert [one.detail for one in grown] == ["chat: 2 workers for the next share, 1 before"]
+
+
+async def test_an_adapter_goes_on_with_its_bases_workers(house: House) -> None:
+    """They serve both versions, so nobody is asked for; with none of them it goes nowhere."""
+    base = adapter_things.BASE
+    both = tuple(replace(adapter_things.version(seed=seed), id=version) for version, seed in ((OLD, "e"), (NEW, "d")))
+    on = tuple(Deployment(version=one.id, replicas=1) for one in (base, *both))
+    known = Catalogue(versions=(base, *both), deployments=on)
+    house.versions = {base.id, OLD, NEW}
+    await house.begin()
+    four = tuple(things.seen(things.report(f"w{number}", base.id)) for number in range(4))
+    for second in World(seed=2, per_s=40.0, share=0.25).seconds(240):
+        house.judges.take(second, float(second.at))
+        await house.stage.advance(known, four if second.at > 120 else (), float(second.at))
+        assert (await house.now()).stage == 2 or second.at > 120
+    assert (await house.now()).stage > 2
+    assert not [one for one in await house.audit.newest(9) if one.what == "rollout.grow"]
 
 
 def test_workers_follow_the_share() -> None:
