@@ -134,6 +134,12 @@ WORKERS = Row(
             query(rate(names.SHADOW_COPIES, "outcome"), "{{outcome}}"),
             query(rate(names.SHADOW_LEFT_OUT, "reason"), "not copied: {{reason}}"),
         ),
+        lines(
+            "Rules",
+            "Requests for names that stand for rules, by the rule that decided; _none: a 400, since none fits.",
+            "reqps",
+            query(rate(names.AUTO_CHOICES, "rule"), "{{rule}}"),
+        ),
     ),
 )
 

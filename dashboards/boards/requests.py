@@ -38,7 +38,11 @@ FAULTS: Mapping[Stage, Faults] = {
     ),
     Stage.AUTH: Faults(codes=("invalid_api_key", "forbidden")),
     Stage.UPLOAD: Faults(codes=("request_timeout",)),
-    Stage.PREPROCESS: Faults(codes=("model_not_found", "context_length_exceeded", "unsupported_by_model")),
+    Stage.PREPROCESS: Faults(
+        codes=(
+            "model_not_found", "context_length_exceeded", "unsupported_by_model", "no_rule_fits", "price_above_cap",
+        )
+    ),
     Stage.ADMISSION: Faults(
         codes=(
             "rate_limit_exceeded", "request_exceeds_limit", "budget_exceeded", "request_exceeds_engine",

@@ -10,7 +10,7 @@ from penstock.domain.ids import NO_VERSION, VersionId, WorkerId
 from penstock.domain.lease import Lease
 from penstock.domain.outcome import Degradation, FinishReason, Outcome, Stage, promised
 from penstock.domain.request import InferenceRequest, Prepared
-from penstock.domain.request_record import Choice, Refusal, Tried
+from penstock.domain.request_record import Choice, Refusal, Ruled, Tried
 from penstock.domain.shadow import Copy, TokenIds
 from penstock.domain.slo import Pace
 from penstock.domain.table import VersionEntry, WorkerEntry
@@ -123,6 +123,8 @@ class Call:
     """What the present attempt's gate told of its door."""
     batch: bytes = b""
     """And of its batch, where models are batched by ours."""
+    ruled: Ruled | None = None
+    """Which rule decided, where it was for an auto alias; its request is for what that leads to by then."""
     copy: Copy | None = None
     """What it is a shadow copy of; None for a caller's own."""
     ids: Callable[[], TokenIds | None] = no_ids

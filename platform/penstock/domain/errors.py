@@ -153,6 +153,18 @@ class UnsupportedByModel(BadRequest):
     code = "unsupported_by_model"
 
 
+class TooDear(BadRequest):
+    """This model costs more than the request's price cap."""
+
+    code = "price_above_cap"
+
+
+class NoRuleFits(BadRequest):
+    """No rule of this auto alias fits the request."""
+
+    code = "no_rule_fits"
+
+
 class EngineRefused(BadRequest):
     """The engine did not accept the request."""
 

@@ -65,6 +65,8 @@ class Piece:
     request: str = ""
     used: bytes = b""
     """Of the head: what its request took, as a gate tells it; nothing where nobody had told by then."""
+    rule: str = ""
+    """Of the head: the rule of an auto alias that had decided."""
 
 
 class AnswerStore(Protocol):

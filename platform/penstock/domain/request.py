@@ -6,6 +6,7 @@ from enum import StrEnum
 from penstock.domain.cost import Cost
 from penstock.domain.ids import RequestId
 from penstock.domain.model import Task
+from penstock.domain.money import FREE, MicroUsd
 
 
 class Api(StrEnum):
@@ -91,6 +92,10 @@ class InferenceRequest:
     """What its caller calls the session that it belongs to; two tenants' are never one."""
     tensors: PackedTensors | None = None
     """What goes to a worker instead of the body, where a model takes tensors."""
+    price_cap: MicroUsd = FREE
+    """The most that its caller pays for a million tokens, of prompt or of output; 0 where silent."""
+    kept_rule: str = ""
+    """The rule of an auto alias that its conversation has had, by its caller's word."""
 
     @property
     def is_large(self) -> bool:

@@ -6,10 +6,10 @@ request came. New fields come last and have a default: older lines on disk are s
 
 from typing import NamedTuple
 
-from penstock.domain.errors import ContextTooLong, Evicted, Failed, PenstockError, Rejected
+from penstock.domain.errors import ContextTooLong, Evicted, Failed, NoRuleFits, PenstockError, Rejected, TooDear
 from penstock.domain.outcome import Stage
 
-_OURS = (Rejected, Evicted, Failed, ContextTooLong)
+_OURS = (Rejected, Evicted, Failed, ContextTooLong, NoRuleFits, TooDear)
 """Errors whose messages are figures of our own; others may quote what a caller wrote."""
 
 
@@ -60,6 +60,18 @@ class Choice(NamedTuple):
     met_before: int
     compared: int
     best: tuple[Considered, ...] = ()
+
+
+class Ruled(NamedTuple):
+    """Which rule of an auto alias decided, empty where none fits, and what it leads to.
+
+    ``passed`` names each rule before it that was looked at, and why it did not fit, in our words.
+    """
+
+    alias: str
+    rule: str
+    to: str
+    passed: tuple[tuple[str, str], ...] = ()
 
 
 class Tried(NamedTuple):
@@ -129,3 +141,5 @@ class RequestRecord(NamedTuple):
     """Its end was the caller's own doing; None where that was not known when it ended, and in older records."""
     fell_back_from: str = ""
     """The version whose share it is, and which could take no requests; empty where that was the one that answered."""
+    ruled: Ruled | None = None
+    """Of a request for an auto alias: which rule decided."""

@@ -27,7 +27,7 @@ def tell(record: RequestRecord) -> list[str]:
     """Return the whole story, a sentence or two for each part."""
     if record.replay_of:
         return list(_replay(record))
-    parts = (_end, _time, _limits, workers, attempts, doors, batches, _continued, _engine, _cost, _promises)
+    parts = (_end, _ruled, _time, _limits, workers, attempts, doors, batches, _continued, _engine, _cost, _promises)
     return [sentence for part in parts for sentence in part(record)]
 
 
@@ -63,6 +63,14 @@ def _time(record: RequestRecord) -> Iterator[str]:
         yield f"Not accounted: {seconds(left_s)}{when_unaccounted(record)}."
     if record.deadline_s is not None:
         yield f"Its deadline was {seconds(record.deadline_s)} after it came."
+
+
+def _ruled(record: RequestRecord) -> Iterator[str]:
+    if record.ruled is None or not record.ruled.rule:
+        return
+    alias, rule, to, passed = record.ruled
+    before = f", after {listed([f'{name} ({why})' for name, why in passed])}" if passed else ""
+    yield f"Of the rules of {alias}, {rule} led it to {to}{before}."
 
 
 def _limits(record: RequestRecord) -> Iterator[str]:

@@ -14,8 +14,9 @@ from penstock.domain.call import Call
 from penstock.domain.errors import UnsupportedByModel
 from penstock.domain.ids import RequestId, VersionId
 from penstock.domain.relay import Reply
+from penstock.domain.table import VersionEntry
 from penstock.domain.tenant import Principal
-from penstock.gateway.pipeline import Preprocessor, Resolver
+from penstock.gateway.pipeline import Chooser
 
 Headers = Sequence[tuple[bytes, bytes]]
 
@@ -32,19 +33,25 @@ class Rates(Protocol):
 class Counting:
     """Answers ``/v1/messages/count_tokens``; the edge's other ``Corridor``."""
 
-    resolver: Resolver
-    preprocessor: Preprocessor
+    chooser: Chooser
     rates: Rates
 
     async def serve(self, call: Call, reply: Reply) -> None:
         """Count, or raise a ``PenstockError`` before the reply has started."""
-        call.version = version = self.resolver.resolve(call.request, call.principal)
-        left = await self.rates.draw_request(call.request.id, call.principal, version.id)
-        prepared = await self.preprocessor.prepare(call.request, version, call.principal)
+        left: list[tuple[bytes, bytes]] = []
+
+        async def draw(version: VersionEntry) -> None:
+            left.extend(await self.rates.draw_request(call.request.id, call.principal, version.id))
+
+        prepared = await self.chooser.choose(call, draw)
+        version, ruled = call.version, call.ruled
+        assert version is not None  # noqa: S101  set by the chooser; tells mypy
         if not prepared.is_counted:
             raise UnsupportedByModel("only the engine can render this conversation, so it can't be counted beforehand")
         body = msgspec.json.encode({"input_tokens": prepared.prompt_tokens})
         head = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(body))]
-        reply.start(200, [*head, (b"x-penstock-version", version.id.encode()), *left])
+        head.append((b"x-penstock-version", version.id.encode()))
+        head += [(b"x-penstock-auto", ruled.rule.encode())] if ruled is not None else []
+        reply.start(200, [*head, *left])
         reply.write(body)
         reply.finish()

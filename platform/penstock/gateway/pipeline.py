@@ -1,6 +1,6 @@
 """The life of a request, in order. Stages don't know one another; they meet here, through the ports below.
 
-edge → identify → resolve (alias → version) → preprocess → admit (one lease) → route → dispatch → relay → settle
+edge → identify → resolve (name → version) → preprocess → admit (one lease) → route → dispatch → relay → settle
 
 A tenant that prefers it gets a lesser answer instead of a refusal: before admission where its version is known to be
 under pressure, and once more where nobody took the request.
@@ -9,7 +9,7 @@ Everything before the first token may be undone or tried on another worker; afte
 another worker goes on with the stream where that is exact, else errors become in-band events and an ``Outcome``.
 """
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Protocol
@@ -64,6 +64,17 @@ class Preprocessor(Protocol):
 
     async def prepare(self, request: InferenceRequest, version: VersionEntry, principal: Principal) -> Prepared:
         """Count and hash, or raise ``InvalidField`` or ``ContextTooLong``."""
+        ...
+
+
+class Chooser(Protocol):
+    """Resolve and preprocess, which an auto alias makes one question: its rules ask how long a prompt is."""
+
+    async def choose(self, call: Call, first: Callable[[VersionEntry], Awaitable[None]] | None = None) -> Prepared:
+        """Set the call's version and return the prompt as that has it, or raise a ``BadRequest``.
+
+        ``first`` is awaited before anything is counted, with the first version that it is counted for.
+        """
         ...
 
 
@@ -163,6 +174,7 @@ class Pipeline:
 
     clock: Clock
     identity: Identity
+    chooser: Chooser
     resolver: Resolver
     preprocessor: Preprocessor
     degrader: Degrader
@@ -178,8 +190,7 @@ class Pipeline:
         """Answer one identified, parsed request; raise a ``PenstockError`` only before the reply has started."""
         prepared: Prepared | None = None
         try:
-            call.version = self.resolver.resolve(call.request, call.principal, call.fell_back)
-            call.prepared = prepared = await self.preprocessor.prepare(call.request, call.version, call.principal)
+            call.prepared = prepared = await self.chooser.choose(call)
             prepared = call.prepared = await self._degraded(call) or prepared
             call.timings.mark(Stage.PREPROCESS)
             lease = await self._admitted(call)

@@ -24,6 +24,7 @@ class Label(StrEnum):
     PHASE = "phase"
     REASON = "reason"
     ROLE = "role"
+    RULE = "rule"
     SCOPE = "scope"
     STAGE = "stage"
     STANDING = "standing"

@@ -1,4 +1,4 @@
-"""The catalogue's part of rollouts at the gateways; read it from ``names.py``, where all of it is."""
+"""The catalogue's part of rollouts and of rules at the gateways; read it from ``names.py``, where all of it is."""
 
 from penstock.telemetry.definitions import Kind, Label, Metric
 
@@ -19,4 +19,10 @@ SHADOW_LEFT_OUT = Metric(
     kind=Kind.COUNTER,
     help="Answered requests of a rolled out alias that were not copied to the candidate, by reason.",
     labels=(Label.REASON,),
+)
+AUTO_CHOICES = Metric(
+    name="penstock_gateway_auto_choices",
+    kind=Kind.COUNTER,
+    help="Requests for an auto alias by the rule that fits, as alias/rule, or alias/_none; operators name both.",
+    labels=(Label.RULE,),
 )

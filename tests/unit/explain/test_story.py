@@ -9,7 +9,7 @@ from penstock.domain.ids import KeyId, RequestId, TenantId, VersionId
 from penstock.domain.ledger import Opening, close
 from penstock.domain.money import MicroUsd, Price, dollars
 from penstock.domain.outcome import Outcome, Stage
-from penstock.domain.request_record import Choice, Considered, Drawn, Refusal, RequestRecord, Tried
+from penstock.domain.request_record import Choice, Considered, Drawn, Refusal, RequestRecord, Ruled, Tried
 from penstock.domain.slo import Indicator
 from penstock.domain.tenant import Priority
 from penstock.domain.tokens import UNKNOWN, Usage
@@ -60,6 +60,16 @@ def test_a_request_that_a_fallback_had_is_told_so() -> None:
     said = "It fell to toy@2, which could take no requests here: its alias's fallback had it."
     assert said in story(fell_back_from="toy@2")
     assert "fallback" not in story()
+
+
+def test_the_rule_that_decided_is_told() -> None:
+    """Where it led, and why those before it did not fit; of other requests nothing is said of rules."""
+    passed = (("short", "the prompt is longer than it takes"), ("json", "it is for structured answers"))
+    said = "Of the rules of auto, rest led it to big, after short (the prompt is longer than it takes) and json"
+    assert said in story(ruled=Ruled("auto", "rest", "big", passed))
+    assert "Of the rules of auto, short led it to small.\n" in story(ruled=Ruled("auto", "short", "small"))
+    assert "rules" not in story(ruled=Ruled("auto", "", "auto", passed))
+    assert "rules" not in story()
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ import httpx
 import pytest
 
 from penstock.adapters.memory.limits import MemoryLimits
+from penstock.domain.auto import Auto, Rule
 from penstock.domain.clock import SystemClock
 from penstock.domain.errors import StoreUnavailable
 from penstock.domain.ids import Alias, RequestId, TenantId
@@ -18,6 +19,7 @@ from penstock.domain.table import WEIGHT_TOTAL, Route, RoutingTable, Share, Vers
 from penstock.domain.tenant import KeyRing, Plan, Principal, Tenant
 from penstock.gateway.admission.expectation import OutputExpectation
 from penstock.gateway.admission.reservations import Reservations
+from penstock.gateway.choosing import Choosing
 from penstock.gateway.counting import Counting
 from penstock.gateway.edge.asgi import Edge
 from penstock.gateway.edge.limits import Limits
@@ -30,7 +32,11 @@ PATH = "/v1/messages/count_tokens"
 BODY = {"model": "toy", "messages": [{"role": "user", "content": "hi"}]}
 PER_MINUTE = 3
 ROUTE = Route(alias=Alias("toy"), shares=(Share(version=VERSION.id, weight=WEIGHT_TOTAL),))
-TABLE = RoutingTable(number=1, made_at=0.0, routes=(ROUTE,), versions=(VERSION,))
+AUTO = Auto(
+    alias=Alias("auto"),
+    rules=(Rule(name="small", to=Alias("toy"), prompt_tokens=16), Rule(name="rest", to=Alias("toy"))),
+)
+TABLE = RoutingTable(number=1, made_at=0.0, routes=(ROUTE,), versions=(VERSION,), autos=(AUTO,))
 
 
 class Counted:
@@ -66,6 +72,7 @@ class Site:
         clock, current = SystemClock(), CurrentTable()
         current.swap(TABLE, 0.0)
         self.counted, self.toy = Counted(), Toy(hello)
+        self.chosen: list[tuple[str, str]] = []
         secret, key = mint(TenantId("acme"), pepper=PEPPER, now=0.0)
         keys = Keyring(peppers=(PEPPER,), salt_key=b"s" * 32, now=clock.now)
         plan = Plan(requests_per_min=PER_MINUTE, tokens_per_min=1000)
@@ -77,7 +84,13 @@ class Site:
             clock=clock,
             spawn=asyncio.ensure_future,
         )
-        counting = Counting(resolver=TableResolver(current), preprocessor=self.counted, rates=rates)
+        chooser = Choosing(
+            autos=current.auto,
+            resolver=TableResolver(current),
+            preprocessor=self.counted,
+            count=lambda *choice: self.chosen.append(choice),
+        )
+        counting = Counting(chooser=chooser, rates=rates)
         plain = edge(self.toy, Limits())
         fields = {name: getattr(plain, name) for name in Edge.__dataclass_fields__}
         transport = httpx.ASGITransport(app=Edge(**{**fields, "identity": keys, "counting": counting}))
@@ -102,6 +115,14 @@ async def test_a_conversation_is_counted_without_an_engine() -> None:
     assert answer.headers["x-penstock-version"] == VERSION.id
     assert site.counted.asked == [BODY]
     assert site.toy.seen.calls == []
+
+
+async def test_an_auto_alias_is_counted_by_the_model_that_would_answer() -> None:
+    """The rule that its length leads to is told, as in an answer."""
+    site = Site()
+    answer = await site.ask(model="auto")
+    assert (answer.json(), answer.headers["x-penstock-auto"]) == ({"input_tokens": 17}, "rest")
+    assert site.chosen == [("auto", "rest")]
 
 
 async def test_counting_draws_on_the_rate_of_requests_alone() -> None:

@@ -63,9 +63,7 @@ def front(shared: Shared, pipeline: Pipeline, ledger: RequestLedger, probes: Pro
     once = _once(shared, pipeline)
     edge = Edge(
         corridor=once,
-        counting=Counting(
-            resolver=pipeline.resolver, preprocessor=pipeline.preprocessor, rates=shared.accounting.reservations
-        ),
+        counting=Counting(chooser=pipeline.chooser, rates=shared.accounting.reservations),
         identity=pipeline.identity,
         clock=shared.clock,
         limits=limits,

@@ -23,6 +23,7 @@ from penstock.apps.gateway.shared import Shared
 from penstock.apps.keys import Keys
 from penstock.apps.settings import GatewaySettings
 from penstock.apps.stores import database_dsn, open_store
+from penstock.domain.auto import MOST_AUTOS, MOST_RULES
 from penstock.domain.call import Answer, Call
 from penstock.domain.clock import SystemClock
 from penstock.domain.keys import Purpose, derive
@@ -31,6 +32,7 @@ from penstock.domain.ticket_keys import TicketKeys
 from penstock.gateway.admission.controller import AdmissionController
 from penstock.gateway.arms import Arms
 from penstock.gateway.billing import Asking, Closing, LiveCounts, Orphans
+from penstock.gateway.choosing import Choosing
 from penstock.gateway.dispatch import (
     Breakers,
     DispatchSettings,
@@ -221,10 +223,12 @@ def _pipeline(
     copies = shadows(shared, router, told.arms)
     asking = Asking(shared.client, shared.ticket_keys, shared.clock)
     admission, degrader = _admission(shared), health.degrader(router, shared.clock, shared.metrics)
+    resolver = TableResolver(shared.table, breakers.is_shut)
     pipeline = Pipeline(
         clock=shared.clock,
         identity=keys,
-        resolver=TableResolver(shared.table, breakers.is_shut),
+        chooser=_chooser(shared, resolver, preprocessor),
+        resolver=resolver,
         preprocessor=preprocessor,
         degrader=degrader,
         admission=admission,
@@ -245,6 +249,16 @@ def _pipeline(
         degrader=degrader,
         table=shared.table,
         clock=shared.clock,
+    )
+
+
+def _chooser(shared: Shared, resolver: TableResolver, preprocessor: OffloadedPreprocessor) -> Choosing:
+    choices = lru_cache(MOST_AUTOS * MOST_RULES)(shared.metrics.counter(names.AUTO_CHOICES).labels)
+    return Choosing(
+        autos=shared.table.auto,
+        resolver=resolver,
+        preprocessor=preprocessor,
+        count=lambda alias, rule: choices(rule=f"{alias}/{rule}").inc(),
     )
 
 

@@ -21,6 +21,7 @@ from penstock.domain.money import Price
 from penstock.domain.request import Api, InferenceRequest, Sealed
 from penstock.domain.table import VersionEntry
 from penstock.domain.tenant import Plan
+from penstock.domain.wishes import is_structured, uses_tools
 
 OUTPUT_FIELD: Mapping[Api, str] = {
     Api.CHAT: "max_completion_tokens",
@@ -58,23 +59,6 @@ def may_move(request: InferenceRequest, wished: VersionEntry, smaller: VersionEn
     if body.get("seed") is not None or uses_tools(body):
         return False
     return smaller.tokenizer_sha256 == wished.tokenizer_sha256 or not _speaks_in_tokens(body)
-
-
-def uses_tools(body: Mapping[str, object]) -> bool:
-    """Tell whether the answer may be a call of a tool, which is useless when cut."""
-    return bool(body.get("tools")) and body.get("tool_choice") != "none"
-
-
-def is_structured(body: Mapping[str, object]) -> bool:
-    """Tell whether the answer must have a form that a cut would break."""
-    text = body.get("text")
-    formats = (body.get("response_format"), text.get("format") if isinstance(text, dict) else None)
-    has_format = isinstance(text, Sealed) or any(map(_is_format, formats))
-    return has_format or body.get("structured_outputs") is not None
-
-
-def _is_format(value: object) -> bool:
-    return isinstance(value, Sealed) or (isinstance(value, dict) and value.get("type", "text") != "text")
 
 
 def _is_no_dearer(price: Price, than: Price) -> bool:

@@ -74,6 +74,8 @@ TABLE: dict[type[PenstockError], Row] = {
     errors.UnsupportedField: _INVALID,
     errors.ContextTooLong: _INVALID,
     errors.UnsupportedByModel: _INVALID,
+    errors.TooDear: _INVALID,
+    errors.NoRuleFits: _INVALID,
     errors.EngineRefused: _INVALID,
     errors.ExceedsEngine: _INVALID,
     errors.Unauthenticated: _same(401, "authentication_error", "UNAUTHENTICATED"),

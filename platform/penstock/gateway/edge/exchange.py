@@ -148,6 +148,8 @@ class Exchange(ABC):
             digest=digest,
             session=self._session,
             tensors=self._tensors,
+            price_cap=head.price_cap(headers),
+            kept_rule=head.kept_rule(headers),
         )
 
     def _deadline_s(self) -> float:
@@ -160,6 +162,8 @@ class Exchange(ABC):
         told = [(b"server-timing", ", ".join(stages).encode())] if stages else []
         if self._call is not None and self._call.version is not None:
             told.append((b"x-penstock-version", self._call.version.id.encode()))
+            if self._call.ruled is not None:
+                told.append((b"x-penstock-auto", self._call.ruled.rule.encode()))
         return told
 
     def _refuse(self, error: PenstockError) -> None:

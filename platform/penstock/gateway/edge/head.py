@@ -4,11 +4,13 @@ import re
 from collections.abc import Iterable, Mapping
 from urllib.parse import unquote
 
+from penstock.domain.auto import NAME as RULE
 from penstock.domain.errors import BadRequest, InvalidField
+from penstock.domain.money import FREE, MICRO_PER_USD, MicroUsd
 
 MAX_DEADLINE_S = 3600.0
 SINGLE = frozenset(
-    {b"authorization", b"x-api-key", b"idempotency-key", b"x-penstock-deadline-ms", b"x-penstock-session"}
+    b"authorization x-api-key idempotency-key x-penstock-deadline-ms x-penstock-session x-penstock-price-cap".split()
 )
 """Given twice, these would mean the one or the other to whoever reads them."""
 
@@ -18,6 +20,8 @@ _PRINTABLE = re.compile(rb"[\x21-\x7e]{1,255}")
 _MAX_DIGITS = 9
 MAX_SESSION_CHARS = 256
 _SESSION = re.compile(rb"[\x20-\x7e]{1,%d}" % MAX_SESSION_CHARS)
+
+_PRICE = re.compile(rb"[0-9]{1,6}(?:\.[0-9]{1,6})?")
 
 HeaderMap = Mapping[bytes, bytes]
 
@@ -68,6 +72,23 @@ def session(headers: HeaderMap) -> str:
         most = MAX_SESSION_CHARS
         raise InvalidField(f"x-penstock-session must be at most {most} printable ASCII characters", param="session")
     return given.decode()
+
+
+def price_cap(headers: HeaderMap) -> MicroUsd:
+    """Return the most that the caller pays for a million tokens (``x-penstock-price-cap``, dollars); 0 where silent."""
+    given = headers.get(b"x-penstock-price-cap")
+    if given is None:
+        return FREE
+    cap = round(float(given) * MICRO_PER_USD) if _PRICE.fullmatch(given) else 0
+    if not cap:
+        raise InvalidField("x-penstock-price-cap must be dollars for a million tokens, such as 0.40", param="price-cap")
+    return MicroUsd(cap)
+
+
+def kept_rule(headers: HeaderMap) -> str:
+    """Return the rule of an auto alias that a conversation has had (``x-penstock-auto``); nothing where it is none."""
+    given = headers.get(b"x-penstock-auto", b"").decode("latin-1")
+    return given if RULE.fullmatch(given) else ""
 
 
 def credential(headers: HeaderMap) -> str:

@@ -217,6 +217,8 @@ def _replayed(head: Piece) -> Headers:
     headers = [(b"content-type", head.content_type.encode()), (b"idempotency-replayed", b"true")]
     if head.version:
         headers.append((b"x-penstock-version", head.version.encode()))
+    if head.rule:
+        headers.append((b"x-penstock-auto", head.rule.encode()))
     if head.content_type.startswith("text/event-stream"):
         headers += [(b"cache-control", b"no-cache"), (b"x-accel-buffering", b"no")]
     return headers

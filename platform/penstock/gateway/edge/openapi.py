@@ -17,6 +17,7 @@ from penstock.gateway.edge.openapi_parts import (
     HEADERS,
     LIMITS,
     REPLAYED,
+    RULED,
     SECURITY,
     STATUSES,
     Json,
@@ -170,7 +171,7 @@ def _inference(api: Api) -> Json:
         "requestBody": {"required": True, "content": {"application/json": {"schema": _body(api)}}},
         "responses": {
             "200": answer(
-                "The answer, or its events where stream is true.", content, {**LIMITS, **REPLAYED, **DEGRADED}
+                "The answer, or its events where stream is true.", content, {**LIMITS, **REPLAYED, **DEGRADED, **RULED}
             ),
             **errors(STATUSES, error),
         },

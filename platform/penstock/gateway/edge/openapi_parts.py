@@ -61,6 +61,17 @@ HEADERS: Mapping[str, Json] = {
         "pattern": "^[ -~]*$",
         "description": "Requests of one session have one version of a model while its shares stay as they are.",
     },
+    "x-penstock-price-cap": {
+        "type": "string",
+        "pattern": r"^(?!0+([.]0+)?$)[0-9]{1,6}([.][0-9]{1,6})?$",
+        "description": "The most that a million tokens of prompt or of output may cost, in dollars: dearer models are "
+        "passed over by the rules of an auto alias, and refused under their own names.",
+    },
+    "x-penstock-auto": {
+        "type": "string",
+        "maxLength": 63,
+        "description": "The rule of this conversation's last answer: it stays there, or goes on to a later one.",
+    },
     "traceparent": {"type": "string"},
 }
 
@@ -101,6 +112,9 @@ DEGRADED: Mapping[str, Json] = {
         "What the answer lacks because its tenant prefers that to a refusal, joined by commas.",
         {"type": "string", "examples": [str(lack) for lack in Degradation]},
     ),
+}
+RULED: Mapping[str, Json] = {
+    "x-penstock-auto": told("Of an auto alias: the rule that decided which model answers.", {"type": "string"}),
 }
 _WAITS: Mapping[str, Json] = {
     "retry-after": told("Whole seconds, rounded up.", {"type": "integer", "minimum": 1}),

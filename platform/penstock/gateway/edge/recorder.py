@@ -36,7 +36,14 @@ class AnswerRecorder:
         told = dict(headers)
         content_type = told.get(b"content-type", b"").decode()
         version = told.get(b"x-penstock-version", b"").decode()
-        piece = Piece(status=status, content_type=content_type, version=version, request=self._request, used=used)
+        piece = Piece(
+            status=status,
+            content_type=content_type,
+            version=version,
+            request=self._request,
+            used=used,
+            rule=told.get(b"x-penstock-auto", b"").decode(),
+        )
         self._put(piece)
 
     def body(self, data: bytes) -> None:

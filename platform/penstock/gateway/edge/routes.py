@@ -3,7 +3,7 @@
 It speaks our error shape everywhere, for paths and methods that don't exist too. Nothing here is on the hot path.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import msgspec
 from fastapi import FastAPI, Request, Response
@@ -154,7 +154,23 @@ def visible(table: RoutingTable, who: Principal) -> dict[str, dict[str, object]]
             main = max(route.shares, key=lambda share: share.weight).version
             seen[route.alias] = _card(route.alias, table, main, made)
             pinned |= {share.version: None for share in route.shares}
-    return seen | {version: _card(version, table, version, made) for version in pinned}
+    cards = seen | {version: _card(version, table, version, made) for version in pinned}
+    return cards | _by_rules(table, who, cards)
+
+
+def _by_rules(
+    table: RoutingTable, who: Principal, cards: Mapping[str, dict[str, object]]
+) -> dict[str, dict[str, object]]:
+    """Return auto aliases as their last rule's model, with the largest context that one of their rules leads to."""
+    found: dict[str, dict[str, object]] = {}
+    contexts = {str(version.id): version.max_model_len for version in table.versions}
+    for auto in table.autos:
+        led = [cards[rule.to] for rule in auto.rules if rule.to in cards and who.may_use(rule.to)]
+        if led and who.may_use(auto.alias):
+            longest = max(contexts[str(card["version"])] for card in led)
+            rules = [rule.name for rule in auto.rules]
+            found[auto.alias] = {**led[-1], "id": auto.alias, "max_model_len": longest, "rules": rules}
+    return found
 
 
 def _card(name: str, table: RoutingTable, version_id: str, made: int) -> dict[str, object]:

@@ -150,6 +150,7 @@ def _record(call: Call, answer: Answer, at: float, seconds: float, promises: Pro
         most_late_ratio=promised.most_late_ratio if promised is not None else 0.0,
         is_own=call.is_own(answer.outcome),
         fell_back_from=call.fell_back_from,
+        ruled=call.ruled,
     )
 
 

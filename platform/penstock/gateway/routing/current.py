@@ -6,6 +6,7 @@ A reader sees the old table or the new one, never a mixture: everything hangs on
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
+from penstock.domain.auto import Auto
 from penstock.domain.errors import TableRefused
 from penstock.domain.ids import TenantId, VersionId, WorkerId
 from penstock.domain.table import EMPTY, Route, RoutingTable, VersionEntry, validate
@@ -23,6 +24,7 @@ class View:
     routes: dict[str, Route]
     overrides: dict[str, dict[TenantId, VersionId]]
     versions: dict[str, VersionEntry]
+    autos: dict[str, Auto]
     rosters: Mapping[str, Roster]
     workers: frozenset[WorkerId]
     at: float
@@ -38,6 +40,7 @@ def _view(table: RoutingTable, rosters: Mapping[str, Roster], at: float) -> View
             if route.overrides
         },
         versions={version.id: version for version in table.versions},
+        autos={auto.alias: auto for auto in table.autos},
         rosters=rosters,
         workers=frozenset([worker.id for version in table.versions for worker in version.workers]),
         at=at,
@@ -90,6 +93,10 @@ class CurrentTable:
         for listener in self._on_change:
             listener(before, after)
             yield
+
+    def auto(self, name: str) -> Auto | None:
+        """Return the auto alias of this name; None for any other name."""
+        return self.view.autos.get(name)
 
     def version(self, version: VersionId) -> VersionEntry | None:
         """Return the version as the table in force has it."""

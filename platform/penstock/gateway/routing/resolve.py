@@ -17,8 +17,9 @@ from collections.abc import Callable
 from hashlib import blake2b
 
 from penstock.domain.call import unnoted
-from penstock.domain.errors import UnknownModel, UnsupportedByModel
+from penstock.domain.errors import TooDear, UnknownModel, UnsupportedByModel
 from penstock.domain.ids import VersionId
+from penstock.domain.money import dollars
 from penstock.domain.request import InferenceRequest
 from penstock.domain.table import Route, Share, VersionEntry, by_digest
 from penstock.domain.tenant import Principal
@@ -59,7 +60,9 @@ class TableResolver:
         if version.task not in request.api.tasks:
             raise UnsupportedByModel(f"{name!r} does not answer {request.api.value}", param="model")
         if route is not None and route.fallback and version.id != route.fallback and self._is_away(view, version):
-            return self._instead(view, route, version, request, note)
+            version = self._instead(view, route, version, request, note)
+        if request.price_cap and version.price.dearest > request.price_cap:
+            raise _too_dear(version, request)
         return version
 
     def _instead(
@@ -86,6 +89,8 @@ def reachable(view: View, principal: Principal, name: str = "") -> frozenset[Ver
     """Return the versions that may answer this caller: behind one name, or behind every name that it may use."""
     if name not in view.routes and (version := by_digest(view.table.versions, name)) is not None:
         name = version.id
+    if (auto := view.autos.get(name)) is not None and principal.may_use(name):
+        return frozenset[VersionId]().union(*(reachable(view, principal, rule.to) for rule in auto.rules))
     routes = [route for alias, route in view.routes.items() if name in ("", alias) and principal.may_use(alias)]
     pinned = [one.id for version, one in view.versions.items() if name in ("", version) and principal.may_use(version)]
     return frozenset(share.version for route in routes for share in route.shares).union(pinned)
@@ -123,6 +128,13 @@ def _score(route: Route, share: Share, key: str) -> float:
     digest = blake2b(f"{route.alias}\x1f{share.version}\x1f{key}".encode(), digest_size=8).digest()
     unit = (int.from_bytes(digest, "big") + 0.5) / _SPACE
     return -share.weight / math.log(unit)
+
+
+def _too_dear(version: VersionEntry, request: InferenceRequest) -> TooDear:
+    costs, cap = dollars(version.price.dearest), dollars(request.price_cap)
+    return TooDear(
+        f"{version.id} costs up to {costs} for a million tokens, and the request's cap is {cap}", param="model"
+    )
 
 
 def _unknown(name: str, view: View, principal: Principal) -> UnknownModel:

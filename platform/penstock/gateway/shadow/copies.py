@@ -10,6 +10,7 @@ from enum import StrEnum
 
 from penstock.domain.call import Answer, Call, Timings
 from penstock.domain.ids import KeyId, RequestId
+from penstock.domain.money import FREE
 from penstock.domain.outcome import Outcome
 from penstock.domain.request import InferenceRequest
 from penstock.domain.shadow import Copy, Shadow
@@ -79,6 +80,7 @@ def copied(call: Call, note: Copy, version: VersionEntry, request: RequestId, cl
         caller_trace="",
         idempotency_key="",
         session="",
+        price_cap=FREE,
     )
     # Ballast finds no cache of the same prompt: it is to be work.
     salt = call.principal.cache_salt

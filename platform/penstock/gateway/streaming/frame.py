@@ -134,9 +134,14 @@ class Frame:
             (b"x-penstock-version", self.version.encode()),
             (b"server-timing", stages.server_timing(self.call.timings.seconds)),
             *self.lease.headers,
+            *self._chosen(),
             *self._lacks(),
             *more,
         ]
+
+    def _chosen(self) -> list[tuple[bytes, bytes]]:
+        """Return the header that names the rule of an auto alias, where one decided."""
+        return [(b"x-penstock-auto", self.call.ruled.rule.encode())] if self.call.ruled is not None else []
 
     def _lacks(self) -> list[tuple[bytes, bytes]]:
         """Return the header that says what the answer lacks, where it lacks something."""

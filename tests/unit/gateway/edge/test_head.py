@@ -119,3 +119,20 @@ def test_a_second_credential_is_refused() -> None:
     """Finding 17: the last one won."""
     with pytest.raises(BadRequest, match="authorization"):
         head.check_single([(b"authorization", b"a"), (b"accept", b"x"), (b"accept", b"y"), (b"authorization", b"b")])
+
+
+def test_a_price_cap_is_dollars_for_a_million_tokens() -> None:
+    """Exact to a micro-dollar; what is no such number is refused, and never silence."""
+    assert head.price_cap({}) == 0
+    for told, cap in ((b"0.40", 400_000), (b"12", 12_000_000), (b"0.000001", 1), (b"999999.999999", 999_999_999_999)):
+        assert head.price_cap({b"x-penstock-price-cap": told}) == cap
+    for bad in (b"", b"0", b"0.0", b"-1", b"nan", b"inf", b"1e3", b".5", b"1.", b"$1", b"1,5", b"1 ", b"9" * 400):
+        with pytest.raises(InvalidField, match="dollars for a million tokens"):
+            head.price_cap({b"x-penstock-price-cap": bad})
+
+
+def test_a_kept_rule_is_a_name_or_nothing() -> None:
+    """A conversation that says where it was can only be believed or not: what is no name is none."""
+    assert head.kept_rule({b"x-penstock-auto": b"short-1.a_b"}) == "short-1.a_b"
+    for told in ({}, {b"x-penstock-auto": b""}, {b"x-penstock-auto": b"a\x00"}, {b"x-penstock-auto": b"a" * 64}):
+        assert head.kept_rule(told) == ""

@@ -40,6 +40,7 @@ class Gateway:
         toy = Toy(self._serve)
         plain = edge(toy, Limits())
         self.replays: list[tuple[str, str]] = []
+        self.ruled: list[tuple[bytes, bytes]] = []
         self.told: list[Used | None] = []
         store = answers or MemoryAnswers(SystemClock())
         self.once = once = Once(toy, store, count=self.uses.append, note=self._note, **options)
@@ -53,7 +54,7 @@ class Gateway:
         if self.fails is not None:
             raise self.fails
         call.used = Used(prompt_tokens=18, prompts=3)
-        reply.start(200, [(b"content-type", b"text/event-stream"), (b"x-penstock-version", b"m@1")])
+        reply.start(200, [(b"content-type", b"text/event-stream"), (b"x-penstock-version", b"m@1"), *self.ruled])
         reply.write(b"data: %d\n\n" % self.asked)
         await self.go_on.wait()
         reply.write(b"data: [DONE]\n\n")
@@ -90,6 +91,14 @@ async def test_a_repeated_request_gets_the_same_bytes_and_says_so(gateway: Gatew
         "content-type": "text/event-stream",
     }.items():
         assert second.headers[name] == value
+    assert "x-penstock-auto" not in second.headers
+
+
+async def test_a_replay_names_the_rule_that_had_decided(gateway: Gateway) -> None:
+    """Rules may have changed since: the answer's own is told, and none where none decided."""
+    gateway.ruled = [(b"x-penstock-auto", b"short")]
+    answers = [await gateway.ask(), await gateway.ask()]
+    assert [answer.headers["x-penstock-auto"] for answer in answers] == ["short", "short"]
 
 
 async def test_a_record_is_known_without_the_body(gateway: Gateway) -> None:

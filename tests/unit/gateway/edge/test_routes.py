@@ -7,6 +7,7 @@ import pytest
 from openapi_spec_validator import validate as validate_document
 
 from penstock import __version__
+from penstock.domain.auto import Auto, Rule
 from penstock.domain.errors import UnknownRequest
 from penstock.domain.ids import Alias, KeyId, TenantId, VersionId, WorkerId
 from penstock.domain.table import Route, RoutingTable, Share, WorkerEntry
@@ -50,6 +51,18 @@ async def test_models_are_listed_by_alias_and_by_version() -> None:
     data = {card["id"]: card for card in (await ask("/v1/models")).json()["data"]}
     assert list(data) == ["toy", "toy@old", NEW.id]
     assert (data["toy"]["version"], data["toy"]["ready_workers"], data["toy@old"]["ready_workers"]) == (NEW.id, 1, 0)
+
+
+async def test_a_name_that_stands_for_rules_is_listed() -> None:
+    """With the largest context that one of its rules leads to, and only to keys that may use what it leads to."""
+    rules = (Rule(name="a", to=Alias("toy@old")), Rule(name="b", to=Alias(NEW.id)))
+    table = replace(TABLE, autos=(Auto(alias=Alias("auto"), rules=rules),))
+    card = visible(table, caller())["auto"]
+    assert (card["id"], card["version"], card["rules"]) == ("auto", NEW.id, ["a", "b"])
+    assert card["max_model_len"] == max(version.max_model_len for version in table.versions)
+    assert "auto" in visible(table, caller("auto", NEW.id))
+    assert not {"auto"} & visible(table, caller(NEW.id)).keys()
+    assert not {"auto"} & visible(table, caller("auto")).keys()
 
 
 @pytest.mark.parametrize(

@@ -49,6 +49,8 @@ def find(table: RoutingTable, who: Principal, model: str, version: str = "") -> 
     """Return what a caller means, or raise ``UnknownModel``."""
     found = _of_alias(table, who, model, version) or _pinned(table, who, f"{model}@{version}" if version else model)
     if found is None:
+        if model in {auto.alias for auto in table.autos} and who.may_use(model):
+            raise UnsupportedByModel("names that stand for rules are not offered over this protocol", param="model")
         name = f"{model} version {version}" if version else model
         raise UnknownModel(f"the model {name[:80]!r} does not exist, or this key may not see it", param="model")
     return Found(asked=model, name=found[0], version=found[1])

@@ -1,0 +1,132 @@
+"""Which version answers, and its prompt in tokens: resolve → preprocess, or, under an auto alias, rule by rule.
+
+The first rule that fits wins. Its prompt has to be rendered for its version in any case, so a choice costs nothing more
+where the first rule fits that is not ruled out by what the request asks. A prompt that was too long is counted anew
+only by another tokenizer or template: what the same ones have counted already rules later rules out.
+
+From then on the request is one for the name that the rule leads to: weights, overrides, rollouts and copies are those
+of direct callers, and whatever happens later, the request keeps its version.
+"""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field, replace
+
+from penstock.domain.auto import Auto, Rule
+from penstock.domain.call import Call
+from penstock.domain.errors import BadRequest, UnknownModel
+from penstock.domain.ids import Alias, VersionId
+from penstock.domain.request import InferenceRequest, Prepared
+from penstock.domain.request_record import Ruled
+from penstock.domain.table import VersionEntry
+from penstock.gateway.pipeline import Preprocessor, Resolver
+from penstock.gateway.routing import auto as rules
+from penstock.gateway.routing.asked import Asked, asked
+from penstock.gateway.routing.auto import Misfit, Script
+
+First = Callable[[VersionEntry], Awaitable[None]]
+
+NONE = "_none"
+"""As which rule a request is counted that none fits; no rule's name begins so."""
+_COUNTED_ANEW = frozenset({"truncate_prompt_tokens", "padding"})
+"""With these a prompt's count depends on the model's context, too."""
+
+
+@dataclass(slots=True)
+class _Trial:
+    """One request before the rules of an auto alias: what it asks, what was learned of its length, who did not fit."""
+
+    call: Call
+    asks: Asked
+    first: First | None
+    passed: list[tuple[str, Misfit]] = field(default_factory=list)
+    last: BadRequest | None = None
+    _tokens: dict[Script, int] = field(default_factory=dict)
+    _full: dict[Script, int] = field(default_factory=dict)
+
+    def known(self, rule: Rule, version: VersionEntry) -> Misfit | None:
+        """Return why a rule does not fit, by what was learned from those before it."""
+        script = rules.script_of(version)
+        if version.max_model_len <= self._full.get(script, 0):
+            return Misfit.CONTEXT
+        return Misfit.PROMPT if rule.prompt_tokens and self._tokens.get(script, 0) > rule.prompt_tokens else None
+
+    def counted(self, version: VersionEntry, prepared: Prepared) -> None:
+        """Learn how long the prompt is."""
+        if prepared.is_counted and not _COUNTED_ANEW & self.call.request.body.keys():
+            self._tokens[rules.script_of(version)] = prepared.prompt_tokens
+
+    def refused(self, version: VersionEntry, error: BadRequest) -> Misfit:
+        """Learn that this version can't take it, and return why."""
+        self.last, why = error, rules.of_error(error)
+        if why is Misfit.CONTEXT and not _COUNTED_ANEW & self.call.request.body.keys():
+            script = rules.script_of(version)
+            self._full[script] = max(version.max_model_len, self._full.get(script, 0))
+        return why
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Choosing:
+    """Implements the pipeline's ``Chooser``; ``autos`` finds an auto alias, ``count`` is told of each choice."""
+
+    autos: Callable[[str], Auto | None]
+    resolver: Resolver
+    preprocessor: Preprocessor
+    count: Callable[[Alias, str], None]
+
+    async def choose(self, call: Call, first: First | None = None) -> Prepared:
+        """Set the call's version and return the prompt as that has it, or raise a ``BadRequest``."""
+        auto = self.autos(call.request.model)
+        if auto is None or not call.principal.may_use(auto.alias):
+            call.version = version = self.resolver.resolve(call.request, call.principal, call.fell_back)
+            if first is not None:
+                await first(version)
+            return await self.preprocessor.prepare(call.request, version, call.principal)
+        trial = _Trial(call, asked(call.request, call.principal), first)
+        for rule in auto.rules[rules.first_of(auto, call.request.kept_rule) :]:
+            found = await self._tried(rule, trial)
+            if isinstance(found, Prepared):
+                self._note(call, auto, rule.name, trial)
+                return found
+            if found is not None:
+                trial.passed.append((rule.name, found))
+        self._note(call, auto, "", trial)
+        raise rules.nothing_fits(auto.alias, trial.passed, trial.last)
+
+    async def _tried(self, rule: Rule, trial: _Trial) -> Prepared | Misfit | None:
+        """Return the prompt where the rule fits, else why not; None where its model is not for this key's eyes."""
+        call, fell_back = trial.call, list[VersionId]()
+        wish = replace(call.request, model=rule.to)
+        version = self._able(rule, wish, trial, fell_back)
+        if not isinstance(version, VersionEntry):
+            return version
+        if trial.first is not None:
+            await trial.first(version)
+            trial.first = None
+        try:
+            prepared = await self.preprocessor.prepare(wish, version, call.principal)
+        except BadRequest as error:
+            return trial.refused(version, error)
+        trial.counted(version, prepared)
+        if rule.prompt_tokens and prepared.prompt_tokens > rule.prompt_tokens:
+            return Misfit.PROMPT
+        call.request, call.version = wish, version
+        for other in fell_back:
+            call.fell_back(other)
+        return prepared
+
+    def _able(
+        self, rule: Rule, wish: InferenceRequest, trial: _Trial, fell_back: list[VersionId]
+    ) -> VersionEntry | Misfit | None:
+        """Return the version that a rule leads to, as long as nothing but the prompt's length may speak against it."""
+        why = rules.misfit(rule, trial.asks)
+        try:
+            version = self.resolver.resolve(wish, trial.call.principal, fell_back.append)
+        except UnknownModel:
+            return None
+        except BadRequest as error:
+            return why or rules.of_error(error)
+        return why or rules.unable(rule, version, trial.asks) or trial.known(rule, version) or version
+
+    def _note(self, call: Call, auto: Auto, rule: str, trial: _Trial) -> None:
+        call.ruled = Ruled(auto.alias, rule, call.request.model, tuple((name, str(why)) for name, why in trial.passed))
+        self.count(auto.alias, rule or NONE)

@@ -1,0 +1,95 @@
+"""Whether a rule of an auto alias fits a request, and what is told where none does. Pure.
+
+A rule fits where its conditions hold and where the version that it leads to is able to answer, by its manifest. How
+busy a version is, or whether anybody serves it, counts for nothing: the same conversation would have another model
+with every breath of load. What is looked at only grows within a conversation, so that it moves to later rules alone.
+"""
+
+from collections.abc import Sequence
+from enum import StrEnum
+
+from penstock.domain.auto import Auto, Rule
+from penstock.domain.errors import BadRequest, ContextTooLong, InvalidField, NoRuleFits, TooDear, UnsupportedByModel
+from penstock.domain.ids import Alias
+from penstock.domain.table import VersionEntry
+from penstock.gateway.routing.asked import Asked
+
+Script = tuple[str, str, tuple[tuple[str, str], ...]]
+"""What makes tokens of a conversation: tokenizer, template, the words that it may use."""
+
+
+class Misfit(StrEnum):
+    """Why a rule does not fit: words for a caller, and for a record."""
+
+    API = "it is for other APIs"
+    WITH_TOOLS = "it is for conversations with tools"
+    WITHOUT_TOOLS = "it is for conversations without tools"
+    WITH_JSON = "it is for structured answers"
+    WITHOUT_JSON = "it is for answers of plain text"
+    IMAGES = "it takes no images or other media"
+    CALLER = "it is for other callers"
+    DEADLINE = "the deadline is too short for it"
+    PROMPT = "the prompt is longer than it takes"
+    TASK = "its model does not answer this API, or does not chat"
+    TOOL_CALLS = "its model was taught no tool calls"
+    PRICE = "its model is dearer than the price cap"
+    CONTEXT = "prompt and answer do not fit into its model's context"
+    TEMPLATE = "its model does not accept these fields or messages"
+
+
+_LENGTHS = frozenset({Misfit.PROMPT, Misfit.CONTEXT})
+Passed = Sequence[tuple[str, Misfit]]
+
+
+def misfit(rule: Rule, asks: Asked) -> Misfit | None:
+    """Return which of the rule's own conditions does not hold, as far as that can be told without a version."""
+    lacks = (
+        (bool(rule.apis) and asks.api not in rule.apis, Misfit.API),
+        (rule.tools is True and not asks.tools, Misfit.WITH_TOOLS),
+        (rule.tools is False and asks.tools, Misfit.WITHOUT_TOOLS),
+        (rule.json is True and not asks.json, Misfit.WITH_JSON),
+        (rule.json is False and asks.json, Misfit.WITHOUT_JSON),
+        (asks.images and not rule.images, Misfit.IMAGES),
+        (bool(rule.callers) and asks.caller not in rule.callers, Misfit.CALLER),
+        (0 < asks.deadline_s < rule.deadline_s, Misfit.DEADLINE),
+    )
+    return next((why for is_lacking, why in lacks if is_lacking), None)
+
+
+def unable(rule: Rule, version: VersionEntry, asks: Asked) -> Misfit | None:
+    """Return why this version can't or mustn't answer, as far as that can be told without counting."""
+    if asks.calls and not version.tool_parser:
+        return Misfit.TOOL_CALLS
+    if rule.price and version.price.dearest > rule.price:
+        return Misfit.PRICE
+    return None
+
+
+def of_error(error: BadRequest) -> Misfit:
+    """Return what the refusal of one version means for its rule."""
+    if isinstance(error, ContextTooLong):
+        return Misfit.CONTEXT
+    if isinstance(error, TooDear):
+        return Misfit.PRICE
+    return Misfit.TASK if isinstance(error, UnsupportedByModel) else Misfit.TEMPLATE
+
+
+def script_of(version: VersionEntry) -> Script:
+    """Return what makes tokens of a conversation for this version: two that share it count the same."""
+    return version.tokenizer_sha256, version.chat_template, version.special_tokens
+
+
+def first_of(auto: Auto, kept: str) -> int:
+    """Return where to begin: at the rule that the caller says its conversation has had, else at the first one."""
+    return next((number for number, rule in enumerate(auto.rules) if rule.name == kept), 0) if kept else 0
+
+
+def nothing_fits(alias: Alias, passed: Passed, last: BadRequest | None) -> BadRequest:
+    """Return the refusal: why each rule did not fit, in our own words, or the fault of the request that all name."""
+    if last is not None and all(why is Misfit.TEMPLATE for _, why in passed) and isinstance(last, InvalidField):
+        return last
+    if not passed:
+        return NoRuleFits(f"no rule of {alias} leads to a model that this key may use", param="model")
+    says = f"no rule of {alias} fits: " + "; ".join(f"{name}: {why}" for name, why in passed)
+    kind = ContextTooLong if all(why in _LENGTHS for _, why in passed) else NoRuleFits
+    return kind(says, param="model")
