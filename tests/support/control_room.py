@@ -97,7 +97,7 @@ class Room:
         self.orders = Orders(self.host)
         self.leadings = 0
         self.decisions = Decisions(MemoryDecisions())
-        self.rules, self.rollouts = Registry(self.registry), MemoryRollouts(self.registry)
+        self.rules, self.rollouts = Registry(self.registry, pool_bytes=pool_bytes), MemoryRollouts(self.registry)
         self.comparisons = Comparisons(rollout_gates.load)
         self.budgets = LedgerBudgets(ledger=self.ledger, clock=clock)
         self.loop = self._loop()
@@ -109,6 +109,7 @@ class Room:
             orders=self.orders,
             metrics=self.metrics,
             pace=Pace(tick_s=0.02, standby_s=0.02, save_s=0.02, rest_s=0.001),
+            pool_bytes=pool_bytes,
         )
         self.runtime = Runtime(self.parts, on_lead=self._count_leading)
         self.control = Control(
@@ -135,6 +136,7 @@ class Room:
                 ended=self.ledger.ended,
             ),
             addresses=WorkerAddresses(),
+            pool_bytes=pool_bytes,
         )
 
     def _loop(self) -> Loop:

@@ -67,6 +67,8 @@ CONTROLLER: Mapping[Route, For] = {
             ("GET", f"{ADMIN}/deployments"),
             ("PUT", f"{ADMIN}/deployments/{{version}}"),
             ("POST", f"{ADMIN}/deployments/{{version}}/restart"),
+            ("PUT", f"{ADMIN}/deployments/{{version}}/pin"),
+            ("DELETE", f"{ADMIN}/deployments/{{version}}/pin"),
             ("GET", f"{ADMIN}/orgs"),
             ("POST", f"{ADMIN}/orgs"),
             ("PATCH", f"{ADMIN}/orgs/{{org}}/plan"),

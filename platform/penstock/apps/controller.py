@@ -133,7 +133,7 @@ def _compose(
     demand = Demand(clock)
     policy = FleetPolicy(lease_s=settings.lease_s, silence_s=3 * settings.lease_s)
     decisions, ledger = Decisions(DecisionFile(settings.paths.decisions)), PostgresLedger(database)
-    compared, rules = Comparisons(rollout_gates.load), Registry(registry)
+    compared, rules = Comparisons(rollout_gates.load), Registry(registry, pool_bytes=settings.pooled_bytes)
     recorded = RecordedBudgets(find=partial(observed.heeded, settings), clock=clock)
     budgets = LedgerBudgets(ledger=ledger, clock=clock, recorded=recorded.of)
     rollouts = _rollouts(database, registry, heartbeats, ledger, budgets)
@@ -158,6 +158,7 @@ def _compose(
         orders=orders,
         metrics=metrics,
         pace=Pace(tick_s=settings.tick_s, lease_s=settings.lease_s, stale_s=STALE_LEASES * settings.lease_s),
+        pool_bytes=settings.pooled_bytes,
     )
     runtime = Runtime(parts, on_lead=partial(_write_address, settings.paths.controller_address, url))
     control = Control(
@@ -177,6 +178,7 @@ def _compose(
         rollouts=rollouts,
         meters=RedisLimits(Wire(settings.limits_address)) if settings.limits_url else None,
         addresses=_addresses(settings, secure=url.startswith("https:")),
+        pool_bytes=settings.pooled_bytes,
     )
     return control, runtime
 

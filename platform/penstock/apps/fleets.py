@@ -34,7 +34,7 @@ class Hosted:
 async def hosted(settings: ControllerSettings, command: WorkerCommand) -> AsyncIterator[Hosted]:
     """Yield the host that the settings name, or raise ``CommandError``."""
     if settings.fleet is FleetKind.LOCAL:
-        pool = PoolPolicy(limit_bytes=settings.pool_bytes)
+        pool = PoolPolicy(limit_bytes=settings.pooled_bytes)
         yield Hosted(host=_local(settings, command), plan=partial(plan_pooled, pool=pool))
         return
     async with _cluster(settings) as host:

@@ -92,10 +92,12 @@ class DecisionLog(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tick:
-    """What a tick brought about: the table in force, and what should run in workers of its own."""
+    """What a tick brought about: the table in force, what should run in workers of its own, what was done for it."""
 
     table: RoutingTable
     deployments: tuple[Deployment, ...]
+    plan: FleetPlan
+    wanted: tuple[Wanted, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -133,4 +135,4 @@ class Loop:
         if table.number > latest.number:
             await self.tables.publish(table)
         self.decisions.take((*plan.why, *(self.changes(latest, table) if table is not latest else ())), now)
-        return Tick(table=table, deployments=catalogue.staffed)
+        return Tick(table=table, deployments=catalogue.staffed, plan=plan, wanted=view.wanted)

@@ -14,6 +14,7 @@ from typing import Protocol
 from penstock.control.fleet.demand import Demand
 from penstock.control.fleet.heartbeats import Heartbeats
 from penstock.control.fleet.orders import Orders
+from penstock.control.fleet.pool_shown import PoolMetrics
 from penstock.control.fleet.shown import FleetMetrics
 from penstock.control.loop import Loop, Tick
 from penstock.domain.errors import PenstockError, StoreUnavailable
@@ -61,6 +62,7 @@ class Parts:
     orders: Orders
     metrics: Metrics
     pace: Pace = Pace()
+    pool_bytes: int = 0
 
 
 class Runtime:
@@ -72,6 +74,10 @@ class Runtime:
         self._on_lead = on_lead
         self._news = asyncio.Event()
         self._shown = FleetMetrics(parts.metrics)
+        self._pool = PoolMetrics(parts.metrics, parts.pool_bytes)
+        self.held_bytes = 0
+        """What those held of the pool that were awake, by the last tick."""
+        self.waited_for: tuple[Wanted, ...] = ()
         self.leads = False
         self._has_begun = False
         self._good_at = 0.0
@@ -79,6 +85,7 @@ class Runtime:
         self.table: RoutingTable = EMPTY
         parts.heartbeats.on_news = parts.demand.on_news = self.wake
         parts.heartbeats.on_end = self._shown.ended
+        parts.heartbeats.on_change = self._pool.heard
 
     @property
     def is_ready(self) -> bool:
@@ -141,6 +148,7 @@ class Runtime:
             self._on_lead()
         else:
             self._shown.unknown()
+            self._pool.unknown()
             self._parts.loop.rollouts.unknown()
         self.leads = leads
         self._parts.metrics.gauge(names.IS_LEADER).set(leads)
@@ -170,8 +178,10 @@ class Runtime:
         if done.table.number != self.table.number:
             self._parts.metrics.counter(names.TABLES_PUBLISHED).inc()
         self.table = done.table
-        after = self._parts.loop.clock.now() - self._parts.pace.lease_s
-        self._shown.show(done.deployments, self._parts.heartbeats.known, after)
+        now = self._parts.loop.clock.now()
+        self._shown.show(done.deployments, self._parts.heartbeats.known, now - self._parts.pace.lease_s)
+        self.held_bytes, self.waited_for = done.plan.held_bytes, done.wanted
+        self._pool.show(done.plan.held_bytes, done.wanted, done.plan.why, now)
 
     async def _save(self) -> float:
         with suppress(StoreUnavailable):

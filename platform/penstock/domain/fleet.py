@@ -146,6 +146,8 @@ class FleetPlan:
     """Ready workers that are to give their engine's memory back, and stay."""
     wake: tuple[WorkerId, ...] = ()
     """Sleeping workers that are to serve again."""
+    held_bytes: int = field(default=0, compare=False)
+    """What those hold now of the pool that are awake."""
 
     @property
     def is_empty(self) -> bool:

@@ -4,6 +4,7 @@ from typing import Any, Protocol
 
 import msgspec
 
+from penstock.apps.cli import pool_screen
 from penstock.domain.command_error import CommandError
 from penstock.domain.model import ModelVersion
 
@@ -40,7 +41,7 @@ def note(version: dict[str, Any]) -> str:
 
 
 def workers_of(version: dict[str, Any]) -> str:
-    """Return how many workers a version is to have; of an adapter, whether it is on."""
+    """Say how many workers a version should have, and who of them sleeps; of an adapter, whether it is on."""
     if not version.get("base"):
-        return str(version["replicas"])
+        return pool_screen.workers(version)
     return "on" if version["replicas"] else "off"

@@ -35,12 +35,13 @@ def list_models() -> None:
                 f"{version['size_bytes'] / 1e6:.0f}",
                 "/".join(f"{micro_usd / 1e6:g}" for micro_usd in version["price"].values()),
                 version["licence"],
+                adapters.workers_of(version),
                 ", ".join(version["aliases"]),
                 tables.when(version["created_at"]),
             )
             for version in models
         ]
-        columns = ("version", "task", "tier", "MB", "$/Mtok", "licence", "aliases", "registered")
+        columns = ("version", "task", "tier", "MB", "$/Mtok", "licence", "workers", "aliases", "registered")
         tables.show("Versions", columns, rows, [adapters.note(one) for one in models])
 
 
@@ -140,6 +141,27 @@ def scale_model(
     with explained():
         operator(load()).put(f"/deployments/{version}", {"replicas": workers})
         out.print(f"{version}: {workers} workers", highlight=False)
+
+
+@app.command("pin")
+@as_caller
+def pin_model(version: Annotated[str, typer.Argument(help="A deployed version as name@digest.")]) -> None:
+    """Have a version's workers never sleep, whoever else needs their memory, and wake those that do.
+
+    Refused where more would be pinned than the machine has memory for (PENSTOCK_POOL_BYTES).
+    """
+    with explained():
+        operator(load()).put(f"/deployments/{version}/pin", {})
+        out.print(f"{version} is pinned: its workers never sleep", highlight=False)
+
+
+@app.command("unpin")
+@as_caller
+def unpin_model(version: Annotated[str, typer.Argument(help="A pinned version as name@digest.")]) -> None:
+    """Let a version's workers sleep again while nobody uses them and others need their memory."""
+    with explained():
+        operator(load()).delete(f"/deployments/{version}/pin")
+        out.print(f"{version} is pinned no more", highlight=False)
 
 
 def _report(text: str) -> None:

@@ -4,7 +4,7 @@ import os
 from pathlib import Path
 from typing import Any
 
-from penstock.apps.cli import adapters, tables
+from penstock.apps.cli import adapters, pool_screen, tables
 from penstock.apps.cli.terminal import explained, out
 from penstock.apps.connections import controller_address, operator
 from penstock.apps.settings import Settings, load, without_password
@@ -35,7 +35,8 @@ def status() -> None:
             f" {found['failed_ticks']} failed ticks\n"
             f"{_limits(settings, is_shared=found['limits_shared'])}"
             f"{_certificates(found.get('certificate_ends_at'), _own_end(settings), SystemClock().now())}"
-            f"{_observers(settings)}" + "".join(f"\nheld: {one}" for one in found.get("held", ())),
+            f"{pool_screen.pool(found.get('pool'))}{_observers(settings)}"
+            + "".join(f"\nheld: {one}" for one in found.get("held", ())),
             highlight=False,
             soft_wrap=True,
         )

@@ -154,6 +154,11 @@ class ControllerSettings(
     kubeconfig: str = ""
     """Where the cluster is; empty means the one that this pod is in."""
 
+    @property
+    def pooled_bytes(self) -> int:
+        """Return the pool's bytes where there is one: a cluster places its pods itself."""
+        return self.pool_bytes if self.fleet is FleetKind.LOCAL else 0
+
 
 class ControllerAddress(Told):
     """Where the controller is."""

@@ -5,6 +5,7 @@ from typing import Any
 import msgspec
 
 from penstock.domain.auto import Caller, Rule
+from penstock.domain.fleet import Wanted
 from penstock.domain.ids import NO_VERSION, Alias, ModelName, OrgId, TenantId, VersionId, WorkerId
 from penstock.domain.ledger import LedgerRow, UsageLine
 from penstock.domain.model import Manifest, Task, Tier
@@ -198,6 +199,9 @@ class ModelShown(msgspec.Struct, frozen=True, kw_only=True):
     size_bytes: int
     created_at: float
     replicas: int
+    pinned: bool
+    states: dict[str, int]
+    """How many of its workers are in which state, by the table in force."""
     aliases: tuple[Alias, ...]
     base: VersionId = NO_VERSION
     """Of an adapter: the version whose workers serve it."""
@@ -233,6 +237,14 @@ class TableShown(msgspec.Struct, frozen=True, kw_only=True):
     ready: int
 
 
+class PoolShown(msgspec.Struct, frozen=True, kw_only=True):
+    """What the workers' machine has for engines, what those hold that are awake, and which versions are waited for."""
+
+    limit_bytes: int
+    held_bytes: int
+    waited_for: tuple[Wanted, ...]
+
+
 class Status(msgspec.Struct, frozen=True, kw_only=True):
     """This controller at a glance."""
 
@@ -248,6 +260,8 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
     """Until when its certificate is valid, in Unix seconds; None where it has none."""
     limits_shared: bool = False
     """Whether limits and budgets are counted in a store that all gateways share."""
+    pool: PoolShown | None = None
+    """None where everything that is deployed is awake."""
 
 
 class BudgetShown(msgspec.Struct, frozen=True, kw_only=True):

@@ -72,6 +72,8 @@ class Control:
     rollouts: Rollouts
     addresses: WorkerAddresses
     """Where workers may say that they are."""
+    pool_bytes: int = 0
+    """What the workers' machine has for engines; 0 where that bounds nothing."""
     certificate_ends_at: Callable[[], float | None] = lambda: None
     """Until when this controller's certificate is valid; None where it has none."""
 

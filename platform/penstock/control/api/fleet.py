@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from fastapi import APIRouter, Request, Response
 
-from penstock.control.api.bodies import RollBack, Status, TableShown, WorkerShown
+from penstock.control.api.bodies import PoolShown, RollBack, Status, TableShown, WorkerShown
 from penstock.control.api.deps import Control
 from penstock.control.api.wire import answer, read
 from penstock.domain.audit import Selection
@@ -113,7 +113,17 @@ class FleetAndTable:
                 held=self._control.orders.held,
                 certificate_ends_at=self._control.certificate_ends_at(),
                 limits_shared=self._control.meters is not None,
+                pool=self._pool(),
             )
+        )
+
+    def _pool(self) -> PoolShown | None:
+        """Show the pool, as of the last tick of the controller that leads."""
+        if not self._control.pool_bytes:
+            return None
+        runtime = self._control.runtime
+        return PoolShown(
+            limit_bytes=self._control.pool_bytes, held_bytes=runtime.held_bytes, waited_for=runtime.waited_for
         )
 
     def _shown(self, one: Seen) -> WorkerShown:

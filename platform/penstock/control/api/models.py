@@ -1,5 +1,6 @@
 """Operators: versions, aliases, deployments."""
 
+from collections import Counter
 from dataclasses import asdict
 
 from fastapi import APIRouter, Request, Response
@@ -35,6 +36,8 @@ class Models:
         router.add_api_route("/aliases/{alias}", self.remove_alias, methods=["DELETE"])
         router.add_api_route("/deployments", self.deployments, methods=["GET"])
         router.add_api_route("/deployments/{version}", self.put_deployment, methods=["PUT"])
+        router.add_api_route("/deployments/{version}/pin", self.pin, methods=["PUT"])
+        router.add_api_route("/deployments/{version}/pin", self.unpin, methods=["DELETE"])
         router.add_api_route("/deployments/{version}/restart", self.restart, methods=["POST"], status_code=202)
         return router
 
@@ -48,10 +51,12 @@ class Models:
     async def models(self, request: Request) -> Response:
         """List versions with where they are used."""
         await self._control.operator(request)
-        replicas = {one.version: one.replicas for one in await self._registry.deployments()}
+        deployed = {one.version: one for one in await self._registry.deployments()}
         routes, versions = await self._registry.routes(), await self._registry.versions()
         bases = bases_of(versions)
         holders = adapters.holders(await self._control.heartbeats.seen(), self._control.clock.now())
+        table = await self._control.tables.latest()
+        states = {one.id: Counter(str(worker.state) for worker in one.workers) for one in table.versions}
         return answer(
             {
                 "models": [
@@ -64,7 +69,9 @@ class Models:
                         licence=version.manifest.provenance.licence,
                         size_bytes=version.manifest.size_bytes,
                         created_at=version.created_at,
-                        replicas=replicas.get(version.id, 0),
+                        replicas=deployed[version.id].replicas if version.id in deployed else 0,
+                        pinned=version.id in deployed and deployed[version.id].pinned,
+                        states=dict(states.get(version.id, {})),
                         aliases=tuple(route.alias for route in routes if _leads_to(route, version.id)),
                         base=bases.get(version.id, NO_VERSION),
                         resident=holders.get(version.id, ()),
@@ -127,6 +134,20 @@ class Models:
         if not body.replicas:
             await self._control.rollouts.check_idle(version)
         deployment = await self._registry.put_replicas(version, body.replicas, act)
+        self._control.runtime.wake()
+        return answer(deployment)
+
+    async def pin(self, request: Request, version: VersionId) -> Response:
+        """Have a version's workers never sleep, and wake those that do."""
+        return await self._pin(request, version, pinned=True)
+
+    async def unpin(self, request: Request, version: VersionId) -> Response:
+        """Let a version's workers sleep when others need their memory."""
+        return await self._pin(request, version, pinned=False)
+
+    async def _pin(self, request: Request, version: VersionId, *, pinned: bool) -> Response:
+        act = await self._control.act(request, "deployment.pin" if pinned else "deployment.unpin", version)
+        deployment = await self._registry.pin(version, act, pinned=pinned)
         self._control.runtime.wake()
         return answer(deployment)
 

@@ -52,6 +52,8 @@ class Heartbeats:
         """What ``seen`` returned last; for showing, not for deciding."""
         self.on_news: Callable[[], None] = lambda: None
         """Called when a worker appears, changes its state or gives its memory back: the next tick should not wait."""
+        self.on_change: Callable[[WorkerReport, WorkerReport], None] = lambda *_: None
+        """Called with a worker's report of another state than the one before, and with that one."""
         self.on_end: Callable[[WorkerReport], None] = lambda _: None
         """Called once for each worker that says why it goes."""
 
@@ -62,6 +64,8 @@ class Heartbeats:
         self._unsaved.add(report.worker)
         if before is None or _news(before.report) != _news(report):
             self.on_news()
+        if before is not None and before.report.state is not report.state:
+            self.on_change(before.report, report)
         if report.end is not None and (before is None or before.report.end is None):
             self.on_end(report)
 

@@ -1,12 +1,12 @@
-"""Who is awake: more versions are deployed than fit into the pool's bytes. Pure: claims and guests in, orders out.
+"""Who is awake: more versions are deployed than fit into the pool's bytes. Pure: claims and residents in, orders out.
 
 A claim is a worker that wants a place, because somebody waits for it, because it may not sleep, or because it is new.
 Claims are served in order: who may not sleep, then who is waited for longest, then new workers, then second ones. A
-claim that lacks bytes takes them from idle guests whose residency is over, at the least loss (``_victims``). Nobody is
-put to sleep for anything but a claim: who has a place keeps it.
+claim that lacks bytes takes them from idle residents that were here long enough, at the least loss (``_victims``).
+Nobody is put to sleep for anything but a claim: who has a place keeps it.
 
-Trade-off: a guest that has work, is pinned, is waited for or has just come is never put to sleep, so a pool full of
-busy guests lets callers wait until one is idle, or refuses them by their deadlines. A claim that could not be served
+Trade-off: a resident that has work, is pinned, is waited for or has just come is never put to sleep, so a pool full of
+busy residents lets callers wait until one is idle, or refuses them by their deadlines. A claim that could not be served
 for ``patience_s`` is passed by nobody any more: what it needs is gathered for it, and stays empty meanwhile.
 """
 
@@ -35,7 +35,7 @@ class Stay(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Guest:
+class Resident:
     """A worker of the pool. Times are Unix seconds."""
 
     worker: WorkerId
@@ -91,7 +91,7 @@ class Claim:
 class PoolPolicy:
     """How large the pool is, and how patient. ``limit_bytes`` 0: there is none.
 
-    A guest stays for ``residency_s`` at least, and for ``residency_wakes`` times what waking it took: so most of its
+    A resident stays for ``residency_s`` at least, and for ``residency_wakes`` times what waking it took: so most of its
     time is service. Whoever waits for a place longer than ``patience_s`` is passed no more.
     """
 
@@ -119,10 +119,10 @@ class _Room:
     free: int
     """Bytes that nobody holds."""
     leaving: int
-    """Bytes that guests hold who go."""
+    """Bytes that residents hold who go."""
     most: int
     """What a claim can have at all: the rest is held by who never sleeps."""
-    idle: dict[WorkerId, Guest]
+    idle: dict[WorkerId, Resident]
     """Who may be put to sleep."""
     start: list[VersionId] = field(default_factory=list)
     wake: list[WorkerId] = field(default_factory=list)
@@ -143,15 +143,15 @@ class _Room:
             self._gather(claim, now)
 
     def shrink(self, over: int) -> None:
-        """Put idle guests to sleep that the pool has no bytes for, as far as there are any: it was larger once."""
+        """Put idle residents to sleep that the pool has no bytes for, as far as there are any: it was larger once."""
         chosen = _victims(self.idle.values(), over)
-        for guest in list(self.idle.values()) if chosen is None else chosen:
-            self._sleep(guest, why.too_many(guest.worker, over, self.policy.limit_bytes))
+        for resident in list(self.idle.values()) if chosen is None else chosen:
+            self._sleep(resident, why.too_many(resident.worker, over, self.policy.limit_bytes))
 
-    def _sleep(self, guest: Guest, reason: Decision) -> None:
-        del self.idle[guest.worker]
-        self.sleep.append(guest.worker)
-        self.leaving += guest.size_bytes
+    def _sleep(self, resident: Resident, reason: Decision) -> None:
+        del self.idle[resident.worker]
+        self.sleep.append(resident.worker)
+        self.leaving += resident.size_bytes
         self.why.append(reason)
 
     def _place(self, claim: Claim, size_bytes: int) -> None:
@@ -163,7 +163,7 @@ class _Room:
             self.why.append(why.woken(claim.worker, claim.version, claim.signal, claim.value))
 
     def _gather(self, claim: Claim, now: float) -> None:
-        """Put idle guests to sleep for it, unless who goes already is enough; keep what is there for it."""
+        """Put idle residents to sleep for it, unless who goes already is enough; keep what is there for it."""
         short = claim.size_bytes - self.free - self.leaving
         chosen = _victims(self.idle.values(), short) if claim.size_bytes <= self.most else None
         if chosen is None:
@@ -172,26 +172,27 @@ class _Room:
                 return
             chosen = list(self.idle.values())
         self.is_awaited = True
-        for guest in chosen:
-            self._sleep(guest, why.slept(guest.worker, guest.version, claim.version, claim.signal))
+        for resident in chosen:
+            self._sleep(resident, why.slept(resident.worker, resident.version, claim.version, claim.signal))
         taken = min(claim.size_bytes, self.free)
         self.free -= taken
         self.leaving -= min(self.leaving, claim.size_bytes - taken)
 
 
 def pack(
-    guests: Sequence[Guest], claims: Iterable[Claim], kept: Collection[VersionId], now: float, policy: PoolPolicy
+    residents: Sequence[Resident], claims: Iterable[Claim], kept: Collection[VersionId], now: float, policy: PoolPolicy
 ) -> Packed:
     """Return whom to wake, to start and to put to sleep now. Of ``kept`` versions nobody is put to sleep."""
     claims = sorted(claims, key=lambda one: (one.rank, one.since, one.version, one.worker or ""))
     spared = {*kept, *(one.version for one in claims if one.rank in _SPARED)}
-    held = sum(one.size_bytes for one in guests if one.stay is not Stay.AWAY)
+    held = sum(one.size_bytes for one in residents if one.stay is not Stay.AWAY)
     room = _Room(
         policy=policy,
         free=max(0, policy.limit_bytes - held),
-        leaving=sum(one.size_bytes for one in guests if one.stay in _GOING),
-        most=policy.limit_bytes - sum(one.size_bytes for one in guests if one.version in kept and one.stay in _STAYING),
-        idle={one.worker: one for one in guests if one.version not in spared and _may_sleep(one, now, policy)},
+        leaving=sum(one.size_bytes for one in residents if one.stay in _GOING),
+        most=policy.limit_bytes
+        - sum(one.size_bytes for one in residents if one.version in kept and one.stay in _STAYING),
+        idle={one.worker: one for one in residents if one.version not in spared and _may_sleep(one, now, policy)},
     )
     if held - room.leaving > policy.limit_bytes:
         room.shrink(held - room.leaving - policy.limit_bytes)
@@ -205,35 +206,35 @@ def pack(
     )
 
 
-def _may_sleep(guest: Guest, now: float, policy: PoolPolicy) -> bool:
+def _may_sleep(resident: Resident, now: float, policy: PoolPolicy) -> bool:
     """Tell whether it is idle and was here long enough; who was only proven, and never used, has no residency."""
-    if guest.stay is not Stay.HERE or guest.is_busy:
+    if resident.stay is not Stay.HERE or resident.is_busy:
         return False
-    residency_s = max(policy.residency_s, policy.residency_wakes * guest.wake_s)
-    return not guest.worth or now - guest.since >= residency_s
+    residency_s = max(policy.residency_s, policy.residency_wakes * resident.wake_s)
+    return not resident.worth or now - resident.since >= residency_s
 
 
-def _victims(idle: Iterable[Guest], short: int) -> list[Guest] | None:
+def _victims(idle: Iterable[Resident], short: int) -> list[Resident] | None:
     """Return whose sleep frees so many bytes at the least loss of use; None where all of them are not enough.
 
-    This is knapsack cover: greedy by use for each byte, the needless dropped again, or the one guest that is enough,
-    whichever loses less; never more than twice the least (Csirik et al., Acta Cybernetica 10, 1991). Of guests of one
-    size and one use each it is the least recently used.
+    This is knapsack cover: greedy by use for each byte, the needless dropped again, or the one resident that is enough,
+    whichever loses less; never more than twice the least (Csirik et al., Acta Cybernetica 10, 1991). Of one size and
+    one use each it is the least recently used.
     """
-    found: list[Guest] = []
+    found: list[Resident] = []
     freed = 0
     ordered = sorted(idle, key=lambda one: (one.worth / max(1, one.size_bytes), one.used_at, one.worker))
-    for guest in ordered:
+    for resident in ordered:
         if freed >= short:
             break
-        found.append(guest)
-        freed += guest.size_bytes
+        found.append(resident)
+        freed += resident.size_bytes
     if freed < short:
         return None
-    for guest in sorted(found, key=lambda one: (one.worth, one.used_at, one.worker), reverse=True):
-        if freed - guest.size_bytes >= short:
-            found.remove(guest)
-            freed -= guest.size_bytes
+    for resident in sorted(found, key=lambda one: (one.worth, one.used_at, one.worker), reverse=True):
+        if freed - resident.size_bytes >= short:
+            found.remove(resident)
+            freed -= resident.size_bytes
     alone = min((one for one in ordered if one.size_bytes >= short > 0), key=lambda one: one.worth, default=None)
     if alone is not None and alone.worth <= sum(one.worth for one in found):
         return [alone]

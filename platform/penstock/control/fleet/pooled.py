@@ -14,10 +14,10 @@ from dataclasses import dataclass, replace
 
 from penstock.control.fleet import uses
 from penstock.control.fleet.plan import FleetPolicy, plan
-from penstock.control.fleet.pool import Claim, Guest, PoolPolicy, Rank, Stay, pack
-from penstock.control.fleet.sizes import sizes
+from penstock.control.fleet.pool import Claim, PoolPolicy, Rank, Resident, Stay, pack
 from penstock.domain.fleet import Catalogue, FleetPlan, FleetView, Running, Seen, Wanted
 from penstock.domain.ids import VersionId, WorkerId
+from penstock.domain.memory import sizes
 from penstock.domain.worker import WorkerOrder, WorkerReport, WorkerState
 
 _ENDING = frozenset({WorkerState.DRAINING, WorkerState.STOPPED, WorkerState.FAILED})
@@ -31,13 +31,14 @@ def plan_pooled(
     if not pool.limit_bytes or not view.is_known:
         return step
     scene = _Scene.of(catalogue, seen, view, now, policy)
-    packed = pack(scene.guests, [*scene.claims(), *scene.starts(step.start)], scene.kept, now, pool)
+    packed = pack(scene.residents, [*scene.claims(), *scene.starts(step.start)], scene.kept, now, pool)
     started = {*packed.start}
     return replace(
         step,
         start=packed.start,
         wake=packed.wake,
         sleep=packed.sleep,
+        held_bytes=sum(one.size_bytes for one in scene.residents if one.stay is not Stay.AWAY),
         why=(*(one for one in step.why if one.what != "start" or one.target in started), *packed.why),
     )
 
@@ -46,7 +47,7 @@ def plan_pooled(
 class _Scene:
     """What there is, as the pool sees it."""
 
-    guests: tuple[Guest, ...]
+    residents: tuple[Resident, ...]
     wanted: Mapping[VersionId, Wanted]
     kept: frozenset[VersionId]
     held: Mapping[VersionId, int]
@@ -61,8 +62,8 @@ class _Scene:
         pinned = frozenset(one.version for one in catalogue.deployments if one.pinned)
         bases = _bases(catalogue)
         return cls(
-            guests=tuple(
-                _guest(one, last.get(one.worker), view.orders.get(one.worker), held.get(one.version, 0), now, policy)
+            residents=tuple(
+                _resident(one, last.get(one.worker), view.orders.get(one.worker), held.get(one.version, 0), now, policy)
                 for one in view.running
             ),
             wanted=_waited_for(view.wanted, bases),
@@ -72,12 +73,12 @@ class _Scene:
 
     def claims(self) -> Iterator[Claim]:
         """Yield the claims of workers that sleep, or fall asleep."""
-        of: dict[VersionId, list[Guest]] = defaultdict(list)
-        for guest in self.guests:
-            of[guest.version].append(guest)
-        for version, guests in of.items():
-            sleeping = sorted((one for one in guests if one.stay in _ASLEEP), key=_lightest)
-            awake = [one for one in guests if one.stay in _AWAKE]
+        of: dict[VersionId, list[Resident]] = defaultdict(list)
+        for resident in self.residents:
+            of[resident.version].append(resident)
+        for version, residents in of.items():
+            sleeping = sorted((one for one in residents if one.stay in _ASLEEP), key=_lightest)
+            awake = [one for one in residents if one.stay in _AWAKE]
             if version in self.kept:
                 yield from (
                     _claim(one, Rank.KEPT, "never_sleeps", "pinned, or in a rollout", -math.inf) for one in sleeping
@@ -107,21 +108,21 @@ _ASLEEP = frozenset({Stay.AWAY, Stay.FALLING_ASLEEP})
 _AWAKE = frozenset({Stay.COMING, Stay.HERE})
 
 
-def _lightest(guest: Guest) -> tuple[bool, float, WorkerId]:
+def _lightest(resident: Resident) -> tuple[bool, float, WorkerId]:
     """Order sleeping workers: who still holds its memory, then who wakes soonest."""
-    return guest.stay is Stay.AWAY, guest.wake_s, guest.worker
+    return resident.stay is Stay.AWAY, resident.wake_s, resident.worker
 
 
-def _claim(guest: Guest, rank: Rank, signal: str, value: str, since: float) -> Claim:
+def _claim(resident: Resident, rank: Rank, signal: str, value: str, since: float) -> Claim:
     return Claim(
-        version=guest.version,
-        size_bytes=guest.size_bytes,
+        version=resident.version,
+        size_bytes=resident.size_bytes,
         rank=rank,
         signal=signal,
         value=value,
-        worker=guest.worker,
+        worker=resident.worker,
         since=since,
-        holds_bytes=guest.size_bytes if guest.stay is Stay.FALLING_ASLEEP else 0,
+        holds_bytes=resident.size_bytes if resident.stay is Stay.FALLING_ASLEEP else 0,
     )
 
 
@@ -142,11 +143,11 @@ def _waited_for(wanted: Iterable[Wanted], bases: Mapping[VersionId, VersionId]) 
     return found
 
 
-def _guest(
+def _resident(
     running: Running, last: Seen | None, order: WorkerOrder | None, size_bytes: int, now: float, policy: FleetPolicy
-) -> Guest:
+) -> Resident:
     report = last.report if last is not None and now - last.at < policy.lease_s else None
-    return Guest(
+    return Resident(
         worker=running.worker,
         version=running.version,
         size_bytes=size_bytes,

@@ -2,10 +2,10 @@
 
 from collections.abc import Sequence
 
-from penstock.control.fleet.sizes import megabytes
 from penstock.domain.decision import Decision
 from penstock.domain.fleet import Deployment
 from penstock.domain.ids import VersionId, WorkerId
+from penstock.domain.memory import megabytes
 
 
 def start(wanted: Deployment, counted: int, *, replaces: bool) -> Decision:

@@ -2,11 +2,11 @@
 
 from dataclasses import replace
 
-from penstock.control.registry import adapters, auto_rules, rules
+from penstock.control.registry import adapters, auto_rules, pool, rules
 from penstock.control.registry.ports import RegistryStore
 from penstock.domain.audit import Act
 from penstock.domain.auto import Auto, PastAuto
-from penstock.domain.errors import UnknownModel
+from penstock.domain.errors import Conflict, UnknownModel
 from penstock.domain.fleet import Deployment, PastRoute
 from penstock.domain.ids import Alias, VersionId, WorkerId
 from penstock.domain.model import Manifest, ModelVersion
@@ -18,9 +18,10 @@ _RENEWALS_KEPT = 100
 class Registry:
     """Versions, aliases and deployments. Acts name who did it; they are written with the change."""
 
-    def __init__(self, store: RegistryStore) -> None:
-        """Take the store."""
+    def __init__(self, store: RegistryStore, *, pool_bytes: int = 0) -> None:
+        """Take the store, and what the workers' machine has for engines; 0 where that bounds nothing."""
         self._store = store
+        self._pool_bytes = pool_bytes
 
     async def register(self, manifest: Manifest, signature: str, act: Act) -> ModelVersion:
         """Store a version, or return the one that has this digest already; ``ArtifactRefused`` where it may not be."""
@@ -108,8 +109,21 @@ class Registry:
         """Set how many workers a version has; renewals that were asked for stay asked for."""
         deployment = replace(await self._deployment(version), replicas=replicas)
         rules.check_deployment(deployment, await self._known())
-        adapters.check_scale(deployment, await self._store.catalogue())
+        known = await self._store.catalogue()
+        adapters.check_scale(deployment, known)
+        pool.check(deployment, known, self._pool_bytes)
         await self._store.put_deployment(deployment, replace(act, detail=act.detail or f"replicas={replicas}"))
+        return deployment
+
+    async def pin(self, version: VersionId, act: Act, *, pinned: bool) -> Deployment:
+        """Say whether a version's workers may never sleep; ``Conflict`` where more would be pinned than fits."""
+        known = await self._store.catalogue()
+        whose = adapters.base_of(version, known.versions)
+        if whose != version:
+            raise Conflict(f"an adapter has no workers of its own: penstock models pin {whose}")
+        deployment = replace(await self._existing(version), pinned=pinned)
+        pool.check(deployment, known, self._pool_bytes)
+        await self._store.put_deployment(deployment, act)
         return deployment
 
     async def renew_all(self, version: VersionId, act: Act) -> Deployment:

@@ -138,9 +138,11 @@ class Advance:
         if not steps.wants_workers(rollout, what, known.at) or what.needed <= has:
             return False
         says = f"{what.needed} workers for the next share, {has} before"
-        await self.replicas.put_replicas(
-            rollout.candidate, what.needed, _act("rollout.grow", rollout, known.at, says, target=rollout.candidate)
-        )
+        act = _act("rollout.grow", rollout, known.at, says, target=rollout.candidate)
+        try:
+            await self.replicas.put_replicas(rollout.candidate, what.needed, act)
+        except Conflict:  # they would not fit: without them its share does not grow, and its patience ends
+            return False
         logger().info("rollout_changed", object=rollout.id, state=rollout.state, reason=says)
         return True
 

@@ -20,6 +20,7 @@ from penstock.domain.ids import Alias, VersionId
 from penstock.domain.ledger import Ended, hour_of
 from penstock.domain.model import Tier
 from penstock.domain.rollout import Change, Rollout, State, Step, Stored
+from penstock.domain.worker import WorkerState
 
 MOST_REASON_CHARS = 500
 MOST_TRIES = 5
@@ -175,14 +176,22 @@ class Rollouts:
 
     @staticmethod
     def _need_worker(version: VersionId, known: Catalogue, seen: Sequence[Seen]) -> None:
-        if not _serving(version, known, seen):
-            raise Conflict(f"no worker of {version} serves yet: wait until one is ready (penstock status)")
+        if _serving(version, known, seen):
+            return
+        if any(one.report.state is WorkerState.SLEEPING for one in _workers(version, known, seen)):
+            raise Conflict(f"{version} sleeps, and a rollout's versions are awake: penstock models pin {version}")
+        raise Conflict(f"no worker of {version} serves yet: wait until one is ready (penstock status)")
 
 
 def _serving(version: VersionId, known: Catalogue, seen: Iterable[Seen]) -> list[Seen]:
-    """Return the workers that serve a version now; an adapter's are its base's."""
+    """Return the workers that serve a version now."""
+    return [one for one in _workers(version, known, seen) if one.report.state.serves]
+
+
+def _workers(version: VersionId, known: Catalogue, seen: Iterable[Seen]) -> list[Seen]:
+    """Return a version's workers; an adapter's are its base's."""
     staffed = bases_of(known.versions).get(version, version)
-    return [one for one in seen if one.report.version == staffed and one.report.state.serves]
+    return [one for one in seen if one.report.version == staffed]
 
 
 def _reason(text: str) -> str:

@@ -7,10 +7,12 @@ import httpx
 import msgspec
 import pytest
 
-from penstock.domain.ids import VersionId
+from penstock.domain.fleet import Running, Wanted
+from penstock.domain.ids import VersionId, WorkerId
+from penstock.domain.memory import worker_bytes
 from penstock.domain.model import Manifest, digest_of
 from penstock.domain.tenant import Role
-from penstock.domain.worker import WorkerState
+from penstock.domain.worker import WorkerReport, WorkerState
 from tests.support import adapter_things
 from tests.support import control_things as things
 from tests.support.clock import ManualClock
@@ -191,6 +193,82 @@ async def test_a_deployment_is_scaled_and_restarted(operator: httpx.AsyncClient,
     assert (await operator.put("/admin/v1/deployments/no@1", json={"replicas": 1})).status_code == 400
 
 
+async def test_a_version_is_pinned_and_unpinned(operator: httpx.AsyncClient, room: Room) -> None:
+    """Its workers never sleep from then on; both are in the audit log; what is not deployed can't be pinned."""
+    version = await registered(operator)
+    assert (await operator.put(f"/admin/v1/deployments/{version}/pin")).status_code == 404
+    await operator.put(f"/admin/v1/deployments/{version}", json={"replicas": 1})
+    assert (await operator.put(f"/admin/v1/deployments/{version}/pin")).json()["pinned"] is True
+    assert (await operator.put(f"/admin/v1/deployments/{version}", json={"replicas": 2})).json()["pinned"] is True
+    assert (await operator.get("/admin/v1/models")).json()["models"][0]["pinned"] is True
+    assert (await operator.delete(f"/admin/v1/deployments/{version}/pin")).json()["pinned"] is False
+    acts = [(act.what, act.target) for act in await room.audit.newest(9)]
+    assert {("deployment.pin", version), ("deployment.unpin", version)} <= {*acts}
+    async with room.client(await room.key(Role.AUDITOR)) as auditor:
+        assert (await auditor.put(f"/admin/v1/deployments/{version}/pin")).status_code == 403
+
+
+async def test_a_pin_that_does_not_fit_is_refused(clock: ManualClock) -> None:
+    """More pinned than the pool holds is a conflict that says how much it is, and nothing changes."""
+    room = Room(clock, pool_bytes=worker_bytes(things.manifest()))
+    async with room.client(await room.key(Role.ADMIN)) as operator:
+        one, other = [await registered(operator, seed) for seed in "ab"]
+        for version in (one, other):
+            await operator.put(f"/admin/v1/deployments/{version}", json={"replicas": 1})
+        assert (await operator.put(f"/admin/v1/deployments/{one}/pin")).status_code == 200
+        refused = await operator.put(f"/admin/v1/deployments/{other}/pin")
+        assert (refused.status_code, refused.json()["error"]["code"]) == (409, "conflict")
+        assert "pinned workers would need 537 MB of the pool's 268 MB" in refused.json()["error"]["message"]
+        assert (await operator.put(f"/admin/v1/deployments/{one}", json={"replicas": 2})).status_code == 409
+        pinned = [one["pinned"] for one in (await operator.get("/admin/v1/deployments")).json()["deployments"]]
+        assert sorted(pinned) == [False, True]
+
+
+async def test_what_is_waited_for_is_shown_and_ordered(clock: ManualClock) -> None:
+    """A pool of one place: who is waited for gets it, its worker hears that, and the status says what is held."""
+    room = Room(clock, pool_bytes=worker_bytes(things.manifest()))
+    async with room.client(await room.key(Role.ADMIN)) as operator:
+        one, other = [VersionId(await registered(operator, seed)) for seed in "ab"]
+        for number, version in enumerate((one, other)):
+            await operator.put(f"/admin/v1/deployments/{version}", json={"replicas": 1})
+            worker = WorkerId(f"w{number}")
+            room.host.running[worker] = Running(worker=worker, version=version, started_at=clock.now())
+        awake = things.report("w0", one)
+        gone = replace(awake, state=WorkerState.SLEEPING, holds_memory=False)
+        asleep = replace(gone, worker=WorkerId("w1"), version=other)
+        desired = [await told_after_a_tick(room, other, told) for told in ((awake, asleep), (gone, asleep))]
+        assert desired == [["sleep", "sleep"], ["sleep", "serve"]]
+        tick = await room.loop.tick()
+        room.runtime.held_bytes, room.runtime.waited_for = tick.plan.held_bytes, tick.wanted
+        pool = (await operator.get("/admin/v1/status")).json()["pool"]
+        assert (pool["limit_bytes"], pool["held_bytes"]) == (worker_bytes(things.manifest()),) * 2
+        assert [(one["version"], one["requests"]) for one in pool["waited_for"]] == [(other, 2)]
+        states = {one["id"]: one["states"] for one in (await operator.get("/admin/v1/models")).json()["models"]}
+        assert states == {one: {"sleeping": 1}, other: {"sleeping": 1}}
+        whys = [(one["decision"]["what"], one["decision"]["signal"]) for one in room_decisions(room)]
+        assert ("sleep", "requests_held") in whys
+        assert ("wake", "requests_held") in whys
+
+
+async def told_after_a_tick(room: Room, wanted: VersionId, told: tuple[WorkerReport, ...]) -> list[str]:
+    """Return what workers that report this hear next, while requests for a version are held."""
+    room.demand.take(Wanted(version=wanted, requests=2, tokens=90))
+    for report in told:
+        room.heartbeats.take(report)
+    await room.loop.tick()
+    found = []
+    for report in told:
+        name, body = report.worker, msgspec.json.encode(report)
+        async with room.client(bearer_of(name, report.version), worker=name, version=report.version) as worker:
+            found.append(str((await worker.post("/internal/workers/heartbeat", content=body)).json()["desired"]))
+    return found
+
+
+def room_decisions(room: Room) -> list[dict[str, dict[str, str]]]:
+    found: list[dict[str, dict[str, str]]] = msgspec.to_builtins(room.decisions.newest(99))
+    return found
+
+
 async def test_workers_report_and_are_shown(operator: httpx.AsyncClient, room: Room, clock: ManualClock) -> None:
     """A heartbeat shows up with its age, and a worker that was told to go hears it in the answer."""
     version = await registered(operator)
@@ -280,6 +358,7 @@ async def test_status_and_limits(operator: httpx.AsyncClient) -> None:
         "held": [],
         "certificate_ends_at": None,
         "limits_shared": True,
+        "pool": None,
     }
     assert (await operator.get("/admin/v1/audit?limit=many")).json()["error"]["param"] == "limit"
 

@@ -7,9 +7,9 @@ import pytest
 from penstock.control.fleet.plan import FleetPolicy
 from penstock.control.fleet.pool import PoolPolicy, Stay
 from penstock.control.fleet.pooled import plan_pooled, stay_of
-from penstock.control.fleet.sizes import worker_bytes
 from penstock.domain.fleet import Catalogue, Deployment, FleetPlan, FleetView, Running, Seen, Wanted
 from penstock.domain.ids import VersionId, WorkerId
+from penstock.domain.memory import worker_bytes
 from penstock.domain.model import AdapterSettings, ModelVersion
 from penstock.domain.worker import Load, WorkerOrder, WorkerState
 from tests.support import control_things as things

@@ -1,4 +1,4 @@
-"""What a worker of a version takes of the pool's bytes: weights, KV cache, adapters' slots. Pure.
+"""What a worker of a version takes of a pool's bytes: weights, KV cache, adapters' slots.
 
 Trade-off: it is counted from the manifest, before anything runs, and not measured: a version's place must not depend on
 how a worker of it once fared. What its processes take beside that is not in the pool's bytes.
@@ -7,8 +7,6 @@ how a worker of it once fared. What its processes take beside that is not in the
 import math
 from collections.abc import Iterable, Mapping
 
-from penstock.domain.errors import Conflict
-from penstock.domain.fleet import Deployment
 from penstock.domain.ids import VersionId
 from penstock.domain.model import Manifest, ModelVersion, Runtime
 
@@ -32,21 +30,6 @@ def worker_bytes(manifest: Manifest) -> int:
 def sizes(versions: Iterable[ModelVersion]) -> Mapping[VersionId, int]:
     """Return what a worker of each version holds."""
     return {one.id: worker_bytes(one.manifest) for one in versions}
-
-
-def check(deployments: Iterable[Deployment], held: Mapping[VersionId, int], limit_bytes: int) -> None:
-    """Return where all of this can be as it says, or raise ``Conflict``; with ``limit_bytes`` 0 there is no pool."""
-    if not limit_bytes:
-        return
-    wanted = [one for one in deployments if one.replicas]
-    for one in wanted:
-        if held.get(one.version, 0) > limit_bytes:
-            needs = f"a worker of {one.version} needs {megabytes(held[one.version])}"
-            raise Conflict(f"{needs}, and the pool has {megabytes(limit_bytes)} (PENSTOCK_POOL_BYTES)")
-    pinned = sum(one.replicas * held.get(one.version, 0) for one in wanted if one.pinned)
-    if pinned > limit_bytes:
-        does = "unpin another version, pin fewer workers, or enlarge PENSTOCK_POOL_BYTES"
-        raise Conflict(f"pinned workers would need {megabytes(pinned)} of the pool's {megabytes(limit_bytes)}: {does}")
 
 
 def megabytes(size: int) -> str:

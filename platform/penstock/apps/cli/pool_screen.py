@@ -1,0 +1,23 @@
+"""Who of a machine's workers is awake, in words: beside each version, and of the whole pool."""
+
+from typing import Any
+
+_ASLEEP = ("sleeping", "waking")
+"""States that are told beside the number; in all others a worker holds its memory."""
+
+
+def workers(version: dict[str, Any]) -> str:
+    """Say how many workers a version should have, which of them sleep or wake, and whether they may."""
+    states = version.get("states", {})
+    told = [f"{states[state]} {state}" for state in _ASLEEP if states.get(state)]
+    told += ["pinned"] if version.get("pinned") else []
+    return f"{version['replicas']}" + (f" ({', '.join(told)})" if told else "")
+
+
+def pool(found: dict[str, Any] | None) -> str:
+    """Say what engines hold of the machine's memory, and who waits for a place in it; nothing where all are awake."""
+    if found is None:
+        return ""
+    held, limit = (found[name] / 1e6 for name in ("held_bytes", "limit_bytes"))
+    waits = "; ".join(f"{one['version']} ({one['requests']} requests)" for one in found["waited_for"])
+    return f"\npool: {held:,.0f} of {limit:,.0f} MB held" + (f"; waited for: {waits}" if waits else "")

@@ -1,0 +1,33 @@
+"""What a machine's pool of memory adds to the registry's rules: what can never be is refused when it is asked. Pure.
+
+Trade-off: pinned versions are held against the whole pool, so that pinning takes effect as it says. What else is
+deployed may be more than fits; and a restart of a pinned version needs room for one worker more, which may be lacking.
+"""
+
+from collections.abc import Iterable
+
+from penstock.domain.errors import Conflict
+from penstock.domain.fleet import Catalogue, Deployment
+from penstock.domain.memory import megabytes, sizes
+
+
+def check(wanted: Deployment, known: Catalogue, limit_bytes: int) -> None:
+    """Return where this can be beside what is pinned, or raise ``Conflict``; ``limit_bytes`` 0: there is no pool."""
+    if not limit_bytes or not wanted.replicas:
+        return
+    held = sizes(known.versions)
+    needs = held.get(wanted.version, 0)
+    if needs > limit_bytes:
+        says = f"a worker of {wanted.version} needs {megabytes(needs)}"
+        raise Conflict(f"{says}, and the pool has {megabytes(limit_bytes)} (PENSTOCK_POOL_BYTES)")
+    if not wanted.pinned:
+        return
+    others = (one for one in known.deployments if one.version != wanted.version)
+    pinned = sum(one.replicas * held.get(one.version, 0) for one in _pinned((*others, wanted)))
+    if pinned > limit_bytes:
+        does = "unpin another version, give it fewer workers, or enlarge PENSTOCK_POOL_BYTES"
+        raise Conflict(f"pinned workers would need {megabytes(pinned)} of the pool's {megabytes(limit_bytes)}: {does}")
+
+
+def _pinned(deployments: Iterable[Deployment]) -> Iterable[Deployment]:
+    return (one for one in deployments if one.pinned)

@@ -1,0 +1,38 @@
+"""What can never be in a pool is refused when it is asked for."""
+
+from dataclasses import replace
+
+import pytest
+
+from penstock.control.registry.pool import check
+from penstock.domain.errors import Conflict
+from penstock.domain.fleet import Catalogue, Deployment
+from penstock.domain.memory import worker_bytes
+from tests.support import control_things as things
+
+A, B = things.version("a"), things.version("b")
+SIZE = worker_bytes(A.manifest)
+ONE = Deployment(version=A.id, replicas=1, pinned=True)
+KNOWN = Catalogue(versions=(A, B), deployments=(replace(ONE, pinned=False), replace(ONE, version=B.id)))
+
+
+def test_more_pinned_than_fits_is_refused() -> None:
+    """Pinned workers must all fit at once, whatever it is that makes them too many."""
+    check(ONE, KNOWN, 2 * SIZE)
+    with pytest.raises(Conflict, match=r"pinned workers would need .* unpin another version"):
+        check(ONE, KNOWN, 2 * SIZE - 1)
+    with pytest.raises(Conflict, match="pinned workers would need"):
+        check(replace(ONE, replicas=2), KNOWN, 2 * SIZE)
+
+
+def test_what_is_not_pinned_must_fit_alone() -> None:
+    """More may be deployed than fits, but nothing that could never be awake."""
+    check(replace(ONE, pinned=False, replicas=9), KNOWN, SIZE)
+    with pytest.raises(Conflict, match=f"a worker of {A.id} needs"):
+        check(replace(ONE, pinned=False), KNOWN, SIZE - 1)
+
+
+def test_nothing_is_refused_without_a_pool_or_without_workers() -> None:
+    """Where there is no bound, and for what is to go, there is nothing to hold it against."""
+    check(replace(ONE, replicas=900), KNOWN, 0)
+    check(replace(ONE, replicas=0), KNOWN, 1)
