@@ -62,6 +62,40 @@ LIFE = Row(
     ),
 )
 
+POOL = Row(
+    title="Pool",
+    panels=(
+        lines(
+            "Memory for engines",
+            "Share that those hold who are awake, by their manifests; 1 is full. Empty where nobody ever sleeps.",
+            "percentunit",
+            query(
+                f"{gauge(names.POOL_HELD_BYTES, take='max')} / ({gauge(names.POOL_LIMIT_BYTES, take='max')} > 0)",
+                "held",
+            ),
+        ),
+        lines(
+            "Put to sleep",
+            "Workers in five minutes, by for what: held requests, pins and rollouts, new workers, too small a pool.",
+            "short",
+            query(increase(names.POOL_SWAPS, "reason", window="5m"), "{{reason}}"),
+        ),
+        lines(
+            "Wakes",
+            "95th percentile of the seconds from the order to proven answers, and how long the longest wait lasts.",
+            "s",
+            query(quantile(0.95, names.WAKE_SECONDS, "version", window="1h"), "{{version}}"),
+            query(gauge(names.POOL_WAIT_SECONDS, take="max"), "longest wait"),
+        ),
+        lines(
+            "Wakes that went wrong",
+            "In an hour: failed ones are started anew, slow ones took three times as long as the one before.",
+            "short",
+            query(increase(names.WAKE_FAILURES, "version", "reason", window="1h"), "{{version}} {{reason}}"),
+        ),
+    ),
+)
+
 TROUBLE = Row(
     title="Restarts and ends",
     panels=(
@@ -186,5 +220,5 @@ STEPS = Row(
 BOARD = Board(
     title="Workers",
     says="Do engines live, and what limits them: batch, KV cache, or steps?",
-    rows=(NOW, LIFE, TROUBLE, BATCH, MEMORY, STEPS),
+    rows=(NOW, LIFE, POOL, TROUBLE, BATCH, MEMORY, STEPS),
 )

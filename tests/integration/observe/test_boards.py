@@ -37,6 +37,8 @@ EMPTY = {
     "penstock_worker_ends": "no worker goes",
     "penstock_batch": "no model of this platform is batched by ours: vLLM does that itself",
     "penstock_certificate_": "there is no TLS on this platform",
+    "penstock_pool_": "all that is deployed fits, and is awake",
+    "penstock_wake_": "so nobody wakes",
     "penstock_rollout": "no alias is on its way to another version",
     'ALERTS{alertstate="firing"}': "alerts fire on a platform that is not well",
 }
