@@ -167,6 +167,12 @@ LIMITS = Row(
             query(rate(names.LIMITS_ALONE, "reason"), "{{reason}}"),
         ),
         lines(
+            "Held for a wake",
+            "Requests whose version sleeps, held until a worker serves again.",
+            "short",
+            query(gauge(names.HELD_REQUESTS), "held"),
+        ),
+        lines(
             "Under pressure",
             "Gateways that see a version under pressure: tenants that opted in get lesser answers.",
             "short",

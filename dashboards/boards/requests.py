@@ -49,6 +49,7 @@ FAULTS: Mapping[Stage, Faults] = {
             "store_unavailable",
         )
     ),
+    Stage.WAKE: Faults(others=(query(rate(names.HOLDS, "outcome"), "held requests: {{outcome}}"),)),
     Stage.ROUTE: Faults(
         codes=("no_capacity", "rejected", "draining"),
         others=(query(rate(names.RETRIES, "reason"), "tried elsewhere: {{reason}}"),),
@@ -77,6 +78,7 @@ TITLES: Mapping[Stage, str] = {
     Stage.UPLOAD: "Upload: the caller sends its body, in its own time",
     Stage.PREPROCESS: "Preprocess: template, tokens, context",
     Stage.ADMISSION: "Admission: limits and budgets, one lease",
+    Stage.WAKE: "Wake: held until a worker that slept serves again",
     Stage.ROUTE: "Route: a worker is chosen and reached",
     Stage.QUEUE: "Queue: the wait at the worker's door and in its engine",
     Stage.PREPARE: "Prepare: a handler's input becomes tensors, an image is decoded",

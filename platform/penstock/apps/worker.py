@@ -116,6 +116,7 @@ class Workplace:
             heartbeat_s=ours.heartbeat_s,
             drain_grace_s=ours.grace_s,
             may_be_taken=ours.notice_s > 0,
+            is_pooled=ours.pool_bytes > 0,
             pace=Pace(
                 look_every_s=min(1.0, ours.probe_every_s),
                 probe_every_s=ours.probe_every_s,

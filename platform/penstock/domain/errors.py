@@ -223,6 +223,10 @@ class NoCapacity(Rejected):
     code = "no_capacity"
 
 
+class Asleep(NoCapacity):
+    """The worker has just fallen asleep."""
+
+
 class Overloaded(Rejected):
     """The workers of this model are full."""
 

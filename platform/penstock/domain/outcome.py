@@ -69,6 +69,8 @@ class Stage(StrEnum):
     """The caller sends its body: its time, and not the platform's, so no promise counts it."""
     PREPROCESS = "preprocess"
     ADMISSION = "admission"
+    WAKE = "wake"
+    """The request is held until a worker of its version, which slept, serves again."""
     ROUTE = "route"
     QUEUE = "queue"
     PREPARE = "prepare"

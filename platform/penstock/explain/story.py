@@ -7,7 +7,7 @@ to be unknown.
 from collections.abc import Iterator
 
 from penstock.domain.money import dollars
-from penstock.domain.outcome import Outcome
+from penstock.domain.outcome import Outcome, Stage
 from penstock.domain.request_record import Refusal, RequestRecord
 from penstock.explain.judging import Judged, cost, judged
 from penstock.explain.placing import attempts, batches, doors, workers
@@ -59,6 +59,8 @@ def _time(record: RequestRecord) -> Iterator[str]:
     if stages:
         longest = [f"{stage} {seconds(spent)}" for stage, spent in stages[:3]]
         yield f"Its time went to {listed(longest)}."
+    if woken_s := dict(stages).get(Stage.WAKE):
+        yield f"Its version slept when it came: it was held for {seconds(woken_s)}, for a worker to wake."
     if left_s := unaccounted_s(record):
         yield f"Not accounted: {seconds(left_s)}{when_unaccounted(record)}."
     if record.deadline_s is not None:

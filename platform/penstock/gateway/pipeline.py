@@ -1,6 +1,8 @@
 """The life of a request, in order. Stages don't know one another; they meet here, through the ports below.
 
-edge → identify → resolve (name → version) → preprocess → admit (one lease) → route → dispatch → relay → settle
+edge → identify → resolve (name → version) → preprocess → admit (one lease) → hold → route → dispatch → relay → settle
+
+A request whose version sleeps is held under its lease until a worker has woken.
 
 A tenant that prefers it gets a lesser answer instead of a refusal: before admission where its version is known to be
 under pressure, and once more where nobody took the request.
@@ -16,7 +18,7 @@ from typing import Protocol
 
 from penstock.domain.call import Answer, Call, unnoted
 from penstock.domain.clock import Clock
-from penstock.domain.errors import ClientGone, Evicted, OverBudget, PenstockError, Rejected
+from penstock.domain.errors import ClientGone, Evicted, OverBudget, PenstockError, Rejected, WorkerLost
 from penstock.domain.ids import NO_VERSION, TenantId, VersionId, WorkerId
 from penstock.domain.lease import Lease
 from penstock.domain.outcome import Degradation, Outcome, Stage
@@ -106,6 +108,34 @@ class Degrader(Protocol):
         ...
 
 
+class Held(Protocol):
+    """The place of a request that waits for a worker to wake."""
+
+    async def until_awake(self, relay: Relay) -> None:
+        """Return when the request may go on, or raise why it is not held any longer."""
+        ...
+
+    def leave(self) -> None:
+        """It is answered, or gone: whoever comes next may have its place."""
+        ...
+
+
+class Holding(Protocol):
+    """Where requests wait whose version sleeps."""
+
+    def place(self, call: Call, lease: Lease) -> Held | None:
+        """Return its place, None where it need not wait; raises a ``Rejected`` where it would wait in vain."""
+        ...
+
+    async def again(self, call: Call, error: PenstockError) -> bool:
+        """Tell whether a request that nobody took is to be held: its workers have fallen asleep meanwhile."""
+        ...
+
+    def passed_by(self, version: VersionEntry) -> None:
+        """Another version answers in place of this one."""
+        ...
+
+
 class Router(Protocol):
     """Filter → score → pick among the ready workers of a version."""
 
@@ -168,6 +198,9 @@ class Shadows(Protocol):
         ...
 
 
+Pick = Callable[[frozenset[WorkerId]], WorkerEntry]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pipeline:
     """The corridor; the composition root gives it its stages."""
@@ -179,6 +212,7 @@ class Pipeline:
     preprocessor: Preprocessor
     degrader: Degrader
     admission: Admission
+    holding: Holding
     router: Router
     dispatcher: Dispatcher
     relays: Relays
@@ -253,17 +287,20 @@ class Pipeline:
             prepared = await self.preprocessor.prepare(call.request, version, call.principal)
         except PenstockError:  # whatever hinders the smaller model: the wished one's refusal is the better answer
             return None
+        if call.version is not None:
+            self.holding.passed_by(call.version)
         call.version, call.degraded = version, (*call.degraded, Degradation.SMALLER_MODEL)
         return prepared
 
     async def _run(self, call: Call, prepared: Prepared, lease: Lease, reply: Reply) -> Answer:
-        """Dispatch and relay under the lease; the relay turns late errors into in-band events."""
+        """Hold, dispatch and relay under the lease; the relay turns late errors into in-band events."""
         version = call.version
         assert version is not None  # noqa: S101  set by the caller; tells mypy
-        relay, ticket = self.relays.open(call, lease, reply), self._ticket(call, lease)
+        relay, ticket = self.relays.open(call, lease, reply), None
         pick = partial(self.router.pick, version, prepared, call.choices.append)
         try:
-            await self.dispatcher.run(call, ticket, relay, pick)
+            while ticket is None:
+                ticket = await self._sent(call, lease, relay, pick)
             while (rest := await relay.rest()) is not None:
                 await self.dispatcher.carry_on(call, _of_rest(ticket, rest), rest, relay, pick)
         except PenstockError as cause:
@@ -276,6 +313,24 @@ class Pipeline:
         if answer.outcome is Outcome.ENGINE_ERROR and call.doubt is None:
             self.dispatcher.failed(call)
         return answer
+
+    async def _sent(self, call: Call, lease: Lease, relay: Relay, pick: Pick) -> Ticket | None:
+        """Dispatch, after a wait where the version sleeps; None where its workers fell asleep again meanwhile."""
+        held = self.holding.place(call, lease)
+        try:
+            if held is not None:
+                await held.until_awake(relay)
+            ticket = self._ticket(call, lease)
+            try:
+                await self.dispatcher.run(call, ticket, relay, pick)
+            except (Rejected, WorkerLost) as error:
+                if not await self.holding.again(call, error):
+                    raise
+                return None
+            return ticket
+        finally:
+            if held is not None:
+                held.leave()
 
     def _ticket(self, call: Call, lease: Lease) -> Ticket:
         cost, clocks_apart = call.cost, self.clock.now() - self.clock.monotonic()

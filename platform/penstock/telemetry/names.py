@@ -126,6 +126,17 @@ PRESSURE = Metric(
     help="1 while a gateway sees a version under pressure: opted-in tenants get degraded answers.",
     labels=(Label.VERSION,),
 )
+HELD_REQUESTS = Metric(
+    name="penstock_held_requests",
+    kind=Kind.GAUGE,
+    help="Requests that a gateway holds until a worker of their version, which slept, serves again.",
+)
+HOLDS = Metric(
+    name="penstock_holds",
+    kind=Kind.COUNTER,
+    help="Requests for versions that slept, by how their wait ended: woken, late, left, full, displaced or away.",
+    labels=(Label.MODEL, Label.OUTCOME),
+)
 BREAKERS_OPEN = Metric(
     name="penstock_breakers_open",
     kind=Kind.GAUGE,

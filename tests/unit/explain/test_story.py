@@ -55,6 +55,13 @@ def test_a_slow_request_is_told_with_its_longest_stages_and_its_wait() -> None:
     assert "Meanwhile went before it: 5 interactive (1 its tenant's own)." in text
 
 
+def test_a_request_that_was_held_for_a_wake_is_told_so() -> None:
+    """What it waited for was neither a queue nor an engine at work."""
+    said = "Its version slept when it came: it was held for 2.30 s, for a worker to wake."
+    assert said in story(stages_s={"wake": 2.3, "decode": 0.4})
+    assert "slept" not in story(stages_s={"decode": 0.4})
+
+
 def test_a_request_that_a_fallback_had_is_told_so() -> None:
     """Whose share it was, and why that one did not answer; of others nothing is said."""
     said = "It fell to toy@2, which could take no requests here: its alias's fallback had it."

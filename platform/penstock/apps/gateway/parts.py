@@ -16,6 +16,7 @@ from penstock.apps.gateway.background import Background
 from penstock.apps.gateway.evidence import Evidence, evidence
 from penstock.apps.gateway.front import Front, front
 from penstock.apps.gateway.health import HealthWatch
+from penstock.apps.gateway.holding import Telling, holding
 from penstock.apps.gateway.probes import Probes
 from penstock.apps.gateway.records import Recording, recording
 from penstock.apps.gateway.shadowing import shadows
@@ -43,6 +44,7 @@ from penstock.gateway.dispatch import (
 )
 from penstock.gateway.edge.errors import render
 from penstock.gateway.edge.server import EdgeServer
+from penstock.gateway.holding import Demand
 from penstock.gateway.identity.keyring import Keyring
 from penstock.gateway.pipeline import Pipeline
 from penstock.gateway.preprocess import Detokenizer, OffloadedPreprocessor, PromptPreprocessor, TokenizerCache
@@ -81,6 +83,7 @@ class Gateway:
     health_watch: HealthWatch
     recording: Recording
     evidence: Evidence
+    telling: Telling
     traces: RequestTraces | None
     metrics: Metrics
     exposition: Exposition
@@ -127,6 +130,7 @@ def compose(settings: GatewaySettings, found: Keys) -> Gateway:
         recording=recording(settings, clock, metrics),
         spawn=background.spawn,
         offload=_offload(settings),
+        demand=Demand(),
     )
     keys = Keyring(peppers=found.peppers, salt_key=derive(newest, Purpose.CACHE_SALT), now=clock.now)
     shared.table.on_change(lambda _, after: _learn_marks(ticket_keys, after.table))
@@ -135,10 +139,8 @@ def compose(settings: GatewaySettings, found: Keys) -> Gateway:
     told = evidence(shared.table, clock, dsn)
     ledger = _ledger(shared, traces, newest, told)
     shared.table.on_change(lambda _, after: _expect(ledger, after.table))
-    tokenizers = TokenizerCache(open_store(settings))
-    preprocessor = PromptPreprocessor(tokenizers, clock)
-    preparing = OffloadedPreprocessor(preprocessor, shared.offload, task=reading.PREPARE)
-    pipeline, health_watch = _pipeline(shared, keys, preparing, Detokenizer(tokenizers), ledger, told)
+    preprocessor, preparing, reader = _preprocessing(shared)
+    pipeline, health_watch = _pipeline(shared, keys, preparing, reader, ledger, told)
     probes = Probes(
         table=shared.table,
         keys=keys,
@@ -162,6 +164,7 @@ def compose(settings: GatewaySettings, found: Keys) -> Gateway:
         health_watch=health_watch,
         recording=shared.recording,
         evidence=told,
+        telling=Telling(shared.demand, dsn),
         traces=traces,
         metrics=metrics,
         exposition=text,
@@ -203,6 +206,12 @@ def _offload(settings: GatewaySettings) -> OffloadPool:
     return OffloadPool(reading.program(settings), processes=settings.read_processes, patience_s=reading.PATIENCE_S)
 
 
+def _preprocessing(shared: Shared) -> tuple[PromptPreprocessor, OffloadedPreprocessor, Detokenizer]:
+    tokenizers = TokenizerCache(open_store(shared.settings))
+    made = PromptPreprocessor(tokenizers, shared.clock)
+    return made, OffloadedPreprocessor(made, shared.offload, task=reading.PREPARE), Detokenizer(tokenizers)
+
+
 def _pipeline(
     shared: Shared,
     keys: Keyring,
@@ -232,6 +241,7 @@ def _pipeline(
         preprocessor=preprocessor,
         degrader=degrader,
         admission=admission,
+        holding=holding(shared),
         router=router,
         dispatcher=_dispatcher(shared, router, breakers),
         relays=_relays(shared, reader, copies, told.arms),

@@ -99,6 +99,7 @@ def _keep(gateway: Gateway, settings: GatewaySettings) -> None:
     keep("accounting", gateway.accounting.run)
     keep("records", gateway.recording.folder.run)
     keep("evidence", gateway.evidence.run)
+    keep("wanted", gateway.telling.run)
     keep("health", gateway.health_watch.run)
     keep("prober", gateway.health_watch.prober.run)
     keep("revoked", lambda: _end_revoked(gateway))

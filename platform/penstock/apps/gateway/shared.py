@@ -12,6 +12,7 @@ from penstock.apps.settings import GatewaySettings
 from penstock.domain.clock import SystemClock
 from penstock.domain.ticket_keys import TicketKeys
 from penstock.gateway.admission.reservations import Spawn
+from penstock.gateway.holding import Demand
 from penstock.gateway.routing import CurrentTable
 from penstock.telemetry.metrics import Metrics
 
@@ -32,3 +33,4 @@ class Shared:
     recording: Recording
     spawn: Spawn
     offload: OffloadPool
+    demand: Demand

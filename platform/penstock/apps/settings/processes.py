@@ -103,6 +103,12 @@ class GatewaySettings(
     """A reader that takes nothing for so long is cut off."""
     stream_buffer_bytes: int = Field(default=256 << 10, gt=0)
     """What waits in the gateway for one slow reader at most."""
+    hold_requests: int = Field(default=256, ge=0)
+    """How many requests wait in each gateway for one version that sleeps; one tenant has half of the places."""
+    hold_tokens: int = Field(default=1_000_000, ge=0)
+    """How many tokens they may be together, prompts and expected answers."""
+    hold_s: float = Field(default=60.0, ge=0)
+    """How long a request waits for a version to wake at most, within its deadline."""
     retry_budget_ratio: float = Field(default=0.1, ge=0, le=1)
     """How many attempts may be repetitions."""
     records_bytes: int = Field(default=256 << 20, ge=1 << 20)
@@ -185,7 +191,9 @@ class WorkerSettings(ReachedSettings, DrainSettings, ArtifactSettings, Controlle
     compile_cache: Folder = ""
     """Folder of what engines compile, which several homes may share; empty keeps it in this home."""
     heartbeat_s: float = Field(default=1.0, gt=0)
-    """How often a worker reports."""
+    """How often a worker reports; one that sleeps, or has a pool, four times a second at least."""
+    pool_bytes: int = Field(default=0, ge=0)
+    """The memory of the pool that the engines of this machine share; 0 where there is none."""
     probe_every_s: float = Field(default=2.0, gt=0)
     """How often a worker asks its engine."""
     probe_timeout_s: float = Field(default=10.0, gt=0)

@@ -11,6 +11,7 @@ import msgspec
 
 from penstock.domain.engine import HANDLER_FAILED, is_dead
 from penstock.domain.errors import (
+    Asleep,
     BadRequest,
     DeadlineExceeded,
     DeadlineInQueue,
@@ -33,6 +34,8 @@ from penstock.gateway.dispatch.records import Evidence
 
 _UNAUTHORIZED, _NOT_FOUND, _METHOD_NOT_ALLOWED, _UNAVAILABLE, _TIMED_OUT = 401, 404, 405, 503, 504
 _CLIENT_ERRORS = range(400, 500)
+ASLEEP_S = 3.0
+"""When a worker that fell asleep a moment ago may be asked again: nobody waits at its door for that."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -151,9 +154,8 @@ def _of_gate(refused: bytes, body: bytes) -> Verdict:
     """Judge the gate's word: the request never started (README, "Wire between gateway and gate")."""
     wait = _wait(body)
     wait_s = wait.retry_after_s
-    if refused == b"draining":
-        error: PenstockError = Draining("the worker is shutting down")
-        return Verdict(error=error, reason="draining", retry=True, evidence=Evidence.CLOSED)
+    if refused in _CLOSED:
+        return _CLOSED[refused]()
     if refused == b"late":
         if wait_s:
             return Verdict(error=DeadlineUnreachable(retry_after_s=wait_s, reason=wait.why), reason="late", retry=True)
@@ -165,6 +167,19 @@ def _of_gate(refused: bytes, body: bytes) -> Verdict:
     reason, kind = ("evicted", Evicted) if refused == b"evicted" else ("overloaded", Overloaded)
     says = "this tenant's own requests wait in its way" if wait.why else None
     return Verdict(error=kind(says, retry_after_s=wait_s or None, reason=wait.why), reason=reason, retry=True)
+
+
+def _draining() -> Verdict:
+    error = Draining("the worker is shutting down")
+    return Verdict(error=error, reason="draining", retry=True, evidence=Evidence.CLOSED)
+
+
+def _sleeping() -> Verdict:
+    return Verdict(error=Asleep(retry_after_s=ASLEEP_S), reason="sleeping", retry=True)
+
+
+_CLOSED = {b"draining": _draining, b"sleeping": _sleeping}
+"""Why a gate takes no new work at all."""
 
 
 def _unknown_here() -> Verdict:

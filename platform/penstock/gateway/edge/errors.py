@@ -99,6 +99,7 @@ TABLE: dict[type[PenstockError], Row] = {
     errors.ExceedsLimit: _same(429, "rate_limit_error", _OVER),
     errors.Rejected: _NO_CAPACITY,
     errors.NoCapacity: _NO_CAPACITY,
+    errors.Asleep: _NO_CAPACITY,
     errors.Overloaded: _NO_CAPACITY,
     errors.DeadlineUnreachable: _NO_CAPACITY,
     errors.Draining: _NO_CAPACITY,

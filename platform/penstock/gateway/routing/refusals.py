@@ -2,7 +2,11 @@
 
 from penstock.domain.errors import NoCapacity, Overloaded
 from penstock.domain.table import VersionEntry
+from penstock.domain.worker import WorkerState
 from penstock.gateway.routing.router_settings import RouterSettings
+
+_THERE = frozenset({WorkerState.READY, WorkerState.SLEEPING})
+"""Who was lost a moment ago, and who sleeps: what serves next needs no start from nothing."""
 
 
 class Refusals:
@@ -32,8 +36,8 @@ class Refusals:
         return Overloaded(retry_after_s=self._within(wait_s))
 
     def _start_s(self, version: VersionEntry) -> float:
-        is_lost = any(worker.state.serves for worker in version.workers)
-        start_s = (is_lost and version.restart_s) or version.start_s
+        is_there = any(worker.state in _THERE for worker in version.workers)
+        start_s = (is_there and version.restart_s) or version.start_s
         return start_s + self._settings.notice_s if start_s else self._settings.retry_after_s
 
     def _within(self, wait_s: float) -> float:

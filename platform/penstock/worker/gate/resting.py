@@ -6,18 +6,23 @@ engine's own endpoints for sleep are called inside its process; through the gate
 It must not know when a worker is to sleep.
 """
 
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, MutableMapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import Any
 
 import msgspec
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 REST, SLEEP, WAKE = "/penstock/rest", "/penstock/sleep", "/penstock/wake"
 _OF_ENGINE = {SLEEP: ("/sleep", b"level=1"), WAKE: ("/wake_up", b"")}
 """vLLM's own: level 1 keeps the weights in the host's memory, so a wake reads no file."""
 _OK = 200
 
+Scope = MutableMapping[str, Any]
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+App = Callable[[Scope, Receive, Send], Awaitable[None]]
 Order = Callable[[Scope, Receive], Awaitable[bytes | None]]
 Answer = Callable[[Send, int], Awaitable[None]]
 
@@ -30,7 +35,7 @@ class _Rest(msgspec.Struct):
 class Resting:
     """``order`` reads an order of the platform itself, None where it is not one; ``answer`` tells the gate's state."""
 
-    engine: ASGIApp
+    engine: App
     order: Order
     answer: Answer
     is_on: bool = field(default=False, init=False)
@@ -68,7 +73,7 @@ class Resting:
         await self.answer(send, await _status(self.engine, own))
 
 
-async def _status(app: ASGIApp, scope: Scope) -> int:
+async def _status(app: App, scope: Scope) -> int:
     """Return the status that the engine answers an empty body with."""
     status = 500
 

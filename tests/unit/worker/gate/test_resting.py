@@ -146,7 +146,7 @@ async def test_an_engine_that_does_not_wake_says_so(clock: ManualClock) -> None:
 
 
 async def test_no_other_workers_engine_answers_a_ticket(clock: ManualClock) -> None:
-    """The port of a worker that sleeps may be another one's by now: a ticket for the first is none for the second."""
+    """Where a worker that sleeps had its port another version's may listen now, and takes no ticket for it."""
     engine = Engine()
     other = replace(CONFIG, worker=WorkerId("w2"), version=VersionId("m@2"), ticket_key=(b"\x02" * 32).hex())
     client = Client(Gate(engine, other, clock))

@@ -351,9 +351,9 @@ async def test_the_platforms_own_requests_are_no_load(gate: Gate, engine: Engine
 
 async def test_orders_are_taken_from_the_platform_alone(gate: Gate) -> None:
     """A tenant's ticket neither drains a worker, nor puts it to sleep, nor tells its gate what the engine is doing."""
-    for path in ("/penstock/drain", "/penstock/observed", "/penstock/rest", "/penstock/sleep", "/penstock/wake"):
+    for order in ("drain", "observed", "rest", "sleep", "wake"):
         client = Client(gate)
-        await client.call(path)
+        await client.call(f"/penstock/{order}")
         assert client.status == 401
     assert (gate.draining, gate.resting.is_on) == (False, False)
 
@@ -371,8 +371,7 @@ async def test_the_gate_takes_the_agents_reading(gate: Gate) -> None:
         "inside": 0,
         "draining": False,
     }
-    load = Client(gate)
-    await load.call("/penstock/load", None)
+    await (load := Client(gate)).call("/penstock/load", None)
     assert (load.body["kv_used_ratio"], load.body["still_s"]) == (0.25, 0.0)
     assert gate.door.seats.size.kv_blocks == 364
 

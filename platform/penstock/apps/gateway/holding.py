@@ -1,0 +1,50 @@
+"""Requests of one gateway that wait for a version to wake, and the way on which that is told to controllers."""
+
+from dataclasses import dataclass
+
+from penstock.adapters.postgres.database import Database
+from penstock.adapters.postgres.wanted import PostgresWantedTeller
+from penstock.apps.gateway.shared import Shared
+from penstock.domain.ids import VersionId
+from penstock.domain.table import VersionEntry
+from penstock.gateway.holding import Demand, Holding, HoldSettings
+from penstock.gateway.routing import CurrentTable
+
+
+@dataclass(frozen=True, slots=True)
+class _Versions:
+    table: CurrentTable
+
+    def version(self, version: VersionId) -> VersionEntry | None:
+        return self.table.version(version)
+
+    def serving(self, version: VersionId) -> int:
+        roster = self.table.view.rosters.get(version)
+        return len(roster.serving) if roster is not None else 0
+
+
+@dataclass(frozen=True, slots=True)
+class Telling:
+    """Tells what is wanted until cancelled, over a connection of its own."""
+
+    demand: Demand
+    dsn: str
+
+    async def run(self) -> None:
+        """Tell."""
+        async with Database(self.dsn, max_connections=1) as database:
+            await self.demand.run(PostgresWantedTeller(database))
+
+
+def holding(shared: Shared) -> Holding:
+    """Put it together; it follows the table."""
+    ours = shared.settings
+    made = Holding(
+        fleet=_Versions(shared.table),
+        demand=shared.demand,
+        clock=shared.clock,
+        settings=HoldSettings(requests=ours.hold_requests, tokens=ours.hold_tokens, seconds=ours.hold_s),
+        metrics=shared.metrics,
+    )
+    shared.table.on_change(lambda _, after: made.learn(after.table.versions))
+    return made

@@ -1,0 +1,79 @@
+"""Tells whoever wakes versions which of them requests are held for: at once, and once a second while any is.
+
+It must not know how it is told. Nothing is kept: what is not heard is told again, and what nobody waits for any more is
+told no more.
+"""
+
+import asyncio
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import NamedTuple, Protocol
+
+from penstock.domain.errors import StoreUnavailable
+from penstock.domain.ids import VersionId
+
+EVERY_S = 1.0
+WITHIN_S = 2.0
+"""Whoever does not take it in this time is away: a caller waits for the answer."""
+
+
+class Want(NamedTuple):
+    """How much is held for a version."""
+
+    requests: int = 0
+    tokens: int = 0
+
+
+class Teller(Protocol):
+    """The way to whoever wakes versions."""
+
+    async def tell(self, version: VersionId, requests: int, tokens: int) -> None:
+        """Say that so much is held for a version now; ``StoreUnavailable`` where nobody can hear it."""
+        ...
+
+
+@dataclass(slots=True)
+class Demand:
+    """What this gateway wants awake. ``held`` tells what is held now."""
+
+    held: Callable[[], Mapping[VersionId, Want]] = dict
+    away: Callable[[], None] = lambda: None
+    """Called when nobody can hear it."""
+    _news: asyncio.Event = field(default_factory=asyncio.Event)
+    _passing: dict[VersionId, Want] = field(default_factory=dict)
+    """Of requests that are not held: another version answers them, or their time is too short."""
+    _told: frozenset[VersionId] = frozenset()
+
+    def begin(self, version: VersionId) -> None:
+        """Have it told at once, where it was not told a moment ago."""
+        if version not in self._told:
+            self._news.set()
+
+    def note(self, version: VersionId, tokens: int) -> None:
+        """Count a request that is not held, and have it told."""
+        before = self._passing.get(version, Want())
+        self._passing[version] = Want(before.requests + 1, before.tokens + tokens)
+        self.begin(version)
+
+    async def run(self, teller: Teller) -> None:
+        """Tell until cancelled."""
+        while True:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(EVERY_S):
+                    await self._news.wait()
+            self._news.clear()
+            await self.tell(teller)
+
+    async def tell(self, teller: Teller) -> None:
+        """Tell all there is to tell, once."""
+        passing, self._passing = self._passing, {}
+        wanted = {**passing, **self.held()}
+        self._told = frozenset(wanted)
+        try:
+            async with asyncio.timeout(WITHIN_S):
+                for version, want in wanted.items():
+                    await teller.tell(version, want.requests, want.tokens)
+        except (StoreUnavailable, TimeoutError):
+            self._told = frozenset()
+            self.away()

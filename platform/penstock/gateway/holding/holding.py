@@ -1,0 +1,293 @@
+"""Holds requests whose version sleeps until a worker has woken, in bounds, and lets them go on in fair order.
+
+The lease is open meanwhile and its slots count; streams show that they live as they always do. Who leaves frees the
+place at once. It must not know how a worker is woken, nor how one is chosen.
+
+Trade-off: who is held occupies slots and a place here for a few seconds, where a refusal would cost nothing; hence the
+bounds, and a request whose deadline comes before the wake is refused at once (ADR 0090).
+"""
+
+import asyncio
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from penstock.domain.call import Call
+from penstock.domain.clock import Clock
+from penstock.domain.errors import (
+    Asleep,
+    DeadlineExceeded,
+    DeadlineInQueue,
+    DeadlineUnreachable,
+    Evicted,
+    NoCapacity,
+    PenstockError,
+)
+from penstock.domain.ids import VersionId, WorkerId
+from penstock.domain.lease import Lease
+from penstock.domain.outcome import Stage
+from penstock.domain.relay import Relay
+from penstock.domain.standing import standing_of
+from penstock.domain.table import VersionEntry
+from penstock.gateway.holding import wakes
+from penstock.gateway.holding.demand import Demand, Want
+from penstock.gateway.holding.hold_settings import HoldSettings
+from penstock.gateway.holding.places import Entry, Places
+from penstock.telemetry import names
+from penstock.telemetry.metrics import Metrics
+
+NEWS_WITHIN_S = 1.0
+"""So much later than a worker itself the table says that it sleeps, at most."""
+_AGAIN_S = 5.0
+"""What a refused caller is told where nobody knows what a wake takes."""
+_LOOK_S = 0.02
+
+
+class Fleet(Protocol):
+    """Who serves, by the table in force."""
+
+    def version(self, version: VersionId) -> VersionEntry | None:
+        """Return a version; None where it left the table."""
+        ...
+
+    def serving(self, version: VersionId) -> int:
+        """Return how many workers may be sent new work."""
+        ...
+
+
+@dataclass(slots=True, eq=False)
+class Held:
+    """One request that waits; also the relay's ``Source`` meanwhile."""
+
+    queue: "_Queue"
+    call: Call
+    lease: Lease
+    entry: Entry
+    _free: "asyncio.Future[None]" = field(default_factory=lambda: asyncio.get_running_loop().create_future())
+
+    async def until_awake(self, relay: Relay) -> None:
+        """Return when the request may go on, or raise why it is not held any longer."""
+        holding, call = self.queue.holding, self.call
+        began, held_s = holding.clock.monotonic(), call.timings.seconds.get(Stage.WAKE, 0.0)
+        timer = asyncio.get_running_loop().call_later(max(0.0, holding.settings.seconds - held_s), self._tired)
+        relay.attach(self)
+        try:
+            await self._free
+        finally:
+            timer.cancel()
+            call.timings.mark(Stage.WAKE)
+            if self.lease.start_by:
+                self.lease.start_by += holding.clock.monotonic() - began
+
+    def leave(self) -> None:
+        """It is answered, or gone: whoever comes next may have its place."""
+        self.queue.leave(self)
+
+    def go_on(self) -> None:
+        """Let it be dispatched."""
+        self.end(None, "woken")
+
+    def end(self, error: PenstockError | None, why: str) -> None:
+        """Hold it no longer."""
+        if self._free.done():
+            return
+        self.queue.holding.count(self.queue.version, why)
+        if error is None:
+            self._free.set_result(None)
+        else:
+            self._free.set_exception(error)
+
+    def abort(self, error: PenstockError) -> None:
+        """Its client left, or its time is over."""
+        if isinstance(error, DeadlineExceeded):
+            wait_s = self.queue.expected_s
+            late = DeadlineInQueue("the deadline passed before the model had woken", retry_after_s=wait_s)
+            self.end(late, "late")
+        else:
+            self.end(error, "left")
+
+    def pause(self) -> None:
+        """There is nothing to pause."""
+
+    def resume(self) -> None:
+        """There is nothing to resume."""
+
+    def _tired(self) -> None:
+        self.end(self.queue.refusal("the model has not woken in the time that a request is held"), "late")
+
+
+@dataclass(slots=True, eq=False)
+class _Queue:
+    """Those who wait for one version, and those who went on and are not answered yet."""
+
+    holding: "Holding"
+    version: VersionId
+    places: Places
+    going: set[Held] = field(default_factory=set)
+
+    @property
+    def expected_s(self) -> float:
+        """About when the first worker serves."""
+        version = self.holding.fleet.version(self.version)
+        return (wakes.expected_s(version) if version is not None else 0.0) or _AGAIN_S
+
+    def refusal(self, why: str) -> NoCapacity:
+        """Return what a caller hears, with when to come back and how many wait."""
+        return NoCapacity(f"{why}; {len(self.places)} requests wait for it", retry_after_s=self.expected_s)
+
+    def enter(self, call: Call, lease: Lease) -> Held:
+        """Take a place, or raise what is said where there is none."""
+        who, plan = call.principal, call.principal.plan
+        tokens = call.cost.prompt_tokens + lease.expected_output
+        standing = standing_of(plan, over_quota=lease.over_quota is not None)
+        entry = Entry(who=lease, tenant=who.tenant, weight=max(1, plan.weight), standing=standing, tokens=tokens)
+        gave_way = self.places.enter(entry)
+        if gave_way is None:
+            self.holding.count(self.version, "full")
+            raise self.refusal("the model sleeps and is woken, and no more requests are held for it")
+        held = self.holding.all[entry] = Held(self, call, lease, entry)
+        for other in gave_way:
+            self.holding.all.pop(other).end(
+                Evicted("others wait for this model too, and have less of its places", retry_after_s=self.expected_s),
+                "displaced",
+            )
+        return held
+
+    def leave(self, held: Held) -> None:
+        """Forget it, and let others go on in its place."""
+        self.places.remove(held.entry)
+        self.holding.all.pop(held.entry, None)
+        self.going.discard(held)
+        self.look()
+        if not (self.places or self.going):
+            self.holding.forget(self)
+
+    def look(self) -> None:
+        """Let so many go on as fill the engines that serve: the rest follows as they are answered."""
+        serving = self.holding.fleet.serving(self.version)
+        version = self.holding.fleet.version(self.version)
+        room = serving * max(1, version.max_num_seqs if version is not None else 1)
+        while len(self.going) < room and (entry := self.places.next()) is not None:
+            held = self.holding.all[entry]
+            self.going.add(held)
+            held.go_on()
+
+    def fail(self, why: str, reason: str) -> None:
+        """Refuse all who still wait."""
+        for entry in self.places.all():
+            self.holding.all[entry].end(self.refusal(why), reason)
+
+
+class Holding:
+    """The pipeline's ``Holding``."""
+
+    def __init__(self, *, fleet: Fleet, demand: Demand, clock: Clock, settings: HoldSettings, metrics: Metrics) -> None:
+        """Hold nothing yet; ``learn`` tells who sleeps."""
+        self.fleet, self.clock, self.settings = fleet, clock, settings
+        self.all: dict[Entry, Held] = {}
+        self._demand = demand
+        demand.held, demand.away = self.wanted, self._away
+        self._queues: dict[VersionId, _Queue] = {}
+        self._wakers: dict[VersionId, frozenset[WorkerId]] = {}
+        self._holds = metrics.counter(names.HOLDS)
+        metrics.gauge(names.HELD_REQUESTS).set_function(lambda: len(self.all))
+
+    def place(self, call: Call, lease: Lease) -> Held | None:
+        """Return the place of a request that is to wait, None where it needn't; raises what is said where it can't."""
+        if not (self._wakers or self._queues):
+            return None
+        if call.fell_back_from in self._wakers:
+            self._demand.note(call.fell_back_from, call.cost.prompt_tokens)
+        version = self._asleep(call, lease)
+        if version is None:
+            return None
+        queue = self._queues.get(version.id)
+        if queue is None:
+            queue = _Queue(self, version.id, Places(self.settings))
+        self._refuse_late(version, call, lease)
+        held = queue.enter(call, lease)
+        self._queues[version.id] = queue
+        if self.fleet.serving(version.id):
+            queue.look()
+        else:
+            self._demand.begin(version.id)
+        return held
+
+    async def again(self, call: Call, error: PenstockError) -> bool:
+        """Tell whether a request that was sent back is to be held: its worker fell asleep, and the table says so."""
+        version = _target(call)
+        patience_s = NEWS_WITHIN_S if isinstance(error, Asleep) else 0.0
+        until = self.clock.monotonic() + patience_s
+        while True:
+            if version in self._wakers and not self.fleet.serving(version):
+                return call.copy is None
+            if self.clock.monotonic() >= until:
+                return False
+            await asyncio.sleep(_LOOK_S)
+
+    def passed_by(self, version: VersionEntry) -> None:
+        """Another version answers in place of this one: if it sleeps, it is wanted all the same."""
+        if version.id in self._wakers:
+            self._demand.note(version.id, 0)
+
+    def learn(self, versions: Iterable[VersionEntry]) -> None:
+        """Take in a new table: who sleeps, and who of those that wait may go on."""
+        found = {version.id: wakes.wakers(version, self._wakers.get(version.id, frozenset())) for version in versions}
+        for queue in list(self._queues.values()):
+            if queue.version not in found:
+                queue.fail("the model is served no more", "away")
+        self._wakers = {version: who for version, who in found.items() if who}
+        for queue in list(self._queues.values()):
+            queue.look()
+
+    def wanted(self) -> Mapping[VersionId, Want]:
+        """Return what is held for versions that nobody serves."""
+        return {
+            version: Want(len(queue.places), queue.places.tokens)
+            for version, queue in self._queues.items()
+            if queue.places and not self.fleet.serving(version)
+        }
+
+    def count(self, version: VersionId, outcome: str) -> None:
+        """Count how a hold ended."""
+        self._holds.labels(model=version.partition("@")[0], outcome=outcome).inc()
+
+    def forget(self, queue: _Queue) -> None:
+        """Nobody waits there any more."""
+        if self._queues.get(queue.version) is queue:
+            del self._queues[queue.version]
+
+    def _asleep(self, call: Call, lease: Lease) -> VersionEntry | None:
+        """Return the version that has to wake for this request, None where somebody serves or nobody may hold it."""
+        name = _target(call)
+        is_queued = name in self._queues
+        if not is_queued and (name not in self._wakers or self.fleet.serving(name)):
+            return None
+        if call.copy is not None or lease.over_quota is not None:
+            return None
+        return self.fleet.version(name)
+
+    def _refuse_late(self, version: VersionEntry, call: Call, lease: Lease) -> None:
+        """Refuse a request that would wait in vain; it is told all the same, so that the next one finds it awake."""
+        wait_s = wakes.expected_s(version)
+        if self.fleet.serving(version.id) or self.clock.monotonic() + wait_s <= lease.deadline_at:
+            return
+        self._demand.note(version.id, call.cost.prompt_tokens)
+        self.count(version.id, "late")
+        raise DeadlineUnreachable(
+            f"the model sleeps: to wake it takes about {wait_s:.0f} s, and the deadline is before that",
+            retry_after_s=wait_s,
+        )
+
+    def _away(self) -> None:
+        """Nobody hears what is wanted: nothing will wake, and whoever waits is told so."""
+        for queue in list(self._queues.values()):
+            if not self.fleet.serving(queue.version):
+                queue.fail("the model sleeps, and the database over which it is woken can't be reached", "away")
+
+
+def _target(call: Call) -> VersionId:
+    """Return whose workers answer: of an adapter its base's."""
+    version = call.version
+    assert version is not None  # noqa: S101  resolved before; tells mypy
+    return version.base or version.id
