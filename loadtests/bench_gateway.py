@@ -81,6 +81,19 @@ def stub_engine() -> Iterator[Process]:
 
 
 @contextmanager
+def empty_rpc() -> Iterator[Process]:
+    """Run a server of grpc.aio that does nothing."""
+    command = [sys.executable, "-m", "loadtests.rpc_empty"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=bench_home.REPOSITORY) as process:
+        try:
+            assert process.stdout is not None  # noqa: S101  piped above
+            told = json.loads(process.stdout.readline())
+            yield Process(told["address"], told["pid"])
+        finally:
+            process.terminate()
+
+
+@contextmanager
 def gateway(
     command: list[str], home: bench_home.Home, more: Mapping[str, str] = MappingProxyType({})
 ) -> Iterator[Process]:
@@ -213,7 +226,20 @@ class Bench:
             ]
             if not is_stream:
                 rows.append(Row("the same over gRPC: more than HTTP, per request", rpc_us - http_us, "µs", 250.0))
+                rows.append(
+                    Row("an empty server of grpc.aio: CPU per request", await self._empty(message[tokens]), "µs")
+                )
         return iter(rows)
+
+    async def _empty(self, message: bytes) -> float:
+        """Return what a call costs a server that does nothing: no gateway of this library costs less."""
+        with empty_rpc() as server:
+            await rpc_client.closed_loop(server.url, self.key, message, callers=CONCURRENCY, seconds=1.0)
+            before = server.cpu_s()
+            done = await rpc_client.closed_loop(
+                server.url, self.key, message, callers=CONCURRENCY, seconds=self.seconds
+            )
+            return (server.cpu_s() - before) / max(1, done.done) * 1e6
 
     async def first_token(self) -> Iterator[Row]:
         """Added time to first token at half of what the gateway can do, direct and through the gateway in turn."""
