@@ -1,4 +1,4 @@
-"""What a fleet's size costs: a gateway's pick, its new table, and the controller's tick, from 4 to 10,000 workers.
+"""What a fleet's size costs: a gateway's choice, pick and new table, the controller's tick, from 4 to 10,000 workers.
 
 Run: ``make bench-routing``. Everything runs in this process and is timed by its own CPU clock, best of some, so a busy
 machine hardly changes the ratios. Ends with 1 where a pick among ten thousand workers costs twice what one among 64
@@ -16,13 +16,17 @@ from functools import partial
 
 import msgspec
 
-from loadtests.fleets import catalogue, heartbeats, router, table
+from loadtests.fleets import catalogue, chooser, heartbeats, router, table
 from penstock.adapters.postgres import table_slices
 from penstock.control.fleet.plan import FleetPolicy, plan
 from penstock.control.publish.build import build
+from penstock.domain.call import Call, Timings
+from penstock.domain.cost import Cost
 from penstock.domain.fleet import FleetView
-from penstock.domain.request import Prepared
+from penstock.domain.ids import KeyId, RequestId, TenantId
+from penstock.domain.request import Api, InferenceRequest, Prepared
 from penstock.domain.table import EMPTY, RoutingTable, VersionEntry, validate
+from penstock.domain.tenant import Plan, Principal, Role
 from penstock.gateway.dispatch import Breakers
 from penstock.gateway.routing import CurrentTable, SampleSettings
 
@@ -75,6 +79,30 @@ def adapter_us(size: int) -> float:
     picks(adapters)  # their orders are made once
     with_them = least(lambda: cpu_ms(partial(picks, adapters)))
     return (with_them - least(lambda: cpu_ms(partial(picks, [version])))) / PICKS * 1e3
+
+
+def choose_us(size: int, model: str) -> float:
+    """A gateway resolves a name and prepares its prompt, without what the prompt costs."""
+    choosing = chooser(size)
+
+    async def choices() -> float:
+        calls = [_call(model) for _ in range(PICKS)]
+        began = time.process_time()
+        for call in calls:
+            await choosing.choose(call)
+        return (time.process_time() - began) * 1e6 / PICKS
+
+    return least(lambda: asyncio.run(choices()))
+
+
+def _call(model: str) -> Call:
+    who = Principal(tenant=TenantId("t"), key=KeyId("k"), role=Role.INFER, plan=Plan(), models=(), cache_salt="salt")
+    body: dict[str, object] = {"model": model, "messages": [{"role": "user", "content": "hi"}]}
+    asked = InferenceRequest(
+        id=RequestId("r"), api=Api.CHAT, model=model, body=body, stream=False, include_usage=False, cost=Cost(),
+        arrived_at=0.0,
+    )  # fmt: skip
+    return Call(request=asked, principal=who, timings=Timings(time.monotonic, 0.0))
 
 
 def tick_ms(size: int) -> tuple[float, float]:
@@ -135,6 +163,8 @@ ROWS = {
     "new table in one go, ms": lambda size: whole_ms(msgspec.json.encode(table(size))),
     "new table, longest stall, ms": lambda size: stall_ms(msgspec.json.encode(table(size))),
     "an adapter's part of a pick, us": adapter_us,
+    "resolve a plain name, us": lambda size: choose_us(size, "plain"),
+    "resolve by two rules, us": lambda size: choose_us(size, "auto"),
 }
 
 

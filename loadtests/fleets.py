@@ -3,15 +3,19 @@
 import random
 from dataclasses import replace
 
+from penstock.domain.auto import Auto, Rule
 from penstock.domain.clock import SystemClock
 from penstock.domain.fleet import Catalogue, Deployment, Seen
 from penstock.domain.ids import Alias, ModelName, VersionId, WorkerId
 from penstock.domain.model import Manifest, ModelVersion, Provenance, Task, Tier
 from penstock.domain.money import MicroUsd, Price
+from penstock.domain.request import InferenceRequest, Prepared
 from penstock.domain.table import WEIGHT_TOTAL, Route, RoutingTable, Share, VersionEntry, WorkerEntry
+from penstock.domain.tenant import Principal
 from penstock.domain.worker import Load, PhaseTiming, WorkerReport, WorkerState
+from penstock.gateway.choosing import Choosing
 from penstock.gateway.dispatch import Breakers
-from penstock.gateway.routing import CurrentTable, RouterSettings, SampleSettings, WorkerRouter
+from penstock.gateway.routing import CurrentTable, RouterSettings, SampleSettings, TableResolver, WorkerRouter
 from penstock.telemetry.metrics import Metrics
 
 PRICE = Price(prompt_per_mtok=MicroUsd(1), cached_per_mtok=MicroUsd(1), output_per_mtok=MicroUsd(1))
@@ -60,6 +64,30 @@ def router(size: int, sample: SampleSettings, adapters: int = 0) -> tuple[Worker
     for worker in known.versions[0].workers:
         made.heard(worker.id, Load(queued_tokens=chance.randrange(1_000)))
     return made, known.versions
+
+
+def chooser(size: int) -> Choosing:
+    """Return a gateway's choice over such a table, with an alias and with a name that stands for two rules."""
+    current, known = CurrentTable(), table(size)
+    route = Route(alias=Alias("plain"), shares=(Share(version=known.versions[0].id, weight=WEIGHT_TOTAL),))
+    rules = (Rule(name="tools", to=Alias("plain"), tools=True), Rule(name="rest", to=Alias("plain")))
+    autos = (Auto(alias=Alias("auto"), rules=rules),)
+    current.swap(replace(known, routes=(route,), autos=autos), 0.0)
+    return Choosing(
+        autos=current.auto, resolver=TableResolver(current), preprocessor=_Prepared(), count=lambda _alias, _rule: None
+    )
+
+
+class _Prepared:
+    """The preprocessor's place: what it costs itself is measured elsewhere."""
+
+    async def prepare(self, request: InferenceRequest, version: VersionEntry, principal: Principal) -> Prepared:
+        """Return a short prompt."""
+        del request, version, principal
+        return _SHORT
+
+
+_SHORT = Prepared(prompt_tokens=10)
 
 
 def catalogue(size: int, versions: int) -> Catalogue:

@@ -87,8 +87,9 @@ def price_cap(headers: HeaderMap) -> MicroUsd:
 
 def kept_rule(headers: HeaderMap) -> str:
     """Return the rule of an auto alias that a conversation has had (``x-penstock-auto``); nothing where it is none."""
-    given = headers.get(b"x-penstock-auto", b"").decode("latin-1")
-    return given if RULE.fullmatch(given) else ""
+    given = headers.get(b"x-penstock-auto")
+    name = given.decode("latin-1") if given else ""
+    return name if name and RULE.fullmatch(name) else ""
 
 
 def credential(headers: HeaderMap) -> str:
