@@ -5,7 +5,7 @@ import pytest
 from penstock.adapters.memory.leases import MemoryLeases
 from penstock.adapters.postgres.leases import PostgresLeases
 from penstock.control.fleet.heartbeats import LeaseStore
-from penstock.domain.ids import WorkerId
+from penstock.domain.ids import VersionId, WorkerId
 from penstock.domain.worker import PhaseTiming, WorkerReport, WorkerState
 from tests.support import control_things as things
 
@@ -25,6 +25,7 @@ async def test_heartbeats_come_back_as_they_went_in(store: LeaseStore) -> None:
         url="",
         phases=(PhaseTiming(phase=WorkerState.LOADING, seconds=1.5),),
         detail="digest of model.safetensors differs: ü",
+        adapters=(VersionId("pirate@eeeeeeeeeeee"),),
     )
     await store.save([things.seen(report, 1.0), things.seen(things.report("w2"), 2.0)])
     assert await store.load(0.0) == (things.seen(report, 1.0), things.seen(things.report("w2"), 2.0))

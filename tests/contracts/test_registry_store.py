@@ -12,6 +12,7 @@ from penstock.domain.auto import Auto, Rule
 from penstock.domain.errors import Conflict
 from penstock.domain.fleet import Deployment
 from penstock.domain.ids import Alias, VersionId, WorkerId
+from tests.support import adapter_things
 from tests.support import control_things as things
 
 Stores = tuple[RegistryStore, AuditLog]
@@ -34,6 +35,15 @@ async def test_a_version_comes_back_as_it_went_in(stores: Stores) -> None:
     assert await store.add_version(one, "sig", things.act("model.register")) == one
     assert await store.versions() == (one,)
     assert [act.what for act in await audit.newest(5)] == ["model.register"]
+
+
+async def test_an_adapter_comes_back_with_its_base(stores: Stores) -> None:
+    """Whose adapter it is, and its rank, are in its manifest; in the catalogue it is among the others."""
+    store, _ = stores
+    for one in (adapter_things.BASE, adapter_things.version()):
+        await store.add_version(one, "sig", things.act())
+    assert (await store.catalogue()).versions[1].manifest.adapter == adapter_things.version().manifest.adapter
+    assert await store.versions() == (adapter_things.BASE, adapter_things.version())
 
 
 async def test_the_same_digest_again_is_the_same_version(stores: Stores) -> None:

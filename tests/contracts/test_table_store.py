@@ -9,9 +9,12 @@ from penstock.adapters.postgres.tables import PostgresTables
 from penstock.control.api.ports import TableHistory
 from penstock.domain.auto import Auto, Rule
 from penstock.domain.errors import Conflict
-from penstock.domain.ids import Alias, VersionId
-from penstock.domain.table import EMPTY, RoutingTable
+from penstock.domain.ids import Alias, VersionId, WorkerId
+from penstock.domain.table import EMPTY, RoutingTable, WorkerEntry, validate
+from penstock.domain.worker import WorkerState
+from tests.support import adapter_things
 from tests.support import control_things as things
+from tests.support.calls import VERSION
 
 KEEP = 20
 
@@ -37,6 +40,15 @@ async def test_the_newest_table_is_the_latest(store: TableHistory) -> None:
     assert await store.numbered(1) == table(1)
     assert await store.numbered(2) is None
     assert await store.history(5) == (table(3), table(1))
+
+
+async def test_adapters_come_back_whole(store: TableHistory) -> None:
+    """An adapter with its base, and its base's worker with what it holds."""
+    adapter = adapter_things.entry()
+    worker = WorkerEntry(id=WorkerId("w"), url="http://w", state=WorkerState.READY, adapters=(adapter.id,))
+    made = replace(table(1), routes=(), versions=(replace(VERSION, workers=(worker,)), adapter))
+    await store.publish(validate(made))
+    assert await store.latest() == made
 
 
 @pytest.mark.parametrize("number", [2, 3])

@@ -34,7 +34,14 @@ def main(home: Path, version: str, worker: str) -> None:
 def report(home: Path, bearer: str, version: str, worker: str, state: str) -> str:
     """Send one heartbeat and return what is desired."""
     url = (home / "run" / "controller.addr").read_text().strip()
-    body = {"worker": worker, "version": version, "state": state, "url": stands_for(home, version), "pid": os.getpid()}
+    body: dict[str, object] = {
+        "worker": worker,
+        "version": version,
+        "state": state,
+        "url": stands_for(home, version),
+        "pid": os.getpid(),
+    }
+    body["adapters"] = held_by(home, version)
     request = urllib.request.Request(
         f"{url}/internal/workers/heartbeat",
         json.dumps(body).encode(),
@@ -47,6 +54,13 @@ def report(home: Path, bearer: str, version: str, worker: str, state: str) -> st
     )
     with urllib.request.urlopen(request, timeout=1.0) as answer:
         return str(json.load(answer)["desired"])
+
+
+def held_by(home: Path, version: str) -> list[str]:
+    """Return the adapters that the test says a worker of this version holds."""
+    with suppress(OSError, KeyError, ValueError):
+        return list(json.loads((home / "adapters.json").read_text())[version])
+    return []
 
 
 def stands_for(home: Path, version: str) -> str:

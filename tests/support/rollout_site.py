@@ -77,12 +77,14 @@ class Town:
             return bool(httpx.get(f"{self.home.address()}/readyz", timeout=5, trust_env=False).json()["leader"])
         return False
 
-    def version(self, engine: Stub) -> str:
-        """Register and deploy a version that this engine stands for, and wait until it serves."""
-        seed = next(self.seeds)
-        manifest = _manifest(seed)
+    def register(self, manifest: Manifest) -> str:
+        """Register a version, and nothing more."""
         body = {"manifest": asdict(manifest), "signature": f"signatures/{digest_of(manifest)}"}
-        version = str(self.call("POST", "/models", body)["id"])
+        return str(self.call("POST", "/models", body)["id"])
+
+    def version(self, engine: Stub, manifest: Manifest | None = None) -> str:
+        """Register and deploy a version that this engine stands for, and wait until it serves."""
+        version = self.register(manifest or manifest_of(next(self.seeds)))
         self.at[version] = engine
         (self.home.root / "engines.json").write_text(json.dumps({one: stub.url for one, stub in self.at.items()}))
         self.call("PUT", f"/deployments/{version}", {"replicas": 1})
@@ -262,7 +264,8 @@ async def _operator(running: Site) -> str:
     return secret
 
 
-def _manifest(seed: int) -> Manifest:
+def manifest_of(seed: int) -> Manifest:
+    """Return a version that a stub stands for."""
     blob = real_tokenizers.small()
     return Manifest(
         name=ModelName("toy"),

@@ -6,12 +6,14 @@ from dataclasses import replace
 
 from penstock.domain.ids import KeyId, RequestId, TenantId, WorkerId
 from penstock.domain.ledger import Opening
-from penstock.domain.table import VersionEntry, WorkerEntry
+from penstock.domain.table import RoutingTable, VersionEntry, WorkerEntry
 from penstock.domain.tenant import Priority
 from penstock.domain.tokens import Usage
 from penstock.domain.used import Used
 from penstock.domain.worker import WorkerState
 from penstock.gateway.billing import Orphans
+from penstock.gateway.routing.roster import staffed
+from tests.support import adapter_things
 from tests.support.calls import VERSION
 
 
@@ -77,3 +79,12 @@ async def test_nobody_claims_a_dead_gateways_request_for_more_than_it_could_cost
     orphans = Orphans(lambda: (version("w0", "w1"),), gates)
     told = await orphans.took([left("a")])
     assert told == {"a": Usage(prompt_tokens=9, output_tokens=64, cached_tokens=9, exact=False)}
+
+
+async def test_an_adapters_requests_are_asked_for_at_its_bases_workers() -> None:
+    """A gateway reads an adapter with its base's workers: whoever finishes a dead one's rows finds them there."""
+    base, adapter = version("w0"), adapter_things.entry()
+    table = staffed(RoutingTable(number=1, made_at=0.0, versions=(base, adapter)))
+    ran = Used(prompt_tokens=9, output_tokens=30, sequences=1, prompts=1)
+    orphans = Orphans(lambda: table.versions, Gates({"w0": {"a": ran}}))
+    assert set(await orphans.took([replace(left("a"), version=adapter.id)])) == {"a"}

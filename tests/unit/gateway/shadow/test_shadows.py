@@ -295,13 +295,17 @@ def test_tokens_are_asked_for_only_where_they_will_be_scored(house: House) -> No
 
 
 async def test_an_adapters_copies_run_beside_their_originals(house: House) -> None:
-    """On the same workers nobody is busier: a copy goes however much runs there, alone, and its own name is scored."""
+    """On the same workers nobody is busier: copies that come together all go, each once, and its own name is scored."""
     beside = replace(NEW, base=OLD.id)
     house.version = {OLD.id: OLD, NEW.id: beside}.get  # type: ignore[method-assign,assignment]
     house.runs = {OLD.id: 9.0, NEW.id: 0.0}
     call = calls.call()
     call.ids = lambda: IDS
-    asked = [one for _ in range(2) for one in await house.ended(call)]
-    assert [one.request.model for one in asked[:3]] == [NEW.id, OLD.id, NEW.id]
-    assert [one.request.model for one in asked[3:]].count(NEW.id) >= 1
+    house.shadows.ended(call, OK)
+    asked = await house.ended(call)
+    assert [one.request.model for one in asked if one.request.cost.scores_prompt] == [OLD.id, NEW.id]
+    assert [one.request.model for one in asked if not one.request.cost.scores_prompt] == [NEW.id, NEW.id]
+    house.runs = {}
+    house.shadows.ended(call, OK)
+    await house.ended(call)
     assert "filled" not in house.left_out()
