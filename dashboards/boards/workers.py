@@ -217,8 +217,40 @@ STEPS = Row(
     ),
 )
 
+ADAPTERS = Row(
+    title="Adapters",
+    panels=(
+        lines(
+            "In memory",
+            "Adapters that each engine holds and that were found right.",
+            "short",
+            query(gauge(names.ADAPTERS_RESIDENT, "instance"), "{{instance}}"),
+        ),
+        lines(
+            "Waited for",
+            "Adapters that requests at the door wait for: to be loaded, or for a slot of the batch.",
+            "short",
+            query(gauge(names.ADAPTERS_WAITING, "instance"), "{{instance}}"),
+        ),
+        lines(
+            "Loads and evictions",
+            "In five minutes, loads by how they ended; many of both while requests wait are a storm.",
+            "short",
+            query(increase(names.ADAPTER_LOADS, "outcome", window="5m"), "{{outcome}}"),
+            query(increase(names.ADAPTER_EVICTIONS, window="5m"), "evicted"),
+            query(increase(names.ADAPTER_SWAPS, window="5m"), "slots given"),
+        ),
+        lines(
+            "A load takes",
+            "From being wanted to ready, golden prompts included: what the first caller waits.",
+            "s",
+            query(quantile(0.95, names.ADAPTER_LOAD_SECONDS, window="5m"), "p95"),
+        ),
+    ),
+)
+
 BOARD = Board(
     title="Workers",
     says="Do engines live, and what limits them: batch, KV cache, or steps?",
-    rows=(NOW, LIFE, POOL, TROUBLE, BATCH, MEMORY, STEPS),
+    rows=(NOW, LIFE, POOL, TROUBLE, BATCH, MEMORY, STEPS, ADAPTERS),
 )

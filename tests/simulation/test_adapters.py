@@ -179,10 +179,8 @@ def play(traffic: Traffic, slots: Counting) -> Played:
 def test_who_gives_way_is_chosen_nearly_as_well_as_by_a_clairvoyant(
     per_s: float, least_part: float, record_property: Callable[[str, object], None]
 ) -> None:
-    """Of 50 adapters in turns over 4 slots, the hit ratio is within a tenth of Belady's at the same rules.
-
-    With two requests a second hardly anybody waits, and nothing but chance says who is next: there it is a seventh.
-    """
+    """Of 50 adapters over 4 slots, hits are within a tenth of Belady's at the same rules, and a seventh at rest."""
+    # With two requests a second hardly anybody waits: nothing but what comes says who is needed next.
     traffic = Traffic(per_s=per_s, adapters=50)
     coming: dict[VersionId, list[float]] = {an(number): [] for number in range(50)}
     for one in traffic.asked:

@@ -1,0 +1,41 @@
+"""Numbers that are none are found in each format that weights come in."""
+
+import json
+import math
+import struct
+from pathlib import Path
+
+import pytest
+
+from penstock.worker.artifacts.finite import first_not_finite, is_finite
+
+LARGEST = {"F32": struct.pack("<I", 0x7F7FFFFF), "BF16": b"\x7f\x7f", "F16": b"\xff\x7b"}
+NONE = {"F32": struct.pack("<f", math.nan), "BF16": b"\xc0\x7f", "F16": b"\x00\x7e"}
+INFINITE = {"F32": struct.pack("<f", -math.inf), "BF16": b"\x80\xff", "F16": b"\x00\xfc"}
+
+
+@pytest.mark.parametrize("dtype", ["F32", "BF16", "F16"])
+def test_what_is_no_number_is_found(dtype: str) -> None:
+    """One NaN or infinity among many numbers is seen; the largest numbers there are are numbers."""
+    zeros = bytes(len(LARGEST[dtype]) * 100)
+    assert is_finite(zeros + LARGEST[dtype] + zeros, dtype)
+    assert not is_finite(zeros + NONE[dtype] + zeros, dtype)
+    assert not is_finite(zeros + INFINITE[dtype] + zeros, dtype)
+
+
+def test_the_tensor_is_named(tmp_path: Path) -> None:
+    """Who made the adapter is told where to look; tensors of whole numbers are none to look through."""
+    sound, spoiled = struct.pack("<2f", 1.0, -2.0), struct.pack("<2f", 1.0, math.inf)
+    header = json.dumps(
+        {
+            "__metadata__": {"made": "here"},
+            "a": {"dtype": "F32", "shape": [2], "data_offsets": [0, 8]},
+            "n": {"dtype": "I64", "shape": [1], "data_offsets": [8, 16]},
+            "b": {"dtype": "F32", "shape": [2], "data_offsets": [16, 24]},
+        }
+    ).encode()
+    path = tmp_path / "adapter_model.safetensors"
+    path.write_bytes(len(header).to_bytes(8, "little") + header + sound + b"\xff" * 8 + spoiled)
+    assert first_not_finite(path) == "b"
+    path.write_bytes(len(header).to_bytes(8, "little") + header + sound + b"\xff" * 8 + sound)
+    assert first_not_finite(path) == ""

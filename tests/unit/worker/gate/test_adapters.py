@@ -1,0 +1,196 @@
+"""Adapters at the gate: wanted by who waits, loaded by order, in the place of others; who isn't served hears why."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Callable, Mapping, MutableMapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import pytest
+
+from penstock.domain.clock import SystemClock
+from penstock.domain.ids import RequestId, TenantId, VersionId, WorkerId
+from penstock.domain.standing import Standing
+from penstock.domain.ticket import HEADER, Ticket, binding_of, of_platform, seal
+from penstock.worker.gate.serve import Gate
+from penstock.worker.gate_config import GateConfig
+
+KEY = b"\x01" * 32
+CONFIG = GateConfig(
+    worker=WorkerId("w1"),
+    version=VersionId("m@1"),
+    ticket_key=KEY.hex(),
+    max_num_seqs=4,
+    adapter_slots=1,
+    adapters_kept=2,
+)
+A, B, C = (VersionId(f"{name}@000000000000") for name in "abc")
+WANTED, LOAD, SETTLE = (f"/penstock/adapters/{what}" for what in ("wanted", "load", "settle"))
+
+
+async def until(check: Callable[[], bool]) -> None:
+    for _ in range(2000):
+        if check():
+            return
+        await asyncio.sleep(0.002)
+    raise AssertionError("it did not come true")
+
+
+class Engine:
+    """Knows vLLM's API for adapters; answers requests once the test lets it."""
+
+    def __init__(self) -> None:
+        self.orders: list[tuple[str, str]] = []
+        self.broken: set[str] = set()
+        self.go = asyncio.Event()
+        self.inside: list[str] = []
+
+    async def __call__(self, scope: MutableMapping[str, Any], receive: Any, send: Any) -> None:  # noqa: ANN401
+        body = json.loads((await receive())["body"])
+        status = 200
+        if scope["path"].endswith("_lora_adapter"):
+            self.orders.append((scope["path"].split("/")[-1].split("_")[0], body["lora_name"]))
+            status = 500 if body["lora_name"] in self.broken else 200
+        else:
+            self.inside.append(body["model"])
+            await self.go.wait()
+        await send({"type": "http.response.start", "status": status, "headers": []})
+        await send({"type": "http.response.body", "body": b'{"said": "so"}'})
+
+
+@dataclass
+class Room:
+    """A gate before an engine, and who speaks to it."""
+
+    engine: Engine
+    gate: Gate
+    asking: list[asyncio.Task[tuple[int, Mapping[str, Any]]]] = field(default_factory=list)
+
+    async def post(self, path: str, body: Mapping[str, object], ticket: Ticket) -> tuple[int, dict[str, Any]]:
+        raw, sent = json.dumps(body).encode(), list[MutableMapping[str, Any]]()
+        coming = [{"type": "http.request", "body": raw, "more_body": False}]
+
+        async def receive() -> MutableMapping[str, Any]:
+            if coming:
+                return coming.pop()
+            await asyncio.Event().wait()
+            raise AssertionError("nobody leaves")
+
+        async def send(message: MutableMapping[str, Any]) -> None:
+            sent.append(message)
+
+        sealed = seal(ticket, KEY, binding_of(path, raw), self.gate.clock.now())
+        scope = {"type": "http", "method": "POST", "path": path, "headers": [(HEADER.encode(), sealed.encode())]}
+        await self.gate({**scope, "client": ("127.0.0.1", 1)}, receive, send)
+        return int(sent[0]["status"]), json.loads(b"".join(one.get("body", b"") for one in sent[1:]))
+
+    async def order(self, page: str, /, **body: object) -> dict[str, Any]:
+        _, answer = await self.post(page, body, of_platform(self.gate.clock.now() + 30))
+        return answer
+
+    def ask(self, adapter: VersionId, *, tenant: str = "acme") -> asyncio.Task[tuple[int, Mapping[str, Any]]]:
+        ticket = Ticket(
+            request=RequestId(f"r{len(self.asking)}"),
+            tenant=TenantId(tenant),
+            standing=Standing.PAID,
+            weight=1,
+            deadline_at=self.gate.clock.now() + 30,
+            prompt_tokens=10,
+            expected_output_tokens=10,
+            adapter=adapter,
+        )
+        asked = asyncio.ensure_future(self.post("/v1/completions", {"model": adapter}, ticket))
+        self.asking.append(asked)
+        return asked
+
+    async def load(self, adapter: VersionId) -> dict[str, Any]:
+        told = await self.order(LOAD, adapter=adapter, path=f"/copies/{adapter}")
+        await self.order(SETTLE, adapter=adapter, outcome="ready", reason="", for_s=0)
+        return told
+
+
+@pytest.fixture
+async def room() -> AsyncIterator[Room]:
+    """Yield a gate with one slot and memory for two adapters."""
+    engine = Engine()
+    found = Room(engine, Gate(engine, CONFIG, SystemClock()))
+    yield found
+    for task in found.asking:
+        task.cancel()
+    await asyncio.gather(*found.asking, return_exceptions=True)
+
+
+async def test_a_request_makes_its_adapter_wanted_and_comes_in_once_it_is_ready(room: Room) -> None:
+    """The agent hears of it at once; loaded is not ready: nobody but the platform comes in before it was checked."""
+    wanted = asyncio.ensure_future(room.order(WANTED, wait_s=10))
+    await asyncio.sleep(0.05)
+    asked = room.ask(A)
+    assert await asyncio.wait_for(wanted, 1.0) == {"adapter": A}
+    await room.order(LOAD, adapter=A, path="/copies/a")
+    assert room.engine.orders == [("load", A)]
+    await asyncio.sleep(0.02)
+    assert room.engine.inside == []
+    told = await room.order(SETTLE, adapter=A, outcome="ready", reason="", for_s=0)
+    assert told == {"resident": [A]}
+    await until(lambda: room.engine.inside == [A])
+    room.engine.go.set()
+    assert (await asked)[0] == 200
+
+
+async def test_nothing_is_wanted_where_nobody_asks(room: Room) -> None:
+    """The long poll ends with nothing after its time."""
+    assert await room.order(WANTED, wait_s=0.05) == {}
+
+
+async def test_the_least_used_leaves_for_a_new_one_and_never_a_busy_one(room: Room) -> None:
+    """Memory full, the one that nobody uses is forgotten, first at the door and then by the engine."""
+    await room.load(A)
+    await room.load(B)
+    room.ask(B)
+    await until(lambda: room.engine.inside == [B])
+    told = await room.load(C)
+    assert told["evicted"] == [A]
+    assert room.engine.orders[-2:] == [("unload", A), ("load", C)]
+    text = room.gate.tally.exposition().decode()
+    assert 'penstock_adapter_evictions_total{version="m@1"} 1.0' in text
+    assert 'penstock_adapters_resident{version="m@1"} 2.0' in text
+
+
+async def test_a_refused_adapter_is_told_to_who_waits_and_to_who_comes(room: Room) -> None:
+    """Whoever waits for it goes with the reason, and so does who comes later; others are served."""
+    waits = room.ask(A)
+    await room.order(WANTED, wait_s=5)
+    await room.order(SETTLE, adapter=A, outcome="refused", reason="it was made for another base", for_s=60)
+    status, answer = await waits
+    assert (status, answer["error"]["code"]) == (503, "adapter")
+    assert "another base" in answer["error"]["message"]
+    assert (await room.ask(A))[1]["error"]["message"].endswith("another base.")
+    await room.load(B)
+    room.engine.go.set()
+    assert (await room.ask(B))[0] == 200
+
+
+async def test_what_the_engine_does_not_load_is_nobodys(room: Room) -> None:
+    """VLLM's own refusal comes back as it is, and nothing is resident."""
+    room.engine.broken.add(A)
+    told = await room.order(LOAD, adapter=A, path="/copies/a")
+    assert told["error"] == '{"said": "so"}'
+    assert (await room.order(SETTLE, adapter=A, outcome="gave_up", reason="", for_s=0))["resident"] == []
+
+
+async def test_who_is_no_platform_gives_no_orders(room: Room) -> None:
+    """A gateway's ticket opens none of these pages."""
+    ticket = replace(of_platform(room.gate.clock.now() + 30), tenant=TenantId("acme"))
+    for path in (WANTED, LOAD, SETTLE):
+        assert (await room.post(path, {"wait_s": 0, "adapter": A, "path": "/etc"}, ticket))[0] == 401
+    assert room.engine.orders == []
+
+
+async def test_an_engine_without_slots_takes_no_adapters() -> None:
+    """A ticket for an adapter at a worker of another kind is refused; another worker may be tried."""
+    engine = Engine()
+    room = Room(engine, Gate(engine, replace(CONFIG, adapter_slots=0), SystemClock()))
+    status, answer = await room.ask(A)
+    assert (status, answer["error"]["code"]) == (503, "adapter")
+    assert (await room.post(WANTED, {"wait_s": 0}, of_platform(room.gate.clock.now() + 30)))[0] == 404
+    assert engine.inside == []
