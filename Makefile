@@ -19,7 +19,7 @@ ARGS ?=
 BASE ?=
 WORKER_BASE ?=
 
-.PHONY: help setup models topics observability serve test dashboards grafana-types board-pictures observe-test alerts alert-mutants drill drills coverage unit lint format types imports check bench-gateway bench-tls bench-admission bench-queue bench-batching bench-routing bench-shadow judges rollout-proof loadtest clients images image-trees wheel lock clean
+.PHONY: help setup models topics observability serve test dashboards grafana-types board-pictures observe-test alerts alert-mutants drill drills coverage unit lint format types imports check bench-gateway bench-tls bench-admission bench-queue bench-batching bench-routing bench-shadow bench-adapters judges rollout-proof loadtest clients images image-trees wheel lock clean
 
 help: ## Print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  \033[1m%-14s\033[0m %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -128,6 +128,9 @@ rollout-proof: models ## Candidates on real vLLM with live traffic: which one ge
 
 bench-shadow: setup ## What shadow copies cost those who are answered: p99 of the first byte, with and without them
 	@$(BIN)/python -m loadtests.bench_shadow
+
+bench-adapters: models ## What adapters cost on real vLLM: four over two slots against two, a hit and a first use (ten minutes)
+	@$(BIN)/python -m loadtests.bench_adapters
 
 bench-routing: setup ## What a fleet's size costs: a pick, a new table, the controller's tick
 	@$(BIN)/python -m loadtests.bench_routing

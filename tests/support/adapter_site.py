@@ -35,7 +35,9 @@ class Site:
 
     def publish_base(self) -> Packed:
         """Publish SmolLM2 with slots for adapters."""
-        asyncio.run(models.ensure_demo(self.settings, lambda _: None))
+        self.settings.paths.cache.mkdir(parents=True, exist_ok=True)
+        if not any(Path(self.settings.demo_cache).glob("smollm2-*")):
+            asyncio.run(models.ensure_demo(self.settings, lambda _: None))
         choices = demo_models.SMOLLM2.choices
         assert choices.engine is not None
         engine = replace(choices.engine, adapter_slots=SLOTS, adapter_rank=RANK, max_num_seqs=16)

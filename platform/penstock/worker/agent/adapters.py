@@ -28,7 +28,7 @@ from penstock.worker.artifacts.node import Copy
 
 POLL_S = 20.0
 LOAD_TIMEOUT_S = 60.0
-REFUSED_FOR_S = 300.0
+REFUSED_FOR_S = 60.0
 """What can't be served here is tried again after so long: its store, or the version's own files, may be mended."""
 AGAIN_S = 2.0
 """After what was nobody's fault (the store is away) it is tried again so soon."""
@@ -81,14 +81,15 @@ class Adapters:
             for task in (watching, serving):
                 task.cancel()
             await asyncio.gather(watching, serving, return_exceptions=True)
-            self._before = self.resident or self._before
+            self._before = tuple(dict.fromkeys((*self.resident, *self._before)))
             self._show(())
 
     async def _serve(self, base: Manifest, digest: str) -> None:
         """Bring what is wanted; those that were there before this engine come first."""
-        before, self._before, self._checked = self._before, (), set()
-        for adapter in before:
-            await self._bring(adapter, base, digest)
+        self._checked = set()
+        while self._before:
+            await self._bring(self._before[0], base, digest)
+            self._before = self._before[1:]
         while True:
             try:
                 told = await self.client.ask("/penstock/adapters/wanted", {"wait_s": POLL_S}, POLL_S + 10.0)

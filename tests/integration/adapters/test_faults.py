@@ -1,0 +1,100 @@
+"""Adapters that are not what they should be, and workers that die beside them: nobody else notices."""
+
+import os
+import signal
+import threading
+import time
+from contextlib import suppress
+
+import httpx
+import pytest
+
+from tests.integration.adapters.conftest import Known
+from tests.support.adapter_site import JSON_GOLDEN, Site, ask, ask_at_once, is_json, resident
+from tests.support.adapters import changed
+from tests.support.patience import until
+from tests.support.worker_process import WorkerMaker, WorkerProcess
+
+REVIEW, CAPITAL = "Review: The printer stopped working.", "What is the capital of Japan?"
+
+
+def refused(worker: WorkerProcess, adapter: str) -> str:
+    """Ask an adapter that is refused; return the reason."""
+    said = ask(worker, REVIEW, adapter)
+    assert (said.status, said.refused) == (503, "adapter"), said
+    return said.text
+
+
+def test_adapters_that_are_not_sound_are_refused_and_nobody_else_notices(
+    worker: WorkerProcess, site: Site, known: Known
+) -> None:
+    """NaN, another base, wrong golden answers: each refused with its reason, base and others answer as before."""
+    base = ask(worker, CAPITAL).text
+    spoiled = changed(
+        site.trained("triage"), site.work / "nan", lambda name, one: one * float("nan") if "layers.3." in name else one
+    )
+    bad = {
+        site.publish("nan", spoiled, [JSON_GOLDEN]): "NaN",
+        site.publish("foreign", site.like("triage", "foreign"), [JSON_GOLDEN], base="f" * 64): "made for ffffffffffff",
+        site.publish("liar", site.like("pirate", "liar"), [JSON_GOLDEN]): "golden prompt 1 of 1",
+    }
+    for adapter, why in bad.items():
+        assert why in refused(worker, adapter)
+    assert not set(bad) & set(resident(worker))
+    answers = ask_at_once(worker, [(CAPITAL, ""), (REVIEW, known.json)] * 3)
+    assert [one.text for one in answers[0::2]] == [base] * 3
+    assert all(is_json(one.text) for one in answers[1::2])
+    assert worker.metric("penstock_adapter_loads_total", outcome="refused") >= 3
+
+
+def test_what_was_altered_in_the_store_is_refused(worker: WorkerProcess, site: Site) -> None:
+    """One byte of a stored blob is another one: its digest tells, before anything is loaded."""
+    folder = site.like("triage", "altered", 0.5)
+    adapter = site.publish("altered", folder, [JSON_GOLDEN])
+    weights = next(one for one in site.manifest("altered", folder, [JSON_GOLDEN]).files if "model" in one.path)
+    blob = next(one for one in site.settings.paths.artifacts.rglob(weights.sha256) if one.is_file())
+    raw = bytearray(blob.read_bytes())
+    raw[-1] ^= 1
+    blob.chmod(0o600)
+    blob.write_bytes(bytes(raw))
+    assert "SHA-256" in refused(worker, adapter)
+
+
+@pytest.mark.slow
+def test_a_store_that_is_away_at_first_use_is_asked_again(worker: WorkerProcess, site: Site) -> None:
+    """Who asks meanwhile hears why; once the store is back, so is the adapter, and its base was there all the time."""
+    adapter = site.publish("away", site.like("triage", "away"), [JSON_GOLDEN])
+    store = site.settings.paths.artifacts
+    aside = store.with_name("aside")
+    store.rename(aside)
+    try:
+        assert refused(worker, adapter)
+        assert ask(worker, CAPITAL).status == 200
+    finally:
+        aside.rename(store)
+    until("it is served", lambda: ask(worker, REVIEW, adapter).status == 200, within_s=90, every_s=3.0)
+
+
+@pytest.mark.slow
+def test_adapters_outlive_their_engine_and_their_worker(start_worker: WorkerMaker, site: Site, known: Known) -> None:
+    """Killed engine: what was resident is back without being asked for; killed worker, mid-load: the next one serves."""
+    fresh = site.publish("fresh", site.like("triage", "fresh"), [JSON_GOLDEN])
+    with_adapters = start_worker().ready()
+    assert ask(with_adapters, REVIEW, known.json).status == 200
+    until("it is reported", lambda: resident(with_adapters) == [known.json])
+    os.kill(with_adapters.engine_pid, signal.SIGKILL)
+    until("it is lost", lambda: with_adapters.report.get("restarts") == 1)
+    until("it is back", lambda: resident(with_adapters) == [known.json], within_s=90)
+    dying = threading.Thread(target=lambda: _asked(with_adapters, fresh))
+    dying.start()
+    time.sleep(0.1)
+    assert with_adapters.process is not None
+    with_adapters.process.kill()
+    dying.join()
+    assert is_json(ask(start_worker().ready(), REVIEW, fresh).text)
+
+
+def _asked(worker: WorkerProcess, adapter: str) -> None:
+    """Ask, whatever comes of it."""
+    with suppress(httpx.HTTPError):
+        ask(worker, REVIEW, adapter, seconds=10)

@@ -1,0 +1,279 @@
+"""The agent brings adapters: what is sound becomes ready, what is not is refused, and nobody else notices."""
+
+import asyncio
+import json
+import struct
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from penstock.domain.clock import SystemClock
+from penstock.domain.errors import ArtifactRefused, EngineError, StoreUnavailable
+from penstock.domain.ids import ModelName, VersionId
+from penstock.domain.model import (
+    AdapterSettings,
+    EngineSettings,
+    GoldenPrompt,
+    Manifest,
+    Provenance,
+    Task,
+    Tier,
+    digest_of,
+)
+from penstock.domain.money import MicroUsd, Price
+from penstock.worker.agent.adapters import Adapters
+from penstock.worker.agent.gate_client import GateClient
+from penstock.worker.agent.health import Cause
+from penstock.worker.agent.running import EngineLost
+from penstock.worker.artifacts.cache import Hold
+from penstock.worker.artifacts.node import Copy
+
+A, B = VersionId("a@000000000000"), VersionId("b@000000000000")
+FREE = MicroUsd(0)
+BASE = Manifest(
+    name=ModelName("m"),
+    task=Task.GENERATE,
+    tier=Tier.CHAT,
+    files=(),
+    price=Price(prompt_per_mtok=FREE, cached_per_mtok=FREE, output_per_mtok=FREE),
+    provenance=Provenance(origin="here", licence="Apache-2.0"),
+    engine=EngineSettings(max_model_len=1024, adapter_slots=1, adapter_rank=8),
+    golden=(GoldenPrompt(prompt="base?", expect="right", max_tokens=4),),
+)
+ADAPTER = replace(
+    BASE,
+    adapter=AdapterSettings(base=digest_of(BASE), rank=8),
+    golden=(GoldenPrompt(prompt="adapter?", expect="right", max_tokens=4),),
+)
+
+
+@dataclass
+class Engine:
+    """Stands for gate and engine: wants adapters in turn, takes their weights, answers as told."""
+
+    wanted: list[VersionId] = field(default_factory=list)
+    loads: list[str] = field(default_factory=list)
+    settled: list[tuple[str, str, str]] = field(default_factory=list)
+    resident: list[str] = field(default_factory=list)
+    evicts: list[str] = field(default_factory=list)
+    says: Callable[[str], str] = lambda _: "right"
+    takes: bool = True
+    full: bool = False
+
+    async def ask(self, model: str, path: str, body: Mapping[str, object]) -> Mapping[str, object]:
+        if path.endswith("/wanted"):
+            if not self.wanted:
+                await asyncio.Event().wait()
+            return {"adapter": self.wanted.pop(0)}
+        if path.endswith("/load"):
+            return self.load(str(body["adapter"]))
+        if path.endswith("/settle"):
+            return self.settle(str(body["adapter"]), str(body["outcome"]), str(body["reason"]))
+        return {"choices": [{"text": self.says(model)}]}
+
+    def load(self, adapter: str) -> Mapping[str, object]:
+        if not self.takes:
+            raise EngineError("500: no")
+        self.loads.append(adapter)
+        return {"evicted": self.evicts, "full": self.full}
+
+    def settle(self, adapter: str, outcome: str, reason: str) -> Mapping[str, object]:
+        self.settled.append((adapter, outcome, reason))
+        self.resident += [adapter] if outcome == "ready" else []
+        return {"resident": self.resident}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Client(GateClient):
+    """Asks an engine that stands here."""
+
+    engine: Engine
+
+    async def ask(self, path: str, body: Mapping[str, object], timeout_s: float) -> Mapping[str, object]:
+        return await self.engine.ask(self.version, path, body)
+
+
+def weights(folder: Path, value: float = 1.0) -> Path:
+    header = json.dumps({"w": {"dtype": "F32", "shape": [1], "data_offsets": [0, 4]}}).encode()
+    folder.mkdir(exist_ok=True)
+    raw = len(header).to_bytes(8, "little") + header + struct.pack("<f", value)
+    (folder / "adapter_model.safetensors").write_bytes(raw)
+    return folder
+
+
+@dataclass
+class Site:
+    """An agent's adapters, a store, an engine."""
+
+    folder: Path
+    engine: Engine = field(default_factory=Engine)
+    manifest: Manifest = ADAPTER
+    value: float = 1.0
+    error: Exception | None = None
+    holds: list[Hold] = field(default_factory=list)
+    changes: int = 0
+
+    def __post_init__(self) -> None:
+        client = Client(
+            url="http://x", version=VersionId("m@1"), ticket_key=b"k", clock=SystemClock(), engine=self.engine
+        )
+        self.adapters = Adapters(client=client, obtain=self.obtain, changed=self.changed)
+
+    async def obtain(self, adapter: VersionId) -> Copy:
+        if self.error is not None:
+            raise self.error
+        hold = Hold(self.folder / f"{adapter}.use")
+        self.holds.append(hold)
+        return Copy(folder=weights(self.folder / adapter, self.value), manifest=self.manifest, hold=hold)
+
+    def changed(self) -> None:
+        self.changes += 1
+
+    async def live(self, *wanted: VersionId) -> EngineLost:
+        """Let an engine live until all of this is settled."""
+        self.engine.wanted, until = list(wanted), len(self.engine.settled) + len(wanted)
+
+        async def watch() -> EngineLost:
+            for _ in range(2000):
+                if len(self.engine.settled) >= until:
+                    break
+                await asyncio.sleep(0.002)
+            self.seen = self.adapters.resident
+            return EngineLost(Cause.CRASH, "over")
+
+        return await self.adapters.beside(watch(), BASE)
+
+    @property
+    def outcome(self) -> tuple[str, str]:
+        """Return how the last load ended, and why."""
+        return self.engine.settled[-1][1:]
+
+    @property
+    def held(self) -> list[bool]:
+        """Tell which copies are still held."""
+        return [cast("Any", hold)._fd >= 0 for hold in self.holds]
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Site:
+    """Return a site where all is well."""
+    return Site(tmp_path)
+
+
+async def test_a_sound_adapter_is_loaded_questioned_and_reported(site: Site) -> None:
+    """It is ready once it and its base beside it have answered right; the heartbeat is told at once."""
+    await site.live(A)
+    assert site.engine.loads == [A]
+    assert site.outcome == ("ready", "")
+    assert (site.seen, site.changes, site.held) == ((A,), 2, [True])
+
+
+async def test_an_adapter_of_another_base_is_never_loaded(site: Site) -> None:
+    """The base's whole digest counts."""
+    site.manifest = replace(ADAPTER, adapter=AdapterSettings(base="f" * 64, rank=8))
+    await site.live(A)
+    assert site.engine.loads == []
+    assert site.outcome[0] == "refused"
+    assert "made for ffffffffffff" in site.outcome[1]
+    assert site.held == [False]
+
+
+@pytest.mark.parametrize(
+    ("manifest", "value", "error", "why"),
+    [
+        (ADAPTER, float("nan"), None, "numbers that are none"),
+        (replace(ADAPTER, adapter=AdapterSettings(base=digest_of(BASE), rank=16)), 1.0, None, "rank is 16"),
+        (replace(ADAPTER, adapter=None), 1.0, None, "made for nobody"),
+        (ADAPTER, 1.0, ArtifactRefused("it is not signed"), "not signed"),
+    ],
+    ids=["NaN", "rank", "no adapter", "unsigned"],
+)
+async def test_what_is_not_sound_is_never_loaded(
+    site: Site, manifest: Manifest, value: float, error: Exception | None, why: str
+) -> None:
+    """Numbers that are none, ranks that fit no slot, other versions, what nobody signed: refused with the reason."""
+    site.manifest, site.value, site.error = manifest, value, error
+    await site.live(A)
+    assert site.engine.loads == []
+    assert site.outcome[0] == "refused"
+    assert why in site.outcome[1]
+
+
+async def test_wrong_golden_answers_refuse_an_adapter_and_nobody_else(site: Site) -> None:
+    """The next one is loaded, and the engine goes on."""
+    site.engine.says = lambda model: "wrong" if model == A else "right"
+    lost = await site.live(A, B)
+    assert [one[:2] for one in site.engine.settled] == [(A, "refused"), (B, "ready")]
+    assert "expected 'right'" in site.engine.settled[0][2]
+    assert lost.message == "over"
+
+
+async def test_a_base_that_answers_wrong_beside_an_adapter_is_seen(site: Site) -> None:
+    """Asked alone it would be right: the question beside the adapter finds it, and the adapter is refused."""
+    asked: list[str] = []
+
+    def says(model: str) -> str:
+        asked.append(model)
+        return "arr" if asked[-2:] == [A, "m@1"] and len(asked) <= 3 else "right"
+
+    site.engine.says = says
+    await site.live(A)
+    assert site.outcome[0] == "refused"
+    assert "beside it its base" in site.outcome[1]
+
+
+async def test_an_engine_whose_base_stays_wrong_is_started_anew(site: Site) -> None:
+    """What an adapter left in the engine's memory is not served on: the engine is lost."""
+    site.engine.says = lambda model: "right" if model == A else "arr"
+    lost = await site.live(A, B)
+    assert "answer" in lost.message
+    assert lost.message != "over"
+
+
+async def test_a_store_that_is_away_is_asked_again_soon(site: Site) -> None:
+    """It is nobody's fault: whoever waits hears so, and the next request tries again within seconds."""
+    site.error = StoreUnavailable("the store is away")
+    await site.live(A)
+    assert site.outcome == ("refused", "the store is away")
+    site.error = None
+    await site.live(A)
+    assert site.outcome == ("ready", "")
+
+
+async def test_no_room_is_no_fault(site: Site) -> None:
+    """Where nobody may give way just now, it stays wanted."""
+    site.engine.full = True
+    await site.live(A)
+    assert (site.outcome, site.held) == (("gave_up", ""), [False])
+
+
+async def test_what_the_engine_does_not_take_is_refused(site: Site) -> None:
+    """Its own words are the reason."""
+    site.engine.takes = False
+    await site.live(A)
+    assert site.outcome == ("refused", "the engine does not take it: 500: no")
+
+
+async def test_the_copy_of_an_evicted_adapter_may_go(site: Site) -> None:
+    """A copy is held on the node for as long as the engine has it, and no longer."""
+    await site.live(A)
+    site.engine.evicts = [A]
+    await site.live(B)
+    assert site.held[-1]
+    assert not site.held[0]
+
+
+async def test_adapters_come_back_after_an_engine_is_lost(site: Site) -> None:
+    """Those that were resident are loaded into the next engine before anything else, and questioned again."""
+    await site.live(A)
+    assert site.adapters.resident == ()
+    site.engine.resident = []
+    await site.live()
+    assert site.engine.loads == [A], "this one is lost before anything was loaded"
+    site.engine.settled.clear()
+    await site.live(B)
+    assert site.engine.settled[0][:2] == (A, "ready")
+    assert site.engine.loads[:2] == [A, A]
