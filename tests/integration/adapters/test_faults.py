@@ -77,7 +77,7 @@ def test_a_store_that_is_away_at_first_use_is_asked_again(worker: WorkerProcess,
 
 @pytest.mark.slow
 def test_adapters_outlive_their_engine_and_their_worker(start_worker: WorkerMaker, site: Site, known: Known) -> None:
-    """Killed engine: what was resident is back without being asked for; killed worker, mid-load: the next one serves."""
+    """Engine killed: what was resident is back unasked; worker killed while it loads: the next one serves."""
     fresh = site.publish("fresh", site.like("triage", "fresh"), [JSON_GOLDEN])
     with_adapters = start_worker().ready()
     assert ask(with_adapters, REVIEW, known.json).status == 200

@@ -1,0 +1,107 @@
+"""The whole door before an engine with adapters: grouping, honest waits, and nothing for those without one."""
+
+from collections.abc import Callable, Iterator
+from itertools import count
+
+import pytest
+
+from penstock.domain.ids import NO_VERSION, RequestId, TenantId, VersionId
+from penstock.domain.standing import Standing
+from penstock.worker.gate.admission import doors
+from penstock.worker.gate.admission.adapter_slots import AdapterSlots
+from penstock.worker.gate.admission.cost import Work
+from penstock.worker.gate.admission.door import Door, Shed
+from penstock.worker.gate.admission.residents import FIRST_LOAD_S, Residents
+from penstock.worker.gate.admission.seats import EngineSize
+from penstock.worker.gate_config import DoorOrder
+
+A, B, C = (VersionId(f"{name}@000000000000") for name in "abc")
+SIZE = EngineSize(max_seqs=2, kv_blocks=1000, block_size=16, prefill_tokens=10**6)
+
+
+class Site:
+    """A door with one slot, A and B in memory; notes who came in and who was sent away."""
+
+    def __init__(self) -> None:
+        self.residents = Residents(4)
+        for one in (A, B):
+            self.residents.loaded(one, 0.0)
+            self.residents.ready(one, 0.0)
+        slots = AdapterSlots(1, self.residents)
+        self.door: Door = doors.make(DoorOrder.FAIR, SIZE, slots=slots)
+        self.inside: list[str] = []
+        self.shed: dict[str, Shed] = {}
+        self._numbers: Iterator[int] = count()
+
+    def arrive(self, adapter: VersionId, now: float, *, tenant: str = "acme", start_by: float = 0.0) -> str:
+        """Bring a request; return its name."""
+        name = f"{adapter[:1] or 'base'}{next(self._numbers)}"
+        work = Work(
+            request=RequestId(name),
+            tenant=TenantId(tenant),
+            standing=Standing.PAID,
+            weight=1.0,
+            prompt_tokens=10,
+            expected_output_tokens=10,
+            adapter=adapter,
+            start_by=start_by,
+        )
+        note: Callable[[Shed, float], None] = lambda why, _: self.shed.update({name: why})  # noqa: E731
+        self.door.arrive(work, now, lambda: self.inside.append(name), note)
+        return name
+
+
+@pytest.fixture
+def site() -> Site:
+    """Return it."""
+    return Site()
+
+
+def test_requests_of_an_adapter_in_a_slot_go_before_one_that_needs_a_swap(site: Site) -> None:
+    """Of one tenant's queue the oldest that may come in is next, not the oldest."""
+    first = site.arrive(A, 0.0)
+    waits = site.arrive(B, 0.1)
+    second = site.arrive(A, 0.2)
+    assert site.inside == [first, second]
+    site.door.leave(RequestId(first), 0.3)
+    assert waits not in site.inside
+    site.door.leave(RequestId(second), 0.4)
+    assert site.inside == [first, second, waits]
+
+
+def test_the_base_waits_for_no_slot(site: Site) -> None:
+    """Requests without an adapter pass those that wait for one."""
+    first = site.arrive(A, 0.0)
+    site.arrive(B, 0.1)
+    assert site.arrive(NO_VERSION, 0.2) == site.inside[-1]
+    assert len(site.inside) == 2
+    assert first in site.inside
+
+
+def test_a_load_that_would_come_too_late_refuses_at_once(site: Site) -> None:
+    """The load is part of the predicted wait: who may wait less is told so, with the time to come back."""
+    late = site.arrive(C, 0.0, start_by=FIRST_LOAD_S / 2)
+    assert site.shed == {late: Shed.FULL}
+    waits = site.arrive(C, 0.0, start_by=FIRST_LOAD_S * 2)
+    assert waits not in site.shed
+    assert site.residents.wanted(0.0) == C
+
+
+def test_who_waits_for_an_adapter_that_is_refused_is_sent_away(site: Site) -> None:
+    """They go at once, others stay."""
+    gone = site.arrive(C, 0.0)
+    site.arrive(A, 0.0, tenant="other")
+    waits = site.arrive(B, 0.0)
+    site.door.turn_away(C, 0.1)
+    assert site.shed == {gone: Shed.ADAPTER}
+    assert not site.residents.waits(C)
+    assert site.residents.waits(B)
+    assert waits not in site.shed
+
+
+def test_a_waiting_request_that_leaves_wants_nothing_any_more(site: Site) -> None:
+    """Nothing is loaded for callers that have gone."""
+    gone = site.arrive(C, 0.0)
+    site.door.leave(RequestId(gone), 0.1)
+    assert site.residents.wanted(0.1) is None
+    assert len(site.door.order) == 0
