@@ -26,8 +26,20 @@ class Host(Protocol):
         ...
 
 
+class Warmth(Protocol):
+    """The one way to have a worker awake or asleep, for whoever decides it; told with its next heartbeat."""
+
+    def promote(self, worker: WorkerId) -> None:
+        """Have it wake and serve."""
+        ...
+
+    def park(self, worker: WorkerId) -> None:
+        """Have it give its engine's memory back once its streams have ended, and stay."""
+        ...
+
+
 class Orders:
-    """A host that remembers what it has ordered its workers. Fits `control.loop.Fleet`."""
+    """A host that remembers what it has ordered its workers. Fits `control.loop.Fleet` and ``Warmth``."""
 
     def __init__(self, host: Host) -> None:
         """Take the host; nothing is ordered yet."""
@@ -71,12 +83,24 @@ class Orders:
         """Start and drain, and remember who is to go, to sleep and to wake."""
         for worker in plan.drain:
             self._note(worker)
-        for order, workers in ((WorkerOrder.SLEEP, plan.sleep), (WorkerOrder.SERVE, plan.wake)):
-            for worker in workers:
-                self._told.pop(worker, None)
-                self._told[worker] = order
-        _cut(self._told, self._kept)
+        for worker in plan.sleep:
+            self.park(worker)
+        for worker in plan.wake:
+            self.promote(worker)
         await self._host.apply(plan)
+
+    def promote(self, worker: WorkerId) -> None:
+        """Have it wake and serve."""
+        self._tell(worker, WorkerOrder.SERVE)
+
+    def park(self, worker: WorkerId) -> None:
+        """Have it give its engine's memory back once its streams have ended, and stay."""
+        self._tell(worker, WorkerOrder.SLEEP)
+
+    def _tell(self, worker: WorkerId, order: WorkerOrder) -> None:
+        self._told.pop(worker, None)
+        self._told[worker] = order
+        _cut(self._told, self._kept)
 
     def _note(self, worker: WorkerId) -> None:
         self._draining[worker] = None

@@ -1,16 +1,21 @@
 """What heartbeats say together that one alone does not: since when a worker is as it is, and how much it is used. Pure.
 
 Use is counted as in LRFU (Lee et al., IEEE Transactions on Computers 50(12), 2001): each time that a worker is given
-work counts 1, and half as much after ``HALF_S``. One number is then both how often and how lately.
+work counts 1, and half as much after ``HALF_S``. Who was used a moment ago is in a conversation, and is worth more.
 
-Trade-off: a short half-life is LRU, which one visit of everybody empties; a long one is LFU, which keeps what was
-popular yesterday. Work that begins and ends between two heartbeats is not seen; that a worker was woken is.
+Trade-off: what is lately alone (LRU) is emptied by one visit of everybody, what is often alone (LFU) takes a model away
+in the middle of a conversation. ``tests/simulation/test_pool.py`` holds the sum of both against Belady's bound. Work
+that begins and ends between two heartbeats is not seen; that a worker was woken is.
 """
+
+import math
 
 from penstock.domain.fleet import Seen
 from penstock.domain.worker import WorkerReport, WorkerState
 
 HALF_S = 600.0
+SOON_PER_S, SOON_S = 0.02, 15.0
+"""How often a second who was just used is used again, beside that, and after how long half as often."""
 
 
 def follow(before: Seen | None, report: WorkerReport, now: float) -> Seen:
@@ -24,7 +29,7 @@ def follow(before: Seen | None, report: WorkerReport, now: float) -> Seen:
     if not is_busy(report) and not was_woken:
         return Seen(report=report, at=now, since=since, used_at=before.used_at, uses=before.uses)
     is_new = was_woken or not is_busy(before.report)
-    uses = worth(before, now) + 1.0 if is_new else before.uses
+    uses = _count(before, now) + 1.0 if is_new else before.uses
     return Seen(report=report, at=now, since=since, used_at=now, uses=uses)
 
 
@@ -34,6 +39,13 @@ def is_busy(report: WorkerReport) -> bool:
 
 
 def worth(seen: Seen, now: float) -> float:
-    """Return its uses, each for less the older it is."""
+    """Return how often a second a worker is likely to be used from now on; 0 where it never was."""
+    if not seen.uses:
+        return 0.0
     age_s = max(0.0, now - seen.used_at)
-    return float(seen.uses * 2.0 ** (-age_s / HALF_S))
+    return float(_count(seen, now) * math.log(2.0) / HALF_S + SOON_PER_S * 2.0 ** (-age_s / SOON_S))
+
+
+def _count(seen: Seen, now: float) -> float:
+    """Return its uses, each for less the older it is."""
+    return float(seen.uses * 2.0 ** (-max(0.0, now - seen.used_at) / HALF_S))

@@ -1,6 +1,6 @@
 """What workers were told."""
 
-from penstock.control.fleet.orders import Orders
+from penstock.control.fleet.orders import Orders, Warmth
 from penstock.domain.fleet import FleetPlan, Running
 from penstock.domain.ids import WorkerId
 from penstock.domain.worker import WorkerOrder, WorkerState
@@ -32,6 +32,9 @@ async def test_what_an_earlier_controller_ordered_still_counts(clock: ManualCloc
 async def test_who_sleeps_and_who_wakes_hears_it(clock: ManualClock) -> None:
     """The last order holds, a drain above all, and the next plan sees what was ordered."""
     orders, worker = Orders(PaperHost(clock)), WorkerId("w1")
+    warmth: Warmth = orders
+    warmth.promote(worker)
+    assert orders.desired(worker, WorkerState.SLEEPING) is WorkerOrder.SERVE
     await orders.apply(FleetPlan(sleep=(worker,)))
     assert orders.desired(worker, WorkerState.READY) is WorkerOrder.SLEEP
     assert (await orders.view()).orders == {worker: WorkerOrder.SLEEP}

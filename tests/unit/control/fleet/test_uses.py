@@ -24,11 +24,15 @@ def test_each_time_that_work_begins_is_a_use() -> None:
     assert seen.used_at == 4.0
 
 
-def test_a_use_counts_half_after_a_while() -> None:
-    """How often and how lately is one number."""
+def test_worth_is_how_often_and_how_lately() -> None:
+    """A use counts half after a while; who was used this moment is worth more than who was used more often before."""
     seen = follow(follow(None, READY, 0.0), BUSY, 1.0)
-    assert worth(seen, 1.0) == 1.0
-    assert worth(seen, 1.0 + HALF_S) == 0.5
+    later, much_later = worth(seen, 1.0 + HALF_S), worth(seen, 1.0 + 2 * HALF_S)
+    assert later == pytest.approx(2 * much_later, rel=0.01)
+    often = replace(seen, uses=9.0, used_at=0.0)
+    assert worth(often, 2.0) > worth(seen, 2.0)
+    assert worth(replace(seen, used_at=60.0), 60.0) > worth(often, 60.0)
+    assert worth(follow(None, READY, 0.0), 1.0) == 0.0
 
 
 def test_that_it_was_woken_is_a_use() -> None:
