@@ -281,10 +281,12 @@ class Agent:
                 await self._wait_or_give_up(error)
 
     async def _start(self, copy: Copy) -> Running:
+        is_awaited = self._life.state is WorkerState.WAKING
         slept, running = self._running, self._running or await self._launch(copy)
         if slept:
             await slept.wake(self._hooks)
-        await running.warm(copy.manifest, self._hooks, lambda: self._enter(WorkerState.WARMING))
+        warming = partial(self._enter, WorkerState.WARMING)
+        await running.warm(copy.manifest, self._hooks, warming, is_awaited=is_awaited)
         if slept:
             await self._ports.client.rest(on=False)
         self._enter(WorkerState.READY)

@@ -25,7 +25,7 @@ from penstock.worker.agent.watchdog import Doing, Patience, Watchdog
 from penstock.worker.engines.process import EngineProcess
 from penstock.worker.engines.translate import EngineNumbers
 
-_POLL_S = 0.05
+_POLL_S = 0.02
 
 
 class EngineLost(PenstockError):
@@ -78,11 +78,16 @@ class Running:
         except (OSError, EngineError) as error:
             raise EngineLost(Cause.CRASH, f"it did not wake: {error}") from error
 
-    async def warm(self, manifest: Manifest, hooks: Hooks, on_up: Callable[[], None]) -> None:
-        """Return when the engine may serve; raises ``EngineLost`` or ``AnswersWrong``."""
+    async def warm(
+        self, manifest: Manifest, hooks: Hooks, on_up: Callable[[], None], *, is_awaited: bool = False
+    ) -> None:
+        """Return when the engine may serve; raises ``EngineLost`` or ``AnswersWrong``.
+
+        Where callers wait for it, golden prompts are all that it is asked: shapes would cost them more than they save.
+        """
         await self._or_its_end(self._up(hooks), hooks)
         on_up()
-        await self._or_its_end(self._warm(manifest), hooks)
+        await self._or_its_end(self._warm(manifest, shapes=not is_awaited), hooks)
 
     async def watch(self, manifest: Manifest, hooks: Hooks) -> EngineLost:
         """Return what went wrong, when it does."""
@@ -129,9 +134,10 @@ class Running:
             return await self.client.is_healthy()
         return False
 
-    async def _warm(self, manifest: Manifest) -> None:
+    async def _warm(self, manifest: Manifest, *, shapes: bool) -> None:
         try:
-            await warm.work_through(manifest.task, manifest.engine, self.client.ask)
+            if shapes:
+                await warm.work_through(manifest.task, manifest.engine, self.client.ask)
             fault = await golden.check(manifest, self.client.ask)
         except (OSError, EngineError) as error:
             raise EngineLost(Cause.CRASH, f"the warm-up failed: {error}") from error

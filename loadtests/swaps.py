@@ -1,0 +1,68 @@
+"""Three models on two places, by use, on real vLLM: who was asked, who slept, and what a caller waited for.
+
+A platform of its own with a pool that holds two of them: SmolLM2 twice, as two versions, and MiniLM. Each line is one
+request; a stream runs meanwhile in the last round, and ends as it would have ended alone.
+
+    python -m loadtests.swaps [--rounds 2] [--home FOLDER]
+"""
+
+import argparse
+import tempfile
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+from tests.support.pool_site import SECOND, Answered, PoolSite, pool_site
+
+REPOSITORY = Path(__file__).resolve().parents[1]
+ORDER = ("smollm2", SECOND, "minilm", SECOND, "smollm2", "minilm")
+
+
+def main() -> None:
+    """Run and print."""
+    parser = argparse.ArgumentParser(prog="swaps", description=__doc__)
+    parser.add_argument("--rounds", type=int, default=2)
+    parser.add_argument("--home", type=Path, default=None)
+    options = parser.parse_args()
+    cache = REPOSITORY / ".penstock/cache"
+    kept = {"demo_cache": str(cache / "demo"), "compile_cache": str(cache / "compiled")}
+    source = next((cache / "demo").glob("smollm2-*"))
+    with (
+        tempfile.TemporaryDirectory(prefix="penstock-swaps-", ignore_cleanup_errors=True) as folder,
+        pool_site(options.home or Path(folder) / "home", source, kept) as site,
+    ):
+        show(site, options.rounds)
+
+
+def show(site: PoolSite, rounds: int) -> None:
+    """Ask in turn and print each as it ends, then what a stream said meanwhile."""
+    table = Table(
+        "asked", "state before", "held", "answered in", "says", "asleep then", title="three models, two places"
+    )
+    for model in ORDER * rounds:
+        before = site.state(model)
+        _row(table, model, before, site.ask(model), site)
+    with site.stream("smollm2", 300) as alone:
+        quiet = "".join(alone)
+    with site.stream("smollm2", 300) as lines:
+        said = [next(lines)]
+        for model in (SECOND, "minilm"):
+            before = site.state(model)
+            _row(table, f"{model} (beside a stream)", before, site.ask(model), site)
+        said.extend(lines)
+    console = Console(width=140)
+    console.print(table)
+    same = "the same, token for token" if "".join(said) == quiet else "ANOTHER ONE"
+    console.print(f"the stream of 300 tokens beside two swaps: {same} as alone")
+
+
+def _row(table: Table, model: str, before: str, answer: Answered, site: PoolSite) -> None:
+    says = "a vector" if "data" in answer.body else answer.text if answer.is_ok else str(answer.status)
+    asleep = ", ".join(sorted(name for name, state in site.states.items() if state == "sleeping"))
+    held = f"{answer.wake_s:.2f} s" if answer.is_ok and answer.wake_s else ""
+    table.add_row(model, before, held, f"{answer.seconds:.2f} s", says[:40], asleep)
+
+
+if __name__ == "__main__":
+    main()

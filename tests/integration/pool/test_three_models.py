@@ -1,0 +1,83 @@
+"""Three models on two places, in real vLLM: who is used is awake, and no stream is touched."""
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from tests.integration.conftest import DEMO_CACHE
+from tests.support.patience import patient, until
+from tests.support.pool_site import SECOND, Answered, PoolSite, pool_site
+
+pytestmark = [pytest.mark.integration, pytest.mark.slow, pytest.mark.timeout(300)]
+
+MODELS = ("smollm2", SECOND, "minilm")
+
+
+@pytest.fixture(scope="module")
+def site(homes: Path, shared_settings: dict[str, str]) -> Iterator[PoolSite]:
+    """Yield the platform, each of whose versions was proven once."""
+    source = next(DEMO_CACHE.glob("smollm2-*"))
+    with pool_site(homes / "pool", source, shared_settings) as running:
+        yield running
+
+
+def sleeper(site: PoolSite) -> str:
+    """Return who sleeps now, once nobody is on the way."""
+    until("one of them sleeps", lambda: sorted(site.states.values()) == ["ready", "ready", "sleeping"], within_s=60)
+    return next(name for name, state in site.states.items() if state == "sleeping")
+
+
+@contextmanager
+def beside(site: PoolSite, model: str) -> Iterator[list[Answered]]:
+    """Ask beside the test; the answer is there when the block has ended."""
+    found: list[Answered] = []
+    asking = threading.Thread(target=lambda: found.append(site.ask(model)))
+    asking.start()
+    yield found
+    asking.join(patient(120))
+    assert found, "the request is still held"
+
+
+def test_they_swap_by_use_and_each_answers_as_itself(site: PoolSite) -> None:
+    """Whoever is asked wakes for it, and says what it says always; never are more awake than fit."""
+    for model in (*MODELS, *MODELS):
+        answer = site.ask(model)
+        assert answer.status == 200, answer.body
+        assert answer.body["penstock"]["version"] == site.versions[model]
+        assert model == "minilm" or "Tokyo" in answer.text
+        assert sum(state == "ready" for state in site.states.values()) <= 2
+    woken = site.ask(sleeper(site))
+    assert (woken.status, woken.wake_s > 0) == (200, True)
+
+
+def test_a_stream_runs_to_its_end_while_others_want_its_place(site: PoolSite) -> None:
+    """The two others are asked in turn and share the other place; the stream is the one of a quiet platform."""
+    with site.stream("smollm2", 300) as alone:
+        quiet = "".join(alone)
+    with site.stream("smollm2", 300) as beside_others:
+        said = [next(beside_others)]
+        for model in (SECOND, "minilm"):
+            assert site.ask(model).status == 200
+            assert site.state("smollm2") == "ready"
+        said.extend(beside_others)
+    assert "".join(said) == quiet
+
+
+def test_who_leaves_while_it_is_held_is_forgotten(site: PoolSite) -> None:
+    """Nothing is held for it, nothing is billed; the model may wake for the next one."""
+    model = sleeper(site)
+    with pytest.raises(Exception, match="timed out"):
+        site.ask(model, timeout_s=0.3)
+    assert site.ask(model).status == 200
+
+
+def test_a_worker_that_is_killed_while_it_wakes_is_replaced(site: PoolSite) -> None:
+    """The request that waited for it is answered by its successor, within its deadline."""
+    model = sleeper(site)
+    with beside(site, model) as found:
+        until("it wakes", lambda: site.state(model) == "waking", within_s=60, every_s=0.01)
+        site.kill(model)
+    assert found[0].status == 200, found[0].body
