@@ -10,12 +10,11 @@ import argparse
 import tempfile
 from pathlib import Path
 
-from rich.console import Console
-from rich.table import Table
-
 from tests.support.pool_site import SECOND, Answered, PoolSite, pool_site
 
 REPOSITORY = Path(__file__).resolve().parents[1]
+TOKENS = 300
+LINE = "{:<16}{:<10}{:>8}{:>13}  {:<32}{}"
 ORDER = ("smollm2", SECOND, "minilm", SECOND, "smollm2", "minilm")
 
 
@@ -37,31 +36,28 @@ def main() -> None:
 
 def show(site: PoolSite, rounds: int) -> None:
     """Ask in turn and print each as it ends, then what a stream said meanwhile."""
-    table = Table(
-        "asked", "state before", "held", "answered in", "says", "asleep then", title="three models, two places"
-    )
+    print(LINE.format("asked", "was", "held", "answered in", "says", "asleep then"))
     for model in ORDER * rounds:
         before = site.state(model)
-        _row(table, model, before, site.ask(model), site)
-    with site.stream("smollm2", 300) as alone:
+        _row(model, before, site.ask(model), site)
+    with site.stream("smollm2", TOKENS) as alone:
         quiet = "".join(alone)
-    with site.stream("smollm2", 300) as lines:
+    with site.stream("smollm2", TOKENS) as lines:
         said = [next(lines)]
+        print(f"a stream of {TOKENS} tokens begins at smollm2")
         for model in (SECOND, "minilm"):
             before = site.state(model)
-            _row(table, f"{model} (beside a stream)", before, site.ask(model), site)
+            _row(model, before, site.ask(model), site)
         said.extend(lines)
-    console = Console(width=140)
-    console.print(table)
-    same = "the same, token for token" if "".join(said) == quiet else "ANOTHER ONE"
-    console.print(f"the stream of 300 tokens beside two swaps: {same} as alone")
+    same = "token for token what it was alone" if "".join(said) == quiet else "NOT what it was alone"
+    print(f"and ends: {same}")
 
 
-def _row(table: Table, model: str, before: str, answer: Answered, site: PoolSite) -> None:
+def _row(model: str, before: str, answer: Answered, site: PoolSite) -> None:
     says = "a vector" if "data" in answer.body else answer.text if answer.is_ok else str(answer.status)
     asleep = ", ".join(sorted(name for name, state in site.states.items() if state == "sleeping"))
     held = f"{answer.wake_s:.2f} s" if answer.is_ok and answer.wake_s else ""
-    table.add_row(model, before, held, f"{answer.seconds:.2f} s", says[:40], asleep)
+    print(LINE.format(model, before, held, f"{answer.seconds:.2f} s", says[:30].strip(), asleep), flush=True)
 
 
 if __name__ == "__main__":

@@ -98,6 +98,7 @@ class Workplace:
             compiled=str(self._settings.compiled),
             walled=order is not DoorOrder.OPEN,
             shares_steps=order is DoorOrder.FAIR,
+            sleeps=self._settings.pool_bytes > 0,
         )
 
     def config(self, version: VersionId, place: Place) -> AgentConfig:

@@ -52,7 +52,8 @@ class Place:
 
     ``compiled`` is the folder of what engines compile, empty for vLLM's own choice: the home and temporary folders of
     the user. Without ``walled`` its own queue has no bound: for comparisons with an engine that nobody protects.
-    Without ``shares_steps`` it knows no tenants, as vLLM's own scheduler.
+    Without ``shares_steps`` it knows no tenants, as vLLM's own scheduler. ``sleeps``: on a GPU it can give the device
+    back and keep its process; nobody reaches the endpoints for that but the gate before it.
     """
 
     host: str
@@ -62,6 +63,7 @@ class Place:
     compiled: str = ""
     walled: bool = True
     shares_steps: bool = True
+    sleeps: bool = False
 
 
 def arguments(version: VersionId, manifest: Manifest, folder: Path, place: Place) -> tuple[str, ...]:
@@ -80,6 +82,7 @@ def arguments(version: VersionId, manifest: Manifest, folder: Path, place: Place
         *_ranks(manifest.engine),
         *_adapters(manifest.engine, place),
         *_quiet(),
+        *(("--enable-sleep-mode",) if _sleeps_inside(place) else ()),
         *(_pooling() if manifest.task is Task.EMBED else _generating(manifest)),
         *(("--enforce-eager", "--distributed-executor-backend", "uni") if place.device == "cpu" else ()),
     )
@@ -148,6 +151,8 @@ def environment(place: Place, engine: EngineSettings | None = None) -> tuple[tup
             "OPENBLAS_NUM_THREADS": "1",
             "OMP_WAIT_POLICY": "passive",
         }
+    if _sleeps_inside(place):
+        common["VLLM_SERVER_DEV_MODE"] = "1"  # its endpoints for sleep are among those for developers
     return tuple(common.items())
 
 
@@ -214,6 +219,11 @@ def _adapters(engine: EngineSettings, place: Place) -> tuple[str, ...]:
         *("--max-lora-rank", str(_rank_of_slots(engine.adapter_rank))),
         *(("--worker-extension-cls", ADAPTER_ROWS) if place.device == "cpu" else ()),
     )
+
+
+def _sleeps_inside(place: Place) -> bool:
+    """A CPU has no memory of its own to give back: there the process ends."""
+    return place.sleeps and place.device != "cpu"
 
 
 def _quiet() -> tuple[str, ...]:

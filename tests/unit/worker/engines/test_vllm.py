@@ -181,3 +181,13 @@ def test_the_rows_of_adapters_are_mended_on_a_cpu_only() -> None:
     """On a GPU vLLM's own kernels know which rows have no adapter."""
     base = replace(MANIFEST, engine=replace(MANIFEST.engine, adapter_slots=2, adapter_rank=8))
     assert "--worker-extension-cls" not in line(base, replace(PLACE, device="cuda"))
+
+
+def test_an_engine_of_a_pool_can_sleep_where_it_has_a_device() -> None:
+    """On a GPU it gives the device back and stays; on a CPU, and outside a pool, nothing of that is turned on."""
+    pooled = replace(PLACE, device="cuda", sleeps=True)
+    assert "--enable-sleep-mode" in line(place=pooled)
+    assert dict(environment(pooled, MANIFEST.engine))["VLLM_SERVER_DEV_MODE"] == "1"
+    for place in (replace(PLACE, sleeps=True), replace(PLACE, device="cuda")):
+        assert "--enable-sleep-mode" not in line(place=place)
+        assert "VLLM_SERVER_DEV_MODE" not in dict(environment(place, MANIFEST.engine))
