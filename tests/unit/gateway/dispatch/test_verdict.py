@@ -2,9 +2,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.domain.errors import EngineError, EngineRefused, PenstockError, WorkerLost
+from penstock.domain.errors import Asleep, EngineError, EngineRefused, PenstockError, WorkerLost
 from penstock.domain.worker import Load
 from penstock.gateway.dispatch import engine_words, verdict, wire
+from penstock.gateway.dispatch.records import Evidence
 
 
 @given(st.integers(100, 599), st.binary(max_size=20), st.binary(max_size=200))
@@ -42,6 +43,13 @@ def test_a_dead_core_is_no_fault_of_the_request() -> None:
         assert judged.retry
     quoted = b'{"error":{"message":"no tool \\"message\\":\\"EngineCore encountered an issue","code":500}}'
     assert isinstance(verdict.of_answer(500, b"", quoted).error, EngineError)
+
+
+def test_a_worker_that_sleeps_is_no_worker_that_is_down() -> None:
+    """Another one is tried, and nothing is held against who fell asleep; one that drains is gone."""
+    judged, gone = (verdict.of_answer(503, refused, b"{}") for refused in (b"sleeping", b"draining"))
+    assert isinstance(judged.error, Asleep)
+    assert (judged.retry, judged.evidence, gone.evidence) == (True, Evidence.NONE, Evidence.CLOSED)
 
 
 def test_a_failed_handler_is_told_apart() -> None:
