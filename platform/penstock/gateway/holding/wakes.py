@@ -4,15 +4,15 @@ from penstock.domain.ids import WorkerId
 from penstock.domain.table import VersionEntry
 from penstock.domain.worker import WorkerState
 
+_READY = WorkerState.READY
 _RESTING = frozenset({WorkerState.SLEEPING, WorkerState.WAKING})
 
 
 def wakers(version: VersionEntry, before: frozenset[WorkerId]) -> frozenset[WorkerId]:
     """Return who sleeps or is on the way back; of those from ``before`` also who starts once more after a failure."""
+    others = [worker for worker in version.workers if worker.state is not _READY]  # of ten thousand nearly all serve
     return frozenset(
-        worker.id
-        for worker in version.workers
-        if worker.state in _RESTING or (worker.state.is_starting and worker.id in before)
+        [one.id for one in others if one.state in _RESTING or (one.state.is_starting and one.id in before)]
     )
 
 
