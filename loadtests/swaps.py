@@ -13,7 +13,7 @@ from pathlib import Path
 from tests.support.pool_site import SECOND, Answered, PoolSite, pool_site
 
 REPOSITORY = Path(__file__).resolve().parents[1]
-TOKENS = 300
+TOKENS = 450
 LINE = "{:<16}{:<10}{:>8}{:>13}  {:<32}{}"
 ORDER = ("smollm2", SECOND, "minilm", SECOND, "smollm2", "minilm")
 

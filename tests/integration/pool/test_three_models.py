@@ -13,6 +13,7 @@ from tests.support.pool_site import SECOND, Answered, PoolSite, pool_site
 
 pytestmark = [pytest.mark.integration, pytest.mark.slow, pytest.mark.timeout(300)]
 
+TOKENS = 450
 MODELS = ("smollm2", SECOND, "minilm")
 
 
@@ -55,13 +56,14 @@ def test_they_swap_by_use_and_each_answers_as_itself(site: PoolSite) -> None:
 
 def test_a_stream_runs_to_its_end_while_others_want_its_place(site: PoolSite) -> None:
     """The two others are asked in turn and share the other place; the stream is the one of a quiet platform."""
-    with site.stream("smollm2", 300) as alone:
+    with site.stream("smollm2", TOKENS) as alone:
         quiet = "".join(alone)
-    with site.stream("smollm2", 300) as beside_others:
+    with site.stream("smollm2", TOKENS) as beside_others:
         said = [next(beside_others)]
+        assert site.ask(sleeper(site)).status == 200
+        assert site.state("smollm2") == "ready"
         for model in (SECOND, "minilm"):
             assert site.ask(model).status == 200
-            assert site.state("smollm2") == "ready"
         said.extend(beside_others)
     assert "".join(said) == quiet
 
