@@ -1,4 +1,7 @@
-"""A worker without an engine: it reports like a real one, and drains on SIGTERM. Run by the controller under test."""
+"""A worker without an engine: it reports like a real one, sleeps and wakes as ordered, and drains on SIGTERM.
+
+Run by the controller under test.
+"""
 
 import json
 import os
@@ -13,6 +16,7 @@ from penstock.domain.worker import VERSION_HEADER, WORKER_HEADER
 
 EVERY_S = 0.1
 LOADING_S = 0.3
+STARTING = ("loading", "waking")
 
 
 def main(home: Path, version: str, worker: str) -> None:
@@ -20,15 +24,29 @@ def main(home: Path, version: str, worker: str) -> None:
     _, bearer = (home / f"run/workers/{worker}.key").read_text().split()
     went: list[int] = []
     signal.signal(signal.SIGTERM, lambda number, _: went.append(number))
-    began = time.monotonic()
+    state, since = "loading", time.monotonic()
     while not went:
-        state = "ready" if time.monotonic() - began > LOADING_S else "loading"
+        desired = "serve"
         with suppress(OSError):
-            if report(home, bearer, version, worker, state) == "drain":
-                break
-        time.sleep(EVERY_S)
+            desired = report(home, bearer, version, worker, state)
+        if desired == "drain":
+            break
+        after = follows(state, desired, time.monotonic() - since)
+        if after == state:
+            time.sleep(EVERY_S)
+        else:
+            state, since = after, time.monotonic()
     with suppress(OSError):
         report(home, bearer, version, worker, "stopped")
+
+
+def follows(state: str, desired: str, seconds: float) -> str:
+    """Return the state after this one, which it has been in for so long."""
+    if state in STARTING:
+        return "ready" if seconds > LOADING_S else state
+    if desired == "sleep":
+        return "sleeping"
+    return "waking" if state == "sleeping" else state
 
 
 def report(home: Path, bearer: str, version: str, worker: str, state: str) -> str:
@@ -40,8 +58,10 @@ def report(home: Path, bearer: str, version: str, worker: str, state: str) -> st
         "state": state,
         "url": stands_for(home, version),
         "pid": os.getpid(),
+        "holds_memory": state != "sleeping",
+        "restart_s": LOADING_S,
+        "adapters": held_by(home, version),
     }
-    body["adapters"] = held_by(home, version)
     request = urllib.request.Request(
         f"{url}/internal/workers/heartbeat",
         json.dumps(body).encode(),

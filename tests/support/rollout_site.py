@@ -238,13 +238,13 @@ async def comes_to(town: Town, rollout: str, *states: str, within_s: float = 120
 
 
 @contextmanager
-def town() -> Iterator[Town]:
-    """Run a controller, two gateways, Postgres and two engines."""
+def town(**settings: str) -> Iterator[Town]:
+    """Run a controller with these settings, two gateways, Postgres and two engines."""
     # Not pytest's own folder: that is closed to the account of a Postgres that root starts.
     with tempfile.TemporaryDirectory(prefix="penstock-rollout-", ignore_cleanup_errors=True) as folder:
         customers = tuple(Customer(name=name, plan=Plan(), org="group", org_plan=Plan()) for name in TENANTS)
         with site(Path(folder), customers) as running, contextlib.ExitStack() as stack:
-            home = ControlledHome(root=Path(folder), database_url=running.postgres.dsn)
+            home = ControlledHome(root=Path(folder), database_url=running.postgres.dsn, settings=settings)
             stack.callback(home.end)
             secret = asyncio.run(_operator(running))
             found = Town(site=running, home=home, secret=secret)
