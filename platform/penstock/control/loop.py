@@ -29,8 +29,8 @@ class RegistryReader(Protocol):
 class Rollouts(Protocol):
     """Candidates on their way, and their shares."""
 
-    async def advance(self, catalogue: Catalogue, seen: Sequence[Seen], now: float) -> bool:
-        """Take each one on; True where a route has changed, and the catalogue with it."""
+    async def advance(self, catalogue: Catalogue, seen: Sequence[Seen], now: float) -> Sequence[Decision]:
+        """Take each one on; return what was decided, and may have changed the catalogue."""
         ...
 
     def moving(self) -> frozenset[VersionId]:
@@ -124,7 +124,8 @@ class Loop:
         latest = await self.tables.latest()
         now = self.clock.now()
 
-        if await self.rollouts.advance(catalogue, seen, now):
+        decided = await self.rollouts.advance(catalogue, seen, now)
+        if decided:
             catalogue = await self.registry.catalogue()
         view = replace(view, wanted=self.demand.wanted(), moving=self.rollouts.moving())
         plan = self.plan(catalogue, seen, view, now)
@@ -134,5 +135,6 @@ class Loop:
             await self.fleet.apply(plan)
         if table.number > latest.number:
             await self.tables.publish(table)
-        self.decisions.take((*plan.why, *(self.changes(latest, table) if table is not latest else ())), now)
+        changed = self.changes(latest, table) if table is not latest else ()
+        self.decisions.take((*plan.why, *decided, *changed), now)
         return Tick(table=table, deployments=catalogue.staffed, plan=plan, wanted=view.wanted)

@@ -1,6 +1,7 @@
 """Operators: versions, aliases, deployments."""
 
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import asdict
 
 from fastapi import APIRouter, Request, Response
@@ -111,7 +112,8 @@ class Models:
         if body.overrides is None:
             return next((route.overrides for route in await self._registry.routes() if route.alias == alias), ())
         if body.overrides:
-            check_tenants(alias, body.overrides, await self._control.ring(), self._control.clock.now())
+            tenants = (one.tenant for one in body.overrides)
+            check_tenants(alias, tenants, await self._control.ring(), self._control.clock.now(), param="overrides")
         return body.overrides
 
     async def remove_alias(self, request: Request, alias: Alias) -> Response:
@@ -159,18 +161,18 @@ class Models:
         return answer(deployment, 202)
 
 
-def check_tenants(alias: Alias, overrides: tuple[Override, ...], ring: KeyRing, now: float) -> None:
+def check_tenants(alias: Alias, named: Iterable[TenantId], ring: KeyRing, now: float, *, param: str) -> None:
     """Return where each of these tenants is one and may use the alias; else raise ``InvalidField``."""
     tenants = {tenant.id for tenant in ring.tenants}
     keys: dict[TenantId, list[bool]] = {}
     for key in ring.keys:
         if key.role is Role.INFER and key.valid_at(now):
             keys.setdefault(key.tenant, []).append(not key.models or alias in key.models)
-    for one in overrides:
-        if one.tenant not in tenants:
-            raise InvalidField(f"there is no tenant {one.tenant[:80]}", param="overrides")
-        if not any(keys.get(one.tenant, [True])):
-            raise InvalidField(f"no key of {one.tenant} may use {alias}", param="overrides")
+    for one in named:
+        if one not in tenants:
+            raise InvalidField(f"there is no tenant {one[:80]}", param=param)
+        if not any(keys.get(one, [True])):
+            raise InvalidField(f"no key of {one} may use {alias}", param=param)
 
 
 def _leads_to(route: Route, version: VersionId) -> bool:

@@ -8,10 +8,11 @@ from fastapi import APIRouter, Request, Response
 
 from penstock.control.api.bodies import NewRollout, RolloutMove
 from penstock.control.api.deps import Control
+from penstock.control.api.models import check_tenants
 from penstock.control.api.wire import answer, read
 from penstock.control.rollout.rollouts import Consent, Move
 from penstock.domain.errors import InvalidField, UnknownRoute
-from penstock.domain.ids import Alias, VersionId
+from penstock.domain.ids import Alias, TenantId, VersionId
 from penstock.domain.rollout import Rollout, Stored
 
 MOST_HOURS = 168.0
@@ -40,6 +41,7 @@ class RolloutsShown:
         """Begin one beside the version that has all of the alias now."""
         act = await self._control.act(request, "rollout.start")
         body = await read(request, NewRollout)
+        await self._check_tenants(body)
         consent = Consent(reason=body.reason, dearer=body.accept_dearer, spent=body.override_budget)
         stored = await self._rollouts.start(_asked(body), consent, act)
         self._control.runtime.wake()
@@ -81,6 +83,15 @@ class RolloutsShown:
         stored = await self._rollouts.move(rollout, word, consent, act)
         self._control.runtime.wake()
         return answer(self._shown(stored))
+
+    async def _check_tenants(self, body: NewRollout) -> None:
+        """Raise ``InvalidField`` for a tenant that staying out, or going first, would do nothing for."""
+        named = {"blast.out": body.blast.out, "blast.first": body.blast.first}
+        if not any(named.values()):
+            return
+        ring, now = await self._control.ring(), self._control.clock.now()
+        for param, tenants in named.items():
+            check_tenants(body.alias, map(TenantId, tenants), ring, now, param=param)
 
     @staticmethod
     def _shown(stored: Stored) -> dict[str, Any]:

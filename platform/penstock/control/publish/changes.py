@@ -10,7 +10,7 @@ from penstock.domain.decision import Decision
 from penstock.domain.table import Route, RoutingTable, WorkerEntry
 
 _SERVES = "traffic goes to workers that report in time and say that they are ready"
-_ROUTES = "aliases lead where operators set them"
+_ROUTES = "aliases lead where operators set them, or their rollouts do"
 
 
 def changes(before: RoutingTable, after: RoutingTable) -> list[Decision]:

@@ -19,6 +19,7 @@ from penstock.control.rollout.ports import BudgetSpent, Replicas, RolloutStore
 from penstock.control.rollout.shown import RolloutMetrics
 from penstock.domain.adapter import bases_of
 from penstock.domain.audit import Act
+from penstock.domain.decision import Decision
 from penstock.domain.errors import Conflict
 from penstock.domain.fleet import Catalogue, Seen
 from penstock.domain.ids import VersionId
@@ -27,6 +28,10 @@ from penstock.domain.model import Tier
 from penstock.domain.rollout import Rollout, State, Stored
 from penstock.domain.table import WEIGHT_TOTAL
 from penstock.telemetry.logs import logger
+
+_SIGNALS = {"freeze": "error_budget", "resume": "error_budget", "done": "watch", "grow": "workers"}
+"""What is looked at, by the word of what was done; else it is the judgement."""
+_OBJECTIVE = "a candidate goes on by proof alone, and evidence against it holds or aborts it"
 
 
 class Judges(Protocol):
@@ -73,8 +78,8 @@ class Advance:
     shown: RolloutMetrics
     _moving: set[VersionId] = field(default_factory=set)
 
-    async def advance(self, catalogue: Catalogue, seen: Sequence[Seen], now: float) -> bool:
-        """Take each live rollout on (Unix seconds); True where a route or a deployment has changed."""
+    async def advance(self, catalogue: Catalogue, seen: Sequence[Seen], now: float) -> tuple[Decision, ...]:
+        """Take each live rollout on (Unix seconds); return what was decided, which changes the catalogue."""
         live = await self.store.live()
         self._moving.clear()
         self._moving.update(*((one.rollout.incumbent, one.rollout.candidate) for one in live))
@@ -87,8 +92,8 @@ class Advance:
         )
         self.judges.roll([one.rollout for one in live], known.tiers)
         await self._show([one.rollout for one in live])
-        changed = [await self._one(one, known) for one in live]
-        return any(changed)
+        decided = [await self._one(one, known) for one in live]
+        return tuple(one for one in decided if one is not None)
 
     def moving(self) -> frozenset[VersionId]:
         """Return the versions of those that were not over when this was last taken on."""
@@ -104,7 +109,7 @@ class Advance:
             if (stored := await self.store.one(gone)) is not None:
                 self.shown.ended(stored.rollout)
 
-    async def _one(self, stored: Stored, known: _Now) -> bool:
+    async def _one(self, stored: Stored, known: _Now) -> Decision | None:
         rollout = stored.rollout
         tier = known.tiers.get(rollout.incumbent)
         what = steps.Seen(
@@ -116,35 +121,36 @@ class Advance:
         taken = steps.step(rollout, what, known.at, stored.number + 1)
         if taken is None:
             return await self._grow(rollout, what, known)
-        change = taken.change
-        act = _act(f"rollout.{_word(rollout, taken.rollout)}", rollout, known.at, change.says)
+        change, word = taken.change, _word(rollout, taken.rollout)
+        act = _act(f"rollout.{word}", rollout, known.at, change.says)
         try:
             await self.store.go_on(taken, act)
         except Conflict:  # a person was first
-            return False
+            return None
         if taken.rollout.stage != rollout.stage:
             self.judges.next_stage(taken.rollout)
         logger().info("rollout_changed", object=rollout.id, state=change.state, reason=change.says)
-        return True
+        verdict = "" if change.judgement is None else f"{change.judgement.verdict}: "
+        return _decision(word, rollout, f"{verdict}{change.says}")
 
-    async def _grow(self, rollout: Rollout, what: steps.Seen, known: _Now) -> bool:
-        """Ask for the workers that a proven candidate's next share needs; True where more were asked for.
+    async def _grow(self, rollout: Rollout, what: steps.Seen, known: _Now) -> Decision | None:
+        """Ask for the workers that a proven candidate's next share needs; None where no more were asked for.
 
         For an adapter nobody is asked: its base's workers serve its incumbent already.
         """
         if rollout.candidate in known.bases:
-            return False
+            return None
         has = known.deployed.get(rollout.candidate, 0)
         if not steps.wants_workers(rollout, what, known.at) or what.needed <= has:
-            return False
+            return None
         says = f"{what.needed} workers for the next share, {has} before"
         act = _act("rollout.grow", rollout, known.at, says, target=rollout.candidate)
         try:
             await self.replicas.put_replicas(rollout.candidate, what.needed, act)
         except Conflict:  # they would not fit: without them its share does not grow, and its patience ends
-            return False
+            return None
         logger().info("rollout_changed", object=rollout.id, state=rollout.state, reason=says)
-        return True
+        return _decision("grow", rollout, says)
 
 
 def needed(rollout: Rollout, incumbents: int) -> int:
@@ -155,6 +161,16 @@ def needed(rollout: Rollout, incumbents: int) -> int:
 
 def _act(what: str, rollout: Rollout, at: float, says: str, *, target: str = "") -> Act:
     return Act(who="platform", what=what, target=target or rollout.id, at=at, detail=f"{rollout.alias}: {says}")
+
+
+def _decision(word: str, rollout: Rollout, says: str) -> Decision:
+    return Decision(
+        what=f"rollout.{word}",
+        target=rollout.alias,
+        signal=_SIGNALS.get(word, "judgement"),
+        value=f"{rollout.id}, {rollout.candidate}: {says}",
+        objective=_OBJECTIVE,
+    )
 
 
 def _word(before: Rollout, after: Rollout) -> str:

@@ -137,6 +137,8 @@ async def test_a_person_steers_it_with_a_reason(site: Site) -> None:
         (like(), {"blast": {"tokens_ratio": 0.0}}, 400, "the most tokens"),
         (like(), {"blast": {"out": ["acme"], "first": ["acme"]}}, 400, "acme can't stay out and go first"),
         (like(), {"override_budget": True}, 400, "say why the error budget is overridden"),
+        (like(), {"blast": {"out": ["nosuch"]}}, 400, "there is no tenant nosuch"),
+        (like(), {"blast": {"first": ["nosuch"]}}, 400, "there is no tenant nosuch"),
         (like(), {"reason": "x" * 501}, 400, "a reason is one line"),
         (like(), {"reason": "a\x00b"}, 400, "a reason is one line"),
         (like(), {"kind": "magic"}, 400, "kind"),

@@ -16,6 +16,7 @@ from penstock.control.rollout.advance import Advance, needed
 from penstock.control.rollout.comparisons import Comparisons
 from penstock.control.rollout.shown import RolloutMetrics
 from penstock.domain.audit import Act
+from penstock.domain.decision import Decision
 from penstock.domain.fleet import Catalogue, Deployment
 from penstock.domain.ids import VersionId
 from penstock.domain.model import Tier
@@ -41,6 +42,7 @@ class House:
         self.judges = Comparisons(rollout_gates.load)
         self.is_spent, self.asked = False, list[Tier]()
         self.versions = {OLD, NEW}
+        self.decided = list[Decision]()
         self.metrics = Metrics()
         self.stage = Advance(
             store=self.store,
@@ -66,7 +68,7 @@ class House:
         """Tick each second until it is over or so many have gone by; return the last one."""
         for second in world.seconds(seconds):
             self.judges.take(second, float(second.at))
-            await self.stage.advance(KNOWN, SEEN, float(second.at))
+            self.decided += await self.stage.advance(KNOWN, SEEN, float(second.at))
             if not await self.store.live():
                 return float(second.at)
         return math.inf
@@ -104,6 +106,21 @@ async def test_a_broken_candidate_has_nothing_left_within_seconds(house: House) 
     assert (await house.registry.routes())[0].shares == (Share(version=OLD, weight=10_000),)
     assert [one.what for one in await house.audit.newest(5)] == ["rollout.abort", "rollout.start"]
     assert "bad: " in (await house.store.history("r1"))[-1].says
+
+
+@pytest.mark.parametrize(
+    ("rollout", "what"),
+    [(START, "rollout.abort"), (replace(START, by_person=True), "rollout.propose")],
+    ids=["automation", "a person promoted it"],
+)
+async def test_what_automation_did_is_a_decision_with_its_figures(house: House, rollout: Rollout, what: str) -> None:
+    """Which rollout, what was said and against what: an abort that nobody set, and one that is only proposed."""
+    await house.begin(rollout)
+    await house.play(World(seed=1, per_s=40.0, share=0.25, regression=Regression(bad=1.0)), 10)
+    (decided,) = [one for one in house.decided if one.what != "rollout.hold"]
+    assert (decided.what, decided.target, decided.signal) == (what, "chat", "judgement")
+    assert decided.value.startswith(f"r1, {NEW}: abort: ")
+    assert "bad: " in decided.value
 
 
 async def test_a_good_candidate_comes_to_the_next_share_by_proof(house: House) -> None:
