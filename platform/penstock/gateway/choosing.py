@@ -4,12 +4,16 @@ The first rule that fits wins. Its prompt has to be rendered for its version in 
 where the first rule fits that is not ruled out by what the request asks. A prompt that was too long is counted anew
 only by another tokenizer or template: what the same ones have counted already rules later rules out.
 
+Where only the engine can count (images, stored conversations), a bound from bytes decides; where no bound proves that
+a prompt fits, it goes to the last model that may hold it, which is the operator's largest.
+
 From then on the request is one for the name that the rule leads to: weights, overrides, rollouts and copies are those
 of direct callers, and whatever happens later, the request keeps its version.
 """
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 from penstock.domain.auto import Auto, Rule
 from penstock.domain.call import Call
@@ -31,6 +35,23 @@ _COUNTED_ANEW = frozenset({"truncate_prompt_tokens", "padding"})
 """With these a prompt's count depends on the model's context, too."""
 
 
+class _Found(NamedTuple):
+    """What a rule leads to: the request for its target, its version, the prompt there, whose fallback it is."""
+
+    rule: Rule
+    wish: InferenceRequest
+    version: VersionEntry
+    prepared: Prepared
+    fell_back: list[VersionId]
+
+    @property
+    def is_certain(self) -> bool:
+        """False where only the engine can count, and what is known does not prove that it fits."""
+        cost, prepared = self.wish.cost, self.prepared
+        output = 1 if cost.names_no_output else max(1, cost.output_each)
+        return prepared.is_counted or prepared.prompt_tokens + output <= self.version.max_model_len
+
+
 @dataclass(slots=True)
 class _Trial:
     """One request before the rules of an auto alias: what it asks, what was learned of its length, who did not fit."""
@@ -40,6 +61,8 @@ class _Trial:
     first: First | None
     passed: list[tuple[str, Misfit]] = field(default_factory=list)
     last: BadRequest | None = None
+    doubtful: _Found | None = None
+    """The last one that may fit, where only its engine can tell."""
     _tokens: dict[Script, int] = field(default_factory=dict)
     _full: dict[Script, int] = field(default_factory=dict)
 
@@ -84,16 +107,19 @@ class Choosing:
         trial = _Trial(call, asked(call.request, call.principal), first)
         for rule in auto.rules[rules.first_of(auto, call.request.kept_rule) :]:
             found = await self._tried(rule, trial)
-            if isinstance(found, Prepared):
-                self._note(call, auto, rule.name, trial)
-                return found
+            if isinstance(found, _Found) and found.is_certain:
+                return self._take(auto, found, trial)
+            if isinstance(found, _Found):
+                trial.doubtful, found = found, Misfit.DOUBT
             if found is not None:
                 trial.passed.append((rule.name, found))
+        if trial.doubtful is not None:
+            return self._take(auto, trial.doubtful, trial)
         self._note(call, auto, "", trial)
         raise rules.nothing_fits(auto.alias, trial.passed, trial.last)
 
-    async def _tried(self, rule: Rule, trial: _Trial) -> Prepared | Misfit | None:
-        """Return the prompt where the rule fits, else why not; None where its model is not for this key's eyes."""
+    async def _tried(self, rule: Rule, trial: _Trial) -> _Found | Misfit | None:
+        """Return what a rule that fits leads to, else why not; None where its model is not for this key's eyes."""
         call, fell_back = trial.call, list[VersionId]()
         wish = replace(call.request, model=rule.to)
         version = self._able(rule, wish, trial, fell_back)
@@ -109,10 +135,7 @@ class Choosing:
         trial.counted(version, prepared)
         if rule.prompt_tokens and prepared.prompt_tokens > rule.prompt_tokens:
             return Misfit.PROMPT
-        call.request, call.version = wish, version
-        for other in fell_back:
-            call.fell_back(other)
-        return prepared
+        return _Found(rule, wish, version, prepared, fell_back)
 
     def _able(
         self, rule: Rule, wish: InferenceRequest, trial: _Trial, fell_back: list[VersionId]
@@ -126,6 +149,15 @@ class Choosing:
         except BadRequest as error:
             return why or rules.of_error(error)
         return why or rules.unable(rule, version, trial.asks) or trial.known(rule, version) or version
+
+    def _take(self, auto: Auto, found: _Found, trial: _Trial) -> Prepared:
+        call = trial.call
+        call.request, call.version = found.wish, found.version
+        for other in found.fell_back:
+            call.fell_back(other)
+        trial.passed = [one for one in trial.passed if one[0] != found.rule.name]
+        self._note(call, auto, found.rule.name, trial)
+        return found.prepared
 
     def _note(self, call: Call, auto: Auto, rule: str, trial: _Trial) -> None:
         call.ruled = Ruled(auto.alias, rule, call.request.model, tuple((name, str(why)) for name, why in trial.passed))

@@ -6,6 +6,7 @@ import pytest
 
 from penstock.domain.auto import Auto, Rule
 from penstock.domain.call import Call, Timings
+from penstock.domain.cost import Cost
 from penstock.domain.errors import ContextTooLong, InvalidField, NoRuleFits, StoreUnavailable, TooDear, UnknownModel
 from penstock.domain.ids import Alias, TenantId, VersionId
 from penstock.domain.model import Task
@@ -122,6 +123,20 @@ async def test_where_only_the_engine_can_count_the_bound_decides() -> None:
     """An upper bound above a rule's makes the request go on: no rule is ever given more than it takes."""
     rules = (replace(TO_SMALL, prompt_tokens=10), TO_BIG)
     assert await Site(*rules, counts=Counts(11, is_counted=False)).chosen() == "rest"
+
+
+async def test_what_nobody_but_the_engine_can_count_goes_where_it_is_sure_to_fit() -> None:
+    """To the first model that holds its bound and the answer; where none surely does, to the last that may."""
+    cost = Cost(output_tokens=50)
+    for bound, rule in ((50, "short"), (51, "rest"), (999, "rest")):
+        assert await Site(counts=Counts(bound, is_counted=False)).chosen(cost=cost) == rule
+    unsure = Counts(99, is_counted=False)
+    call = await Site(TO_SMALL, replace(TO_SMALL, name="again"), counts=unsure).ask(cost=cost)
+    assert call.ruled is not None
+    assert (call.ruled.rule, call.ruled.passed) == ("again", (("short", "only its engine can tell whether it fits"),))
+    assert (
+        await Site(replace(TO_SMALL, prompt_tokens=10), TO_BIG, counts=Counts(11, is_counted=False)).chosen() == "rest"
+    )
 
 
 async def test_the_same_tokenizer_counts_once() -> None:

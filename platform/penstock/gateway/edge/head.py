@@ -10,7 +10,10 @@ from penstock.domain.money import FREE, MICRO_PER_USD, MicroUsd
 
 MAX_DEADLINE_S = 3600.0
 SINGLE = frozenset(
-    b"authorization x-api-key idempotency-key x-penstock-deadline-ms x-penstock-session x-penstock-price-cap".split()
+    b"""
+    authorization x-api-key idempotency-key
+    x-penstock-auto x-penstock-deadline-ms x-penstock-price-cap x-penstock-session
+    """.split()
 )
 """Given twice, these would mean the one or the other to whoever reads them."""
 

@@ -34,6 +34,7 @@ class Misfit(StrEnum):
     TOOL_CALLS = "its model was taught no tool calls"
     PRICE = "its model is dearer than the price cap"
     CONTEXT = "prompt and answer do not fit into its model's context"
+    DOUBT = "only its engine can tell whether it fits"
     TEMPLATE = "its model does not accept these fields or messages"
 
 
