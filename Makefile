@@ -19,7 +19,7 @@ ARGS ?=
 BASE ?=
 WORKER_BASE ?=
 
-.PHONY: help setup models topics observability serve test dashboards grafana-types board-pictures observe-test alerts alert-mutants drill drills coverage unit lint format types imports check bench-gateway bench-tls bench-admission bench-queue bench-batching bench-routing bench-shadow bench-adapters judges rollout-proof swaps loadtest clients images image-trees wheel lock clean
+.PHONY: help setup models topics observability serve test dashboards grafana-types board-pictures observe-test alerts alert-mutants drill drills coverage unit lint format types imports check bench-gateway bench-tls bench-admission bench-queue bench-batching bench-routing bench-shadow bench-adapters judges rollout-proof swaps bench-rollouts loadtest clients images image-trees wheel lock clean
 
 help: ## Print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  \033[1m%-14s\033[0m %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -120,14 +120,17 @@ bench-queue: setup ## What waiting in fair order costs, by how many wait
 bench-batching: setup ## What batching costs an item, and what it is worth: against a fixed window and none, on a real model
 	@$(BIN)/python -m loadtests.bench_batching
 
-judges: setup ## The judge of rollouts beside other ways to judge, in virtual time (RUNS=200 takes an hour)
-	@$(BIN)/python -m tests.simulation.judges $(or $(RUNS),200)
+judges: setup ## The judge of rollouts beside other ways to judge, in virtual time (RUNS=200 takes an hour; TRAFFIC="2/s at 25 %")
+	@$(BIN)/python -m tests.simulation.judges $(or $(RUNS),200) $(if $(TRAFFIC),"$(TRAFFIC)")
 
 rollout-proof: models ## Candidates on real vLLM with live traffic: which one gets everything, which is held or aborted
 	@$(BIN)/python -m loadtests.rollout_proof $(if $(CASES),--cases $(CASES)) $(if $(ROW),--row $(ROW))
 
 swaps: models ## Three models on two places, asked in turn on real vLLM: who sleeps, what a caller waits for
 	@$(BIN)/python -m loadtests.swaps $(if $(ROUNDS),--rounds $(ROUNDS))
+
+bench-rollouts: setup ## What rollouts cost: resolving, evidence and its bytes, the judges of fifty of them
+	@$(BIN)/python -m loadtests.bench_rollouts
 
 bench-shadow: setup ## What shadow copies cost those who are answered: p99 of the first byte, with and without them
 	@$(BIN)/python -m loadtests.bench_shadow

@@ -87,3 +87,13 @@ async def test_a_body_that_is_none_of_ours_is_read_as_nothing(database: Database
     assert [one.second for one in found] == [None] * 4
     with pytest.raises(Conflict):
         await database.rows("insert into arm_second (told_at, body) values (0, $1)", "x" * 300_000)
+
+
+@pytest.mark.integration
+async def test_when_it_was_told_is_the_servers_word(database: Database) -> None:
+    """A row of next year would let the judges wait for it, and one of yesterday nobody would read."""
+    for at in (0.0, -1.0, 1e300, 4e9):
+        await database.rows("insert into arm_second (told_at, body) values ($1, '{}')", at)
+    found = await PostgresArms(database).since(0, 60.0)
+    assert len(found) == 4
+    assert all(abs(one.at - SystemClock().now()) < 60.0 for one in found)

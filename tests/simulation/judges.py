@@ -1,4 +1,4 @@
-"""The judge beside other ways to judge, on the same virtual traffic: ``python -m tests.simulation.judges [RUNS]``.
+"""The judge beside other ways to judge, on the same virtual traffic: ``-m tests.simulation.judges [RUNS [TRAFFIC]]``.
 
 For each traffic: how often an equal candidate is aborted and promoted in half an hour, and how soon a worse one is
 found (median seconds; the part that is found where it is not all). The others are what is in use elsewhere: a threshold
@@ -10,7 +10,7 @@ import math
 import statistics
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Protocol
 
@@ -154,10 +154,10 @@ WORSE = {
 }
 
 
-def play(way: Judging, world: World, seconds: int = HALF_AN_HOUR_S) -> Played:
+def play(way: Judging, seconds: Iterable[ArmSecond]) -> Played:
     """Judge every second until it is aborted, or the time is over."""
     promoted_at = None
-    for second in world.seconds(seconds):
+    for second in seconds:
         verdict = way(second)
         if verdict is Verdict.ABORT:
             return Played(aborted_at=second.at, promoted_at=promoted_at)
@@ -205,20 +205,31 @@ def _quantile(counts: Counter[int], part: float) -> int | None:
     return None
 
 
-def lines(runs: int) -> Iterator[str]:
-    """Yield the table, row by row as it comes."""
-    for traffic, (per_s, share) in TRAFFIC.items():
-        yield f"\n{traffic}: {per_s * share:g} requests of the candidate a second, {runs} rollouts each"
+def equals(runs: int, per_s: float, share: float) -> dict[str, list[Played]]:
+    """Return what each way says of equal candidates, all of the same traffic."""
+    found: dict[str, list[Played]] = {name: [] for name in WAYS}
+    for i in range(runs):
+        # Sticky tenants: nine of ten of the candidate's prompts are long, a third of the incumbent's.
+        seconds = list(World(seed=i, per_s=per_s, share=share, long_ratio=0.9).seconds(HALF_AN_HOUR_S))
         for name, way in WAYS.items():
-            # Sticky tenants: nine of ten of the candidate's prompts are long, a third of the incumbent's.
-            ran = [play(way(), World(seed=i, per_s=per_s, share=share, long_ratio=0.9)) for i in range(runs)]
+            found[name].append(play(way(), seconds))
+    return found
+
+
+def lines(runs: int, only: str = "") -> Iterator[str]:
+    """Yield the table, row by row as it comes; ``only`` that of one traffic."""
+    for traffic, (per_s, share) in TRAFFIC.items():
+        if only not in ("", traffic):
+            continue
+        yield f"\n{traffic}: {per_s * share:g} requests of the candidate a second, {runs} rollouts each"
+        for name, ran in equals(runs, per_s, share).items():
             aborted = sum(one.aborted_at is not None for one in ran)
             promoted = [one.promoted_at for one in ran if one.promoted_at is not None]
             after = f", promoted {len(promoted) / runs:.1%} after {statistics.median(promoted):g} s" if promoted else ""
             yield f"  {'equal':<21} {name:<23} aborted {aborted / runs:.1%}{after}"
         for name, regression in WORSE.items():
             worlds = [World(seed=i, per_s=per_s, share=share, regression=regression) for i in range(runs)]
-            ran = [play(Ours(), world) for world in worlds]
+            ran = [play(Ours(), world.seconds(HALF_AN_HOUR_S)) for world in worlds]
             took = [one.aborted_at - regression.since for one in ran if one.aborted_at is not None]
             through = sum(one.promoted_at is not None and not regression.since for one in ran)
             found = f"found {len(took) / runs:.1%}" + (f" after {statistics.median(took):g} s" if took else "")
@@ -226,6 +237,6 @@ def lines(runs: int) -> Iterator[str]:
 
 
 if __name__ == "__main__":
-    for line in lines(int(sys.argv[1]) if len(sys.argv) > 1 else 200):
+    for line in lines(int(sys.argv[1]) if len(sys.argv) > 1 else 200, "".join(sys.argv[2:3])):
         sys.stdout.write(line + "\n")
         sys.stdout.flush()

@@ -14,7 +14,8 @@ TEN_MINUTES_S = 600
 @pytest.mark.parametrize(("per_s", "share"), [(20.0, 0.05), (20.0, 0.25)])
 def test_an_equal_candidate_is_promoted_and_not_aborted(per_s: float, share: float) -> None:
     """Also where its sticky tenants write long prompts, nine of ten, and the incumbent's a third."""
-    ran = [play(Ours(), World(seed=i, per_s=per_s, share=share, long_ratio=0.9), TEN_MINUTES_S) for i in range(6)]
+    worlds = [World(seed=i, per_s=per_s, share=share, long_ratio=0.9) for i in range(6)]
+    ran = [play(Ours(), world.seconds(TEN_MINUTES_S)) for world in worlds]
     assert [one.aborted_at for one in ran] == [None] * 6
     assert sum(one.promoted_at is not None for one in ran) >= 5
 
@@ -33,7 +34,8 @@ def test_an_equal_candidate_is_promoted_and_not_aborted(per_s: float, share: flo
 )
 def test_a_worse_candidate_is_found_in_time(regression: Regression, within_s: int) -> None:
     """At five comparable requests a second; seconds from where it begins to the verdict, median of five."""
-    ran = [play(Ours(), World(seed=i, per_s=20.0, share=0.25, regression=regression), TEN_MINUTES_S) for i in range(5)]
+    worlds = [World(seed=i, per_s=20.0, share=0.25, regression=regression) for i in range(5)]
+    ran = [play(Ours(), world.seconds(TEN_MINUTES_S)) for world in worlds]
     assert all(one.aborted_at is not None for one in ran)
     assert statistics.median(one.aborted_at or 0 for one in ran) - regression.since <= within_s
 
@@ -41,10 +43,10 @@ def test_a_worse_candidate_is_found_in_time(regression: Regression, within_s: in
 def test_what_the_parts_are_for() -> None:
     """On the same equal traffic, without cells, test after test and mSPRT abort what the judge lets go on."""
     worlds = [World(seed=i, per_s=20.0, share=0.25, long_ratio=0.9) for i in range(3)]
-    assert all(play(MannWhitney(), world, TEN_MINUTES_S).aborted_at for world in worlds)
-    assert all(play(MixtureRatio(), world, TEN_MINUTES_S).aborted_at for world in worlds)
-    assert all(play(Ours(seen=one_cell), world, TEN_MINUTES_S).aborted_at for world in worlds)
-    assert not any(play(Ours(), world, TEN_MINUTES_S).aborted_at for world in worlds)
+    assert all(play(MannWhitney(), world.seconds(TEN_MINUTES_S)).aborted_at for world in worlds)
+    assert all(play(MixtureRatio(), world.seconds(TEN_MINUTES_S)).aborted_at for world in worlds)
+    assert all(play(Ours(seen=one_cell), world.seconds(TEN_MINUTES_S)).aborted_at for world in worlds)
+    assert not any(play(Ours(), world.seconds(TEN_MINUTES_S)).aborted_at for world in worlds)
 
 
 def test_too_little_traffic_says_so_by_waiting() -> None:

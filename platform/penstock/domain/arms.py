@@ -25,6 +25,9 @@ DEARER = (1 / 1.25, 1 / 1.02, 1.02, 1.25)
 PERCENTS = 101
 """Whole percents of an answer's tokens that differ, 0 to 100."""
 MOST_COUNTED = 1_000_000
+MOST_TOKENS = 1_000_000_000
+MOST_SECONDS = 10_000_000_000
+"""Of one gateway's life, and since 1970: three centuries."""
 MOST_BITS = 64
 
 
@@ -109,19 +112,26 @@ class Told:
 
 def fault(second: ArmSecond) -> str:
     """Say what can't be in a second that somebody told; empty where it is sound."""
-    if second.number < 1 or second.at < 0 or second.left_out < 0:
-        return "its number, time or count is below what there is"
-    for arm in second.arms:
-        counts = (arm.good, arm.bad, arm.refused, arm.answers, arm.empty, arm.cut, arm.json_asked, arm.json_broken)
-        if not all(0 <= one <= MOST_COUNTED for one in counts):
-            return "a count is below 0 or above what a second can hold"
-        if arm.empty > arm.answers or arm.cut > arm.answers or arm.json_broken > arm.json_asked:
-            return "a part is more than the whole"
-        for times, buckets in ((arm.ttft, BUCKETS), (arm.itl, BUCKETS), (arm.price, PRICE_BUCKETS)):
-            if not all(_is_sound(one, buckets) for one in times):
-                return "a histogram has cells, buckets or counts that there are not"
-        if not (_are_sound(arm.differ, PERCENTS) and _are_sound(arm.paired, len(DEARER) + 1)):
-            return "answers differ by percents, or in price by steps, that there are not"
+    is_then = 1 <= second.number <= MOST_SECONDS and 0 <= second.at <= MOST_SECONDS
+    if not is_then or not 0 <= second.left_out <= MOST_COUNTED:
+        return "its number, time or count is none that there can be"
+    return next((found for arm in second.arms if (found := _fault_of(arm))), "")
+
+
+def _fault_of(arm: ArmCounts) -> str:
+    counts = (arm.good, arm.bad, arm.refused, arm.answers, arm.empty, arm.cut, arm.json_asked, arm.json_broken)
+    if not all(0 <= one <= MOST_COUNTED for one in counts):
+        return "a count is below 0 or above what a second can hold"
+    tokens = (arm.prompt_tokens, arm.output_tokens, *(one.tokens for one in arm.exposed))
+    if not all(0 <= one <= MOST_TOKENS for one in tokens):
+        return "tokens are below 0 or above what a second can hold"
+    if arm.empty > arm.answers or arm.cut > arm.answers or arm.json_broken > arm.json_asked:
+        return "a part is more than the whole"
+    for times, buckets in ((arm.ttft, BUCKETS), (arm.itl, BUCKETS), (arm.price, PRICE_BUCKETS)):
+        if not all(_is_sound(one, buckets) for one in times):
+            return "a histogram has cells, buckets or counts that there are not"
+    if not (_are_sound(arm.differ, PERCENTS) and _are_sound(arm.paired, len(DEARER) + 1)):
+        return "answers differ by percents, or in price by steps, that there are not"
     return ""
 
 

@@ -9,6 +9,7 @@ from penstock.domain.arms import ArmSecond, Told
 _SQL = load("arms")
 _SECOND = msgspec.json.Decoder(ArmSecond)
 _MOST = 1000
+_NAMES = ("alias", "version", "worker")
 
 
 class PostgresArms:
@@ -20,7 +21,7 @@ class PostgresArms:
 
     async def tell(self, second: ArmSecond) -> None:
         """Append a gateway's second."""
-        await self._database.rows(_SQL["tell"], msgspec.json.encode(second).decode())
+        await self._database.rows(_SQL["tell"], body_of(second))
 
     async def since(self, after: int, within_s: float) -> tuple[Told, ...]:
         """Return what was told after this one, and not longer ago than so many seconds; oldest first."""
@@ -32,6 +33,13 @@ class PostgresArms:
     async def forget(self, older_s: float) -> None:
         """Remove what was told longer ago."""
         await self._database.rows(_SQL["forget"], older_s)
+
+
+def body_of(second: ArmSecond) -> str:
+    """Return it as it is told: without what is 0 or empty, as most of an arm is, and which reads the same."""
+    told = msgspec.to_builtins(second)
+    told["arms"] = [{name: value for name, value in arm.items() if value or name in _NAMES} for arm in told["arms"]]
+    return msgspec.json.encode(told).decode()
 
 
 def _read(body: str) -> ArmSecond | None:

@@ -11,8 +11,10 @@ weight below 1 only makes the evidence more careful, since x**w is concave.
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
+from itertools import chain
+from operator import add
 
 FRACTIONS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.4, 0.65, 0.9)
 RARE = (0.005, *FRACTIONS)
@@ -23,37 +25,75 @@ _NEAR = 0.001
 class Bets:
     """The wealth of bets that scores have a mean above what is tolerated."""
 
-    __slots__ = ("_forgets", "_fractions", "_logs")
+    __slots__ = ("_evidence", "_forgets", "_fractions", "_logs")
 
     def __init__(self, fractions: tuple[float, ...] = FRACTIONS, *, forgets: bool) -> None:
         """Begin without evidence; one that ``forgets`` watches for a change, the other one proves."""
         self._fractions, self._forgets = fractions, forgets
         self._logs = [0.0] * len(fractions)
+        self._evidence: float | None = None
 
     def slot(self, counts: Mapping[float, int], mean: float, cap: float = math.inf) -> None:
         """Take what came in one slot, counts by score; nothing is evidence of nothing. ``mean`` is in (0, 1)."""
         many = sum(counts.values())
-        if not many:
-            return
-        weight, fractions, won = min(1.0, cap / many), self._fractions, None
-        for score, count in counts.items():
-            if not count:
-                continue
-            gains = _gains(score, mean, fractions)
-            if won is None:
-                won = [count * gain for gain in gains]
-            elif count == 1:
-                won = [all_ + gain for all_, gain in zip(won, gains, strict=True)]
-            else:
-                won = [all_ + count * gain for all_, gain in zip(won, gains, strict=True)]
-        logs = [max(0.0, log) for log in self._logs] if self._forgets else self._logs
-        self._logs = [log + weight * gain for log, gain in zip(logs, won or (), strict=True)]
+        if many:
+            fractions = self._fractions
+            self.take(won(counts, lambda score: _gains(score, mean, fractions)), min(1.0, cap / many))
+
+    def take(self, gains: Sequence[float], weight: float) -> None:
+        """Take what each bet's log has won by one slot, with this weight."""
+        if self._forgets:
+            self._logs = [
+                log + weight * gain if log > 0.0 else weight * gain for log, gain in zip(self._logs, gains, strict=True)
+            ]
+        else:
+            self._logs = [log + weight * gain for log, gain in zip(self._logs, gains, strict=True)]
+        self._evidence = None
+
+    def reaches(self, log_odds: float) -> bool:
+        """Tell whether the evidence is as strong as that. The best bet alone tells mostly: no mean is above it."""
+        return max(self._logs) >= log_odds and self.log_evidence >= log_odds
 
     @property
     def log_evidence(self) -> float:
         """The natural log of the mean wealth."""
-        top = max(self._logs)
-        return top + math.log(sum([math.exp(one - top) for one in self._logs]) / len(self._logs))
+        if self._evidence is None:
+            top = max(self._logs)
+            self._evidence = top + math.log(sum([math.exp(one - top) for one in self._logs]) / len(self._logs))
+        return self._evidence
+
+
+class Rows:
+    """What several sides' bets win by a score, in one row; each side has its tolerated mean, once and for all."""
+
+    __slots__ = ("_rows", "_sides")
+
+    def __init__(self, sides: Sequence[tuple[float, bool]]) -> None:
+        """Take each side's mean, and whether it bets on the scores turned round."""
+        self._sides = tuple(sides)
+        self._rows: dict[float, Sequence[float]] = {}
+
+    def won(self, counts: Mapping[float, int]) -> list[Sequence[float]]:
+        """Return what each side's bets win by these counts, of which there is one at least."""
+        row, width = won(counts, self._row), len(FRACTIONS)
+        return [row[at : at + width] for at in range(0, len(row), width)]
+
+    def _row(self, score: float) -> Sequence[float]:
+        row = self._rows.get(score)
+        if row is None:
+            sides = [_gains(1.0 - score if is_turned else score, mean, FRACTIONS) for mean, is_turned in self._sides]
+            row = self._rows[score] = tuple(chain.from_iterable(sides))
+        return row
+
+
+def won(counts: Mapping[float, int], gains_of: Callable[[float], Sequence[float]]) -> Sequence[float]:
+    """Return what bets win by these counts together."""
+    found: Sequence[float] = ()
+    for score, count in counts.items():
+        if count:
+            gains = gains_of(score) if count == 1 else [count * gain for gain in gains_of(score)]
+            found = list(map(add, found, gains)) if found else gains
+    return found
 
 
 @lru_cache(maxsize=1 << 14)

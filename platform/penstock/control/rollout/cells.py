@@ -12,6 +12,7 @@ incumbent down minutes ago still counts as its pace.
 from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 from penstock.domain.arms import BUCKETS, Cell, Times
 
@@ -40,9 +41,11 @@ class _Known:
     slots: deque[tuple[int, Counts, int]] = field(default_factory=deque)
 
     def add(self, at: int, counts: Counts) -> None:
-        many = sum([count for _, count in counts])
+        many, buckets = 0, self.buckets
+        for bucket, count in counts:
+            buckets[bucket] += count
+            many += count
         self.slots.append((at, counts, many))
-        self._change(counts, 1)
         self.many += many
 
     def forget(self, now: int) -> None:
@@ -52,7 +55,8 @@ class _Known:
             if at > now - SPAN_S or (at > now - MOST_S and self.many - many < LEAST):
                 return
             self.slots.popleft()
-            self._change(counts, -1)
+            for bucket, count in counts:
+                self.buckets[bucket] -= count
             self.many -= many
 
     def rank(self, bucket: int) -> float:
@@ -62,9 +66,9 @@ class _Known:
         """
         return (sum(self.buckets[:bucket]) + 0.5 * self.buckets[bucket] + 1.0) / (self.many + 2.0)
 
-    def _change(self, counts: Counts, sign: int) -> None:
-        for bucket, count in counts:
-            self.buckets[bucket] += sign * count
+
+_Company = list[tuple[_Known, float]]
+"""Whom a request is compared with, and how much each of them counts."""
 
 
 class Ranks:
@@ -93,22 +97,32 @@ class Ranks:
 
         ``forgiven`` buckets are taken off each: where times hardly spread, what nobody would notice has a rank too.
         """
-        found: dict[float, int] = {}
+        (found,), alone = self.scores_by(times, (forgiven,))
+        return found, alone
+
+    def scores_by(self, times: Iterable[Times], forgiven: tuple[int, ...]) -> tuple[list[dict[float, int]], int]:
+        """Return the same by what is forgiven, once for each."""
+        found: list[dict[float, int]] = [{} for _ in forgiven]
+        companies: dict[Cell, tuple[_Company, dict[int, float]]] = {}
         alone = 0
         for cell, counts in times:
-            company = self._company(cell)
+            known = companies.get(cell)
+            if known is None:
+                known = companies[cell] = (self._company(cell), {})
+            company, ranks = known
             if not company:
                 alone += sum([count for _, count in counts])
                 continue
-            weights = sum([weight for _, weight in company])
-            for bucket, count in counts:
-                place = max(0, bucket - forgiven)
-                rank = sum([known.rank(place) * weight for known, weight in company]) / weights
-                rank = round(rank, DIGITS)
-                found[rank] = found.get(rank, 0) + count
+            for counted, less in zip(found, forgiven, strict=True):
+                for bucket, count in counts:
+                    place = bucket - less if bucket > less else 0
+                    rank = ranks.get(place)
+                    if rank is None:
+                        rank = ranks[place] = _rank(company, place)
+                    counted[rank] = counted.get(rank, 0) + count
         return found, alone
 
-    def _company(self, cell: Cell) -> list[tuple[_Known, float]]:
+    def _company(self, cell: Cell) -> _Company:
         """Return whom a request of this cell is compared with, and how much each of them counts; empty for nobody."""
         own = self._known(cell)
         company = [(own, float(own.many))] if own is not None else []
@@ -133,6 +147,16 @@ class Ranks:
                 del self._cells[cell]
 
 
+def _rank(company: _Company, place: int) -> float:
+    """Return the rank among these, each with its weight, in hundredths."""
+    ranks = weights = 0.0
+    for known, weight in company:
+        ranks += known.rank(place) * weight
+        weights += weight
+    return round(ranks / weights, DIGITS)
+
+
+@lru_cache(maxsize=1 << 12)
 def _opposite(cell: Cell) -> tuple[tuple[Cell, Cell], tuple[Cell, Cell]]:
     """Return the cells on both sides of this one, by company and by prompt; no company makes the cell 2."""
     prompt, running = cell

@@ -5,12 +5,12 @@ share is judged against it. Where a rollout runs, it says who is who, whatever t
 judges of the pairs that stay; of the others' evidence nothing is left.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from penstock.control.rollout.gates import Gates
 from penstock.control.rollout.judge import Judge
-from penstock.domain.arms import ArmSecond
+from penstock.domain.arms import ArmCounts, ArmSecond
 from penstock.domain.ids import Alias, VersionId
 from penstock.domain.judgement import Judgement
 from penstock.domain.model import Tier
@@ -83,8 +83,17 @@ class Comparisons:
     def take(self, second: ArmSecond, told_at: float) -> bool:
         """Give a second to all; True where one of them counted it, or nobody is judged."""
         self._now = max(self._now, told_at)
-        took = [judge.take(second, told_at) for judge in self._judges.values()]
+        arms: dict[Alias, list[ArmCounts]] = {}
+        for arm in second.arms:
+            arms.setdefault(arm.alias, []).append(arm)
+        took = [judge.take(second, told_at, arms.get(pair.alias, ())) for pair, judge in self._judges.items()]
         return any(took) or not took
+
+    def catch_up(self) -> Iterator[None]:
+        """Let the judges take in what has come, one at a time: fifty in one go would hold everybody else up."""
+        for judge in list(self._judges.values()):
+            judge.judgement(self._now)
+            yield
 
     def judged(self, alias: Alias | None = None) -> tuple[tuple[Pair, Judgement], ...]:
         """Return what is to be said of an alias's pairs, or of all, as of the last second that was told."""

@@ -10,12 +10,13 @@ Trade-off: a second is judged three seconds after it, so that what several gatew
 
 import math
 from collections import defaultdict, deque
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
+from operator import attrgetter
 
 from penstock.control.rollout.gates import RANKED, SCORED, SHARES, Gates
 from penstock.control.rollout.noise import CAP, Noise
-from penstock.control.rollout.sides import KNOWN_S, NOTHING, RankedSides, ScoreSides, ShareSides, merged
+from penstock.control.rollout.sides import KNOWN_S, NOTHING, RankedSides, ScoreSides, ShareSides
 from penstock.domain.arms import ArmCounts, ArmSecond, Times
 from penstock.domain.ids import Alias, VersionId, WorkerId
 from penstock.domain.judgement import Finding, Judgement, Metric, Verdict
@@ -33,6 +34,7 @@ TIMED = (Metric.TTFT, Metric.ITL)
 PAIRED = (0.0, 0.26, 0.5, 0.74, 1.0)
 """The score of each step of ``dearness``. A little dearer is above what is held, and below what is aborted."""
 _HARM = (Verdict.ABORT, Verdict.HOLD)
+TimesOf = Callable[[ArmCounts], tuple[Times, ...]]
 
 
 class Judge:
@@ -50,24 +52,30 @@ class Judge:
         self._waiting: dict[int, list[ArmCounts]] = defaultdict(list)
         self._numbers: dict[tuple[str, str], int] = {}
         self._tokens: deque[tuple[int, int, int]] = deque()
+        self._mine = self._both = 0
+        """Of these tokens in all: the candidate's, and both versions'."""
         self._judged_to = math.floor(since)
         self.alone = False
         """A candidate that has everything: there is nobody to compare with, and its promises judge it."""
         self.scores = False
         """No caller has seen its answers yet: where the model makes text, what it would say is to be proven."""
         self._answers = 0
+        self._said: Judgement | None = None
+        self._said_of = (False, False)
 
     def next_stage(self) -> None:
         """Ask for new proofs: another share is another load. What speaks against the candidate is kept."""
+        self._said = None
         for ranked in self._ranked.values():
             ranked.next_stage()
         for share in self._shares.values():
             share.next_stage()
 
-    def take(self, second: ArmSecond, now: float) -> bool:
+    def take(self, second: ArmSecond, now: float, arms: Iterable[ArmCounts] | None = None) -> bool:
         """Take a gateway's second; False where it was counted before, is too late, or has not been yet.
 
         A gateway's seconds come in order: of one life, a number that is not above the last was counted before.
+        ``arms`` are those of this alias, where the caller knows them.
         """
         who = (second.gateway, second.life)
         if second.number <= self._numbers.get(who, 0) or not self._judged_to < second.at <= now + AHEAD_S:
@@ -75,15 +83,28 @@ class Judge:
         self._numbers[who] = second.number
         if len(self._numbers) > MOST_GATEWAYS:
             del self._numbers[next(iter(self._numbers))]
-        mine = [arm for arm in second.arms if arm.alias == self._alias]
-        self._waiting[second.at].extend(arm for arm in mine if arm.version in (self._incumbent, self.candidate))
+        mine = [arm for arm in second.arms if arm.alias == self._alias] if arms is None else arms
+        self._waiting[second.at].extend([arm for arm in mine if arm.version in (self._incumbent, self.candidate)])
         return True
 
     def judgement(self, now: float) -> Judgement:
-        """Return what is to be said now (Unix seconds)."""
-        for at in sorted(at for at in self._waiting if at <= now - LATE_S):
+        """Return what is to be said now (Unix seconds, by the clock of those who told): the last word, where nothing
+        has come since.
+        """
+        if now and self._judged_to > now + AHEAD_S:  # its rollout was begun by a clock that is ahead of theirs
+            self._judged_to = math.floor(now)
+        due = [at for at in self._waiting if at <= now - LATE_S]
+        for at in sorted(due):
             self._judge(at, self._waiting.pop(at))
         self._judged_to = max(self._judged_to, math.floor(now - LATE_S))
+        asked = (self.alone, self.scores)
+        if self._said is None or due or asked != self._said_of:
+            self._said, self._said_of = self._judged(now), asked
+        elif now != self._said.at:
+            self._said = replace(self._said, at=now, tokens_ratio=self._tokens_ratio(now))
+        return self._said
+
+    def _judged(self, now: float) -> Judgement:
         found = [one for sides in (self._ranked, self._shares) for side in sides.values() if (one := side.finding)]
         needed = self.scores and self._answers > 0
         found += [one for side in self._scored.values() if (one := side.finding(is_needed=needed))]
@@ -92,7 +113,7 @@ class Judge:
             found = [one for one in found if one.metric not in RANKED or one.verdict in _HARM]
         if unfit:
             found = [replace(one, verdict=Verdict.WAIT) if one.metric in TIMED else one for one in found]
-        found.sort(key=lambda one: (list(Verdict).index(one.verdict), one.strength or 0.0), reverse=True)
+        found.sort(key=_weight, reverse=True)
         return Judgement(
             version=self.candidate,
             at=now,
@@ -106,31 +127,36 @@ class Judge:
         mine, theirs = list[ArmCounts](), list[ArmCounts]()
         for arm in arms:
             (mine if arm.version == self.candidate else theirs).append(arm)
-        tokens = [sum(arm.prompt_tokens + arm.output_tokens for arm in arms) for arms in (mine, theirs)]
-        self._tokens.append((at, tokens[0], sum(tokens)))
+        self._count_tokens(at, mine, theirs)
         for metric, ranked in self._ranked.items():
-            noise = self._noises.get(metric)
+            times_of, noise, cap = _TIMES[metric], self._noises.get(metric), CAP
             if noise is not None:
-                noise.slot(at, _by_worker(metric, theirs), self._gates.ranked[metric].abort)
-            cap = CAP if noise is None else noise.cap
-            told = _paired(mine) if metric is Metric.PRICE else NOTHING
-            ranked.slot(at, merged(_times(metric, mine)), merged(_times(metric, theirs)), cap, told)
-        self._answers += sum(arm.answers for arm in theirs)
+                noise.slot(at, _by_worker(times_of, theirs), self._gates.ranked[metric].abort)
+                cap = noise.cap
+            own, others = ([times for arm in arms for times in times_of(arm)] for arms in (mine, theirs))
+            ranked.slot(at, own, others, cap, _paired(mine) if metric is Metric.PRICE else NOTHING)
+        self._answers += sum([arm.answers for arm in theirs])
+        differ = [one for arm in mine for one in arm.differ]
         for scored in self._scored.values():
-            scored.slot(one for arm in mine for one in arm.differ)
-        own, others = _events(mine), _events(theirs)
-        for metric, share in self._shares.items():
-            share.slot(at, own[metric], others[metric])
+            scored.slot(differ)
+        for share, own_events, their_events in zip(self._shares.values(), _events(mine), _events(theirs), strict=True):
+            share.slot(at, own_events, their_events)
+
+    def _count_tokens(self, at: int, mine: list[ArmCounts], theirs: list[ArmCounts]) -> None:
+        own, others = (sum([arm.prompt_tokens + arm.output_tokens for arm in arms]) for arms in (mine, theirs))
+        self._tokens.append((at, own, own + others))
+        self._mine, self._both = self._mine + own, self._both + own + others
 
     def _tokens_ratio(self, now: float) -> float | None:
         """Return the candidate's part of all tokens of late: a share by tenant or user says little about it."""
         while self._tokens and self._tokens[0][0] <= now - KNOWN_S:
-            self._tokens.popleft()
-        whole = sum(both for _, _, both in self._tokens)
-        return sum(mine for _, mine, _ in self._tokens) / whole if whole >= LEAST_TOKENS else None
+            _, own, both = self._tokens.popleft()
+            self._mine, self._both = self._mine - own, self._both - both
+        return self._mine / self._both if self._both >= LEAST_TOKENS else None
 
     def _unfit(self) -> str:
-        loud = [metric for metric, one in self._noises.items() if one.log_alarm >= math.log(self._gates.odds.abort)]
+        log_odds = math.log(self._gates.odds.abort)
+        loud = [metric for metric, one in self._noises.items() if one.is_loud(log_odds)]
         if not loud:
             return ""
         return f"the incumbent's own workers differ in {', '.join(loud)} by more than is tolerated: look at them first"
@@ -145,10 +171,9 @@ def _verdict(found: list[Finding], *, alone: bool) -> Verdict:
     return Verdict.PROMOTE if is_compared and all(one.verdict is Verdict.PROMOTE for one in found) else Verdict.WAIT
 
 
-def _times(metric: Metric, arms: Iterable[ArmCounts]) -> list[tuple[Times, ...]]:
-    if metric is Metric.TTFT:
-        return [arm.ttft for arm in arms]
-    return [arm.itl if metric is Metric.ITL else arm.price for arm in arms]
+def _weight(finding: Finding) -> tuple[int, float]:
+    """Return what a finding is sorted by: what it decides, and how much it has of what that takes."""
+    return _ORDER[finding.verdict], finding.strength or 0.0
 
 
 def _paired(arms: Iterable[ArmCounts]) -> dict[float, int]:
@@ -160,25 +185,33 @@ def _paired(arms: Iterable[ArmCounts]) -> dict[float, int]:
     return found
 
 
-def _by_worker(metric: Metric, arms: Iterable[ArmCounts]) -> dict[WorkerId, list[Times]]:
-    found: dict[WorkerId, list[Times]] = defaultdict(list)
+def _by_worker(times_of: TimesOf, arms: Iterable[ArmCounts]) -> dict[WorkerId, list[Times]]:
+    found: dict[WorkerId, list[Times]] = {}
     for arm in arms:
-        for times in _times(metric, [arm]):
-            found[arm.worker].extend(times)
+        found.setdefault(arm.worker, []).extend(times_of(arm))
     return found
 
 
-def _events(arms: list[ArmCounts]) -> dict[Metric, tuple[int, int]]:
-    """Return by metric how many events were so, of how many."""
+def _events(arms: list[ArmCounts]) -> tuple[tuple[int, int], ...]:
+    """Return how many events were so, of how many, in the order of the metrics."""
     good = bad = refused = empty = cut = answers = broken = asked = 0
     for arm in arms:
         good, bad, refused = good + arm.good, bad + arm.bad, refused + arm.refused
         empty, cut, answers = empty + arm.empty, cut + arm.cut, answers + arm.answers
         broken, asked = broken + arm.json_broken, asked + arm.json_asked
-    return {
+    found = {
         Metric.BAD: (bad, bad + good),
         Metric.REFUSED: (refused, refused + good),
         Metric.EMPTY: (empty, answers),
         Metric.CUT: (cut, answers),
         Metric.JSON: (broken, asked),
     }
+    return tuple([found[metric] for metric in SHARES])
+
+
+_ORDER = {verdict: place for place, verdict in enumerate(Verdict)}
+_TIMES: dict[Metric, TimesOf] = {
+    Metric.TTFT: attrgetter("ttft"),
+    Metric.ITL: attrgetter("itl"),
+    Metric.PRICE: attrgetter("price"),
+}

@@ -39,6 +39,8 @@ class Noise:
         self._count = self._spread = 0.0
         """Of the bins: their requests, and the squares of how far their mean ranks stray."""
         self._heard: dict[WorkerId, int] = {}
+        self.cap = CAP
+        """How many requests of a second count at most."""
 
     def slot(self, at: int, workers: Mapping[WorkerId, Iterable[Times]], mean: float) -> None:
         """Take a second's times of the incumbent by worker; ``mean`` is the judge's own tolerance for a rank."""
@@ -55,30 +57,28 @@ class Noise:
         for worker, others in self._others.items():
             others.add(at, [one for name, times in given.items() if name != worker for one in times])
             own = given.get(worker, ())
-            counts, _ = others.scores(own)
-            many = sum(counts.values())
-            if many:
-                self._alarms[worker].slot(others.scores(own, FORGIVEN)[0], mean, cap)
+            (counts, forgiven), _ = others.scores_by(own, (0, FORGIVEN))
+            if counts:
+                self._alarms[worker].slot(forgiven, mean, cap)
                 sums = self._open.setdefault(worker, [0.0, 0.0])
-                sums[0] += sum(score * count for score, count in counts.items())
-                sums[1] += many
+                sums[0] += sum([score * count for score, count in counts.items()])
+                sums[1] += sum(counts.values())
 
-    @property
-    def cap(self) -> float:
-        """How many requests of a second count at most."""
+    def is_loud(self, log_odds: float) -> bool:
+        """Tell whether the evidence against one of the incumbent's workers is as strong as that."""
+        return any(one.reaches(log_odds) for one in self._alarms.values())
+
+    def _measured(self) -> float:
+        """Return how many requests of a second count at most."""
         if len(self._bins) < LEAST_BINS:
             return CAP
         many, spread = self._count / len(self._bins), self._spread / len(self._bins)
         witnesses_per_s = _VARIANCE / max(spread, _VARIANCE / many) / BIN_S
         return min(CAP, max(LEAST_CAP, WORTH * witnesses_per_s))
 
-    @property
-    def log_alarm(self) -> float:
-        """The strongest evidence that one of the incumbent's workers is worse than its equals."""
-        return max((one.log_evidence for one in self._alarms.values()), default=0.0)
-
     def _close(self, following: int) -> None:
         self._bins.extend((total / many, int(many)) for total, many in self._open.values() if many)
         self._count = sum([count for _, count in self._bins])
         self._spread = sum([(mean - 0.5) ** 2 for mean, _ in self._bins])
         self._open, self._bin = {}, following
+        self.cap = self._measured()

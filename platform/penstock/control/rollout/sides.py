@@ -2,10 +2,11 @@
 
 import math
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
 from types import MappingProxyType
 
-from penstock.control.rollout.bets import RARE, Bets, turned
+from penstock.control.rollout.bets import RARE, Bets, Rows, turned
 from penstock.control.rollout.cells import FORGIVEN, Ranks
 from penstock.control.rollout.gates import Gates, RankGate, ScoreGate, ShareGate
 from penstock.domain.arms import BUCKETS, PRICE_BUCKETS, Times
@@ -25,15 +26,18 @@ class RankedSides:
         """Begin without evidence."""
         self._metric, self._gate, self._odds, self._caps = metric, gate, gates.odds, gates.per_second
         self._least = gates.min_sample
-        self._is_timed = metric is not Metric.PRICE
-        self._ranks = Ranks(BUCKETS if self._is_timed else PRICE_BUCKETS)
+        self._forgiven = FORGIVEN if metric is not Metric.PRICE else 0
+        self._ranks = Ranks(BUCKETS if metric is not Metric.PRICE else PRICE_BUCKETS)
+        self._rows = _rows(gate)
         self._hold, self._abort, self._brake = (Bets(forgets=True) for _ in range(3))
+        self._finding: Finding | None = None
         self.next_stage()
         self._alone = self._all = 0
 
     def next_stage(self) -> None:
         """Ask for a new proof: another share is another load. The watch for harm goes on."""
         self._proof, self._sample, self._sum = Bets(forgets=False), 0, 0.0
+        self._is_told = False
 
     def slot(
         self,
@@ -46,29 +50,39 @@ class RankedSides:
         """Take a second of both; ``cap`` is what the noise between equals lets it count; ``told``: more scores."""
         theirs = tuple(incumbent)
         self._ranks.add(at, theirs)
+        if theirs and not self._all:
+            self._is_told = False
         self._all += sum([count for _, counts in theirs for _, count in counts])
-        counts, alone = self._ranks.scores(candidate, FORGIVEN if self._is_timed else 0)
+        counts, alone = self._ranks.scores(candidate, self._forgiven)
         for score, count in told.items():
             counts[score] = counts.get(score, 0) + count
+        if alone or counts:
+            self._is_told = False
         self._alone += alone
         if not counts:
             return
-        self._sample += sum(counts.values())
+        many = sum(counts.values())
+        self._sample += many
         self._sum += sum([score * count for score, count in counts.items()])
-        brake = self._caps.brake * min(1.0, cap)
-        cap = min(cap, self._caps.abort)
-        self._hold.slot(counts, self._gate.hold, cap)
-        self._abort.slot(counts, self._gate.abort, cap)
-        self._brake.slot(counts, self._gate.brake, brake)
-        self._proof.slot(turned(counts), 1.0 - self._gate.promote, cap)
+        weight = min(1.0, min(cap, self._caps.abort) / many)
+        hold, abort, brake, proof = self._rows.won(counts)
+        self._hold.take(hold, weight)
+        self._abort.take(abort, weight)
+        self._brake.take(brake, min(1.0, self._caps.brake * min(1.0, cap) / many))
+        self._proof.take(proof, weight)
 
     @property
     def finding(self) -> Finding | None:
         """What it says now; None where the incumbent has nothing to compare with, so that nothing needs a proof."""
+        if not self._is_told:
+            self._is_told, self._finding = True, self._found()
+        return self._finding
+
+    def _found(self) -> Finding | None:
         if not self._all and not self._sample:
             return None
         mean = self._sum / self._sample if self._sample else None
-        forgiven = ", a tenth forgiven" if self._is_timed else ""
+        forgiven = ", a tenth forgiven" if self._forgiven else ""
         said = f"mean rank {mean:.2f} among the incumbent's{forgiven}, " if mean is not None else ""
         said = f"{self._metric}: {said}{self._sample} comparable requests"
         said += f", {self._alone} without company" if self._alone else ""
@@ -78,7 +92,7 @@ class RankedSides:
             (Verdict.HOLD, self._hold, self._odds.hold, self._gate.hold),
         )
         for verdict, bets, odds, tolerated in sides:
-            if bets.log_evidence >= math.log(odds):
+            if bets.reaches(math.log(odds)):
                 return self._told(verdict, bets, odds, f"{said}; more than {tolerated:.2f} is tolerated")
         strength = _strength(self._proof, self._odds.promote)
         proven = strength >= 1.0 and self._sample >= self._least
@@ -101,8 +115,10 @@ class ScoreSides:
         self._hold, self._abort, self._proof = Bets(forgets=True), Bets(forgets=True), Bets(forgets=False)
         self._sample, self._sum = 0, 0.0
 
-    def slot(self, percents: Iterable[tuple[int, int]]) -> None:
+    def slot(self, percents: Sequence[tuple[int, int]]) -> None:
         """Take a second's: pairs of percent and count. Each is of another request, and a witness of its own."""
+        if not percents:
+            return
         counts = dict[float, int]()
         for percent, count in percents:
             counts[percent / 100] = counts.get(percent / 100, 0) + count
@@ -118,7 +134,7 @@ class ScoreSides:
         said = f"{self._metric}: {mean} of the tokens of {self._sample} answers would have been others"
         sides = ((Verdict.ABORT, self._abort, self._gate.abort), (Verdict.HOLD, self._hold, self._gate.hold))
         for verdict, bets, tolerated in sides:
-            if bets.log_evidence >= math.log(self._odds.share):
+            if bets.reaches(math.log(self._odds.share)):
                 return self._told(verdict, bets, self._odds.share, f"{said}; more than {tolerated:.0%} is tolerated")
         proven = _strength(self._proof, self._odds.promote) >= 1.0 and self._sample >= self._least
         if not proven and not is_needed:
@@ -141,15 +157,18 @@ class ShareSides:
         self._known: deque[tuple[int, int, int]] = deque()
         self._known_so = self._known_all = 0
         self._hold, self._abort = Bets(RARE, forgets=True), Bets(RARE, forgets=True)
+        self._finding: Finding | None = None
         self.next_stage()
 
     def next_stage(self) -> None:
         """Ask for a new proof. The watch for harm goes on."""
         self._proof, self._so, self._sample = Bets(RARE, forgets=False), 0, 0
+        self._is_told = False
 
     def slot(self, at: int, candidate: tuple[int, int], incumbent: tuple[int, int]) -> None:
         """Take a second of both: how many events were so, of how many."""
-        self._remember(at, *incumbent)
+        if self._remember(at, *incumbent) or candidate[1]:
+            self._is_told = False
         so, all_ = candidate
         hold, abort = (self._gate.mean(self._ratio, over) for over in (self._gate.hold, self._gate.abort))
         if not all_ or hold is None or abort is None:
@@ -167,13 +186,18 @@ class ShareSides:
 
         Few callers ask for JSON: nobody waits for a proof of it, but what speaks against the candidate counts at once.
         """
+        if not self._is_told:
+            self._is_told, self._finding = True, self._found()
+        return self._finding
+
+    def _found(self) -> Finding | None:
         if not self._sample and not self._known_all:
             return None
         said = f"{self._metric}: {self._so} of {self._sample}"
         if self._known_all:
             said += f", the incumbent {self._known_so} of {self._known_all}"
         for verdict, bets in ((Verdict.ABORT, self._abort), (Verdict.HOLD, self._hold)):
-            if bets.log_evidence >= math.log(self._odds.share):
+            if bets.reaches(math.log(self._odds.share)):
                 return self._told(verdict, bets, self._odds.share, said)
         is_enough = self._sample >= self._least
         if self._metric is Metric.JSON and not is_enough:
@@ -185,22 +209,26 @@ class ShareSides:
     def _ratio(self) -> float | None:
         return self._known_so / self._known_all if self._known_all >= LEAST_KNOWN else None
 
-    def _remember(self, at: int, so: int, all_: int) -> None:
+    def _remember(self, at: int, so: int, all_: int) -> bool:
+        """Take the incumbent's of a second, and let go what is old; True where that changes anything."""
+        before = len(self._known)
         while self._known and self._known[0][0] <= at - KNOWN_S:
             _, gone, of = self._known.popleft()
             self._known_so, self._known_all = self._known_so - gone, self._known_all - of
         if all_:
             self._known.append((at, so, all_))
             self._known_so, self._known_all = self._known_so + so, self._known_all + all_
+        return bool(all_) or len(self._known) != before
 
     def _told(self, verdict: Verdict, bets: Bets, odds: float, says: str) -> Finding:
         strength = _strength(bets, odds) if self._sample else None
         return Finding(metric=self._metric, verdict=verdict, strength=strength, sample=self._sample, says=says)
 
 
-def merged(arms: Iterable[Iterable[Times]]) -> tuple[Times, ...]:
-    """Return the histograms of several arms as they came; cells may come twice."""
-    return tuple(times for arm in arms for times in arm)
+@lru_cache
+def _rows(gate: RankGate) -> Rows:
+    """Return what the sides of a gate win by a rank: one table for all who judge by it."""
+    return Rows(((gate.hold, False), (gate.abort, False), (gate.brake, False), (1.0 - gate.promote, True)))
 
 
 def _strength(bets: Bets, odds: float) -> float:

@@ -45,4 +45,5 @@ class ComparisonWatch:
             self.comparisons.follow(known.routes, {one.id: one.manifest.tier for one in known.versions})
             self._followed_at = self.clock.monotonic()
         await self.evidence.look(self.clock.now())
-        self.comparisons.judged()
+        for _ in self.comparisons.catch_up():
+            await asyncio.sleep(0)

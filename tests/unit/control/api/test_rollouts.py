@@ -73,6 +73,9 @@ class Site:
 async def site(room: Room) -> AsyncIterator[Site]:
     """Yield the alias ``chat`` at one version, and an operator."""
     async with room.client(await room.key(Role.ADMIN)) as client:
+        for tenant in ("acme", "closed"):
+            await client.post("/admin/v1/tenants", json={"id": tenant})
+        await client.post("/admin/v1/keys", json={"tenant": "closed", "models": ["other"]})
         found = Site(room, client)
         await found.lead(await found.version(things.manifest()))
         yield found
@@ -139,6 +142,7 @@ async def test_a_person_steers_it_with_a_reason(site: Site) -> None:
         (like(), {"override_budget": True}, 400, "say why the error budget is overridden"),
         (like(), {"blast": {"out": ["nosuch"]}}, 400, "there is no tenant nosuch"),
         (like(), {"blast": {"first": ["nosuch"]}}, 400, "there is no tenant nosuch"),
+        (like(), {"blast": {"first": ["closed"]}}, 400, "no key of closed may use chat"),
         (like(), {"reason": "x" * 501}, 400, "a reason is one line"),
         (like(), {"reason": "a\x00b"}, 400, "a reason is one line"),
         (like(), {"kind": "magic"}, 400, "kind"),
@@ -173,6 +177,19 @@ async def test_versions_that_can_not_take_part_are_refused(site: Site) -> None:
     first, second = await site.version(like("c")), await site.version(like("f"))
     assert (await site.start(first)).status_code == 201
     assert "chat has a rollout already" in (await site.start(second)).text
+
+
+async def test_what_nobody_signed_is_no_version_and_nobodys_candidate(site: Site) -> None:
+    """Without a signature, with another's, and then as a candidate: refused, and the alias stays where it was."""
+    before, manifest = await site.shares(), like()
+    for signature in ("", f"signatures/{digest_of(things.manifest())}"):
+        refused = await site.operator.post(
+            "/admin/v1/models", json={"manifest": asdict(manifest), "signature": signature}
+        )
+        assert (refused.status_code, refused.json()["error"]["code"]) == (422, "artifact_refused"), refused.text
+    refused = await site.start(f"{manifest.name}@{digest_of(manifest)[:12]}")
+    assert (refused.status_code, "there is no version" in refused.text) == (400, True)
+    assert await site.shares() == before
 
 
 async def test_a_dearer_list_and_another_tokenizer_are_a_persons_word(site: Site) -> None:

@@ -31,7 +31,8 @@ def test_the_shipped_tolerances_are_sound(tier: Tier) -> None:
 @pytest.mark.parametrize(
     ("place", "value", "says"),
     [
-        (("ranked", "ttft", "abort"), 0.5, "above 0.5"),
+        (("ranked", "ttft", "abort"), 0.5, "a mean rank from 0.55"),
+        (("ranked", "itl", "promote"), 0.52, "the noise between equals"),
         (("ranked", "ttft", "abort"), 0.55, "must not be below hold"),
         (("ranked", "ttft", "brake"), float("nan"), "ranked.ttft.brake"),
         (("ranked", "itl", "aborts"), 0.6, "no such key"),

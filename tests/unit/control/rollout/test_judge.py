@@ -304,3 +304,25 @@ def test_copies_are_as_dear_as_their_originals_or_held(step: int, verdict: Verdi
     said = after(paired(step, count=60 if step < 3 else 600))
     (price,) = [one for one in said.findings if one.metric is Metric.PRICE]
     assert price.verdict is verdict, price.says
+
+
+def test_a_rollout_that_began_by_a_clock_ahead_is_judged_all_the_same() -> None:
+    """What was told before it counts for nothing, and it need not wait for an hour that was never one."""
+    hour = Judge(rollout_gates.load(Tier.CHAT), ALIAS, OLD, NEW, since=3_600.0)
+    before, later = broken(24)[:8], broken(24)[8:]
+    hour.judgement(0.0)
+    for second in before:
+        assert not hour.take(second, second.at + 1.0)
+    hour.judgement(9.0)
+    assert after(later, hour).verdict is Verdict.ABORT
+
+
+def test_who_looks_again_gets_the_last_word_until_something_comes() -> None:
+    """A tick looks twice at each judge: nothing is worked out again, and nothing is old."""
+    judged = judge()
+    said = after(World(seed=1, per_s=40.0, share=0.25).seconds(60), judged)
+    assert judged.judgement(said.at) is said
+    later = judged.judgement(said.at + 0.5)
+    assert (later.at, later.findings) == (said.at + 0.5, said.findings)
+    judged.alone = True
+    assert judged.judgement(said.at + 0.5).findings != said.findings

@@ -30,7 +30,7 @@ def test_equals_leave_the_cap_as_it_is() -> None:
     """Where workers are alike, a second may count what it may at most, and nothing alarms."""
     noise = play(600)
     assert noise.cap == CAP
-    assert noise.log_alarm < math.log(1e5)
+    assert not noise.is_loud(math.log(1e5))
 
 
 def test_neighbours_that_are_alike_count_for_less() -> None:
@@ -41,13 +41,13 @@ def test_neighbours_that_are_alike_count_for_less() -> None:
 
 def test_a_worker_that_is_worse_than_its_equals_makes_the_judge_unfit() -> None:
     """Twice as slow is no noise: the comparison between equals alarms."""
-    assert play(600, slower=2.0).log_alarm > math.log(1e5)
+    assert play(600, slower=2.0).is_loud(math.log(1e5))
 
 
 def test_one_worker_alone_tells_nothing() -> None:
     """Nobody to compare with: the cap is the usual one."""
     noise = play(300, workers=(A,))
-    assert (noise.cap, noise.log_alarm) == (CAP, 0.0)
+    assert (noise.cap, noise.is_loud(0.01)) == (CAP, False)
 
 
 def test_workers_that_are_gone_are_forgotten() -> None:
