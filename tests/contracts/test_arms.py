@@ -97,3 +97,17 @@ async def test_when_it_was_told_is_the_servers_word(database: Database) -> None:
     found = await PostgresArms(database).since(0, 60.0)
     assert len(found) == 4
     assert all(abs(one.at - SystemClock().now()) < 60.0 for one in found)
+
+
+@pytest.mark.integration
+async def test_a_reader_goes_on_after_a_crash_of_the_server(database: Database) -> None:
+    """The table has no write-ahead log: it is empty then, and its numbers begin at 1 again."""
+    arms = PostgresArms(database)
+    first, second, third = seconds(3)
+    await arms.tell(first)
+    await arms.tell(second)
+    after = (await arms.since(0, 60.0))[-1].id
+    await database.rows("truncate arm_second restart identity")
+    assert await arms.since(after, 60.0) == ()
+    await arms.tell(third)
+    assert [(one.id < after, one.second) for one in await arms.since(after, 60.0)] == [(True, third)]

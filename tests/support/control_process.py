@@ -39,7 +39,7 @@ class ControlledHome:
         (self.root / "platform.key").write_text("ab" * 32)
         (self.root / "platform.key").chmod(0o600)
 
-    def controller(self) -> subprocess.Popen[bytes]:
+    def controller(self, **environment_too: str) -> subprocess.Popen[bytes]:
         """Start a controller."""
         environment = {
             **os.environ,
@@ -48,6 +48,7 @@ class ControlledHome:
             "PENSTOCK_TICK_S": "0.2",
             "PENSTOCK_CONTROLLER_PORT": str(free_port()),  # none finds its predecessor's free, so addresses tell apart
             **{f"PENSTOCK_{name.upper()}": value for name, value in self.settings.items()},
+            **environment_too,
         }
         logs = self.root / "logs"
         logs.mkdir(exist_ok=True)
@@ -109,5 +110,7 @@ def _fake(worker: WorkerId, version: VersionId) -> tuple[str, ...]:
 if __name__ == "__main__":
     from penstock.apps.controller import main
     from penstock.apps.settings import load
+    from tests.support import skewed
 
+    skewed.be_wrong()
     main(load(), _fake)

@@ -65,15 +65,14 @@ class Site:
     has_small_disk: bool
     gateways: dict[str, GatewayProcess] = field(default_factory=dict)
 
-    def start(self) -> str:
-        """Start one more gateway and return its name."""
-        redis, postgres = self.redis.url, self.postgres.dsn
-        running = started(
-            self.home,
-            PENSTOCK_LIMITS_URL=redis,
-            PENSTOCK_ANSWERS_URL=self.redis.answers_url,
-            PENSTOCK_DATABASE_URL=postgres,
-        )
+    def start(self, *, program: str = "penstock.apps.cli", **settings: str) -> str:
+        """Start one more gateway, by another program or with settings of its own, and return its name."""
+        ours = {
+            "PENSTOCK_LIMITS_URL": self.redis.url,
+            "PENSTOCK_ANSWERS_URL": self.redis.answers_url,
+            "PENSTOCK_DATABASE_URL": self.postgres.dsn,
+        }
+        running = started(self.home, None, program=program, **(ours | settings))
         gateway = self.stack.enter_context(running)
         name = f"g{gateway.process.pid}"
         self.gateways[name] = gateway

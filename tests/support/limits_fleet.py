@@ -3,6 +3,7 @@
 import asyncio
 import hashlib
 import json
+import signal
 import subprocess
 import sys
 import time
@@ -60,6 +61,10 @@ class Stub:
     def behave(self, **behaviour: object) -> None:
         """Answer so from now on."""
         self._http.post("/stub/behave", json=behaviour)
+
+    def freeze(self, *, frozen: bool) -> None:
+        """Stop its process, or let it go on."""
+        self._process.send_signal(signal.SIGSTOP if frozen else signal.SIGCONT)
 
     def forget(self) -> None:
         """Begin to count anew."""

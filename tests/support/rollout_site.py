@@ -10,12 +10,13 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import httpx
 
@@ -33,6 +34,7 @@ from tests.support.gateway_process import PLATFORM_KEY, TEMPLATE
 from tests.support.history_site import Customer, Site, site
 from tests.support.limits_fleet import PRICE, Stub
 from tests.support.patience import patient, until
+from tests.support.skewed import wrong_by
 
 TENANTS = tuple(f"t{number}" for number in range(8))
 ALIAS = "toy"
@@ -56,15 +58,19 @@ class Town:
 
     def call(self, method: str, path: str, body: object = None) -> Any:  # noqa: ANN401  JSON
         """Call the operators' API at whoever leads."""
-        headers = {"authorization": f"Bearer {self.secret}"}
-        url = f"{self.home.address()}/admin/v1{path}"
-        answer = httpx.request(method, url, json=body, headers=headers, timeout=30, trust_env=False)
+        answer = self.ask(method, path, body)
         assert answer.status_code < httpx.codes.BAD_REQUEST, answer.text
         return answer.json()
 
-    def lead(self) -> None:
-        """Start one more controller and wait until somebody leads."""
-        self.home.controller()
+    def ask(self, method: str, path: str, body: object = None) -> httpx.Response:
+        """Call the operators' API and return what it says, refusals too."""
+        headers = {"authorization": f"Bearer {self.secret}"}
+        url = f"{self.home.address()}/admin/v1{path}"
+        return httpx.request(method, url, json=body, headers=headers, timeout=30, trust_env=False)
+
+    def lead(self, ahead_s: float = 0.0) -> None:
+        """Start one more controller, whose clock may be ahead, and wait until somebody leads."""
+        self.home.controller(**wrong_by(ahead_s))
         until("a controller leads", self._is_led, within_s=60)
 
     @property
@@ -131,32 +137,44 @@ class Town:
         return any(one["version"] == version and one["state"] == "ready" for one in workers)
 
 
+class Asked(NamedTuple):
+    """What became of one request: when it was sent (Unix seconds), who answered, how it ended and where it was sent."""
+
+    at: float
+    version: str
+    status: int
+    gateway: str
+
+
 @dataclass
 class Traffic:
-    """Users of all tenants who ask again and again: when each asked, who answered, and how it ended."""
+    """Users of all tenants who ask again and again."""
 
     town: Town
     pause_s: float = 5.0
     """Whoever asks more often is counted no more often: ends count once per user in ten seconds."""
-    seen: list[tuple[float, str, int]] = field(default_factory=list)
+    gateways: tuple[str, ...] = ()
+    """Those that are asked; empty for all."""
+    seen: list[Asked] = field(default_factory=list)
+    said: list[str] = field(default_factory=list)
+    """What those heard who got no answer."""
     over: asyncio.Event = field(default_factory=asyncio.Event)
 
-    def after(self, at: float) -> Counter[str]:
-        """Return who answered what was sent after a moment of the loop's clock."""
-        return Counter(version for sent, version, _ in self.seen if sent > at)
+    def after(self, at: float, gateway: str = "") -> Counter[str]:
+        """Return who answered what was sent after a moment, at one gateway or at all; nobody where it failed."""
+        return Counter(one.version for one in self.seen if one.at > at and gateway in ("", one.gateway))
 
-    def statuses(self) -> Counter[int]:
-        """Return how they ended."""
-        return Counter(status for *_, status in self.seen)
+    def statuses(self, after: float = 0.0) -> Counter[int]:
+        """Return how they ended; 0 where nobody answered at all."""
+        return Counter(one.status for one in self.seen if one.at > after)
 
     async def user(self, http: httpx.AsyncClient, number: int) -> None:
         """Ask until it is over; gateways in turn."""
-        loop = asyncio.get_running_loop()
         await self._rest(self.pause_s * number / USERS)
         for turn in itertools.count(number):
             if self.over.is_set():
                 return
-            gateways = list(self.town.site.gateways.values())
+            gateway = self._gateway(turn)
             body = {
                 "model": ALIAS,
                 "user": f"u{number}",
@@ -165,10 +183,20 @@ class Traffic:
                 "stream": bool(turn % 3),
             }
             headers = {"authorization": f"Bearer {self.town.site.secrets[TENANTS[number % len(TENANTS)]]}"}
-            at, url = loop.time(), f"{gateways[turn % len(gateways)].url}/v1/chat/completions"
-            answer = await http.post(url, json=body, headers=headers)
-            self.seen.append((at, answer.headers.get("x-penstock-version", ""), answer.status_code))
+            at, version, status = time.time(), "", 0
+            try:
+                url = f"{self.town.site.gateways[gateway].url}/v1/chat/completions"
+                answer = await http.post(url, json=body, headers=headers)
+                version, status = answer.headers.get("x-penstock-version", ""), answer.status_code
+                self.said += [answer.text] * answer.is_error
+            except httpx.HTTPError as error:
+                self.said.append(repr(error))
+            self.seen.append(Asked(at, version, status, gateway))
             await self._rest(self.pause_s)
+
+    def _gateway(self, turn: int) -> str:
+        names = self.gateways or tuple(self.town.site.gateways)
+        return names[turn % len(names)]
 
     async def _rest(self, pause_s: float) -> None:
         with contextlib.suppress(TimeoutError):
@@ -176,10 +204,11 @@ class Traffic:
 
 
 @asynccontextmanager
-async def traffic(town: Town) -> AsyncIterator[Traffic]:
+async def traffic(town: Town, *, pause_s: float = 5.0, gateways: tuple[str, ...] = ()) -> AsyncIterator[Traffic]:
     """Let users come while the block runs."""
-    running = Traffic(town)
-    async with httpx.AsyncClient(timeout=60, trust_env=False) as http:
+    running = Traffic(town, pause_s=pause_s, gateways=gateways)
+    limits = httpx.Limits(max_connections=None)  # whoever hangs keeps nobody else waiting
+    async with httpx.AsyncClient(timeout=60, limits=limits, trust_env=False) as http:
         tasks = [asyncio.create_task(running.user(http, number)) for number in range(USERS)]
         try:
             yield running
@@ -238,8 +267,8 @@ async def comes_to(town: Town, rollout: str, *states: str, within_s: float = 120
 
 
 @contextmanager
-def town(**settings: str) -> Iterator[Town]:
-    """Run a controller with these settings, two gateways, Postgres and two engines."""
+def town(*, gateways: int = 2, **settings: str) -> Iterator[Town]:
+    """Run a controller with these settings, gateways, Postgres and two engines."""
     # Not pytest's own folder: that is closed to the account of a Postgres that root starts.
     with tempfile.TemporaryDirectory(prefix="penstock-rollout-", ignore_cleanup_errors=True) as folder:
         customers = tuple(Customer(name=name, plan=Plan(), org="group", org_plan=Plan()) for name in TENANTS)
@@ -249,8 +278,8 @@ def town(**settings: str) -> Iterator[Town]:
             secret = asyncio.run(_operator(running))
             found = Town(site=running, home=home, secret=secret)
             found.lead()
-            running.start()
-            running.start()
+            for _ in range(gateways):
+                running.start()
             yield found
 
 
