@@ -138,12 +138,13 @@ class Town:
 
 
 class Asked(NamedTuple):
-    """What became of one request: when it was sent (Unix seconds), who answered, how it ended and where it was sent."""
+    """What became of one request: when it was sent and had ended (Unix seconds), who answered, how, and where."""
 
     at: float
     version: str
     status: int
     gateway: str
+    ended: float
 
 
 @dataclass
@@ -191,7 +192,7 @@ class Traffic:
                 self.said += [answer.text] * answer.is_error
             except httpx.HTTPError as error:
                 self.said.append(repr(error))
-            self.seen.append(Asked(at, version, status, gateway))
+            self.seen.append(Asked(at, version, status, gateway, time.time()))
             await self._rest(self.pause_s)
 
     def _gateway(self, turn: int) -> str:
