@@ -91,8 +91,11 @@ class Comparisons:
 
     def catch_up(self) -> Iterator[None]:
         """Let the judges take in what has come, one at a time: fifty in one go would hold everybody else up."""
+        now = self._now
         for judge in list(self._judges.values()):
-            judge.judgement(self._now)
+            if now:
+                judge.follow_clock(now)
+            judge.judgement(now)
             yield
 
     def judged(self, alias: Alias | None = None) -> tuple[tuple[Pair, Judgement], ...]:

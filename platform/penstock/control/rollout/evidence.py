@@ -40,14 +40,18 @@ class Evidence:
     _forgot_at: float = 0.0
 
     async def look(self, now: float) -> None:
-        """Take what is new (Unix seconds)."""
-        for told in await self.store.since(self._after, KEPT_S):
-            self._after = told.id
-            if told.second is None or fault(told.second):
-                self.left_out += 1
-            else:
-                # Gateways' clocks may differ by more than a second may be late: the store's is one for all.
-                self.left_out += not self.take(replace(told.second, at=floor(told.at)), told.at)
+        """Take all that is new (Unix seconds)."""
+        while found := await self.store.since(self._after, KEPT_S):
+            for told in found:
+                self._take(told)
         if now - self._forgot_at >= FORGET_EVERY_S:
             self._forgot_at = now
             await self.store.forget(KEPT_S)
+
+    def _take(self, told: Told) -> None:
+        self._after = told.id
+        if told.second is None or fault(told.second):
+            self.left_out += 1
+        else:
+            # Gateways' clocks may differ by more than a second may be late: the store's is one for all.
+            self.left_out += not self.take(replace(told.second, at=floor(told.at)), told.at)

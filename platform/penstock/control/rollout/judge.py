@@ -87,12 +87,15 @@ class Judge:
         self._waiting[second.at].extend([arm for arm in mine if arm.version in (self._incumbent, self.candidate)])
         return True
 
+    def follow_clock(self, now: float) -> None:
+        """Begin now at the latest, by the clock of those who told: its rollout's may be ahead. All was read by now."""
+        if self._judged_to > now + AHEAD_S:
+            self._judged_to = math.floor(now)
+
     def judgement(self, now: float) -> Judgement:
         """Return what is to be said now (Unix seconds, by the clock of those who told): the last word, where nothing
         has come since.
         """
-        if now and self._judged_to > now + AHEAD_S:  # its rollout was begun by a clock that is ahead of theirs
-            self._judged_to = math.floor(now)
         due = [at for at in self._waiting if at <= now - LATE_S]
         for at in sorted(due):
             self._judge(at, self._waiting.pop(at))

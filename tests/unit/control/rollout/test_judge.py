@@ -313,7 +313,7 @@ def test_a_rollout_that_began_by_a_clock_ahead_is_judged_all_the_same() -> None:
     hour.judgement(0.0)
     for second in before:
         assert not hour.take(second, second.at + 1.0)
-    hour.judgement(9.0)
+    hour.follow_clock(9.0)
     assert after(later, hour).verdict is Verdict.ABORT
 
 
