@@ -10,9 +10,10 @@ from penstock.adapters.memory.arms import MemoryArms
 from penstock.adapters.postgres.arms import PostgresArms
 from penstock.adapters.postgres.database import Database
 from penstock.control.rollout.evidence import Evidence, EvidenceStore
-from penstock.domain.arms import ArmSecond
+from penstock.domain.arms import ArmSecond, Asked
 from penstock.domain.clock import SystemClock
 from penstock.domain.errors import Conflict
+from penstock.domain.ids import Alias
 from tests.support.arms_world import World
 
 
@@ -21,6 +22,10 @@ class Store(EvidenceStore, Protocol):
 
     async def tell(self, second: ArmSecond) -> None:
         """Append."""
+        ...
+
+    async def asked(self, alias: Alias, now: float, over_s: float) -> Asked:
+        """Count."""
         ...
 
 
@@ -56,6 +61,22 @@ async def test_what_is_old_is_not_read_and_can_be_forgotten(store: Store) -> Non
     assert len(await store.since(0, 60.0)) == 1
     await store.forget(-1.0)
     assert tuple(await store.since(0, 60.0)) == ()
+
+
+async def test_requests_of_an_alias_are_those_of_the_last_minutes(store: Store) -> None:
+    """Of each alias its own, added up over gateways; what nobody had counted yet is no time without requests."""
+    clock = SystemClock()
+    (plain,) = seconds(1)
+    none = await store.asked(Alias("chat"), clock.now(), 3600.0)
+    assert (none.requests, none.over_s >= 3600.0) == (0, True)
+    await store.tell(replace(plain, asked=((Alias("chat"), 3), (Alias("exp"), 1))))
+    await store.tell(replace(plain, arms=(), asked=((Alias("chat"), 4),)))
+    chat, other = [await store.asked(Alias(name), clock.now(), 3600.0) for name in ("chat", "no")]
+    assert (chat.requests, other.requests) == (7, 0)
+    assert chat.over_s <= 120.0
+    assert len(await store.since(0, 60.0)) == 1
+    await store.forget(60.0)
+    assert (await store.asked(Alias("chat"), clock.now(), 60.0)).requests == 7
 
 
 async def test_a_reader_takes_each_second_once(store: Store) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 import httpx
 from fastapi import FastAPI
 
+from penstock.adapters.memory.arms import MemoryArms
 from penstock.adapters.memory.audit import MemoryAudit
 from penstock.adapters.memory.decisions import MemoryDecisions
 from penstock.adapters.memory.leadership import LeaderLock, MemoryLeadership
@@ -89,6 +90,7 @@ class Room:
         self.tables = MemoryTables()
         self.leases = MemoryLeases()
         self.ledger = MemoryLedger()
+        self.arms = MemoryArms(clock)
         self.meters = MemoryLimits(clock)
         self.metrics = Metrics()
         self.heartbeats = Heartbeats(self.leases, clock)
@@ -133,7 +135,7 @@ class Room:
                 seen=self.heartbeats.seen,
                 budget_spent=self.budgets.is_spent,
                 gates=rollout_gates.load,
-                ended=self.ledger.ended,
+                asked=self.arms.asked,
             ),
             addresses=WorkerAddresses(),
             pool_bytes=pool_bytes,

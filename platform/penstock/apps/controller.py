@@ -136,7 +136,7 @@ def _compose(
     compared, rules = Comparisons(rollout_gates.load), Registry(registry, pool_bytes=settings.pooled_bytes)
     recorded = RecordedBudgets(find=partial(observed.heeded, settings), clock=clock)
     budgets = LedgerBudgets(ledger=ledger, clock=clock, recorded=recorded.of)
-    rollouts = _rollouts(database, registry, heartbeats, ledger, budgets)
+    rollouts = _rollouts(database, registry, heartbeats, budgets)
     loop = Loop(
         clock=clock,
         registry=registry,
@@ -187,7 +187,6 @@ def _rollouts(
     database: Database,
     registry: PostgresRegistry,
     heartbeats: Heartbeats,
-    ledger: PostgresLedger,
     budgets: LedgerBudgets,
 ) -> Rollouts:
     return Rollouts(
@@ -196,7 +195,7 @@ def _rollouts(
         seen=heartbeats.seen,
         budget_spent=budgets.is_spent,
         gates=rollout_gates.load,
-        ended=ledger.ended,
+        asked=PostgresArms(database).asked,
     )
 
 

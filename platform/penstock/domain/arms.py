@@ -31,6 +31,11 @@ MOST_SECONDS = 10_000_000_000
 MOST_BITS = 64
 
 
+MINUTE_S = 60.0
+ASKED_KEPT_S = 8 * 86_400.0
+"""Requests of aliases are kept by the minute for a week, and a day."""
+
+
 class Cell(NamedTuple):
     """Requests that are alike: log2 of the uncached prompt tokens, half of a log2 of the running requests."""
 
@@ -97,8 +102,18 @@ class ArmSecond:
     number: int
     at: int
     arms: tuple[ArmCounts, ...] = ()
+    asked: tuple[tuple[Alias, int], ...] = ()
+    """Callers' requests that ended, by the alias that they named: also where one version answers for it alone."""
     left_out: int = 0
     """Requests that found no room in the bounded histograms."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """How many requests an alias had in so many seconds before now; fewer than were asked for where nobody counted."""
+
+    requests: int
+    over_s: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -133,6 +148,12 @@ def _fault_of(arm: ArmCounts) -> str:
     if not (_are_sound(arm.differ, PERCENTS) and _are_sound(arm.paired, len(DEARER) + 1)):
         return "answers differ by percents, or in price by steps, that there are not"
     return ""
+
+
+def asked_since(requests: int, first: int | None, since: int, now: float) -> Asked:
+    """Return requests from a minute on; ``first`` is the first minute that anybody counted, None for nobody."""
+    begin = MINUTE_S * max(since, since if first is None else first)
+    return Asked(requests=requests, over_s=max(MINUTE_S, now - begin))
 
 
 def _are_sound(counts: Iterable[tuple[int, int]], places: int) -> bool:

@@ -1,9 +1,10 @@
 """Seconds of evidence in this process. Fits ``control.rollout.evidence.EvidenceStore``."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
-from penstock.domain.arms import ArmSecond, Told
+from penstock.domain.arms import ASKED_KEPT_S, MINUTE_S, ArmSecond, Asked, Told, asked_since
 from penstock.domain.clock import Clock
+from penstock.domain.ids import Alias
 
 
 @dataclass(slots=True)
@@ -13,11 +14,16 @@ class MemoryArms:
     clock: Clock
     _told: list[Told] = field(default_factory=list)
     _last: int = 0
+    _asked: dict[tuple[int, Alias], int] = field(default_factory=dict)
 
     async def tell(self, second: ArmSecond) -> None:
         """Append a gateway's second."""
         self._last += 1
-        self._told.append(Told(id=self._last, at=self.clock.now(), second=second))
+        if second.arms or not second.asked:
+            self._told.append(Told(id=self._last, at=self.clock.now(), second=replace(second, asked=())))
+        for alias, many in second.asked:
+            key = (int(self.clock.now() // MINUTE_S), alias)
+            self._asked[key] = self._asked.get(key, 0) + many
 
     async def since(self, after: int, within_s: float) -> tuple[Told, ...]:
         """Return what was told after this one, and not longer ago than so many seconds; oldest first."""
@@ -26,3 +32,11 @@ class MemoryArms:
     async def forget(self, older_s: float) -> None:
         """Remove what was told longer ago."""
         self._told = [one for one in self._told if one.at >= self.clock.now() - older_s]
+        first = (self.clock.now() - ASKED_KEPT_S) / MINUTE_S
+        self._asked = {key: many for key, many in self._asked.items() if key[0] >= first}
+
+    async def asked(self, alias: Alias, now: float, over_s: float) -> Asked:
+        """Return how many requests an alias had in so many seconds before now, whole minutes."""
+        since = int((now - over_s) // MINUTE_S)
+        many = sum(many for (minute, whose), many in self._asked.items() if whose == alias and minute >= since)
+        return asked_since(many, min((minute for minute, _ in self._asked), default=None), since, now)

@@ -1,10 +1,13 @@
 """Seconds of evidence, from gateways to controllers, in Postgres. Fits ``control.rollout.evidence.EvidenceStore``."""
 
+from dataclasses import replace
+
 import msgspec
 
 from penstock.adapters.postgres.database import Database
 from penstock.adapters.postgres.queries import load
-from penstock.domain.arms import ArmSecond, Told
+from penstock.domain.arms import ASKED_KEPT_S, MINUTE_S, ArmSecond, Asked, Told, asked_since
+from penstock.domain.ids import Alias
 
 _SQL = load("arms")
 _SECOND = msgspec.json.Decoder(ArmSecond)
@@ -20,8 +23,11 @@ class PostgresArms:
         self._database = database
 
     async def tell(self, second: ArmSecond) -> None:
-        """Append a gateway's second."""
-        await self._database.rows(_SQL["tell"], body_of(second))
+        """Append a gateway's second: what judges read for minutes, and what plans read for a week."""
+        if second.arms or not second.asked:
+            await self._database.rows(_SQL["tell"], body_of(replace(second, asked=())))
+        if second.asked:
+            await self._database.rows(_SQL["ask"], *map(list, zip(*second.asked, strict=True)))
 
     async def since(self, after: int, within_s: float) -> tuple[Told, ...]:
         """Return what was told after this one, and not longer ago than so many seconds; oldest first."""
@@ -33,6 +39,13 @@ class PostgresArms:
     async def forget(self, older_s: float) -> None:
         """Remove what was told longer ago."""
         await self._database.rows(_SQL["forget"], older_s)
+        await self._database.rows(_SQL["forget_asked"], ASKED_KEPT_S / MINUTE_S)
+
+    async def asked(self, alias: Alias, now: float, over_s: float) -> Asked:
+        """Return how many requests an alias had in so many seconds before now, whole minutes."""
+        since = int((now - over_s) // MINUTE_S)
+        (row,) = await self._database.rows(_SQL["asked"], alias, since)
+        return asked_since(row["requests"], row["first"], since, now)
 
 
 def body_of(second: ArmSecond) -> str:

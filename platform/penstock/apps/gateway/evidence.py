@@ -56,6 +56,7 @@ def evidence(table: CurrentTable, clock: Clock, dsn: str) -> Evidence:
         secrets.token_hex(6),
         sticky=sticky_key,
         shared=lambda name: shared_by(table, name),
+        is_alias=lambda name: name in table.view.routes,
     )
     return Evidence(arms, dsn)
 

@@ -67,7 +67,7 @@ class Planned:
 def plan(rollout: Rollout, requests: int, over_s: float, gates: Gates, incumbents: int) -> Planned:
     """Return what each stage will need and see.
 
-    ``requests`` are the incumbent's in the last ``over_s``, ``incumbents`` its workers, which serve everything today.
+    ``requests`` are the alias's in the last ``over_s``, ``incumbents`` its workers, which serve everything today.
     """
     per_s = requests / over_s
     stages = tuple(_stage(rollout, one, per_s, gates, incumbents) for one in rollout.stages)

@@ -13,11 +13,11 @@ from penstock.control.rollout.gates import Gates
 from penstock.control.rollout.plan import Planned, plan
 from penstock.control.rollout.ports import BudgetSpent, RolloutStore
 from penstock.domain.adapter import bases_of
+from penstock.domain.arms import Asked
 from penstock.domain.audit import Act
 from penstock.domain.errors import Conflict, InvalidField, UnknownRollout
 from penstock.domain.fleet import Catalogue, Seen
 from penstock.domain.ids import Alias, VersionId
-from penstock.domain.ledger import Ended, hour_of
 from penstock.domain.model import Tier
 from penstock.domain.rollout import Change, Rollout, State, Step, Stored
 from penstock.domain.worker import WorkerState
@@ -67,8 +67,8 @@ class Rollouts:
     seen: Callable[[], Awaitable[Sequence[Seen]]]
     budget_spent: BudgetSpent
     gates: Callable[[Tier], Gates]
-    ended: Callable[[float], Awaitable[Sequence[Ended]]]
-    """How requests ended since the beginning of that moment's hour."""
+    asked: Callable[[Alias, float, float], Awaitable[Asked]]
+    """How many requests an alias had before a moment (Unix seconds), in so many seconds."""
 
     async def start(self, asked: Rollout, consent: Consent, act: Act) -> Stored:
         """Begin what was asked for, beside the version that has all of the alias now.
@@ -106,9 +106,8 @@ class Rollouts:
         rules.check_pair(rollout, known)
         tier = next(one.manifest.tier for one in known.versions if one.id == rollout.incumbent)
         serving = len(_serving(rollout.incumbent, known, await self.seen()))
-        since = HOUR_S * hour_of(now - hours * HOUR_S)
-        ended = sum(one.requests for one in await self.ended(since) if one.version == rollout.incumbent)
-        return plan(rollout, ended, now - since, self.gates(tier), max(1, serving))
+        had = await self.asked(asked.alias, now, hours * HOUR_S)
+        return plan(rollout, had.requests, had.over_s, self.gates(tier), max(1, serving))
 
     async def move(self, rollout: str, move: Move, consent: Consent, act: Act) -> Stored:
         """Hold, resume, promote or abort it; raises ``UnknownRollout``, ``InvalidField`` or ``Conflict``.

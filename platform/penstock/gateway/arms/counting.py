@@ -103,10 +103,12 @@ class Arms:
         *,
         sticky: Callable[[InferenceRequest, Principal], str],
         shared: Callable[[str], Shared | None],
+        is_alias: Callable[[str], bool],
     ) -> None:
-        """Take who this is, whose requests stay together, and which names several versions answer for."""
+        """Take who this is, whose requests stay together, which names several versions answer for, and any does."""
         self._clock, self._gateway, self._life = clock, gateway, life
-        self._sticky, self._shared = sticky, shared
+        self._sticky, self._shared, self._is_alias = sticky, shared, is_alias
+        self._asked: Counter[Alias] = Counter()
         self._good, self._bad = Once(ONCE_S, MOST_KEYS), Once(ONCE_S, MOST_KEYS)
         self._arms: dict[Arm, _Counts] = {}
         self._seen: set[tuple[Alias, VersionId, TenantId]] = set()
@@ -117,6 +119,8 @@ class Arms:
         if call.copy is not None:
             self._copied(call, answer, call.copy)
             return
+        if self._is_alias(call.request.model):
+            self._asked[Alias(call.request.model)] += 1
         shared = self._shared(call.request.model)
         version, worker = call.version, call.worker
         if shared is None or version is None or call.degraded:
@@ -149,7 +153,8 @@ class Arms:
     def take(self) -> ArmSecond | None:
         """Return what was counted since the last time, None where that is nothing; Unix seconds."""
         arms, self._arms, self._seen = self._arms, {}, set()
-        if not arms:
+        asked, self._asked = self._asked, Counter()
+        if not arms and not asked:
             return None
         self._number += 1
         return ArmSecond(
@@ -158,6 +163,7 @@ class Arms:
             number=self._number,
             at=math.floor(self._clock.now()),
             arms=tuple(_told(arm, counts) for arm, counts in arms.items()),
+            asked=tuple(asked.items()),
             left_out=sum(counts.left_out for counts in arms.values()),
         )
 

@@ -9,7 +9,8 @@ import httpx
 import msgspec
 import pytest
 
-from penstock.domain.ids import ModelName, VersionId
+from penstock.domain.arms import ArmSecond
+from penstock.domain.ids import Alias, ModelName, VersionId
 from penstock.domain.model import Manifest, Task, Tier, digest_of
 from penstock.domain.outcome import Outcome
 from penstock.domain.rollout import STAGES, Change, State, Step, Stored
@@ -267,18 +268,19 @@ async def test_who_promotes_at_a_time_goes_one_stage(site: Site) -> None:
 
 
 async def test_a_plan_reads_the_hours_before_and_starts_nothing(site: Site, clock: ManualClock) -> None:
-    """Five requests a second of the incumbent in the last hour, and others' left out: thin shares are told as such."""
-    (old,) = await site.shares()
+    """Five requests a second of the alias, and those of another one left out: thin shares are told as such."""
     new = await site.version(like(price=things.price(output=900)), workers=0)
-    began = things.NOW - things.NOW % 3600
-    ends = [(old, began + 1 + n / 10) for n in range(18_000)] + [(new, began + 1)] * 50
-    rows = [row(f"r{n}", at=at, cost=1, version=VersionId(version)) for n, (version, at) in enumerate(ends)]
-    await site.room.ledger.append(rows)
-    clock.advance(began + 3600 - clock.now())
+    for _ in range(61):
+        told = ((Alias("chat"), 300), (Alias("other"), 4_000))
+        await site.room.arms.tell(ArmSecond(gateway="g", life="l", number=1, at=0, asked=told))
+        clock.advance(60.0)
+    clock.advance(-clock.now() % 60.0)
     body = {"alias": "chat", "candidate": new}
     planned = (await site.operator.post("/admin/v1/rollout-plans?hours=1", json=body)).json()
     assert planned["per_s"] == pytest.approx(5.0)
     assert (planned["takes_s"], planned["over_s"]) == (None, 3600.0)
+    few = (await site.operator.post("/admin/v1/rollout-plans?hours=0.1", json=body)).json()
+    assert (few["per_s"], few["over_s"]) == (pytest.approx(5.0), 360.0)
     assert [(one["name"], one["needs_s"] is None) for one in planned["stages"]][:4] == [
         ("shadow", False), ("1 %", True), ("5 %", False), ("25 %", False),
     ]  # fmt: skip

@@ -37,6 +37,7 @@ class House:
             "life",
             sticky=sticky_key,
             shared=lambda name: Shared(Alias(name), longest) if name == "toy" else None,
+            is_alias=lambda name: name in ("toy", "exp"),
         )
 
     def second(self) -> ArmSecond:
@@ -79,13 +80,24 @@ def test_an_answer_counts_its_times_price_and_end(house: House) -> None:
     assert house.arms.take() is None
 
 
+def test_requests_are_counted_by_the_alias_that_they_name(house: House) -> None:
+    """Also where one version answers for it alone; pinned versions and copies are nobody's requests of an alias."""
+    for name in ("toy", "exp", "exp", "toy@0123456789ab"):
+        house.arms.ended(a_call(model=name), OK)
+    house.arms.ended(a_call(model="exp"), Answer(outcome=Outcome.NO_CAPACITY, usage=UNKNOWN))
+    house.arms.ended(a_copy(), OK)
+    assert dict(house.second().asked) == {"toy": 1, "exp": 3}
+    house.arms.ended(a_call(model="exp"), OK)
+    assert (house.second().arms, house.arms.take()) == ((), None)
+
+
 def test_who_names_a_version_or_gets_a_lesser_answer_is_no_evidence(house: House) -> None:
     """Pinned versions and degraded answers count nowhere."""
     house.arms.ended(a_call(model="toy@0123456789ab"), OK)
     lesser = a_call()
     lesser.degraded = (Degradation.OUTPUT_CAPPED,)
     house.arms.ended(lesser, OK)
-    assert house.arms.take() is None
+    assert house.second().arms == ()
 
 
 def test_what_a_fallback_had_counts_against_the_version_that_was_dead(house: House) -> None:

@@ -10,3 +10,13 @@ limit $3
 
 -- name: forget
 delete from arm_second where told_at < extract(epoch from clock_timestamp()) - $1
+
+-- name: ask
+select add_alias_requests($1, $2)
+
+-- name: asked
+select coalesce(sum(requests) filter (where alias = $1 and minute >= $2), 0)::bigint as requests, min(minute) as first
+from alias_minute
+
+-- name: forget_asked
+delete from alias_minute where minute < extract(epoch from clock_timestamp()) / 60 - $1
