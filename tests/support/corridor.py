@@ -12,7 +12,7 @@ from penstock.domain.call import Answer, Call, Timings
 from penstock.domain.clock import SystemClock
 from penstock.domain.cost import Cost
 from penstock.domain.errors import ClientGone, NoCapacity, PenstockError
-from penstock.domain.ids import RequestId, WorkerId
+from penstock.domain.ids import RequestId, VersionId, WorkerId
 from penstock.domain.keys import worker_secret
 from penstock.domain.lease import Lease
 from penstock.domain.outcome import Outcome, Stage
@@ -104,12 +104,16 @@ class Book:
 
     heard_: list[tuple[WorkerId, Load]] = field(default_factory=list)
     dispatched_: list[tuple[WorkerId, int]] = field(default_factory=list)
+    turned_away_: list[tuple[WorkerId, VersionId]] = field(default_factory=list)
 
     def heard(self, worker: WorkerId, load: Load) -> None:
         self.heard_.append((worker, load))
 
     def dispatched(self, worker: WorkerId, tokens: int) -> None:
         self.dispatched_.append((worker, tokens))
+
+    def turned_away(self, worker: WorkerId, adapter: VersionId) -> None:
+        self.turned_away_.append((worker, adapter))
 
 
 @dataclass

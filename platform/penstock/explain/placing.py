@@ -21,6 +21,7 @@ _FAILED = {
     "late": "could not have answered before the deadline",
     "computing": "was computing when the deadline passed",
     "overloaded": "was full",
+    "adapter": "could not answer with the adapter",
     "evicted": "took somebody of a better standing in its place",
     "engine_full": "had a full engine",
     "ticket": "did not know this gateway",

@@ -232,7 +232,7 @@ def _pipeline(
     copies = shadows(shared, router, told.arms)
     asking = Asking(shared.client, shared.ticket_keys, shared.clock)
     admission, degrader = _admission(shared), health.degrader(router, shared.clock, shared.metrics)
-    resolver = TableResolver(shared.table, breakers.is_shut)
+    resolver = TableResolver(shared.table, lambda version: breakers.is_shut(version) or router.refuses(version))
     pipeline = Pipeline(
         clock=shared.clock,
         identity=keys,

@@ -255,6 +255,8 @@ class WorkerDispatcher:
 
     def _note(self, call: Call, worker: WorkerId, failure: Verdict) -> None:
         """Take down what a failed attempt says of its worker, and what of the request."""
+        if failure.reason == verdict.NO_ADAPTER:
+            self.loads.turned_away(worker, _version_of(call))
         if failure.evidence is Evidence.NONE:
             return
         if failure.evidence is Evidence.ANSWERED:

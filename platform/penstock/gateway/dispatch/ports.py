@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
-from penstock.domain.ids import WorkerId
+from penstock.domain.ids import VersionId, WorkerId
 from penstock.domain.worker import Load
 
 
@@ -77,4 +77,8 @@ class Loads(Protocol):
 
     def dispatched(self, worker: WorkerId, tokens: int) -> None:
         """This much work was sent to a worker."""
+        ...
+
+    def turned_away(self, worker: WorkerId, adapter: VersionId) -> None:
+        """A worker said that this adapter does not answer there."""
         ...

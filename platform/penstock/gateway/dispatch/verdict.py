@@ -32,6 +32,9 @@ from penstock.domain.waited import TENANT_QUEUE
 from penstock.gateway.dispatch.engine_words import sentence
 from penstock.gateway.dispatch.records import Evidence
 
+NO_ADAPTER = "adapter"
+WITHOUT_S = 15.0
+"""What is told of the wait where all workers refuse an adapter and none says for how long."""
 _UNAUTHORIZED, _NOT_FOUND, _METHOD_NOT_ALLOWED, _UNAVAILABLE, _TIMED_OUT = 401, 404, 405, 503, 504
 _CLIENT_ERRORS = range(400, 500)
 ASLEEP_S = 3.0
@@ -160,13 +163,21 @@ def _of_gate(refused: bytes, body: bytes) -> Verdict:
         if wait_s:
             return Verdict(error=DeadlineUnreachable(retry_after_s=wait_s, reason=wait.why), reason="late", retry=True)
         return Verdict(error=DeadlineInQueue(reason=wait.why), reason="late")
+    if refused in (b"ticket", b"too_large", b"adapter"):
+        return _without_wait(refused, body)
+    reason, kind = ("evicted", Evicted) if refused == b"evicted" else ("overloaded", Overloaded)
+    says = "this tenant's own requests wait in its way" if wait.why else None
+    return Verdict(error=kind(says, retry_after_s=wait_s or None, reason=wait.why), reason=reason, retry=True)
+
+
+def _without_wait(refused: bytes, body: bytes) -> Verdict:
+    """Judge a refusal that no wait at this worker would change."""
     if refused == b"ticket":
         return _unknown_here()
     if refused == b"too_large":
         return Verdict(error=ExceedsEngine(_refused(body).message), reason="refused")
-    reason, kind = ("evicted", Evicted) if refused == b"evicted" else ("overloaded", Overloaded)
-    says = "this tenant's own requests wait in its way" if wait.why else None
-    return Verdict(error=kind(says, retry_after_s=wait_s or None, reason=wait.why), reason=reason, retry=True)
+    error = NoCapacity("the adapter does not answer at this worker", retry_after_s=WITHOUT_S)
+    return Verdict(error=error, reason=NO_ADAPTER, retry=True)
 
 
 def _draining() -> Verdict:

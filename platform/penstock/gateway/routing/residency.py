@@ -16,7 +16,6 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from hashlib import blake2b
 
 from penstock.domain.ids import VersionId, WorkerId
-from penstock.gateway.routing import scorers
 from penstock.gateway.routing.scorers import Candidate, Weights
 
 HOME_THAT_HOLDS, HOLDS = 1.0, 0.9
@@ -63,31 +62,38 @@ def ordered(adapter: VersionId, workers: Collection[WorkerId]) -> dict[WorkerId,
 
 
 def credited(
-    scores: Sequence[float],
+    scores: list[float],
     candidates: Sequence[Candidate],
     adapter: VersionId,
     order: Mapping[WorkerId, int],
     weights: Weights,
 ) -> list[float]:
-    """Return the scores with what holding the adapter, or being a home of it, counts for those who are not too busy.
+    """Return the scores, added to them what holding the adapter or being a home of it counts for who is not too busy.
 
     ``scores`` are those of ``scorers.totals`` that leave room for it.
     """
     most_work = min([one.work_tokens for one in candidates]) + weights.slack_tokens
-    unit = weights.adapter / scorers.whole(weights, adapter=True)
-    made, near = list(scores), []
+    unit = weights.adapter / (weights.work + weights.kv + weights.prefix + weights.adapter)
+    first = second = MOST_RANKED
+    at_first = at_second = 0
     for at, one in enumerate(candidates):
         if one.work_tokens > most_work:
             continue
-        if (place := order.get(one.entry.id)) is not None:
-            near.append((place, at))
-        elif adapter in one.entry.adapters:
-            made[at] += HOLDS * unit
-    near.sort()
-    for rank, (_, at) in enumerate(near):
-        is_home = rank < REPLICAS
-        if adapter in candidates[at].entry.adapters:
-            made[at] += (HOME_THAT_HOLDS if is_home else HOLDS) * unit
-        elif is_home:
-            made[at] += HOMES[rank] * unit
-    return made
+        entry = one.entry
+        if adapter in entry.adapters:
+            scores[at] += HOLDS * unit
+        place = order.get(entry.id, MOST_RANKED)
+        if place < first:
+            first, at_first, second, at_second = place, at, first, at_first
+        elif place < second:
+            second, at_second = place, at
+    if first < MOST_RANKED:
+        scores[at_first] += _of_home(adapter, candidates[at_first], HOMES[0]) * unit
+    if second < MOST_RANKED:
+        scores[at_second] += _of_home(adapter, candidates[at_second], HOMES[1]) * unit
+    return scores
+
+
+def _of_home(adapter: VersionId, home: Candidate, alone: float) -> float:
+    """Return what a home counts beyond what holding the adapter does."""
+    return HOME_THAT_HOLDS - HOLDS if adapter in home.entry.adapters else alone

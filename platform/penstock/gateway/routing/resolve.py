@@ -82,7 +82,8 @@ class TableResolver:
 
     def _is_away(self, view: View, version: VersionEntry) -> bool:
         """Tell whether a version would refuse whatever comes."""
-        return self._is_shut(version.base or version.id) or not view.rosters[version.id].serving
+        is_shut = self._is_shut(version.id) or (bool(version.base) and self._is_shut(version.base))
+        return is_shut or not view.rosters[version.id].serving
 
 
 def reachable(view: View, principal: Principal, name: str = "") -> frozenset[VersionId]:

@@ -25,6 +25,7 @@ from penstock.gateway.routing.roster import Roster, roster
 from penstock.gateway.routing.router_settings import RouterSettings
 from penstock.gateway.routing.sample import draw
 from penstock.gateway.routing.scorers import Candidate
+from penstock.gateway.routing.turned_away import TurnedAway
 from penstock.telemetry import names
 from penstock.telemetry.metrics import Counter, Metrics
 
@@ -93,6 +94,7 @@ class WorkerRouter:
         self._board = LoadBoard()
         self._refusals = Refusals(settings)
         self._indexes: dict[VersionId, PrefixIndex] = {}
+        self._turned_away = TurnedAway()
         table.on_change(self._forget)
 
     def pick(
@@ -107,6 +109,8 @@ class WorkerRouter:
         home = version.base or version.id
         if shut_s := self._health.shut_for_s(home, now):
             raise self._refusals.failing(version, shut_s, is_unreachable=self._health.is_unreachable(home))
+        if version.base and self._turned_away:
+            tried = self._with_refusing(version, serving, tried, now)
         index = self._indexes.get(home)
         if index is None:
             index = self._indexes[home] = PrefixIndex(self._settings.max_blocks)
@@ -130,7 +134,7 @@ class WorkerRouter:
         """
         ask = _Ask(self._clock.monotonic())
         version = self._table.version(version.id) or version
-        if self._health.shut_for_s(version.base or version.id, ask.now):
+        if self._health.shut_for_s(version.base or version.id, ask.now) or self.refuses(version.id):
             return inf
         serving = (self._table.view.rosters.get(version.id) or roster(version)).serving
         some = draw(serving, self._settings.sample.watched, self._chance)
@@ -155,7 +159,28 @@ class WorkerRouter:
         """This much work was sent to a worker."""
         self._board.dispatched(worker, tokens, self._clock.monotonic())
 
+    def turned_away(self, worker: WorkerId, adapter: VersionId) -> None:
+        """A worker said that this adapter does not answer there."""
+        self._turned_away.note(worker, adapter, self._clock.monotonic())
+
+    def refuses(self, version: VersionId) -> bool:
+        """Tell whether this is an adapter that every worker of its base refuses."""
+        known = self._table.view.rosters.get(version)
+        if known is None or not known.serving:
+            return False
+        return len(self._turned_away.at(version, known.serving, self._clock.monotonic())) == len(known.serving)
+
     # -- choosing ------------------------------------------------------------------------
+
+    def _with_refusing(
+        self, version: VersionEntry, serving: Roster, tried: frozenset[WorkerId], now: float
+    ) -> frozenset[WorkerId]:
+        """Return who is not to be asked for this adapter, those tried among them; ``NoCapacity`` where that is all."""
+        refusing = self._turned_away.at(version.id, serving.serving, now)
+        if refusing and serving.has_met_all(tried | refusing):
+            wait_s = self._turned_away.wait_s(version.id, refusing, now)
+            raise self._refusals.failing(version, wait_s, is_unreachable=False)
+        return tried | refusing
 
     def _few(self, serving: Roster, ask: _Ask) -> list[Candidate]:
         """Return those to choose among: all that may be asked in a small version, in a large one some of them."""
@@ -222,5 +247,6 @@ class WorkerRouter:
 
     def _forget(self, before: View, after: View) -> None:
         self._board.forget(before.workers - after.workers)
+        self._turned_away.keep(after.versions)
         for version in [v for v in self._indexes if v not in after.versions]:
             del self._indexes[version]

@@ -54,11 +54,6 @@ def prefix(cached_tokens: int, scale_tokens: float) -> float:
     return cached_tokens / (scale_tokens + cached_tokens)
 
 
-def whole(weights: Weights, *, adapter: bool = False) -> float:
-    """Return what the weights of a request come to; ``adapter``: of one that asks for an adapter."""
-    return weights.work + weights.kv + weights.prefix + (weights.adapter if adapter else 0.0)
-
-
 def totals(candidates: Sequence[Candidate], weights: Weights, *, adapter: bool = False) -> list[float]:
     """Return each candidate's weighted mean score, in [0, 1]; a prefix counts nothing beyond the slack.
 
@@ -66,7 +61,7 @@ def totals(candidates: Sequence[Candidate], weights: Weights, *, adapter: bool =
     """
     scale = weights.scale_tokens
     most_work = min(c.work_tokens for c in candidates) + weights.slack_tokens
-    all_ = whole(weights, adapter=adapter)
+    whole = weights.work + weights.kv + weights.prefix + (weights.adapter if adapter else 0.0)
     return [
         (
             weights.work * work(c.work_tokens, scale)
@@ -77,6 +72,6 @@ def totals(candidates: Sequence[Candidate], weights: Weights, *, adapter: bool =
                 else 0.0
             )
         )
-        / all_
+        / whole
         for c in candidates
     ]

@@ -24,8 +24,9 @@ from penstock.domain.outcome import Outcome, Stage
 from penstock.domain.request import Api
 from penstock.domain.ticket import binding_of, unseal
 from penstock.domain.worker import Load
-from penstock.gateway.dispatch import RetryBudget, dispatcher
+from penstock.gateway.dispatch import RetryBudget, dispatcher, verdict
 from penstock.gateway.edge.errors import row_of
+from tests.support.calls import VERSION
 from tests.support.corridor import FakeReply, corridor, stream_request, ticket_key, unary_request, until
 from tests.support.stub_engine import Behaviour, Mode
 
@@ -181,6 +182,20 @@ async def test_gate_refusals(reason: str, error: type[Exception], attempts: int)
         with pytest.raises(error):
             await way.ask(unary_request(), FakeReply())
         assert sum(stub.stats.requests for stub in way.stubs) == attempts
+
+
+async def test_a_worker_without_the_adapter_is_remembered_and_another_one_answers() -> None:
+    """It is no fault of the worker's: nothing stands on its record. Where all refuse, the caller hears of the wait."""
+    async with corridor(2) as way:
+        way.stubs[0].behaviour = Behaviour(mode="refuse", reason="adapter")
+        assert (await way.ask(unary_request(), FakeReply())).outcome is Outcome.OK
+        assert (way.picked, way.book.turned_away_) == ([0, 1], [(WorkerId("w0"), VERSION.id)])
+        assert not way.breakers.known()
+        way.stubs[1].behaviour = Behaviour(mode="refuse", reason="adapter")
+        with pytest.raises(NoCapacity) as refused:
+            await way.ask(unary_request(), FakeReply())
+        assert refused.value.retry_after_s == verdict.WITHOUT_S
+        assert [stub.stats.requests for stub in way.stubs] == [2, 2]
 
 
 async def test_asks_again_after_everybody_was_tried() -> None:

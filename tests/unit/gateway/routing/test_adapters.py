@@ -12,7 +12,14 @@ from penstock.domain.request import Prepared
 from penstock.domain.table import WEIGHT_TOTAL, Route, RoutingTable, Share, VersionEntry, WorkerEntry
 from penstock.domain.worker import WorkerState
 from penstock.gateway.dispatch import Breakers, Evidence, Finding, Origin, Shape
-from penstock.gateway.routing import CurrentTable, RouterSettings, SampleSettings, TableResolver, WorkerRouter
+from penstock.gateway.routing import (
+    CurrentTable,
+    RouterSettings,
+    SampleSettings,
+    TableResolver,
+    WorkerRouter,
+    turned_away,
+)
 from penstock.telemetry.metrics import Metrics
 from tests.support import adapter_things, breakers
 from tests.support.calls import VERSION, principal, request
@@ -200,3 +207,57 @@ def test_another_tenants_adapter_is_as_unknown_as_none(name: str) -> None:
         house.resolver.resolve(request(model=name.replace("e", "f", 1)), who)
     assert refused.value.message == nothing.value.message.replace(name.replace("e", "f", 1), name)
     assert house.resolver.resolve(request(model=VERSION.id), who).base == NO_VERSION
+
+
+def test_whoever_refuses_an_adapter_is_left_alone_with_it_for_a_while() -> None:
+    """And with it alone: the base's requests and other adapters' go there; one that lists it later has it."""
+    house = House(base(2))
+    home = house.pick()
+    house.router.turned_away(home, PIRATE.id)
+    (other,) = {house.pick() for _ in range(20)}
+    assert other != home
+    assert {house.pick(VERSION) for _ in range(50)} == {home, other}
+    house.publish(base(2, holding=int(home[1:])))
+    assert house.pick() == home
+    house.publish(base(2))
+    assert house.pick() == other
+    house.clock.elapsed_s = turned_away.WHILE_S
+    assert house.pick() == home
+
+
+def test_an_adapter_that_everybody_refuses_is_shut_and_its_base_is_not() -> None:
+    """Requests hear when it is worth coming back, without a worker being asked; an alias falls back meanwhile."""
+    house = House(base(2))
+    for worker in ("w0", "w1"):
+        house.router.turned_away(WorkerId(worker), PIRATE.id)
+    house.clock.elapsed_s = 5.0
+    with pytest.raises(NoCapacity) as refused:
+        house.pick()
+    assert refused.value.retry_after_s == turned_away.WHILE_S - 5.0
+    assert (house.router.refuses(PIRATE.id), house.router.refuses(VERSION.id)) == (True, False)
+    assert house.router.wait_s(PIRATE) == float("inf")
+    assert house.router.wait_s(VERSION) < float("inf")
+    assert house.pick(VERSION) in {"w0", "w1"}
+    resolver = TableResolver(house.table, house.router.refuses)
+    shares = (Share(version=PIRATE.id, weight=WEIGHT_TOTAL), Share(version=VERSION.id, weight=0))
+    route = Route(alias=Alias("sea"), shares=shares, fallback=VERSION.id)
+    house.table.swap(RoutingTable(number=9, made_at=0.0, routes=(route,), versions=(base(2), PIRATE)), 0.0)
+    assert resolver.resolve(request(model="sea"), principal()).id == VERSION.id
+
+
+def test_a_request_that_has_met_the_rest_is_not_sent_to_who_refuses() -> None:
+    """One worker was tried, the other refuses: nobody is left."""
+    house = House(base(2))
+    house.router.turned_away(WorkerId("w0"), PIRATE.id)
+    with pytest.raises(NoCapacity):
+        house.router.pick(PIRATE, Prepared(prompt_tokens=1), lambda _: None, frozenset({WorkerId("w1")}))
+
+
+def test_refusals_of_adapters_are_bounded_and_forgotten() -> None:
+    """So many adapters are remembered, and none that has left the table."""
+    known = turned_away.TurnedAway()
+    for number in range(turned_away.MOST_ADAPTERS + 5):
+        known.note(WorkerId("w"), VersionId(f"a{number}@x"), 0.0)
+    assert len(known._until) == turned_away.MOST_ADAPTERS
+    known.keep({"a100@x"})
+    assert list(known._until) == ["a100@x"]
