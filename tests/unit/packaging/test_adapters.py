@@ -10,8 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from penstock.apps.models import push as push_model
+from penstock.apps.settings import Settings
 from penstock.control.registry import adapters as registry
 from penstock.control.registry import rules
+from penstock.domain.command_error import CommandError
 from penstock.domain.errors import ArtifactRefused
 from penstock.domain.model import GoldenPrompt, ModelVersion
 from penstock.packaging import adapters, finite
@@ -67,6 +70,19 @@ def test_an_adapter_is_stored_signed_and_taken_by_registry_and_worker(home: Home
         "tokenizer.json",
     ]
     assert (copy.folder / "tokenizer.json").read_text() == '{"model": {}}'
+
+
+async def test_the_command_line_says_in_words_what_is_refused(tmp_path: Path) -> None:
+    """``penstock models push`` with a base: stored, or a sentence with the folder's name in it."""
+    settings = Settings(home=tmp_path / "home")
+    room = replace(CHOICES, engine_changes=made.ROOM)
+    base = made.registered(await push_model(settings, made.base_folder(tmp_path / "base"), room, lambda _: None))
+    good = made.adapter_folder(tmp_path / "good")
+    packed = await push_model(settings, good, made.choices(), lambda _: None, base)
+    assert packed.manifest.adapter is not None
+    bad = made.adapter_folder(tmp_path / "bad", {})
+    with pytest.raises(CommandError, match=r"bad can't be served: adapter_model.safetensors has no tensors"):
+        await push_model(settings, bad, made.choices(), lambda _: None, base)
 
 
 def test_settings_are_written_anew_and_the_same_adapter_is_the_same_version(home: Home, base: ModelVersion) -> None:
