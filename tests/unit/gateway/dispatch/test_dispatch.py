@@ -185,7 +185,7 @@ async def test_gate_refusals(reason: str, error: type[Exception], attempts: int)
 
 
 async def test_a_worker_without_the_adapter_is_remembered_and_another_one_answers() -> None:
-    """It is no fault of the worker's: nothing stands on its record. Where all refuse, the caller hears of the wait."""
+    """Nothing stands on that worker's record; where all refuse, the caller hears of the wait."""
     async with corridor(2) as way:
         way.stubs[0].behaviour = Behaviour(mode="refuse", reason="adapter")
         assert (await way.ask(unary_request(), FakeReply())).outcome is Outcome.OK
