@@ -285,7 +285,9 @@ def _admission(shared: Shared) -> AdmissionController:
 def _learn_marks(ticket_keys: TicketKeys, table: RoutingTable) -> None:
     """Learn which key each worker was given, where there is more than one."""
     if ticket_keys.is_changing:
-        ticket_keys.learn({worker.id: worker.key_mark for version in table.versions for worker in version.workers})
+        ticket_keys.learn(
+            {worker.id: worker.key_mark for one in table.versions if not one.base for worker in one.workers}
+        )
 
 
 def _expect(ledger: RequestLedger, table: RoutingTable) -> None:

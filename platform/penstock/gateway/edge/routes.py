@@ -21,9 +21,9 @@ from penstock.domain.errors import (
     UnknownModel,
     UnknownRoute,
 )
-from penstock.domain.ids import RequestId
+from penstock.domain.ids import RequestId, VersionId
 from penstock.domain.request import JSON_APIS, Api
-from penstock.domain.table import RoutingTable, by_digest
+from penstock.domain.table import RoutingTable, VersionEntry, by_digest
 from penstock.domain.tenant import Principal
 from penstock.gateway.edge import head
 from penstock.gateway.edge.docs import add_docs
@@ -147,14 +147,17 @@ def _credential(request: Request) -> str:
 def visible(table: RoutingTable, who: Principal) -> dict[str, dict[str, object]]:
     """Return what this caller may name as ``model``: aliases first, then pinned versions behind them."""
     made, versions = int(table.made_at), {version.id: version for version in table.versions}
+    ready = {
+        one.id: sum([worker.state.serves for worker in one.workers]) for one in table.versions if not one.base
+    }  # an adapter's are its base's: counted once for all of them
     seen: dict[str, dict[str, object]] = {}
-    pinned: dict[str, None] = {version: None for version in versions if who.may_use(version)}
+    pinned: dict[VersionId, None] = {version: None for version in versions if who.may_use(version)}
     for route in table.routes:
         if who.may_use(route.alias):
             main = max(route.shares, key=lambda share: share.weight).version
-            seen[route.alias] = _card(route.alias, table, main, made)
+            seen[route.alias] = _card(route.alias, versions[main], ready, made)
             pinned |= {share.version: None for share in route.shares}
-    cards = seen | {version: _card(version, table, version, made) for version in pinned}
+    cards = seen | {version: _card(version, versions[version], ready, made) for version in pinned}
     return cards | _by_rules(table, who, cards)
 
 
@@ -173,8 +176,7 @@ def _by_rules(
     return found
 
 
-def _card(name: str, table: RoutingTable, version_id: str, made: int) -> dict[str, object]:
-    version = next(v for v in table.versions if v.id == version_id)
+def _card(name: str, version: VersionEntry, ready: Mapping[VersionId, int], made: int) -> dict[str, object]:
     return {
         "id": name,
         "object": "model",
@@ -183,7 +185,7 @@ def _card(name: str, table: RoutingTable, version_id: str, made: int) -> dict[st
         "version": version.id,
         "task": version.task,
         "max_model_len": version.max_model_len,
-        "ready_workers": sum(worker.state.serves for worker in version.workers),
+        "ready_workers": ready.get(version.base or version.id, 0),
     }
 
 

@@ -42,7 +42,7 @@ def _view(table: RoutingTable, rosters: Mapping[str, Roster], at: float) -> View
         versions={version.id: version for version in table.versions},
         autos={auto.alias: auto for auto in table.autos},
         rosters=rosters,
-        workers=frozenset([worker.id for version in table.versions for worker in version.workers]),
+        workers=frozenset([worker.id for one in table.versions if not one.base for worker in one.workers]),
         at=at,
     )
 

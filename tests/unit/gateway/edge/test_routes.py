@@ -17,6 +17,7 @@ from penstock.gateway.edge.facts import Facts
 from penstock.gateway.edge.limits import Limits
 from penstock.gateway.edge.openapi import document
 from penstock.gateway.edge.routes import visible
+from tests.support import adapter_things
 from tests.support.calls import VERSION
 from tests.support.routes import GATEWAY, OPEN_INFERENCE
 from tests.support.toy_gateway import SECRET, Toy, edge, hello
@@ -71,6 +72,14 @@ async def test_a_name_that_stands_for_rules_is_listed() -> None:
 def test_a_key_sees_what_it_may_use(scope: tuple[str, ...], names: list[str]) -> None:
     """A scoped key learns nothing of other models; an alias brings the versions behind it."""
     assert list(visible(TABLE, caller(*scope))) == names
+
+
+def test_an_adapter_is_listed_with_its_bases_workers() -> None:
+    """It is a model to callers, as ready as its base, and unknown to a key that may use the base alone."""
+    adapter = adapter_things.entry(base=NEW)
+    table = replace(TABLE, versions=(*TABLE.versions, adapter))
+    assert visible(table, caller())[adapter.id]["ready_workers"] == 1
+    assert list(visible(table, caller(NEW.id))) == [NEW.id]
 
 
 async def test_one_model_is_described_and_an_unknown_one_is_not() -> None:
