@@ -27,7 +27,7 @@ def install() -> None:
     """Group rows by their slots from now on, in this process."""
     from vllm.lora.punica_wrapper import punica_cpu
 
-    for name, one in _REPLACED.items():
+    for name, one in REPLACED.items():
         getattr(punica_cpu, name)  # a place of vLLM's that is gone is found here, not beside callers
         setattr(punica_cpu, name, one)
 
@@ -113,7 +113,7 @@ def _into(out: Tensor, rest: Sequence[Any]) -> Tensor:
     return out if rest[-1] else out.zero_()
 
 
-_REPLACED = {
+REPLACED = {
     "bgmv_shrink": _bgmv_shrink,
     "bgmv_expand": _bgmv_expand,
     "bgmv_expand_slice": _bgmv_expand_slice,

@@ -67,3 +67,28 @@ def test_runs_of_prompts_are_rows() -> None:
     assert [(slot, rows.tolist() if isinstance(rows, torch.Tensor) else rows) for slot, rows in groups] == [
         (1, [0, 1, 5])
     ]
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+@pytest.mark.parametrize("reads_prompts", [True, False], ids=["prefill", "decode"])
+def test_vllms_own_wrapper_runs_with_it(
+    numbers: tuple[torch.Tensor, ...], monkeypatch: pytest.MonkeyPatch, *, reads_prompts: bool
+) -> None:
+    """What vLLM calls for each layer takes our functions by its own signatures, and rows come out right."""
+    from vllm.lora.layers.utils import LoRAMapping
+    from vllm.lora.punica_wrapper import punica_cpu
+
+    for name in adapter_rows.REPLACED:
+        monkeypatch.setattr(punica_cpu, name, getattr(punica_cpu, name))  # put back afterwards
+    adapter_rows.install()
+    x, a, b, y = numbers
+    slots, found = [0, 0, -1, 2, 2, -1], y.clone()
+    ids = [one + 1 if one >= 0 else 0 for one in slots]
+    wrapper = punica_cpu.PunicaWrapperCPU(16, 16, "cpu")
+    mapping = LoRAMapping(index_mapping=tuple(ids), prompt_mapping=tuple(ids), is_prefill=reads_prompts)
+    wrapper.update_metadata(mapping, [1, 2, 3], SLOTS, 100)
+    wrapper.add_lora_linear(found, x, (a.unsqueeze(1),), (b.unsqueeze(1),), 2.0, (OUT,))
+    torch.testing.assert_close(found, expected(x, a, b, y, slots))
+    logits = y.clone()
+    wrapper.add_lora_logits(logits, x, a.unsqueeze(1), b.unsqueeze(1), 2.0)
+    torch.testing.assert_close(logits, expected(x, a, b, y, slots))

@@ -46,6 +46,8 @@ class FairOrder:
     def seen(self, work: Work, now: float) -> None:
         """Count the tenant as active, and as here."""
         self._now = now
+        if self._slots is not None and work.adapter:
+            self._slots.residents.wish(work.adapter, work.tenant, now)
         self._entitled.seen(work, now)
         self._expected.came(work.tenant, now)
 

@@ -21,6 +21,10 @@ LEAST_KEPT_S = 5.0
 LEARNING = 0.3
 """Weight of the newest load."""
 MINUTE_S = 60.0
+WISH_S = 10.0
+"""A request that could not wait for its adapter's load is likely to come again: the adapter is wanted for so long."""
+MOST_KNOWN = 256
+"""Of so many adapters it is known that they are wished for, or refused."""
 
 
 @dataclass(slots=True)
@@ -51,6 +55,7 @@ class Residents:
         self._checked: set[VersionId] = set()
         self._began = 0.0
         self._waiting: dict[VersionId, _Waiting] = {}
+        self._wishes: dict[VersionId, tuple[TenantId, float]] = {}
         self._refused: dict[VersionId, Refused] = {}
         self._loads: deque[tuple[float, frozenset[TenantId]]] = deque()
 
@@ -81,6 +86,11 @@ class Residents:
         return adapter in self._at
 
     # -- who waits ---------------------------------------------------------------------------
+
+    def wish(self, adapter: VersionId, tenant: TenantId, now: float) -> None:
+        """A request for it has come to the door, whether it can wait or not."""
+        if adapter not in self._at and (adapter in self._wishes or len(self._wishes) < MOST_KNOWN):
+            self._wishes[adapter] = tenant, now
 
     def came(self, adapter: VersionId, tenant: TenantId, now: float) -> None:
         """A request for it waits."""
@@ -122,7 +132,8 @@ class Residents:
         self._forget(now)
         if self.loading is not None or len(self._loads) >= LOADS_PER_MINUTE:
             return None
-        coming = [one for one in self._waiting if one not in self._at and not self.refusal(one, now)]
+        asked = dict.fromkeys((*self._waiting, *self._wishes))
+        coming = [one for one in asked if one not in self._at and not self.refusal(one, now)]
         had = Counter(tenant for _, tenants in self._loads for tenant in tenants)
         return min(coming, key=lambda one: self._turn(one, had), default=None)
 
@@ -135,7 +146,9 @@ class Residents:
         """Somebody loads it from now on."""
         waiting = self._waiting.get(adapter)
         self.loading, self._began = adapter, now
-        self._loads.append((now, frozenset(waiting.tenants) if waiting is not None else frozenset()))
+        wish = self._wishes.pop(adapter, None)
+        tenants = waiting.tenants if waiting is not None else (wish[0],) if wish is not None else ()
+        self._loads.append((now, frozenset(tenants)))
 
     def gives_way(self, busy: frozenset[VersionId], now: float) -> VersionId | None:
         """Return who leaves for the next one: the least used, of those for whom nobody waits where there are any.
@@ -170,6 +183,8 @@ class Residents:
 
     def refuse(self, adapter: VersionId, why: str, until: float) -> None:
         """It isn't served here until then."""
+        if len(self._refused) >= MOST_KNOWN:
+            del self._refused[next(iter(self._refused))]
         self._refused[adapter] = Refused(why, until)
         self.loading = None if self.loading == adapter else self.loading
 
@@ -208,9 +223,14 @@ class Residents:
         return left_s + max(pause_s, (max(0, before) + 1) * self.load_s)
 
     def _turn(self, adapter: VersionId, had: Counter[TenantId]) -> tuple[int, float]:
-        waiting = self._waiting[adapter]
+        waiting = self._waiting.get(adapter)
+        if waiting is None:
+            tenant, since = self._wishes[adapter]
+            return had[tenant], since
         return min(had[tenant] for tenant in waiting.tenants), waiting.since
 
     def _forget(self, now: float) -> None:
         while self._loads and self._loads[0][0] <= now - MINUTE_S:
             self._loads.popleft()
+        for adapter in [one for one, (_, at) in self._wishes.items() if at <= now - WISH_S]:
+            del self._wishes[adapter]

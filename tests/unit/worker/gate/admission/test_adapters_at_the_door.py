@@ -82,6 +82,7 @@ def test_a_load_that_would_come_too_late_refuses_at_once(site: Site) -> None:
     """The load is part of the predicted wait: who may wait less is told so, with the time to come back."""
     late = site.arrive(C, 0.0, start_by=FIRST_LOAD_S / 2)
     assert site.shed == {late: Shed.FULL}
+    assert site.residents.wanted(0.0) == C, "it is loaded all the same: who was sent away comes again"
     waits = site.arrive(C, 0.0, start_by=FIRST_LOAD_S * 2)
     assert waits not in site.shed
     assert site.residents.wanted(0.0) == C
@@ -99,9 +100,9 @@ def test_who_waits_for_an_adapter_that_is_refused_is_sent_away(site: Site) -> No
     assert waits not in site.shed
 
 
-def test_a_waiting_request_that_leaves_wants_nothing_any_more(site: Site) -> None:
-    """Nothing is loaded for callers that have gone."""
+def test_a_waiting_request_that_leaves_waits_no_more(site: Site) -> None:
+    """It is as if it had never come, but for the wish: who asks so likely asks again."""
     gone = site.arrive(C, 0.0)
     site.door.leave(RequestId(gone), 0.1)
-    assert site.residents.wanted(0.1) is None
+    assert not site.residents.waits(C)
     assert len(site.door.order) == 0

@@ -1,7 +1,7 @@
 """Which adapters an engine holds, which are loaded next, who gives way."""
 
 from penstock.domain.ids import TenantId, VersionId
-from penstock.worker.gate.admission.residents import LEAST_KEPT_S, LOADS_PER_MINUTE, MINUTE_S, Residents
+from penstock.worker.gate.admission.residents import LEAST_KEPT_S, LOADS_PER_MINUTE, MINUTE_S, WISH_S, Residents
 
 ACME, MANY = TenantId("acme"), TenantId("many")
 NOBODY = frozenset[VersionId]()
@@ -92,6 +92,17 @@ def test_a_refused_adapter_is_not_wanted_for_a_while() -> None:
     residents.refuse(an(1), "wrong answers", until=60.0)
     assert (residents.wanted(1.0), residents.refusal(an(1), 1.0)) == (None, "wrong answers")
     assert (residents.wanted(60.0), residents.refusal(an(1), 60.0)) == (an(1), "")
+
+
+def test_who_could_not_wait_is_loaded_for_all_the_same() -> None:
+    """A load that takes longer than anybody may wait would never happen otherwise; a wish is forgotten in time."""
+    residents = Residents(4)
+    residents.wish(an(1), ACME, 0.0)
+    residents.wish(an(2), ACME, 5.0)
+    assert residents.wanted(1.0) == an(1)
+    load(residents, an(1), 1.0)
+    assert residents.wanted(2.0) == an(2)
+    assert residents.wanted(5.0 + WISH_S) is None
 
 
 def test_what_a_load_takes_is_learned() -> None:
