@@ -1,5 +1,8 @@
 """What adapters cost on real vLLM: four over two slots against two, a hit's and a first use's time to first token.
 
+With fewer callers than twice the engine's seats, four adapters can't fill them: two slots have half of the callers at a
+time. ``half`` is what that many do alone, the most that any order of them could reach.
+
 Run: ``make bench-adapters``. One worker of SmolLM2 with two slots, asked as a gateway asks; rounds alternate, so both
 sides see the same machine. Also what the slots cost the door for each request, on this process's own CPU clock. Ends
 with 1 where a bound is broken.
@@ -133,13 +136,21 @@ def measure(worker: WorkerProcess, adapters: Sequence[str], options: argparse.Na
     hit_s = first[adapters[0]] - first[""]
     ok &= said(f"base {first['']:.4f} s, adapter in a slot {first[adapters[0]]:.4f} s", hit_s, MOST_HIT_S, "s more")
     for callers in options.callers:
-        sides: dict[str, list[Heard]] = {"base": [], "two": [], "four": []}
+        sides: dict[str, list[Heard]] = {}
         for _ in range(options.rounds):
-            for name, asked in (("base", [""]), ("two", adapters[:2]), ("four", adapters)):
-                sides[name].append(asyncio.run(loop(worker, asked, callers, options.seconds)))
-        for name, heard in sides.items():
-            waits = statistics.median(one for each in heard for one in each.first_s)
-            sys.stdout.write(f"{callers} callers, {name:5} {_median(heard):7.1f} tokens/s, first token {waits:.2f} s\n")
+            for name, asked, many in (
+                ("base", [""], callers),
+                ("two", adapters[:2], callers),
+                ("half", adapters[:2], callers // 2),
+                ("four", adapters, callers),
+            ):
+                heard = asyncio.run(loop(worker, asked, many, options.seconds))
+                sides.setdefault(name, []).append(heard)
+        for name, found in sides.items():
+            waits = statistics.median(one for each in found for one in each.first_s)
+            sys.stdout.write(f"{callers} callers, {name:5} {_median(found):7.1f} tokens/s, first token {waits:.2f} s\n")
+        reached = _median(sides["four"]) / _median(sides["half"])
+        sys.stdout.write(f"{callers} callers: {reached:.3f} of what two slots do with half of the callers\n")
         ratio = _median(sides["four"]) / _median(sides["two"])
         ok &= said(f"{callers} callers, four adapters over two slots", -ratio, -LEAST_RATIO, "of two")
     return said("slots, for each request", slot_us(), MOST_SLOT_US, "us") and ok
