@@ -49,11 +49,8 @@ def outcome(use: str, way: str) -> Outcome:
 
 @pytest.mark.slow
 def test_hit_ratios_against_the_bounds() -> None:
-    """In conversations and where few versions are popular it is within 10 % of Belady's.
-
-    Of single requests that are as good as independent nobody is who can't see the future: whoever knows exactly how
-    popular each version is, is no better there.
-    """
+    """In conversations, and where few versions are popular, it is within 10 % of Belady's, and never worse than LRU."""
+    # Of single requests that are as good as independent nobody comes so near: exact popularity is no better than ours.
     lines = [f"{'hit ratio (swaps)':28}" + "".join(f"{way:>20}" for way in WAYS)]
     for use in USES:
         ran = [outcome(use, way) for way in WAYS]

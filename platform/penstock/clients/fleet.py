@@ -19,6 +19,8 @@ PATIENCE_S = 240.0
 """A start in which nothing is new for so long goes nowhere."""
 MOST_FAILED = 3
 """So many failed workers are no accident: the controller has tried others in their place."""
+_PROVEN = frozenset({WorkerState.READY, WorkerState.SLEEPING})
+"""They answer, or have and will when somebody asks them."""
 NOBODY = "no worker has reported yet"
 Worker = dict[str, Any]
 
@@ -51,7 +53,7 @@ class FleetWatch:
             workers = self._of_this_run((await asyncio.to_thread(operator.get, "/workers"))["workers"])
             note("\n".join(line_of(worker) for worker in workers) or NOBODY)
             if await self._all_serve(operator, workers):
-                return ", ".join(summary_of(worker) for worker in workers if worker["state"] == WorkerState.READY)
+                return ", ".join(summary_of(worker) for worker in workers if worker["state"] in _PROVEN)
             self._give_up(workers)
             await asyncio.sleep(POLL_S)
 
@@ -69,8 +71,8 @@ class FleetWatch:
         return [worker for worker in workers if worker["age_s"] <= min(elapsed, self._waiting.lease_s)]
 
     async def _all_serve(self, operator: Operator, workers: Sequence[Worker]) -> bool:
-        """Tell whether each deployment has its workers: ready by their own word, and in the table that gateways get."""
-        ready = {worker["id"] for worker in workers if worker["state"] == WorkerState.READY}
+        """Tell whether each deployment has its workers: proven by their own word, and in the table of the gateways."""
+        ready = {worker["id"] for worker in workers if worker["state"] in _PROVEN}
         table = await asyncio.to_thread(operator.get, "/table")
         serving = {
             version["id"]: sum(1 for worker in version["workers"] if worker["id"] in ready)
@@ -112,7 +114,7 @@ class FleetWatch:
             return 0
 
     def _error(self, what: str, workers: Sequence[Worker]) -> CommandError:
-        missing = [worker for worker in workers if worker["state"] != WorkerState.READY]
+        missing = [worker for worker in workers if worker["state"] not in _PROVEN]
         whom = "; ".join(line_of(worker) for worker in missing) or ("the routing table" if workers else NOBODY)
         return CommandError(
             f"{what}; waited for: {whom}.",
@@ -131,7 +133,9 @@ def line_of(worker: Worker) -> str:
 
 
 def summary_of(worker: Worker) -> str:
-    """Say in few words that a worker is ready and what its start took."""
+    """Say in few words that a worker is ready, or asleep once more, and what its start took."""
+    if worker["state"] == WorkerState.SLEEPING:
+        return f"{worker['id']} sleeps"
     return f"{worker['id']} {sum(timing['seconds'] for timing in worker['phases']):.1f} s"
 
 

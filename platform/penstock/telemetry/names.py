@@ -10,7 +10,6 @@ from penstock.telemetry.adapter_names import *  # noqa: F403
 from penstock.telemetry.batching_names import *  # noqa: F403
 from penstock.telemetry.control_names import *  # noqa: F403
 from penstock.telemetry.definitions import ITL_S, LATENCY_S, PHASE_S, WAIT_S, Kind, Label, Metric
-from penstock.telemetry.pool_names import *  # noqa: F403
 from penstock.telemetry.rollout_names import *  # noqa: F403
 
 # -- gateway -----------------------------------------------------------------------

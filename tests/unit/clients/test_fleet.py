@@ -1,13 +1,15 @@
 """When waiting for workers is given up."""
 
+import asyncio
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from penstock.apps import connections
 from penstock.apps.settings import Settings
-from penstock.clients.fleet import PATIENCE_S, FleetWatch, line_of
+from penstock.clients.fleet import PATIENCE_S, FleetWatch, Waiting, line_of
+from penstock.clients.operator import Operator
 from penstock.domain.command_error import CommandError
 from tests.support.clock import ManualClock
 
@@ -86,3 +88,25 @@ def test_reports_of_a_former_run_say_nothing(watch: FleetWatch, clock: ManualClo
 def test_a_line_says_state_phases_and_reason() -> None:
     """One line per worker holds what a waiting person wants to know."""
     assert line_of(worker("w1", "loading", "3 of 9 MB")) == "w1  loading  fetching 1.2 s  3 of 9 MB"
+
+
+async def test_who_was_proven_and_sleeps_is_waited_for_no_more(tmp_path: Path, clock: ManualClock) -> None:
+    """Where memory is short not everybody is awake at a time; one that starts is waited for all the same."""
+    states = ["sleeping", "loading", "ready"]
+
+    class Controller:
+        def get(self, path: str) -> dict[str, Any]:
+            workers = [worker("w1", "sleeping"), worker("w2", states[0])]
+            versions = [{"id": one["id"], "base": "", "workers": [one]} for one in workers]
+            deployed = [{"version": one["id"], "replicas": 1} for one in workers]
+            return {"workers": workers, "versions": versions, "deployments": deployed}
+
+    waiting = Waiting(lease_s=5.0, most_s=60.0, logs=tmp_path)
+    watch = FleetWatch(lambda: cast("Operator", Controller()), clock, waiting)
+    assert await watch.until_ready(lambda _: None) == "w1 sleeps, w2 sleeps"
+    states.pop(0)
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(0.3):
+            await watch.until_ready(lambda _: None)
+    states.pop(0)
+    assert await watch.until_ready(lambda _: None) == "w1 sleeps, w2 1.2 s"
