@@ -45,6 +45,8 @@ EXIT_FAILED = 1
 EXIT_FORCED = 2
 _LOOK_S = 0.1
 _ENGINE_GRACE_S = 5.0
+_SLEEP_GRACE_S = 1.0
+"""Nothing runs in an engine that is to sleep, and somebody waits for its memory."""
 _LAST_WORD_S = 2.0
 _QUICK_S = 0.25
 """How often a worker reports that sleeps, or that others may want to sleep."""
@@ -264,7 +266,7 @@ class Agent:
             with suppress(OSError, EngineError):
                 await self._ports.client.sleep()
                 return
-        await self._running.engine.stop(_ENGINE_GRACE_S)
+        await self._running.engine.stop(_SLEEP_GRACE_S)
         await self._end_engine()
 
     async def _obtained_again(self, copy: Copy) -> Copy:

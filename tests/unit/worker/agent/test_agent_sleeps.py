@@ -206,6 +206,7 @@ async def test_it_waits_for_who_is_inside(tmp_path: Path) -> None:
         site.controller.desired = "serve"
         await until(lambda: site.is_in(WorkerState.READY))
         assert (site.engines, site.gate.asked[-1]) == (engine, "open")
+        site.gate.inside = 0
 
 
 async def test_a_gpu_that_does_not_wake_gets_a_new_engine(tmp_path: Path) -> None:
