@@ -1,4 +1,6 @@
-"""Batches of classic models: why they start, how full they are, what waiting buys, and whether compute is known."""
+"""Batches of classic models: why they start, how full they are, what waiting buys, whether compute is known, what waits
+before them.
+"""
 
 from dashboards.layout import Board, Row
 from dashboards.panels import lines, number, parts
@@ -91,8 +93,34 @@ COMPUTE = Row(
     ),
 )
 
+PREPARE = Row(
+    title="The CPU tier",
+    panels=(
+        lines(
+            "Waiting for a thread",
+            "Inputs before they are tensors. A queue here asks for more cores, whatever the device does.",
+            "short",
+            query(gauge(names.PREPARE_WAITING, "version"), "{{version}}"),
+        ),
+        lines(
+            "Wait for a thread",
+            "Of an input, until it is decoded, scaled or tokenised.",
+            "s",
+            query(quantile(0.5, names.PREPARE_WAIT_SECONDS, "version"), "{{version}} p50"),
+            query(quantile(0.99, names.PREPARE_WAIT_SECONDS, "version"), "{{version}} p99"),
+        ),
+        lines(
+            "Preparing",
+            "How long an input holds its thread.",
+            "s",
+            query(quantile(0.5, names.PREPARE_SECONDS, "version"), "{{version}} p50"),
+            query(quantile(0.99, names.PREPARE_SECONDS, "version"), "{{version}} p99"),
+        ),
+    ),
+)
+
 BOARD = Board(
     title="Batching",
     says="Why do batches start, how full are they, and is compute known well enough for the promise?",
-    rows=(NOW, WHEN, COMPUTE),
+    rows=(NOW, WHEN, COMPUTE, PREPARE),
 )

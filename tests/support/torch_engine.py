@@ -167,7 +167,7 @@ async def running(handler: Handler | None = None, labels: Sequence[str] = ()) ->
         async with Batcher(Compute(handler, numbers, clock), BatchSettings(max_items=settings.max_batch), clock) as own:
             served = Served(version=VERSION, settings=settings, labels=tuple(labels))
             service = Service(VERSION, handler, own, Preparing(pool, 1, clock), numbers)
-            yield Engine(App(service, served, numbers), numbers, pool)
+            yield Engine(App(service, served), numbers, pool)
 
 
 def asked(*inputs: dict[str, Any], **more: object) -> tuple[bytes, dict[str, str]]:

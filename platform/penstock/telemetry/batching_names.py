@@ -70,3 +70,23 @@ BATCH_LEFT = Metric(
     help="Items that left without a result, by why: cancelled, expired, late, poisoned, quarantined, lost and others.",
     labels=(Label.VERSION, Label.REASON),
 )
+PREPARE_WAITING = Metric(
+    name="penstock_prepare_items_waiting",
+    kind=Kind.GAUGE,
+    help="Inputs that wait for a thread of the CPU tier.",
+    labels=(Label.VERSION,),
+)
+PREPARE_WAIT_SECONDS = Metric(
+    name="penstock_prepare_wait_seconds",
+    kind=Kind.HISTOGRAM,
+    help="Time of an input until it has a thread of the CPU tier.",
+    labels=(Label.VERSION,),
+    buckets=LATENCY_S,
+)
+PREPARE_SECONDS = Metric(
+    name="penstock_prepare_seconds",
+    kind=Kind.HISTOGRAM,
+    help="Time that an input holds a thread of the CPU tier: decoding, scaling, tokenising.",
+    labels=(Label.VERSION,),
+    buckets=LATENCY_S,
+)

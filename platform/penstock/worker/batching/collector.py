@@ -72,6 +72,11 @@ class Batcher:
         finally:
             self._runner.close()
 
+    @property
+    def waiting(self) -> int:
+        """How many items wait for their batch."""
+        return len(self.policy)
+
     async def submit(self, item: Item, told: Callable[[Batched], None] = _to_nobody) -> Result:
         """Return what compute makes of an item; ``told`` hears in which batch it is, when that starts.
 

@@ -37,7 +37,6 @@ from penstock.worker.engines.torch.declared import Undeclared, check_example
 from penstock.worker.engines.torch.handler import Given
 from penstock.worker.engines.torch.places import log, place_of
 from penstock.worker.engines.torch.service import Answered, Service
-from penstock.worker.engines.torch.tally import Numbers
 from penstock.worker.gate_config import TICKET
 
 Message = MutableMapping[str, Any]
@@ -62,9 +61,9 @@ class Served:
 class App:
     """The ASGI application of one engine."""
 
-    def __init__(self, service: Service, served: Served, numbers: Numbers) -> None:
+    def __init__(self, service: Service, served: Served) -> None:
         """Serve this."""
-        self._service, self._served, self._numbers = service, served, numbers
+        self._service, self._served = service, served
         self._apis: dict[str, Callable[[bytes, Message], Awaitable[Reply]]] = {
             Api.EMBEDDINGS: self._embeddings,
             Api.CLASSIFY: self._classify,
@@ -82,7 +81,7 @@ class App:
         if scope["path"] == "/health":
             reply: Reply = 200, b"", ()
         elif scope["path"] == "/metrics":
-            reply = 200, self._numbers.exposition().encode(), ((b"content-type", b"text/plain; version=0.0.4"),)
+            reply = 200, self._service.exposition().encode(), ((b"content-type", b"text/plain; version=0.0.4"),)
         else:
             reply = _failed(404, BadRequest("There is nothing at this path."))
         await _answer(send, reply)

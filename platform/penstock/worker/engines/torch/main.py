@@ -4,7 +4,7 @@ import importlib
 import logging
 import socket
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -20,6 +20,7 @@ from penstock.worker.batching.settings import BatchSettings, Caps
 from penstock.worker.engines.torch import loading, memory
 from penstock.worker.engines.torch.app import App, Served
 from penstock.worker.engines.torch.plan import Serving, of_arguments, preprocessing_threads
+from penstock.worker.engines.torch.prepare_meters import PrepareMeters
 from penstock.worker.engines.torch.preparing import BESIDE, Preparing
 from penstock.worker.engines.torch.service import Compute, Service
 from penstock.worker.engines.torch.tally import Numbers
@@ -49,10 +50,13 @@ async def _serve(serving: Serving) -> None:
     threads = preprocessing_threads(serving.threads)
     pool = ThreadPoolExecutor(threads + BESIDE, thread_name_prefix="prepare")
     compute, meters = Compute(handler, numbers, clock), BatchMeters(serving.version)
+    preparing = PrepareMeters(serving.version)
     batcher = Batcher(compute, batch_settings(manifest, settings, serving.slo_s), clock, meters.fired, meters.left)
     async with batcher:
-        service = Service(serving.version, handler, batcher, Preparing(pool, threads, clock), numbers)
-        app = _gated(App(service, served, numbers), meters)
+        tier = Preparing(pool, threads, clock, preparing.prepared)
+        preparing.watch(tier)
+        service = Service(serving.version, handler, batcher, tier, numbers)
+        app = _gated(App(service, served), meters.exposition, preparing.exposition)
         config = uvicorn.Config(
             app,
             lifespan="off",
@@ -74,9 +78,9 @@ def batch_settings(manifest: Manifest, settings: HandlerSettings, slo_s: float) 
     return BatchSettings(max_items=settings.max_batch, max_cost=tokens, slo_s=slo_s, offline=offline)
 
 
-def _gated(app: App, meters: BatchMeters) -> Any:  # noqa: ANN401  the gate is loaded by name, as vLLM loads it
+def _gated(app: App, *pages: Callable[[], bytes]) -> Any:  # noqa: ANN401  the gate is loaded by name, as vLLM loads it
     gate = importlib.import_module(GATE_MODULE).Gate(app)
-    gate.tally.beside.append(meters.exposition)
+    gate.tally.beside.extend(pages)
     return gate
 
 

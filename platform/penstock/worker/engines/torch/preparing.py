@@ -7,6 +7,7 @@ import asyncio
 from collections.abc import Callable
 from concurrent.futures import Executor, Future
 from contextlib import suppress
+from dataclasses import dataclass
 
 from penstock.domain.clock import Clock
 from penstock.domain.errors import DeadlineInQueue
@@ -14,18 +15,38 @@ from penstock.domain.ticket import Ticket
 from penstock.worker.engines.torch.handler import Prepared
 from penstock.worker.engines.torch.turns import Turns, Waiting
 
+Note = Callable[[float, float], None]
+"""Hears of each input how long it waited for a thread, and how long that was held."""
 Made = asyncio.Future[Prepared]
 BESIDE = 2
 """Threads of the pool beside those that one tenant may hold: one for whoever holds none, one for outputs."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """One input: what makes it ready, until when that is of use, when it came, who is told."""
+
+    work: Callable[[], Prepared]
+    deadline_at: float
+    came_at: float
+    made: Made
+
+
+def _to_nobody(_waited_s: float, _held_s: float) -> None:
+    """Nobody wants to know."""
+
+
 class Preparing:
     """Of one engine and one event loop. One tenant holds ``most`` of the pool's threads at a time."""
 
-    def __init__(self, pool: Executor, most: int, clock: Clock) -> None:
+    def __init__(self, pool: Executor, most: int, clock: Clock, note: Note = _to_nobody) -> None:
         """Take the threads: ``most`` and ``BESIDE``."""
         self.pool = pool
-        self._clock, self._turns = clock, Turns(most)
+        self._clock, self._turns, self._note = clock, Turns(most), note
+
+    def __len__(self) -> int:
+        """How many inputs wait for a thread."""
+        return len(self._turns)
 
     async def prepared(self, work: Callable[[], Prepared], ticket: Ticket) -> Prepared:
         """Return what the work makes on a thread.
@@ -34,7 +55,8 @@ class Preparing:
         leaves the queue; what runs goes on, and keeps its thread until it ends.
         """
         made: Made = asyncio.get_running_loop().create_future()
-        waiting = Waiting(ticket.tenant, ticket.weight, lambda: self._begin(waiting, work, ticket.deadline_at, made))
+        asked = _Asked(work, ticket.deadline_at, self._clock.monotonic(), made)
+        waiting = Waiting(ticket.tenant, ticket.weight, lambda: self._begin(waiting, asked))
         self._turns.come(waiting)
         self._look()
         try:
@@ -47,8 +69,9 @@ class Preparing:
         while (one := self._turns.next()) is not None:
             one.start()
 
-    def _begin(self, waiting: Waiting, work: Callable[[], Prepared], deadline_at: float, made: Made) -> None:
-        if made.done() or deadline_at <= self._clock.now():
+    def _begin(self, waiting: Waiting, asked: _Asked) -> None:
+        made = asked.made
+        if made.done() or asked.deadline_at <= self._clock.now():
             self._turns.ended(waiting, 0.0)
             if not made.done():
                 made.set_exception(DeadlineInQueue())
@@ -60,11 +83,13 @@ class Preparing:
                 loop.call_soon_threadsafe(ended, running)
 
         def ended(running: Future[Prepared]) -> None:
-            self._turns.ended(waiting, self._clock.monotonic() - began_at)
+            held_s = self._clock.monotonic() - began_at
+            self._turns.ended(waiting, held_s)
+            self._note(began_at - asked.came_at, held_s)
             _hand_over(running, made)
             self._look()
 
-        self.pool.submit(work).add_done_callback(told)
+        self.pool.submit(asked.work).add_done_callback(told)
 
 
 def _hand_over(running: Future[Prepared], made: Made) -> None:

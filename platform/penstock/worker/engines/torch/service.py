@@ -147,6 +147,11 @@ class Service:
                 group.create_task(self._one(one, asked, partial(done.__setitem__, i)))
         return [one for one in done if one is not None]
 
+    def exposition(self) -> str:
+        """Return the engine's numbers as they are now, in the Prometheus text format."""
+        self._numbers.waiting = self._batcher.waiting
+        return self._numbers.exposition()
+
     def examples(self, count: int) -> list[Given]:
         """Return inputs of the handler's own."""
         return [self._handler.example() for _ in range(count)]

@@ -16,7 +16,6 @@ from penstock.domain.request import Api
 from penstock.domain.tenant import PLATFORM
 from penstock.domain.tensors import Datatype, TensorSpec
 from penstock.worker.engines.torch.handler import Features, Given, Handler, Model, Prepared
-from penstock.worker.engines.translate import parse
 from penstock.worker.gate_config import TICKET
 from penstock.worker.share import Share
 from tests.support.patience import until
@@ -311,16 +310,6 @@ async def test_a_list_ends_with_its_first_error_and_starts_no_more() -> None:
         assert answer.status == 400
         assert held.prepared < 400
         assert (await engine.post(Api.CLASSIFY, {"input": "good"})).status == 200
-
-
-async def test_the_agent_reads_its_numbers() -> None:
-    """Each batch is progress, and what runs is what is being computed."""
-    async with running() as engine:
-        before = parse(engine.numbers.exposition())
-        await engine.post(Api.EMBEDDINGS, {"input": "one"})
-        after = parse(engine.numbers.exposition())
-    assert before.progress != after.progress
-    assert (after.running, after.waiting) == (0, 0)
 
 
 async def test_the_platform_asks_for_examples() -> None:

@@ -9,10 +9,11 @@ from dataclasses import replace
 import pytest
 
 from penstock.domain.errors import DeadlineInQueue, InvalidField
-from penstock.domain.ids import TenantId
+from penstock.domain.ids import TenantId, VersionId
 from penstock.domain.request import Api
 from penstock.domain.ticket import Ticket
 from penstock.worker.engines.torch.handler import Given, Prepared
+from penstock.worker.engines.torch.prepare_meters import PrepareMeters
 from penstock.worker.engines.torch.preparing import Preparing
 from penstock.worker.engines.torch.turns import Turns, Waiting
 from tests.support import torch_engine
@@ -45,7 +46,14 @@ class Room:
 
     def __init__(self, clock: ManualClock) -> None:
         self.clock, self.threads, self.begun = clock, Threads(), list[str]()
-        self._preparing = Preparing(self.threads, MOST, clock)
+        self.meters = PrepareMeters(VersionId("toy@1"))
+        self._preparing = Preparing(self.threads, MOST, clock, self.meters.prepared)
+        self.meters.watch(self._preparing)
+
+    def shown(self) -> dict[str, float]:
+        """Return what the tier's page shows."""
+        told = self.meters.exposition().decode().replace('{version="toy@1"}', "").splitlines()
+        return {name: float(value) for name, value in (line.rsplit(" ", 1) for line in told if line[0] != "#")}
 
     def come(self, name: str, *, weight: int = 1, within_s: float = 60) -> asyncio.Task[Prepared]:
         """Let an input come whose tenant is the first letter of its name."""
@@ -133,6 +141,22 @@ async def test_an_input_s_own_error_is_its_caller_s(room: Room) -> None:
     with pytest.raises(InvalidField):
         await bad
     assert (await good).tokens == 1
+
+
+async def test_the_tier_s_queue_is_shown(room: Room) -> None:
+    """Who waits is counted now, each wait and each hold of a thread once it is over; who left has neither."""
+    tasks = [room.come(f"a{i}") for i in range(4)]
+    await settled()
+    assert room.shown()["penstock_prepare_items_waiting"] == 2.0
+    tasks[3].cancel()
+    await room.end(seconds=2)
+    await room.end()
+    await room.end(seconds=1)
+    shown = room.shown()
+    assert shown["penstock_prepare_items_waiting"] == 0.0
+    assert shown["penstock_prepare_wait_seconds_count"] == shown["penstock_prepare_seconds_count"] == 3.0
+    assert shown["penstock_prepare_wait_seconds_sum"] == 2.0
+    assert shown["penstock_prepare_seconds_sum"] == 5.0
 
 
 def served(weights: dict[str, int], seconds: dict[str, float], rounds: int = 600) -> dict[str, float]:

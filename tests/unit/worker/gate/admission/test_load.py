@@ -44,6 +44,19 @@ def test_a_question_of_the_platform_is_work() -> None:
     assert (book.still_s(3.0), book.load.running) == (2.0, 0)
 
 
+def test_who_waits_inside_the_engine_is_still_in_flight() -> None:
+    """Routing counts them as waiting, and never more than were let in: one request may have many items."""
+    book = LoadBook(max_num_seqs=4)
+    for _ in range(3):
+        book.enter(8, 0)
+    found = []
+    for waiting in (0, 2, 30):
+        book.observe(Observed(waiting=waiting), 1.0)
+        found.append((book.load.running, book.load.waiting))
+    assert found == [(3, 0), (1, 2), (0, 3)]
+    assert book.load.queued_tokens == 24
+
+
 @given(looks=LOOKS, later_s=st.sampled_from([0.5, 30.0]))
 def test_who_was_seen_at_work_is_not_still(looks: list[tuple[float, bool]], later_s: float) -> None:
     """A long step is no silence, however rarely the agent looks; a hung engine's counts since the last step seen."""

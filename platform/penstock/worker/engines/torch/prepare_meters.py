@@ -1,0 +1,36 @@
+"""What the CPU tier of a version adds up to: who waits for a thread, for how long, and how long threads are held.
+
+By these it is scaled apart from the device: a queue here asks for cores, one for a batch asks for devices.
+"""
+
+from collections.abc import Sized
+
+from penstock.domain.ids import VersionId
+from penstock.telemetry import names
+from penstock.telemetry.metrics import Metrics
+
+CATALOGUE = (names.PREPARE_WAITING, names.PREPARE_WAIT_SECONDS, names.PREPARE_SECONDS)
+
+
+class PrepareMeters:
+    """Hears what ``Preparing`` notes; ``exposition`` is its page."""
+
+    def __init__(self, version: VersionId) -> None:
+        """Begin at zero."""
+        self._metrics = Metrics(CATALOGUE)
+        self._waiting = self._metrics.gauge(names.PREPARE_WAITING).labels(version)
+        self._wait_s = self._metrics.histogram(names.PREPARE_WAIT_SECONDS).labels(version)
+        self._held_s = self._metrics.histogram(names.PREPARE_SECONDS).labels(version)
+
+    def watch(self, queue: Sized) -> None:
+        """Show how many wait there, whenever somebody looks."""
+        self._waiting.set_function(lambda: len(queue))
+
+    def prepared(self, waited_s: float, held_s: float) -> None:
+        """An input has had its thread."""
+        self._wait_s.observe(waited_s)
+        self._held_s.observe(held_s)
+
+    def exposition(self) -> bytes:
+        """Return them as Prometheus reads them."""
+        return self._metrics.exposition()
