@@ -4,6 +4,7 @@ A runbook's query may instead see what appears; a mean of two of them is right w
 """
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,16 +13,22 @@ from prometheus_client.parser import text_string_to_metric_families
 from penstock.apps.gateway.parts import compose
 from penstock.apps.keys import Keys
 from penstock.apps.settings import GatewaySettings
+from penstock.control.fleet.pool_shown import PoolMetrics
 from penstock.control.fleet.shown import FleetMetrics
 from penstock.control.rollout.shown import RolloutMetrics
+from penstock.domain.clock import SystemClock
 from penstock.domain.fleet import Deployment
 from penstock.domain.ids import Alias, WorkerId
 from penstock.domain.rollout import Rollout
+from penstock.domain.worker import WorkerReport, WorkerState
 from penstock.telemetry.metrics import Metrics
 from penstock.worker.agent.status import WorkerMetrics
 from penstock.worker.engines import translate
+from penstock.worker.gate.adapters import Adapters, Receive, Scope, Send
 from penstock.worker.gate.admission import doors
+from penstock.worker.gate.admission.adapter_slots import AdapterSlots
 from penstock.worker.gate.admission.load import LoadBook
+from penstock.worker.gate.admission.residents import Residents
 from penstock.worker.gate.admission.seats import EngineSize
 from penstock.worker.gate.in_flight import Tally
 from penstock.worker.gate_config import DoorOrder
@@ -44,18 +51,25 @@ def gateway(home: Path) -> str:
     return made.exposition().decode()
 
 
+async def nobody(_: Scope, __: Receive, ___: Send) -> None:
+    """Stand where the engine's app is."""
+
+
 def controller() -> str:
-    """Return the page of a controller that knows of one deployment and one rollout."""
+    """Return the page of a controller that knows of one deployment, one rollout, and a worker that wakes."""
     metrics = Metrics()
+    waking = WorkerReport(worker=WorkerId("w1"), version=VERSION, state=WorkerState.WAKING, url="")
+    PoolMetrics(metrics, limit_bytes=1).heard(replace(waking, state=WorkerState.SLEEPING), waking)
     RolloutMetrics(metrics).show([Rollout(id="r", alias=Alias("chat"), incumbent=VERSION, candidate=VERSION)], {})
     FleetMetrics(metrics).show((Deployment(version=VERSION, replicas=1),), (), after=0.0)
     return metrics.exposition().decode()
 
 
 def worker() -> str:
-    """Return the page of an agent, of the gate beside it, and of a fresh engine in the platform's names."""
+    """Return the page of an agent, of the gate beside a base of adapters, and of a fresh engine in the platform's names."""
     door = doors.make(DoorOrder.FAIR, EngineSize(max_seqs=4, kv_blocks=64, block_size=16, prefill_tokens=512))
     gate = Tally(VERSION, LoadBook(4), door).metrics.exposition().decode()
+    gate += Adapters(door, AdapterSlots(1, Residents(4)), nobody, SystemClock(), VERSION).exposition().decode()
     engine = translate.exposition(translate.parse('vllm:num_preemptions_total{engine="0"} 0.0'), VERSION)
     return WorkerMetrics(VERSION, WorkerId("w1"), "a").metrics.exposition().decode() + gate + engine
 

@@ -46,11 +46,12 @@ class PoolMetrics:
             gauge.set(0.0)
 
     def heard(self, before: WorkerReport, report: WorkerReport) -> None:
-        """Count a wake that ends with this report, or goes wrong."""
+        """Count a wake that ends with this report, or goes wrong; from its beginning on both counts are there, as 0."""
+        if _is_waking(report):
+            for reason in ("failed", "slow"):
+                self._failures.labels(report.version, reason)
         if not _is_waking(before) or report.state in _ON_THE_WAY:
             return
-        for reason in ("failed", "slow"):
-            self._failures.labels(report.version, reason)
         if report.state not in _WELL:
             self._failures.labels(report.version, "failed").inc()
         elif report.state is WorkerState.READY:
