@@ -94,7 +94,7 @@ async def test_the_catalogue_holds_everything(stores: Stores) -> None:
     await store.add_version(second, "sig", things.act())
     route = things.route("chat", first.id, second.id)
     await store.put_routes(((route.alias, route),), things.act())
-    deployment = Deployment(version=first.id, replicas=2, renew_before=5.5, renew=(WorkerId("w"),))
+    deployment = Deployment(version=first.id, replicas=2, renew_before=5.5, renew=(WorkerId("w"),), pinned=True)
     await store.put_deployment(deployment, things.act())
     catalogue = await store.catalogue()
     assert catalogue.versions == (first, second)

@@ -165,7 +165,7 @@ class _Room:
     def _gather(self, claim: Claim, now: float) -> None:
         """Put idle residents to sleep for it, unless who goes already is enough; keep what is there for it."""
         short = claim.size_bytes - self.free - self.leaving
-        chosen = _victims(self.idle.values(), short) if claim.size_bytes <= self.most else None
+        chosen = _victims(self.idle.values(), short)
         if chosen is None:
             self.why.append(why.no_place(claim.version, claim.signal, claim.size_bytes, self.policy.limit_bytes))
             if claim.size_bytes > self.most or now - claim.since <= self.policy.patience_s:

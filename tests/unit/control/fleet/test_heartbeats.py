@@ -83,7 +83,7 @@ async def test_the_long_silent_are_forgotten(clock: ManualClock) -> None:
 
 
 async def test_only_news_is_news(clock: ManualClock) -> None:
-    """A new worker, a new state and a new address call for a tick at once; mere load does not."""
+    """A new worker, state or address and memory given back call for a tick at once; mere load does not."""
     heartbeats = Heartbeats(MemoryLeases(), clock)
     news: list[int] = []
     heartbeats.on_news = lambda: news.append(1)
@@ -92,6 +92,7 @@ async def test_only_news_is_news(clock: ManualClock) -> None:
         (things.report("w1"), 2),
         (things.report("w1", queued_tokens=5), 2),
         (things.report("w1", url="http://127.0.0.1:2"), 3),
+        (replace(things.report("w1", url="http://127.0.0.1:2"), holds_memory=False), 4),
     ):
         heartbeats.take(report)
         assert len(news) == expected

@@ -88,6 +88,8 @@ def test_several_give_way_to_a_large_one_and_no_needless_one() -> None:
     assert set(packed(small, claim("z", 50)).sleep) == {"b", "d"}
     uneven = [resident("a", 10, worth=0.01), resident("b", 60, worth=0.5), resident("c", 30, worth=2.0)]
     assert packed(uneven, claim("z", 60)).sleep == ("b",)
+    alone = [resident("a", 55, worth=6.0), resident("b", 45, worth=5.4)]
+    assert packed(alone, claim("z", 45)).sleep == ("b",)
 
 
 def test_who_waits_longest_is_first() -> None:
@@ -120,6 +122,13 @@ def test_who_falls_asleep_is_called_back_unless_its_memory_is_waited_for() -> No
     back = claim("a", 100, holds=100)
     assert packed(falling, back).wake == ("a",)
     assert packed(falling, claim("b", 100, waits_s=2.0), back).wake == ()
+
+
+def test_what_is_called_back_is_nobody_elses() -> None:
+    """Who waits less long does not count on the memory of one that serves again, and takes another one's."""
+    here = [resident("a", 50, Stay.FALLING_ASLEEP), resident("c", 50)]
+    done = packed(here, claim("a", 50, waits_s=2.0, holds=50), claim("b", 50))
+    assert (done.wake, done.sleep) == (("a",), ("c",))
 
 
 def test_a_second_worker_takes_what_is_free_alone() -> None:

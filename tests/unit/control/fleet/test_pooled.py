@@ -125,6 +125,60 @@ def test_an_adapter_that_is_waited_for_wakes_its_base() -> None:
     assert step(catalogue, [asleep], view(asleep, moving=frozenset({tuned.id}))).wake == ("a",)
 
 
+def test_of_a_base_and_its_adapter_who_waits_longest_counts() -> None:
+    """An adapter that has waited for long brings its base before others, though the base itself was just asked for."""
+    tuned = things.version("tuned")
+    tuned = replace(tuned, manifest=replace(tuned.manifest, adapter=AdapterSettings(base=C.digest, rank=8)))
+    catalogue = replace(deployed(A, C), versions=(A, C, tuned))
+    one, other = beat(A, SLEEPING), beat(C, SLEEPING)
+    for waits in ((wanted(tuned, NOW - 2.0), wanted(C)), (wanted(C), wanted(tuned, NOW - 2.0))):
+        found = view(one, other, wanted=(*waits, wanted(A, NOW - 1.0)))
+        assert step(catalogue, [one, other], found).wake == ("c",)
+
+
+def test_who_falls_asleep_and_is_wanted_again_is_called_back() -> None:
+    """Its memory was never given away: it takes no place, and nobody waits for it."""
+    here = beat(A)
+    found = view(here, wanted=(wanted(A),), orders={WorkerId("a"): WorkerOrder.SLEEP})
+    assert step(deployed(A), [here], found).wake == ("a",)
+
+
+def test_who_drains_is_waited_for_and_told_nothing() -> None:
+    """Its memory comes free by itself: nobody else is put to sleep, and it is not either."""
+    going, here, away = beat(A), beat(B), beat(C, SLEEPING)
+    found = view(going, here, away, wanted=(wanted(C),))
+    found = replace(found, running=(replace(found.running[0], draining=True), *found.running[1:]))
+    done = step(deployed(B, C), [going, here, away], found, places=2)
+    assert (done.sleep, done.wake) == ((), ())
+
+
+def test_nothing_is_done_while_the_host_cannot_say_what_runs() -> None:
+    """Who runs is not known, so nobody is woken into memory that may be taken."""
+    asleep = beat(A, SLEEPING)
+    assert step(deployed(A), [asleep], view(asleep, wanted=(wanted(A),), is_known=False)) == FleetPlan()
+
+
+def test_who_is_served_needs_nobody_woken() -> None:
+    """A gateway that has not heard yet that one is ready wakes no second one."""
+    one, two = beat(A, name="a1"), beat(A, SLEEPING, name="a2")
+    assert step(deployed(A, replicas=2), [one, two], view(one, two, wanted=(wanted(A),)), places=2).wake == ()
+
+
+def test_who_wakes_soonest_is_woken() -> None:
+    """Of several that sleep the one whose last start took least."""
+    slow, quick = beat(A, SLEEPING, name="a1"), beat(A, SLEEPING, name="a2")
+    slow = replace(slow, report=replace(slow.report, restart_s=9.0))
+    assert step(deployed(A, replicas=2), [slow, quick], view(slow, quick, wanted=(wanted(A),)), places=2).wake == (
+        "a2",
+    )
+
+
+def test_of_too_many_one_that_was_never_proven_goes_before_one_that_sleeps() -> None:
+    """A sleeping worker has served; one that starts has not."""
+    asleep, starts = beat(A, SLEEPING, name="asleep"), beat(A, WorkerState.LOADING, name="starts")
+    assert step(deployed(A), [asleep, starts], view(asleep, starts), places=2).drain == ("starts",)
+
+
 def test_one_of_several_workers_wakes_and_the_next_when_it_is_busy() -> None:
     """Who is waited for gets one worker; the second one wakes into free memory when the first has its hands full."""
     one, two = beat(A, SLEEPING, name="a1"), beat(A, SLEEPING, name="a2")

@@ -72,6 +72,13 @@ def test_the_table_says_how_long_a_start_takes() -> None:
     assert starts(make(CATALOGUE, [], first, NOW + 900)) == {(ROUTED.id, 15.0)}
 
 
+def test_a_wake_is_no_start() -> None:
+    """What waking takes is told apart: whoever waits for a new worker would be told too little."""
+    woken = things.report("w1", ROUTED.id, phases=phases(WAKING=2.0, WARMING=0.5))
+    started = make(CATALOGUE, [things.seen(things.report("w1", ROUTED.id, phases=phases(WARMING=9.0)))], EMPTY, NOW)
+    assert starts(make(CATALOGUE, [things.seen(woken)], started, NOW)) == {(ROUTED.id, 9.0)}
+
+
 def test_the_table_says_apart_how_long_starting_again_takes() -> None:
     """It is the longest that a worker has told, and stays when the workers are gone."""
     told = [replace(things.report(name, ROUTED.id), restart_s=took) for name, took in (("w1", 1.4), ("w2", 2.3))]

@@ -19,6 +19,7 @@ from penstock.domain.audit import Act
 from penstock.domain.decision import Decision
 from penstock.domain.fleet import Catalogue, Deployment
 from penstock.domain.ids import VersionId
+from penstock.domain.memory import sizes
 from penstock.domain.model import Tier
 from penstock.domain.rollout import STAGES, Change, Rollout, State, Step, Stored
 from penstock.domain.table import Share
@@ -183,6 +184,25 @@ async def test_a_proven_candidate_gets_the_workers_of_its_next_share_first(house
     assert (await house.now()).stage == 2
     grown = [one for one in await house.audit.newest(9) if one.what == "rollout.grow"]
     assert [one.detail for one in grown] == ["chat: 2 workers for the next share, 1 before"]
+
+
+async def test_workers_that_would_not_fit_stop_no_tick(house: House) -> None:
+    """A pinned candidate that may not grow stays at its share, and everything else goes on."""
+    deployed = Deployment(version=NEW, replicas=1, pinned=True)
+    house.registry = MemoryRegistry(house.audit)
+    for one in KNOWN.versions:
+        await house.registry.add_version(one, "signature", things.act())
+    await house.registry.put_deployment(deployed, things.act())
+    room_for_one = max(sizes(KNOWN.versions).values())
+    house.stage = replace(house.stage, replicas=Registry(house.registry, pool_bytes=room_for_one))
+    await house.begin()
+    four = tuple(things.seen(things.report(f"w{number}", OLD)) for number in range(4))
+    for second in World(seed=2, per_s=40.0, share=0.25).seconds(240):
+        house.judges.take(second, float(second.at))
+        known = replace(KNOWN, deployments=await house.registry.deployments())
+        await house.stage.advance(known, (*four, SEEN[1]), float(second.at))
+    assert await house.registry.deployments() == (deployed,)
+    assert house.stage.moving() == {OLD, NEW}
 
 
 async def test_an_adapter_goes_on_with_its_bases_workers(house: House) -> None:
