@@ -15,6 +15,7 @@ from penstock.domain.model import Manifest, Task, Tier, digest_of
 from penstock.domain.outcome import Outcome
 from penstock.domain.rollout import STAGES, Change, State, Step, Stored
 from penstock.domain.tenant import Role
+from penstock.domain.worker import WorkerState
 from tests.support import adapter_things
 from tests.support import control_things as things
 from tests.support.clock import ManualClock
@@ -383,6 +384,15 @@ async def test_an_adapter_that_is_off_or_without_a_worker_can_not_follow(site: S
     assert "is not deployed" in (await site.start(new)).text
     await site.operator.put(f"/admin/v1/deployments/{new}", json={"replicas": 1})
     assert f"no worker of {new} serves yet" in (await site.start(new)).text
+
+
+async def test_a_candidate_that_sleeps_is_woken_first(site: Site) -> None:
+    """A rollout's versions are awake, so that copies and callers find it as it will be; the refusal says how."""
+    (old,) = await site.shares()
+    new = await site.version(like())
+    site.room.heartbeats.take(things.report(f"w-{new}", VersionId(new), WorkerState.SLEEPING))
+    assert f"penstock models pin {new}" in (await site.start(new)).text
+    assert await site.shares() == {old: 10_000}
 
 
 async def test_the_tick_publishes_the_share_at_once(site: Site) -> None:
