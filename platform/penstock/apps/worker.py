@@ -23,9 +23,10 @@ from penstock.supervision.listening import check_free, url_at, url_of
 from penstock.telemetry import log_files, logs
 from penstock.tls.identity import Role
 from penstock.worker.agent import wire
-from penstock.worker.agent.agent import Agent, AgentConfig, Ports
+from penstock.worker.agent.agent import Agent
 from penstock.worker.agent.gate_client import GateClient
 from penstock.worker.agent.phases import PhaseMemory
+from penstock.worker.agent.ports import AgentConfig, Ports
 from penstock.worker.agent.running import Pace
 from penstock.worker.artifacts.cache import NodeCache
 from penstock.worker.artifacts.fetch import Fetcher

@@ -8,37 +8,28 @@ the controller away all of this goes on.
 
 import asyncio
 import os
-import random
 import signal
-import ssl
-from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, field
 from functools import partial
 
-from penstock.domain.clock import Clock
 from penstock.domain.errors import ArtifactRefused, EngineError, PenstockError, StoreUnavailable
-from penstock.domain.ids import VersionId, WorkerId
 from penstock.domain.worker import Load, WorkerEnd, WorkerOrder, WorkerReport, WorkerState
 from penstock.telemetry.logs import logger
 from penstock.telemetry.pages import serve
 from penstock.tls import expiry
-from penstock.tls.files import Own
 from penstock.worker.agent.adapters import Adapters
-from penstock.worker.agent.gate_client import GateClient
 from penstock.worker.agent.health import Restarts
 from penstock.worker.agent.heartbeat import Heart
 from penstock.worker.agent.lifecycle import Life
 from penstock.worker.agent.obtaining import obtained, quietly
 from penstock.worker.agent.oom import oom_kills
-from penstock.worker.agent.phases import PhaseMemory
+from penstock.worker.agent.ports import AgentConfig, Ports
 from penstock.worker.agent.resting import Desire, Resting
-from penstock.worker.agent.running import AnswersWrong, EngineLost, Hooks, Pace, Running
+from penstock.worker.agent.running import AnswersWrong, EngineLost, Hooks, Running
 from penstock.worker.agent.status import WorkerMetrics, pages
-from penstock.worker.artifacts.node import Copy, Watch
+from penstock.worker.artifacts.node import Copy
 from penstock.worker.artifacts.progress import Progress
-from penstock.worker.engines.plan import LaunchPlan
-from penstock.worker.engines.process import EngineProcess, Files, Launcher
+from penstock.worker.engines.process import EngineProcess
 
 EXIT_DRAINED = 0
 EXIT_FAILED = 1
@@ -62,52 +53,6 @@ _ENDS: dict[type[PenstockError], WorkerEnd] = {
     GaveUp: WorkerEnd.GAVE_UP,
 }
 """By what ended the work; all else is a fault of ours."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AgentConfig:
-    """Who this worker is and how patient."""
-
-    worker: WorkerId
-    version: VersionId
-    url: str
-    zone: str
-    status_host: str
-    files: Files
-    device: str = "cpu"
-    """What kind of device its engine computes on."""
-    key_mark: str = ""
-    status_port: int = 0
-    heartbeat_s: float = 1.0
-    is_pooled: bool = False
-    """Whether engines of its machine share a memory that is too small for all of them."""
-    drain_grace_s: float = 30.0
-    may_be_taken: bool = False
-    """Whether the machine is one that its owner takes back at short notice."""
-    linger_s: float = 1.0
-    """How long after it reported to be draining the gate stays open: until no gateway's table has us any more."""
-    pace: Pace = field(default_factory=Pace)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Ports:
-    """What the agent works with. ``obtain`` blocks; ``plan`` says how to run a version's copy."""
-
-    obtain: Callable[[VersionId, Watch], Copy]
-    plan: Callable[[Copy], LaunchPlan]
-    launcher: Launcher
-    client: GateClient
-    controller: Callable[[], str]
-    tls: Callable[[], ssl.SSLContext] | None
-    """What a connection to the controller is made with; None: in the clear."""
-    certificate: Callable[[], Own] | None
-    """Who the worker is by its certificate, and until when; None without one."""
-    bearer: str
-    memory: PhaseMemory
-    clock: Clock
-    chance: random.Random
-    shown: Callable[[int], None]
-    """Told the port at which health and metrics are shown."""
 
 
 class Agent:

@@ -21,9 +21,10 @@ from penstock.domain.errors import EngineError
 from penstock.domain.ids import VersionId, WorkerId
 from penstock.domain.model import GoldenPrompt, Manifest, Task
 from penstock.domain.worker import Load, WorkerState
-from penstock.worker.agent.agent import Agent, AgentConfig, Ports
+from penstock.worker.agent.agent import Agent
 from penstock.worker.agent.gate_client import GateClient, GateState
 from penstock.worker.agent.phases import PhaseMemory
+from penstock.worker.agent.ports import AgentConfig, Ports
 from penstock.worker.agent.running import Pace
 from penstock.worker.artifacts.cache import Hold
 from penstock.worker.artifacts.node import Copy, Watch
