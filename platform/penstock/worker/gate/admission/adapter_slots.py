@@ -69,18 +69,18 @@ class AdapterSlots:
         if not adapter:
             return True
         slot = self._slots.get(adapter)
-        return slot is not None and not slot.goes_to
+        return slot is not None and not slot.goes_to and self.residents.has(adapter)
 
     def ask(self, adapter: VersionId, now: float, *, checks: bool = False) -> bool:
         """Tell whether a request of this adapter may enter now; whoever has waited its bound has a slot closed.
 
         One that ``checks`` whether it answers right may before it has been found right.
         """
+        if not (self.residents.holds(adapter) if checks else self.residents.has(adapter)):
+            return False
         slot = self._slots.get(adapter)
         if slot is not None:
             return not slot.goes_to
-        if not (self.residents.holds(adapter) if checks else self.residents.has(adapter)):
-            return False
         if len(self._slots) < self.size or self._replaceable(adapter, now) is not None:
             return True
         return adapter not in self._promised and self._promise(adapter, now)

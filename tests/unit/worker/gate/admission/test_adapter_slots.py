@@ -112,6 +112,8 @@ def test_an_adapter_that_is_not_here_does_not_come_in() -> None:
     door.residents.loaded(B, 0.0)
     assert not door.ask(B, 0.0)
     assert door.ask(B, 0.0, checks=True)
+    door.enter(B, 0.0)
+    assert not door.ask(B, 0.0), "that it is just being checked in a slot lets nobody else in"
     door.residents.ready(B, 0.1)
     assert door.ask(B, 0.1)
 
