@@ -99,8 +99,10 @@ class AdapterSlots:
         self.uses.use(adapter, now)
 
     def leave(self, adapter: VersionId) -> None:
-        """One of its requests has left the engine."""
-        self._slots[adapter].running -= 1
+        """One of its requests has left the engine; a check that was given up may end after its adapter was dropped."""
+        slot = self._slots.get(adapter)
+        if slot is not None and slot.running:
+            slot.running -= 1
 
     def gave_up(self, adapter: VersionId) -> None:
         """Nothing of it waits any more: what was promised to it is not needed."""

@@ -118,6 +118,15 @@ def test_an_adapter_that_is_not_here_does_not_come_in() -> None:
     assert door.ask(B, 0.1)
 
 
+def test_a_check_that_ends_after_its_adapter_was_dropped_harms_nobody() -> None:
+    """The platform gave up a question and had the adapter dropped; then the engine's answer ends."""
+    door = slots()
+    enters(door, A, 0.0)
+    door.drop(A)
+    door.leave(A)
+    assert (len(door), door.running(A)) == (0, 0)
+
+
 def test_the_wait_for_a_slot_is_predicted() -> None:
     """Nothing for who is in a slot, the rest of its bound and an answer for others, a load for who is not here."""
     door = slots(1, resident=(A, B))
