@@ -66,7 +66,7 @@ def controller() -> str:
 
 
 def worker() -> str:
-    """Return the page of an agent, of the gate beside a base of adapters, and of a fresh engine in the platform's names."""
+    """Return the page of an agent, of the gate of a base of adapters, and of a fresh engine in our names."""
     door = doors.make(DoorOrder.FAIR, EngineSize(max_seqs=4, kv_blocks=64, block_size=16, prefill_tokens=512))
     gate = Tally(VERSION, LoadBook(4), door).metrics.exposition().decode()
     gate += Adapters(door, AdapterSlots(1, Residents(4)), nobody, SystemClock(), VERSION).exposition().decode()

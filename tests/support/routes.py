@@ -23,6 +23,8 @@ class For(Enum):
     WORKERS = auto()
     OPERATORS = auto()
     """Admin keys of the operators' tenant."""
+    OVERSEERS = auto()
+    """Admin and auditor keys of the operators' tenant."""
     READERS = auto()
     """Admin and auditor keys: of the operators for all tenants, of a tenant for itself."""
     MANAGERS = auto()
@@ -34,6 +36,9 @@ CONTROLLER: Mapping[Route, For] = {
     ("GET", "/readyz"): For.ANYBODY,
     ("POST", "/internal/workers/heartbeat"): For.WORKERS,
     ("GET", "/internal/versions/{version}"): For.WORKERS,
+    ("GET", f"{ADMIN}/aliases/{{alias}}/comparison"): For.OVERSEERS,
+    ("GET", f"{ADMIN}/rollouts"): For.OVERSEERS,
+    ("GET", f"{ADMIN}/rollouts/{{rollout}}"): For.OVERSEERS,
     ("GET", f"{ADMIN}/audit"): For.READERS,
     ("GET", f"{ADMIN}/budgets"): For.READERS,
     ("GET", f"{ADMIN}/keys"): For.READERS,
@@ -54,15 +59,12 @@ CONTROLLER: Mapping[Route, For] = {
             ("GET", f"{ADMIN}/aliases/{{alias}}"),
             ("PUT", f"{ADMIN}/aliases/{{alias}}"),
             ("DELETE", f"{ADMIN}/aliases/{{alias}}"),
-            ("GET", f"{ADMIN}/aliases/{{alias}}/comparison"),
             ("GET", f"{ADMIN}/autos"),
             ("GET", f"{ADMIN}/autos/{{alias}}"),
             ("PUT", f"{ADMIN}/autos/{{alias}}"),
             ("DELETE", f"{ADMIN}/autos/{{alias}}"),
-            ("GET", f"{ADMIN}/rollouts"),
             ("POST", f"{ADMIN}/rollouts"),
             ("POST", f"{ADMIN}/rollout-plans"),
-            ("GET", f"{ADMIN}/rollouts/{{rollout}}"),
             ("POST", f"{ADMIN}/rollouts/{{rollout}}/{{move}}"),
             ("GET", f"{ADMIN}/deployments"),
             ("PUT", f"{ADMIN}/deployments/{{version}}"),

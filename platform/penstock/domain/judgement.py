@@ -44,6 +44,8 @@ class Finding:
     """Comparable requests of the candidate behind it."""
     says: str
     """The finding in words and figures, for people."""
+    lacks: int = 0
+    """Requests that are missing before there may be a proof at all, however strong the evidence is."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from penstock.domain.ids import Alias, TenantId, VersionId
-from penstock.domain.judgement import Judgement
+from penstock.domain.judgement import Judgement, Verdict
 from penstock.domain.shadow import CAPS, Shadow, ShadowCaps
 from penstock.domain.table import WEIGHT_TOTAL, Override, Route, Share
 
@@ -104,6 +104,8 @@ class Rollout:
     """A person promoted it to this stage: automation proposes and pages, and aborts only where ``guard`` says so."""
     proposed: bool = False
     """Automation has said what it would undo of a person's promotion."""
+    proposes: Verdict | None = None
+    """What it has said last; None where it has said nothing, or before this was kept."""
     began_at: float = 0.0
 
     @property

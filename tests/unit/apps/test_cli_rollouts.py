@@ -46,13 +46,46 @@ def test_one_that_stands_still_says_why_and_what_to_do(capsys: pytest.CaptureFix
     told = shown(rollout("held", history=[*rollout()["history"], held]), capsys)
     assert told[3:5] == [
         "it stays here until somebody acts: no proof after 60 s at 50 %",
-        "`penstock rollout resume chat --reason WHY` goes on from here, `abort` gives it all back",
+        f"`penstock rollout resume chat --reason WHY` goes on from here, {rollout_screen._OTHERS}",
     ]
     assert told[-3:] == [
         "history (UTC)",
         "-  running  shadow   K1: new weights",
         "1970-01-01 00:01:00  held     50 %     controller: no proof after 60 s at 50 %",
     ]
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({"state": "done"}, f"`penstock models scale {OLD} 0` ends them"),
+        ({"state": "done"}, f"`penstock aliases set chat {OLD}` goes back"),
+        ({"state": "aborted"}, f"`penstock models scale {NEW} 0` ends them"),
+        ({"proposed": True, "proposes": "abort"}, "proposes to abort it: `penstock rollout abort chat --reason WHY`"),
+        (
+            {"state": "held", "blast": {"out": [], "first": [], "tokens_ratio": 0.3}},
+            "it has 57% of the tokens, and 30% may: resumed, it is held again",
+        ),
+    ],
+)
+def test_the_screen_says_what_there_is_to_do(
+    changes: dict[str, Any], says: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Whose workers run on, how to go back, what is proposed, and that a resumed one would be held again."""
+    judgement = {"version": NEW, "verdict": "wait", "findings": [], "unfit": "", "tokens_ratio": 0.57}
+    told = "\n".join(shown(rollout(**changes, judgement=judgement), capsys))
+    assert says in told
+    assert "it had 57.0% of both versions' tokens" in told
+
+
+def test_a_finding_says_how_many_requests_it_lacks(capsys: pytest.CaptureFixture[str]) -> None:
+    """A strength above 1 that decides nothing has too small a sample; 0 of 0 is said in words."""
+    cut = finding("cut", "wait", 6.28, "0 of 20, the incumbent 0 of 300") | {"lacks": 80}
+    empty = finding("empty", "wait", None, "0 of 0, the incumbent 0 of 300")
+    judgement = {"version": NEW, "verdict": "wait", "findings": [cut, empty], "unfit": "", "tokens_ratio": None}
+    told = " ".join(" ".join(shown(rollout(judgement=judgement), capsys)).split())
+    assert "0 of 20, the incumbent 0 of 300; 80 more needed" in told
+    assert "none yet, the incumbent 0 of 300" in told
 
 
 @pytest.mark.parametrize(

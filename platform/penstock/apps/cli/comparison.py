@@ -16,8 +16,10 @@ strength: the evidence for what is said here; 1.00 decides. requests: the candid
 mean rank: 0.50 is as fast, or as dear, as the incumbent's requests of about the same prompt and load, 1.00 is worse
 than all of them. Times may be a tenth more, so equals are below 0.50. Prices are as if nothing were cached; a copy's is
 held against its original's: 0.50 within 2 %, 0.74 up to a quarter dearer.
-without company: no request of the incumbent was like it. The incumbent's figures are those of five minutes.
-bad, refused: once for a user in ten seconds.
+without company: no request of the incumbent was like it. The incumbent's figures are those of the last five minutes, or
+of less where the controller began later: it reads two minutes back.
+bad, refused: once for a user in ten seconds; bad are also those that the incumbent had while the candidate was dead.
+more needed: so many requests before there may be a proof, however strong the evidence is.
 """.strip().splitlines()
 """What the figures mean, under those of a judge that has some."""
 
@@ -38,7 +40,8 @@ def show(found: dict[str, Any]) -> None:
     for pair in found["pairs"]:
         judgement = pair["judgement"]
         out.print(f"{judgement['version']} beside {pair['incumbent']}", style="bold", highlight=False, markup=False)
-        for said in (f"{judgement['verdict']}: {_SAID[judgement['verdict']]}", judgement["unfit"]):
+        verdict = f"{judgement['verdict']}: {_SAID[judgement['verdict']]}"
+        for said in (verdict, _tokens(judgement), judgement["unfit"]):
             if said:
                 out.print(f"  {said}", highlight=False, markup=False, soft_wrap=True)
         rows = [
@@ -47,10 +50,24 @@ def show(found: dict[str, Any]) -> None:
                 one["verdict"],
                 "-" if one["strength"] is None else f"{one['strength']:.2f}",
                 one["sample"],
-                one["says"].removeprefix(f"{one['metric']}:").strip(),
+                _seen(one),
             )
             for one in judgement["findings"]
         ]
         tables.show("", ("metric", "verdict", "strength", "requests", "seen"), rows)
         for line in _LEGEND if rows else ():
             out.print(f"  {line}", style="dim", highlight=False, markup=False, soft_wrap=True)
+
+
+def _tokens(judgement: dict[str, Any]) -> str:
+    """Say what part of the tokens was the candidate's; empty where that is too few to say."""
+    ratio = judgement.get("tokens_ratio")
+    return "" if ratio is None else f"it had {ratio:.1%} of both versions' tokens of the last five minutes"
+
+
+def _seen(finding: dict[str, Any]) -> str:
+    """Return what was seen of a metric, and how much is missing."""
+    says = finding["says"].removeprefix(f"{finding['metric']}:").strip()
+    says = says.replace("0 of 0", "none yet", 1) if says.startswith("0 of 0") else says
+    lacks = finding.get("lacks", 0)
+    return f"{says}; {lacks} more needed" if lacks else says

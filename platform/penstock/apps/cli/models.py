@@ -36,12 +36,13 @@ def list_models() -> None:
                 "/".join(f"{micro_usd / 1e6:g}" for micro_usd in version["price"].values()),
                 version["licence"],
                 adapters.workers_of(version),
+                ", ".join(f"{name}={value}" for name, value in version["engine"].items()),
                 ", ".join(version["aliases"]),
                 tables.when(version["created_at"]),
             )
             for version in models
         ]
-        columns = ("version", "task", "tier", "MB", "$/Mtok", "licence", "workers", "aliases", "registered")
+        columns = ("version", "task", "tier", "MB", "$/Mtok", "licence", "workers", "engine", "aliases", "registered")
         tables.show("Versions", columns, rows, [adapters.note(one) for one in models])
 
 

@@ -123,9 +123,32 @@ def _next(one: dict[str, Any]) -> Iterator[str]:
     why = next((f": {change['says']}" for change in reversed(one.get("history", ()))), "")
     if one["state"] == "held":
         yield f"it stays here until somebody acts{why}"
-        yield f"`penstock rollout resume {one['alias']} --reason WHY` goes on from here, `abort` gives it all back"
+        yield f"`penstock rollout resume {one['alias']} --reason WHY` goes on from here, {_OTHERS}"
+        yield from _over_blast(one)
+    if one["state"] == "done":
+        yield f"the old version's workers still run: `penstock models scale {one['incumbent']} 0` ends them"
+        yield f"`penstock aliases set {one['alias']} {one['incumbent']}` goes back, while they serve"
+    if one["state"] == "aborted":
+        yield f"its workers still run: `penstock models scale {one['candidate']} 0` ends them"
+    if one.get("proposed") and one["state"] not in ("aborted", "done"):
+        verdict = one.get("proposes") or "undo"
+        yield f"automation proposes to {verdict} it: `penstock rollout {_does(verdict)} {one['alias']} --reason WHY`"
     if one["state"] == "frozen":
         yield f"it goes on by itself when the error budget is not spent any more{why}"
+
+
+_OTHERS = "`promote` gives it its next share, `abort` gives it all back"
+
+
+def _does(verdict: str) -> str:
+    return verdict if verdict in ("hold", "abort") else "abort"
+
+
+def _over_blast(one: dict[str, Any]) -> Iterator[str]:
+    """Say that a resumed one would be held again at once."""
+    ratio, most = (one.get("judgement") or {}).get("tokens_ratio"), one["blast"].get("tokens_ratio", 1.0)
+    if ratio is not None and ratio > most:
+        yield f"it has {ratio:.0%} of the tokens, and {most:.0%} may: resumed, it is held again until that is less"
 
 
 def _span(seconds: float | None) -> str:

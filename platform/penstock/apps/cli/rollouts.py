@@ -165,6 +165,7 @@ def promote(alias: Alias, *, reason: Reason, override_budget: Override = False) 
 
     Automation then undoes nothing at that share, unless the rollout was started with --guard: it says what it would do.
     At 100 % what comes next is the watch: the share stays, and the incumbent is let go when the watch is over.
+    A promotion during the watch ends it at once: the rollout is done.
     """
     _move(alias, "promote", reason, override_budget=override_budget)
 

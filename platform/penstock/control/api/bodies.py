@@ -207,6 +207,8 @@ class ModelShown(msgspec.Struct, frozen=True, kw_only=True):
     """Of an adapter: the version whose workers serve it."""
     resident: tuple[WorkerId, ...] = ()
     """Of an adapter: the workers whose engines hold it now."""
+    engine: dict[str, str] = {}
+    """Its engine's settings that are not the usual ones."""
 
 
 class WorkerShown(msgspec.Struct, frozen=True, kw_only=True):

@@ -23,7 +23,7 @@ class Compared:
 
     async def comparison(self, request: Request, alias: Alias) -> Response:
         """Show what is to be said now of each version that shares the alias with the one that has most of it."""
-        await self._control.operator(request)
+        await self._control.overseer(request)
         if all(route.alias != alias for route in await self._control.registry.routes()):
             raise InvalidField(f"there is no alias {alias}", param="alias")
         pairs = self._control.comparisons.judged(alias)

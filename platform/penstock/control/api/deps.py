@@ -91,6 +91,12 @@ class Control:
         caller.check_operator()
         return caller
 
+    async def overseer(self, request: Request) -> Caller:
+        """Return the caller with an admin's or auditor's key of the operators, or raise like ``operator``."""
+        caller = await self.reader(request)
+        caller.check_operator()
+        return caller
+
     async def manager(self, request: Request) -> Caller:
         """Return the caller with an admin key of any tenant, or raise like ``operator``."""
         caller = Caller(key=await self._key(request))

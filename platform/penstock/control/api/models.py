@@ -13,6 +13,7 @@ from penstock.control.registry import adapters
 from penstock.domain.adapter import bases_of
 from penstock.domain.errors import InvalidField
 from penstock.domain.ids import NO_VERSION, Alias, TenantId, VersionId
+from penstock.domain.model import EngineSettings
 from penstock.domain.table import Override, Route
 from penstock.domain.tenant import KeyRing, Role
 
@@ -76,6 +77,7 @@ class Models:
                         aliases=tuple(route.alias for route in routes if _leads_to(route, version.id)),
                         base=bases.get(version.id, NO_VERSION),
                         resident=holders.get(version.id, ()),
+                        engine=_unusual(version.manifest.engine),
                     )
                     for version in versions
                 ]
@@ -159,6 +161,12 @@ class Models:
         deployment = await self._registry.renew_all(version, act)
         self._control.runtime.wake()
         return answer(deployment, 202)
+
+
+def _unusual(engine: EngineSettings) -> dict[str, str]:
+    """Return an engine's settings that are not the usual ones: what tells versions of the same weights apart."""
+    usual = asdict(EngineSettings())
+    return {name: str(value) for name, value in asdict(engine).items() if value != usual[name]}
 
 
 def check_tenants(alias: Alias, named: Iterable[TenantId], ring: KeyRing, now: float, *, param: str) -> None:

@@ -45,7 +45,7 @@ class RolloutsShown:
         consent = Consent(reason=body.reason, dearer=body.accept_dearer, spent=body.override_budget)
         stored = await self._rollouts.start(_asked(body), consent, act)
         self._control.runtime.wake()
-        return answer(self._shown(stored), 201)
+        return answer({**self._shown(stored), "history": await self._rollouts.store.history(stored.rollout.id)}, 201)
 
     async def plan(self, request: Request, hours: float = 1.0) -> Response:
         """Say what a rollout would need and see, with the traffic of the last hours; nothing is started."""
@@ -57,14 +57,14 @@ class RolloutsShown:
 
     async def listed(self, request: Request) -> Response:
         """List the newest, newest first; ``?alias=`` those of one alias."""
-        await self._control.operator(request)
+        await self._control.overseer(request)
         alias = request.query_params.get("alias")
         found = await self._rollouts.listed(Alias(alias) if alias else None)
         return answer({"rollouts": [self._shown(one) for one in found]})
 
     async def one(self, request: Request, rollout: str) -> Response:
         """Show one with what the judge says of it now, and every change of it."""
-        await self._control.operator(request)
+        await self._control.overseer(request)
         stored = await self._rollouts.one(rollout)
         live = not stored.rollout.state.is_over
         judgement = self._control.comparisons.judgement(stored.rollout) if live else None

@@ -88,7 +88,7 @@ def check_route(route: Route, known: frozenset[VersionId]) -> Route:
         if version not in known:
             raise InvalidField(f"there is no version {version}", param="shares")
     if any(share.weight < 0 for share in route.shares) or sum(share.weight for share in route.shares) != WEIGHT_TOTAL:
-        raise InvalidField(f"weights are at least 0 and add up to {WEIGHT_TOTAL}", param="shares")
+        raise InvalidField(f"shares are at least 0 and add up to 100 % (as weights: {WEIGHT_TOTAL})", param="shares")
     if route.fallback and route.fallback not in versions:
         raise InvalidField("an alias falls back to one of its own versions", param="fallback")
     _check_overrides(route, versions)

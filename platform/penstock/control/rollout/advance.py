@@ -177,5 +177,7 @@ def _word(before: Rollout, after: Rollout) -> str:
     """Return what happened, as the audit log names it."""
     if after.stage != before.stage:
         return "promote"
+    if after.proposes is not before.proposes:
+        return "propose"
     words = {State.HELD: "hold", State.FROZEN: "freeze", State.ABORTED: "abort", State.DONE: "done"}
-    return words.get(after.state, "propose" if after.proposed and not before.proposed else "resume")
+    return words.get(after.state, "resume")

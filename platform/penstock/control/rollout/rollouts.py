@@ -92,6 +92,7 @@ class Rollouts:
         self._need_worker(rollout.candidate, known, await self.seen())
         await self._check_budget(rollout, known, consent)
         says = _reason(consent.reason) or f"started beside {rollout.incumbent}"
+        says += rules.shorter(known, rollout)
         step = Step(rollout=rollout, change=_first(rollout, act, says))
         await self.store.begin(step, replace(act, target=rollout.id, detail=f"{rollout.alias}: {says}"))
         return Stored(rollout=rollout, number=1)
@@ -99,10 +100,14 @@ class Rollouts:
     async def plan(self, asked: Rollout, now: float, hours: float) -> Planned:
         """Return what its stages would need and see, with as much traffic as in the last hours; nothing is started.
 
+        One that runs may be planned too: how long its next shares will take.
+
         Raises ``UnknownModel``, ``InvalidField`` or ``Conflict`` where nobody could begin such a rollout at all.
         """
         known, live = await self.catalogue(), [one.rollout for one in await self.store.live()]
-        rollout = replace(asked, incumbent=rules.incumbent_of(asked.alias, known.routes, live))
+        mine = next((one for one in live if (one.alias, one.candidate) == (asked.alias, asked.candidate)), None)
+        incumbent = mine.incumbent if mine is not None else rules.incumbent_of(asked.alias, known.routes, live)
+        rollout = replace(asked, incumbent=incumbent)
         rules.check_pair(rollout, known)
         tier = next(one.manifest.tier for one in known.versions if one.id == rollout.incumbent)
         serving = len(_serving(rollout.incumbent, known, await self.seen()))

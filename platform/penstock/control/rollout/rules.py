@@ -23,7 +23,8 @@ def incumbent_of(alias: Alias, routes: Iterable[Route], live: Iterable[Rollout])
     if route is None:
         raise UnknownModel(f"there is no alias {alias}")
     if route.overrides:
-        raise Conflict(f"{alias} has overrides for tenants, which a rollout would undo: take them away first")
+        do = f"penstock aliases set {alias} … --no-overrides"
+        raise Conflict(f"{alias} has overrides for tenants, which a rollout would undo: take them away first ({do})")
     whole = [share.version for share in route.shares if share.weight == WEIGHT_TOTAL]
     if not whole:
         raise Conflict(f"several versions share {alias}: give one of them all of it first (penstock aliases set)")
@@ -44,6 +45,10 @@ def check(rollout: Rollout, known: Catalogue, live: Iterable[Rollout]) -> None:
 def check_pair(rollout: Rollout, known: Catalogue) -> None:
     """Return where its stages make sense and its candidate could stand in for its incumbent; else like ``check``."""
     steps.check(rollout)
+    first, most = next(one.weight for one in rollout.stages if one.weight) / WEIGHT_TOTAL, rollout.blast.tokens_ratio
+    if 0.0 < most < first < 1.0:
+        says = f"its first share, {first:.0%}, is above the most tokens, {most:.0%}: it would be held at once"
+        raise InvalidField(says, param="blast.tokens_ratio")
     _check_blast(rollout.blast)
     versions = {one.id: one for one in known.versions}
     if rollout.candidate not in versions:
@@ -59,6 +64,13 @@ def dearer(incumbent: Price, candidate: Price) -> str:
         ("output", incumbent.output_per_mtok, candidate.output_per_mtok),
     )
     return ", ".join(f"{name} ${was / 1e6:g} -> ${now / 1e6:g}" for name, was, now in lines if now > was)
+
+
+def shorter(known: Catalogue, rollout: Rollout) -> str:
+    """Say that the candidate takes shorter prompts, as the end of a sentence; empty where it does not."""
+    lengths = {one.id: one.manifest.engine.max_model_len for one in known.versions}
+    was, now = lengths[rollout.incumbent], lengths[rollout.candidate]
+    return f" (its context is {now} tokens, not {was}: it refuses longer prompts)" if now < was else ""
 
 
 def _check_alike(kind: Kind, incumbent: ModelVersion, candidate: ModelVersion) -> None:

@@ -103,7 +103,7 @@ class RankedSides:
 
     def _told(self, verdict: Verdict, bets: Bets, odds: float, says: str) -> Finding:
         strength = _strength(bets, odds) if self._sample else None
-        return Finding(metric=self._metric, verdict=verdict, strength=strength, sample=self._sample, says=says)
+        return _finding(self._metric, verdict, strength, (self._sample, self._least), says)
 
 
 class ScoreSides:
@@ -144,7 +144,7 @@ class ScoreSides:
 
     def _told(self, verdict: Verdict, bets: Bets, odds: float, says: str) -> Finding:
         strength = _strength(bets, odds) if self._sample else None
-        return Finding(metric=self._metric, verdict=verdict, strength=strength, sample=self._sample, says=says)
+        return _finding(self._metric, verdict, strength, (self._sample, self._least), says)
 
 
 class ShareSides:
@@ -222,7 +222,14 @@ class ShareSides:
 
     def _told(self, verdict: Verdict, bets: Bets, odds: float, says: str) -> Finding:
         strength = _strength(bets, odds) if self._sample else None
-        return Finding(metric=self._metric, verdict=verdict, strength=strength, sample=self._sample, says=says)
+        return _finding(self._metric, verdict, strength, (self._sample, self._least), says)
+
+
+def _finding(metric: Metric, verdict: Verdict, strength: float | None, sample: tuple[int, int], says: str) -> Finding:
+    """Return a finding of a sample that there is, and the least one."""
+    many, least = sample
+    lacks = max(0, least - many) if verdict is Verdict.WAIT else 0
+    return Finding(metric=metric, verdict=verdict, strength=strength, sample=many, says=says, lacks=lacks)
 
 
 @lru_cache

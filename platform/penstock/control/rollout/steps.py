@@ -152,12 +152,13 @@ class _Act:
             since=self.now,
             by_person=by_person,
             proposed=False,
+            proposes=None,
         )
         return Step(rollout=after, change=self._change(after, says, judgement))
 
-    def note(self, says: str, judgement: Judgement | None) -> Step:
-        """Say something in the history, and change nothing else but that it was said."""
-        after = replace(self.rollout, proposed=True)
+    def propose(self, verdict: Verdict, says: str, judgement: Judgement | None) -> Step:
+        """Say in the history what automation would do, and change nothing else but that it was said."""
+        after = replace(self.rollout, proposed=True, proposes=verdict)
         return Step(rollout=after, change=self._change(after, says, judgement))
 
     def _change(self, after: Rollout, says: str, judgement: Judgement | None) -> Change:
@@ -174,11 +175,12 @@ class _Act:
 
 
 def _stopped(act: _Act, judgement: Judgement | None, verdict: Verdict, why: str) -> Step | None:
-    """Abort or hold; after a person's promotion say once what automation would do."""
+    """Abort or hold; after a person's promotion say what automation would do: once, and once more where it is worse."""
     rollout = act.rollout
     if not _may_undo(rollout):
         says = f"a person promoted it, so nothing is undone; to {verdict} is proposed: {why}"
-        return None if rollout.proposed else act.note(says, judgement)
+        is_said = rollout.proposed and (verdict is Verdict.HOLD or rollout.proposes is verdict)
+        return None if is_said else act.propose(verdict, says, judgement)
     if verdict is Verdict.ABORT:
         return act.to(State.ABORTED, why, judgement)
     return None if rollout.state is State.HELD else act.to(State.HELD, why, judgement)

@@ -142,6 +142,7 @@ async def test_a_person_steers_it_with_a_reason(site: Site) -> None:
         (like(), {"blast": {"tokens_ratio": 0.0}}, 400, "the most tokens"),
         (like(), {"blast": {"out": ["acme"], "first": ["acme"]}}, 400, "acme can't stay out and go first"),
         (like(), {"override_budget": True}, 400, "say why the error budget is overridden"),
+        (like(), {"blast": {"tokens_ratio": 0.001}}, 400, "it would be held at once"),
         (like(), {"blast": {"out": ["nosuch"]}}, 400, "there is no tenant nosuch"),
         (like(), {"blast": {"first": ["nosuch"]}}, 400, "there is no tenant nosuch"),
         (like(), {"blast": {"first": ["closed"]}}, 400, "no key of closed may use chat"),
@@ -329,12 +330,31 @@ async def test_steering_takes_a_reason_a_known_word_and_a_known_rollout(site: Si
     assert [one.status_code for one in asked] == [400, 400, 404, 404, 404]
 
 
+async def test_the_operators_auditor_reads_and_steers_nothing(site: Site) -> None:
+    """Rollouts and comparisons are among what an auditor reads of all tenants."""
+    new = await site.version(like())
+    at = f"/admin/v1/rollouts/{(await site.start(new)).json()['id']}"
+    async with site.room.client(await site.room.key(Role.AUDITOR)) as auditor:
+        reads = ("/admin/v1/rollouts", at, "/admin/v1/aliases/chat/comparison")
+        assert [(await auditor.get(one)).status_code for one in reads] == [200] * 3
+        assert (await auditor.post(f"{at}/abort", json=WHY)).status_code == 403
+
+
+async def test_one_that_runs_is_planned_and_one_with_a_shorter_context_says_so(site: Site) -> None:
+    """Beside its own incumbent: a runbook asks how long its next shares will take."""
+    short = await site.version(like(engine=replace(things.manifest().engine, max_model_len=512)))
+    started = (await site.start(short)).json()
+    assert "its context is 512 tokens, not 2048" in started["history"][0]["says"]
+    planned = await site.operator.post("/admin/v1/rollout-plans", json={"alias": "chat", "candidate": short})
+    assert planned.status_code == 200
+
+
 @pytest.mark.parametrize("role", [Role.INFER, Role.AUDITOR])
 async def test_only_operators_may(site: Site, role: Role) -> None:
     """Neither look nor start nor steer with another role, or as another tenant's admin."""
     new = await site.version(like())
     at = f"/admin/v1/rollouts/{(await site.start(new)).json()['id']}"
-    for key in (await site.room.key(role), await site.room.key(Role.ADMIN, tenant="acme")):
+    for key in (await site.room.key(role, tenant="acme"), await site.room.key(Role.ADMIN, tenant="acme")):
         async with site.room.client(key) as other:
             asked = [
                 await other.get("/admin/v1/rollouts"),

@@ -136,6 +136,15 @@ def test_a_spent_budget_freezes_and_comes_back_by_itself() -> None:
     assert after(frozen, seen(), 200.0).state is State.RUNNING
 
 
+def test_a_proposal_that_has_become_worse_is_made_again() -> None:
+    """From hold to abort it is news, from abort to hold it is none; the rollout tells the last one."""
+    mine = steps.promote(START, 10.0, 1, "anna", "I have looked").rollout
+    held = after(mine, seen(Verdict.HOLD), 20.0)
+    worse = after(held, seen(Verdict.ABORT), 30.0)
+    assert (held.proposes, worse.proposes) == (Verdict.HOLD, Verdict.ABORT)
+    assert after(worse, seen(Verdict.HOLD), 40.0) == worse
+
+
 def test_what_a_person_promoted_automation_proposes_to_undo_once() -> None:
     """It says so in the history and touches nothing; the next stage is its own again."""
     mine = steps.promote(START, 10.0, 1, "anna", "I have looked").rollout
@@ -145,6 +154,7 @@ def test_what_a_person_promoted_automation_proposes_to_undo_once() -> None:
     assert (taken.rollout.state, taken.rollout.weight) == (State.RUNNING, 500)
     assert "proposed: ttft says abort" in taken.change.says
     assert steps.step(taken.rollout, seen(Verdict.ABORT), 30.0, 3) is None
+    assert steps.step(taken.rollout, seen(Verdict.HOLD), 30.0, 3) is None
     onwards = after(taken.rollout, seen(Verdict.PROMOTE), 100.0)
     assert (onwards.stage, onwards.by_person, onwards.proposed) == (2, False, False)
     assert after(onwards, seen(Verdict.ABORT), 101.0).state is State.ABORTED
