@@ -7,6 +7,7 @@ import asyncpg
 import pytest
 
 from penstock.adapters.postgres import roles
+from penstock.adapters.postgres.arms import PostgresArms
 from penstock.adapters.postgres.audit import PostgresAudit
 from penstock.adapters.postgres.database import Database
 from penstock.adapters.postgres.embedded import EmbeddedPostgres, dsn_of
@@ -17,9 +18,11 @@ from penstock.adapters.postgres.queries import load
 from penstock.adapters.postgres.roles import AUDITORS, CONTROLLER, GATEWAY
 from penstock.adapters.postgres.tenancy import PostgresTenancy
 from penstock.apps.settings.stores import with_files, with_user
+from penstock.domain.arms import ArmSecond
 from penstock.domain.audit import NO_TENANT, Act
+from penstock.domain.clock import SystemClock
 from penstock.domain.errors import StoreUnavailable
-from penstock.domain.ids import TenantId
+from penstock.domain.ids import Alias, TenantId
 from penstock.domain.tenant import Tenant
 from tests.support.ledger_rows import row
 from tests.support.patience import patient
@@ -32,7 +35,7 @@ WORK = {
         "ledger": "append spent_in",
         "audit": "note_threshold",
         "platform": "fingerprint pepper",
-        "arms": "tell",
+        "arms": "tell ask",
     },
     CONTROLLER: {
         "fleet": "",
@@ -42,7 +45,7 @@ WORK = {
         "tenancy": "",
         "platform": "",
         "audit": "note newest",
-        "arms": "since forget",
+        "arms": "since forget asked forget_asked",
         "rollouts": "",
         "ledger": "page spent spent_in usage ended",
     },
@@ -56,6 +59,8 @@ IMMUTABLE = [f"{verb} {table}" for table in ("ledger", "audit_event") for verb i
     "update ledger_sum set cost = 0",
     "insert into outcome_sum values (0, 'v', 'ok', 1)",
     "update outcome_sum set requests = 9",
+    "insert into alias_minute values (0, 'chat', 1)",
+    "update alias_minute set requests = 9",
     "update key_change set number = 0",
     "delete from model_version",
     "delete from auto_alias",
@@ -169,6 +174,17 @@ async def test_a_gateway_appends_and_the_database_keeps_the_sums(gateway: Databa
     (spent,) = await ledger.spent_in("1970-01")
     assert spent.cost == 7
     assert [await PostgresAudit(gateway).note_threshold(ACT) for _ in range(2)] == [True, False]
+
+
+async def test_a_gateway_adds_to_an_aliases_requests_and_reads_none(gateway: Database, controller: Database) -> None:
+    """Through a function alone: what others have told it can neither see nor change."""
+    told = ArmSecond(gateway="g", life="l", number=1, at=0, asked=((Alias("chat"), 3), (Alias("exp"), 1)))
+    for _ in range(2):
+        await PostgresArms(gateway).tell(told)
+    asked = await PostgresArms(controller).asked(Alias("chat"), SystemClock().now(), 3600.0)
+    assert asked.requests == 6
+    with pytest.raises(StoreUnavailable):
+        await PostgresArms(gateway).asked(Alias("chat"), SystemClock().now(), 3600.0)
 
 
 async def test_a_controllers_change_reaches_the_gateways(controller: Database, gateway: Database) -> None:
