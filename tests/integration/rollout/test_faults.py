@@ -240,10 +240,8 @@ async def test_aborts_during_an_abort_are_one_abort(street: Street) -> None:
 
 
 async def test_four_gateways_are_undone_within_a_second(street: Street) -> None:
-    """From the verdict to the last new request on the candidate, by gateway, over some rollouts; prints the figures.
-
-    A request is new when its engine begins, which is its delay before its answer, and later than when it was sent.
-    """
+    """From the verdict to the last new request on the candidate, by gateway, over some rollouts; prints the figures."""
+    # A request is new when its engine begins, which is its delay before its answer, and later than when it was sent.
     took = list[float]()
     case = await street.begin()
     async with traffic(street.place, pause_s=1.0) as users:

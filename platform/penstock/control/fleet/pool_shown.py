@@ -47,7 +47,7 @@ class PoolMetrics:
 
     def heard(self, before: WorkerReport, report: WorkerReport) -> None:
         """Count a wake that ends with this report, or goes wrong; from its beginning on both counts are there, as 0."""
-        if _is_waking(report):
+        if _is_waking(before) or _is_waking(report):
             for reason in ("failed", "slow"):
                 self._failures.labels(report.version, reason)
         if not _is_waking(before) or report.state in _ON_THE_WAY:

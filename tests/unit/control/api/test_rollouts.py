@@ -5,26 +5,20 @@ from collections.abc import AsyncIterator
 from dataclasses import asdict, replace
 from typing import Any
 
-import httpx
-import msgspec
 import pytest
 
 from penstock.domain.arms import ArmSecond
 from penstock.domain.ids import Alias, ModelName, VersionId
 from penstock.domain.model import Manifest, Task, Tier, digest_of
 from penstock.domain.outcome import Outcome
-from penstock.domain.rollout import STAGES, Change, State, Step, Stored
+from penstock.domain.rollout import Change, State, Step, Stored
 from penstock.domain.tenant import Role
 from penstock.domain.worker import WorkerState
-from tests.support import adapter_things
 from tests.support import control_things as things
 from tests.support.clock import ManualClock
 from tests.support.control_room import Room
 from tests.support.ledger_rows import row
-
-WHY = {"reason": "as agreed"}
-SHARED = msgspec.to_builtins(STAGES[1:])
-"""Without the shadow stage: the first share is at once."""
+from tests.support.rollout_room import WHY, Site, chat, like
 
 
 @pytest.fixture
@@ -33,59 +27,11 @@ def room(clock: ManualClock) -> Room:
     return Room(clock)
 
 
-class Site:
-    """An alias at a version that serves, and versions that might follow it."""
-
-    def __init__(self, room: Room, operator: httpx.AsyncClient) -> None:
-        self.room, self.operator = room, operator
-
-    async def version(self, manifest: Manifest, *, workers: int = 1) -> str:
-        """Register and deploy one; a worker of it reports that it serves."""
-        body = {"manifest": asdict(manifest), "signature": f"signatures/{digest_of(manifest)}"}
-        version = str((await self.operator.post("/admin/v1/models", json=body)).json()["id"])
-        await self.operator.put(f"/admin/v1/deployments/{version}", json={"replicas": workers})
-        if workers:
-            self.room.heartbeats.take(things.report(f"w-{version}", VersionId(version)))
-        return version
-
-    async def adapter(self, manifest: Manifest, *, on: bool = True) -> str:
-        """Register an adapter, and turn it on."""
-        version = await self.version(manifest, workers=0)
-        assert (
-            await self.operator.put(f"/admin/v1/deployments/{version}", json={"replicas": int(on)})
-        ).status_code == 200
-        return version
-
-    async def lead(self, *versions: str) -> None:
-        weight = 10_000 // len(versions)
-        shares = {"shares": [{"version": one, "weight": weight} for one in versions]}
-        assert (await self.operator.put("/admin/v1/aliases/chat", json=shares)).status_code == 200
-
-    async def start(self, candidate: str, **more: object) -> httpx.Response:
-        return await self.operator.post(
-            "/admin/v1/rollouts", json={"alias": "chat", "candidate": candidate, "stages": SHARED} | more
-        )
-
-    async def shares(self) -> dict[str, int]:
-        routes = (await self.operator.get("/admin/v1/aliases")).json()["aliases"]
-        return {share["version"]: share["weight"] for share in routes[0]["shares"]}
-
-
 @pytest.fixture
 async def site(room: Room) -> AsyncIterator[Site]:
-    """Yield the alias ``chat`` at one version, and an operator."""
-    async with room.client(await room.key(Role.ADMIN)) as client:
-        for tenant in ("acme", "closed"):
-            await client.post("/admin/v1/tenants", json={"id": tenant})
-        await client.post("/admin/v1/keys", json={"tenant": "closed", "models": ["other"]})
-        found = Site(room, client)
-        await found.lead(await found.version(things.manifest()))
+    """Yield an alias at one version, and an operator."""
+    async with chat(room) as found:
         yield found
-
-
-def like(seed: str = "c", **changes: Any) -> Manifest:  # noqa: ANN401  a manifest's own fields
-    """Return a manifest that differs from the incumbent's by its weights, and by these."""
-    return replace(things.manifest(seed=seed), **changes)
 
 
 async def test_it_starts_at_its_first_share_beside_who_had_everything(site: Site) -> None:
@@ -363,47 +309,6 @@ async def test_only_operators_may(site: Site, role: Role) -> None:
                 await other.post(f"{at}/abort", json=WHY),
             ]
         assert [one.status_code for one in asked] == [403] * 4
-
-
-async def test_an_adapter_follows_another_of_its_base(site: Site) -> None:
-    """With the base's worker and none of its own; the base itself may follow, too, and end it."""
-    base = await site.version(adapter_things.BASE.manifest)
-    old, new = [await site.adapter(adapter_things.manifest(seed=seed)) for seed in "ed"]
-    await site.lead(old)
-    started = await site.start(new)
-    assert (started.status_code, started.json()["incumbent"]) == (201, old)
-    tick = await site.room.loop.tick()
-    assert {one.id: one.base for one in tick.table.versions if one.base} == {old: base, new: base}
-    assert {one.version for one in tick.deployments} & {old, new} == set()
-    refused = await site.operator.put(f"/admin/v1/deployments/{new}", json={"replicas": 0})
-    assert "takes part in the rollout" in refused.text
-    await site.operator.post(f"/admin/v1/rollouts/{started.json()['id']}/abort", json=WHY)
-    assert (await site.start(base)).status_code == 201
-
-
-async def test_an_adapter_of_another_base_can_not_follow(site: Site) -> None:
-    """Nor a model of its own weights, nor an adapter after such a one: other workers would serve it."""
-    (plain,) = await site.shares()
-    other = adapter_things.version_of(replace(adapter_things.BASE.manifest, name=ModelName("other")))
-    for manifest in (adapter_things.BASE.manifest, other.manifest):
-        await site.version(manifest)
-    mine = await site.adapter(adapter_things.manifest())
-    theirs = await site.adapter(adapter_things.manifest(base=other))
-    for incumbent, candidate in ((mine, theirs), (mine, plain), (plain, mine)):
-        await site.lead(incumbent)
-        refused = await site.start(candidate, kind="different")
-        assert (refused.status_code, "adapters are rolled out on one base" in refused.text) == (400, True)
-
-
-async def test_an_adapter_that_is_off_or_without_a_worker_can_not_follow(site: Site) -> None:
-    """As any version: nobody could answer."""
-    base = await site.version(adapter_things.BASE.manifest, workers=0)
-    await site.operator.put(f"/admin/v1/deployments/{base}", json={"replicas": 1})
-    old, new = [await site.adapter(adapter_things.manifest(seed=seed), on=seed == "e") for seed in "ed"]
-    await site.lead(old)
-    assert "is not deployed" in (await site.start(new)).text
-    await site.operator.put(f"/admin/v1/deployments/{new}", json={"replicas": 1})
-    assert f"no worker of {new} serves yet" in (await site.start(new)).text
 
 
 async def test_a_candidate_that_sleeps_is_woken_first(site: Site) -> None:
