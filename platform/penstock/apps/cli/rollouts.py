@@ -35,7 +35,7 @@ Copies = Annotated[
     float, typer.Option("--copies", min=0, help="Unseen copies a second that each gateway sends it; 0 for none.")
 ]
 Reason = Annotated[str, typer.Option(help="Why; it stands in the history and in the audit log.")]
-Override = Annotated[bool, typer.Option("--override-budget", help="Do it although the error budget is spent.")]
+Override = Annotated[bool, typer.Option("--override-budget", help="Though the error budget is spent; needs --reason.")]
 
 
 @app.command("start")
