@@ -1,4 +1,4 @@
-"""Reads the header of a safetensors file without trusting it: sizes first, then shape, never the tensors.
+"""Reads the header of a safetensors file without trusting it: sizes first, then shape; tensors as plain bytes.
 
 Format: 8 bytes little-endian length, that many bytes of JSON, then the data, which the tensors must fill exactly
 (https://github.com/huggingface/safetensors, "Format"). Loaders map this file into memory by what the header says,
@@ -7,9 +7,10 @@ so a header that lies is refused before any of them sees it.
 
 import json
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import BinaryIO
 
 from penstock.domain.errors import ArtifactRefused
 
@@ -17,6 +18,7 @@ MAX_HEADER_BYTES = 100_000_000
 """The format's own limit."""
 MAX_DIMENSIONS = 16
 _LENGTH_BYTES = 8
+_PIECE_BYTES = 1 << 20
 _BITS = {
     "BOOL": 8, "U8": 8, "I8": 8, "F8_E5M2": 8, "F8_E4M3": 8, "F8_E8M0": 8, "F8_E4M3FNUZ": 8, "F8_E5M2FNUZ": 8,
     "U16": 16, "I16": 16, "F16": 16, "BF16": 16, "U32": 32, "I32": 32, "F32": 32,
@@ -51,6 +53,28 @@ def tensors_of(read: Callable[[int, int], bytes], size: int, name: str) -> tuple
             assert isinstance(told, dict)  # noqa: S101  by ``_span``; tells mypy
             found[tensor] = StoredTensor(dtype=told["dtype"], shape=tuple(told["shape"]), begin=begin, end=end)
     return _LENGTH_BYTES + length, found
+
+
+def reader_of(file: BinaryIO) -> Callable[[int, int], bytes]:
+    """Return what reads a range of an open file, as ``tensors_of`` wants it."""
+
+    def read(start: int, length: int) -> bytes:
+        file.seek(start)
+        return file.read(length)
+
+    return read
+
+
+def pieces_of(file: BinaryIO, begin: int, tensor: StoredTensor, name: str) -> Iterator[bytes]:
+    """Yield a tensor's bytes, a megabyte at a time; ``begin`` is where the data of the file begins."""
+    file.seek(begin + tensor.begin)
+    left = tensor.end - tensor.begin
+    while left:
+        piece = file.read(min(_PIECE_BYTES, left))
+        if not piece:
+            raise ArtifactRefused(f"{name} ends before its header says so")
+        left -= len(piece)
+        yield piece
 
 
 def check_safetensors(path: Path) -> None:

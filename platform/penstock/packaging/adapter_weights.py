@@ -7,17 +7,16 @@ Where the two are built alike nothing does: its manifest then names the wrong on
 
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
-from typing import BinaryIO
 
 from penstock.domain import adapter
 from penstock.domain.errors import ArtifactRefused
+from penstock.domain.finite import BYTES, LARGEST, first_too_large
 from penstock.domain.model import Manifest
-from penstock.domain.safetensors_header import StoredTensor, check_safetensors, tensors_of
+from penstock.domain.safetensors_header import StoredTensor, check_safetensors, pieces_of, reader_of, tensors_of
 from penstock.packaging.adapter_config import AdapterConfig
-from penstock.packaging.finite import BYTES, LARGEST, first_too_large
 from penstock.packaging.ports import ArtifactStore
 
 Shapes = Mapping[str, tuple[int, int]]
@@ -26,7 +25,6 @@ _NAME = re.compile(r"(?:base_model\.model\.)?(?P<module>.+)\.lora_(?P<which>[AB]
 _MATRIX = 2
 _NOT_LINEAR = frozenset({"embed_tokens", "lm_head", "wte", "wpe"})
 """Matrices of a base that are looked up in, or that make tokens: no adapter of them is served."""
-_PIECE_BYTES = 1 << 20
 _WEIGHTS = ".safetensors"
 
 
@@ -50,13 +48,13 @@ def check(path: Path, config: AdapterConfig, shapes: Shapes, dtype: str) -> tupl
     """
     check_safetensors(path)
     with path.open("rb") as file:
-        begin, tensors = tensors_of(_reader_of(file), path.stat().st_size, path.name)
+        begin, tensors = tensors_of(reader_of(file), path.stat().st_size, path.name)
         pairs = _pairs(tensors, shapes)
         for module, pair in sorted(pairs.items()):
             _check_shapes(module, pair, config.rank, shapes[module])
         for name, tensor in sorted(tensors.items(), key=lambda one: one[1].begin):
             limit = LARGEST.get(dtype, LARGEST["float16"]) / max(1.0, config.scale)
-            if (at := first_too_large(_pieces(file, begin, tensor), tensor.dtype, limit)) is not None:
+            if (at := first_too_large(pieces_of(file, begin, tensor, path.name), tensor.dtype, limit)) is not None:
                 raise ArtifactRefused(
                     f"value {at:,} of {name} is not a finite number in {dtype}: it would spoil the answers of others, "
                     "too. Train it anew, or with a lower learning rate"
@@ -98,27 +96,6 @@ def _check_shapes(module: str, pair: Mapping[str, StoredTensor], rank: int, base
                 f"lora_{which} of {module} is {_by(tensor.shape)}, and beside this base at rank {rank} it must be "
                 f"{_by(shape)}: it was made for another model, or with another rank"
             )
-
-
-def _pieces(file: BinaryIO, begin: int, tensor: StoredTensor) -> Iterator[bytes]:
-    file.seek(begin + tensor.begin)
-    left = tensor.end - tensor.begin
-    while left:
-        piece = file.read(min(_PIECE_BYTES, left))
-        if not piece:
-            raise ArtifactRefused(f"{adapter.WEIGHTS} ends before its header says so")
-        left -= len(piece)
-        yield piece
-
-
-def _reader_of(file: BinaryIO) -> Callable[[int, int], bytes]:
-    """Return what reads a range of an open file."""
-
-    def read(start: int, length: int) -> bytes:
-        file.seek(start)
-        return file.read(length)
-
-    return read
 
 
 def _by(shape: tuple[int, ...]) -> str:

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import cast
 
 from penstock.domain.errors import ArtifactRefused, EngineError, PenstockError, StoreUnavailable
+from penstock.domain.finite import first_not_finite
 from penstock.domain.ids import VersionId
 from penstock.domain.model import Manifest, digest_of
 from penstock.domain.request import Api
@@ -23,7 +24,6 @@ from penstock.worker.agent.health import Cause
 from penstock.worker.agent.running import EngineLost
 from penstock.worker.agent.warmup import golden
 from penstock.worker.artifacts.cache import Hold
-from penstock.worker.artifacts.finite import first_not_finite
 from penstock.worker.artifacts.node import Copy
 
 POLL_S = 20.0

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.worker.artifacts.finite import first_not_finite, is_finite
+from penstock.domain.finite import first_not_finite, first_too_large
 
 LARGEST = {"F32": struct.pack("<I", 0x7F7FFFFF), "BF16": b"\x7f\x7f", "F16": b"\xff\x7b"}
 NONE = {"F32": struct.pack("<f", math.nan), "BF16": b"\xc0\x7f", "F16": b"\x00\x7e"}
@@ -18,9 +18,9 @@ INFINITE = {"F32": struct.pack("<f", -math.inf), "BF16": b"\x80\xff", "F16": b"\
 def test_what_is_no_number_is_found(dtype: str) -> None:
     """One NaN or infinity among many numbers is seen; the largest numbers there are are numbers."""
     zeros = bytes(len(LARGEST[dtype]) * 100)
-    assert is_finite(zeros + LARGEST[dtype] + zeros, dtype)
-    assert not is_finite(zeros + NONE[dtype] + zeros, dtype)
-    assert not is_finite(zeros + INFINITE[dtype] + zeros, dtype)
+    assert first_too_large([zeros, LARGEST[dtype] + zeros], dtype, math.inf) is None
+    assert first_too_large([zeros, NONE[dtype] + zeros], dtype, math.inf) == 100
+    assert first_too_large([zeros + INFINITE[dtype] + zeros], dtype, math.inf) == 100
 
 
 def test_the_tensor_is_named(tmp_path: Path) -> None:

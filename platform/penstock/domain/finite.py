@@ -1,4 +1,4 @@
-"""Finds numbers that are none in stored tensors, or that become none in an engine's precision. Pure, and quick.
+"""Finds numbers that are none in stored tensors, or that become none in an engine's precision. Pure but for reading.
 
 One NaN in an adapter empties the answers of everybody who shares its engine, so each value is looked at. A whole piece
 of a file is one large integer here and each value a lane of it: without its sign, a float's bits grow with its
@@ -8,9 +8,13 @@ Trade-off: a gigabyte takes seconds, in the interpreter's own arithmetic, and ne
 that must stay light.
 """
 
+import math
 import struct
 from collections.abc import Iterable
 from functools import lru_cache
+from pathlib import Path
+
+from penstock.domain.safetensors_header import pieces_of, reader_of, tensors_of
 
 BYTES = {"F32": 4, "F16": 2, "BF16": 2}
 """The types that are looked at, with their sizes."""
@@ -19,14 +23,25 @@ LARGEST = {"float32": 3.4028234663852886e38, "bfloat16": 3.3895313892515355e38, 
 """The largest number of each precision that an engine computes in."""
 
 
+def first_not_finite(path: Path) -> str:
+    """Return the first tensor of a safetensors file with a number that is none; empty where all are numbers."""
+    with path.open("rb") as file:
+        begin, tensors = tensors_of(reader_of(file), path.stat().st_size, path.name)
+        for name, tensor in tensors.items():
+            looked_at = pieces_of(file, begin, tensor, path.name) if tensor.dtype in BYTES else ()
+            if first_too_large(looked_at, tensor.dtype, math.inf) is not None:
+                return name
+    return ""
+
+
 def first_too_large(pieces: Iterable[bytes], dtype: str, limit: float) -> int | None:
     """Return the index of the first value that is NaN, infinite or beyond the limit; None where there is none.
 
     Each piece holds whole values.
     """
-    width, bits = BYTES[dtype], _bits_of(dtype, limit)
     before = 0
     for piece in pieces:
+        width, bits = BYTES[dtype], _bits_of(dtype, limit)
         lanes = len(piece) // width
         at = _first(piece, lanes, width, bits) if lanes else None
         if at is not None:
@@ -52,6 +67,7 @@ def _masks(lanes: int, width: int, bits: int) -> tuple[int, int, int]:
     return magnitudes, missing, signs
 
 
+@lru_cache(maxsize=8)
 def _bits_of(dtype: str, limit: float) -> int:
     """Return the bits of the least magnitude of this type that is beyond the limit."""
     most = min(limit, LARGEST["float32"])
