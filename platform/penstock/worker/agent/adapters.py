@@ -9,7 +9,7 @@ isn't questioned again: its name is its content. It must not know how an engine 
 import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import cast
 
 from penstock.domain.errors import ArtifactRefused, EngineError, PenstockError, StoreUnavailable
@@ -34,7 +34,7 @@ AGAIN_S = 2.0
 """After what was nobody's fault (the store is away) it is tried again so soon."""
 NO_ROOM_S = 0.25
 COMPANY_TOKENS = 48
-"""The adapter answers at such length while its base is questioned."""
+"""The adapter answers at such length while its base is questioned, and is left alone with the rest of it."""
 WEIGHTS = "adapter_model.safetensors"
 Obtain = Callable[[VersionId], Awaitable[Copy]]
 
@@ -155,21 +155,21 @@ class Adapters:
     async def _question(self, adapter: VersionId, manifest: Manifest, base: Manifest) -> None:
         """Ask its golden prompts, then its base's beside it; raise ``AdapterRefused`` where one is wrong."""
         asked = self.client.of(adapter)
-        if fault := await golden.check(manifest, asked.ask):
+        if fault := await _fault(manifest, asked):
             raise AdapterRefused(fault)
         company = asyncio.ensure_future(asked.ask(Api.COMPLETIONS, _company(), golden.TIMEOUT_S))
         try:
-            fault = await golden.check(base, self.client.ask)
+            fault = await _fault(base, self.client)
         finally:
-            with suppress(OSError, EngineError):
-                await company
+            company.cancel()
+            await asyncio.gather(company, return_exceptions=True)
         if fault:
             raise AdapterRefused(f"beside it its base answers wrong: {fault}")
 
     async def _fault_of_base(self, base: Manifest) -> str:
         """Return what its own version answers wrong now."""
         with suppress(OSError, EngineError):
-            return await golden.check(base, self.client.ask)
+            return await _fault(base, self.client)
         return ""
 
     async def _settle(self, adapter: VersionId, outcome: str, *, reason: str = "", for_s: float = 0.0) -> None:
@@ -190,6 +190,12 @@ class Adapters:
         hold = self._holds.pop(adapter, None)
         if hold is not None:
             hold.release()
+
+
+async def _fault(manifest: Manifest, client: GateClient) -> str:
+    """Ask all golden prompts at once; return what is wrong with the first wrong answer."""
+    each = (golden.check(replace(manifest, golden=(one,)), client.ask) for one in manifest.golden)
+    return next((fault for fault in await asyncio.gather(*each) if fault), "")
 
 
 def _company() -> dict[str, object]:

@@ -15,6 +15,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.nn.functional import linear
 
 Group = tuple[int, Any]
 """A slot, and the rows of the batch that its adapter is for: a slice, or their numbers."""
@@ -33,21 +34,26 @@ def install() -> None:
 
 
 def shrink(x: Tensor, weights: Tensor, out: Tensor, groups: Iterable[Group], scale: float) -> None:
-    """Write ``x @ weights[slot].T * scale`` to the rows of each slot, and nothing but zeros to the others."""
-    out.zero_()
+    """Write ``x @ weights[slot].T * scale`` to the rows of each slot; nobody reads the others.
+
+    In the model's own precision, as its layers are: on a CPU that is twice as quick as in 32 bits.
+    """
     for slot, rows in groups:
-        out[rows, : weights.shape[-2]] = scale * (x[rows].to(out.dtype) @ _of(weights, slot).to(out.dtype).T)
+        out[rows, : weights.shape[-2]] = linear(x[rows], _of(weights, slot).to(x.dtype)) * scale
 
 
 def expand(x: Tensor, weights: Tensor, out: Tensor, groups: Iterable[Group]) -> None:
-    """Add ``x @ weights[slot].T`` to the rows of each slot; the model may have padded its own output."""
+    """Add ``x @ weights[slot].T`` to the rows of each slot; the model may have padded its own output.
+
+    In ``x``'s precision, 32 bits: so few columns are quicker so.
+    """
     for slot, rows in groups:
         width = min(weights.shape[-2], out.shape[-1])
-        more = x[rows].to(out.dtype) @ _of(weights, slot).to(out.dtype).T
+        more = linear(x[rows], _of(weights, slot).to(x.dtype))[:, :width]
         if isinstance(rows, slice):
-            out[rows, :width] += more[:, :width]
+            out[rows, :width] += more
         else:
-            out[:, :width].index_add_(0, rows, more[:, :width])
+            out[:, :width].index_add_(0, rows, more.to(out.dtype))
 
 
 def grouped(slots: Sequence[int], lengths: Sequence[int] | None = None) -> tuple[Group, ...]:
