@@ -86,7 +86,7 @@ def result(answer: bytes) -> memoryview:
 
 
 class OffloadedPreprocessor:
-    """The pipeline's ``Preprocessor``: small requests here, large ones elsewhere."""
+    """The pipeline's ``Preprocessor``: small requests here, large ones elsewhere, unless nobody has to read them."""
 
     def __init__(self, here: Preparing, elsewhere: Offload, *, task: bytes) -> None:
         """``task`` tells the other process what to do with the frame."""
@@ -94,11 +94,16 @@ class OffloadedPreprocessor:
 
     async def prepare(self, request: InferenceRequest, version: VersionEntry, principal: Principal) -> Prepared:
         """Count and hash, or raise ``InvalidField`` or ``ContextTooLong``."""
-        if not request.is_large:
+        if not request.is_large or _is_counted_by_item(version):
             return await self._here.prepare(request, version, principal)
         asked = _Asked(request, replace(version, workers=()), principal)
         answer = await self._elsewhere.ask(principal.tenant, (self._task, _ENCODER.encode(asked)))
         return _PREPARED.decode(result(answer))
+
+
+def _is_counted_by_item(version: VersionEntry) -> bool:
+    """Tell whether an item has so many tokens whatever is in it, as an image has."""
+    return version.handler is not None and version.handler.item_tokens > 0
 
 
 async def prepared(here: Preparing, frame: memoryview) -> Sequence[bytes]:
