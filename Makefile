@@ -19,7 +19,7 @@ ARGS ?=
 BASE ?=
 WORKER_BASE ?=
 
-.PHONY: help setup models topics observability serve test dashboards grafana-types board-pictures observe-test alerts alert-mutants drill drills coverage unit lint format types imports check bench-gateway bench-tls bench-admission bench-queue bench-batching bench-routing bench-shadow bench-adapters judges rollout-proof swaps bench-rollouts loadtest clients images image-trees wheel lock clean
+.PHONY: help setup models topics observability serve test dashboards grafana-types board-pictures observe-test alerts alert-mutants drill drills coverage unit lint format types imports check bench-gateway bench-tls bench-admission bench-queue bench-batching bench-routing bench-shadow bench-adapters judges rollout-proof swaps bench-rollouts loadtest clients images image-trees wheel lock clean bench-idle bench-flood
 
 help: ## Print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  \033[1m%-14s\033[0m %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -117,8 +117,14 @@ bench-admission: setup ## What limits and ledger add to a request, in process an
 bench-queue: setup ## What waiting in fair order costs, by how many wait
 	@$(BIN)/python -m loadtests.bench_queue
 
-bench-batching: setup ## What batching costs an item, and what it is worth: against a fixed window and none, on a real model
-	@$(BIN)/python -m loadtests.bench_batching
+bench-batching: setup ## What batching costs an item, and what it is worth on three models: against Ray Serve, BentoML, a fixed window, none
+	@$(BIN)/python -m loadtests.bench_batching $(if $(MODELS),--models $(MODELS))
+
+bench-idle: models ## What the platform adds to a bare call of a classic model where nobody else asks, and where that goes (five minutes)
+	@$(BIN)/python -m loadtests.bench_idle
+
+bench-flood: models ## What a flood does to a victim on a classic model: p99 beside it over alone (MODEL=efficientnet; two minutes)
+	@$(BIN)/python -m loadtests.bench_flood $(if $(MODEL),--model $(MODEL))
 
 judges: setup ## The judge of rollouts beside other ways to judge, in virtual time (RUNS=200 takes an hour; TRAFFIC="2/s at 25 %")
 	@$(BIN)/python -m tests.simulation.judges $(or $(RUNS),200) $(if $(TRAFFIC),"$(TRAFFIC)")

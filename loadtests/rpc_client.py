@@ -23,13 +23,17 @@ class Answered:
     failed: int = 0
 
 
-def request(model: str, text: str, tokens: int) -> bytes:
-    """Return a request for a text."""
+def message_class(name: str) -> Any:  # noqa: ANN401  made at run time
+    """Return a message of the protocol."""
     (file,) = descriptor_pb2.FileDescriptorSet.FromString(COMPILED.read_bytes()).file
     pool = descriptor_pool.DescriptorPool()
     pool.AddSerializedFile(file.SerializeToString())
-    kind: Any = message_factory.GetMessageClass(pool.FindMessageTypeByName("inference.ModelInferRequest"))
-    made = kind(model_name=model)
+    return message_factory.GetMessageClass(pool.FindMessageTypeByName(f"inference.{name}"))
+
+
+def request(model: str, text: str, tokens: int) -> bytes:
+    """Return a request for a text."""
+    made = message_class("ModelInferRequest")(model_name=model)
     made.inputs.add(name="text_input", datatype="BYTES", shape=[1]).contents.bytes_contents.append(text.encode())
     made.parameters["max_tokens"].int64_param = tokens
     return bytes(made.SerializeToString())

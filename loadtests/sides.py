@@ -4,6 +4,7 @@ Each platform has a home of its own, real vLLM and the tenants that the test nam
 and the same engine settings. Whoever is not asked costs next to nothing, so rounds may alternate between them.
 """
 
+import json
 import os
 import socket
 import subprocess
@@ -34,32 +35,37 @@ class Side:
     url: str
     model: str
     keys: dict[str, str]
+    rpc: str = ""
+    """Where gRPC is answered; nothing where it is not."""
 
 
 @contextmanager
-def running(doors: Sequence[str], tenants: dict[str, Sequence[str]], *, plain: bool) -> Iterator[list[Side]]:
+def running(
+    doors: Sequence[str], tenants: dict[str, Sequence[str]], *, plain: bool, models: str = MODEL
+) -> Iterator[list[Side]]:
     """Yield a platform per door order (``fair``, ``fifo``, ``open``), and a plain engine where wished.
 
-    ``tenants`` maps each tenant's name to options of ``penstock tenants create``.
+    ``tenants`` maps each tenant's name to options of ``penstock tenants create``; ``models`` as ``PENSTOCK_MODELS``.
     """
     with ExitStack() as stack:
-        sides = [stack.enter_context(_platform(door, tenants)) for door in doors]
+        sides = [stack.enter_context(_platform(door, tenants, models)) for door in doors]
         if plain:
             sides.append(stack.enter_context(_plain_engine(tuple(tenants))))
         yield sides
 
 
 @contextmanager
-def _platform(door: str, tenants: dict[str, Sequence[str]]) -> Iterator[Side]:
+def _platform(door: str, tenants: dict[str, Sequence[str]], models: str) -> Iterator[Side]:
     with tempfile.TemporaryDirectory(prefix="penstock-load-", ignore_cleanup_errors=True) as folder:
         port = _free_port()
-        settings = {"home": f"{folder}/home", "port": str(port), "models": MODEL, "door_order": door}
+        settings = {"home": f"{folder}/home", "port": str(port), "models": models, "door_order": door}
         settings |= {"demo_cache": str(DEMO_CACHE)}
         env = {**os.environ, **{f"PENSTOCK_{name.upper()}": value for name, value in settings.items()}}
-        with _process([*_penstock(), "up"], env, Path(folder) / "up.log") as log:
-            _until(lambda: "Ctrl-C drains" in log.read_text(), f"a platform with a {door} door", log)
+        with _process([*_penstock(), "up", "--no-question"], env, Path(folder) / "up.log") as log:
+            _until(lambda: _is_up(Path(f"{folder}/home")), f"a platform with a {door} door", log)
             keys = {tenant: _key(tenant, options, env) for tenant, options in tenants.items()}
-            yield Side(name=f"Penstock, {door}", url=f"http://127.0.0.1:{port}", model=MODEL, keys=keys)
+            rpc = Path(f"{folder}/home/run/gateway.grpc.addr").read_text().strip()
+            yield Side(name=f"Penstock, {door}", url=f"http://127.0.0.1:{port}", model=models, keys=keys, rpc=rpc)
 
 
 def _key(tenant: str, options: Sequence[str], env: dict[str, str]) -> str:
@@ -123,6 +129,14 @@ def _free_port() -> int:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port: int = listener.getsockname()[1]
         return port
+
+
+def _is_up(home: Path) -> bool:
+    """Tell whether every worker serves."""
+    try:
+        return bool(json.loads((home / "run/up.json").read_text()).get("ready"))
+    except (OSError, ValueError):
+        return False
 
 
 def _answers(url: str) -> bool:
