@@ -1,21 +1,21 @@
-"""A model and a load that every way of batching meets alike, in other environments too: it knows nothing of ours.
+"""Models and a load that every way of batching meets alike, in other environments too: it knows nothing of ours.
 
-The model is an encoder of MiniLM's size that embeds short queries, on one thread; random weights cost as trained ones.
+Three models, each on one thread: an encoder of MiniLM's size that embeds short queries; the same with a head, over
+longer texts; a mobile network of images, about as much work as EfficientNet-Lite0. Random weights cost as trained ones.
 """
 
 import asyncio
 import random
 from collections.abc import Awaitable, Callable, Sequence
 from math import inf
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import torch
 import transformers
 
-TOKENS, MOST_ITEMS = 8, 32
-SLO_S, WINDOW_S = 0.15, 0.010
+WINDOW_S = 0.010
 SPAN_S = 5.0
-SEASONING = (1, 4, 16, MOST_ITEMS, 1, 1, 1, 1, 2, 2, 3, 3, 8, 8)
+SEASONING = (1, 4, 16, 32, 1, 1, 1, 1, 2, 2, 3, 3, 8, 8)
 """So many at once, one after another, before anything counts: who learns has learned then."""
 
 Compute = Callable[[Sequence[object]], Sequence[object]]
@@ -32,25 +32,60 @@ class Outcome(NamedTuple):
     batch: float
 
 
-class Encoder:
-    """The model, and the sizes of the batches that it was given."""
+class Kind(NamedTuple):
+    """A model as it is served: items of a batch, the promise in seconds, what an item costs; how it is made.
 
-    def __init__(self) -> None:
+    ``make`` returns what computes a batch of so many items.
+    """
+
+    most_items: int
+    slo_s: float
+    cost: int
+    make: Callable[[], Callable[[int], torch.Tensor]]
+
+
+def _bert(tokens: int, classes: int = 0) -> Callable[[int], torch.Tensor]:
+    config = transformers.BertConfig(
+        hidden_size=384, num_hidden_layers=6, num_attention_heads=12, intermediate_size=1536
+    )
+    model = transformers.BertModel(config).eval()
+    head = torch.nn.Linear(384, classes) if classes else torch.nn.Identity()
+
+    def computed(items: int) -> torch.Tensor:
+        given = torch.ones((items, tokens), dtype=torch.long)
+        return cast("torch.Tensor", head(model(given).last_hidden_state.mean(1)))
+
+    return computed
+
+
+def _vision(side: int) -> Callable[[int], torch.Tensor]:
+    model = transformers.MobileNetV2Model(transformers.MobileNetV2Config(image_size=side)).eval()
+    return lambda items: cast("torch.Tensor", model(torch.ones((items, 3, side, side))).pooler_output)
+
+
+KINDS = {
+    "encoder": Kind(32, 0.15, 8, lambda: _bert(8)),
+    "classifier": Kind(32, 0.25, 32, lambda: _bert(32, classes=20)),
+    "vision": Kind(16, 0.5, 1, lambda: _vision(224)),
+}
+
+
+class Model:
+    """One of them, and the sizes of the batches that it was given."""
+
+    def __init__(self, kind: Kind) -> None:
         """Load it, and run it a few times."""
         torch.set_num_threads(1)
-        config = transformers.BertConfig(
-            hidden_size=384, num_hidden_layers=6, num_attention_heads=12, intermediate_size=1536
-        )
-        self._model = transformers.BertModel(config).eval()
-        self.sizes: list[int] = []
-        for size in (1, 8, MOST_ITEMS) * 3:
+        self.kind, self.sizes = kind, list[int]()
+        self._computed = kind.make()
+        for size in (1, 8, kind.most_items) * 3:
             self([None] * size)
 
     def __call__(self, items: Sequence[object]) -> list[object]:
-        """Return a vector for each item."""
+        """Return a result for each item."""
         self.sizes.append(len(items))
         with torch.inference_mode():
-            return list(self._model(torch.ones((len(items), TOKENS), dtype=torch.long)).last_hidden_state.mean(1))
+            return list(self._computed(len(items)))
 
 
 def arrivals(per_s: float, burst: int, seed: int) -> list[float]:
@@ -61,17 +96,17 @@ def arrivals(per_s: float, burst: int, seed: int) -> list[float]:
     return found
 
 
-async def meet(ask: Ask, encoder: Encoder, times: Sequence[float]) -> Outcome:
+async def meet(ask: Ask, model: Model, times: Sequence[float]) -> Outcome:
     """Let arrivals meet one way, and return what came of it."""
-    loop, took = asyncio.get_running_loop(), list[float]()
-    for size in SEASONING:
+    loop, took, slo_s = asyncio.get_running_loop(), list[float](), model.kind.slo_s
+    for size in (min(one, model.kind.most_items) for one in SEASONING):
         await asyncio.gather(*(ask(0.0) for _ in range(size)), return_exceptions=True)
-    encoder.sizes.clear()
+    model.sizes.clear()
     began = loop.time()
 
     async def one(at: float) -> None:
         try:
-            answer = await ask(began + at + SLO_S - loop.time())
+            answer = await ask(began + at + slo_s - loop.time())
         except Exception:  # noqa: BLE001  each way has its own words for a refusal; none of them is an answer in time
             return
         if answer is not None:
@@ -82,6 +117,6 @@ async def meet(ask: Ask, encoder: Encoder, times: Sequence[float]) -> Outcome:
             if at > loop.time() - began:
                 await asyncio.sleep(began + at - loop.time())
             asking.create_task(one(at))
-    good = sum(each <= SLO_S for each in took)
+    good = sum(each <= slo_s for each in took)
     p50_s = sorted(took)[len(took) // 2] if took else inf
-    return Outcome(good / SPAN_S, good / len(times), p50_s, sum(encoder.sizes) / max(1, len(encoder.sizes)))
+    return Outcome(good / SPAN_S, good / len(times), p50_s, sum(model.sizes) / max(1, len(model.sizes)))

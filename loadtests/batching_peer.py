@@ -1,4 +1,4 @@
-"""Somebody else's batching under the same load, in its own environment: ``python -m loadtests.batching_peer NAME``.
+"""Somebody else's batching under the same load, in its own environment: ``-m loadtests.batching_peer NAME MODEL``.
 
 Reads arrivals as a line of JSON, answers what came of them, until there are no more. Both are asked in their process,
 without HTTP: what is compared is when they start which batch.
@@ -11,10 +11,10 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
 
-from loadtests.batching_load import MOST_ITEMS, SLO_S, WINDOW_S, Ask, Encoder, meet
+from loadtests.batching_load import KINDS, WINDOW_S, Ask, Model, meet
 
 
-def ray_serve(encoder: Encoder) -> Ask:
+def ray_serve(model: Model) -> Ask:
     """Return Ray Serve's ``@serve.batch``; the model runs beside its event loop, as with us."""
     from ray import serve  # noqa: PLC0415  of this peer's environment alone
     from ray.serve import context  # noqa: PLC0415
@@ -24,38 +24,40 @@ def ray_serve(encoder: Encoder) -> Ask:
     config = SimpleNamespace(max_ongoing_requests=1 << 20)
     context._set_internal_replica_context(  # noqa: SLF001  it asks its replica how much may be under way
         replica_id=ReplicaID("1", DeploymentID("embed", "bench")),
-        servable_object=encoder,
+        servable_object=model,
         _deployment_config=config,
         rank=None,
         world_size=1,
     )
 
-    @serve.batch(max_batch_size=MOST_ITEMS, batch_wait_timeout_s=WINDOW_S)
+    @serve.batch(max_batch_size=model.kind.most_items, batch_wait_timeout_s=WINDOW_S)
     async def embed(items: list[object]) -> list[object]:
-        return await asyncio.get_running_loop().run_in_executor(threads, encoder, items)
+        return await asyncio.get_running_loop().run_in_executor(threads, model, items)
 
     return lambda _: embed(0)
 
 
-def bentoml(encoder: Encoder) -> Ask:
+def bentoml(model: Model) -> Ask:
     """Return BentoML's adaptive batching, which is told the promise; it refuses whom it can't serve in time."""
     from bentoml._internal.marshal.dispatcher import CorkDispatcher  # noqa: PLC0415
 
-    corked = CorkDispatcher(int(SLO_S * 1e3), MOST_ITEMS, fallback=lambda: None, get_batch_size=lambda _: 1)(encoder)
+    kind = model.kind
+    made = CorkDispatcher(int(kind.slo_s * 1e3), kind.most_items, fallback=lambda: None, get_batch_size=lambda _: 1)
+    corked = made(model)
     return lambda _: corked(0)
 
 
-PEERS: dict[str, Callable[[Encoder], Ask]] = {"ray": ray_serve, "bentoml": bentoml}
+PEERS: dict[str, Callable[[Model], Ask]] = {"ray": ray_serve, "bentoml": bentoml}
 
 
-async def main(name: str) -> None:
+async def main(name: str, kind: str) -> None:
     """Answer line after line."""
-    encoder = Encoder()
-    ask = PEERS[name](encoder)
+    model = Model(KINDS[kind])
+    ask = PEERS[name](model)
     print(json.dumps("ready"), flush=True)
     while line := await asyncio.to_thread(sys.stdin.readline):
-        print(json.dumps(await meet(ask, encoder, json.loads(line))), flush=True)
+        print(json.dumps(await meet(ask, model, json.loads(line))), flush=True)
 
 
 if __name__ == "__main__":
-    asyncio.run(main(sys.argv[1]))
+    asyncio.run(main(*sys.argv[1:3]))

@@ -1,11 +1,13 @@
 """What our batcher costs and what it is worth: against Ray Serve's and BentoML's, a fixed window of 10 ms, and none.
 
 Run: ``make bench-batching``. First the batcher's own CPU for each item, on a device that takes no time. Then open-loop
-load, Poisson and in bursts, on a real model on a CPU. At each rate the same arrivals meet each way of batching in turn,
-so that what else the machine does meets all of them; peers run in environments and processes of their own. Counted are
-answers within the promise. Ends with 1 where an item costs more than its bound. ``--cost`` measures the cost alone.
+load, Poisson and in bursts, on an encoder, a classifier of texts and one of images, on a CPU. At each rate the same
+arrivals meet each way of batching in turn, so that what else the machine does meets all of them; peers run in
+environments and processes of their own. Counted are answers within the promise. Ends with 1 where an item costs more
+than its bound. ``--cost`` measures the cost alone; ``--models``, ``--loads`` and ``--peers`` make a run shorter.
 """
 
+import argparse
 import asyncio
 import gc
 import json
@@ -17,7 +19,7 @@ from contextlib import ExitStack, contextmanager
 from math import inf
 from subprocess import DEVNULL, PIPE, Popen
 
-from loadtests.batching_load import MOST_ITEMS, SLO_S, SPAN_S, TOKENS, WINDOW_S, Ask, Encoder, Outcome, arrivals, meet
+from loadtests.batching_load import KINDS, SPAN_S, WINDOW_S, Ask, Kind, Model, Outcome, arrivals, meet
 from loadtests.batching_plot import Line, write
 from loadtests.environments import REPOSITORY, environment
 from penstock.domain.clock import SystemClock
@@ -36,11 +38,9 @@ SHAPES = {"Poisson": 1, "bursts": 4}
 """How many come at once, on average."""
 IN_TIME, LOST = 0.99, 0.1
 """Who answers fewer than ``LOST`` in time is not asked at higher rates."""
-PLOT = REPOSITORY / "build/batching.svg"
+PLOTS = REPOSITORY / "build"
 OURS = "ours"
 PEERS = ("ray", "bentoml")
-SETTINGS = BatchSettings(max_items=MOST_ITEMS, slo_s=SLO_S, interactive=Caps(max_wait_s=SLO_S))
-KEY = Key(version=VersionId("bench@1"), bucket=TOKENS)
 Way = Callable[[Sequence[float]], Outcome]
 """What becomes of these arrivals."""
 
@@ -52,11 +52,16 @@ class FixedWindow(Policy):
         return inf
 
 
-def item(due_s: float) -> Item:
+def settings(kind: Kind) -> BatchSettings:
+    """Return how a worker batches for this model."""
+    return BatchSettings(max_items=kind.most_items, slo_s=kind.slo_s, interactive=Caps(max_wait_s=kind.slo_s))
+
+
+def item(kind: Kind, due_s: float) -> Item:
     """Return an item, as a worker has them, that is due in so many seconds; 0 where nobody says when."""
     return Item(
-        key=KEY,
-        cost=TOKENS,
+        key=Key(version=VersionId("bench@1"), bucket=kind.cost),
+        cost=kind.cost,
         deadline_at=SystemClock().monotonic() + due_s if due_s else 0.0,
         standing=Standing.INTERACTIVE,
         tenant=TenantId("bench"),
@@ -76,8 +81,9 @@ async def cost_us(at_once: int) -> float:
         loop.call_soon(future.set_result, None)
         await future
 
-    async with Batcher(lambda items: items, SETTINGS, SystemClock()) as made:
-        one = item(3600.0)
+    kind = KINDS["encoder"]
+    async with Batcher(lambda items: items, settings(kind), SystemClock()) as made:
+        one = item(kind, 3600.0)
         return await _cpu_us(lambda: made.submit(one), at_once) - await _cpu_us(bare, at_once)
 
 
@@ -104,24 +110,24 @@ def cost() -> float:
 # -- what it is worth ------------------------------------------------------------------
 
 
-def own(encoder: Encoder, settings: BatchSettings, *, fixed: bool = False, tells: bool = False) -> Way:
+def own(model: Model, settings: BatchSettings, *, fixed: bool = False, tells: bool = False) -> Way:
     """Return a way of our own collector; ``tells``: its items have deadlines."""
 
     async def met(times: Sequence[float]) -> Outcome:
-        async with Batcher(encoder, settings, SystemClock()) as made:
+        async with Batcher(model, settings, SystemClock()) as made:
             if fixed:
                 made.policy = FixedWindow(settings, made.computes)
-            ask: Ask = lambda due_s: made.submit(item(due_s if tells else 0.0))  # noqa: E731
-            return await meet(ask, encoder, times)
+            ask: Ask = lambda due_s: made.submit(item(model.kind, due_s if tells else 0.0))  # noqa: E731
+            return await meet(ask, model, times)
 
     return lambda times: asyncio.run(met(times))
 
 
 @contextmanager
-def peer(name: str) -> Iterator[Way]:
+def peer(name: str, model: str) -> Iterator[Way]:
     """Start somebody else's batching in its own environment."""
-    command = [environment("peers", name) / "bin/python", "-m", "loadtests.batching_peer", name]
-    env = {"PATH": os.defpath, "HOME": str(PLOT.parent), "PYTHONPATH": str(REPOSITORY), "BENTOML_DO_NOT_TRACK": "1"}
+    command = [environment("peers", name) / "bin/python", "-m", "loadtests.batching_peer", name, model]
+    env = {"PATH": os.defpath, "HOME": str(PLOTS), "PYTHONPATH": str(REPOSITORY), "BENTOML_DO_NOT_TRACK": "1"}
     env["RAY_USAGE_STATS_ENABLED"] = "0"
     with Popen(command, stdin=PIPE, stdout=PIPE, stderr=DEVNULL, text=True, env=env, cwd=REPOSITORY) as child:
         sent, told = child.stdin, child.stdout
@@ -136,39 +142,37 @@ def peer(name: str) -> Iterator[Way]:
         sent.close()
 
 
-def goodput() -> None:
-    """Print tables and ratios, and draw them."""
-    encoder = Encoder()
+def goodput(name: str, peers: Sequence[str], loads: Sequence[float]) -> None:
+    """Print a model's tables and ratios, and draw them."""
+    kind, plot = KINDS[name], PLOTS / f"batching-{name}.svg"
+    model, window = Model(kind), BatchSettings(max_items=kind.most_items, interactive=Caps(max_wait_s=WINDOW_S))
     with ExitStack() as stack:
         ways = {
-            OURS: own(encoder, SETTINGS, tells=True),
-            **{name: stack.enter_context(peer(name)) for name in PEERS},
-            "fixed 10 ms": own(
-                encoder, BatchSettings(max_items=MOST_ITEMS, interactive=Caps(max_wait_s=WINDOW_S)), fixed=True
-            ),
-            "none": own(encoder, BatchSettings(max_items=1)),
+            OURS: own(model, settings(kind), tells=True),
+            **{one: stack.enter_context(peer(one, name)) for one in peers},
+            "fixed 10 ms": own(model, window, fixed=True),
+            "none": own(model, BatchSettings(max_items=1)),
         }
-        alone_s = min(_seconds(encoder) for _ in range(20))
-        print(
-            f"\nbare call {alone_s * 1e3:.1f} ms; answers within {SLO_S * 1e3:.0f} ms a second, p50 in ms, mean batch"
-        )
-        lines = {shape: table(shape, burst, 1.0 / alone_s, ways) for shape, burst in SHAPES.items()}
-    write(PLOT, lines)
-    print(f"drawn in {PLOT.relative_to(REPOSITORY)}")
+        alone_s = min(_seconds(model) for _ in range(20))
+        said = f"bare call {alone_s * 1e3:.1f} ms; answers within {kind.slo_s * 1e3:.0f} ms a second"
+        print(f"\n{name}: {said}, p50 in ms, mean batch")
+        lines = {shape: table(shape, [load / alone_s for load in loads], ways) for shape in SHAPES}
+    write(plot, lines)
+    print(f"drawn in {plot.relative_to(REPOSITORY)}")
 
 
-def _seconds(encoder: Encoder) -> float:
+def _seconds(model: Model) -> float:
     began = time.perf_counter()
-    encoder([None])
+    model([None])
     return time.perf_counter() - began
 
 
-def table(shape: str, burst: int, device_per_s: float, ways: dict[str, Way]) -> dict[str, Line]:
+def table(shape: str, rates: Sequence[float], ways: dict[str, Way]) -> dict[str, Line]:
     """Print what becomes of one shape of load at each rate, and return it."""
     found: dict[str, Line] = {name: [] for name in ways}
     print(f"{shape:>8}" + "".join(f"{name:>20}" for name in ways))
-    for load in LOADS:
-        times = arrivals(load * device_per_s, burst, seed=int(10 * load))
+    for seed, per_s in enumerate(rates):
+        times = arrivals(per_s, SHAPES[shape], seed)
         cells = ""
         for name, way in ways.items():
             if found[name] and found[name][-1][2] < LOST:
@@ -181,9 +185,16 @@ def table(shape: str, burst: int, device_per_s: float, ways: dict[str, Way]) -> 
     best, steady = max(good for _, good, _ in found[OURS]), sustained(found[OURS])
     for name, line in found.items():
         most, held = max(good for _, good, _ in line), sustained(line)
-        ratio = f"ours x{steady / held:.2f}" if held else "ours has some" if steady else "as ours"
-        print(f"  {name:12} most {most:4.0f}/s (ours x{best / most:.2f}), with 99 % in time {held:4.0f}/s ({ratio})")
+        print(
+            f"  {name:12} most {most:4.0f}/s ({beside(best, most)}),"
+            f" with 99 % in time {held:4.0f}/s ({beside(steady, held)})"
+        )
     return found
+
+
+def beside(ours: float, theirs: float) -> str:
+    """Return ours over theirs in words: they may have none."""
+    return f"ours x{ours / theirs:.2f}" if theirs else "ours has some" if ours else "as ours"
 
 
 def sustained(line: Line) -> float:
@@ -193,9 +204,15 @@ def sustained(line: Line) -> float:
 
 def main() -> int:
     """Print what it costs and what it is worth; return the exit code."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--cost", action="store_true", help="what an item costs, and nothing else")
+    parser.add_argument("--models", nargs="*", choices=KINDS, default=list(KINDS))
+    parser.add_argument("--peers", nargs="*", choices=PEERS, default=list(PEERS))
+    parser.add_argument("--loads", nargs="*", type=float, default=LOADS, help="rates, of what is done one by one")
+    options = parser.parse_args()
     each_us = cost()
-    if "--cost" not in sys.argv:
-        goodput()
+    for name in () if options.cost else options.models:
+        goodput(name, options.peers, options.loads)
     return 0 if each_us <= MOST_US else 1
 
 
