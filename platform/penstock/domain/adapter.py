@@ -27,11 +27,12 @@ def check_slots(engine: EngineSettings, *, generates: bool) -> None:
         return
     if not generates:
         raise ArtifactRefused("adapter_slots is for models that generate and run in vLLM: leave it out")
+    both = "a base of adapters has both, as adapter_slots=2 and adapter_rank=8"
     if not 1 <= slots <= MOST_SLOTS:
-        raise ArtifactRefused(f"adapter_slots is {slots}, not 1 to {MOST_SLOTS}")
+        raise ArtifactRefused(f"adapter_slots is {slots}, not 1 to {MOST_SLOTS}: {both}")
     if rank not in RANKS:
         known = ", ".join(str(one) for one in RANKS)
-        raise ArtifactRefused(f"adapter_rank is {rank}; the engine makes slots of the ranks {known}")
+        raise ArtifactRefused(f"adapter_rank is {rank}; the engine makes slots of the ranks {known}: {both}")
 
 
 def generates(manifest: Manifest) -> bool:

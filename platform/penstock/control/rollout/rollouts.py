@@ -176,7 +176,7 @@ class Rollouts:
             return
         if not consent.spent:
             says = f"the error budget of tier {tiers[rollout.incumbent]} is spent (penstock slo status)"
-            raise Conflict(f"{says}: override it with a reason, or wait")
+            raise Conflict(f"{says}: wait, or override it (--override-budget --reason TEXT)")
 
     @staticmethod
     def _need_worker(version: VersionId, known: Catalogue, seen: Sequence[Seen]) -> None:
