@@ -43,6 +43,14 @@ def test_each_row_gets_the_adapter_that_it_asks_for(numbers: tuple[torch.Tensor,
     assert torch.equal(found[alone], y[alone])
 
 
+def test_a_models_precision_is_not_that_between_the_matrices(numbers: tuple[torch.Tensor, ...]) -> None:
+    """Rows that are no neighbours get their product where the model computes in 16 bits, and vLLM between them in 32."""
+    x, a, b, y = (one.bfloat16() for one in numbers)
+    found = added(x, a, b, y, [2, -1, 0, 2, -1, 0])
+    wanted = expected(*(one.float() for one in (x, a, b, y)), [2, -1, 0, 2, -1, 0])
+    torch.testing.assert_close(found.float(), wanted, atol=0.2, rtol=0.05)
+
+
 def test_vllms_own_kernels_give_the_last_adapter_to_rows_without_one(numbers: tuple[torch.Tensor, ...]) -> None:
     """The fault that is mended here is still there: with this test failing, ``adapter_rows`` may go."""
     x, a, b, y = numbers
