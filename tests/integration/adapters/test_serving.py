@@ -59,7 +59,7 @@ def test_no_adapter_waits_for_ever_beside_two_busy_ones(worker: WorkerProcess, k
 def test_an_adapter_that_nobody_published_is_refused(worker: WorkerProcess) -> None:
     """An adapter that the store does not have is refused with its reason; the base goes on."""
     unknown = f"nobody@{'0' * 12}"
-    refused = ask(worker, CAPITAL, unknown, seconds=20)
+    refused = ask(worker, CAPITAL, unknown, seconds=100)
     assert (refused.status, refused.refused) == (503, "adapter")
     assert "0 signed versions" in refused.text
     assert ask(worker, CAPITAL).status == 200

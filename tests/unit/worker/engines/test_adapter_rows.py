@@ -44,7 +44,7 @@ def test_each_row_gets_the_adapter_that_it_asks_for(numbers: tuple[torch.Tensor,
 
 
 def test_a_models_precision_is_not_that_between_the_matrices(numbers: tuple[torch.Tensor, ...]) -> None:
-    """Rows that are no neighbours get their product where the model computes in 16 bits, and vLLM between them in 32."""
+    """Rows that are no neighbours get their product where a model computes in 16 bits and vLLM goes on in 32."""
     x, a, b, y = (one.bfloat16() for one in numbers)
     found = added(x, a, b, y, [2, -1, 0, 2, -1, 0])
     wanted = expected(*(one.float() for one in (x, a, b, y)), [2, -1, 0, 2, -1, 0])
