@@ -18,6 +18,7 @@ MAX_HEADER_BYTES = 100_000_000
 """The format's own limit."""
 MAX_DIMENSIONS = 16
 _LENGTH_BYTES = 8
+_MOST_BYTES = (1 << 63) - 1
 _PIECE_BYTES = 1 << 20
 _BITS = {
     "BOOL": 8, "U8": 8, "I8": 8, "F8_E5M2": 8, "F8_E4M3": 8, "F8_E8M0": 8, "F8_E4M3FNUZ": 8, "F8_E5M2FNUZ": 8,
@@ -97,12 +98,23 @@ def check_safetensors(path: Path) -> None:
 
 def _parsed(path: Path, raw: bytes) -> dict[str, object]:
     try:
-        header = json.loads(raw)
+        header = json.loads(raw, object_pairs_hook=_named_once)
     except (ValueError, RecursionError) as error:
-        raise _refused(path, "its header is not JSON") from error
+        raise _refused(path, "its header is not JSON, or names one thing twice") from error
     if not isinstance(header, dict):
         raise _refused(path, "its header is not a JSON object")
+    notes = header.get("__metadata__", {})
+    if not isinstance(notes, dict) or not all(isinstance(value, str) for value in notes.values()):
+        raise _refused(path, "its __metadata__ is not a map of texts, and no engine could load it")
     return header
+
+
+def _named_once(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    """Return a JSON object; readers differ in which of two values of one name they take."""
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise ValueError("a name stands twice")
+    return found
 
 
 def _span(path: Path, name: str, tensor: object) -> tuple[int, int]:
@@ -113,7 +125,7 @@ def _span(path: Path, name: str, tensor: object) -> tuple[int, int]:
         case _:
             raise _refused(path, f"its header describes the tensor {name[:80]!r} wrongly")
     sizes = [n for n in shape if isinstance(n, int) and not isinstance(n, bool) and n >= 0]
-    if len(sizes) != len(shape) or len(shape) > MAX_DIMENSIONS or not 0 <= begin <= end:
+    if len(sizes) != len(shape) or len(shape) > MAX_DIMENSIONS or not 0 <= begin <= end <= _MOST_BYTES:
         raise _refused(path, f"its header gives the tensor {name[:80]!r} no valid shape or place")
     if (end - begin) * 8 != math.prod(sizes) * _BITS[dtype]:
         raise _refused(path, f"its header gives the tensor {name[:80]!r} more or fewer bytes than its shape needs")

@@ -59,6 +59,10 @@ BAD = {
     "data missing": safetensors({"w": GOOD}, bytes(23)),
     "data left over": safetensors({"w": GOOD}, bytes(25)),
     "gap": safetensors({"w": tensor(data_offsets=[8, 32])}, bytes(32)),
+    "notes that are a list": safetensors({"__metadata__": [1, 2], "w": GOOD}, bytes(24)),
+    "notes of numbers": safetensors({"__metadata__": {"a": 1}, "w": GOOD}, bytes(24)),
+    "one name twice": safetensors(b'{"w": 1, "w": 2}', b""),
+    "an offset of many digits": safetensors({"w": tensor(shape=[10**999], data_offsets=[0, 4 * 10**999])}, bytes(24)),
     "overlap": safetensors({"a": GOOD, "b": tensor(data_offsets=[12, 36])}, bytes(36)),
 }
 
