@@ -19,6 +19,7 @@ from penstock.domain.safetensors_header import pieces_of, reader_of, tensors_of
 BYTES = {"F32": 4, "F16": 2, "BF16": 2}
 """The types that are looked at, with their sizes."""
 _INFINITY = {"F32": 0x7F800000, "F16": 0x7C00, "BF16": 0x7F80}
+_FEW_LANES = 64
 LARGEST = {"float32": 3.4028234663852886e38, "bfloat16": 3.3895313892515355e38, "float16": 65504.0}
 """The largest number of each precision that an engine computes in."""
 
@@ -48,6 +49,41 @@ def first_too_large(pieces: Iterable[bytes], dtype: str, limit: float) -> int | 
             return before + at
         before += lanes
     return None
+
+
+def largest(pieces: Iterable[bytes], dtype: str) -> float:
+    """Return the largest magnitude there is; NaN or infinity where one value is that. 0 where there are none.
+
+    Each piece holds whole values. Of two pieces the larger lanes are kept, and in the end of two halves of one.
+    """
+    width = BYTES[dtype]
+    most = lanes = 0
+    for piece in pieces:
+        lanes = max(lanes, len(piece) // width)
+        magnitudes, _, signs = _masks(lanes, width, 0)
+        most = _larger(int.from_bytes(piece, "little") & magnitudes, most, signs, width)
+    _, _, signs = _masks(lanes, width, 0)
+    while lanes > _FEW_LANES:
+        lanes = (lanes + 1) // 2
+        half = (1 << (8 * width * lanes)) - 1
+        signs &= half
+        most = _larger(most >> (8 * width * lanes), most & half, signs, width)
+    found = struct.unpack(f"<{lanes}{'I' if width == BYTES['F32'] else 'H'}", most.to_bytes(width * lanes, "little"))
+    return _number(max(found, default=0), dtype)
+
+
+def _larger(one: int, other: int, signs: int, width: int) -> int:
+    """Return the larger value of each lane; the sign bits of both are 0."""
+    at_least = ((one | signs) - other) & signs
+    return other ^ ((one ^ other) & (at_least - (at_least >> (8 * width - 1))))
+
+
+def _number(bits: int, dtype: str) -> float:
+    if dtype == "F16":
+        half: float = struct.unpack("<e", struct.pack("<H", bits))[0]
+        return half
+    single: float = struct.unpack("<f", struct.pack("<I", bits << 16 if dtype == "BF16" else bits))[0]
+    return single
 
 
 def _first(piece: bytes, lanes: int, width: int, bits: int) -> int | None:

@@ -8,14 +8,17 @@ anything to a later engine either.
 import json
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from penstock.domain import adapter
 from penstock.domain.errors import ArtifactRefused
-from penstock.packaging import reading
+from penstock.packaging import adapter_targets, reading
+from penstock.packaging.adapter_targets import Targets
 
 MOST_BYTES = 1 << 20
+MOST_SCALE = 1e4
+"""Of ``lora_alpha`` and of what B is multiplied by: a number in each precision; trained ones stay below a hundred."""
 _PLAIN_INITS = ("gaussian", "eva", "orthogonal", "mica", "lora_ga")
 """Beginnings that leave the base's weights as they are; others (PiSSA, OLoRA, LoftQ) train beside changed ones."""
 _UNSERVED = {
@@ -42,6 +45,7 @@ class AdapterConfig:
     rank: int
     alpha: float
     is_rank_stabilised: bool
+    targets: Targets = field(default_factory=Targets)
 
     @property
     def scale(self) -> float:
@@ -66,10 +70,16 @@ def read(folder: Path) -> AdapterConfig:
             raise ArtifactRefused(f"it has {words}: train it without")
     if found.get("bias", "none") != "none":
         raise ArtifactRefused('it has biases of its own (bias): train it with bias="none"')
-    start = found.get("init_lora_weights", True)
-    if isinstance(start, str) and start.lower() not in _PLAIN_INITS:
-        raise ArtifactRefused(f"it began with {start[:40]}, which changes the base's weights: convert it to plain LoRA")
-    return AdapterConfig(rank=_rank(found), alpha=_alpha(found), is_rank_stabilised=found.get("use_rslora") is True)
+    _check_start(found.get("init_lora_weights"))
+    config = AdapterConfig(
+        rank=_rank(found),
+        alpha=_alpha(found),
+        is_rank_stabilised=_is_rank_stabilised(found),
+        targets=adapter_targets.read(found),
+    )
+    if config.scale > MOST_SCALE:
+        raise ArtifactRefused(f"{adapter.CONFIG} gives a scale of {config.scale:.4g}, above {MOST_SCALE:,.0f}")
+    return config
 
 
 def write(folder: Path, config: AdapterConfig, modules: Iterable[str]) -> None:
@@ -87,15 +97,32 @@ def write(folder: Path, config: AdapterConfig, modules: Iterable[str]) -> None:
     (folder / adapter.CONFIG).write_text(json.dumps(found, indent=1, sort_keys=True) + "\n")
 
 
+def _check_start(start: object) -> None:
+    """Refuse a beginning (``init_lora_weights``) that may have changed the base's weights."""
+    if isinstance(start, str) and start.lower() not in _PLAIN_INITS:
+        raise ArtifactRefused(f"it began with {start[:40]}, which changes the base's weights: convert it to plain LoRA")
+    if not isinstance(start, str | bool | None):
+        raise ArtifactRefused(f"{adapter.CONFIG} says of its beginning (init_lora_weights) what PEFT does not know")
+
+
+def _is_rank_stabilised(found: dict[str, object]) -> bool:
+    said = found.get("use_rslora")
+    if not isinstance(said, bool | None):
+        raise ArtifactRefused(f"use_rslora in {adapter.CONFIG} is {str(said)[:40]!r}: write true or false")
+    return bool(said)
+
+
 def _rank(found: dict[str, object]) -> int:
     rank = found.get("r")
     if not isinstance(rank, int) or isinstance(rank, bool) or rank < 1:
         raise ArtifactRefused(f"{adapter.CONFIG} gives no rank (r)")
+    if rank > adapter.RANKS[-1]:
+        raise ArtifactRefused(f"its rank is {str(rank)[:12]}, and engines have slots for ranks to {adapter.RANKS[-1]}")
     return rank
 
 
 def _alpha(found: dict[str, object]) -> float:
     alpha = found.get("lora_alpha")
-    if not isinstance(alpha, int | float) or isinstance(alpha, bool) or not math.isfinite(alpha) or alpha <= 0:
-        raise ArtifactRefused(f"{adapter.CONFIG} gives no scale (lora_alpha) above 0")
+    if not isinstance(alpha, int | float) or isinstance(alpha, bool) or not 0 < alpha <= MOST_SCALE:
+        raise ArtifactRefused(f"{adapter.CONFIG} gives no scale (lora_alpha) above 0 and up to {MOST_SCALE:,.0f}")
     return float(alpha)

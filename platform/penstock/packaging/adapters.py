@@ -43,6 +43,11 @@ def _collect(
 
 def _weights_in(source: Path) -> Path:
     weights = source / adapter.WEIGHTS
+    for name in (adapter.WEIGHTS, adapter.CONFIG):
+        if (source / name).is_symlink():
+            raise ArtifactRefused(
+                f"{name} is a link, which may lead anywhere: copy the folder with cp -rL, and push that"
+            )
     if weights.is_file():
         return weights
     pickles = sorted(path.name for path in source.glob("*") if path.suffix in PICKLES) if source.is_dir() else []

@@ -125,7 +125,21 @@ def test_each_precision_is_taken(home: Home, base: ModelVersion, dtype: str) -> 
         ({"r": True}, "no rank"),
         ({"lora_alpha": NAN}, "no scale"),
         ({"lora_alpha": -1}, "no scale"),
-        ({"lora_alpha": 1e300}, "not a finite number"),
+        ({"lora_alpha": 1e300}, "no scale (lora_alpha) above 0 and up to 10,000"),
+        ({"lora_alpha": 10**400}, "no scale"),
+        ({"lora_alpha": 10_001}, "no scale"),
+        ({"r": 10**400}, "its rank is 100000000000, and"),
+        ({"use_rslora": "yes"}, "use_rslora in adapter_config.json is 'yes': write true or false"),
+        ({"init_lora_weights": 3}, "init_lora_weights"),
+        ({"init_lora_weights": {"x": 1}}, "init_lora_weights"),
+        ({"exclude_modules": ["q_proj"]}, f"changes {made.Q}, which its settings leave out"),
+        ({"exclude_modules": [made.Q]}, "settings leave out"),
+        ({"exclude_modules": ".*q_proj"}, "exclude_modules in its settings is no list of names"),
+        ({"layers_to_transform": [1, 2]}, "settings leave out"),
+        ({"layers_to_transform": 1}, "settings leave out"),
+        ({"layers_to_transform": ["0"]}, "no list of numbers of layers"),
+        ({"layers_to_transform": [0], "layers_pattern": "blocks"}, "settings leave out"),
+        ({"layers_to_transform": [0], "layers_pattern": {"x": 1}}, "layers_pattern"),
         ({"peft_type": "IA3"}, "IA3"),
         ({"init_lora_weights": "pissa"}, "pissa"),
         ({"rank_pattern": {"q_proj": 2}}, "several ranks"),
@@ -139,6 +153,23 @@ def test_settings_that_the_engine_would_not_honour_are_refused(
 ) -> None:
     """By the engine's own rules and ours, before anything is signed."""
     assert why in refused(home, made.adapter_folder(home.root / "a", None, **config), base)
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        {"use_rslora": None, "init_lora_weights": None},
+        {"use_rslora": False, "init_lora_weights": "gaussian"},
+        {"init_lora_weights": False, "exclude_modules": [], "layers_to_transform": None},
+        {"exclude_modules": ["o_proj", "proj"]},
+        {"layers_to_transform": [0, 3]},
+        {"layers_to_transform": 0, "layers_pattern": "layers"},
+        {"layers_to_transform": [0], "layers_pattern": ["blocks", "layers"]},
+    ],
+)
+def test_settings_that_change_nothing_are_taken(home: Home, base: ModelVersion, config: dict[str, object]) -> None:
+    """Modules and layers left out of an adapter that has none of them; PEFT's own ways of saying no."""
+    assert push(home, made.adapter_folder(home.root / "a", None, **config), base).manifest.adapter is not None
 
 
 def without(name: str) -> Callable[[dict[str, made.Tensor]], object]:
@@ -179,6 +210,54 @@ def test_weights_that_do_not_fit_or_are_no_numbers_are_refused(
     found = made.tensors()
     change(found)
     assert why in refused(home, made.adapter_folder(home.root / "a", found), base)
+
+
+def everywhere(value: float, which: str) -> dict[str, made.Tensor]:
+    """Return matrices of which these have this value throughout, and the others hold small numbers."""
+    found = made.tensors()
+    for name, one in found.items():
+        if f"lora_{which}" in name:
+            one.values = [value] * len(one.values)
+    return found
+
+
+@pytest.mark.parametrize("which", ["A", "B", ""])
+def test_numbers_that_would_grow_beyond_an_engine_are_refused(home: Home, base: ModelVersion, which: str) -> None:
+    """Each is finite; multiplied with each other, or one matrix with what comes in, they are not."""
+    found = everywhere(1e36, which)
+    why = refused(home, made.adapter_folder(home.root / "a", found), base)
+    assert "above the 1e+08 that are allowed in bfloat16" in why
+    for one in found.values():
+        one.values = [value if value == 1e36 else 0.0 for value in one.values]
+    assert "may multiply its input" in refused(home, made.adapter_folder(home.root / "b", found), base)
+
+
+def test_the_bound_is_of_both_matrices_and_the_scale(home: Home, base: ModelVersion) -> None:
+    """6 inputs, rank 4, scale 2: at most 48 times both values; the other module has 20 inputs and small numbers."""
+    found = made.tensors()
+    found[A_OF_Q].values, found[A_OF_Q.replace("_A", "_B")].values = [1e3] * 24, [-2e3] * 48
+    assert push(home, made.adapter_folder(home.root / "a", found), base).manifest.adapter is not None
+    found[A_OF_Q].values[3] = -1.1e3
+    assert f"{made.Q} may multiply its input by 1.1e+08" in refused(
+        home, made.adapter_folder(home.root / "b", found), base
+    )
+
+
+def test_a_module_that_stands_in_it_twice_is_refused(home: Home, base: ModelVersion) -> None:
+    """An engine would take either of the two, and only one of them was looked at."""
+    for plain in ({made.Q + ".lora_A.weight": made.tensor(9, 9)}, {made.Q + ".lora_A.weight": made.tensor(4, 6)}):
+        for number, found in enumerate(({**made.tensors(), **plain}, {**plain, **made.tensors()})):
+            folder = home.root / f"{number}{len(list(home.root.iterdir()))}"
+            assert "stands in it twice" in refused(home, made.adapter_folder(folder, found), base)
+
+
+@pytest.mark.parametrize("name", [WEIGHTS, "adapter_config.json"])
+def test_links_are_refused(home: Home, base: ModelVersion, name: str) -> None:
+    """What a link leads to may be no part of the folder that was meant."""
+    folder = made.adapter_folder(home.root / "a")
+    (folder / name).rename(home.root / "elsewhere")
+    (folder / name).symlink_to(home.root / "elsewhere")
+    assert f"{name} is a link" in refused(home, folder, base)
 
 
 def test_another_bases_adapter_is_told_by_its_shapes(home: Home, base: ModelVersion) -> None:
@@ -259,3 +338,16 @@ def test_the_first_value_beyond_a_precision_is_found(values: list[float], dtype:
     expected = next((at for at, value in enumerate(stored) if not abs(value) <= limit), None)
     for pieces in ([data], [data[at : at + 2 * width] for at in range(0, len(data), 2 * width)]):
         assert finite.first_too_large(pieces, dtype, limit) == expected
+
+
+@given(
+    st.lists(st.floats(width=16, allow_nan=False), min_size=0, max_size=9),
+    st.sampled_from(["F32", "F16", "BF16"]),
+    st.sampled_from([1, 2, 90]),
+)
+def test_the_largest_value_is_found(values: list[float], dtype: str, times: int) -> None:
+    """Against the same question asked of each value by itself, in one piece, in several and in many lanes."""
+    data, width = made.packed_floats(values, dtype), finite.BYTES[dtype]
+    stored = [abs(made.unpacked(data[at : at + width], dtype)) for at in range(0, len(data), width)]
+    for pieces in ([data * times], [data[at : at + 2 * width] for at in range(0, len(data), 2 * width)]):
+        assert finite.largest(pieces, dtype) == max(stored, default=0.0)

@@ -1,0 +1,55 @@
+"""Which modules a PEFT folder says it leaves out: PEFT ignores their tensors, and an engine would not. Pure."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import pairwise
+
+from penstock.domain.errors import ArtifactRefused
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Targets:
+    """What ``exclude_modules`` and ``layers_to_transform`` say; ``layers`` is None where all are meant."""
+
+    excluded: tuple[str, ...] = ()
+    layers: tuple[int, ...] | None = None
+    under: tuple[str, ...] = ()
+    """What layers are called (``layers_pattern``); empty where any number in a name is a layer's."""
+
+    def leaves_out(self, module: str) -> bool:
+        """Tell whether its trainer left this module as it was."""
+        if any(module == name or module.endswith(f".{name}") for name in self.excluded):
+            return True
+        return self.layers is not None and self._layer_of(module) not in self.layers
+
+    def _layer_of(self, module: str) -> int | None:
+        """Return the last number in a name, as PEFT does; None where there is none."""
+        parts = module.split(".")
+        found = [
+            part
+            for before, part in pairwise(parts[:-1])
+            if part.isdecimal() and (not self.under or before in self.under)
+        ]
+        return int(found[-1][:9]) if found else None
+
+
+def read(found: Mapping[str, object]) -> Targets:
+    """Return what the settings of a folder say. Raises ``ArtifactRefused`` where that can't be told."""
+    layers = found.get("layers_to_transform")
+    chosen = [layers] if isinstance(layers, int) else layers
+    if chosen in (None, []):
+        return Targets(excluded=_names(found, "exclude_modules"))
+    if not isinstance(chosen, list) or not all(type(one) is int for one in chosen):
+        raise ArtifactRefused("layers_to_transform in its settings is no list of numbers of layers")
+    return Targets(
+        excluded=_names(found, "exclude_modules"), layers=tuple(chosen), under=_names(found, "layers_pattern")
+    )
+
+
+def _names(found: Mapping[str, object], name: str) -> tuple[str, ...]:
+    said = found.get(name) or []
+    is_name = isinstance(said, str) and name == "layers_pattern" and said.isidentifier()
+    names = [said] if is_name else said
+    if not isinstance(names, list) or not all(isinstance(one, str) for one in names):
+        raise ArtifactRefused(f"{name} in its settings is no list of names: what it leaves out can't be told")
+    return tuple(names)
