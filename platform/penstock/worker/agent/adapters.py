@@ -1,9 +1,10 @@
 """The agent's part in adapters: what the engine's door wants is fetched, verified, loaded, questioned, and then ready.
 
 An adapter that isn't what it should be is refused on this worker for a while, and nobody else notices: neither its
-base nor other adapters. Golden prompts of the base are asked again while the new adapter answers in the same batch:
-asked alone they would not see an engine that mixes the two up. A second load of the same adapter into the same engine
-isn't questioned again: its name is its content. It must not know how an engine loads, nor who decides what is wanted.
+base nor other adapters. Its log probabilities must be numbers, whether it has golden prompts or not. Golden prompts of
+the base are asked again while the new adapter answers in the same batch: asked alone they would not see an engine that
+mixes the two up. A second load of the same adapter into the same engine isn't questioned again: its name is its
+content. It must not know how an engine loads, nor who decides what is wanted.
 """
 
 import asyncio
@@ -22,7 +23,7 @@ from penstock.telemetry.logs import logger
 from penstock.worker.agent.gate_client import GateClient
 from penstock.worker.agent.health import Cause
 from penstock.worker.agent.running import EngineLost
-from penstock.worker.agent.warmup import golden
+from penstock.worker.agent.warmup import golden, log_probabilities
 from penstock.worker.artifacts.cache import Hold
 from penstock.worker.artifacts.node import Copy
 
@@ -153,23 +154,27 @@ class Adapters:
             raise AdapterRefused(f"{name} has numbers that are none (NaN or infinite)")
 
     async def _question(self, adapter: VersionId, manifest: Manifest, base: Manifest) -> None:
-        """Ask its golden prompts, then its base's beside it; raise ``AdapterRefused`` where one is wrong."""
+        """Ask its golden prompts, then its base's beside it, and for numbers; raise ``AdapterRefused`` for a fault."""
         asked = self.client.of(adapter)
         if fault := await _fault(manifest, asked):
             raise AdapterRefused(fault)
         company = asyncio.ensure_future(asked.ask(Api.COMPLETIONS, _company(), golden.TIMEOUT_S))
+        numbered = asyncio.ensure_future(_fault_of_numbers(base, asked))
         try:
-            fault = await _fault(base, self.client)
+            fault, own = await _fault(base, self.client), await numbered
         finally:
             company.cancel()
-            await asyncio.gather(company, return_exceptions=True)
+            numbered.cancel()
+            await asyncio.gather(company, numbered, return_exceptions=True)
+        if own:
+            raise AdapterRefused(own)
         if fault:
             raise AdapterRefused(f"beside it its base answers wrong: {fault}")
 
     async def _fault_of_base(self, base: Manifest) -> str:
         """Return what its own version answers wrong now."""
         with suppress(OSError, EngineError):
-            return await _fault(base, self.client)
+            return await _fault(base, self.client) or await log_probabilities.fault(base, self.client.ask)
         return ""
 
     async def _settle(self, adapter: VersionId, outcome: str, *, reason: str = "", for_s: float = 0.0) -> None:
@@ -196,6 +201,14 @@ async def _fault(manifest: Manifest, client: GateClient) -> str:
     """Ask all golden prompts at once; return what is wrong with the first wrong answer."""
     each = (golden.check(replace(manifest, golden=(one,)), client.ask) for one in manifest.golden)
     return next((fault for fault in await asyncio.gather(*each) if fault), "")
+
+
+async def _fault_of_numbers(base: Manifest, client: GateClient) -> str:
+    """Return what is wrong with an adapter's log probabilities; one that can't say them has none."""
+    try:
+        return await log_probabilities.fault(base, client.ask)
+    except EngineError as error:
+        return f"it can't say its log probabilities: {error}"
 
 
 def _company() -> dict[str, object]:

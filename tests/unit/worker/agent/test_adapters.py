@@ -28,6 +28,7 @@ from penstock.worker.agent.adapters import Adapters
 from penstock.worker.agent.gate_client import GateClient
 from penstock.worker.agent.health import Cause
 from penstock.worker.agent.running import EngineLost
+from penstock.worker.agent.warmup.ask import EngineRefused
 from penstock.worker.artifacts.cache import Hold
 from penstock.worker.artifacts.node import Copy
 
@@ -60,6 +61,7 @@ class Engine:
     resident: list[str] = field(default_factory=list)
     evicts: list[str] = field(default_factory=list)
     says: Callable[[str], str] = lambda _: "right"
+    numbers: Callable[[str], object] = lambda _: [-0.5, -1.0]
     takes: bool = True
     full: bool = False
 
@@ -72,7 +74,15 @@ class Engine:
             return self.load(str(body["adapter"]))
         if path.endswith("/settle"):
             return self.settle(str(body["adapter"]), str(body["outcome"]), str(body["reason"]))
+        if "logprobs" in body:
+            return self.number(model)
         return {"choices": [{"text": self.says(model)}]}
+
+    def number(self, model: str) -> Mapping[str, object]:
+        told = self.numbers(model)
+        if isinstance(told, Exception):
+            raise told
+        return {"choices": [{"text": "", "logprobs": {"token_logprobs": told}}]}
 
     def load(self, adapter: str) -> Mapping[str, object]:
         if not self.takes:
@@ -223,6 +233,46 @@ async def test_a_base_that_answers_wrong_beside_an_adapter_is_seen(site: Site) -
     await site.live(A)
     assert site.outcome[0] == "refused"
     assert "beside it its base" in site.outcome[1]
+
+
+NO_JSON = EngineRefused("the engine answered 400: Out of range float values are not JSON compliant: nan")
+
+
+@pytest.mark.parametrize(
+    ("told", "why"),
+    [
+        ([-0.1, float("nan")], "no numbers"),
+        ([None], "no numbers"),
+        ([-9999.0], "no numbers"),
+        ([], "answers nothing"),
+        (NO_JSON, "no numbers, and can't be sent"),
+        (EngineError("500: no"), "can't say its log probabilities: 500: no"),
+    ],
+    ids=["NaN", "null", "floor", "empty", "no JSON", "error"],
+)
+async def test_an_adapter_without_log_probabilities_is_refused(site: Site, told: object, why: str) -> None:
+    """Golden prompts or none: its base and others go on."""
+    site.engine.numbers = lambda model: told if model == A else [-0.5]
+    site.manifest = replace(ADAPTER, golden=())
+    lost = await site.live(A, B)
+    assert [one[:2] for one in site.engine.settled] == [(A, "refused"), (B, "ready")]
+    assert why in site.engine.settled[0][2]
+    assert lost.message == "over"
+
+
+@pytest.mark.parametrize("told", [[float("nan")], [], NO_JSON], ids=["NaN", "empty", "no JSON"])
+async def test_a_base_left_without_numbers_is_started_anew(site: Site, told: object) -> None:
+    """What an adapter that overflows leaves in the KV cache empties the base's answers, where no golden prompt asks."""
+    site.engine.numbers = lambda _: told
+    lost = await site.live(A, B)
+    assert site.outcome[0] == "refused"
+    assert f"after {A}" in lost.message
+
+
+async def test_a_base_that_can_not_be_asked_is_not_spoilt(site: Site) -> None:
+    """An engine that refuses a question after an adapter was refused is not started anew for it."""
+    site.engine.numbers = lambda _: EngineError("503: later")
+    assert (await site.live(A)).message == "over"
 
 
 async def test_an_engine_whose_base_stays_wrong_is_started_anew(site: Site) -> None:

@@ -1,0 +1,44 @@
+"""Whether an engine's log probabilities are numbers: what overflows in it answers nothing, and says so nowhere else.
+
+An answer of no tokens with status 200 is what callers would get. A model that is merely wrong is golden prompts' to
+tell: this one must not know what is right.
+"""
+
+import math
+from typing import Any, cast
+
+from penstock.domain.errors import EngineError
+from penstock.domain.model import Manifest
+from penstock.domain.request import Api
+from penstock.domain.tenant import PLATFORM
+from penstock.worker.agent.warmup.ask import Ask
+
+TIMEOUT_S = 60.0
+PROBE_TOKENS = 8
+_FLOOR = -9999.0
+"""What vLLM says instead of minus infinity: no token that was chosen can have it."""
+_NO_JSON = "JSON compliant"
+"""Of the words in which Python's ``json`` refuses NaN: an engine can't send its answer then."""
+
+
+async def fault(manifest: Manifest, ask: Ask) -> str:
+    """Ask for a few tokens; return what is wrong with their log probabilities, empty where they are numbers.
+
+    The prompt is the first golden one of ``manifest``. Raises as ``Ask`` does.
+    """
+    prompt = manifest.golden[0].prompt if manifest.golden else list(range(1, 1 + PROBE_TOKENS))
+    body = {"prompt": prompt, "max_tokens": PROBE_TOKENS, "min_tokens": 1, "logprobs": 1, "temperature": 0}
+    try:
+        answer = cast("dict[str, Any]", await ask(Api.COMPLETIONS, body | {"cache_salt": PLATFORM}, TIMEOUT_S))
+    except EngineError as error:
+        if _NO_JSON in str(error):
+            return "its log probabilities are no numbers, and can't be sent"
+        raise
+    told = (answer["choices"][0].get("logprobs") or {}).get("token_logprobs") or []
+    if not told:
+        return "it answers nothing"
+    return "" if all(_is_sound(one) for one in told) else "its log probabilities are no numbers"
+
+
+def _is_sound(told: object) -> bool:
+    return isinstance(told, int | float) and math.isfinite(told) and told > _FLOOR
