@@ -1,4 +1,4 @@
-"""Finds numbers that are none in stored tensors, or that become none in an engine's precision. Pure but for reading.
+"""Finds numbers that are none in stored tensors, or that become none in an engine's precision. Pure.
 
 One NaN in an adapter empties the answers of everybody who shares its engine, so each value is looked at. A whole piece
 of a file is one large integer here and each value a lane of it: without its sign, a float's bits grow with its
@@ -8,13 +8,9 @@ Trade-off: a gigabyte takes seconds, in the interpreter's own arithmetic, and ne
 that must stay light.
 """
 
-import math
 import struct
 from collections.abc import Iterable
 from functools import lru_cache
-from pathlib import Path
-
-from penstock.domain.safetensors_header import pieces_of, reader_of, tensors_of
 
 BYTES = {"F32": 4, "F16": 2, "BF16": 2}
 """The types that are looked at, with their sizes."""
@@ -22,17 +18,6 @@ _INFINITY = {"F32": 0x7F800000, "F16": 0x7C00, "BF16": 0x7F80}
 _FEW_LANES = 64
 LARGEST = {"float32": 3.4028234663852886e38, "bfloat16": 3.3895313892515355e38, "float16": 65504.0}
 """The largest number of each precision that an engine computes in."""
-
-
-def first_not_finite(path: Path) -> str:
-    """Return the first tensor of a safetensors file with a number that is none; empty where all are numbers."""
-    with path.open("rb") as file:
-        begin, tensors = tensors_of(reader_of(file), path.stat().st_size, path.name)
-        for name, tensor in tensors.items():
-            looked_at = pieces_of(file, begin, tensor, path.name) if tensor.dtype in BYTES else ()
-            if first_too_large(looked_at, tensor.dtype, math.inf) is not None:
-                return name
-    return ""
 
 
 def first_too_large(pieces: Iterable[bytes], dtype: str, limit: float) -> int | None:

@@ -6,19 +6,17 @@ anything to a later engine either.
 """
 
 import json
-import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from penstock.domain import adapter
+from penstock.domain.adapter_gain import MOST_SCALE, scale_of
 from penstock.domain.errors import ArtifactRefused
 from penstock.packaging import adapter_targets, reading
 from penstock.packaging.adapter_targets import Targets
 
 MOST_BYTES = 1 << 20
-MOST_SCALE = 1e4
-"""Of ``lora_alpha`` and of what B is multiplied by: a number in each precision; trained ones stay below a hundred."""
 _PLAIN_INITS = ("gaussian", "eva", "orthogonal", "mica", "lora_ga")
 """Beginnings that leave the base's weights as they are; others (PiSSA, OLoRA, LoftQ) train beside changed ones."""
 _UNSERVED = {
@@ -49,8 +47,8 @@ class AdapterConfig:
 
     @property
     def scale(self) -> float:
-        """What the engine multiplies its B matrices by (LoRA; rsLoRA, arXiv 2312.03732)."""
-        return self.alpha / (math.sqrt(self.rank) if self.is_rank_stabilised else self.rank)
+        """What the engine multiplies its B matrices by."""
+        return scale_of(self.rank, self.alpha, is_rank_stabilised=self.is_rank_stabilised)
 
 
 def read(folder: Path) -> AdapterConfig:

@@ -12,6 +12,7 @@ from functools import partial
 from pathlib import Path
 
 from penstock.domain import adapter
+from penstock.domain.adapter_gain import Pair
 from penstock.domain.errors import ArtifactRefused
 from penstock.domain.finite import BYTES, LARGEST, first_too_large, largest
 from penstock.domain.model import Manifest
@@ -27,15 +28,6 @@ _NOT_LINEAR = frozenset({"embed_tokens", "lm_head", "wte", "wpe"})
 """Matrices of a base that are looked up in, or that make tokens: no adapter of them is served."""
 _WEIGHTS = ".safetensors"
 _SPOILS = "would spoil the answers of others, too. Train it anew, or with a lower learning rate"
-MOST_GAIN = {"float32": 1e8, "bfloat16": 1e8, "float16": 1e6}
-"""By how much a pair of matrices may multiply what goes through it, by the engine's precision.
-
-Between two norms a value meets at most three pairs: those of a gate and its neighbour, whose products are multiplied
-with each other, and then the one that leads back. So 1e8 leaves (1e8 ** 3) * (1e3 ** 2) = 1e30 of an input of 1e3, and
-the largest number is 3e38: the rest is the base's. Trained adapters stay far below: values of 0.5, rank 512, scale 2
-and 14,336 inputs give 4e6, which no training reaches in both matrices at once; usual ones give less than 1e4.
-Float16 ends at 65,504, where no bound can be both safe and above what is trained: the worker's probe tells there.
-"""
 
 
 def shapes_of(base: Manifest, store: ArtifactStore) -> Shapes:
@@ -72,24 +64,10 @@ def check(path: Path, config: AdapterConfig, shapes: Shapes, dtype: str) -> tupl
                 most[which] = _largest(
                     read, tensor.dtype, limit, f"lora_{which} of {module} is not a finite number in {dtype}"
                 )
-            check_gain(module, most, config, shapes[module][1], dtype)
+            sizes = Pair(most_a=most["A"], most_b=most["B"], inputs=shapes[module][1], rank=config.rank)
+            if fault := sizes.fault(config.scale, dtype):
+                raise ArtifactRefused(f"{module} {fault}: it {_SPOILS}")
     return tuple(sorted(pairs))
-
-
-def check_gain(module: str, most: Mapping[str, float], config: AdapterConfig, inputs: int, dtype: str) -> None:
-    """Refuse a pair of matrices that may multiply what goes through it by more than ``MOST_GAIN``.
-
-    The largest output is at most the largest input times ``|A| * inputs * |B| * scale * rank``, with the largest value
-    of each. Both parts count alone, too: what A makes infinite, a B of zeros makes NaN.
-    """
-    first, second = most["A"] * inputs, most["B"] * config.scale * config.rank
-    gain, bound = max(1.0, first) * max(1.0, second), MOST_GAIN.get(dtype, MOST_GAIN["float16"])
-    if gain > bound:
-        raise ArtifactRefused(
-            f"{module} may multiply its input by {gain:.1e} (|A| {most['A']:.1e} * {inputs} inputs * |B| "
-            f"{most['B']:.1e} * scale {config.scale:.4g} * rank {config.rank}), above the {bound:.0e} that are allowed "
-            f"in {dtype}: it {_SPOILS}"
-        )
 
 
 def _largest(read: Callable[[], Iterator[bytes]], dtype: str, limit: float, otherwise: str) -> float:

@@ -28,12 +28,14 @@ def refused(worker: WorkerProcess, adapter: str) -> str:
 def test_adapters_that_are_not_sound_are_refused_and_nobody_else_notices(
     worker: WorkerProcess, site: Site, known: Known
 ) -> None:
-    """NaN, another base, wrong golden answers: each refused with its reason, base and others answer as before."""
+    """NaN, numbers that overflow, another base, wrong golden answers: refused in words; others answer as before."""
     base = ask(worker, CAPITAL).text
     spoiled = changed(
         site.trained("triage"), site.work / "nan", lambda name, one: one * float("nan") if "layers.3." in name else one
     )
+    huge = changed(site.trained("triage"), site.work / "huge", lambda _, one: one * 0 + 1e36, lora_alpha=8)
     bad = {
+        site.publish("huge", huge): "may multiply its input",
         site.publish("nan", spoiled, [JSON_GOLDEN]): "NaN",
         site.publish("foreign", site.like("triage", "foreign"), [JSON_GOLDEN], base="f" * 64): "made for ffffffffffff",
         site.publish("liar", site.like("pirate", "liar"), [JSON_GOLDEN]): "golden prompt 1 of 1",

@@ -1,13 +1,11 @@
 """Numbers that are none are found in each format that weights come in."""
 
-import json
 import math
 import struct
-from pathlib import Path
 
 import pytest
 
-from penstock.domain.finite import first_not_finite, first_too_large, largest
+from penstock.domain.finite import first_too_large, largest
 
 LARGEST = {"F32": struct.pack("<I", 0x7F7FFFFF), "BF16": b"\x7f\x7f", "F16": b"\xff\x7b"}
 NONE = {"F32": struct.pack("<f", math.nan), "BF16": b"\xc0\x7f", "F16": b"\x00\x7e"}
@@ -30,21 +28,3 @@ def test_the_largest_is_none_where_one_is_none(dtype: str) -> None:
     assert math.isnan(largest([zeros + NONE[dtype], LARGEST[dtype] + INFINITE[dtype]], dtype))
     assert largest([LARGEST[dtype], zeros + INFINITE[dtype] + zeros], dtype) == math.inf
     assert largest([zeros], dtype) == 0.0
-
-
-def test_the_tensor_is_named(tmp_path: Path) -> None:
-    """Who made the adapter is told where to look; tensors of whole numbers are none to look through."""
-    sound, spoiled = struct.pack("<2f", 1.0, -2.0), struct.pack("<2f", 1.0, math.inf)
-    header = json.dumps(
-        {
-            "__metadata__": {"made": "here"},
-            "a": {"dtype": "F32", "shape": [2], "data_offsets": [0, 8]},
-            "n": {"dtype": "I64", "shape": [1], "data_offsets": [8, 16]},
-            "b": {"dtype": "F32", "shape": [2], "data_offsets": [16, 24]},
-        }
-    ).encode()
-    path = tmp_path / "adapter_model.safetensors"
-    path.write_bytes(len(header).to_bytes(8, "little") + header + sound + b"\xff" * 8 + spoiled)
-    assert first_not_finite(path) == "b"
-    path.write_bytes(len(header).to_bytes(8, "little") + header + sound + b"\xff" * 8 + sound)
-    assert first_not_finite(path) == ""

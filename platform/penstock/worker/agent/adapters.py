@@ -8,13 +8,16 @@ content. It must not know how an engine loads, nor who decides what is wanted.
 """
 
 import asyncio
+import json
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import cast
 
+from penstock.domain import adapter_gain
+from penstock.domain.adapter import CONFIG, WEIGHTS
 from penstock.domain.errors import ArtifactRefused, EngineError, PenstockError, StoreUnavailable
-from penstock.domain.finite import first_not_finite
 from penstock.domain.ids import VersionId
 from penstock.domain.model import Manifest, digest_of
 from penstock.domain.request import Api
@@ -36,7 +39,6 @@ AGAIN_S = 2.0
 NO_ROOM_S = 0.25
 COMPANY_TOKENS = 48
 """The adapter answers at such length while its base is questioned, and is left alone with the rest of it."""
-WEIGHTS = "adapter_model.safetensors"
 Obtain = Callable[[VersionId], Awaitable[Copy]]
 
 
@@ -149,9 +151,8 @@ class Adapters:
             raise AdapterRefused(f"it was made for {theirs}, and this worker serves {digest[:12]}")
         if not 1 <= settings.rank <= base.engine.adapter_rank:
             raise AdapterRefused(f"its rank is {settings.rank}, of {base.engine.adapter_rank} that slots have")
-        name = await asyncio.to_thread(first_not_finite, copy.folder / WEIGHTS)
-        if name:
-            raise AdapterRefused(f"{name} has numbers that are none (NaN or infinite)")
+        if fault := await asyncio.to_thread(_fault_of_weights, copy.folder, base.engine.dtype):
+            raise AdapterRefused(fault)
 
     async def _question(self, adapter: VersionId, manifest: Manifest, base: Manifest) -> None:
         """Ask its golden prompts, then its base's beside it, and for numbers; raise ``AdapterRefused`` for a fault."""
@@ -201,6 +202,17 @@ async def _fault(manifest: Manifest, client: GateClient) -> str:
     """Ask all golden prompts at once; return what is wrong with the first wrong answer."""
     each = (golden.check(replace(manifest, golden=(one,)), client.ask) for one in manifest.golden)
     return next((fault for fault in await asyncio.gather(*each) if fault), "")
+
+
+def _fault_of_weights(folder: Path, dtype: str) -> str:
+    """Return which numbers in a folder an engine of this precision could not bear; blocks."""
+    try:
+        found = json.loads((folder / CONFIG).read_bytes())
+        stabilised = found.get("use_rslora") is True
+        scale = adapter_gain.scale_of(found["r"], found["lora_alpha"], is_rank_stabilised=stabilised)
+    except (OSError, ValueError, LookupError, TypeError, ArithmeticError, AttributeError) as error:
+        return f"its {CONFIG} gives no scale ({type(error).__name__})"
+    return adapter_gain.fault_of(folder / WEIGHTS, scale, dtype)
 
 
 async def _fault_of_numbers(base: Manifest, client: GateClient) -> str:

@@ -106,9 +106,11 @@ class Client(GateClient):
         return await self.engine.ask(self.version, path, body)
 
 
-def weights(folder: Path, value: float = 1.0) -> Path:
-    header = json.dumps({"w": {"dtype": "F32", "shape": [1], "data_offsets": [0, 4]}}).encode()
+def weights(folder: Path, value: float = 1.0, settings: object = None) -> Path:
+    name = "base_model.model.q.lora_A.weight"
+    header = json.dumps({name: {"dtype": "F32", "shape": [1, 1], "data_offsets": [0, 4]}}).encode()
     folder.mkdir(exist_ok=True)
+    (folder / "adapter_config.json").write_text(json.dumps(settings or {"r": 1, "lora_alpha": 2}))
     raw = len(header).to_bytes(8, "little") + header + struct.pack("<f", value)
     (folder / "adapter_model.safetensors").write_bytes(raw)
     return folder
@@ -122,6 +124,7 @@ class Site:
     engine: Engine = field(default_factory=Engine)
     manifest: Manifest = ADAPTER
     value: float = 1.0
+    settings: object = None
     error: Exception | None = None
     holds: list[Hold] = field(default_factory=list)
     changes: int = 0
@@ -137,7 +140,7 @@ class Site:
             raise self.error
         hold = Hold(self.folder / f"{adapter}.use")
         self.holds.append(hold)
-        return Copy(folder=weights(self.folder / adapter, self.value), manifest=self.manifest, hold=hold)
+        return Copy(folder=weights(self.folder / adapter, self.value, self.settings), manifest=self.manifest, hold=hold)
 
     def changed(self) -> None:
         self.changes += 1
@@ -195,11 +198,12 @@ async def test_an_adapter_of_another_base_is_never_loaded(site: Site) -> None:
     ("manifest", "value", "error", "why"),
     [
         (ADAPTER, float("nan"), None, "numbers that are none"),
+        (ADAPTER, 1e36, None, "may multiply its input by 1.0e+36"),
         (replace(ADAPTER, adapter=AdapterSettings(base=digest_of(BASE), rank=16)), 1.0, None, "rank is 16"),
         (replace(ADAPTER, adapter=None), 1.0, None, "made for nobody"),
         (ADAPTER, 1.0, ArtifactRefused("it is not signed"), "not signed"),
     ],
-    ids=["NaN", "rank", "no adapter", "unsigned"],
+    ids=["NaN", "gain", "rank", "no adapter", "unsigned"],
 )
 async def test_what_is_not_sound_is_never_loaded(
     site: Site, manifest: Manifest, value: float, error: Exception | None, why: str
@@ -209,6 +213,26 @@ async def test_what_is_not_sound_is_never_loaded(
     await site.live(A)
     assert site.engine.loads == []
     assert site.outcome[0] == "refused"
+    assert why in site.outcome[1]
+
+
+@pytest.mark.parametrize(
+    ("settings", "why"),
+    [
+        ([1], "gives no scale"),
+        ({"r": 0, "lora_alpha": 1}, "gives no scale"),
+        ({"r": 8}, "gives no scale"),
+        ({"r": 1, "lora_alpha": 10**400}, "gives no scale"),
+        ({"r": 1, "lora_alpha": 1e300}, "its scale of 1e+300"),
+        ({"r": 1, "lora_alpha": float("inf")}, "its scale of inf"),
+        ({"r": 1, "lora_alpha": float("nan")}, "its scale of nan"),
+    ],
+)
+async def test_settings_without_a_scale_are_refused(site: Site, settings: object, why: str) -> None:
+    """An adapter that was signed before packaging looked closer, or elsewhere."""
+    site.settings, site.value = settings, 0.0
+    await site.live(A)
+    assert (site.engine.loads, site.outcome[0]) == ([], "refused")
     assert why in site.outcome[1]
 
 
