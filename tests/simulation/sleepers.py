@@ -199,6 +199,7 @@ class World:
                 value="",
                 worker=one.name,
                 since=one.held[0].at,
+                held_since=one.held[0].at,
                 holds_bytes=one.size_bytes if one.stay is Stay.FALLING_ASLEEP else 0,
             )
             for one in self.sleepers

@@ -2,12 +2,15 @@
 
 import random
 import sys
+from dataclasses import replace
 from functools import cache
+from math import inf
 
 import pytest
 
 from penstock.control.fleet.pool import PoolPolicy
 from tests.simulation.sleepers import (
+    Asked,
     Outcome,
     Use,
     World,
@@ -100,3 +103,31 @@ def test_more_callers_than_places_are_served_in_turn() -> None:
     waits = [ran.wait_s(1.0, [number]) for number in range(12)]
     assert max(waits) <= 40.0
     assert ran.unserved == 0
+
+
+def always_busy(versions: int, seconds: float) -> list[Asked]:
+    """Return requests that overlap all the time, for each version."""
+    use = Use(versions=versions, zipf=0.0, sessions_per_s=3.0 * versions, serve_s=2.0)
+    return arrivals(use, seconds, random.Random(5))
+
+
+def test_versions_that_are_always_busy_take_turns() -> None:
+    """Two in one place: each waits for the turn, the longest stream and a wake at most; swaps are as rare as turns."""
+    asked, alone = always_busy(2, 600.0), PoolPolicy(limit_bytes=1)
+    ran = World(asked, [1, 1], alone, ours).run()
+    longest_s = max(one.serve_s for one in asked)
+    assert ran.unserved == 0
+    assert ran.wait_s(1.0) <= alone.turn_s + longest_s + 2.5 + 2.0
+    assert ran.swaps <= 600.0 / alone.turn_s + 10
+    for_ever = World(asked, [1, 1], replace(alone, turn_s=inf), ours).run()
+    assert for_ever.wait_s(1.0) >= 400.0
+
+
+def test_of_many_that_are_always_busy_each_has_its_turn() -> None:
+    """Nine in three places: who waits is served within the turns of those before it, and residency bounds the swaps."""
+    asked, pool = always_busy(9, 600.0), PoolPolicy(limit_bytes=3)
+    ran = World(asked, [1] * 9, pool, ours).run()
+    longest_s = max(one.serve_s for one in asked)
+    assert (ran.unserved, ran.overfull) == (0, 0)
+    assert ran.wait_s(1.0) <= pool.turn_s + 2 * (pool.residency_s + longest_s + 2.5 + 1.0)
+    assert ran.swaps <= 3 * 600.0 / (pool.residency_s + 2.5)

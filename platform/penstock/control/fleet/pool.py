@@ -5,9 +5,15 @@ Claims are served in order: who may not sleep, then who is waited for longest, t
 claim that lacks bytes takes them from idle residents that were here long enough, at the least loss (``_victims``).
 Nobody is put to sleep for anything but a claim: who has a place keeps it.
 
-Trade-off: a resident that has work, is pinned, is waited for or has just come is never put to sleep, so a pool full of
-busy residents lets callers wait until one is idle, or refuses them by their deadlines. A claim that could not be served
-for ``patience_s`` is passed by nobody any more: what it needs is gathered for it, and stays empty meanwhile.
+A claim that could not be served for ``patience_s`` is passed by nobody any more: what it needs is gathered for it, and
+stays empty meanwhile. Who is waited for longer than ``turn_s`` takes its turn: residents that have work are told to
+sleep too, where those without it are not enough. Nothing is cut off: what runs ends first, and whoever comes meanwhile
+waits for a turn of its own. Who is pinned, moves in a rollout, is waited for or has just come never gives way.
+
+Trade-off: where more versions are always busy than there are places, each turn costs its place the time from the closed
+gate to the end of the longest stream, and a wake: a second or two of short answers, minutes of long ones. Without turns
+one tenant's steady use would keep another's model asleep for ever. A turn is bounded by residency, so with many more
+busy versions than places the last in the line waits for several, and may be refused by its deadline.
 """
 
 import math
@@ -82,7 +88,9 @@ class Claim:
     """Why, in words."""
     worker: WorkerId | None = None
     since: float = math.inf
-    """Since when somebody waits for it."""
+    """Its place among claims of its rank; of who is waited for, since when."""
+    held_since: float = math.inf
+    """Since when requests are held for it, whatever its rank."""
     holds_bytes: int = 0
     """What a worker still holds that was told to sleep: to take that back costs nothing."""
 
@@ -92,13 +100,15 @@ class PoolPolicy:
     """How large the pool is, and how patient. ``limit_bytes`` 0: there is none.
 
     A resident stays for ``residency_s`` at least, and for ``residency_wakes`` times what waking it took: so most of its
-    time is service. Whoever waits for a place longer than ``patience_s`` is passed no more.
+    time is service. Whoever waits for a place longer than ``patience_s`` is passed no more, and longer than ``turn_s``
+    has the place of a busy one: well below the 60 s for which gateways hold a request.
     """
 
     limit_bytes: int = 0
     residency_s: float = 5.0
     residency_wakes: float = 2.0
     patience_s: float = 5.0
+    turn_s: float = 15.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,6 +134,8 @@ class _Room:
     """What a claim can have at all: the rest is held by who never sleeps."""
     idle: dict[WorkerId, Resident]
     """Who may be put to sleep."""
+    busy: dict[WorkerId, Resident]
+    """Who may be told to for a turn alone."""
     start: list[VersionId] = field(default_factory=list)
     wake: list[WorkerId] = field(default_factory=list)
     sleep: list[WorkerId] = field(default_factory=list)
@@ -149,7 +161,8 @@ class _Room:
             self._sleep(resident, why.too_many(resident.worker, over, self.policy.limit_bytes))
 
     def _sleep(self, resident: Resident, reason: Decision) -> None:
-        del self.idle[resident.worker]
+        self.idle.pop(resident.worker, None)
+        self.busy.pop(resident.worker, None)
         self.sleep.append(resident.worker)
         self.leaving += resident.size_bytes
         self.why.append(reason)
@@ -163,9 +176,11 @@ class _Room:
             self.why.append(why.woken(claim.worker, claim.version, claim.signal, claim.value))
 
     def _gather(self, claim: Claim, now: float) -> None:
-        """Put idle residents to sleep for it, unless who goes already is enough; keep what is there for it."""
+        """Put residents to sleep for it, unless who goes already is enough; keep what is there for it."""
         short = claim.size_bytes - self.free - self.leaving
         chosen = _victims(self.idle.values(), short)
+        if chosen is None:
+            chosen = self._turn(claim, short, now)
         if chosen is None:
             self.why.append(why.no_place(claim.version, claim.signal, claim.size_bytes, self.policy.limit_bytes))
             if claim.size_bytes > self.most or now - claim.since <= self.policy.patience_s:
@@ -173,10 +188,27 @@ class _Room:
             chosen = list(self.idle.values())
         self.is_awaited = True
         for resident in chosen:
-            self._sleep(resident, why.slept(resident.worker, resident.version, claim.version, claim.signal))
+            told = why.slept(
+                resident.worker,
+                resident.version,
+                claim.version,
+                claim.signal,
+                is_turn=resident.worker in self.busy,
+            )
+            self._sleep(resident, told)
         taken = min(claim.size_bytes, self.free)
         self.free -= taken
         self.leaving -= min(self.leaving, claim.size_bytes - taken)
+
+    def _turn(self, claim: Claim, short: int, now: float) -> list[Resident] | None:
+        """Return who gives way though it may be busy: as few of the busy as can be; None where nobody does."""
+        if now - claim.held_since <= self.policy.turn_s or claim.size_bytes > self.most:
+            return None
+        busy = _victims(self.busy.values(), short - sum(one.size_bytes for one in self.idle.values()))
+        if busy is None:
+            return None
+        rest = short - sum(one.size_bytes for one in busy)
+        return [*busy, *(_victims(self.idle.values(), rest) or ())]
 
 
 def pack(
@@ -185,6 +217,7 @@ def pack(
     """Return whom to wake, to start and to put to sleep now. Of ``kept`` versions nobody is put to sleep."""
     claims = sorted(claims, key=lambda one: (one.rank, one.since, one.version, one.worker or ""))
     spared = {*kept, *(one.version for one in claims if one.rank in _SPARED)}
+    others = [one for one in residents if one.version not in spared and one.stay is Stay.HERE]
     held = sum(one.size_bytes for one in residents if one.stay is not Stay.AWAY)
     room = _Room(
         policy=policy,
@@ -192,7 +225,8 @@ def pack(
         leaving=sum(one.size_bytes for one in residents if one.stay in _GOING),
         most=policy.limit_bytes
         - sum(one.size_bytes for one in residents if one.version in kept and one.stay in _STAYING),
-        idle={one.worker: one for one in residents if one.version not in spared and _may_sleep(one, now, policy)},
+        idle={one.worker: one for one in others if _may_sleep(one, now, policy)},
+        busy={one.worker: one for one in others if one.is_busy and _was_here(one, now, policy)},
     )
     if held - room.leaving > policy.limit_bytes:
         room.shrink(held - room.leaving - policy.limit_bytes)
@@ -208,10 +242,12 @@ def pack(
 
 def _may_sleep(resident: Resident, now: float, policy: PoolPolicy) -> bool:
     """Tell whether it is idle and was here long enough; who was only proven, and never used, has no residency."""
-    if resident.stay is not Stay.HERE or resident.is_busy:
-        return False
-    residency_s = max(policy.residency_s, policy.residency_wakes * resident.wake_s)
-    return not resident.worth or now - resident.since >= residency_s
+    return not resident.is_busy and (not resident.worth or _was_here(resident, now, policy))
+
+
+def _was_here(resident: Resident, now: float, policy: PoolPolicy) -> bool:
+    """Tell whether it has had its residency."""
+    return now - resident.since >= max(policy.residency_s, policy.residency_wakes * resident.wake_s)
 
 
 def _victims(idle: Iterable[Resident], short: int) -> list[Resident] | None:

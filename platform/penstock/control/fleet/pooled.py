@@ -80,12 +80,14 @@ class _Scene:
             sleeping = sorted((one for one in residents if one.stay in _ASLEEP), key=_lightest)
             awake = [one for one in residents if one.stay in _AWAKE]
             if version in self.kept:
-                yield from (
-                    _claim(one, Rank.KEPT, "never_sleeps", "pinned, or in a rollout", -math.inf) for one in sleeping
-                )
+                held_since = math.inf if awake else self._held_since(version)
+                for one in sleeping:
+                    claim = _claim(one, Rank.KEPT, "never_sleeps", "pinned, or in a rollout", -math.inf)
+                    yield replace(claim, held_since=held_since)
             elif sleeping and not awake and (wanted := self.wanted.get(version)) is not None:
                 held = f"{wanted.requests} with {wanted.tokens} tokens"
-                yield _claim(sleeping[0], Rank.WAITED_FOR, "requests_held", held, wanted.since)
+                claim = _claim(sleeping[0], Rank.WAITED_FOR, "requests_held", held, wanted.since)
+                yield replace(claim, held_since=wanted.since)
             elif sleeping and awake and all(one.is_busy and one.stay is Stay.HERE for one in awake):
                 yield _claim(sleeping[0], Rank.SECOND, "workers_busy", f"all of {len(awake)}", math.inf)
 
@@ -100,8 +102,13 @@ class _Scene:
                 rank=rank,
                 signal="workers_missing",
                 value="to be started and proven",
-                since=-math.inf if version in self.kept else wanted.since if wanted else math.inf,
+                since=-math.inf if version in self.kept else self._held_since(version),
+                held_since=self._held_since(version),
             )
+
+    def _held_since(self, version: VersionId) -> float:
+        wanted = self.wanted.get(version)
+        return wanted.since if wanted else math.inf
 
 
 _ASLEEP = frozenset({Stay.AWAY, Stay.FALLING_ASLEEP})

@@ -64,14 +64,17 @@ def woken(worker: WorkerId, version: VersionId, signal: str, value: str) -> Deci
     return Decision(what="wake", target=worker, signal=signal, value=value, objective=f"{version} is there when needed")
 
 
-def slept(worker: WorkerId, version: VersionId, gives_way_to: VersionId, signal: str) -> Decision:
-    """Return why an idle worker is put to sleep: another version wants its memory."""
+def slept(worker: WorkerId, version: VersionId, gives_way_to: VersionId, signal: str, *, is_turn: bool) -> Decision:
+    """Return why a worker is put to sleep: another version wants its memory, and has waited for its turn if it is busy.
+
+    What runs in it ends first.
+    """
     return Decision(
         what="sleep",
         target=worker,
         signal=signal,
-        value=f"{gives_way_to} needs its memory",
-        objective=f"of all idle workers {version} was used least for what it holds",
+        value=f"{gives_way_to} {'has waited for its turn' if is_turn else 'needs its memory'}",
+        objective=f"of all {'busy' if is_turn else 'idle'} workers {version} was used least for what it holds",
     )
 
 

@@ -36,6 +36,7 @@ def claim(name: str, size: int = 50, rank: Rank = Rank.WAITED_FOR, *, waits_s: f
         value="1",
         worker=None if rank is Rank.NEW else WorkerId(name),
         since=math.inf if rank is Rank.NEW else NOW - waits_s,
+        held_since=NOW - waits_s,
         holds_bytes=holds,
     )
 
@@ -69,11 +70,43 @@ def test_nobody_sleeps_for_nobody() -> None:
 def test_who_serves_is_kept_waited_for_or_new_stays() -> None:
     """None of them gives way, whatever waits."""
     for one in (resident("a", busy=1), resident("a", since=NOW - 4.0), resident("a", since=NOW - 9.0, wake_s=5.0)):
-        assert packed([one, resident("b", stay=Stay.COMING)], claim("c", waits_s=60.0)).sleep == ()
+        assert packed([one, resident("b", stay=Stay.COMING)], claim("c", waits_s=14.0)).sleep == ()
     here = [resident("a"), resident("b", stay=Stay.COMING)]
     assert packed(here, claim("c"), kept=("a",)).sleep == ()
     second = Resident(worker=WorkerId("a2"), version=VersionId("v-a"), size_bytes=50, stay=Stay.HERE)
     assert packed([*here, second], claim("a"), claim("c")).sleep == ()
+
+
+def test_who_waits_for_long_has_the_place_of_a_busy_one() -> None:
+    """After its time the least used of the busy gives way, once it was there for its residency; who is kept never."""
+    here = [resident("a", busy=1, worth=2.0), resident("b", busy=1, worth=0.5)]
+    assert packed(here, claim("c", waits_s=15.0)).sleep == ()
+    done = packed(here, claim("c", waits_s=15.1))
+    assert (done.wake, done.sleep) == ((), ("b",))
+    assert [(one.value, one.objective) for one in done.why] == [
+        ("v-c has waited for its turn", "of all busy workers v-b was used least for what it holds")
+    ]
+    assert packed(here, claim("c", waits_s=60.0), kept=("b",)).sleep == ("a",)
+    assert packed(here, claim("c", waits_s=60.0), kept=("a", "b")).sleep == ()
+    new = [resident("a", busy=1, since=NOW - 4.0), resident("b", busy=1, since=NOW - 9.0, wake_s=5.0)]
+    assert packed(new, claim("c", waits_s=60.0)).sleep == ()
+
+
+def test_a_turn_takes_as_few_busy_ones_as_it_can() -> None:
+    """Idle ones go first, the busy ones for the rest alone, and nobody needless; one is enough where one is told."""
+    here = [resident("a", 50, busy=1, worth=5.0), resident("b", 30), resident("c", 20, busy=1)]
+    assert packed(here, claim("z", 40, waits_s=20.0)).sleep == ("c", "b")
+    assert packed(here, claim("z", 30, waits_s=20.0)).sleep == ("b",)
+    going = [resident("a", 50, Stay.FALLING_ASLEEP, busy=1), resident("b", 50, busy=1)]
+    assert packed(going, claim("c", waits_s=20.0)) == Packed()
+
+
+def test_who_gave_way_waits_for_a_turn_of_its_own() -> None:
+    """A busy one that falls asleep is not called back by its new callers while who took its turn still waits."""
+    going = [resident("a", 100, Stay.FALLING_ASLEEP, busy=1)]
+    back = claim("a", 100, waits_s=9.0, holds=100)
+    assert packed(going, claim("b", 100, waits_s=24.0), back) == Packed()
+    assert packed(going, back).wake == ("a",)
 
 
 def test_who_was_only_proven_has_no_residency() -> None:
@@ -182,7 +215,7 @@ def named(residents: list[Resident]) -> list[Resident]:
 def test_what_holds_whoever_is_there(
     residents: list[Resident], new: list[tuple[int, float]], kept: set[VersionId]
 ) -> None:
-    """Nobody who serves, is kept or holds nothing is put to sleep, and what is given out was free."""
+    """Nobody who is kept, holds nothing or, before somebody's turn, serves is put to sleep; what is given was free."""
     claims = [
         Claim(
             version=VersionId(f"new{n}"),
@@ -191,6 +224,7 @@ def test_what_holds_whoever_is_there(
             signal="requests_held",
             value="1",
             since=NOW - waits_s,
+            held_since=NOW - waits_s,
         )
         for n, (size, waits_s) in enumerate(new)
     ]
@@ -211,7 +245,9 @@ def test_what_holds_whoever_is_there(
     by_name = {one.worker: one for one in residents}
     for worker in done.sleep:
         assert by_name[worker].stay is Stay.HERE
-        assert not by_name[worker].is_busy
+        if by_name[worker].is_busy:
+            assert any(waits_s > POLICY.turn_s for _, waits_s in new)
+            assert NOW - by_name[worker].since >= max(5.0, 2 * by_name[worker].wake_s)
         assert by_name[worker].version not in kept
     held = sum(one.size_bytes for one in residents if one.stay is not Stay.AWAY)
     sizes = {one.version: one.size_bytes for one in claims if one.worker is None}

@@ -11,7 +11,7 @@ from penstock.telemetry.metrics import Metrics
 from tests.support import control_things as things
 from tests.support.control_things import NOW, TINY
 
-SLEPT = why.slept(WorkerId("w1"), TINY, TINY, "requests_held")
+SLEPT = why.slept(WorkerId("w1"), TINY, TINY, "requests_held", is_turn=False)
 WAKING = replace(things.report(state=WorkerState.WAKING), restart_s=2.0)
 WARMING = replace(WAKING, state=WorkerState.WARMING, phases=(PhaseTiming(phase=WorkerState.WAKING, seconds=2.0),))
 

@@ -98,10 +98,15 @@ def test_who_is_waited_for_wakes_once_there_is_memory() -> None:
 
 
 def test_who_serves_is_not_put_to_sleep() -> None:
-    """A worker with a request keeps its place, whoever waits."""
+    """A worker with a request keeps its place, until somebody has waited for a turn."""
     here, away = beat(A, running=1), beat(B, SLEEPING)
-    done = step(deployed(A, B), [here, away], view(here, away, wanted=(wanted(B, NOW - 60.0),)))
+    done = step(deployed(A, B), [here, away], view(here, away, wanted=(wanted(B, NOW - 14.0),)))
     assert (done.sleep, done.wake) == ((), ())
+    for catalogue in (deployed(A, B), deployed(A, B, pinned=(B,))):
+        done = step(catalogue, [here, away], view(here, away, wanted=(wanted(B, NOW - 16.0),)))
+        assert (done.sleep, done.wake) == (("a",), ())
+    done = step(deployed(A, B, pinned=(A,)), [here, away], view(here, away, wanted=(wanted(B, NOW - 16.0),)))
+    assert done.sleep == ()
 
 
 @pytest.mark.parametrize("how", ["pinned", "moving"])
