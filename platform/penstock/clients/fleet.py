@@ -55,6 +55,7 @@ class FleetWatch:
             if await self._all_serve(operator, workers):
                 return ", ".join(summary_of(worker) for worker in workers if worker["state"] in _PROVEN)
             self._give_up(workers)
+            _refuse_unfit(await asyncio.to_thread(operator.get, "/status"))
             await asyncio.sleep(POLL_S)
 
     async def renew(self) -> None:
@@ -124,6 +125,15 @@ class FleetWatch:
 
     def _log_of(self, worker: Worker | None) -> Path:
         return self._waiting.logs / (f"worker-{worker['id']}.log" if worker else "controller.log")
+
+
+def _refuse_unfit(status: dict[str, Any]) -> None:
+    """Raise ``CommandError`` where a deployed version is larger than the machine's pool: no waiting brings it."""
+    if unfit := (status.get("pool") or {}).get("unfit"):
+        raise CommandError(
+            f"{'; '.join(unfit)}.",
+            do="Enlarge PENSTOCK_POOL_BYTES, or name smaller models: PENSTOCK_MODELS=smollm2.",
+        )
 
 
 def line_of(worker: Worker) -> str:

@@ -78,6 +78,8 @@ class Runtime:
         self.held_bytes = 0
         """What those held of the pool that were awake, by the last tick."""
         self.waited_for: tuple[Wanted, ...] = ()
+        self.unfit: tuple[str, ...] = ()
+        """Versions that are larger than the pool, in words."""
         self.leads = False
         self._has_begun = False
         self._good_at = 0.0
@@ -180,7 +182,7 @@ class Runtime:
         self.table = done.table
         now = self._parts.loop.clock.now()
         self._shown.show(done.deployments, self._parts.heartbeats.known, now - self._parts.pace.lease_s)
-        self.held_bytes, self.waited_for = done.plan.held_bytes, done.wanted
+        self.held_bytes, self.waited_for, self.unfit = done.plan.held_bytes, done.wanted, done.plan.unfit
         self._pool.show(done.plan.held_bytes, done.wanted, done.plan.why, now)
 
     async def _save(self) -> float:

@@ -148,6 +148,8 @@ class FleetPlan:
     """Sleeping workers that are to serve again."""
     held_bytes: int = field(default=0, compare=False)
     """What those hold now of the pool that are awake."""
+    unfit: tuple[str, ...] = field(default=(), compare=False)
+    """Deployed versions that the whole pool is too small for, each in words."""
 
     @property
     def is_empty(self) -> bool:

@@ -90,6 +90,22 @@ def test_a_line_says_state_phases_and_reason() -> None:
     assert line_of(worker("w1", "loading", "3 of 9 MB")) == "w1  loading  fetching 1.2 s  3 of 9 MB"
 
 
+async def test_a_version_larger_than_the_pool_is_not_waited_for(tmp_path: Path, clock: ManualClock) -> None:
+    """The start ends with what is too large and what can be done; it said for ever that nobody had reported yet."""
+
+    class Controller:
+        def get(self, path: str) -> dict[str, Any]:
+            if path == "/status":
+                return {"pool": {"unfit": ["big@1 does not fit: needs 541 of 500 MB"]}}
+            return {"workers": [], "versions": [], "deployments": [{"version": "big@1", "replicas": 1}]}
+
+    waiting = Waiting(lease_s=5.0, most_s=60.0, logs=tmp_path)
+    watch = FleetWatch(lambda: cast("Operator", Controller()), clock, waiting)
+    with pytest.raises(CommandError, match="big@1 does not fit: needs 541 of 500 MB") as caught:
+        await watch.until_ready(lambda _: None)
+    assert "PENSTOCK_POOL_BYTES" in caught.value.do
+
+
 async def test_who_was_proven_and_sleeps_is_waited_for_no_more(tmp_path: Path, clock: ManualClock) -> None:
     """Where memory is short not everybody is awake at a time; one that starts is waited for all the same."""
     states = ["sleeping", "loading", "ready"]

@@ -20,4 +20,6 @@ def pool(found: dict[str, Any] | None) -> str:
         return ""
     held, limit = (found[name] / 1e6 for name in ("held_bytes", "limit_bytes"))
     waits = "; ".join(f"{one['version']} ({one['requests']} requests)" for one in found["waited_for"])
-    return f"\npool: {held:,.0f} of {limit:,.0f} MB held" + (f"; waited for: {waits}" if waits else "")
+    return f"\npool: {held:,.0f} of {limit:,.0f} MB held" + "".join(
+        (f"; waited for: {waits}" if waits else "", *(f"\n{one}" for one in found.get("unfit", ())))
+    )

@@ -245,6 +245,8 @@ class PoolShown(msgspec.Struct, frozen=True, kw_only=True):
     limit_bytes: int
     held_bytes: int
     waited_for: tuple[Wanted, ...]
+    unfit: tuple[str, ...] = ()
+    """Deployed versions that are larger than all of it, in words."""
 
 
 class Status(msgspec.Struct, frozen=True, kw_only=True):

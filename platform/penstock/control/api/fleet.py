@@ -123,7 +123,10 @@ class FleetAndTable:
             return None
         runtime = self._control.runtime
         return PoolShown(
-            limit_bytes=self._control.pool_bytes, held_bytes=runtime.held_bytes, waited_for=runtime.waited_for
+            limit_bytes=self._control.pool_bytes,
+            held_bytes=runtime.held_bytes,
+            waited_for=runtime.waited_for,
+            unfit=runtime.unfit,
         )
 
     def _shown(self, one: Seen) -> WorkerShown:

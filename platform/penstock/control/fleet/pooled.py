@@ -2,7 +2,8 @@
 
 A new version is started, proven by its golden prompts and kept until somebody else wants its place: what was never
 proven must not be held in reserve, for the first caller would find out. Sleeping workers count as there: they are
-neither replaced nor started twice, and of too many they go first.
+neither replaced nor started twice, and of too many they go first. Who sleeps and is larger than the whole pool ends:
+gateways hold no requests for a wake that can't be.
 
 Trade-off: only workers with a process here are in the pool; who only reports is on a machine that others look after.
 """
@@ -12,7 +13,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from penstock.control.fleet import uses
+from penstock.control.fleet import uses, why
 from penstock.control.fleet.plan import FleetPolicy, plan
 from penstock.control.fleet.pool import Claim, PoolPolicy, Rank, Resident, Stay, pack
 from penstock.domain.fleet import Catalogue, FleetPlan, FleetView, Running, Seen, Wanted
@@ -33,13 +34,27 @@ def plan_pooled(
     scene = _Scene.of(catalogue, seen, view, now, policy)
     packed = pack(scene.residents, [*scene.claims(), *scene.starts(step.start)], scene.kept, now, pool)
     started = {*packed.start}
+    unfit = [one for one in scene.residents if one.size_bytes > pool.limit_bytes and one.stay is Stay.AWAY]
+    ended = [why.given_up(one.worker, one.size_bytes, pool.limit_bytes) for one in unfit]
     return replace(
         step,
         start=packed.start,
+        drain=tuple(sorted({*step.drain, *(one.worker for one in unfit)})),
         wake=packed.wake,
         sleep=packed.sleep,
         held_bytes=sum(one.size_bytes for one in scene.residents if one.stay is not Stay.AWAY),
-        why=(*(one for one in step.why if one.what != "start" or one.target in started), *packed.why),
+        why=(*(one for one in step.why if one.what != "start" or one.target in started), *packed.why, *ended),
+        unfit=_unfit(catalogue, scene.held, pool.limit_bytes),
+    )
+
+
+def _unfit(catalogue: Catalogue, held: Mapping[VersionId, int], limit_bytes: int) -> tuple[str, ...]:
+    """Say which deployed versions can never be awake: the pool was larger once, or they came without being asked."""
+    found = sorted((one.version, held.get(one.version, 0)) for one in catalogue.staffed if one.replicas)
+    return tuple(
+        f"{version} {why.does_not_fit(size_bytes, limit_bytes)}"
+        for version, size_bytes in found
+        if size_bytes > limit_bytes
     )
 
 

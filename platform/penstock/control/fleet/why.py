@@ -90,14 +90,31 @@ def too_many(worker: WorkerId, over_bytes: int, limit_bytes: int) -> Decision:
 
 
 def no_place(version: VersionId, signal: str, size_bytes: int, limit_bytes: int) -> Decision:
-    """Return why a worker that wants a place has none yet."""
+    """Return why a worker that wants a place has none yet, or never will."""
+    needs = f"it needs {megabytes(size_bytes)}, and nobody who may sleep now is idle"
     return Decision(
         what="wait",
         target=version,
         signal=signal,
-        value=f"it needs {megabytes(size_bytes)}, and nobody who may sleep now is idle",
+        value=does_not_fit(size_bytes, limit_bytes) if size_bytes > limit_bytes else needs,
         objective=f"the pool has {megabytes(limit_bytes)}",
     )
+
+
+def given_up(worker: WorkerId, size_bytes: int, limit_bytes: int) -> Decision:
+    """Return why a sleeping worker is ended: it can't wake, and callers would wait for it in vain."""
+    return Decision(
+        what="drain",
+        target=worker,
+        signal="pool_bytes",
+        value=does_not_fit(size_bytes, limit_bytes),
+        objective=f"the pool has {megabytes(limit_bytes)}",
+    )
+
+
+def does_not_fit(size_bytes: int, limit_bytes: int) -> str:
+    """Say that a version is larger than the whole pool."""
+    return f"does not fit: needs {size_bytes / 1e6:,.0f} of {megabytes(limit_bytes)}"
 
 
 def _deployed(wanted: Deployment) -> str:

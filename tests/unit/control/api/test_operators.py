@@ -240,7 +240,9 @@ async def test_what_is_waited_for_is_shown_and_ordered(clock: ManualClock) -> No
         assert desired == [["sleep", "sleep"], ["sleep", "serve"]]
         tick = await room.loop.tick()
         room.runtime.held_bytes, room.runtime.waited_for = tick.plan.held_bytes, tick.wanted
+        room.runtime.unfit = ("v does not fit",)
         pool = (await operator.get("/admin/v1/status")).json()["pool"]
+        assert pool["unfit"] == ["v does not fit"]
         assert (pool["limit_bytes"], pool["held_bytes"]) == (worker_bytes(things.manifest()),) * 2
         assert [(one["version"], one["requests"]) for one in pool["waited_for"]] == [(other, 2)]
         states = {one["id"]: one["states"] for one in (await operator.get("/admin/v1/models")).json()["models"]}

@@ -141,6 +141,18 @@ def test_of_a_base_and_its_adapter_who_waits_longest_counts() -> None:
         assert step(catalogue, [one, other], found).wake == ("c",)
 
 
+def test_who_is_larger_than_the_pool_is_said_to_be_and_does_not_sleep_on() -> None:
+    """It is never started, a sleeper of it is ended as nobody can wake it, and both are said with the sizes."""
+    pool, asleep = PoolPolicy(limit_bytes=SIZE - 10_000_000), beat(A, SLEEPING)
+    for seen in ([], [asleep]):
+        done = plan_pooled(deployed(A), seen, view(*seen), NOW, FleetPolicy(), pool)
+        words = f"does not fit: needs {SIZE / 1e6:.0f} of {SIZE / 1e6 - 10:.0f} MB"
+        assert (done.start, done.wake, done.sleep, done.unfit) == ((), (), (), (f"{A.id} {words}",))
+        assert done.drain == tuple(one.report.worker for one in seen)
+        assert [(one.what, one.value) for one in done.why] == [("drain" if seen else "wait", words)]
+    assert step(deployed(A), [], view()).unfit == ()
+
+
 def test_who_falls_asleep_and_is_wanted_again_is_called_back() -> None:
     """Its memory was never given away: it takes no place, and nobody waits for it."""
     here = beat(A)
