@@ -85,6 +85,16 @@ async def test_a_new_fleet_adopts_the_living(make: MakeFleet, tmp_path: Path) ->
     assert (await second.view()).deaths == ()
 
 
+async def test_a_stopped_worker_hears_that_it_is_to_drain(make: MakeFleet, tmp_path: Path) -> None:
+    """One that was stopped goes on, and ends by itself: its memory would else be held until its grace is over."""
+    fleet = make()
+    (pid,) = await started(fleet, tmp_path)
+    os.kill(pid, signal.SIGSTOP)
+    (running,) = (await fleet.view()).running
+    await fleet.apply(FleetPlan(drain=(running.worker,)))
+    assert fleet._children[running.worker].wait(timeout=5) == 0
+
+
 async def test_a_death_is_noticed_and_cleaned_up(make: MakeFleet, tmp_path: Path, clock: ManualClock) -> None:
     """A killed worker is a death at the time it was noticed; its record and its zombie are gone."""
     fleet = make()

@@ -104,6 +104,7 @@ class LocalFleet:
             return
         self._records.write(replace(record, draining_at=self._clock.now()))
         identity.send(record.pid, record.start, signal.SIGTERM)
+        identity.send(record.pid, record.start, signal.SIGCONT)  # who is stopped hears nothing until it goes on
         logger().info("worker_told_to_drain", worker=record.worker, version=record.version, pid=record.pid)
 
     def _kill_overdue(self, record: Record, now: float) -> None:
