@@ -15,7 +15,7 @@ from penstock.adapters.postgres.ledger import PostgresLedger
 from penstock.domain import budget
 from penstock.domain.errors import BadRequest, Conflict
 from penstock.domain.ids import KeyId, RequestId, TenantId, VersionId
-from penstock.domain.ledger import Cursor, Ended, LedgerReader, LedgerRow, LedgerSink, Span
+from penstock.domain.ledger import Cursor, Ended, Forgiven, ForgivenSink, LedgerReader, LedgerRow, LedgerSink, Span
 from penstock.domain.money import MicroUsd
 from penstock.domain.outcome import Outcome
 from penstock.domain.tenant import SHADOWS, Priority
@@ -23,8 +23,8 @@ from penstock.domain.tenant import SHADOWS, Priority
 EVER = Span(begin=0.0, end=1e12)
 
 
-class Ledger(LedgerSink, LedgerReader, Protocol):
-    """Both halves."""
+class Ledger(LedgerSink, LedgerReader, ForgivenSink, Protocol):
+    """All that it is to anybody."""
 
 
 @pytest.fixture(params=["memory", pytest.param("postgres", marks=pytest.mark.integration)])
@@ -163,6 +163,33 @@ async def test_copies_are_paid_for_and_spend_no_error_budget(ledger: Ledger) -> 
     assert (line.requests, line.cost) == (1, 7)
 
 
+async def test_what_callers_did_themselves_is_in_no_sum_that_budgets_read(ledger: Ledger) -> None:
+    """Forgiven ends are left out, before or after their rows come, of their own hour, and no more than there are."""
+    bad = Outcome.ENGINE_ERROR
+    own = Forgiven(hour=0, version=VersionId("m@1"), outcome=bad, requests=2)
+    await ledger.forgive([own])
+    await ledger.append([row(i, outcome=bad) for i in range(3)] + [row(9)])
+    await ledger.append([replace(row(10, outcome=bad), closed_at=3600.0)])
+    good = Ended(version=VersionId("m@1"), outcome=Outcome.OK, requests=1)
+    assert await ledger.ended(0.0) == (Ended(version=VersionId("m@1"), outcome=bad, requests=2), good)
+    await ledger.forgive([own, replace(own, version=VersionId("m@2"))])
+    assert await ledger.ended(0.0) == (Ended(version=VersionId("m@1"), outcome=bad, requests=1), good)
+    await ledger.forgive([])
+    await ledger.forgive([replace(own, hour=1)])
+    assert await ledger.ended(0.0) == (good,)
+    assert len(await ledger.page(EVER)) == 5
+
+
+@pytest.mark.parametrize("wrong", [{"requests": 0}, {"requests": -1}, {"outcome": Outcome.OK}])
+async def test_no_good_end_is_forgiven_and_none_is_taken_back(ledger: Ledger, wrong: dict[str, int]) -> None:
+    """A budget can't be made smaller, or a promise worse, by what is forgiven."""
+    own = Forgiven(hour=0, version=VersionId("m@1"), outcome=Outcome.ENGINE_ERROR, requests=2)
+    await ledger.append([row(1)])
+    with pytest.raises(BadRequest):
+        await ledger.forgive([replace(own, **wrong)])  # type: ignore[arg-type]  # any field
+    assert [one.requests for one in await ledger.ended(0.0)] == [1]
+
+
 @pytest.mark.parametrize("statement", ["update ledger set cost = 0", "delete from ledger", "truncate ledger"])
 async def test_the_database_itself_refuses_changes(database: Database, statement: str) -> None:
     """Not even a hand on the database can quietly change what was written."""
@@ -195,3 +222,16 @@ async def test_what_budgets_read_is_written_by_the_ledger_alone(database: Databa
     await ledger.append([row(2)])
     (found,) = await database.rows("select cost, requests from ledger_sum where period = '1970-01-01'")
     assert (found["cost"], found["requests"]) == (14, 2)
+
+
+@pytest.mark.integration
+@pytest.mark.parametrize(
+    "statement",
+    ["update forgiven_sum set requests = 1", "delete from forgiven_sum", "truncate forgiven_sum"],
+)
+async def test_what_was_forgiven_only_grows(database: Database, statement: str) -> None:
+    """The sums that budgets leave out can't be lowered or taken away by hand."""
+    own = Forgiven(hour=0, version=VersionId("m@1"), outcome=Outcome.ENGINE_ERROR, requests=2)
+    await PostgresLedger(database).forgive([own])
+    with pytest.raises(Conflict):
+        await database.rows(statement)

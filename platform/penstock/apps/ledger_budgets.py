@@ -1,8 +1,8 @@
 """What the error budgets allow rollouts: availability by the ledger, and what a Prometheus records where there is one.
 
-The controller has the ledger wherever it runs. That knows how requests ended, and nothing of times. It counts every
-row: a caller's own short deadline, which a promise forgives, is bad here, so that the budget is rather told too small
-than too large.
+The controller has the ledger wherever it runs. That knows how requests ended, and nothing of times. What gateways
+have told it to be the caller's own doing is in no count, as it is in none of their metrics; what they had no time to
+tell is counted as bad, so that the budget is rather told too small than too large.
 """
 
 from collections import Counter

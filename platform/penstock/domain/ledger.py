@@ -135,6 +135,16 @@ class Ended:
     requests: int
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Forgiven:
+    """How many requests of a version ended so in a UTC hour (``hour_of``) by their callers' own doing."""
+
+    hour: int
+    version: VersionId
+    outcome: Outcome
+    requests: int
+
+
 def hour_of(at: float) -> int:
     """Return the UTC hour of a moment, counted from 1970."""
     return math.floor(at / 3600.0)
@@ -178,7 +188,7 @@ class LedgerReader(Protocol):
     async def ended(self, since: float) -> tuple[Ended, ...]:
         """Return how each version's requests ended since the beginning of that moment's UTC hour, from sums.
 
-        Shadow copies are left out: no caller has seen how they ended.
+        Shadow copies are left out, for no caller has seen how they ended, and so is what was forgiven.
         """
         ...
 
@@ -190,5 +200,16 @@ class LedgerSink(Protocol):
         """Store each row once (a request that has a row already keeps it), or raise ``StoreUnavailable``.
 
         A row that can't be stored for what it says (``InvalidField``, ``Conflict``) keeps all of the call from it.
+        """
+        ...
+
+
+class ForgivenSink(Protocol):
+    """Where it ends up which ends were their callers' own doing."""
+
+    async def forgive(self, ends: Sequence[Forgiven]) -> None:
+        """Leave these out of the ends that budgets read, or raise ``StoreUnavailable``; their rows stay as they are.
+
+        No more than there are rows in that hour: the order of rows and of this does not matter.
         """
         ...

@@ -23,6 +23,8 @@ from penstock.domain.audit import NO_TENANT, Act
 from penstock.domain.clock import SystemClock
 from penstock.domain.errors import StoreUnavailable
 from penstock.domain.ids import Alias, TenantId
+from penstock.domain.ledger import Forgiven
+from penstock.domain.outcome import Outcome
 from penstock.domain.tenant import Tenant
 from tests.support.ledger_rows import row
 from tests.support.patience import patient
@@ -32,7 +34,7 @@ ACT = Act(who="w", what="budget.threshold", target="t", at=1.0, tenant=NO_TENANT
 WORK = {
     GATEWAY: {
         "sources": "",
-        "ledger": "append spent_in",
+        "ledger": "append spent_in forgive",
         "audit": "note_threshold",
         "platform": "fingerprint pepper",
         "arms": "tell ask",
@@ -59,6 +61,9 @@ IMMUTABLE = [f"{verb} {table}" for table in ("ledger", "audit_event") for verb i
     "update ledger_sum set cost = 0",
     "insert into outcome_sum values (0, 'v', 'ok', 1)",
     "update outcome_sum set requests = 9",
+    "insert into forgiven_sum values (0, 'v', 'engine_error', 9)",
+    "update forgiven_sum set requests = 9",
+    "delete from forgiven_sum",
     "insert into alias_minute values (0, 'chat', 1)",
     "update alias_minute set requests = 9",
     "update key_change set number = 0",
@@ -185,6 +190,20 @@ async def test_a_gateway_adds_to_an_aliases_requests_and_reads_none(gateway: Dat
     assert asked.requests == 6
     with pytest.raises(StoreUnavailable):
         await PostgresArms(gateway).asked(Alias("chat"), SystemClock().now(), 3600.0)
+
+
+async def test_a_gateway_tells_what_budgets_are_to_forgive_and_reads_none(
+    gateway: Database, controller: Database
+) -> None:
+    """Through a function alone: what others have told it can neither see nor change."""
+    failed = row("r-1", at=3600.0, cost=7, outcome=Outcome.ENGINE_ERROR)
+    own = Forgiven(hour=1, version=failed.version, outcome=failed.outcome, requests=1)
+    await PostgresLedger(gateway).append([failed])
+    assert [one.requests for one in await PostgresLedger(controller).ended(0.0)] == [1]
+    await PostgresLedger(gateway).forgive([own])
+    assert await PostgresLedger(controller).ended(0.0) == ()
+    with pytest.raises(StoreUnavailable):
+        await PostgresLedger(gateway).ended(0.0)
 
 
 async def test_a_controllers_change_reaches_the_gateways(controller: Database, gateway: Database) -> None:

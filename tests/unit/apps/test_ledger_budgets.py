@@ -12,7 +12,7 @@ from penstock.apps.recorded_budgets import KEPT_S, RecordedBudgets
 from penstock.domain.command_error import CommandError
 from penstock.domain.errors import StoreUnavailable
 from penstock.domain.ids import KeyId, RequestId, TenantId, VersionId
-from penstock.domain.ledger import Ended, LedgerRow
+from penstock.domain.ledger import Ended, Forgiven, LedgerRow, hour_of
 from penstock.domain.model import Tier
 from penstock.domain.money import MicroUsd
 from penstock.domain.outcome import Outcome
@@ -73,6 +73,15 @@ async def test_the_pace_is_the_policys_word_on_what_is_left(
     """Only a tier's own versions count, and only ends that are the platform's fault or good."""
     budgets = LedgerBudgets(ledger=await ledger_with(clock, *counts), clock=clock)
     assert (await budgets.verdict(Tier.CHAT, VERSIONS)).pace is pace
+
+
+async def test_one_caller_can_not_freeze_a_tier(clock: ManualClock) -> None:
+    """Failures that are known to be their caller's own spend no budget; the same number of others freezes."""
+    ledger = await ledger_with(clock, (ONE, Outcome.OK, 9_000), (ONE, Outcome.ENGINE_ERROR, 360))
+    own = Forgiven(hour=hour_of(clock.now()), version=ONE, outcome=Outcome.ENGINE_ERROR, requests=360)
+    assert await LedgerBudgets(ledger=ledger, clock=clock).is_spent(Tier.CHAT, VERSIONS)
+    await ledger.forgive([own])
+    assert (await LedgerBudgets(ledger=ledger, clock=clock).verdict(Tier.CHAT, VERSIONS)).pace is Pace.FREE
 
 
 async def test_a_recorded_budget_freezes_where_the_ledger_knows_nothing_of_it(clock: ManualClock) -> None:

@@ -1,4 +1,4 @@
-"""The usage ledger in this process. Fits `domain.ledger.LedgerSink` and `domain.ledger.LedgerReader`."""
+"""The usage ledger in this process. Fits `LedgerSink`, `LedgerReader` and `ForgivenSink` of `domain.ledger`."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from penstock.domain import budget
 from penstock.domain.errors import Conflict
 from penstock.domain.ids import KeyId, RequestId, TenantId, VersionId
-from penstock.domain.ledger import Cursor, Ended, LedgerRow, Span, Spent, UsageLine, hour_of
+from penstock.domain.ledger import Cursor, Ended, Forgiven, LedgerRow, Span, Spent, UsageLine, hour_of
 from penstock.domain.money import MicroUsd
 from penstock.domain.outcome import Outcome
 from penstock.domain.tenant import SHADOWS
@@ -18,6 +18,7 @@ class MemoryLedger:
     def __init__(self) -> None:
         """Begin empty."""
         self._rows: dict[RequestId, LedgerRow] = {}
+        self._forgiven: Counter[tuple[int, VersionId, Outcome]] = Counter()
 
     async def append(self, rows: Sequence[LedgerRow]) -> None:
         """Store each row once; a request that has a row keeps it. All or nothing, as a database does."""
@@ -68,11 +69,20 @@ class MemoryLedger:
 
     async def ended(self, since: float) -> tuple[Ended, ...]:
         """Return how each version's requests ended since the beginning of that moment's UTC hour."""
-        rows = [
-            row for row in self._rows.values() if hour_of(row.closed_at) >= hour_of(since) and row.tenant != SHADOWS
-        ]
-        counts = Counter((row.version, row.outcome) for row in rows)
+        rows = [row for row in self._rows.values() if row.tenant != SHADOWS]
+        sums = Counter((hour_of(row.closed_at), row.version, row.outcome) for row in rows) - self._forgiven
+        counts: Counter[tuple[VersionId, Outcome]] = Counter()
+        for (hour, version, outcome), requests in sums.items():
+            if hour >= hour_of(since):
+                counts[version, outcome] += requests
         return tuple(Ended(version=v, outcome=o, requests=n) for (v, o), n in sorted(counts.items()))
+
+    async def forgive(self, ends: Sequence[Forgiven]) -> None:
+        """Leave these out of the ends that budgets read."""
+        if any(one.outcome is Outcome.OK or one.requests <= 0 for one in ends):
+            raise Conflict("an end is forgiven that can't be")
+        for one in ends:
+            self._forgiven[one.hour, one.version, one.outcome] += one.requests
 
     def _in(self, span: Span) -> list[LedgerRow]:
         return [row for row in self._rows.values() if span.begin <= row.closed_at < span.end]

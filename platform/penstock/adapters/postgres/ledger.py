@@ -1,4 +1,4 @@
-"""The usage ledger in Postgres. Fits `domain.ledger.LedgerSink` and `domain.ledger.LedgerReader`."""
+"""The usage ledger in Postgres. Fits `LedgerSink`, `LedgerReader` and `ForgivenSink` of `domain.ledger`."""
 
 from collections.abc import Sequence
 
@@ -7,11 +7,12 @@ import msgspec
 from penstock.adapters.postgres.database import Database
 from penstock.adapters.postgres.queries import load
 from penstock.domain.ids import KeyId, TenantId
-from penstock.domain.ledger import Cursor, Ended, LedgerRow, Span, Spent, UsageLine, hour_of
+from penstock.domain.ledger import Cursor, Ended, Forgiven, LedgerRow, Span, Spent, UsageLine, hour_of
 from penstock.domain.money import MicroUsd
 
 _SQL = load("ledger")
 _COLUMNS = tuple(LedgerRow.__dataclass_fields__)
+_FORGIVEN = tuple(Forgiven.__dataclass_fields__)
 
 
 class PostgresLedger:
@@ -58,3 +59,9 @@ class PostgresLedger:
         """Return how each version's requests ended since the beginning of that moment's UTC hour."""
         rows = await self._database.rows(_SQL["ended"], hour_of(since))
         return tuple(msgspec.convert(dict(row), Ended) for row in rows)
+
+    async def forgive(self, ends: Sequence[Forgiven]) -> None:
+        """Leave these out of the ends that budgets read."""
+        if ends:
+            columns = [[getattr(one, column) for one in ends] for column in _FORGIVEN]
+            await self._database.rows(_SQL["forgive"], *columns)

@@ -24,7 +24,7 @@ from penstock.gateway.admission.guarded import Alone, GuardedLimits
 from penstock.gateway.admission.outage import POLICY, WhenAway
 from penstock.gateway.admission.rebuild import rebuild
 from penstock.gateway.admission.reservations import Reservations, Spawn
-from penstock.gateway.billing import LiveCounts, Orphans
+from penstock.gateway.billing import ForgivenEnds, LiveCounts, Orphans
 from penstock.telemetry import logs, names
 from penstock.telemetry.metrics import Metrics
 
@@ -42,6 +42,8 @@ class Accounting:
     reservations: Reservations
     spool: Spool
     meters: SpentStore
+    forgiven: ForgivenEnds
+    """What error budgets are not to count."""
     shared: GuardedLimits | None
     clock: Clock
     metrics: Metrics
@@ -96,6 +98,7 @@ class Accounting:
         try:
             took = self.orphans.took if self.orphans is not None else None
             await self.spool.deliver(ledger, self.reservations.inherit, took)
+            await self._forgive(ledger)
             await self._count_the_past(ledger)
         except StoreUnavailable:
             return False
@@ -103,6 +106,15 @@ class Accounting:
             logs.logger().error("spool_failed", error_type=type(error).__name__, reason=str(error))
             return False
         return True
+
+    async def _forgive(self, ledger: PostgresLedger) -> None:
+        """Tell what error budgets leave out; what the ledger does not take for what it says is not told again."""
+        ends = self.forgiven.take()
+        try:
+            await ledger.forgive(ends)
+        except StoreUnavailable:
+            self.forgiven.put_back(ends)
+            raise
 
     async def _count_the_past(self, ledger: PostgresLedger) -> None:
         """Raise budget counters to what was spent before this process, a new budget, or the store's loss of memory."""
@@ -126,6 +138,7 @@ class Accounting:
         with suppress(StoreUnavailable, OSError, asyncio.CancelledError):
             await self.reservations.flush()
             await self.spool.deliver(ledger)
+            await self._forgive(ledger)
 
 
 async def _round_over() -> None:
@@ -165,7 +178,14 @@ def accounting(settings: GatewaySettings, dsn: str, clock: Clock, spawn: Spawn, 
     overdue = metrics.gauge(names.RESERVATIONS_OVERDUE)
     overdue.set_function(lambda: reservations.overdue(OVERDUE_S))
     return Accounting(
-        reservations=reservations, spool=spool, meters=meters, shared=shared, clock=clock, metrics=metrics, dsn=dsn
+        reservations=reservations,
+        spool=spool,
+        meters=meters,
+        forgiven=ForgivenEnds(clock),
+        shared=shared,
+        clock=clock,
+        metrics=metrics,
+        dsn=dsn,
     )
 
 

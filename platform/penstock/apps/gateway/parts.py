@@ -245,7 +245,7 @@ def _pipeline(
         router=router,
         dispatcher=_dispatcher(shared, router, breakers),
         relays=_relays(shared, reader, copies, told.arms),
-        billing=Closing(asks=asking, ledger=ledger, clock=shared.clock, spawn=shared.spawn, metrics=shared.metrics),
+        billing=_closing(shared, asking, ledger),
         ledger=ledger,
         shadows=copies,
     )
@@ -259,6 +259,17 @@ def _pipeline(
         degrader=degrader,
         table=shared.table,
         clock=shared.clock,
+    )
+
+
+def _closing(shared: Shared, asking: Asking, ledger: RequestLedger) -> Closing:
+    return Closing(
+        asks=asking,
+        ledger=ledger,
+        forgiven=shared.accounting.forgiven,
+        clock=shared.clock,
+        spawn=shared.spawn,
+        metrics=shared.metrics,
     )
 
 

@@ -2,7 +2,8 @@
 
 from penstock.gateway.billing.asking import Asking, Asks
 from penstock.gateway.billing.closing import Closing
+from penstock.gateway.billing.forgiven import ForgivenEnds
 from penstock.gateway.billing.live import LiveCounts
 from penstock.gateway.billing.orphans import Orphans
 
-__all__ = ["Asking", "Asks", "Closing", "LiveCounts", "Orphans"]
+__all__ = ["Asking", "Asks", "Closing", "ForgivenEnds", "LiveCounts", "Orphans"]

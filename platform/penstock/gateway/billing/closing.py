@@ -17,6 +17,7 @@ from penstock.domain.tokens import Usage
 from penstock.domain.used import NOTHING, Used
 from penstock.gateway.billing import bill
 from penstock.gateway.billing.asking import Asks
+from penstock.gateway.billing.forgiven import ForgivenEnds
 from penstock.gateway.billing.together import Together
 from penstock.telemetry import names
 from penstock.telemetry.logs import logger
@@ -42,10 +43,13 @@ class Ledger(Protocol):
 class Closing:
     """Implements the pipeline's ``Billing``."""
 
-    def __init__(self, *, asks: Asks, ledger: Ledger, clock: Clock, spawn: Spawn, metrics: Metrics) -> None:
+    def __init__(
+        self, *, asks: Asks, ledger: Ledger, forgiven: ForgivenEnds, clock: Clock, spawn: Spawn, metrics: Metrics
+    ) -> None:
         """``spawn`` starts what a worker must be asked for."""
         self._asks = Together(asks, spawn, within_s=WITHIN_S, wait_s=WAIT_S)
         self._ledger, self._clock, self._spawn = ledger, clock, spawn
+        self._forgiven = forgiven
         self._differs = metrics.counter(names.USAGE_DIFFERS)
         self._empty = metrics.counter(names.EMPTY_BILLS)
         self._guessed = metrics.counter(names.GUESSED_BILLS)
@@ -109,6 +113,7 @@ class Closing:
             logger().error("bill_empty", request_id=call.request.id, api=call.request.api)
         answer = replace(answer, usage=self._capped_to_cost(call, bill.due(answer, usage)))
         lease.settle(answer.outcome, answer.usage, self._clock.monotonic())
+        self._forgiven.closed(call, answer.outcome)
         self._ledger.record(call, call.prepared, answer)
 
     def _capped_to_cost(self, call: Call, told: Usage) -> Usage:

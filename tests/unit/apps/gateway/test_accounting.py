@@ -14,12 +14,15 @@ from penstock.apps.gateway import accounting as gateway_accounting
 from penstock.apps.gateway.accounting import Accounting, when_away
 from penstock.domain.clock import SystemClock
 from penstock.domain.command_error import CommandError
-from penstock.domain.ledger import LedgerSink
+from penstock.domain.ids import VersionId
+from penstock.domain.ledger import Forgiven, LedgerSink
 from penstock.domain.limits import Measure
+from penstock.domain.outcome import Outcome
 from penstock.domain.tenant import KeyRing
 from penstock.gateway.admission.expectation import OutputExpectation
 from penstock.gateway.admission.outage import POLICY, WhenAway
 from penstock.gateway.admission.reservations import Reservations
+from penstock.gateway.billing import ForgivenEnds
 from penstock.telemetry.metrics import Metrics
 from tests.support.patience import patient
 
@@ -85,7 +88,14 @@ async def test_what_ended_is_settled_before_the_past_is_counted(
         store=store, journal=spool, expectation=OutputExpectation(), clock=clock, spawn=asyncio.ensure_future
     )
     money = Accounting(
-        reservations=reservations, spool=spool, meters=store, shared=None, clock=clock, metrics=Metrics(), dsn=""
+        reservations=reservations,
+        spool=spool,
+        meters=store,
+        forgiven=ForgivenEnds(clock),
+        shared=None,
+        clock=clock,
+        metrics=Metrics(),
+        dsn="",
     )
     ledger = PostgresLedger(Database("postgresql://nobody@/none", max_connections=1))
     await money._round(ledger)
@@ -94,6 +104,29 @@ async def test_what_ended_is_settled_before_the_past_is_counted(
     await money._round(ledger)
     await money._round(ledger)
     assert done == ["settled", "counted"]
+
+
+async def test_what_a_budget_is_to_forgive_outlives_a_database_that_is_away(tmp_path: Path) -> None:
+    """What can't be told is told by a later round."""
+    clock = SystemClock()
+    store, spool, forgiven = MemoryLimits(clock), Spool(tmp_path, clock), ForgivenEnds(clock)
+    reservations = Reservations(
+        store=store, journal=spool, expectation=OutputExpectation(), clock=clock, spawn=asyncio.ensure_future
+    )
+    money = Accounting(
+        reservations=reservations,
+        spool=spool,
+        meters=store,
+        forgiven=forgiven,
+        shared=None,
+        clock=clock,
+        metrics=Metrics(),
+        dsn="",
+    )
+    own = (Forgiven(hour=7, version=VersionId("m@1"), outcome=Outcome.ENGINE_ERROR, requests=3),)
+    forgiven.put_back(own)
+    assert not await money._round(PostgresLedger(Database("postgresql://nobody@/none", max_connections=1)))
+    assert forgiven.take() == own
 
 
 async def test_a_database_that_hangs_lets_no_hold_lapse(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -106,7 +139,14 @@ async def test_a_database_that_hangs_lets_no_hold_lapse(tmp_path: Path, monkeypa
     )
     dsn = "postgresql://nobody@/none?host=/nonexistent"
     money = Accounting(
-        reservations=reservations, spool=spool, meters=store, shared=None, clock=clock, metrics=Metrics(), dsn=dsn
+        reservations=reservations,
+        spool=spool,
+        meters=store,
+        forgiven=ForgivenEnds(clock),
+        shared=None,
+        clock=clock,
+        metrics=Metrics(),
+        dsn=dsn,
     )
     running = asyncio.create_task(money.run())
     async with asyncio.timeout(patient(5)):

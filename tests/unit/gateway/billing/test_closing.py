@@ -16,7 +16,7 @@ from penstock.domain.table import WorkerEntry
 from penstock.domain.tokens import UNKNOWN, Usage
 from penstock.domain.used import Used
 from penstock.domain.worker import WorkerState
-from penstock.gateway.billing import Closing, LiveCounts
+from penstock.gateway.billing import Closing, ForgivenEnds, LiveCounts
 from penstock.gateway.billing.together import MOST
 from penstock.telemetry import names
 from penstock.telemetry.definitions import Metric
@@ -54,7 +54,15 @@ class Desk:
         self.gates, self.metrics, self.rows = Gates(), Metrics(), list[Answer]()
         self.freed = list[str]()
         self.tasks = list[asyncio.Task[None]]()
-        self.closing = Closing(asks=self.gates, ledger=self, clock=clock, spawn=self._spawn, metrics=self.metrics)
+        self.forgiven = ForgivenEnds(clock)
+        self.closing = Closing(
+            asks=self.gates,
+            ledger=self,
+            forgiven=self.forgiven,
+            clock=clock,
+            spawn=self._spawn,
+            metrics=self.metrics,
+        )
         self.call = calls.call()
         self.call.prepared, self.call.worker = Prepared(prompt_tokens=30), WORKER
         self.lease = Lease(opened_at=0.0, deadline_at=9.0, on_settle=lambda _: self.freed.append("settled"))

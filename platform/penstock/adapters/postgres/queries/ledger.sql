@@ -36,8 +36,11 @@ group by version, outcome
 order by version, outcome
 
 -- name: ended
-select version, outcome, sum(requests)::bigint as requests
-from outcome_sum
-where hour >= $1
+select version, outcome, sum(ended.requests - coalesce(forgiven.requests, 0))::bigint as requests
+from outcome_sum as ended left join forgiven_sum as forgiven using (hour, version, outcome)
+where hour >= $1 and ended.requests > coalesce(forgiven.requests, 0)
 group by version, outcome
 order by version, outcome
+
+-- name: forgive
+select add_forgiven($1::bigint[], $2::text[], $3::text[], $4::bigint[])

@@ -28,6 +28,7 @@ grant select on routing_table, key_change, api_key, tenant, org, ledger_sum, pla
 grant insert, select (request) on ledger to penstock_gateway;
 grant insert on arm_second to penstock_gateway;
 grant execute on function add_alias_requests(text[], bigint[]) to penstock_gateway;
+grant execute on function add_forgiven(bigint[], text[], text[], bigint[]) to penstock_gateway;
 grant insert, select (id, what, target) on audit_event to penstock_gateway;
 
 -- Controllers read everything, and write what operators and workers tell; bills they only read.
@@ -41,6 +42,6 @@ grant insert on rollout_change to penstock_controller;
 grant insert, delete on routing_table to penstock_controller;
 
 -- Auditors read who did what and what it cost, and no hash of a key.
-grant select on ledger, ledger_sum, outcome_sum, rollout, rollout_change, audit_event, tenant, org, model_version, alias_route, auto_alias, deployment,
+grant select on ledger, ledger_sum, outcome_sum, forgiven_sum, rollout, rollout_change, audit_event, tenant, org, model_version, alias_route, auto_alias, deployment,
     routing_table to penstock_auditors;
 grant select (id, tenant, role, models, created_at, expires_at, revoked_at, plan) on api_key to penstock_auditors

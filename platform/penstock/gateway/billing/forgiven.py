@@ -1,0 +1,46 @@
+"""Ends that are their callers' own doing, counted until the ledger is told: an error budget leaves them out.
+
+A row is written at once, and whose doing its end was is known when the platform has asked the worker.
+
+Trade-off: counts, not rows. What a gateway has not told when it dies is counted as the platform's fault, and what it
+tells twice, because a commit's word was lost, is never more than the rows of that hour.
+"""
+
+from collections import Counter
+from collections.abc import Iterable
+from functools import partial
+
+from penstock.domain.call import Call
+from penstock.domain.clock import Clock
+from penstock.domain.ids import VersionId
+from penstock.domain.ledger import Forgiven, hour_of
+from penstock.domain.outcome import Outcome
+
+
+class ForgivenEnds:
+    """One gateway's, since they were last taken."""
+
+    def __init__(self, clock: Clock) -> None:
+        """Begin with none."""
+        self._clock = clock
+        self._counts: Counter[tuple[int, VersionId, Outcome]] = Counter()
+
+    def closed(self, call: Call, outcome: Outcome) -> None:
+        """Count a request that has a row, as soon as it is known to be forgiven; a copy is in no budget anyway."""
+        if call.version is None or call.copy is not None or not outcome.spends_error_budget:
+            return
+        call.tell_promised(outcome, partial(self._told, (hour_of(self._clock.now()), call.version.id, outcome)))
+
+    def take(self) -> tuple[Forgiven, ...]:
+        """Return what was counted since the last time."""
+        counts, self._counts = self._counts, Counter()
+        return tuple(Forgiven(hour=h, version=v, outcome=o, requests=n) for (h, v, o), n in counts.items())
+
+    def put_back(self, ends: Iterable[Forgiven]) -> None:
+        """Keep for later what could not be told."""
+        for one in ends:
+            self._counts[one.hour, one.version, one.outcome] += one.requests
+
+    def _told(self, end: tuple[int, VersionId, Outcome], promised: Outcome) -> None:
+        if not promised.spends_error_budget:
+            self._counts[end] += 1
