@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from penstock.domain.errors import ContextTooLong, InvalidField
 from penstock.domain.request import Api
 from penstock.domain.table import RoutingTable
-from penstock.gateway.edge import media, schemas
+from penstock.gateway.edge import answer_forms, media, schemas
 from penstock.gateway.edge.depth import is_too_deep_text
 from penstock.gateway.edge.fields import Body
 
@@ -165,6 +165,16 @@ def _schemas(value: object, at: str, bounds: BodyBounds) -> None:
     schemas.check(value, at, at)
 
 
+def _structured_outputs(value: object, at: str, bounds: BodyBounds) -> None:
+    answer_forms.check_structured_outputs(value, at)
+    _schemas(value, at, bounds)
+
+
+def _response_format(value: object, at: str, bounds: BodyBounds) -> None:
+    answer_forms.check_response_format(value, at)
+    _schemas(value, at, bounds)
+
+
 _CHECKS: dict[str, Callable[[object, str, BodyBounds], None]] = {
     "messages": _messages,
     "input": _input,
@@ -173,8 +183,7 @@ _CHECKS: dict[str, Callable[[object, str, BodyBounds], None]] = {
     "tools": _tools,
     "chat_template_kwargs": _template_arguments,
     "length_penalty": _length_penalty,
-    **dict.fromkeys(
-        "response_format text output_config output_format structured_outputs structural_tag".split(),
-        _schemas,
-    ),
+    "structured_outputs": _structured_outputs,
+    "response_format": _response_format,
+    **dict.fromkeys("text output_config output_format structural_tag".split(), _schemas),
 }

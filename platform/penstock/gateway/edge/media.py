@@ -13,16 +13,19 @@ _CONTAINERS = (dict, list)
 
 
 def check(given: object, at: str) -> None:
-    """Refuse each address that is not ``data:``, however deep it stands."""
+    """Refuse each address that is not ``data:``, and each type that is no word, however deep it stands."""
     waiting = [given]
     while waiting:
         one = waiting.pop()
         if isinstance(one, dict):
-            if one.get("type") in TOOL_USES:
+            kind = one.get("type")
+            if kind is not None and type(kind) is not str:
+                raise InvalidField("a type must be a string", param=at)
+            if kind in TOOL_USES:
                 continue
             for name in ADDRESSES & one.keys():
                 _address(one[name], at)
-            if one.get("type") == "url":
+            if kind == "url":
                 _address(one.get("url"), at)
             waiting.extend(child for child in one.values() if type(child) in _CONTAINERS)
         elif isinstance(one, list):

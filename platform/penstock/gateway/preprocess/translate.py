@@ -12,8 +12,8 @@ from penstock.domain.errors import InvalidField
 Body = Mapping[str, object]
 Said = dict[str, object]
 
-_PARTIAL = frozenset({"in_progress", "incomplete"})
-"""How an item says that the model is to go on with it."""
+_PARTIAL = ("in_progress", "incomplete")
+"""How an item says that the model is to go on with it. No set: what a caller sent may have no hash."""
 _BILLING = "x-anthropic-billing-header"
 """How a text begins that the engine leaves out."""
 _MESSAGES_UNKNOWN = ("mcp_servers",)
@@ -60,7 +60,7 @@ def _system(system: object) -> str:
 def _blocks(role: str, content: list[object]) -> Iterable[Said]:
     """Return the results of tools first, each as a message, then the message itself if anything of it is left."""
     blocks = [_object(block) for block in content]
-    kinds = {"text", "tool_result"} if role == "user" else {"text", "tool_use", "thinking", "redacted_thinking"}
+    kinds = ("text", "tool_result") if role == "user" else ("text", "tool_use", "thinking", "redacted_thinking")
     if any(block.get("type") not in kinds for block in blocks):
         raise EngineOnly
     said = [_result(block) for block in blocks if block["type"] == "tool_result"]

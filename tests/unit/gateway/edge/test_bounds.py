@@ -1,9 +1,10 @@
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
 import pytest
 
-from penstock.domain.errors import ContextTooLong, InvalidField
+from penstock.domain.errors import BadRequest, ContextTooLong, InvalidField
 from penstock.domain.request import Api
 from penstock.gateway.edge.bounds import MAX_FIELDS, MAX_PARTS, MAX_TEMPLATE_ARGUMENTS, MAX_TOOLS, BodyBounds
 from penstock.gateway.edge.parse import Parsed, parse
@@ -238,6 +239,65 @@ HARMLESS: list[tuple[Api, dict[str, Any]]] = [
 def test_an_address_that_nobody_fetches_is_text(api: Api, body: dict[str, Any]) -> None:
     """Citations, arguments of tools and plain words may name any address."""
     assert told(api, **body).model == "m"
+
+
+ODD: list[Any] = [[1], {}, {"a": 1}, 5, True]
+
+
+@pytest.mark.parametrize("odd", ODD, ids=str)
+@pytest.mark.parametrize(
+    ("api", "field", "made"),
+    [
+        (Api.CHAT, "messages", said),
+        (Api.MESSAGES, "messages", said),
+        (Api.MESSAGES, "messages", lambda part: said({"type": "tool_result", "content": part})),
+        (Api.MESSAGES, "messages", lambda part: said({"type": "tool_result", "content": [part]})),
+        (Api.MESSAGES, "system", lambda part: [part]),
+        (Api.RESPONSES, "input", lambda part: [part]),
+        (Api.RESPONSES, "input", said),
+        (Api.COMPLETIONS, "input", lambda part: [part]),
+        (Api.COMPLETIONS, "prompt", lambda part: part),
+        (Api.EMBEDDINGS, "input", lambda part: part),
+        (Api.EMBEDDINGS, "input", lambda part: [part]),
+    ],
+)
+def test_a_type_that_is_no_word_is_told_with_its_field(
+    api: Api, field: str, made: Callable[[Any], Any], odd: object
+) -> None:
+    """A list or an object where a part says what it is was a fault of ours, whoever asked for whatever model."""
+    with pytest.raises(InvalidField, match="type") as refused:
+        told(api, **{field: made({"type": odd, "text": "x"})})
+    assert (refused.value.param or "").startswith(field)
+
+
+@pytest.mark.parametrize("api", [Api.CHAT, Api.COMPLETIONS])
+@pytest.mark.parametrize(
+    ("field", "odd"),
+    [
+        *(("structured_outputs", odd) for odd in ([0.5], [1], [], 5, True, "json", {}, {"json": None}, {"x": 1})),
+        *(("structured_outputs", {name: 0.5}) for name in ("json", "regex", "choice", "grammar", "structural_tag")),
+        ("structured_outputs", {"json": {}, "regex": "a"}),
+        *(("response_format", odd) for odd in ([1], 5, True, "json", {}, {"type": [1]}, {"type": 5})),
+        *((f"guided_{kind}", [0.5]) for kind in ("json", "regex", "choice", "grammar")),
+    ],
+    ids=str,
+)
+def test_a_form_of_the_answer_that_is_none_never_reaches_an_engine(api: Api, field: str, odd: Any) -> None:  # noqa: ANN401  any JSON
+    """Each was an engine's failure, or would be its word: the field is named here."""
+    with pytest.raises(BadRequest) as refused:
+        told(api, **{field: odd})
+    assert (refused.value.param or "").startswith(field)
+
+
+@pytest.mark.parametrize(
+    "given",
+    [{"json": "{}"}, {"json": {}}, {"regex": "a", "json": None}, {"choice": ["a"]}, {"json_object": True}],
+    ids=str,
+)
+def test_a_form_of_the_answer_that_is_one_passes(given: dict[str, Any]) -> None:
+    """One constraint, whatever stands beside it, is the engine's to compile; null is silence."""
+    assert told(Api.CHAT, structured_outputs=given).body["structured_outputs"] == given
+    assert told(Api.CHAT, structured_outputs=None, response_format=None).model == "m"
 
 
 # -- nesting and streams -----------------------------------------------------------------
