@@ -81,6 +81,7 @@ class ArmCounts:
     """Bodies that are too long for this version alone, or that were copied from another's answer and refused: sticky
     keys once; also in no other pair."""
     answers: int = 0
+    """Those whose callers left their end to the model, but for a bound."""
     empty: int = 0
     cut: int = 0
     """Answers that ended by length although their caller set no bound below the tier's own."""

@@ -1,4 +1,4 @@
-"""What a body asks of a model beside tokens: tools, a form of the answer. Large fields may be sealed. Pure."""
+"""What a body asks of a model beside tokens: tools, a form, an end of the answer. Large fields may be sealed. Pure."""
 
 from collections.abc import Mapping
 
@@ -27,3 +27,45 @@ def is_structured(body: Mapping[str, object]) -> bool:
 
 def _is_format(value: object) -> bool:
     return isinstance(value, Sealed) or (isinstance(value, dict) and value.get("type", "text") != "text")
+
+
+BOUNDS = frozenset({"max_tokens", "max_completion_tokens", "max_output_tokens"})
+"""By these a caller cuts its answer itself."""
+FORMS = frozenset({"response_format", "structured_outputs"})
+"""By these it says which tokens an answer may have, as by a grammar."""
+_LEAVES_END = frozenset(
+    """
+    model messages prompt input system instructions stream stream_options user metadata store service_tier
+    temperature top_p top_k min_p seed logprobs top_logprobs
+    """.split()
+)
+_SILENT = frozenset(
+    {"stop", "tools", "logit_bias", "frequency_penalty", "presence_penalty", "ignore_eos", "min_tokens"}
+)
+"""Say nothing where they are empty, 0 or false."""
+_WARMEST = 1.0
+"""Above it a model says what it holds for unlikely."""
+
+
+def leaves_end(body: Mapping[str, object], besides: frozenset[str] = frozenset()) -> bool:
+    """Tell whether the model alone decides how its one answer ends, and by which tokens.
+
+    A field that is not known to leave it that choice takes it away, but those in ``besides``.
+    """
+    named = {name for name, value in body.items() if value is not None and (value or name not in _SILENT)}
+    if named - _LEAVES_END - besides - ({"n"} if body.get("n") == 1 else set()):
+        return False
+    temperature = body.get("temperature")
+    is_cool = not isinstance(temperature, int | float) or temperature <= _WARMEST
+    return is_cool and _is_one_prompt(body.get("prompt")) and not _is_begun(body.get("messages") or body.get("input"))
+
+
+def _is_one_prompt(prompt: object) -> bool:
+    return prompt is None or isinstance(prompt, str) or (isinstance(prompt, Sealed) and prompt.items == 1)
+
+
+def _is_begun(turns: object) -> bool:
+    """Tell whether the caller wrote the begin of the answer, or may have where nobody can see."""
+    if not isinstance(turns, list):
+        return isinstance(turns, Sealed)
+    return bool(turns) and isinstance(turns[-1], dict) and turns[-1].get("role") == "assistant"

@@ -138,7 +138,7 @@ class Judge:
                 cap = noise.cap
             own, others = ([times for arm in arms for times in times_of(arm)] for arms in (mine, theirs))
             ranked.slot(at, own, others, cap, _paired(mine) if metric is Metric.PRICE else NOTHING)
-        self._answers += sum([arm.answers for arm in theirs])
+        self._answers += sum([arm.answers + arm.output_tokens for arm in theirs])
         differ = [one for arm in mine for one in arm.differ]
         for scored in self._scored.values():
             scored.slot(differ)

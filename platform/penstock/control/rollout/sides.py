@@ -15,6 +15,8 @@ from penstock.domain.judgement import Finding, Metric, Verdict
 NOTHING: Mapping[float, int] = MappingProxyType({})
 KNOWN_S = 300
 """The incumbent's own share is that of so many seconds."""
+UNWAITED = (Metric.PRICE, Metric.EMPTY, Metric.CUT, Metric.JSON)
+"""Of requests that leave their end to the model, which may be few: nobody waits for a sample of them."""
 LEAST_KNOWN = 50
 """Events of the incumbent below which its own share is unknown."""
 
@@ -95,7 +97,10 @@ class RankedSides:
             if bets.reaches(math.log(odds)):
                 return self._told(verdict, bets, odds, f"{said}; more than {tolerated:.2f} is tolerated")
         strength = _strength(self._proof, self._odds.promote)
-        proven = strength >= 1.0 and self._sample >= self._least
+        is_enough = self._sample >= self._least
+        if self._metric in UNWAITED and not is_enough:
+            return None
+        proven = strength >= 1.0 and is_enough
         verdict = Verdict.PROMOTE if proven else Verdict.WAIT
         return self._told(
             verdict, self._proof, self._odds.promote, f"{said}; below {self._gate.promote:.2f} is to be proven"
@@ -184,7 +189,8 @@ class ShareSides:
     def finding(self) -> Finding | None:
         """What it says now; None where neither has such events.
 
-        Few callers ask for JSON: nobody waits for a proof of it, but what speaks against the candidate counts at once.
+        Few callers may ask for JSON, or leave the end to the model: nobody waits for a proof of it there, but what
+        speaks against the candidate counts at once.
         """
         if not self._is_told:
             self._is_told, self._finding = True, self._found()
@@ -200,7 +206,7 @@ class ShareSides:
             if bets.reaches(math.log(self._odds.share)):
                 return self._told(verdict, bets, self._odds.share, said)
         is_enough = self._sample >= self._least
-        if self._metric is Metric.JSON and not is_enough:
+        if self._metric in UNWAITED and not is_enough:
             return None
         proven = _strength(self._proof, self._odds.share_promote) >= 1.0 and is_enough
         return self._told(Verdict.PROMOTE if proven else Verdict.WAIT, self._proof, self._odds.share_promote, said)

@@ -1,8 +1,9 @@
 """Counts ended requests into arms. It runs once per request on the event loop, and only where versions share an alias.
 
 No caller makes evidence: a good and a bad end count once per sticky key in ten seconds, times and answers once per
-tenant in a second, an end that is the caller's own doing not at all, nor who named a version instead of an alias. Time
-in the door's queue is left out: a tenant's own flood waits there. It must not know where the counts go.
+tenant in a second, an end that is the caller's own doing not at all, nor who named a version instead of an alias. What
+an answer is worth counts only where its caller left its end to the model (``domain/wishes.py``). Time in the door's
+queue is left out: a tenant's own flood waits there. It must not know where the counts go.
 
 What a fallback had counts against the version that could not take it, too, as the refusal that it would have been:
 otherwise a candidate that is always dead would be judged by nobody.
@@ -43,6 +44,8 @@ from penstock.domain.request import InferenceRequest
 from penstock.domain.shadow import Copy
 from penstock.domain.table import VersionEntry, WorkerEntry
 from penstock.domain.tenant import Principal
+from penstock.domain.tokens import Usage
+from penstock.domain.wishes import BOUNDS, leaves_end
 from penstock.gateway.arms.once import Once
 
 ONCE_S = 10.0
@@ -51,10 +54,6 @@ MOST_EXPOSED = 50
 """Tenants of an arm that a second names, those with the most tokens."""
 EMPTY_TOKENS = 1
 """An answer of one token is its end alone."""
-_BOUNDS = ("max_tokens", "max_completion_tokens", "max_output_tokens")
-"""By these a caller cuts its answer itself."""
-_STOPS = ("stop", "stop_token_ids", "stop_sequences")
-"""And by these it ends it where it likes."""
 
 
 class Arm(NamedTuple):
@@ -221,31 +220,39 @@ def _answered(counts: _Counts, call: Call, answer: Answer, version: VersionEntry
         itl_s = sum(answer.itl_s) / len(answer.itl_s) if answer.itl_s else _decoding(seconds, usage.output_tokens)
         if itl_s:
             counts.time(counts.itl, where, bucket(itl_s))
-    # As if nothing were cached: a candidate's cache is cold, whatever it is worth.
+    _priced(counts, call, usage, version)
+    if call.request.api.generates:
+        _worth(counts, call, answer)
+
+
+def _priced(counts: _Counts, call: Call, usage: Usage, version: VersionEntry) -> None:
+    """Count what it cost: a caller's own where nobody but the model decides how long it is; a copy beside its original.
+
+    As if nothing were cached: a candidate's cache is cold, whatever it is worth.
+    """
     units = version.price.uncached(prompt=usage.prompt_tokens, output=usage.output_tokens)
     if call.copy is None:
-        counts.time(counts.price, Cell(call.request.cost.body_bytes.bit_length(), 0), price_bucket(units))
+        if not call.request.api.generates or leaves_end(call.request.body):
+            counts.time(counts.price, Cell(call.request.cost.body_bytes.bit_length(), 0), price_bucket(units))
     elif call.copy.paid is not None and usage.exact:
         counts.paired[dearness(units, call.copy.paid)] += 1
-    if call.request.api.generates:
-        counts.ends["answers"] += 1
-        counts.ends["empty"] += _is_empty(call.request, answer)
-        is_own = any(call.request.body.get(name) is not None for name in _BOUNDS)
-        is_json = call.is_json() if answer.finish is FinishReason.STOP else None  # a cut one is counted as cut
-        counts.ends["json asked"] += is_json is not None
-        counts.ends["json broken"] += is_json is False
-        counts.ends["cut"] += answer.finish is FinishReason.LENGTH and not is_own
+
+
+def _worth(counts: _Counts, call: Call, answer: Answer) -> None:
+    """Count what an answer is worth, where its caller left its end to the model; a bound ends no answer at once."""
+    ends, body, is_cut = counts.ends, call.request.body, answer.finish is FinishReason.LENGTH
+    is_json = call.is_json() if answer.finish is FinishReason.STOP else None  # a cut one is counted as cut
+    ends["json asked"] += is_json is not None
+    ends["json broken"] += is_json is False
+    if leaves_end(body, BOUNDS):
+        ends["answers"] += 1
+        ends["empty"] += answer.usage.output_tokens <= EMPTY_TOKENS and not is_cut
+        ends["cut"] += is_cut and all(body.get(name) is None for name in BOUNDS)
 
 
 def _beside(call: Call, worker: WorkerEntry) -> int:
     """Return how many ran beside it, by its worker's own word: the table's is old, and requests come in lots."""
     return worker.load.running if call.company is None else max(0, call.company - 1)
-
-
-def _is_empty(request: InferenceRequest, answer: Answer) -> bool:
-    """Tell whether the model had nothing to say: it ended at once, and its caller did not end it."""
-    is_over = answer.usage.output_tokens <= EMPTY_TOKENS and answer.finish is not FinishReason.LENGTH
-    return is_over and not any(request.body.get(name) for name in _STOPS)
 
 
 def _decoding(seconds: dict[Stage, float], tokens: int) -> float:

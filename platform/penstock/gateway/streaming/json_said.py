@@ -1,7 +1,7 @@
 """Whether an answer is the JSON that its caller asked for: a version that breaks it breaks programs. Pure.
 
 An engine that is asked for JSON makes it by a grammar, whatever the prompt says. Other fields can break it all the same
-(a stop word, a forbidden token), so only requests count that have none but these.
+(a stop word, a forbidden token), so only requests count that leave the end to the model, bound and form aside.
 Trade-off: what is unknown here, long, or of several choices says nothing.
 """
 
@@ -10,18 +10,13 @@ from functools import partial
 import msgspec
 
 from penstock.domain.request import Api, InferenceRequest
+from penstock.domain.wishes import BOUNDS, FORMS, leaves_end
 from penstock.gateway.streaming import sse
 from penstock.gateway.streaming.continuity import Take
 from penstock.gateway.streaming.transcript import CHOICE, DATA, EVENTS
 
 MOST_BYTES = 256 << 10
 """A longer answer is not read: no stream would go on meanwhile. This takes half a millisecond."""
-_HARMLESS = frozenset(
-    """
-    model messages prompt stream stream_options response_format structured_outputs user metadata store
-    temperature top_p top_k min_p seed max_tokens max_completion_tokens
-    """.split()
-)
 _FORMATS = ("json_object", "json_schema")
 
 
@@ -49,7 +44,7 @@ def is_asked(request: InferenceRequest) -> bool:
         return False
     is_json = isinstance(form, dict) and form.get("type") in _FORMATS
     is_json |= isinstance(own, dict) and (own.get("json") is not None or own.get("json_object") is True)
-    return is_json and request.api in (Api.CHAT, Api.COMPLETIONS) and not body.keys() - _HARMLESS
+    return is_json and request.api in (Api.CHAT, Api.COMPLETIONS) and leaves_end(body, BOUNDS | FORMS)
 
 
 class Kept:

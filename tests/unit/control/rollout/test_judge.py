@@ -214,6 +214,23 @@ def test_nobody_waits_for_a_proof_of_what_few_ask_for() -> None:
     assert (worse.verdict, worse.findings[0].metric) == (Verdict.ABORT, Metric.JSON)
 
 
+def test_nobody_waits_for_answers_whose_end_their_callers_steer() -> None:
+    """One in forty leaves it to the model: an equal candidate is promoted, and the few still speak against a worse."""
+
+    def some(arm: ArmCounts, at: int, empty: int) -> ArmCounts:
+        answers = int(at % 10 == 0)
+        return replace(arm, answers=answers, empty=answers * empty, price=arm.price[:1] if answers else ())
+
+    seconds = list(World(seed=1, per_s=40.0, share=0.25).seconds(240))
+    equal = after(replace(one, arms=tuple(some(arm, one.at, 0) for arm in one.arms)) for one in seconds)
+    assert equal.verdict is Verdict.PROMOTE
+    worse = after(
+        replace(one, arms=tuple(some(arm, one.at, int(arm.version == NEW)) for arm in one.arms)) for one in seconds
+    )
+    assert worse.findings[0].metric is Metric.EMPTY
+    assert worse.verdict in (Verdict.ABORT, Verdict.HOLD)
+
+
 def test_a_candidate_that_has_everything_is_judged_by_its_promises() -> None:
     """At 100 % there is no incumbent to compare with: its own ends prove it, and bad ones still abort."""
     judged = judge()

@@ -325,6 +325,34 @@ def test_who_ends_an_answer_itself_makes_none_empty(
 
 
 @pytest.mark.parametrize(
+    "body",
+    [
+        {"logit_bias": {"2": 100}},
+        {"allowed_token_ids": [2]},
+        {"response_format": {"type": "json_object"}},
+        {"messages": [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Hi!"}]},
+    ],
+    ids=["bias", "allowed", "form", "begun"],
+)
+@pytest.mark.parametrize("finish", [FinishReason.STOP, FinishReason.LENGTH])
+def test_who_steers_how_an_answer_ends_is_no_evidence_of_its_worth(
+    house: House, body: dict[str, object], finish: FinishReason
+) -> None:
+    """Neither empty nor cut, and no price; times are times."""
+    house.arms.ended(a_call(body=body), replace(OK, usage=Usage(prompt_tokens=9, output_tokens=1), finish=finish))
+    arm = house.arm()
+    assert (arm.answers, arm.empty, arm.cut, arm.price) == (0, 0, 0, ())
+    assert (arm.good, len(arm.ttft)) == (1, 1)
+
+
+def test_a_callers_bound_is_no_price(house: House) -> None:
+    """A tenant's longer bounds at the candidate made it dear; what ends within its bound is worth what it is."""
+    house.arms.ended(a_call(body={"max_tokens": 900}), replace(OK, finish=FinishReason.STOP))
+    arm = house.arm()
+    assert (arm.answers, arm.price) == (1, ())
+
+
+@pytest.mark.parametrize(
     ("is_json", "finish", "expected"),
     [
         (True, FinishReason.STOP, (1, 0)),

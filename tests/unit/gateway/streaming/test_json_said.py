@@ -21,7 +21,7 @@ SCHEMA = {"type": "json_schema", "json_schema": {"name": "x", "schema": {"type":
         ({}, False),
         ({"response_format": {"type": "text"}}, False),
         ({"response_format": {"type": "json_object"}}, True),
-        ({"response_format": SCHEMA, "max_tokens": 9, "temperature": 2.0}, True),
+        ({"response_format": SCHEMA, "max_tokens": 9, "temperature": 0.7}, True),
         ({"structured_outputs": {"json": {"type": "object"}}}, True),
         ({"structured_outputs": {"json_object": True}}, True),
         ({"structured_outputs": {"regex": "a+"}}, False),
