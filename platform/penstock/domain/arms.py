@@ -57,6 +57,14 @@ class Exposed(NamedTuple):
     tokens: int
 
 
+class Worse(NamedTuple):
+    """A tenant's part of a count that its prompts may make: refused, empty, cut or json_broken."""
+
+    tenant: TenantId
+    what: str
+    many: int
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ArmCounts:
     """One arm's requests that ended in one second.
@@ -92,6 +100,8 @@ class ArmCounts:
     prompt_tokens: int = 0
     output_tokens: int = 0
     exposed: tuple[Exposed, ...] = ()
+    worse: tuple[Worse, ...] = ()
+    """Whose events these were, those with the most; what is left without a name counts as one tenant's."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -141,7 +151,8 @@ def _fault_of(arm: ArmCounts) -> str:
     tokens = (arm.prompt_tokens, arm.output_tokens, *(one.tokens for one in arm.exposed))
     if not all(0 <= one <= MOST_TOKENS for one in tokens):
         return "tokens are below 0 or above what a second can hold"
-    if arm.empty > arm.answers or arm.cut > arm.answers or arm.json_broken > arm.json_asked:
+    is_more = arm.empty > arm.answers or arm.cut > arm.answers or arm.json_broken > arm.json_asked
+    if is_more or not all(_is_part(one, arm) for one in arm.worse):
         return "a part is more than the whole"
     for times, buckets in ((arm.ttft, BUCKETS), (arm.itl, BUCKETS), (arm.price, PRICE_BUCKETS)):
         if not all(_is_sound(one, buckets) for one in times):
@@ -149,6 +160,11 @@ def _fault_of(arm: ArmCounts) -> str:
     if not (_are_sound(arm.differ, PERCENTS) and _are_sound(arm.paired, len(DEARER) + 1)):
         return "answers differ by percents, or in price by steps, that there are not"
     return ""
+
+
+def _is_part(worse: Worse, arm: ArmCounts) -> bool:
+    whole = {"refused": arm.refused, "empty": arm.empty, "cut": arm.cut, "json_broken": arm.json_broken}
+    return 0 < worse.many <= whole.get(worse.what, 0)
 
 
 def asked_since(requests: int, first: int | None, since: int, now: float) -> Asked:

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from penstock.domain.arms import BUCKETS, ArmCounts, ArmSecond, Cell, Exposed, Times, fault
+from penstock.domain.arms import BUCKETS, ArmCounts, ArmSecond, Cell, Exposed, Times, Worse, fault
 from penstock.domain.ids import Alias, TenantId, VersionId, WorkerId
 
 ARM = ArmCounts(alias=Alias("chat"), version=VersionId("chat@1"), worker=WorkerId("w"), good=1, answers=1)
@@ -36,6 +36,9 @@ def test_a_second_has_a_number_and_a_time(changes: dict[str, Any]) -> None:
     [
         *[{name: wrong} for name in ("good", "bad", "refused", "answers", "json_asked") for wrong in (-1, HUGE)],
         *[{name: wrong} for name in ("prompt_tokens", "output_tokens") for wrong in (-1, HUGE)],
+        {"worse": (Worse(TenantId("t"), "empty", 1),)},
+        {"worse": (Worse(TenantId("t"), "good", 1),)},
+        {"empty": 1, "worse": (Worse(TenantId("t"), "empty", 0),)},
         {"exposed": (Exposed(TenantId("t"), -1),)},
         {"exposed": (Exposed(TenantId("t"), HUGE),)},
         {"empty": 2},

@@ -50,6 +50,17 @@ class Bets:
             self._logs = [log + weight * gain for log, gain in zip(self._logs, gains, strict=True)]
         self._evidence = None
 
+    def copied(self) -> "Bets":
+        """Return the same bets with the same wealth, to go on apart."""
+        found = Bets(self._fractions, forgets=self._forgets)
+        found._logs = list(self._logs)
+        return found
+
+    @property
+    def has_won(self) -> bool:
+        """Tell whether any bet has more than it began with; else one that forgets is as at its begin."""
+        return max(self._logs) > 0.0
+
     def reaches(self, log_odds: float) -> bool:
         """Tell whether the evidence is as strong as that. The best bet alone tells mostly: no mean is above it."""
         return max(self._logs) >= log_odds and self.log_evidence >= log_odds

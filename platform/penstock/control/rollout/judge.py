@@ -9,16 +9,16 @@ Trade-off: a second is judged three seconds after it, so that what several gatew
 """
 
 import math
-from collections import defaultdict, deque
-from collections.abc import Callable, Iterable
+from collections import Counter, defaultdict, deque
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from operator import attrgetter
 
 from penstock.control.rollout.gates import RANKED, SCORED, SHARES, Gates
 from penstock.control.rollout.noise import CAP, Noise
-from penstock.control.rollout.sides import KNOWN_S, NOTHING, RankedSides, ScoreSides, ShareSides
+from penstock.control.rollout.sides import KNOWN_S, NOBODY, NOTHING, RankedSides, ScoreSides, ShareSides
 from penstock.domain.arms import ArmCounts, ArmSecond, Times
-from penstock.domain.ids import Alias, VersionId, WorkerId
+from penstock.domain.ids import Alias, TenantId, VersionId, WorkerId
 from penstock.domain.judgement import Finding, Judgement, Metric, Verdict
 
 LATE_S = 3
@@ -136,14 +136,15 @@ class Judge:
             if noise is not None:
                 noise.slot(at, _by_worker(times_of, theirs), self._gates.ranked[metric].abort)
                 cap = noise.cap
-            own, others = ([times for arm in arms for times in times_of(arm)] for arms in (mine, theirs))
-            ranked.slot(at, own, others, cap, _paired(mine) if metric is Metric.PRICE else NOTHING)
+            new, old = ([times for arm in arms for times in times_of(arm)] for arms in (mine, theirs))
+            ranked.slot(at, new, old, cap, _paired(mine) if metric is Metric.PRICE else NOTHING)
         self._answers += sum([arm.answers + arm.output_tokens for arm in theirs])
         differ = [one for arm in mine for one in arm.differ]
         for scored in self._scored.values():
             scored.slot(differ)
-        for share, own_events, their_events in zip(self._shares.values(), _events(mine), _events(theirs), strict=True):
-            share.slot(at, own_events, their_events)
+        own_events, their_events = _events(mine), _events(theirs)
+        for (metric, share), own, others in zip(self._shares.items(), own_events, their_events, strict=True):
+            share.slot(at, own, others, _whose(mine, metric, own[0]))
 
     def _count_tokens(self, at: int, mine: list[ArmCounts], theirs: list[ArmCounts]) -> None:
         own, others = (sum([arm.prompt_tokens + arm.output_tokens for arm in arms]) for arms in (mine, theirs))
@@ -212,6 +213,19 @@ def _events(arms: list[ArmCounts]) -> tuple[tuple[int, int], ...]:
     return tuple([found[metric] for metric in SHARES])
 
 
+def _whose(arms: list[ArmCounts], metric: Metric, all_: int) -> Mapping[TenantId, int]:
+    """Return whose these events were; those without a name are one tenant's."""
+    what = _WORSE.get(metric)
+    if not all_ or what is None:
+        return NOBODY
+    found = Counter[TenantId]()
+    for arm in arms:
+        found.update({one.tenant: one.many for one in arm.worse if one.what == what})
+    nameless = all_ - sum(found.values())
+    return found if nameless <= 0 else found | {TenantId(""): nameless}
+
+
+_WORSE = {Metric.REFUSED: "refused", Metric.EMPTY: "empty", Metric.CUT: "cut", Metric.JSON: "json_broken"}
 _ORDER = {verdict: place for place, verdict in enumerate(Verdict)}
 _TIMES: dict[Metric, TimesOf] = {
     Metric.TTFT: attrgetter("ttft"),

@@ -9,10 +9,13 @@ from types import MappingProxyType
 from penstock.control.rollout.bets import RARE, Bets, Rows, turned
 from penstock.control.rollout.cells import FORGIVEN, Ranks
 from penstock.control.rollout.gates import Gates, RankGate, ScoreGate, ShareGate
+from penstock.control.rollout.voices import Voices
 from penstock.domain.arms import BUCKETS, PRICE_BUCKETS, Times
+from penstock.domain.ids import TenantId
 from penstock.domain.judgement import Finding, Metric, Verdict
 
 NOTHING: Mapping[float, int] = MappingProxyType({})
+NOBODY: Mapping[TenantId, int] = MappingProxyType({})
 KNOWN_S = 300
 """The incumbent's own share is that of so many seconds."""
 UNWAITED = (Metric.PRICE, Metric.EMPTY, Metric.CUT, Metric.JSON)
@@ -162,6 +165,7 @@ class ShareSides:
         self._known: deque[tuple[int, int, int]] = deque()
         self._known_so = self._known_all = 0
         self._hold, self._abort = Bets(RARE, forgets=True), Bets(RARE, forgets=True)
+        self._voices = Voices()
         self._finding: Finding | None = None
         self.next_stage()
 
@@ -170,8 +174,14 @@ class ShareSides:
         self._proof, self._so, self._sample = Bets(RARE, forgets=False), 0, 0
         self._is_told = False
 
-    def slot(self, at: int, candidate: tuple[int, int], incumbent: tuple[int, int]) -> None:
-        """Take a second of both: how many events were so, of how many."""
+    def slot(
+        self,
+        at: int,
+        candidate: tuple[int, int],
+        incumbent: tuple[int, int],
+        whose: Mapping[TenantId, int] = NOBODY,
+    ) -> None:
+        """Take a second of both: how many events were so, of how many, and whose the candidate's were."""
         if self._remember(at, *incumbent) or candidate[1]:
             self._is_told = False
         so, all_ = candidate
@@ -182,6 +192,7 @@ class ShareSides:
         counts = {1.0: so, 0.0: all_ - so}
         cap = math.inf if self._metric is Metric.BAD else self._caps.share
         self._hold.slot(counts, hold, cap)
+        self._voices.slot(self._abort, whose, all_, abort, cap)
         self._abort.slot(counts, abort, cap)
         self._proof.slot(turned(counts), 1.0 - abort, cap)
 
@@ -204,12 +215,19 @@ class ShareSides:
             said += f", the incumbent {self._known_so} of {self._known_all}"
         for verdict, bets in ((Verdict.ABORT, self._abort), (Verdict.HOLD, self._hold)):
             if bets.reaches(math.log(self._odds.share)):
-                return self._told(verdict, bets, self._odds.share, said)
+                return self._harm(verdict, bets, said)
         is_enough = self._sample >= self._least
         if self._metric in UNWAITED and not is_enough:
             return None
         proven = _strength(self._proof, self._odds.share_promote) >= 1.0 and is_enough
         return self._told(Verdict.PROMOTE if proven else Verdict.WAIT, self._proof, self._odds.share_promote, said)
+
+    def _harm(self, verdict: Verdict, bets: Bets, said: str) -> Finding:
+        """Return what speaks against the candidate; what callers can make aborts nothing by one tenant's word alone."""
+        is_enough = self._metric is Metric.BAD or self._voices.agree(math.log(self._odds.share))
+        if verdict is Verdict.ABORT and not is_enough:
+            verdict, said = Verdict.HOLD, f"{said}; too little for an abort without one of its tenants"
+        return self._told(verdict, bets, self._odds.share, said)
 
     @property
     def _ratio(self) -> float | None:

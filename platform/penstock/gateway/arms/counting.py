@@ -30,6 +30,7 @@ from penstock.domain.arms import (
     Cell,
     Exposed,
     Times,
+    Worse,
     bucket,
     cell,
     dearness,
@@ -51,7 +52,7 @@ from penstock.gateway.arms.once import Once
 ONCE_S = 10.0
 MOST_KEYS = 50_000
 MOST_EXPOSED = 50
-"""Tenants of an arm that a second names, those with the most tokens."""
+"""Tenants of an arm that a second names, those with the most."""
 EMPTY_TOKENS = 1
 """An answer of one token is its end alone."""
 
@@ -81,7 +82,13 @@ class _Counts:
     paired: Counter[int] = field(default_factory=Counter)
     tokens: Counter[str] = field(default_factory=Counter)
     exposed: Counter[TenantId] = field(default_factory=Counter)
+    worse: Counter[tuple[TenantId, str]] = field(default_factory=Counter)
     left_out: int = 0
+
+    def spoil(self, tenant: TenantId, what: str) -> None:
+        """Count one of the ends that a tenant alone must not decide by, and whose it was."""
+        self.ends[what] += 1
+        self.worse[tenant, what] += 1
 
     def time(self, of: Counter[tuple[Cell, int]], where: Cell, place: int) -> None:
         key = (where, place)
@@ -129,8 +136,8 @@ class Arms:
         if call.fell_back_from:
             self._end(Arm(shared.alias, call.fell_back_from, WorkerId("")), sticky, Outcome.NO_CAPACITY)
         call.tell_promised(answer.outcome, partial(self._end, arm, sticky))
-        if shared.longest > version.max_model_len and call.refusal is not None:
-            self._refused(arm, sticky, call.refusal.code)
+        if shared.longest > version.max_model_len:
+            self._too_long(arm, sticky, call)
         if worker is None:
             return
         counts = self._of(arm)
@@ -173,8 +180,7 @@ class Arms:
             return
         arm = Arm(copy.alias, version.id, WorkerId("") if worker is None else worker.id)
         if outcome is Outcome.BAD_REQUEST:
-            if self._bad.counts((arm.alias, arm.version, copy.sticky), self._clock.monotonic()):
-                self._of(arm).ends["refused"] += 1
+            self._refused(arm, copy.sticky, copy.tenant)
         elif outcome is Outcome.OK or outcome in ENGINES_WORD:
             self._end(arm, copy.sticky, outcome)
         counts = self._of(arm)
@@ -203,10 +209,14 @@ class Arms:
         elif outcome.spends_error_budget and self._bad.counts(key, now):
             self._of(arm).ends["bad"] += 1
 
-    def _refused(self, arm: Arm, sticky: str, code: str) -> None:
+    def _too_long(self, arm: Arm, sticky: str, call: Call) -> None:
         """Count a prompt that is too long for this version alone."""
-        if code == ContextTooLong.code and self._bad.counts((arm.alias, arm.version, sticky), self._clock.monotonic()):
-            self._of(arm).ends["refused"] += 1
+        if call.refusal is not None and call.refusal.code == ContextTooLong.code:
+            self._refused(arm, sticky, call.principal.tenant)
+
+    def _refused(self, arm: Arm, sticky: str, tenant: TenantId) -> None:
+        if self._bad.counts((arm.alias, arm.version, sticky), self._clock.monotonic()):
+            self._of(arm).spoil(tenant, "refused")
 
 
 def _answered(counts: _Counts, call: Call, answer: Answer, version: VersionEntry, running: int) -> None:
@@ -241,13 +251,18 @@ def _priced(counts: _Counts, call: Call, usage: Usage, version: VersionEntry) ->
 def _worth(counts: _Counts, call: Call, answer: Answer) -> None:
     """Count what an answer is worth, where its caller left its end to the model; a bound ends no answer at once."""
     ends, body, is_cut = counts.ends, call.request.body, answer.finish is FinishReason.LENGTH
+    tenant = call.principal.tenant if call.copy is None else call.copy.tenant
     is_json = call.is_json() if answer.finish is FinishReason.STOP else None  # a cut one is counted as cut
     ends["json asked"] += is_json is not None
-    ends["json broken"] += is_json is False
-    if leaves_end(body, BOUNDS):
-        ends["answers"] += 1
-        ends["empty"] += answer.usage.output_tokens <= EMPTY_TOKENS and not is_cut
-        ends["cut"] += is_cut and all(body.get(name) is None for name in BOUNDS)
+    if is_json is False:
+        counts.spoil(tenant, "json_broken")
+    if not leaves_end(body, BOUNDS):
+        return
+    ends["answers"] += 1
+    if answer.usage.output_tokens <= EMPTY_TOKENS and not is_cut:
+        counts.spoil(tenant, "empty")
+    if is_cut and all(body.get(name) is None for name in BOUNDS):
+        counts.spoil(tenant, "cut")
 
 
 def _beside(call: Call, worker: WorkerEntry) -> int:
@@ -275,12 +290,13 @@ def _told(arm: Arm, counts: _Counts) -> ArmCounts:
         empty=ends["empty"],
         cut=ends["cut"],
         json_asked=ends["json asked"],
-        json_broken=ends["json broken"],
+        json_broken=ends["json_broken"],
         differ=tuple(sorted(counts.differ.items())),
         paired=tuple(sorted(counts.paired.items())),
         prompt_tokens=tokens["prompt"],
         output_tokens=tokens["output"],
         exposed=tuple(Exposed(tenant, many) for tenant, many in counts.exposed.most_common(MOST_EXPOSED)),
+        worse=tuple(Worse(*who, many) for who, many in counts.worse.most_common(MOST_EXPOSED)),
     )
 
 

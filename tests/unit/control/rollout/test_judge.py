@@ -9,8 +9,8 @@ import pytest
 
 from penstock.apps import rollout_gates
 from penstock.control.rollout.judge import AHEAD_S, LATE_S, Judge
-from penstock.domain.arms import ArmCounts, ArmSecond, Times
-from penstock.domain.ids import Alias, VersionId, WorkerId
+from penstock.domain.arms import ArmCounts, ArmSecond, Times, Worse
+from penstock.domain.ids import Alias, TenantId, VersionId, WorkerId
 from penstock.domain.judgement import Judgement, Metric, Verdict
 from penstock.domain.model import Tier
 from tests.support.arms_world import ALIAS, NEW, OLD, Regression, World
@@ -183,34 +183,74 @@ def test_an_unfit_judge_hides_no_bad_ends() -> None:
     assert (said.verdict, bool(said.unfit)) == (Verdict.ABORT, True)
 
 
+def named(arm: ArmCounts, at: int, *tenants: str) -> ArmCounts:
+    """Say whose each bad event was: the tenants' in turn."""
+    counts = {"refused": arm.refused, "empty": arm.empty, "cut": arm.cut, "json_broken": arm.json_broken}
+    who = TenantId(tenants[at % len(tenants)])
+    return replace(arm, worse=tuple(Worse(who, what, many) for what, many in counts.items() if many))
+
+
+@pytest.mark.parametrize(
+    ("field", "metric"),
+    [("refused", Metric.REFUSED), ("empty", Metric.EMPTY), ("cut", Metric.CUT), ("json_broken", Metric.JSON)],
+)
+@pytest.mark.parametrize(
+    ("tenants", "verdict"),
+    [
+        (("a", "b"), Verdict.ABORT),
+        (("a",), Verdict.HOLD),
+        (("a",) * 24 + ("b",), Verdict.HOLD),
+        ((), Verdict.HOLD),
+    ],
+    ids=["two", "one", "one and a stray", "nobody knows whose"],
+)
+def test_one_tenant_alone_aborts_nothing(
+    field: str, metric: Metric, tenants: tuple[str, ...], verdict: Verdict
+) -> None:
+    """Most of the candidate's answers are spoilt: by the word of two tenants it is aborted, by one's it is held."""
+
+    def spoilt(arm: ArmCounts, at: int) -> ArmCounts:
+        so = (2 * arm.answers + 2) // 3 if arm.version == NEW else 0
+        worse = {"json_asked": arm.answers, field: so}
+        found = replace(arm, **worse)  # type: ignore[arg-type]  # fields by name
+        return named(found, at, *tenants) if tenants else found
+
+    seconds = World(seed=6, per_s=16.0, share=0.25).seconds(50)
+    said = after(replace(one, arms=tuple(spoilt(arm, one.at) for arm in one.arms)) for one in seconds)
+    assert (said.verdict, said.findings[0].metric) == (verdict, metric), said.findings[0].says
+
+
 @pytest.mark.parametrize(
     ("field", "metric"), [("empty", Metric.EMPTY), ("cut", Metric.CUT), ("json_broken", Metric.JSON)]
 )
 def test_answers_that_are_worth_less_are_found_by_their_rates(field: str, metric: Metric) -> None:
     """All of the candidate's answers are empty, cut or broken, and few of the incumbent's."""
 
-    def worse(arm: ArmCounts) -> ArmCounts:
+    def worse(arm: ArmCounts, at: int) -> ArmCounts:
         so = arm.answers if arm.version == NEW else arm.answers // 10
         empty, cut, broken_json = (so if field == name else 0 for name in ("empty", "cut", "json_broken"))
-        return replace(arm, json_asked=arm.answers, empty=empty, cut=cut, json_broken=broken_json)
+        found = replace(arm, json_asked=arm.answers, empty=empty, cut=cut, json_broken=broken_json)
+        return named(found, at, "a", "b", "c")
 
     seconds = World(seed=6, per_s=40.0, share=0.25).seconds(60)
-    said = after(replace(second, arms=tuple(worse(arm) for arm in second.arms)) for second in seconds)
+    said = after(replace(second, arms=tuple(worse(arm, second.at) for arm in second.arms)) for second in seconds)
     assert (said.verdict, said.findings[0].metric) == (Verdict.ABORT, metric)
 
 
 def test_nobody_waits_for_a_proof_of_what_few_ask_for() -> None:
     """One caller in forty asks for JSON: an equal candidate is promoted as soon as without it, and harm still shows."""
 
-    def some(arm: ArmCounts, broken: int) -> ArmCounts:
+    def some(arm: ArmCounts, at: int, broken: int) -> ArmCounts:
         asked = min(arm.answers, 1)
-        return replace(arm, json_asked=asked, json_broken=asked * broken)
+        return named(replace(arm, json_asked=asked, json_broken=asked * broken), at, "a", "b", "c")
 
     seconds = list(World(seed=1, per_s=40.0, share=0.25).seconds(240))
     plain = after(seconds)
-    equal = after(replace(one, arms=tuple(some(arm, 0) for arm in one.arms)) for one in seconds)
+    equal = after(replace(one, arms=tuple(some(arm, one.at, 0) for arm in one.arms)) for one in seconds)
     assert (plain.verdict, equal.verdict) == (Verdict.PROMOTE, Verdict.PROMOTE)
-    worse = after(replace(one, arms=tuple(some(arm, int(arm.version == NEW)) for arm in one.arms)) for one in seconds)
+    worse = after(
+        replace(one, arms=tuple(some(arm, one.at, int(arm.version == NEW)) for arm in one.arms)) for one in seconds
+    )
     assert (worse.verdict, worse.findings[0].metric) == (Verdict.ABORT, Metric.JSON)
 
 

@@ -311,7 +311,6 @@ def test_a_tenant_has_one_answer_a_second_whichever_worker_it_comes_from(house: 
         ({}, FinishReason.STOP, 1),
         ({"max_tokens": 1}, FinishReason.LENGTH, 0),
         ({"max_tokens": 1}, FinishReason.STOP, 1),
-        ({"stop": ["a"]}, FinishReason.STOP, 0),
         ({"stop_token_ids": [7]}, FinishReason.STOP, 0),
     ],
 )
@@ -327,12 +326,9 @@ def test_who_ends_an_answer_itself_makes_none_empty(
 @pytest.mark.parametrize(
     "body",
     [
-        {"logit_bias": {"2": 100}},
-        {"allowed_token_ids": [2]},
-        {"response_format": {"type": "json_object"}},
+        {"logit_bias": {"2": 100}, "stop": []},
         {"messages": [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Hi!"}]},
     ],
-    ids=["bias", "allowed", "form", "begun"],
 )
 @pytest.mark.parametrize("finish", [FinishReason.STOP, FinishReason.LENGTH])
 def test_who_steers_how_an_answer_ends_is_no_evidence_of_its_worth(
@@ -341,15 +337,26 @@ def test_who_steers_how_an_answer_ends_is_no_evidence_of_its_worth(
     """Neither empty nor cut, and no price; times are times."""
     house.arms.ended(a_call(body=body), replace(OK, usage=Usage(prompt_tokens=9, output_tokens=1), finish=finish))
     arm = house.arm()
-    assert (arm.answers, arm.empty, arm.cut, arm.price) == (0, 0, 0, ())
-    assert (arm.good, len(arm.ttft)) == (1, 1)
+    assert (arm.answers, arm.empty, arm.cut, arm.price, arm.good) == (0, 0, 0, (), 1)
 
 
 def test_a_callers_bound_is_no_price(house: House) -> None:
     """A tenant's longer bounds at the candidate made it dear; what ends within its bound is worth what it is."""
-    house.arms.ended(a_call(body={"max_tokens": 900}), replace(OK, finish=FinishReason.STOP))
-    arm = house.arm()
-    assert (arm.answers, arm.price) == (1, ())
+    house.arms.ended(a_call(body={"max_tokens": 900}), OK)
+    assert [(arm.answers, arm.price) for arm in house.second().arms] == [(1, ())]
+
+
+def test_whose_spoilt_answers_were_is_told(house: House) -> None:
+    """A caller's and a copy's under its caller's own name."""
+    empty = replace(OK, usage=Usage(prompt_tokens=9, output_tokens=1), finish=FinishReason.STOP)
+    house.arms.ended(a_call("one"), empty)
+    house.arms.ended(a_copy("two"), replace(OK, finish=FinishReason.LENGTH))
+    broken = a_call("four")
+    broken.is_json = lambda: False
+    house.arms.ended(broken, replace(OK, finish=FinishReason.STOP))
+    house.arms.ended(a_copy("five"), Answer(outcome=Outcome.BAD_REQUEST, usage=UNKNOWN))
+    whose = {one.tenant: (one.what, one.many) for one in house.arm().worse}
+    assert whose == {"one": ("empty", 1), "two": ("cut", 1), "four": ("json_broken", 1), "five": ("refused", 1)}
 
 
 @pytest.mark.parametrize(
