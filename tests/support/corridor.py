@@ -104,7 +104,7 @@ class Book:
 
     heard_: list[tuple[WorkerId, Load]] = field(default_factory=list)
     dispatched_: list[tuple[WorkerId, int]] = field(default_factory=list)
-    turned_away_: list[tuple[WorkerId, VersionId]] = field(default_factory=list)
+    turned_away_: list[tuple[WorkerId, VersionId, float]] = field(default_factory=list)
 
     def heard(self, worker: WorkerId, load: Load) -> None:
         self.heard_.append((worker, load))
@@ -112,8 +112,8 @@ class Book:
     def dispatched(self, worker: WorkerId, tokens: int) -> None:
         self.dispatched_.append((worker, tokens))
 
-    def turned_away(self, worker: WorkerId, adapter: VersionId) -> None:
-        self.turned_away_.append((worker, adapter))
+    def turned_away(self, worker: WorkerId, adapter: VersionId, for_s: float) -> None:
+        self.turned_away_.append((worker, adapter, for_s))
 
 
 @dataclass

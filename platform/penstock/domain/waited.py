@@ -12,6 +12,8 @@ HEADER = "x-penstock-door"
 MOST_CHARS = 512
 TENANT_QUEUE = "tenant_queue"
 """The reason of a refusal for what its own tenant has waiting: without that it would have been let wait."""
+ADAPTER_LOADING = "adapter_loading"
+"""The reason of a refusal for the time that its adapter's load takes."""
 _STANDINGS = frozenset(one.name.lower() for one in Standing)
 
 

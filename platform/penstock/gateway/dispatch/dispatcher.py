@@ -256,7 +256,7 @@ class WorkerDispatcher:
     def _note(self, call: Call, worker: WorkerId, failure: Verdict) -> None:
         """Take down what a failed attempt says of its worker, and what of the request."""
         if failure.reason == verdict.NO_ADAPTER:
-            self.loads.turned_away(worker, _version_of(call))
+            self.loads.turned_away(worker, _version_of(call), failure.error.retry_after_s or verdict.WITHOUT_S)
         if failure.evidence is Evidence.NONE:
             return
         if failure.evidence is Evidence.ANSWERED:

@@ -79,6 +79,6 @@ class Loads(Protocol):
         """This much work was sent to a worker."""
         ...
 
-    def turned_away(self, worker: WorkerId, adapter: VersionId) -> None:
-        """A worker said that this adapter does not answer there."""
+    def turned_away(self, worker: WorkerId, adapter: VersionId, for_s: float) -> None:
+        """A worker said that this adapter does not answer there for so long."""
         ...

@@ -28,11 +28,12 @@ from penstock.domain.errors import (
     UnsupportedByModel,
     WorkerLost,
 )
-from penstock.domain.waited import TENANT_QUEUE
+from penstock.domain.waited import ADAPTER_LOADING, TENANT_QUEUE
 from penstock.gateway.dispatch.engine_words import sentence
 from penstock.gateway.dispatch.records import Evidence
 
 NO_ADAPTER = "adapter"
+REFUSED = "the adapter was refused where it was to be loaded, and is tried there again after a while"
 WITHOUT_S = 15.0
 """What is told of the wait where all workers refuse an adapter and none says for how long."""
 _UNAUTHORIZED, _NOT_FOUND, _METHOD_NOT_ALLOWED, _UNAVAILABLE, _TIMED_OUT = 401, 404, 405, 503, 504
@@ -145,8 +146,15 @@ class _Wait(msgspec.Struct):
 
     @property
     def why(self) -> str | None:
-        """The one reason that we know, for a gate's words are shown to callers."""
-        return TENANT_QUEUE if self.reason == TENANT_QUEUE else None
+        """The reason, of those that we know: a gate's words are shown to callers."""
+        return self.reason if self.reason in (TENANT_QUEUE, ADAPTER_LOADING) else None
+
+    @property
+    def says(self) -> str | None:
+        """The same in words; None where what the error itself says is all."""
+        if self.why == TENANT_QUEUE:
+            return "this tenant's own requests wait in its way"
+        return f"its adapter is being loaded, {self.retry_after_s:.0f} s more" if self.why else None
 
 
 class _WaitBody(msgspec.Struct):
@@ -161,13 +169,14 @@ def _of_gate(refused: bytes, body: bytes) -> Verdict:
         return _CLOSED[refused]()
     if refused == b"late":
         if wait_s:
-            return Verdict(error=DeadlineUnreachable(retry_after_s=wait_s, reason=wait.why), reason="late", retry=True)
+            says = f"{wait.says}, and the deadline is before that" if wait.why == ADAPTER_LOADING else None
+            error = DeadlineUnreachable(says, retry_after_s=wait_s, reason=wait.why)
+            return Verdict(error=error, reason="late", retry=True)
         return Verdict(error=DeadlineInQueue(reason=wait.why), reason="late")
     if refused in (b"ticket", b"too_large", b"adapter"):
         return _without_wait(refused, body)
     reason, kind = ("evicted", Evicted) if refused == b"evicted" else ("overloaded", Overloaded)
-    says = "this tenant's own requests wait in its way" if wait.why else None
-    return Verdict(error=kind(says, retry_after_s=wait_s or None, reason=wait.why), reason=reason, retry=True)
+    return Verdict(error=kind(wait.says, retry_after_s=wait_s or None, reason=wait.why), reason=reason, retry=True)
 
 
 def _without_wait(refused: bytes, body: bytes) -> Verdict:
@@ -176,7 +185,7 @@ def _without_wait(refused: bytes, body: bytes) -> Verdict:
         return _unknown_here()
     if refused == b"too_large":
         return Verdict(error=ExceedsEngine(_refused(body).message), reason="refused")
-    error = NoCapacity("the adapter does not answer at this worker", retry_after_s=WITHOUT_S)
+    error = NoCapacity(REFUSED, retry_after_s=_wait(body).retry_after_s or WITHOUT_S)
     return Verdict(error=error, reason=NO_ADAPTER, retry=True)
 
 

@@ -31,6 +31,11 @@ class Refusals:
             return self.nobody(version)
         return NoCapacity("every worker of this model fails", retry_after_s=self._within(shut_s))
 
+    def refusing(self, wait_s: float) -> NoCapacity:
+        """Say that all workers have refused an adapter, and when the first of them tries it again."""
+        says = "the adapter was refused by every worker of its base, and is tried again after a while"
+        return NoCapacity(says, retry_after_s=self._within(wait_s))
+
     def full(self, wait_s: float) -> Overloaded:
         """Say that every queue is full, and for about how long."""
         return Overloaded(retry_after_s=self._within(wait_s))

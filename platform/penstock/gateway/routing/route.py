@@ -159,9 +159,9 @@ class WorkerRouter:
         """This much work was sent to a worker."""
         self._board.dispatched(worker, tokens, self._clock.monotonic())
 
-    def turned_away(self, worker: WorkerId, adapter: VersionId) -> None:
-        """A worker said that this adapter does not answer there."""
-        self._turned_away.note(worker, adapter, self._clock.monotonic())
+    def turned_away(self, worker: WorkerId, adapter: VersionId, for_s: float) -> None:
+        """A worker said that this adapter does not answer there for so long."""
+        self._turned_away.note(worker, adapter, self._clock.monotonic(), for_s)
 
     def refuses(self, version: VersionId) -> bool:
         """Tell whether this is an adapter that every worker of its base refuses."""
@@ -179,7 +179,7 @@ class WorkerRouter:
         refusing = self._turned_away.at(version.id, serving.serving, now)
         if refusing and serving.has_met_all(tried | refusing):
             wait_s = self._turned_away.wait_s(version.id, refusing, now)
-            raise self._refusals.failing(version, wait_s, is_unreachable=False)
+            raise self._refusals.refusing(wait_s)
         return tried | refusing
 
     def _few(self, serving: Roster, ask: _Ask) -> list[Candidate]:

@@ -11,7 +11,6 @@ from collections.abc import Collection, Sequence
 from penstock.domain.ids import VersionId, WorkerId
 from penstock.domain.table import WorkerEntry
 
-WHILE_S = 15.0
 MOST_ADAPTERS = 4_096
 """So many are remembered; the one that was refused least lately goes first."""
 
@@ -26,10 +25,10 @@ class TurnedAway:
     def __len__(self) -> int:
         return len(self._until)
 
-    def note(self, worker: WorkerId, adapter: VersionId, now: float) -> None:
-        """This worker has just refused it."""
+    def note(self, worker: WorkerId, adapter: VersionId, now: float, for_s: float) -> None:
+        """This worker has just refused it for so long."""
         refused = self._until.pop(adapter, {})
-        refused[worker] = now + WHILE_S
+        refused[worker] = now + for_s
         self._until[adapter] = refused
         if len(self._until) > MOST_ADAPTERS:
             del self._until[next(iter(self._until))]

@@ -69,10 +69,15 @@ class Adapters:
         self._swaps_told = self._slots.swaps
         return self._metrics.exposition()
 
-    def refusal(self, adapter: VersionId) -> str:
-        """Return why this adapter isn't served here now; empty where it may be. Whoever asks may want it."""
+    def refusal(self, adapter: VersionId) -> tuple[str, float]:
+        """Return why this adapter isn't served here, and for how many seconds; empty where it may be.
+
+        Whoever asks may want it.
+        """
         self._news.set()
-        return self._residents.refusal(adapter, self._clock.monotonic())
+        now = self._clock.monotonic()
+        refused = self._residents.refusal(adapter, now)
+        return (refused.why, refused.until - now) if refused is not None else ("", 0.0)
 
     async def wanted(self, _: Scope, body: bytes) -> tuple[int, dict[str, object]]:
         """Return the adapter to load, as soon as one is wanted; the answer is empty after a while.
@@ -121,7 +126,7 @@ class Adapters:
             await self._drop(scope, adapter)
             if outcome == REFUSED:
                 self._residents.refuse(adapter, str(raw["reason"]), now + float(raw["for_s"]))
-                self._door.turn_away(adapter, now)
+                self._door.turn_away(adapter, now, float(raw["for_s"]))
             self._residents.gave_up(adapter)
         self._news.set()
         return _OK, {"resident": self._residents.names}

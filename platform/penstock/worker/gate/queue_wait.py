@@ -1,22 +1,27 @@
 """A request's wait at the door: until it may enter, is rejected, its client leaves, or its time is over.
 
-Its time: its tier's queue timeout, or its own deadline.
+Its time: its tier's queue timeout, or its own deadline. While its adapter is loaded the queue timeout stands still, as
+it does while a version is woken: no queue is in its way.
 
 Who enters at once costs one call and no task. Who waits has its body read meanwhile (so that a client that leaves is
 noticed) and handed to the engine afterwards.
 """
 
 import asyncio
+import math
 from collections import deque
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
-from penstock.domain.waited import AT_ONCE, TENANT_QUEUE, Waited
+from penstock.domain.waited import ADAPTER_LOADING, AT_ONCE, TENANT_QUEUE, Waited
 from penstock.worker.gate.admission.cost import Work
 from penstock.worker.gate.admission.door import Door, Shed
 from penstock.worker.gate.in_flight import Message
 
 Receive = Callable[[], Awaitable[Message]]
+
+LOOK_S = 0.25
+"""So often it is looked whether an adapter has been loaded, for whom its time is over once it was."""
 
 WORD_S = 0.05
 """So long before its deadline a request that still waits is sent away: its gateway is told why."""
@@ -28,13 +33,13 @@ class Rejection:
 
     why: Shed | None
     wait_s: float
-    is_own: bool = False
-    """Only its own tenant's requests were in its way."""
+    reason: str | None = None
+    """What was in its way, where that is no lack of capacity: its own tenant's requests, or its adapter's load."""
 
     @property
     def fields(self) -> dict[str, object]:
         """What the gateway is told of it (README, "Wire between gateway and gate")."""
-        return {"retry_after_s": round(self.wait_s, 3), "reason": TENANT_QUEUE if self.is_own else None}
+        return {"retry_after_s": round(self.wait_s, 3), "reason": self.reason}
 
 
 FOR_GOOD = Rejection(None, 0.0)
@@ -78,33 +83,54 @@ class QueueWait:
         self._has_waited = True
         listening = asyncio.ensure_future(self._listen())
         try:
-            await asyncio.wait(
-                (self._outcome, listening),
-                timeout=max(0.0, self._until - self._clock()),
-                return_when=asyncio.FIRST_COMPLETED,
-            )
-            if self._outcome.done():
-                return self._outcome.result()
-            self.waited = self._fared()
-            is_own = self._door.waits_for_own(self._work)
-            wait_s = self._door.give_up(self._work.request, self._clock())
-            if listening.done():
-                return Rejection(None, 0.0)
-            if self._work.start_by and self._work.start_by <= self._work.deadline_at - WORD_S:
-                return Rejection(Shed.FULL, wait_s, is_own=is_own)
-            return Rejection(Shed.LATE, 0.0, is_own=is_own)
+            await self._until_over(listening)
+            return self._outcome.result() if self._outcome.done() else self._over(has_left=listening.done())
         except asyncio.CancelledError:
             self._door.leave(self._work.request, self._clock())
             raise
         finally:
             listening.cancel()
 
+    async def _until_over(self, listening: asyncio.Task[None]) -> None:
+        """Return when its wait has an outcome, its client has left, or its time is over."""
+        until = -math.inf
+        while (later := min(self._last, self._start_by)) > until and not (self._outcome.done() or listening.done()):
+            until = later
+            await asyncio.wait(
+                (self._outcome, listening),
+                timeout=max(0.0, until - self._clock()),
+                return_when=asyncio.FIRST_COMPLETED,
+            )
+
+    def _over(self, *, has_left: bool) -> Rejection:
+        """Give up, and return what it is told."""
+        self.waited = self._fared()
+        reason, is_queued = self._reason(), self._start_by <= self._last
+        wait_s = self._door.give_up(self._work.request, self._clock())
+        if has_left:
+            return FOR_GOOD
+        if is_queued:
+            return Rejection(Shed.FULL, wait_s, reason)
+        return Rejection(Shed.LATE, wait_s if reason == ADAPTER_LOADING else 0.0, reason)
+
     @property
-    def _until(self) -> float:
-        """The second until which it may wait."""
-        work = self._work
-        last = work.deadline_at - WORD_S
-        return min(last, work.start_by or last)
+    def _last(self) -> float:
+        return self._work.deadline_at - WORD_S
+
+    @property
+    def _start_by(self) -> float:
+        """The second until which it may wait in a queue, as far as is known now."""
+        work, now = self._work, self._clock()
+        if not work.start_by:
+            return math.inf
+        by = work.start_by + self._door.held_s(work, self._came_at, now)
+        return max(by, now + LOOK_S) if self._door.waits_for_load(work) else by
+
+    def _reason(self) -> str | None:
+        """Return what is in the way of one that waits."""
+        if self._door.waits_for_load(self._work):
+            return ADAPTER_LOADING
+        return TENANT_QUEUE if self._door.waits_for_own(self._work) else None
 
     async def receive(self) -> Message:
         """Return what came while waiting, then what comes."""
@@ -119,10 +145,14 @@ class QueueWait:
                 return
 
     def _reject(self, why: Shed, wait_s: float) -> None:
-        is_at_once = not self._has_waited and why in (Shed.FULL, Shed.LATE)
-        is_own = self._door.waits_for_own(self._work)
-        is_own = is_own or (is_at_once and self._door.is_own(self._work, self._came_at))
-        self._settle(Rejection(why, wait_s, is_own=is_own))
+        if self._has_waited or why not in (Shed.FULL, Shed.LATE):
+            self._settle(Rejection(why, wait_s, self._reason()))
+            return
+        door, work, now = self._door, self._work, self._came_at
+        is_for_load = why is Shed.LATE and door.is_for_load(work, now)
+        is_own = not is_for_load and (door.waits_for_own(work) or door.is_own(work, now))
+        reason = ADAPTER_LOADING if is_for_load else TENANT_QUEUE if is_own else None
+        self._settle(Rejection(why, wait_s, reason))
 
     def _settle(self, outcome: Rejection | None) -> None:
         if not self._outcome.done():

@@ -12,7 +12,7 @@ import asyncio
 import itertools
 import json
 from collections.abc import Awaitable, Callable
-from dataclasses import replace
+from dataclasses import asdict, replace
 from enum import StrEnum
 
 import msgspec
@@ -24,7 +24,7 @@ from penstock.domain.ids import RequestId, VersionId
 from penstock.domain.request import Api
 from penstock.domain.tenant import PLATFORM
 from penstock.domain.ticket import HEADER, Presented, Ticket
-from penstock.domain.waited import AT_ONCE, TENANT_QUEUE, Waited, told
+from penstock.domain.waited import AT_ONCE, Waited, told
 from penstock.domain.waited import HEADER as DOOR_HEADER
 from penstock.domain.worker import Load
 from penstock.telemetry import names
@@ -166,8 +166,9 @@ class Gate:
         scope, receive, send = asgi
         request = RequestId(f"{ticket.request}/{next(self._numbers)}")
         waited, prefill = AT_ONCE, None
-        if no_adapter := self._without(ticket.adapter):
-            await self._refuse(Refusal.ADAPTER, send, detail=no_adapter)
+        no_adapter, again_s = self._without(ticket.adapter)
+        if no_adapter:
+            await self._refuse(Refusal.ADAPTER, send, Rejection(None, again_s), detail=no_adapter)
             return
         if ticket.tenant != PLATFORM or ticket.adapter:
             work = self._work(ticket, request)
@@ -196,11 +197,11 @@ class Gate:
             if prefill is not None:
                 prefill.cancel()
 
-    def _without(self, adapter: VersionId) -> str:
-        """Return why this adapter does not answer here; empty where it may."""
+    def _without(self, adapter: VersionId) -> tuple[str, float]:
+        """Return why this adapter does not answer here, and for how long; empty where it may."""
         if not adapter:
-            return ""
-        return self._adapters.refusal(adapter) if self._adapters else "its engine takes no adapters"
+            return "", 0.0
+        return self._adapters.refusal(adapter) if self._adapters else ("its engine takes no adapters", 0.0)
 
     def _prefilling(self, work: Work) -> asyncio.TimerHandle:
         """Let the door go on after a while where nobody counts: nothing shows that a whole answer's prompt is in."""
@@ -219,9 +220,10 @@ class Gate:
     async def _reject(self, rejection: Rejection, ticket: Ticket, send: Send, waited: Waited) -> None:
         if rejection.why is not None:
             refusal = _REFUSED[rejection.why]
-            reason = TENANT_QUEUE if rejection.is_own else refusal
+            reason = rejection.reason or refusal
             self.tally.shed.labels(self.config.version, ticket.standing.name.lower(), reason).inc()
-            await self._refuse(refusal, send, rejection, detail=self._without(ticket.adapter), more=_waited(waited))
+            why, _ = self._without(ticket.adapter)
+            await self._refuse(refusal, send, rejection, detail=why, more=_waited(waited))
 
     @property
     def load(self) -> Load:
@@ -344,13 +346,7 @@ class Gate:
 
     def _load_fields(self) -> dict[str, object]:
         load = self.load
-        return {
-            "running": load.running,
-            "waiting": load.waiting,
-            "queued_tokens": load.queued_tokens,
-            "kv_used_ratio": load.kv_used_ratio,
-            "wait_s": round(load.wait_s, 3),
-        }
+        return {**asdict(load), "wait_s": round(load.wait_s, 3)}
 
     def _state(self) -> dict[str, object]:
         return {

@@ -189,7 +189,7 @@ async def test_a_worker_without_the_adapter_is_remembered_and_another_one_answer
     async with corridor(2) as way:
         way.stubs[0].behaviour = Behaviour(mode="refuse", reason="adapter")
         assert (await way.ask(unary_request(), FakeReply())).outcome is Outcome.OK
-        assert (way.picked, way.book.turned_away_) == ([0, 1], [(WorkerId("w0"), VERSION.id)])
+        assert (way.picked, way.book.turned_away_) == ([0, 1], [(WorkerId("w0"), VERSION.id, verdict.WITHOUT_S)])
         assert not way.breakers.known()
         way.stubs[1].behaviour = Behaviour(mode="refuse", reason="adapter")
         with pytest.raises(NoCapacity) as refused:

@@ -25,6 +25,23 @@ def test_a_refusal_for_the_tenants_own_queue_says_so(refused: bytes, code: str) 
         assert (error.code, error.reason, error.retry_after_s) == (code, reason, 2.5)
 
 
+def test_a_refusal_for_an_adapters_load_says_so() -> None:
+    """The caller hears that its adapter is loaded and when, not that workers are full."""
+    error = verdict.of_answer(503, b"late", b'{"error":{"retry_after_s":14.2,"reason":"adapter_loading"}}').error
+    assert (error.code, error.reason, error.retry_after_s) == ("deadline_unreachable", "adapter_loading", 14.2)
+    assert error.message == "its adapter is being loaded, 14 s more, and the deadline is before that"
+
+
+def test_a_refused_adapter_is_told_with_what_is_left_of_it() -> None:
+    """As long as its worker says, without the worker's words: they may quote golden prompts."""
+    judged = verdict.of_answer(503, b"adapter", b'{"error":{"message":"golden prompt","retry_after_s":47.5}}')
+    assert (judged.error.code, judged.error.retry_after_s, judged.error.message) == (
+        "no_capacity",
+        47.5,
+        verdict.REFUSED,
+    )
+
+
 @given(st.binary(max_size=200))
 def test_every_first_event_has_a_verdict(data: bytes) -> None:
     """Whatever an error event holds, there is an error of ours for it."""

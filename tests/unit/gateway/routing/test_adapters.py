@@ -26,6 +26,7 @@ from tests.support.calls import VERSION, principal, request
 from tests.support.clock import ManualClock
 
 PIRATE = adapter_things.entry()
+WHILE_S = 60.0
 NOBODY: frozenset[WorkerId] = frozenset()
 
 
@@ -213,7 +214,7 @@ def test_whoever_refuses_an_adapter_is_left_alone_with_it_for_a_while() -> None:
     """And with it alone: the base's requests and other adapters' go there; one that lists it later has it."""
     house = House(base(2))
     home = house.pick()
-    house.router.turned_away(home, PIRATE.id)
+    house.router.turned_away(home, PIRATE.id, WHILE_S)
     (other,) = {house.pick() for _ in range(20)}
     assert other != home
     assert {house.pick(VERSION) for _ in range(50)} == {home, other}
@@ -221,7 +222,7 @@ def test_whoever_refuses_an_adapter_is_left_alone_with_it_for_a_while() -> None:
     assert house.pick() == home
     house.publish(base(2))
     assert house.pick() == other
-    house.clock.elapsed_s = turned_away.WHILE_S
+    house.clock.elapsed_s = WHILE_S
     assert house.pick() == home
 
 
@@ -229,11 +230,12 @@ def test_an_adapter_that_everybody_refuses_is_shut_and_its_base_is_not() -> None
     """Requests hear when it is worth coming back, without a worker being asked; an alias falls back meanwhile."""
     house = House(base(2))
     for worker in ("w0", "w1"):
-        house.router.turned_away(WorkerId(worker), PIRATE.id)
+        house.router.turned_away(WorkerId(worker), PIRATE.id, WHILE_S)
     house.clock.elapsed_s = 5.0
     with pytest.raises(NoCapacity) as refused:
         house.pick()
-    assert refused.value.retry_after_s == turned_away.WHILE_S - 5.0
+    assert refused.value.retry_after_s == WHILE_S - 5.0
+    assert "refused" in refused.value.message
     assert (house.router.refuses(PIRATE.id), house.router.refuses(VERSION.id)) == (True, False)
     assert house.router.wait_s(PIRATE) == float("inf")
     assert house.router.wait_s(VERSION) < float("inf")
@@ -248,7 +250,7 @@ def test_an_adapter_that_everybody_refuses_is_shut_and_its_base_is_not() -> None
 def test_a_request_that_has_met_the_rest_is_not_sent_to_who_refuses() -> None:
     """One worker was tried, the other refuses: nobody is left."""
     house = House(base(2))
-    house.router.turned_away(WorkerId("w0"), PIRATE.id)
+    house.router.turned_away(WorkerId("w0"), PIRATE.id, WHILE_S)
     with pytest.raises(NoCapacity):
         house.router.pick(PIRATE, Prepared(prompt_tokens=1), lambda _: None, frozenset({WorkerId("w1")}))
 
@@ -257,7 +259,7 @@ def test_refusals_of_adapters_are_bounded_and_forgotten() -> None:
     """So many adapters are remembered, and none that has left the table."""
     known = turned_away.TurnedAway()
     for number in range(turned_away.MOST_ADAPTERS + 5):
-        known.note(WorkerId("w"), VersionId(f"a{number}@x"), 0.0)
+        known.note(WorkerId("w"), VersionId(f"a{number}@x"), 0.0, WHILE_S)
     assert len(known._until) == turned_away.MOST_ADAPTERS
     known.keep({"a100@x"})
     assert list(known._until) == ["a100@x"]

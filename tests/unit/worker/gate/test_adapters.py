@@ -88,15 +88,19 @@ class Room:
         _, answer = await self.post(page, body, of_platform(self.gate.clock.now() + 30))
         return answer
 
-    def ask(self, adapter: VersionId, *, tenant: str = "acme") -> asyncio.Task[tuple[int, Mapping[str, Any]]]:
+    def ask(
+        self, adapter: VersionId, *, tenant: str = "acme", deadline_s: float = 30.0, start_s: float = 0.0
+    ) -> asyncio.Task[tuple[int, Mapping[str, Any]]]:
+        now = self.gate.clock.now()
         ticket = Ticket(
             request=RequestId(f"r{len(self.asking)}"),
             tenant=TenantId(tenant),
             standing=Standing.PAID,
             weight=1,
-            deadline_at=self.gate.clock.now() + 30,
+            deadline_at=now + deadline_s,
             prompt_tokens=10,
             expected_output_tokens=10,
+            start_by=now + start_s if start_s else 0.0,
             adapter=adapter,
         )
         asked = asyncio.ensure_future(self.post("/v1/completions", {"model": adapter}, ticket))
@@ -164,10 +168,43 @@ async def test_a_refused_adapter_is_told_to_who_waits_and_to_who_comes(room: Roo
     status, answer = await waits
     assert (status, answer["error"]["code"]) == (503, "adapter")
     assert "another base" in answer["error"]["message"]
+    assert 59.0 < answer["error"]["retry_after_s"] <= 60.0
+    assert 59.0 < (await room.ask(A))[1]["error"]["retry_after_s"] <= 60.0
     assert (await room.ask(A))[1]["error"]["message"].endswith("another base.")
     await room.load(B)
     room.engine.go.set()
     assert (await room.ask(B))[0] == 200
+
+
+async def test_the_queue_timeout_stands_still_while_an_adapter_is_loaded(room: Room) -> None:
+    """A load that takes longer than a request may wait in a queue refuses nobody, and its time is no queue's."""
+    asked = room.ask(A, start_s=0.3)
+    await asyncio.sleep(0.7)
+    assert not asked.done()
+    await room.load(A)
+    room.engine.go.set()
+    assert (await asked)[0] == 200
+
+
+async def test_once_its_adapter_is_there_a_request_waits_in_a_queue_again(room: Room) -> None:
+    """One slot, held by another adapter's answer: what was left of the queue timeout is what it still waits."""
+    await room.load(A)
+    room.ask(A)
+    await until(lambda: room.engine.inside == [A])
+    asked = room.ask(B, start_s=0.4)
+    await asyncio.sleep(0.6)
+    await room.load(B)
+    status, answer = await asyncio.wait_for(asked, 2.0)
+    assert (status, answer["error"]["code"], answer["error"]["reason"]) == (503, "overloaded", None)
+
+
+@pytest.mark.parametrize("deadline_s", [0.2, 10.0])
+async def test_who_is_too_late_for_a_load_hears_of_the_load(room: Room, deadline_s: float) -> None:
+    """On arrival or when its deadline has come: not of a queue of its tenant's, and when to come back."""
+    room.gate.door.slots.residents.load_s = 60.0 if deadline_s > 1.0 else 0.01  # type: ignore[union-attr]
+    status, answer = await room.ask(A, deadline_s=deadline_s)
+    assert (status, answer["error"]["code"], answer["error"]["reason"]) == (503, "late", "adapter_loading")
+    assert answer["error"]["retry_after_s"] >= 1.0
 
 
 async def test_what_the_engine_does_not_load_is_nobodys(room: Room) -> None:

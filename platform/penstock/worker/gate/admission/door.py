@@ -184,12 +184,12 @@ class Door:
             self.order.remove(entry.work.request)
             self._send_away(entry.work.request, Shed.CLOSING, 0.0)
 
-    def turn_away(self, adapter: VersionId, now: float) -> None:
-        """Reject everybody who waits for an adapter that isn't served here."""
+    def turn_away(self, adapter: VersionId, now: float, for_s: float = 0.0) -> None:
+        """Reject everybody who waits for an adapter that isn't served here for so long."""
         for work in [one.work for one in self._entries.values() if one.entered_at is None]:
             if work.adapter == adapter:
                 self.order.remove(work.request)
-                self._send_away(work.request, Shed.ADAPTER, LEAST_RETRY_S)
+                self._send_away(work.request, Shed.ADAPTER, max(LEAST_RETRY_S, for_s))
         self._open(now)
 
     def expected_wait_s(self, work: Work) -> float:
@@ -215,15 +215,39 @@ class Door:
         return self.returns.before(work, self.order.share_of(work) or 1.0, now) / self.pace.per_s
 
     def _too_long_s(self, work: Work, now: float, wait_s: float, line_s: float) -> float:
-        """Return by how much the request would probably wait longer than it may; 0 where it may wait."""
-        return _over_s(work.start_by - now, wait_s, line_s) if work.start_by else 0.0
+        """Return by how much the request would probably wait longer than it may; 0 where it may wait.
+
+        Its adapter's load is no queue: the work before it goes on meanwhile.
+        """
+        if not work.start_by:
+            return 0.0
+        return _over_s(work.start_by - now, max(0.0, wait_s - self._load_s(work, now)), line_s)
+
+    def _load_s(self, work: Work, now: float) -> float:
+        if self.slots is None or not self.waits_for_load(work):
+            return 0.0
+        return self.slots.residents.wait_s(work.adapter, now)
+
+    def waits_for_load(self, work: Work) -> bool:
+        """Tell whether the adapter that it asks for has yet to be loaded, or checked."""
+        return self.slots is not None and bool(work.adapter) and not self.slots.residents.has(work.adapter)
+
+    def is_for_load(self, work: Work, now: float) -> bool:
+        """Tell whether its adapter's load takes longer than the work before it."""
+        return self.waits_for_load(work) and self.order.ahead_of(work) / self.pace.per_s <= self._load_s(work, now)
+
+    def held_s(self, work: Work, since: float, now: float) -> float:
+        """Return how long of the time since then it has waited for its adapter's load: that is no part of a queue."""
+        if self.slots is None or not work.adapter:
+            return 0.0
+        return self.slots.residents.held_s(work.adapter, since, now)
 
     def is_own(self, work: Work, now: float) -> bool:
         """Tell whether a request is refused for what its own tenant has waiting, not for what everybody has."""
         ahead = self.order.ahead_without_own(work)
         if ahead is None:
             return False
-        wait_s, line_s = ahead / self.pace.per_s, self._line_s(work, now)
+        wait_s, line_s = max(ahead / self.pace.per_s, self.order.hold_s(work)), self._line_s(work, now)
         return not self._late_s(work, now, wait_s, line_s) and not self._too_long_s(work, now, wait_s, line_s)
 
     def waits_for_own(self, work: Work) -> bool:

@@ -19,7 +19,9 @@ FIRST_LOAD_S = 2.0
 LEAST_KEPT_S = 5.0
 """An adapter that something waits for stays in memory for so long after it came."""
 LEARNING = 0.3
-"""Weight of the newest load."""
+"""Weight of the newest load; the first one counts whole."""
+OVERDUE_S = 1.0
+"""A load that takes longer than loads do is believed to take so much longer."""
 MINUTE_S = 60.0
 WISH_S = 10.0
 """A request that could not wait for its adapter's load is likely to come again: the adapter is wanted for so long."""
@@ -48,11 +50,13 @@ class Residents:
         """Begin empty; ``most`` fit."""
         self.most, self.uses = most, uses or Uses()
         self.load_s = FIRST_LOAD_S
+        self._has_seen_a_load = False
         self.loading: VersionId | None = None
         self.pinned: frozenset[VersionId] = frozenset()
         """Whom nobody replaces."""
         self._at: dict[VersionId, float] = {}
-        self._checked: set[VersionId] = set()
+        self._checked: dict[VersionId, float] = {}
+        """Since when each is found right."""
         self._began = 0.0
         self._waiting: dict[VersionId, _Waiting] = {}
         self._wishes: dict[VersionId, tuple[TenantId, float]] = {}
@@ -175,10 +179,12 @@ class Residents:
         """It answers as it should."""
         if adapter not in self._at:
             return
-        self._checked.add(adapter)
+        self._checked.setdefault(adapter, now)
         self._refused.pop(adapter, None)
         if self.loading == adapter:
-            self.load_s += LEARNING * (now - self._began - self.load_s)
+            weight = LEARNING if self._has_seen_a_load else 1.0
+            self.load_s += weight * (now - self._began - self.load_s)
+            self._has_seen_a_load = True
             self.loading = None
 
     def refuse(self, adapter: VersionId, why: str, until: float) -> None:
@@ -195,17 +201,19 @@ class Residents:
     def dropped(self, adapter: VersionId) -> None:
         """It is in memory no more."""
         self._at.pop(adapter, None)
-        self._checked.discard(adapter)
+        self._checked.pop(adapter, None)
 
-    def refusal(self, adapter: VersionId, now: float) -> str:
-        """Return why it isn't served here now; empty where it may be."""
+    def refusal(self, adapter: VersionId, now: float) -> Refused | None:
+        """Return why it isn't served here now, and until when; None where it may be."""
         refused = self._refused.get(adapter)
-        if refused is None:
-            return ""
-        if refused.until <= now:
+        if refused is not None and refused.until <= now:
             del self._refused[adapter]
-            return ""
-        return refused.why
+            return None
+        return refused
+
+    def held_s(self, adapter: VersionId, since: float, now: float) -> float:
+        """Return how long of the time since then a request has waited for it to be here: no queue was in its way."""
+        return max(0.0, self._checked.get(adapter, now) - since)
 
     def wait_s(self, adapter: VersionId, now: float) -> float:
         """Return how long it will take until it is here, with those that were wanted before it."""
@@ -213,7 +221,7 @@ class Residents:
         before = sum(
             one not in self._at and (since is None or waiting.since < since) for one, waiting in self._waiting.items()
         )
-        left_s = max(0.0, self._began + self.load_s - now) if self.loading is not None else 0.0
+        left_s = max(OVERDUE_S, self._began + self.load_s - now) if self.loading is not None else 0.0
         if self.loading == adapter:
             return left_s
         if self.loading in self._waiting:

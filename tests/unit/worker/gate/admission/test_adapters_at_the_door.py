@@ -15,7 +15,7 @@ from penstock.worker.gate.admission.residents import FIRST_LOAD_S, Residents
 from penstock.worker.gate.admission.seats import EngineSize
 from penstock.worker.gate_config import DoorOrder
 
-A, B, C = (VersionId(f"{name}@000000000000") for name in "abc")
+A, B, C, D = (VersionId(f"{name}@000000000000") for name in "abcd")
 SIZE = EngineSize(max_seqs=2, kv_blocks=1000, block_size=16, prefill_tokens=10**6)
 
 
@@ -33,10 +33,12 @@ class Site:
         self.shed: dict[str, Shed] = {}
         self._numbers: Iterator[int] = count()
 
-    def arrive(self, adapter: VersionId, now: float, *, tenant: str = "acme", start_by: float = 0.0) -> str:
-        """Bring a request; return its name."""
-        name = f"{adapter[:1] or 'base'}{next(self._numbers)}"
-        work = Work(
+    @staticmethod
+    def work(
+        name: str, adapter: VersionId, *, tenant: str = "acme", start_by: float = 0.0, deadline_at: float = 0.0
+    ) -> Work:
+        """Return a request."""
+        return Work(
             request=RequestId(name),
             tenant=TenantId(tenant),
             standing=Standing.PAID,
@@ -45,7 +47,21 @@ class Site:
             expected_output_tokens=10,
             adapter=adapter,
             start_by=start_by,
+            deadline_at=deadline_at,
         )
+
+    def arrive(
+        self,
+        adapter: VersionId,
+        now: float,
+        *,
+        tenant: str = "acme",
+        start_by: float = 0.0,
+        deadline_at: float = 0.0,
+    ) -> str:
+        """Bring a request; return its name."""
+        name = f"{adapter[:1] or 'base'}{next(self._numbers)}"
+        work = self.work(name, adapter, tenant=tenant, start_by=start_by, deadline_at=deadline_at)
         note: Callable[[Shed, float], None] = lambda why, _: self.shed.update({name: why})  # noqa: E731
         self.door.arrive(work, now, lambda: self.inside.append(name), note)
         return name
@@ -79,13 +95,30 @@ def test_the_base_waits_for_no_slot(site: Site) -> None:
 
 
 def test_a_load_that_would_come_too_late_refuses_at_once(site: Site) -> None:
-    """The load is part of the predicted wait: who may wait less is told so, with the time to come back."""
-    late = site.arrive(C, 0.0, start_by=FIRST_LOAD_S / 2)
-    assert site.shed == {late: Shed.FULL}
+    """The load is part of the predicted wait: whose deadline is before that is told so, with the time to come back."""
+    late = site.arrive(C, 0.0, deadline_at=FIRST_LOAD_S / 2)
+    assert site.shed == {late: Shed.LATE}
     assert site.residents.wanted(0.0) == C, "it is loaded all the same: who was sent away comes again"
-    waits = site.arrive(C, 0.0, start_by=FIRST_LOAD_S * 2)
+    waits = site.arrive(C, 0.0, deadline_at=FIRST_LOAD_S * 2)
     assert waits not in site.shed
     assert site.residents.wanted(0.0) == C
+
+
+def test_a_load_is_no_part_of_the_queue_that_its_tier_bounds(site: Site) -> None:
+    """Requests wait for loads one after the other, each longer than their queue timeout: nobody is refused for that."""
+    site.residents.load_s = 20.0
+    for one in (C, D):
+        site.arrive(one, 0.0, start_by=15.0)
+    assert site.shed == {}
+
+
+def test_what_a_load_makes_late_is_not_the_doing_of_its_tenant(site: Site) -> None:
+    """Without the tenant's own requests it would be as late; the door knows that the load is what it waits for."""
+    site.arrive(A, 0.0)
+    site.arrive(B, 0.0)
+    late = site.work("c", C, deadline_at=FIRST_LOAD_S / 2)
+    assert site.door.is_for_load(late, 0.0)
+    assert not site.door.is_own(late, 0.0)
 
 
 def test_who_waits_for_an_adapter_that_is_refused_is_sent_away(site: Site) -> None:

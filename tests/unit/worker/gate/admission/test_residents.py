@@ -1,7 +1,15 @@
 """Which adapters an engine holds, which are loaded next, who gives way."""
 
 from penstock.domain.ids import TenantId, VersionId
-from penstock.worker.gate.admission.residents import LEAST_KEPT_S, LOADS_PER_MINUTE, MINUTE_S, WISH_S, Residents
+from penstock.worker.gate.admission.residents import (
+    LEAST_KEPT_S,
+    LOADS_PER_MINUTE,
+    MINUTE_S,
+    OVERDUE_S,
+    WISH_S,
+    Refused,
+    Residents,
+)
 
 ACME, MANY = TenantId("acme"), TenantId("many")
 NOBODY = frozenset[VersionId]()
@@ -90,8 +98,8 @@ def test_a_refused_adapter_is_not_wanted_for_a_while() -> None:
     residents.came(an(1), ACME, 0.0)
     residents.begin(an(1), 0.0)
     residents.refuse(an(1), "wrong answers", until=60.0)
-    assert (residents.wanted(1.0), residents.refusal(an(1), 1.0)) == (None, "wrong answers")
-    assert (residents.wanted(60.0), residents.refusal(an(1), 60.0)) == (an(1), "")
+    assert (residents.wanted(1.0), residents.refusal(an(1), 1.0)) == (None, Refused("wrong answers", 60.0))
+    assert (residents.wanted(60.0), residents.refusal(an(1), 60.0)) == (an(1), None)
 
 
 def test_who_could_not_wait_is_loaded_for_all_the_same() -> None:
@@ -103,6 +111,15 @@ def test_who_could_not_wait_is_loaded_for_all_the_same() -> None:
     load(residents, an(1), 1.0)
     assert residents.wanted(2.0) == an(2)
     assert residents.wanted(5.0 + WISH_S) is None
+
+
+def test_the_first_load_counts_whole_and_one_that_takes_longer_is_not_here_at_once() -> None:
+    """Loads of seven seconds are told as such from the second on, and one that is overdue is still a wait."""
+    residents = Residents(4)
+    load(residents, an(1), 0.0, seconds=7.0)
+    assert residents.wait_s(an(2), 7.0) == 7.0
+    residents.begin(an(2), 7.0)
+    assert residents.wait_s(an(2), 20.0) == OVERDUE_S
 
 
 def test_what_a_load_takes_is_learned() -> None:
