@@ -109,7 +109,8 @@ def _take(
     chunk: Mapping[str, object], stats: Stats, write: Callable[[str], None], elapsed: Callable[[], float]
 ) -> None:
     if error := _mapping(chunk.get("error")):
-        raise CommandError(f"The answer broke off: {error.get('message')} [{error.get('code')}]")
+        began = "The answer broke off" if stats.ttft_s else "There was no answer"
+        raise CommandError(f"{began}: {error.get('message')} [{error.get('code')}]")
     choices = chunk.get("choices")
     if isinstance(choices, list) and choices:
         text = _mapping(_mapping(choices[0]).get("delta")).get("content")

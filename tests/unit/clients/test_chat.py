@@ -43,9 +43,13 @@ def test_a_stream_is_written_as_it_comes_and_tells_the_rest() -> None:
 
 
 def test_an_error_in_the_stream_is_trouble() -> None:
-    """A stream that breaks off says why, and is not taken for an answer."""
-    with pytest.raises(CommandError, match=r"worker was lost .*stream_broken"):
-        ask(200, b'data: {"error":{"message":"the worker was lost","code":"stream_broken"}}\n\n')
+    """A stream that breaks off says why, and is not taken for an answer; where nothing had come, nothing broke off."""
+    error = b'data: {"error":{"message":"the worker was lost","code":"stream_broken"}}\n\n'
+    with pytest.raises(CommandError, match=r"There was no answer: the worker was lost .*stream_broken"):
+        ask(200, error)
+    begun = STREAM.split(b'data: {"choices":[],"usage"')[0]
+    with pytest.raises(CommandError, match=r"The answer broke off: the worker was lost"):
+        ask(200, begun + error)
 
 
 def test_a_refusal_is_said_in_words_with_a_hint() -> None:
