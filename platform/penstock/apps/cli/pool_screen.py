@@ -14,6 +14,12 @@ def workers(version: dict[str, Any]) -> str:
     return f"{version['replicas']}" + (f" ({', '.join(told)})" if told else "")
 
 
+def pins(found: dict[str, Any] | None, versions: list[dict[str, Any]]) -> str:
+    """Say which versions' workers never sleep, for their memory is nobody else's; nothing where there is no pool."""
+    pinned = ", ".join(one["id"] for one in versions if one.get("pinned") and one["replicas"])
+    return f"\npinned, and nobody else has their memory: {pinned}" if found is not None and pinned else ""
+
+
 def pool(found: dict[str, Any] | None) -> str:
     """Say what engines hold of the machine's memory, and who waits for a place in it; nothing where all are awake."""
     if found is None:

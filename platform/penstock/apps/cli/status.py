@@ -27,7 +27,8 @@ def status() -> None:
         api = operator(settings)
         _processes(settings)
         _workers(api.get("/workers")["workers"], settings.lease_s)
-        _models(api.get("/models")["models"])
+        models = api.get("/models")["models"]
+        _models(models)
         found = api.get("/status")
         out.print(
             f"controller {'leads' if found['leader'] else 'stands by'} at {controller_address(settings)}\n"
@@ -35,7 +36,7 @@ def status() -> None:
             f" {found['failed_ticks']} failed ticks\n"
             f"{_limits(settings, is_shared=found['limits_shared'])}"
             f"{_certificates(found.get('certificate_ends_at'), _own_end(settings), SystemClock().now())}"
-            f"{pool_screen.pool(found.get('pool'))}{_observers(settings)}"
+            f"{pool_screen.pool(found.get('pool'))}{pool_screen.pins(found.get('pool'), models)}{_observers(settings)}"
             + "".join(f"\nheld: {one}" for one in found.get("held", ())),
             highlight=False,
             soft_wrap=True,
