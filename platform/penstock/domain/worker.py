@@ -103,6 +103,16 @@ class PhaseTiming:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RefusedAdapter:
+    """An adapter that a worker could not serve when it was last asked for, why, and for how long it is refused yet."""
+
+    version: VersionId
+    reason: str
+    """For operators: it may quote golden prompts."""
+    left_s: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerReport:
     """A worker's heartbeat to the controller: its identity, state, address, load, timings of its last start."""
 
@@ -128,5 +138,7 @@ class WorkerReport:
     """Why it goes, once it does."""
     adapters: tuple[VersionId, ...] = ()
     """Adapters that its engine holds, checked and ready to answer."""
+    refused: tuple[RefusedAdapter, ...] = ()
+    """Adapters that it refused last, and why."""
     holds_memory: bool = True
     """False where it sleeps and its engine's memory is given back: others may have it only then."""

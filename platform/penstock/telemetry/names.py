@@ -344,8 +344,7 @@ DOOR_WAITING = Metric(
 DOOR_SHED = Metric(
     name="penstock_door_shed",
     kind=Kind.COUNTER,
-    help="Requests that the door sent away, by standing: late, overloaded, tenant_queue, evicted, draining, adapter,"
-    " adapter_loading.",
+    help="Sent away by the door, by standing: late, overloaded, tenant_queue, evicted, draining, adapter(_loading).",
     labels=(Label.VERSION, Label.STANDING, Label.REASON),
 )
 DOOR_SATURATION = Metric(

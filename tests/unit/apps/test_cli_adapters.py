@@ -42,6 +42,8 @@ def test_what_is_shown_of_an_adapter() -> None:
     adapter = {"base": "base@1", "resident": ["w1", "w2"], "replicas": 1}
     assert adapters.note(adapter) == "an adapter of base@1, held by w1, w2"
     assert adapters.note({**adapter, "resident": []}) == "an adapter of base@1, held by no worker now"
+    refused = {**adapter, "resident": [], "refused": ["w1 (for 41 s more): it answers wrong"]}
+    assert adapters.note(refused).endswith("no worker now; REFUSED by w1 (for 41 s more): it answers wrong")
     assert [adapters.workers_of({**adapter, "replicas": on}) for on in (1, 0)] == ["on", "off"]
     plain = {"base": "", "resident": [], "replicas": 3}
     assert (adapters.note(plain), adapters.workers_of(plain)) == ("", "3")

@@ -33,11 +33,12 @@ def base_of(name: str, api: Asked) -> ModelVersion:
 
 
 def note(version: dict[str, Any]) -> str:
-    """Return whose adapter a version is and which workers hold it; nothing of any other version."""
+    """Return whose adapter a version is, who holds it, who refuses it and why; nothing of any other version."""
     if not version.get("base"):
         return ""
     held = ", ".join(version["resident"])
-    return f"an adapter of {version['base']}, held by {held or 'no worker now'}"
+    refused = "".join(f"; REFUSED by {one}" for one in version.get("refused", ()))
+    return f"an adapter of {version['base']}, held by {held or 'no worker now'}{refused}"
 
 
 def workers_of(version: dict[str, Any]) -> str:

@@ -207,6 +207,8 @@ class ModelShown(msgspec.Struct, frozen=True, kw_only=True):
     """Of an adapter: the version whose workers serve it."""
     resident: tuple[WorkerId, ...] = ()
     """Of an adapter: the workers whose engines hold it now."""
+    refused: tuple[str, ...] = ()
+    """Of an adapter: who refused it when it was last asked for, and why."""
     engine: dict[str, str] = {}
     """Its engine's settings that are not the usual ones."""
 

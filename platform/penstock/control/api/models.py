@@ -56,7 +56,8 @@ class Models:
         deployed = {one.version: one for one in await self._registry.deployments()}
         routes, versions = await self._registry.routes(), await self._registry.versions()
         bases = bases_of(versions)
-        holders = adapters.holders(await self._control.heartbeats.seen(), self._control.clock.now())
+        seen, now = await self._control.heartbeats.seen(), self._control.clock.now()
+        holders, refusals = adapters.holders(seen, now), adapters.refusals(seen, now)
         table = await self._control.tables.latest()
         states = {one.id: Counter(str(worker.state) for worker in one.workers) for one in table.versions}
         return answer(
@@ -77,6 +78,7 @@ class Models:
                         aliases=tuple(route.alias for route in routes if _leads_to(route, version.id)),
                         base=bases.get(version.id, NO_VERSION),
                         resident=holders.get(version.id, ()),
+                        refused=refusals.get(version.id, ()),
                         engine=_unusual(version.manifest.engine),
                     )
                     for version in versions

@@ -34,6 +34,17 @@ def holders(seen: Iterable[Seen], now: float) -> dict[VersionId, tuple[WorkerId,
     return found
 
 
+def refusals(seen: Iterable[Seen], now: float) -> dict[VersionId, tuple[str, ...]]:
+    """Return why workers that were heard of lately refused each adapter when it was last asked for, in words."""
+    found: dict[VersionId, tuple[str, ...]] = {}
+    for one in sorted(seen, key=lambda one: one.report.worker):
+        for refused in one.report.refused if now - one.at <= HEARD_S else ():
+            left = f" (for {refused.left_s:.0f} s more)" if refused.left_s else ""
+            told = f"{one.report.worker}{left}: {refused.reason}"
+            found[refused.version] = (*found.get(refused.version, ()), told)
+    return found
+
+
 def base_of(version: VersionId, known: Iterable[ModelVersion]) -> VersionId:
     """Return whose workers serve a version: an adapter's base, and of any other version its own."""
     return adapter.bases_of(known).get(version, version)

@@ -22,6 +22,7 @@ from penstock.domain.ids import VersionId
 from penstock.domain.model import Manifest, digest_of
 from penstock.domain.request import Api
 from penstock.domain.tenant import PLATFORM
+from penstock.domain.worker import RefusedAdapter
 from penstock.telemetry.logs import logger
 from penstock.worker.agent.gate_client import GateClient
 from penstock.worker.agent.health import Cause
@@ -37,6 +38,9 @@ REFUSED_FOR_S = 60.0
 AGAIN_S = 2.0
 """After what was nobody's fault (the store is away) it is tried again so soon."""
 NO_ROOM_S = 0.25
+MOST_TOLD = 8
+"""So many refused adapters are told of, the latest."""
+MOST_REASON_CHARS = 200
 COMPANY_TOKENS = 48
 """The adapter answers at such length while its base is questioned, and is left alone with the rest of it."""
 Obtain = Callable[[VersionId], Awaitable[Copy]]
@@ -67,6 +71,16 @@ class Adapters:
     _before: tuple[VersionId, ...] = ()
     _holds: dict[VersionId, Hold] = field(default_factory=dict)
     _checked: set[VersionId] = field(default_factory=set)
+    _refused: dict[VersionId, tuple[str, float]] = field(default_factory=dict)
+
+    @property
+    def refused(self) -> tuple[RefusedAdapter, ...]:
+        """Those that were refused when they were last asked for, the latest last; it may be long ago."""
+        now = self.client.clock.monotonic()
+        return tuple(
+            RefusedAdapter(version=one, reason=why, left_s=max(0.0, until - now))
+            for one, (why, until) in self._refused.items()
+        )
 
     async def beside(self, watch: Awaitable[EngineLost], base: Manifest) -> EngineLost:
         """Bring what is wanted for as long as an engine is watched; return how it was lost."""
@@ -181,11 +195,22 @@ class Adapters:
     async def _settle(self, adapter: VersionId, outcome: str, *, reason: str = "", for_s: float = 0.0) -> None:
         """Tell the door; one that is gone meanwhile is told by its end."""
         body = {"adapter": adapter, "outcome": outcome, "reason": reason, "for_s": for_s}
+        self._note(adapter, outcome, reason, for_s)
         if outcome != "ready":
             self._release(adapter)
         with suppress(OSError, EngineError):
             told = await self.client.ask("/penstock/adapters/settle", body, 10.0)
             self._show(tuple(cast("list[VersionId]", told["resident"])))
+
+    def _note(self, adapter: VersionId, outcome: str, reason: str, for_s: float) -> None:
+        """Keep why it was refused until it is served, for whoever operates it."""
+        if outcome != "gave_up":
+            self._refused.pop(adapter, None)
+        if outcome == "refused":
+            self._refused[adapter] = (reason[:MOST_REASON_CHARS], self.client.clock.monotonic() + for_s)
+            for oldest in list(self._refused)[:-MOST_TOLD]:
+                del self._refused[oldest]
+            self.changed()
 
     def _show(self, resident: tuple[VersionId, ...]) -> None:
         if resident != self.resident:

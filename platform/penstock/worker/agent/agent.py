@@ -126,6 +126,7 @@ class Agent:
             key_mark=self._config.key_mark,
             end=self._life.end,
             adapters=self._adapters.resident,
+            refused=self._adapters.refused,
             holds_memory=self._life.holds_memory,
         )
 

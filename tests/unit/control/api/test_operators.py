@@ -12,7 +12,7 @@ from penstock.domain.ids import VersionId, WorkerId
 from penstock.domain.memory import worker_bytes
 from penstock.domain.model import Manifest, digest_of
 from penstock.domain.tenant import Role
-from penstock.domain.worker import WorkerReport, WorkerState
+from penstock.domain.worker import RefusedAdapter, WorkerReport, WorkerState
 from tests.support import adapter_things
 from tests.support import control_things as things
 from tests.support.clock import ManualClock
@@ -372,7 +372,8 @@ async def test_adapters_are_listed_with_their_base_and_holders(operator: httpx.A
     base, pirate = adapter_things.BASE.id, adapter_things.version().id
     for version in (base, pirate):
         assert (await operator.put(f"/admin/v1/deployments/{version}", json={"replicas": 1})).status_code == 200
-    report = replace(things.report("w1", base), adapters=(pirate,))
+    refused = RefusedAdapter(version=pirate, reason="it answers wrong", left_s=41.2)
+    report = replace(things.report("w1", base), adapters=(pirate,), refused=(refused,))
     async with room.client(bearer_of("w1", base), worker="w1", version=base) as worker:
         await worker.post("/internal/workers/heartbeat", content=msgspec.json.encode(report))
         assert (await worker.get(f"/internal/versions/{pirate}")).json()["digest"] == adapter_things.version().digest
@@ -381,8 +382,9 @@ async def test_adapters_are_listed_with_their_base_and_holders(operator: httpx.A
     listed = {one["id"]: one for one in (await operator.get("/admin/v1/models")).json()["models"]}
     assert (listed[pirate]["base"], listed[pirate]["resident"]) == (base, ["w1"])
     assert (listed[base]["base"], listed[base]["resident"]) == ("", [])
-    refused = await operator.put(f"/admin/v1/deployments/{base}", json={"replicas": 0})
-    assert (refused.status_code, pirate in refused.json()["error"]["message"]) == (409, True)
+    assert (listed[pirate]["refused"], listed[base]["refused"]) == (["w1 (for 41 s more): it answers wrong"], [])
+    stays = await operator.put(f"/admin/v1/deployments/{base}", json={"replicas": 0})
+    assert (stays.status_code, pirate in stays.json()["error"]["message"]) == (409, True)
     table = (await room.loop.tick()).table
     assert {one.id: one.base for one in table.versions} == {base: "", pirate: base}
     assert [plan.start for plan in room.host.plans] == []

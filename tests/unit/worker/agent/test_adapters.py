@@ -24,7 +24,7 @@ from penstock.domain.model import (
     digest_of,
 )
 from penstock.domain.money import MicroUsd, Price
-from penstock.worker.agent.adapters import Adapters
+from penstock.worker.agent.adapters import MOST_REASON_CHARS, MOST_TOLD, REFUSED_FOR_S, Adapters
 from penstock.worker.agent.gate_client import GateClient
 from penstock.worker.agent.health import Cause
 from penstock.worker.agent.running import EngineLost
@@ -243,6 +243,20 @@ async def test_wrong_golden_answers_refuse_an_adapter_and_nobody_else(site: Site
     assert [one[:2] for one in site.engine.settled] == [(A, "refused"), (B, "ready")]
     assert "expected 'right'" in site.engine.settled[0][2]
     assert lost.message == "over"
+
+
+async def test_why_an_adapter_is_refused_is_reported_until_it_is_served(site: Site) -> None:
+    """The heartbeat tells of the latest few, each in so many characters; one that answers right is told of no more."""
+    refused = [VersionId(f"r{number}@000000000000") for number in range(MOST_TOLD + 1)]
+    site.engine.says = lambda model: "wrong" * 100 if model in refused else "right"
+    await site.live(*refused)
+    assert [one.version for one in site.adapters.refused] == refused[1:]
+    newest = site.adapters.refused[-1]
+    assert ("expected 'right'" in newest.reason, len(newest.reason) <= MOST_REASON_CHARS) == (True, True)
+    assert REFUSED_FOR_S - 10.0 < newest.left_s <= REFUSED_FOR_S
+    site.engine.says = lambda _: "right"
+    await site.live(newest.version)
+    assert [one.version for one in site.adapters.refused] == refused[1:-1]
 
 
 async def test_a_base_that_answers_wrong_beside_an_adapter_is_seen(site: Site) -> None:
