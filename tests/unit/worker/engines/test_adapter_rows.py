@@ -47,7 +47,8 @@ def test_a_models_precision_is_not_that_between_the_matrices(numbers: tuple[torc
     """Rows that are no neighbours get their product where a model computes in 16 bits and vLLM goes on in 32."""
     x, a, b, y = (one.bfloat16() for one in numbers)
     found = added(x, a, b, y, [2, -1, 0, 2, -1, 0])
-    wanted = expected(*(one.float() for one in (x, a, b, y)), [2, -1, 0, 2, -1, 0])
+    x, a, b, y = (one.float() for one in (x, a, b, y))
+    wanted = expected(x, a, b, y, [2, -1, 0, 2, -1, 0])
     torch.testing.assert_close(found.float(), wanted, atol=0.2, rtol=0.05)
 
 
