@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import re
 from base64 import urlsafe_b64decode
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -120,23 +121,28 @@ def test_what_an_adapter_may_not_be_and_a_base_may_not_do(place: Place) -> None:
     assert statuses == {404}
 
 
+def pushed_as(told: str) -> str:
+    """Return the version that a push ended with, wherever that stands between the lines of its progress."""
+    (version,) = re.findall(r"^\w+@[0-9a-f]{12}$", told, re.MULTILINE)
+    return str(version)
+
+
 def test_an_operator_pushes_one_beside_its_base(place: Place, tmp_path: Path) -> None:
     """By command line, from a folder to a version that is on; a bad number is told, and nothing is registered."""
-    run = Crowd(place=place.town).command
+    run, folders = Crowd(place=place.town).command, (tmp_path / "m", tmp_path / "a", tmp_path / "b")
     terms = ("--price", "0.1/0.1/0.2", "--licence", "Apache-2.0")
     room = ("--engine", "adapter_slots=2", "--engine", "adapter_rank=8", "--workers", "1")
-    base = run("models", "push", str(adapter_folders.base_folder(tmp_path / "m")), "--name", "m", *terms, *room)
-    version = base.split()[-1]
-    assert version.startswith("m@"), base
+    own = adapter_folders.base_folder(folders[0])
+    version = pushed_as(run("models", "push", str(own), "--name", "m", *terms, *room))
     beside = ("--base", version, *terms, "--workers", "1")
-    pushed = run("models", "push", str(adapter_folders.adapter_folder(tmp_path / "a")), "--name", "a", *beside)
-    assert pushed.split()[-1].startswith("a@"), pushed
+    made = adapter_folders.adapter_folder(folders[1])
+    adapter = pushed_as(run("models", "push", str(made), "--name", "a", *beside))
     bad = adapter_folders.tensors()
     next(iter(bad.values())).values[0] = float("nan")
-    refused = run("models", "push", str(adapter_folders.adapter_folder(tmp_path / "b", bad)), "--name", "b", *beside)
+    refused = run("models", "push", str(adapter_folders.adapter_folder(folders[2], bad)), "--name", "b", *beside)
     assert "is not a finite number" in " ".join(refused.split())
     listed = {one["id"]: one for one in place.town.call("GET", "/models")["models"]}
-    assert (listed[pushed.split()[-1]]["base"], listed[pushed.split()[-1]]["replicas"]) == (version, 1)
+    assert (listed[adapter]["base"], listed[adapter]["replicas"]) == (version, 1)
     assert not [one for one in listed if one.startswith("b@")]
     assert f"an adapter of {version}" in " ".join(run("models", "list").split())
 
@@ -144,7 +150,7 @@ def test_an_operator_pushes_one_beside_its_base(place: Place, tmp_path: Path) ->
 @pytest.mark.drill
 async def test_a_rollout_goes_from_one_adapter_to_the_next_on_the_same_worker(place: Place) -> None:
     """Copies and scores under the candidate's name first, then shares, then all of it; nobody is started."""
-    second = await asyncio.to_thread(place.turned_on, "d")
+    second, before = await asyncio.to_thread(place.turned_on, "d"), len(place.town.home.workers())
     assert digest_of(manifest("d")).startswith(second.partition("@")[2])
     rollout = await asyncio.to_thread(partial(place.town.start, second, **UNSEEN))
     async with traffic(place.town) as users:
@@ -153,5 +159,5 @@ async def test_a_rollout_goes_from_one_adapter_to_the_next_on_the_same_worker(pl
     assert [one["stage"] for one in done["history"]] == [0, 1, 2, 3, 3]
     assert set(users.statuses()) == {200}
     assert await asyncio.to_thread(place.town.asked_once) == second
-    assert len(place.town.home.workers()) == 1
+    assert len(place.town.home.workers()) == before
     assert (await asyncio.to_thread(place.town.bill, second))["_shadow"] > 0
