@@ -45,6 +45,7 @@ class StubGate:
     asked: list[str] = field(default_factory=list)
     inside: int = 0
     wakes: bool = True
+    clock: Clock = field(default_factory=SystemClock)
 
     async def is_healthy(self, timeout_s: float = 2.0) -> bool:
         return True
