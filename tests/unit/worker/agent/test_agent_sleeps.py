@@ -16,7 +16,7 @@ from typing import Any, cast
 import psutil
 import pytest
 
-from penstock.domain.clock import SystemClock
+from penstock.domain.clock import Clock, SystemClock
 from penstock.domain.errors import EngineError
 from penstock.domain.ids import VersionId, WorkerId
 from penstock.domain.model import GoldenPrompt, Manifest, Task
