@@ -16,7 +16,7 @@ import tempfile
 import time
 import urllib.request
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
@@ -67,28 +67,25 @@ class Process:
         return pages * os.sysconf("SC_PAGE_SIZE") / 1e6
 
 
-@contextmanager
-def stub_engine() -> Iterator[Process]:
+def stub_engine() -> AbstractContextManager[Process]:
     """Run the stub engine."""
-    command = [sys.executable, "-m", "tests.support.stub_engine"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=bench_home.REPOSITORY) as process:
-        try:
-            assert process.stdout is not None  # noqa: S101  piped above
-            told = json.loads(process.stdout.readline())
-            yield Process(told["url"], told["pid"])
-        finally:
-            process.terminate()
+    return _server("tests.support.stub_engine", "url")
+
+
+def empty_rpc() -> AbstractContextManager[Process]:
+    """Run a server of grpc.aio that does nothing."""
+    return _server("loadtests.rpc_empty", "address")
 
 
 @contextmanager
-def empty_rpc() -> Iterator[Process]:
-    """Run a server of grpc.aio that does nothing."""
-    command = [sys.executable, "-m", "loadtests.rpc_empty"]
+def _server(module: str, place: str) -> Iterator[Process]:
+    """Run a module whose first line tells, as JSON, where it listens and its process."""
+    command = [sys.executable, "-m", module]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=bench_home.REPOSITORY) as process:
         try:
             assert process.stdout is not None  # noqa: S101  piped above
             told = json.loads(process.stdout.readline())
-            yield Process(told["address"], told["pid"])
+            yield Process(told[place], told["pid"])
         finally:
             process.terminate()
 
