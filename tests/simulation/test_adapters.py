@@ -142,6 +142,18 @@ class Belady(Counting):
         return times[at] if at < len(times) else float("inf")
 
 
+class Known(Counting):
+    """Gives up the slot of the adapter that is asked for least: it knows the popularity, as nobody does.
+
+    Of requests that are independent nobody who does not know the future does better (A0: Aho, Denning and Ullman,
+    "Principles of Optimal Page Replacement", JACM 18(1), 1971). Adapters are named in the order of their popularity.
+    """
+
+    def victim(self, names: Iterable[VersionId]) -> VersionId | None:
+        """Choose the rarest."""
+        return max(names, default=None)
+
+
 def all_resident(adapters: int) -> Residents:
     residents = Residents(adapters)
     for number in range(adapters):
@@ -179,8 +191,8 @@ def play(traffic: Traffic, slots: Counting) -> Played:
 def test_who_gives_way_is_chosen_nearly_as_well_as_by_a_clairvoyant(
     per_s: float, least_part: float, record_property: Callable[[str, object], None]
 ) -> None:
-    """Of 50 adapters over 4 slots, hits are within a tenth of Belady's at the same rules, and a seventh at rest."""
-    # With two requests a second hardly anybody waits: nothing but what comes says who is needed next.
+    """Of 50 adapters over 4 slots, hits are what exact popularity gives, and under load within a tenth of Belady's."""
+    # With two requests a second hardly anybody waits: nothing but the future says who is needed next.
     traffic = Traffic(per_s=per_s, adapters=50)
     coming: dict[VersionId, list[float]] = {an(number): [] for number in range(50)}
     for one in traffic.asked:
@@ -189,6 +201,7 @@ def test_who_gives_way_is_chosen_nearly_as_well_as_by_a_clairvoyant(
         "penstock": Counting(4, all_resident(50)),
         "lru": Lru(4, all_resident(50)),
         "random": Anybody(4, all_resident(50)),
+        "known": Known(4, all_resident(50)),
         "belady": Belady(4, all_resident(50), coming),
     }
     found = {name: play(traffic, slots) for name, slots in ways.items()}
@@ -197,6 +210,7 @@ def test_who_gives_way_is_chosen_nearly_as_well_as_by_a_clairvoyant(
         record_property(f"{name}_{per_s:.0f}", told)
         sys.stdout.write(f"{told}\n")
     assert found["penstock"].hit_ratio >= least_part * found["belady"].hit_ratio
+    assert found["penstock"].hit_ratio >= 0.98 * found["known"].hit_ratio
     assert found["penstock"].hit_ratio >= max(found["lru"].hit_ratio, found["random"].hit_ratio)
 
 
