@@ -11,7 +11,8 @@ from penstock.control.registry.ports import RegistryStore
 from penstock.domain.auto import Auto, Rule
 from penstock.domain.errors import Conflict
 from penstock.domain.fleet import Deployment
-from penstock.domain.ids import Alias, VersionId, WorkerId
+from penstock.domain.ids import Alias, TenantId, VersionId, WorkerId
+from penstock.domain.owners import Owned
 from tests.support import adapter_things
 from tests.support import control_things as things
 
@@ -122,3 +123,22 @@ async def test_a_deployment_needs_its_version(stores: Stores) -> None:
         await store.put_deployment(Deployment(version=VersionId("no@1"), replicas=1), things.act())
     assert await store.deployments() == ()
     assert await audit.newest(5) == ()
+
+
+async def test_whose_a_version_is_comes_back_and_can_be_changed(stores: Stores) -> None:
+    """A version is its tenants' from its first moment, the newest word counts, and None makes it everybody's again."""
+    store, audit = stores
+    one, free = things.version(at=1.0), things.version(seed="c", at=2.0)
+    await store.add_version(one, "sig", things.act(), (TenantId("acme"),))
+    await store.add_version(free, "sig", things.act())
+    await store.add_version(one, "sig", things.act(), (TenantId("other"),))
+    mine = (Owned(version=one.id, tenants=(TenantId("acme"),)),)
+    assert await store.owned() == (await store.catalogue()).owned == mine
+    both = (TenantId("acme"), TenantId("beta"))
+    await store.put_owners(one.id, both, things.act("model.tenants"))
+    assert await store.owned() == (await store.catalogue()).owned == (Owned(version=one.id, tenants=both),)
+    await store.put_owners(one.id, None, things.act())
+    assert await store.owned() == (await store.catalogue()).owned == ()
+    assert "model.tenants" in [act.what for act in await audit.newest(5)]
+    with pytest.raises(Conflict):
+        await store.put_owners(VersionId("no@1"), None, things.act())

@@ -55,6 +55,7 @@ CONTROLLER: Mapping[Route, For] = {
             ("GET", f"{ADMIN}/models"),
             ("POST", f"{ADMIN}/models"),
             ("GET", f"{ADMIN}/models/{{version}}"),
+            ("PUT", f"{ADMIN}/models/{{version}}/tenants"),
             ("GET", f"{ADMIN}/aliases"),
             ("GET", f"{ADMIN}/aliases/{{alias}}"),
             ("PUT", f"{ADMIN}/aliases/{{alias}}"),

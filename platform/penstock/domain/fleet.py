@@ -7,6 +7,7 @@ from penstock.domain.auto import Auto
 from penstock.domain.decision import Decision
 from penstock.domain.ids import VersionId, WorkerId
 from penstock.domain.model import ModelVersion
+from penstock.domain.owners import Owned
 from penstock.domain.table import Route
 from penstock.domain.worker import WorkerOrder, WorkerReport
 
@@ -34,6 +35,8 @@ class Catalogue:
     routes: tuple[Route, ...] = ()
     deployments: tuple[Deployment, ...] = ()
     autos: tuple[Auto, ...] = ()
+    owned: tuple[Owned, ...] = ()
+    """Versions that are not for everybody."""
 
     @property
     def staffed(self) -> tuple[Deployment, ...]:

@@ -11,6 +11,7 @@ from penstock.domain.errors import TableRefused
 from penstock.domain.ids import NO_VERSION, Alias, TenantId, VersionId, WorkerId
 from penstock.domain.model import SHORT_DIGEST, HandlerSettings, SamplingDefaults, Task, Tier
 from penstock.domain.money import Price
+from penstock.domain.owners import EVERYBODY, Owners
 from penstock.domain.shadow import Shadow
 from penstock.domain.worker import Load, WorkerState
 
@@ -66,6 +67,8 @@ class VersionEntry:
     """Of an adapter: the version whose workers serve it, as it has none of its own."""
     tool_parser: str = ""
     """The engine's name for the way this model writes tool calls; empty where it was taught none."""
+    tenants: Owners = EVERYBODY
+    """For whom it is there; of an adapter those of its base as well."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,12 +5,15 @@ from enum import StrEnum
 
 from penstock.domain.ids import Alias, KeyId, OrgId, TenantId
 from penstock.domain.money import FREE, MicroUsd
+from penstock.domain.owners import Owners
 
 PLATFORM = TenantId("_platform")
 """The platform itself: probes, warm-up and orders to a gate travel under this tenant, uncounted. No caller has it."""
 
 SHADOWS = TenantId("_shadow")
 """The platform as it asks a candidate what others have asked before: copies are its own to pay. No caller has it."""
+
+_OF_THE_PLATFORM = frozenset({PLATFORM, SHADOWS})
 
 OPERATORS = TenantId("operators")
 """The tenant whose admin and auditor keys reach the platform and all tenants; any other's reach their own."""
@@ -206,3 +209,11 @@ class Principal:
     def may_use(self, model: str) -> bool:
         """Tell whether the key's scope holds this alias or version."""
         return not self.models or model in self.models
+
+    def sees(self, owners: Owners) -> bool:
+        """Tell whether a version of these tenants is there for this caller: for operators, and for copies, all are."""
+        return owners is None or self.tenant in owners or self._sees_all
+
+    @property
+    def _sees_all(self) -> bool:
+        return self.tenant in _OF_THE_PLATFORM or (self.tenant == OPERATORS and self.role is Role.ADMIN)

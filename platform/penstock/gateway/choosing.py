@@ -22,6 +22,7 @@ from penstock.domain.ids import Alias, VersionId
 from penstock.domain.request import InferenceRequest, Prepared
 from penstock.domain.request_record import Ruled
 from penstock.domain.table import VersionEntry
+from penstock.domain.tenant import Principal
 from penstock.gateway.pipeline import Preprocessor, Resolver
 from penstock.gateway.routing import auto as rules
 from penstock.gateway.routing.asked import Asked, asked
@@ -89,16 +90,19 @@ class _Trial:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Choosing:
-    """Implements the pipeline's ``Chooser``; ``autos`` finds an auto alias, ``count`` is told of each choice."""
+    """Implements the pipeline's ``Chooser``; ``count`` is told of each choice.
 
-    autos: Callable[[str], Auto | None]
+    ``autos`` finds an auto alias, with the rules that lead to what is there for the caller.
+    """
+
+    autos: Callable[[str, Principal], Auto | None]
     resolver: Resolver
     preprocessor: Preprocessor
     count: Callable[[Alias, str], None]
 
     async def choose(self, call: Call, first: First | None = None) -> Prepared:
         """Set the call's version and return the prompt as that has it, or raise a ``BadRequest``."""
-        auto = self.autos(call.request.model)
+        auto = self.autos(call.request.model, call.principal)
         if auto is None or not call.principal.may_use(auto.alias):
             call.version = version = self.resolver.resolve(call.request, call.principal, call.fell_back)
             if first is not None:

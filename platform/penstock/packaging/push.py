@@ -3,7 +3,7 @@
 import asyncio
 import shutil
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -34,10 +34,13 @@ async def push(source: Path, choices: Choices, publishing: Publishing) -> Packed
         return await asyncio.to_thread(_publish, folder, chosen, replace(publishing, work=work))
 
 
-def register(packed: Packed, post: Post) -> None:
-    """Register the version with the controller; the same version twice is the same version."""
-    manifest = msgspec.to_builtins(packed.manifest)
-    post("/models", {"manifest": manifest, "signature": f"signatures/{packed.digest}"})
+def register(packed: Packed, post: Post, tenants: Sequence[str] | None = None) -> None:
+    """Register the version with the controller, for these tenants alone; the same version twice is the same version."""
+    body: dict[str, object] = {
+        "manifest": msgspec.to_builtins(packed.manifest),
+        "signature": f"signatures/{packed.digest}",
+    }
+    post("/models", body if tenants is None else {**body, "tenants": tenants})
 
 
 def _publish(folder: Path, choices: Choices, publishing: Publishing) -> Packed:

@@ -63,7 +63,7 @@ class Site:
         self.table.swap(RoutingTable(number=1, made_at=0.0, routes=routes, versions=versions, autos=(auto,)), 0.0)
         self.counts, self.told = counts or Counts(), list[tuple[str, str]]()
         self.choosing = Choosing(
-            autos=self.table.auto,
+            autos=TableResolver(self.table).auto,
             resolver=TableResolver(self.table),
             preprocessor=self.counts,
             count=lambda alias, rule: self.told.append((alias, rule)),

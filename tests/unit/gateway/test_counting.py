@@ -85,7 +85,7 @@ class Site:
             spawn=asyncio.ensure_future,
         )
         chooser = Choosing(
-            autos=current.auto,
+            autos=TableResolver(current).auto,
             resolver=TableResolver(current),
             preprocessor=self.counted,
             count=lambda *choice: self.chosen.append(choice),

@@ -7,6 +7,7 @@ from penstock.domain.errors import Conflict
 from penstock.domain.fleet import Catalogue, Deployment, PastRoute
 from penstock.domain.ids import Alias, VersionId
 from penstock.domain.model import ModelVersion
+from penstock.domain.owners import EVERYBODY, Owned, Owners
 from penstock.domain.table import Route
 
 
@@ -20,17 +21,21 @@ class MemoryRegistry:
         self._routes: dict[Alias, list[PastRoute]] = {}
         self._autos: dict[Alias, list[PastAuto]] = {}
         self._deployments: dict[VersionId, Deployment] = {}
+        self._owners: dict[VersionId, Owners] = {}
 
     async def versions(self) -> tuple[ModelVersion, ...]:
         """Return every version, oldest first."""
         return tuple(sorted(self._versions.values(), key=lambda version: (version.created_at, version.id)))
 
-    async def add_version(self, version: ModelVersion, signature: str, act: Act) -> ModelVersion:
+    async def add_version(
+        self, version: ModelVersion, signature: str, act: Act, tenants: Owners = EVERYBODY
+    ) -> ModelVersion:
         """Store it and return it; where the digest is stored already, return that one and note no act."""
         del signature  # kept by the artifact store
         stored = self._versions.get(version.id)
         if stored is None:
             self._versions[version.id] = version
+            self._owners[version.id] = tenants
             await self._audit.note(act)
             return version
         if stored.digest != version.digest:
@@ -67,6 +72,18 @@ class MemoryRegistry:
         """Return what an auto alias was set to, newest first."""
         return tuple(self._autos.get(alias, [])[::-1][:limit])
 
+    async def owned(self) -> tuple[Owned, ...]:
+        """Return the versions that are not for everybody, by version."""
+        known = sorted(self._owners.items())
+        return tuple(Owned(version=version, tenants=tenants) for version, tenants in known if tenants is not None)
+
+    async def put_owners(self, version: VersionId, tenants: Owners, act: Act) -> None:
+        """Say for which tenants a version is."""
+        if version not in self._versions:
+            raise Conflict("there is no such version")
+        self._owners[version] = tenants
+        await self._audit.note(act)
+
     async def deployments(self) -> tuple[Deployment, ...]:
         """Return the deployments, by version."""
         return tuple(deployment for _, deployment in sorted(self._deployments.items()))
@@ -85,4 +102,5 @@ class MemoryRegistry:
             routes=await self.routes(),
             deployments=await self.deployments(),
             autos=await self.autos(),
+            owned=await self.owned(),
         )

@@ -10,8 +10,9 @@ from penstock.domain.audit import Act
 from penstock.domain.auto import Auto, PastAuto
 from penstock.domain.errors import Conflict
 from penstock.domain.fleet import Catalogue, Deployment, PastRoute
-from penstock.domain.ids import Alias
+from penstock.domain.ids import Alias, TenantId, VersionId
 from penstock.domain.model import Manifest, ModelVersion, canonical
+from penstock.domain.owners import EVERYBODY, Owned, Owners
 from penstock.domain.table import Route
 
 _SQL = load("registry")
@@ -19,6 +20,8 @@ _ROUTES = msgspec.json.Decoder(tuple[Route, ...])
 _ROUTE = msgspec.json.Decoder(Route)
 _AUTOS = msgspec.json.Decoder(tuple[Auto, ...])
 _AUTO = msgspec.json.Decoder(Auto)
+_OWNED = msgspec.json.Decoder(tuple[Owned, ...])
+_TENANTS = msgspec.json.Decoder(tuple[TenantId, ...])
 _DEPLOYMENTS = msgspec.json.Decoder(tuple[Deployment, ...])
 _MANIFEST = msgspec.json.Decoder(Manifest)
 
@@ -35,7 +38,9 @@ class PostgresRegistry:
         """Return every version, oldest first."""
         return tuple(_version(row) for row in await self._database.rows(_SQL["versions"]))
 
-    async def add_version(self, version: ModelVersion, signature: str, act: Act) -> ModelVersion:
+    async def add_version(
+        self, version: ModelVersion, signature: str, act: Act, tenants: Owners = EVERYBODY
+    ) -> ModelVersion:
         """Store it and return it; where the digest is stored already, return that one and note no act."""
         text = canonical(version.manifest).decode()
         name = version.manifest.name
@@ -44,6 +49,8 @@ class PostgresRegistry:
                 _SQL["add_version"], version.id, name, version.digest, text, signature, version.created_at
             )
             if row is not None:
+                if tenants is not None:
+                    await session.run(_SQL["put_owned"], version.id, _text(tenants), act.who, act.at)
                 await note(session, act)
                 return version
             stored = await session.row(_SQL["version_by_digest"], version.digest)
@@ -91,6 +98,17 @@ class PostgresRegistry:
             for row in rows
         )
 
+    async def owned(self) -> tuple[Owned, ...]:
+        """Return the versions that are not for everybody, by version."""
+        rows = await self._database.rows(_SQL["owned"])
+        return tuple(Owned(version=row["version"], tenants=_TENANTS.decode(row["tenants"])) for row in rows)
+
+    async def put_owners(self, version: VersionId, tenants: Owners, act: Act) -> None:
+        """Say for which tenants a version is."""
+        async with self._database.transaction() as session:
+            await session.run(_SQL["put_owned"], version, _text(tenants), act.who, act.at)
+            await note(session, act)
+
     async def deployments(self) -> tuple[Deployment, ...]:
         """Return the deployments, by version."""
         rows = await self._database.rows(_SQL["deployments"])
@@ -115,7 +133,12 @@ class PostgresRegistry:
             routes=_ROUTES.decode(row["routes"]),
             deployments=_DEPLOYMENTS.decode(row["deployments"]),
             autos=_AUTOS.decode(row["autos"]),
+            owned=_OWNED.decode(row["owned"]),
         )
+
+
+def _text(tenants: Owners) -> str | None:
+    return None if tenants is None else msgspec.json.encode(tenants).decode()
 
 
 def _version(row: asyncpg.Record) -> ModelVersion:

@@ -1,11 +1,11 @@
 """`penstock models …` and `penstock aliases …`: what may be served, and under which names."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from penstock.apps.cli import adapters, autos, comparison, engine_settings, tables
+from penstock.apps.cli import adapters, autos, comparison, engine_settings, owners, tables
 from penstock.apps.cli.caller import as_caller
 from penstock.apps.cli.terminal import err, explained, out
 from penstock.apps.connections import operator
@@ -19,6 +19,15 @@ app = typer.Typer(no_args_is_help=True, help="Model versions: immutable, signed,
 aliases = typer.Typer(no_args_is_help=True, help="Aliases: the names callers put into `model`.")
 
 _ENGINE = f"How its engine runs, as NAME=VALUE; may be repeated: {', '.join(engine_settings.NAMES)}, dtype."
+
+
+Tenants = Annotated[
+    str, typer.Option(help="For whom alone it is, as A,B; for others there is no such name. Default: everybody.")
+]
+Golden = Annotated[
+    Path | None,
+    typer.Option(help="A JSON file of questions with known answers, which each worker must get right to be ready."),
+]
 
 
 @app.command("list")
@@ -43,7 +52,11 @@ def list_models() -> None:
             for version in models
         ]
         columns = ("version", "task", "tier", "MB", "$/Mtok", "licence", "workers", "engine", "aliases", "registered")
-        tables.show("Versions", columns, rows, [adapters.note(one) for one in models])
+        tables.show("Versions", columns, rows, [_note(one) for one in models])
+
+
+def _note(version: dict[str, Any]) -> str:
+    return "; ".join(filter(None, (owners.note(version), adapters.note(version))))
 
 
 @app.command("show")
@@ -78,13 +91,11 @@ def push_model(  # noqa: PLR0913  one for each option
     origin: Annotated[str, typer.Option(help="Where the weights came from; default: the name of the source.")] = "",
     *,
     base: Annotated[str, typer.Option(help="Of an adapter (a PEFT folder): the version or alias it is made for.")] = "",
+    tenants: Tenants = "",
     workers: Annotated[int, typer.Option(min=0, help="Workers to start of it; 1 turns an adapter on.")] = 0,
     gpus: Annotated[int, typer.Option(min=1, help="GPUs of one node that each worker spreads the weights over.")] = 1,
     engine: Annotated[list[str] | None, typer.Option(help=_ENGINE)] = None,
-    golden: Annotated[
-        Path | None,
-        typer.Option(help="A JSON file of questions with known answers, which each worker must get right to be ready."),
-    ] = None,
+    golden: Golden = None,
 ) -> None:
     """Sign a model and register it as an immutable version.
 
@@ -99,6 +110,8 @@ def push_model(  # noqa: PLR0913  one for each option
 
     * `penstock models push ./my-lora --name my-lora --base my-model … --workers 1`, served by the workers of its base,
       which was pushed with `--engine adapter_slots=2 --engine adapter_rank=8`
+
+    * `penstock models push ./my-lora --name my-lora --base my-model … --tenants acme --workers 1`, for acme alone
 
     * `penstock aliases set my-model my-model@0123456789ab`
     """
@@ -121,9 +134,9 @@ def push_model(  # noqa: PLR0913  one for each option
             engine_changes=engine_settings.parsed(engine or []),
             golden=read(golden) if golden else (),
         )
-        beside = adapters.base_of(base, api) if base else None
+        own, beside = owners.read(tenants, api), adapters.base_of(base, api) if base else None
         packed = asyncio.run(push(settings, source, choices, _report, beside))
-        register(packed, api.post)
+        register(packed, api.post, own)
         if workers:
             api.put(f"/deployments/{packed.id}", {"replicas": workers})
         out.print(packed.id, highlight=False)
@@ -142,6 +155,30 @@ def scale_model(
     with explained():
         operator(load()).put(f"/deployments/{version}", {"replicas": workers})
         out.print(f"{version}: {workers} workers", highlight=False)
+
+
+@app.command("tenants")
+@as_caller
+def own_model(
+    version: Annotated[str, typer.Argument(help="A version as name@digest.")],
+    tenants: Annotated[str, typer.Argument(help="For whom alone it is, as A,B.")] = "",
+    *,
+    everybody: Annotated[bool, typer.Option("--everybody", help="It is for everybody again.")] = False,
+) -> None:
+    """Say for which tenants a version is; for everybody else there is none of that name, wherever they look.
+
+    An alias that leads to it is there for whoever may have one of its versions. An adapter is for those that have its
+    base as well. Requests that run go on to their end. Refused while the version takes part in a rollout.
+
+    For example: `penstock models tenants my-lora@0123456789ab acme,beta`, or `… --everybody`
+    """
+    with explained():
+        if bool(tenants) == everybody:
+            raise CommandError("Say for whom it is.", do="Name tenants as A,B, or give --everybody.")
+        api = operator(load())
+        own = owners.read(tenants, api)
+        api.put(f"/models/{version}/tenants", {"tenants": own})
+        out.print(f"{version} is for {', '.join(own or ['everybody'])}", highlight=False)
 
 
 @app.command("pin")

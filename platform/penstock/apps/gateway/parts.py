@@ -276,7 +276,7 @@ def _closing(shared: Shared, asking: Asking, ledger: RequestLedger) -> Closing:
 def _chooser(shared: Shared, resolver: TableResolver, preprocessor: OffloadedPreprocessor) -> Choosing:
     choices = lru_cache(MOST_AUTOS * MOST_RULES)(shared.metrics.counter(names.AUTO_CHOICES).labels)
     return Choosing(
-        autos=shared.table.auto,
+        autos=resolver.auto,
         resolver=resolver,
         preprocessor=preprocessor,
         count=lambda alias, rule: choices(rule=f"{alias}/{rule}").inc(),

@@ -27,6 +27,14 @@ class NewModel(Strict, frozen=True):
 
     manifest: Manifest
     signature: str
+    tenants: tuple[TenantId, ...] | None = None
+    """For whom alone it is; null is everybody."""
+
+
+class NewOwners(Strict, frozen=True):
+    """The tenants that a version is for; null is everybody."""
+
+    tenants: tuple[TenantId, ...] | None
 
 
 class NewShares(Strict, frozen=True):
@@ -209,6 +217,8 @@ class ModelShown(msgspec.Struct, frozen=True, kw_only=True):
     """Of an adapter: the workers whose engines hold it now."""
     refused: tuple[str, ...] = ()
     """Of an adapter: who refused it when it was last asked for, and why."""
+    tenants: tuple[TenantId, ...] | None = None
+    """For whom alone it is, an adapter for the tenants of its base as well; null is everybody."""
     engine: dict[str, str] = {}
     """Its engine's settings that are not the usual ones."""
 

@@ -1,6 +1,7 @@
 """Operators: workers, the routing table, the audit log, this controller's state."""
 
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import replace
 
 from fastapi import APIRouter, Request, Response
@@ -11,7 +12,8 @@ from penstock.control.api.wire import answer, read
 from penstock.domain.audit import Selection
 from penstock.domain.errors import InvalidField
 from penstock.domain.fleet import Seen
-from penstock.domain.ids import WorkerId
+from penstock.domain.ids import VersionId, WorkerId
+from penstock.domain.owners import Owners
 from penstock.domain.table import RoutingTable, validate
 
 _MAX_LISTED = 1000
@@ -77,7 +79,8 @@ class FleetAndTable:
             raise InvalidField(f"there is no table {body.number}", param="number")
         latest = await self._control.tables.latest()
         await self._control.rollouts.check_free({one.alias for one in {*old.routes} ^ {*latest.routes}})
-        table = validate(_revived(old, latest, self._control.clock.now()))
+        owners = await self._control.registry.owners()
+        table = validate(_revived(old, latest, owners, self._control.clock.now()))
         await self._control.registry.restore_routes(old.routes, old.autos, replace(act, target=str(old.number)))
         await self._control.tables.publish(table)
         self._control.runtime.wake()
@@ -148,9 +151,13 @@ class FleetAndTable:
         )
 
 
-def _revived(old: RoutingTable, latest: RoutingTable, now: float) -> RoutingTable:
+def _revived(old: RoutingTable, latest: RoutingTable, owners: Mapping[VersionId, Owners], now: float) -> RoutingTable:
+    """Return the old one's routes with what lives now; whose a version is does not go back with them."""
     workers = {version.id: version.workers for version in latest.versions}
-    versions = tuple(replace(version, workers=workers.get(version.id, ())) for version in old.versions)
+    versions = tuple(
+        replace(version, workers=workers.get(version.id, ()), tenants=owners.get(version.id))
+        for version in old.versions
+    )
     return RoutingTable(number=latest.number + 1, made_at=now, routes=old.routes, versions=versions, autos=old.autos)
 
 

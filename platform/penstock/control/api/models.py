@@ -6,7 +6,7 @@ from dataclasses import asdict
 
 from fastapi import APIRouter, Request, Response
 
-from penstock.control.api.bodies import ModelShown, NewModel, NewReplicas, NewShares
+from penstock.control.api.bodies import ModelShown, NewModel, NewOwners, NewReplicas, NewShares
 from penstock.control.api.deps import Control
 from penstock.control.api.wire import answer, read
 from penstock.control.registry import adapters
@@ -14,6 +14,7 @@ from penstock.domain.adapter import bases_of
 from penstock.domain.errors import InvalidField
 from penstock.domain.ids import NO_VERSION, Alias, TenantId, VersionId
 from penstock.domain.model import EngineSettings
+from penstock.domain.owners import Owners
 from penstock.domain.table import Override, Route
 from penstock.domain.tenant import KeyRing, Role
 
@@ -32,6 +33,7 @@ class Models:
         router.add_api_route("/models", self.register, methods=["POST"], status_code=201)
         router.add_api_route("/models", self.models, methods=["GET"])
         router.add_api_route("/models/{version}", self.model, methods=["GET"])
+        router.add_api_route("/models/{version}/tenants", self.put_owners, methods=["PUT"])
         router.add_api_route("/aliases", self.aliases, methods=["GET"])
         router.add_api_route("/aliases/{alias}", self.alias, methods=["GET"])
         router.add_api_route("/aliases/{alias}", self.put_alias, methods=["PUT"])
@@ -44,18 +46,37 @@ class Models:
         return router
 
     async def register(self, request: Request) -> Response:
-        """Register a version; the same bytes again are the same version (200 instead of 201)."""
+        """Register a version; the same bytes again are the same version (200 instead of 201), for the same tenants."""
         act = await self._control.act(request, "model.register")
         body = await read(request, NewModel)
-        version = await self._registry.register(body.manifest, body.signature, act)
+        await self._check_known(body.tenants)
+        version = await self._registry.register(body.manifest, body.signature, act, body.tenants)
         return answer(version, 201 if version.created_at == act.at else 200)
+
+    async def put_owners(self, request: Request, version: VersionId) -> Response:
+        """Say for which tenants a version is; for everybody else there is none of that name."""
+        act = await self._control.act(request, "model.tenants", version)
+        body = await read(request, NewOwners)
+        await self._check_known(body.tenants)
+        for one in await self._registry.of_base(version):
+            await self._control.rollouts.check_idle(one)
+        tenants = await self._registry.put_owners(version, body.tenants, act)
+        self._control.runtime.wake()
+        return answer({"version": version, "tenants": tenants})
+
+    async def _check_known(self, tenants: Owners) -> None:
+        """Raise ``InvalidField`` where one of these is no tenant."""
+        known = {tenant.id for tenant in (await self._control.ring()).tenants} if tenants else set[TenantId]()
+        for one in tenants or ():
+            if one not in known:
+                raise InvalidField(f"there is no tenant {one[:80]} (penstock tenants list)", param="tenants")
 
     async def models(self, request: Request) -> Response:
         """List versions with where they are used."""
         await self._control.operator(request)
         deployed = {one.version: one for one in await self._registry.deployments()}
         routes, versions = await self._registry.routes(), await self._registry.versions()
-        bases = bases_of(versions)
+        bases, owners = bases_of(versions), await self._registry.owners()
         seen, now = await self._control.heartbeats.seen(), self._control.clock.now()
         holders, refusals = adapters.holders(seen, now), adapters.refusals(seen, now)
         table = await self._control.tables.latest()
@@ -79,6 +100,7 @@ class Models:
                         base=bases.get(version.id, NO_VERSION),
                         resident=holders.get(version.id, ()),
                         refused=refusals.get(version.id, ()),
+                        tenants=owners.get(version.id),
                         engine=_unusual(version.manifest.engine),
                     )
                     for version in versions

@@ -15,6 +15,7 @@ from penstock.domain.auto import Auto, sound
 from penstock.domain.fleet import Catalogue, Seen
 from penstock.domain.ids import NO_VERSION, VersionId, WorkerId
 from penstock.domain.model import ModelVersion
+from penstock.domain.owners import effective
 from penstock.domain.table import RoutingTable, VersionEntry, WorkerEntry
 from penstock.domain.worker import WorkerReport, WorkerState
 
@@ -42,6 +43,7 @@ def build(
     named |= {VersionId(rule.to) for auto in autos for rule in auto.rules}
     bases = bases_of(catalogue.versions)
     named |= {bases[version] for version in named & bases.keys()}
+    owners = effective(catalogue.owned, bases)
     routes = tuple(sorted(catalogue.routes, key=lambda route: route.alias))
 
     def table(*, with_load: bool) -> RoutingTable:
@@ -51,6 +53,7 @@ def build(
                 start_s=starts.get(bases.get(version.id, version.id), 0.0),
                 restart_s=restarts.get(bases.get(version.id, version.id), 0.0),
                 base=bases.get(version.id, NO_VERSION),
+                tenants=owners.get(version.id),
             )
             for version in sorted(catalogue.versions, key=lambda version: version.id)
             if version.id in named

@@ -5,8 +5,9 @@ from typing import Protocol
 from penstock.domain.audit import Act
 from penstock.domain.auto import Auto, PastAuto
 from penstock.domain.fleet import Catalogue, Deployment, PastRoute
-from penstock.domain.ids import Alias
+from penstock.domain.ids import Alias, VersionId
 from penstock.domain.model import ModelVersion
+from penstock.domain.owners import EVERYBODY, Owned, Owners
 from penstock.domain.table import Route
 
 
@@ -17,8 +18,10 @@ class RegistryStore(Protocol):
         """Every version, oldest first."""
         ...
 
-    async def add_version(self, version: ModelVersion, signature: str, act: Act) -> ModelVersion:
-        """Store it and return it; where the digest is stored already, return that one and note no act."""
+    async def add_version(
+        self, version: ModelVersion, signature: str, act: Act, tenants: Owners = EVERYBODY
+    ) -> ModelVersion:
+        """Store it as these tenants' and return it; where the digest is stored already, that one: no act is noted."""
         ...
 
     async def routes(self) -> tuple[Route, ...]:
@@ -43,6 +46,14 @@ class RegistryStore(Protocol):
 
     async def auto_history(self, alias: Alias, limit: int) -> tuple[PastAuto, ...]:
         """What an auto alias was set to, newest first."""
+        ...
+
+    async def owned(self) -> tuple[Owned, ...]:
+        """The versions that are not for everybody, by version."""
+        ...
+
+    async def put_owners(self, version: VersionId, tenants: Owners, act: Act) -> None:
+        """Say for which tenants a version is; ``Conflict`` where there is no such version."""
         ...
 
     async def deployments(self) -> tuple[Deployment, ...]:

@@ -2,14 +2,16 @@
 
 from dataclasses import replace
 
-from penstock.control.registry import adapters, auto_rules, pool, rules
+from penstock.control.registry import adapters, auto_rules, owners, pool, rules
 from penstock.control.registry.ports import RegistryStore
+from penstock.domain.adapter import bases_of
 from penstock.domain.audit import Act
 from penstock.domain.auto import Auto, PastAuto
 from penstock.domain.errors import Conflict, UnknownModel
 from penstock.domain.fleet import Deployment, PastRoute
 from penstock.domain.ids import Alias, VersionId, WorkerId
 from penstock.domain.model import Manifest, ModelVersion
+from penstock.domain.owners import EVERYBODY, Owners, said
 from penstock.domain.table import Route
 
 _RENEWALS_KEPT = 100
@@ -23,12 +25,37 @@ class Registry:
         self._store = store
         self._pool_bytes = pool_bytes
 
-    async def register(self, manifest: Manifest, signature: str, act: Act) -> ModelVersion:
-        """Store a version, or return the one that has this digest already; ``ArtifactRefused`` where it may not be."""
+    async def register(self, manifest: Manifest, signature: str, act: Act, tenants: Owners = EVERYBODY) -> ModelVersion:
+        """Store a version, or return the one that has this digest already; ``ArtifactRefused`` where it may not be.
+
+        ``Conflict`` where it is there already and for others than these tenants.
+        """
         version = rules.version_of(manifest, signature, act.at)
         if manifest.adapter is not None:
             adapters.check_registration(manifest, await self._store.versions())
-        return await self._store.add_version(version, signature, replace(act, target=version.id))
+        asked = owners.checked(tenants)
+        detail = act.detail if asked is None else f"for {said(asked)}"
+        act = replace(act, target=version.id, detail=detail)
+        stored = await self._store.add_version(version, signature, act, asked)
+        if asked is not None:
+            owners.check_same(stored.id, asked, await self._store.owned())
+        return stored
+
+    async def put_owners(self, version: VersionId, tenants: Owners, act: Act) -> Owners:
+        """Say for which tenants a version is (None: for everybody), or raise ``UnknownModel`` or ``InvalidField``."""
+        await self.version(version)
+        asked = owners.checked(tenants)
+        await self._store.put_owners(version, asked, replace(act, detail=f"for {said(asked)}"))
+        return asked
+
+    async def owners(self) -> dict[VersionId, Owners]:
+        """Return the tenants of each version that is not for everybody; an adapter is for those of its base as well."""
+        return owners.effective_of(await self._store.catalogue())
+
+    async def of_base(self, version: VersionId) -> tuple[VersionId, ...]:
+        """Return a version and the adapters of it."""
+        bases = bases_of(await self._store.versions())
+        return version, *sorted(one for one, base in bases.items() if base == version)
 
     async def versions(self) -> tuple[ModelVersion, ...]:
         """Return every version, oldest first."""
@@ -51,8 +78,10 @@ class Registry:
 
     async def put_alias(self, route: Route, act: Act) -> Route:
         """Set an alias."""
-        rules.check_route(route, await self._known())
-        auto_rules.check_alias(route.alias, await self._store.autos())
+        known = await self._store.catalogue()
+        rules.check_route(route, frozenset(version.id for version in known.versions))
+        auto_rules.check_alias(route.alias, known.autos)
+        owners.check_overrides(route, owners.effective_of(known))
         detail = ", ".join(f"{share.version}={share.weight}" for share in route.shares)
         detail += f"; overrides: {len(route.overrides)}" if route.overrides else ""
         await self._store.put_routes(((route.alias, route),), replace(act, detail=detail))

@@ -3,11 +3,13 @@
 from collections.abc import Iterable
 
 from penstock.control.rollout import steps
+from penstock.domain.adapter import bases_of
 from penstock.domain.errors import Conflict, InvalidField, UnknownModel
 from penstock.domain.fleet import Catalogue
 from penstock.domain.ids import Alias, VersionId
 from penstock.domain.model import Manifest, ModelVersion
 from penstock.domain.money import Price
+from penstock.domain.owners import effective, said
 from penstock.domain.rollout import Blast, Kind, Rollout
 from penstock.domain.table import MOST_OVERRIDES, WEIGHT_TOTAL, Route
 
@@ -54,6 +56,17 @@ def check_pair(rollout: Rollout, known: Catalogue) -> None:
     if rollout.candidate not in versions:
         raise InvalidField(f"there is no version {rollout.candidate}", param="candidate")
     _check_alike(rollout.kind, versions[rollout.incumbent], versions[rollout.candidate])
+    _check_owners(rollout, known)
+
+
+def _check_owners(rollout: Rollout, known: Catalogue) -> None:
+    """Return where both are for the same tenants: else some would lose the alias by it, or be shown what is others'."""
+    owners = effective(known.owned, bases_of(known.versions))
+    mine, theirs = owners.get(rollout.candidate), owners.get(rollout.incumbent)
+    if mine != theirs:
+        do = f"penstock models tenants {rollout.candidate} {','.join(theirs) if theirs else '--everybody'}"
+        says = f"it is for {said(mine)}, and {rollout.incumbent} is for {said(theirs)}: make them alike first ({do})"
+        raise InvalidField(says, param="candidate")
 
 
 def dearer(incumbent: Price, candidate: Price) -> str:

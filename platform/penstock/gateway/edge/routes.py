@@ -25,6 +25,7 @@ from penstock.domain.ids import RequestId, VersionId
 from penstock.domain.request import JSON_APIS, Api
 from penstock.domain.table import RoutingTable, VersionEntry, by_digest
 from penstock.domain.tenant import Principal
+from penstock.domain.visible import shares_of
 from penstock.gateway.edge import head
 from penstock.gateway.edge.docs import add_docs
 from penstock.gateway.edge.errors import response_of
@@ -146,17 +147,20 @@ def _credential(request: Request) -> str:
 
 def visible(table: RoutingTable, who: Principal) -> dict[str, dict[str, object]]:
     """Return what this caller may name as ``model``: aliases first, then pinned versions behind them."""
-    made, versions = int(table.made_at), {version.id: version for version in table.versions}
+    made = int(table.made_at)
+    versions: dict[str, VersionEntry] = {version.id: version for version in table.versions}
     ready = {
         one.id: sum([worker.state.serves for worker in one.workers]) for one in table.versions if not one.base
     }  # an adapter's are its base's: counted once for all of them
     seen: dict[str, dict[str, object]] = {}
-    pinned: dict[VersionId, None] = {version: None for version in versions if who.may_use(version)}
+    pinned: dict[VersionId, None] = {
+        one.id: None for one in table.versions if who.may_use(one.id) and who.sees(one.tenants)
+    }
     for route in table.routes:
-        if who.may_use(route.alias):
-            main = max(route.shares, key=lambda share: share.weight).version
+        if who.may_use(route.alias) and (shares := shares_of(route, versions, who)):
+            main = max(shares, key=lambda share: share.weight).version
             seen[route.alias] = _card(route.alias, versions[main], ready, made)
-            pinned |= {share.version: None for share in route.shares}
+            pinned |= {one.version: None for one in route.shares if who.sees(versions[one.version].tenants)}
     cards = seen | {version: _card(version, versions[version], ready, made) for version in pinned}
     return cards | _by_rules(table, who, cards)
 
@@ -168,11 +172,11 @@ def _by_rules(
     found: dict[str, dict[str, object]] = {}
     contexts = {str(version.id): version.max_model_len for version in table.versions}
     for auto in table.autos:
-        led = [cards[rule.to] for rule in auto.rules if rule.to in cards and who.may_use(rule.to)]
+        led = {rule.name: cards[rule.to] for rule in auto.rules if rule.to in cards and who.may_use(rule.to)}
         if led and who.may_use(auto.alias):
-            longest = max(contexts[str(card["version"])] for card in led)
-            rules = [rule.name for rule in auto.rules]
-            found[auto.alias] = {**led[-1], "id": auto.alias, "max_model_len": longest, "rules": rules}
+            longest = max(contexts[str(card["version"])] for card in led.values())
+            last = {**list(led.values())[-1], "id": auto.alias}
+            found[auto.alias] = {**last, "max_model_len": longest, "rules": list(led)}
     return found
 
 

@@ -26,6 +26,8 @@ class View:
     versions: dict[str, VersionEntry]
     autos: dict[str, Auto]
     rosters: Mapping[str, Roster]
+    has_owners: bool
+    """Whether any version is not for everybody."""
     workers: frozenset[WorkerId]
     at: float
 
@@ -42,6 +44,7 @@ def _view(table: RoutingTable, rosters: Mapping[str, Roster], at: float) -> View
         versions={version.id: version for version in table.versions},
         autos={auto.alias: auto for auto in table.autos},
         rosters=rosters,
+        has_owners=any(version.tenants is not None for version in table.versions),
         workers=frozenset([worker.id for one in table.versions if not one.base for worker in one.workers]),
         at=at,
     )
@@ -93,10 +96,6 @@ class CurrentTable:
         for listener in self._on_change:
             listener(before, after)
             yield
-
-    def auto(self, name: str) -> Auto | None:
-        """Return the auto alias of this name; None for any other name."""
-        return self.view.autos.get(name)
 
     def version(self, version: VersionId) -> VersionEntry | None:
         """Return the version as the table in force has it."""

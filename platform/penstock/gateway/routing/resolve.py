@@ -7,6 +7,10 @@ Trade-off: stickiness is by session where the caller names one, else by end user
 neither is in one version as a whole: comparable answers for a caller, coarse shares for the platform. A tenant that has
 an override has that version, before anything is hashed: it takes nobody's place, so the others stay where they are.
 
+A version may be for some tenants alone. Where an alias leads anybody else to it, that caller has the other versions by
+their weights, and where there are none, or the version was named itself, there is no such name. An alias whose
+versions are of several tenants so leads each to its own.
+
 Where a route names a fallback, it has the new requests of each other version that can take none: the breaker is shut,
 or nobody serves. Nothing is remembered, so the next request after the version is well is that version's again, and the
 fallback itself falls nowhere. Breakers are tried by the platform's own probes, so nobody's request is needed for that.
@@ -14,8 +18,10 @@ fallback itself falls nowhere. Breakers are tried by the platform's own probes, 
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from hashlib import blake2b
 
+from penstock.domain.auto import Auto
 from penstock.domain.call import unnoted
 from penstock.domain.errors import TooDear, UnknownModel, UnsupportedByModel
 from penstock.domain.ids import VersionId
@@ -23,6 +29,7 @@ from penstock.domain.money import dollars
 from penstock.domain.request import InferenceRequest
 from penstock.domain.table import Route, Share, VersionEntry, by_digest
 from penstock.domain.tenant import Principal
+from penstock.domain.visible import shares_of
 from penstock.gateway.routing.current import CurrentTable, View
 
 MOST_LISTED = 10
@@ -46,24 +53,23 @@ class TableResolver:
         self, request: InferenceRequest, principal: Principal, note: Callable[[VersionId], None] = unnoted
     ) -> VersionEntry:
         """Return the version, or raise ``UnknownModel`` or ``UnsupportedByModel``; note whose fallback it is."""
-        name = request.model
         view = self._table.view
-        route = view.routes.get(name)
-        if route is not None:
-            version = view.versions[_chosen(view, route, request, principal)]
-        elif (pinned := view.versions.get(name) or by_digest(view.table.versions, name)) is not None:
-            version, name = pinned, pinned.id
-        else:
-            raise _unknown(request.model, view, principal)
-        if not principal.may_use(name):
+        route = view.routes.get(request.model)
+        version = _pinned(view, request, principal) if route is None else _led(view, route, request, principal)
+        name = request.model if route is not None or version is None else version.id
+        if version is None or not principal.may_use(name):
             raise _unknown(request.model, view, principal)  # the same words: nobody finds others' models by asking
         if version.task not in request.api.tasks:
             raise UnsupportedByModel(f"{name!r} does not answer {request.api.value}", param="model")
         if route is not None and route.fallback and version.id != route.fallback and self._is_away(view, version):
-            version = self._instead(view, route, version, request, note)
+            version = self._instead(view, route, version, request, principal, note)
         if request.price_cap and version.price.dearest > request.price_cap:
             raise _too_dear(version, request)
         return version
+
+    def auto(self, name: str, principal: Principal) -> Auto | None:
+        """Return the auto alias of this name with the rules that are there for this caller; None where none is."""
+        return ruled(self._table.view, name, principal)
 
     def _instead(
         self,
@@ -71,11 +77,13 @@ class TableResolver:
         route: Route,
         version: VersionEntry,
         request: InferenceRequest,
+        principal: Principal,
         note: Callable[[VersionId], None],
     ) -> VersionEntry:
         """Return the fallback, where that can take the request, else the version itself, which will say why not."""
         other = view.versions[route.fallback]
-        if other.task not in request.api.tasks or self._is_away(view, other):
+        is_there = principal.sees(other.tenants) and other.task in request.api.tasks
+        if not is_there or self._is_away(view, other):
             return version
         note(version.id)
         return other
@@ -94,7 +102,45 @@ def reachable(view: View, principal: Principal, name: str = "") -> frozenset[Ver
         return frozenset[VersionId]().union(*(reachable(view, principal, rule.to) for rule in auto.rules))
     routes = [route for alias, route in view.routes.items() if name in ("", alias) and principal.may_use(alias)]
     pinned = [one.id for version, one in view.versions.items() if name in ("", version) and principal.may_use(version)]
-    return frozenset(share.version for route in routes for share in route.shares).union(pinned)
+    found = {share.version for route in routes for share in route.shares}.union(pinned)
+    return frozenset(version for version in found if principal.sees(view.versions[version].tenants))
+
+
+def is_seen(view: View, principal: Principal, name: str) -> bool:
+    """Tell whether a name that a rule leads to is there for this caller: its key's scope is another question."""
+    route = view.routes.get(name)
+    if route is not None:
+        return bool(shares_of(route, view.versions, principal))
+    version = view.versions.get(name)
+    return version is not None and principal.sees(version.tenants)
+
+
+def ruled(view: View, name: str, principal: Principal) -> Auto | None:
+    """Return an auto alias with the rules that lead to what is there for this caller; None where none does."""
+    auto = view.autos.get(name)
+    if auto is None or not view.has_owners:
+        return auto
+    rules = tuple(rule for rule in auto.rules if is_seen(view, principal, rule.to))
+    return replace(auto, rules=rules) if rules else None
+
+
+def _pinned(view: View, request: InferenceRequest, principal: Principal) -> VersionEntry | None:
+    """Return the version that is named itself; None where there is none for this caller."""
+    version = view.versions.get(request.model) or by_digest(view.table.versions, request.model)
+    return version if version is not None and principal.sees(version.tenants) else None
+
+
+def _led(view: View, route: Route, request: InferenceRequest, principal: Principal) -> VersionEntry | None:
+    """Return the version that an alias leads this caller to; None where none of its versions is there for it.
+
+    Who is led to one that is others' alone has the others by their weights. Whoever was led to a version that is there
+    for it keeps that: the order is the same, only less is in it.
+    """
+    version = view.versions[_chosen(view, route, request, principal)]
+    if version.tenants is None or principal.sees(version.tenants):
+        return version
+    left = tuple(share for share in shares_of(route, view.versions, principal) if share.weight > 0)
+    return view.versions[choose(replace(route, shares=left), sticky_key(request, principal))] if left else None
 
 
 def _chosen(view: View, route: Route, request: InferenceRequest, principal: Principal) -> VersionId:
@@ -141,6 +187,10 @@ def _too_dear(version: VersionEntry, request: InferenceRequest) -> TooDear:
 def _unknown(name: str, view: View, principal: Principal) -> UnknownModel:
     """Return the refusal; where a version was meant, with those that this key may name."""
     model, pins, _ = name.partition("@")
-    others = [one for one in view.versions if pins and one.startswith(f"{model}@") and principal.may_use(one)]
+    others = [
+        name
+        for name, version in (view.versions.items() if pins else ())
+        if name.startswith(f"{model}@") and principal.may_use(name) and principal.sees(version.tenants)
+    ]
     told = f"; versions of {model}: {', '.join(sorted(others)[:MOST_LISTED])}" if others else ""
     return UnknownModel(f"the model {name[:80]!r} does not exist, or this key may not see it{told}", param="model")

@@ -34,7 +34,7 @@ class Left(StrEnum):
     """It may lead to acts."""
     LARGE = "large"
     TENANT = "tenant"
-    """Its tenant said no, or stays out of this rollout."""
+    """Its tenant said no, stays out of this rollout, or is none of those that the candidate is for."""
     CAPS = "caps"
     FILLED = "filled"
     """The candidate is as busy as the incumbent."""
@@ -47,10 +47,10 @@ def is_candidate(call: Call, answer: Answer, shadow: Shadow) -> bool:
     return is_others and answer.outcome is Outcome.OK and call.copy is None and not call.degraded
 
 
-def left_out(call: Call, shadow: Shadow) -> Left | None:
-    """Tell why this one is not copied, whatever there is room for; None where it may be."""
+def left_out(call: Call, shadow: Shadow, version: VersionEntry) -> Left | None:
+    """Tell why this one is not copied to this version, whatever there is room for; None where it may be."""
     request, who = call.request, call.principal
-    if not who.plan.copied or who.tenant in shadow.out:
+    if not who.plan.copied or who.tenant in shadow.out or not who.sees(version.tenants):
         return Left.TENANT
     if _may_act(request):
         return Left.ACTING

@@ -106,7 +106,7 @@ class Shadows:
         shadow, taken = route.shadow, self._of(route.alias)
         if (version := self.routes.version(shadow.version)) is None:
             return
-        left = copies.left_out(call, shadow) or self._full(call, shadow, version, taken)
+        left = copies.left_out(call, shadow, version) or self._full(call, shadow, version, taken)
         if left is not None:
             self.metrics.counter(names.SHADOW_LEFT_OUT).labels(reason=left).inc()
             return

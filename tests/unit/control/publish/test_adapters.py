@@ -6,7 +6,8 @@ from penstock.control.fleet.plan import FleetPolicy, plan
 from penstock.control.fleet.versions import plan_versions
 from penstock.control.publish.build import build
 from penstock.domain.fleet import Catalogue, Deployment, FleetView, Seen
-from penstock.domain.ids import VersionId
+from penstock.domain.ids import TenantId, VersionId
+from penstock.domain.owners import Owned
 from penstock.domain.table import EMPTY, RoutingTable, VersionEntry, validate
 from penstock.domain.worker import PhaseTiming, WorkerState
 from tests.support import adapter_things as made
@@ -67,3 +68,27 @@ def test_nobody_is_started_for_an_adapter() -> None:
     served = plan_versions(ON, [], FleetView(), NOW, FleetPolicy()).served or ()
     assert [one.version for one in served] == [BASE.id]
     assert [one.version for one in ON.staffed] == [BASE.id]
+
+
+def test_an_adapter_is_for_the_tenants_of_its_base_as_well() -> None:
+    """Of a base that is some tenants' alone its adapters are for those of both; without a word it is everybody's."""
+    acme, beta, hers = TenantId("acme"), TenantId("beta"), TenantId("hers")
+    for base, adapter, both in (
+        (None, None, None),
+        (None, (acme,), (acme,)),
+        ((acme, beta), None, (acme, beta)),
+        ((acme, beta), (beta, hers), (beta,)),
+        ((acme,), (hers,), ()),
+    ):
+        told = ((BASE.id, base), (PIRATE.id, adapter))
+        owned = tuple(Owned(version=version, tenants=whose) for version, whose in told if whose is not None)
+        found = entries(make(replace(ON, owned=owned), [worker()]))
+        assert (found[BASE.id].tenants, found[PIRATE.id].tenants, found[JSON.id].tenants) == (base, both, base)
+
+
+def test_a_change_of_tenants_is_a_table_of_its_own() -> None:
+    """It is told at once, as who serves is, and not with the next load."""
+    first = make(ON, [worker()])
+    owned = (Owned(version=PIRATE.id, tenants=(TenantId("acme"),)),)
+    second = make(replace(ON, owned=owned), [worker()], first)
+    assert second.number == first.number + 1

@@ -138,6 +138,15 @@ async def test_a_copy_is_the_same_body_as_the_platforms_own_request(house: House
     assert copy.copy == Copy(of=RequestId("req-1"), alias=Alias("toy"), tenant=TenantId("acme"), sticky=sticky, paid=15)
 
 
+async def test_a_candidate_of_other_tenants_is_sent_nothing(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a tenant asks goes to no version that it may not have itself, unseen or not."""
+    for tenant, copies in (("beta", 0), ("acme", 1)):
+        monkeypatch.setattr(f"{__name__}.NEW", replace(NEW, tenants=(TenantId(tenant),)))
+        evidence = [one for one in await house.ended(calls.call()) if one.copy and one.copy.is_evidence]
+        assert len(evidence) == copies
+    assert house.left_out() == {"tenant": 1}
+
+
 async def test_a_copy_knows_what_its_original_cost_as_if_nothing_had_been_cached(house: House) -> None:
     """Where the engine's own count never came, nobody knows."""
     (copy,) = await house.ended(calls.call(), replace(OK, usage=replace(OK.usage, cached_tokens=8)))

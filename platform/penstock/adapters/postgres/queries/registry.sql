@@ -31,6 +31,15 @@ insert into auto_alias (alias, auto, who, put_at) values ($1, $2::jsonb, $3, $4)
 -- name: auto_history
 select auto, who, put_at from auto_alias where alias = $1 order by id desc limit $2
 
+-- name: owned
+select version, tenants from (
+    select distinct on (version) version, tenants from version_tenants order by version, id desc
+) newest where tenants is not null
+order by version
+
+-- name: put_owned
+insert into version_tenants (version, tenants, who, put_at) values ($1, $2::jsonb, $3, $4)
+
 -- name: deployments
 select body from deployment order by version
 
@@ -47,4 +56,7 @@ select
         select distinct on (alias) alias, auto from auto_alias order by alias, id desc
     ) newest where auto is not null) as autos,
     (select coalesce(jsonb_agg(body order by version), '[]') from deployment) as deployments,
+    (select coalesce(jsonb_agg(jsonb_build_object('version', version, 'tenants', tenants) order by version), '[]') from (
+        select distinct on (version) version, tenants from version_tenants order by version, id desc
+    ) newest where tenants is not null) as owned,
     (select count(*) from model_version) as version_count

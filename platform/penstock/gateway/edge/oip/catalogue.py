@@ -11,11 +11,13 @@ from penstock.domain.errors import UnknownModel, UnsupportedByModel
 from penstock.domain.table import RoutingTable, VersionEntry, by_digest
 from penstock.domain.tenant import Principal
 from penstock.domain.tensors import TensorSpec
+from penstock.domain.visible import shares_of
 from penstock.gateway.edge.oip import handled
 from penstock.gateway.edge.oip.forms import FORMS, Form
 
 MAX_CHARS = 256
 READY, UNAVAILABLE = "READY", "UNAVAILABLE"
+Entries = dict[str, VersionEntry]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,7 +51,7 @@ def find(table: RoutingTable, who: Principal, model: str, version: str = "") -> 
     """Return what a caller means, or raise ``UnknownModel``."""
     found = _of_alias(table, who, model, version) or _pinned(table, who, f"{model}@{version}" if version else model)
     if found is None:
-        if model in {auto.alias for auto in table.autos} and who.may_use(model):
+        if who.may_use(model) and _has_rules(table, who, model):
             raise UnsupportedByModel("names that stand for rules are not offered over this protocol", param="model")
         name = f"{model} version {version}" if version else model
         raise UnknownModel(f"the model {name[:80]!r} does not exist, or this key may not see it", param="model")
@@ -60,10 +62,14 @@ def _of_alias(table: RoutingTable, who: Principal, model: str, version: str) -> 
     route = next((route for route in table.routes if route.alias == model), None)
     if route is None or not who.may_use(model):
         return None
-    entries = {entry.id: entry for entry in table.versions}
+    entries: Entries = {entry.id: entry for entry in table.versions}
+    shares = shares_of(route, entries, who)
+    if not shares:
+        return None
     if not version:
-        return model, entries[max(route.shares, key=lambda share: share.weight).version]
-    meant = [share.version for share in route.shares if digest_of(share.version).startswith(version)]
+        return model, entries[max(shares, key=lambda share: share.weight).version]
+    theirs = [share.version for share in route.shares if who.sees(entries[share.version].tenants)]
+    meant = [one for one in theirs if digest_of(one).startswith(version)]
     if len(meant) != 1:
         return None
     if who.may_use(meant[0]):
@@ -71,17 +77,29 @@ def _of_alias(table: RoutingTable, who: Principal, model: str, version: str) -> 
     return (model, entries[meant[0]]) if len(route.shares) == 1 else None
 
 
+def _has_rules(table: RoutingTable, who: Principal, name: str) -> bool:
+    """Tell whether this is an auto alias of which a rule leads to what is there for this caller."""
+    rules = next((auto.rules for auto in table.autos if auto.alias == name), ())
+    entries: Entries = {entry.id: entry for entry in table.versions}
+    led = {str(rule.to) for rule in rules}
+    is_there = any(who.sees(entry.tenants) for version, entry in entries.items() if version in led)
+    return is_there or any(shares_of(route, entries, who) for route in table.routes if route.alias in led)
+
+
 def _pinned(table: RoutingTable, who: Principal, name: str) -> tuple[str, VersionEntry] | None:
     entry = next((entry for entry in table.versions if entry.id == name), None) or by_digest(table.versions, name)
-    return (entry.id, entry) if entry is not None and who.may_use(entry.id) else None
+    is_there = entry is not None and who.may_use(entry.id) and who.sees(entry.tenants)
+    return (entry.id, entry) if entry is not None and is_there else None
 
 
 def listed(table: RoutingTable, who: Principal) -> Iterator[tuple[str, VersionEntry]]:
     """Yield each name that a caller may use with each of its versions, aliases first."""
-    entries = {entry.id: entry for entry in table.versions}
-    named = [(str(route.alias), entries[share.version]) for route in table.routes for share in route.shares]
-    seen = {(name, entry.id): entry for name, entry in named if who.may_use(name)}
-    own = [(entry.id.partition("@")[0], entry) for entry in table.versions if who.may_use(entry.id)]
+    entries = {entry.id: entry for entry in table.versions if who.sees(entry.tenants)}
+    known: Entries = {entry.id: entry for entry in table.versions}
+    routes = [route for route in table.routes if who.may_use(route.alias) and shares_of(route, known, who)]
+    named = [(str(route.alias), share.version) for route in routes for share in route.shares]
+    seen = {(name, version): entries[version] for name, version in named if version in entries}
+    own = [(entry.id.partition("@")[0], entry) for entry in entries.values() if who.may_use(entry.id)]
     seen |= {(name, entry.id): entry for name, entry in own}
     yield from ((name, entry) for (name, _), entry in seen.items())
 

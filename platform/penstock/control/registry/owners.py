@@ -1,0 +1,46 @@
+"""Whose a version may be said to be, and what that rules out elsewhere. Pure."""
+
+from collections.abc import Iterable, Mapping
+
+from penstock.domain.adapter import bases_of
+from penstock.domain.errors import Conflict, InvalidField
+from penstock.domain.fleet import Catalogue
+from penstock.domain.ids import VersionId
+from penstock.domain.owners import MOST_OWNERS, Owned, Owners, effective, said
+from penstock.domain.table import Route
+
+
+def checked(tenants: Owners) -> Owners:
+    """Return them sorted, each once, or raise ``InvalidField``; None is everybody."""
+    if tenants is None:
+        return None
+    found = tuple(sorted({*tenants}))
+    if not found:
+        raise InvalidField("name at least one tenant, or null for everybody", param="tenants")
+    if len(found) > MOST_OWNERS:
+        raise InvalidField(f"a version is for {MOST_OWNERS} tenants at most, or for everybody", param="tenants")
+    return found
+
+
+def check_same(version: VersionId, asked: Owners, owned: Iterable[Owned]) -> None:
+    """Return where a version is for these tenants; else raise ``Conflict``: pushing it again changes nothing."""
+    now: Owners = next((one.tenants for one in owned if one.version == version), None)
+    if now != asked:
+        do = f"penstock models tenants {version} {','.join(asked or ())}"
+        raise Conflict(f"{version} is registered already, for {said(now)}: {do}")
+
+
+def effective_of(known: Catalogue) -> dict[VersionId, Owners]:
+    """Return the tenants of each version that is not for everybody."""
+    return effective(known.owned, bases_of(known.versions)) if known.owned else {}
+
+
+def check_overrides(route: Route, owners: Mapping[VersionId, Owners]) -> None:
+    """Return where each override gives a tenant a version that is there for it; else raise ``InvalidField``."""
+    for one in route.overrides:
+        theirs = owners.get(one.version)
+        if theirs is not None and one.tenant not in theirs:
+            do = f"leave that override out, or add the tenant first (penstock models tenants {one.version} …)"
+            raise InvalidField(
+                f"{one.version} is for {said(theirs)}, and not for {one.tenant}: {do}", param="overrides"
+            )
