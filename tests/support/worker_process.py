@@ -40,6 +40,7 @@ class Controller:
         self.reports: list[dict[str, Any]] = []
         self.bearers: set[str] = set()
         self.desired, self.status = "serve", 200
+        self.pinned: list[str] | None = None
         controller = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -47,7 +48,8 @@ class Controller:
                 body = self.rfile.read(int(self.headers["content-length"]))
                 controller.bearers.add(self.headers["authorization"])
                 controller.reports.append({"path": self.path, **json.loads(body)})
-                answer = json.dumps({"desired": controller.desired}).encode()
+                told = {} if controller.pinned is None else {"pinned": controller.pinned}
+                answer = json.dumps({"desired": controller.desired, **told}).encode()
                 self.send_response(controller.status)
                 self.send_header("content-length", str(len(answer)))
                 self.end_headers()

@@ -7,8 +7,8 @@ The autoscaler (how many) takes its place between these as it comes.
 Ports are read before and acted on after a stage, never during: the stages are pure.
 """
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from penstock.domain.clock import Clock
@@ -98,6 +98,8 @@ class Tick:
     deployments: tuple[Deployment, ...]
     plan: FleetPlan
     wanted: tuple[Wanted, ...]
+    pinned: Mapping[VersionId, tuple[VersionId, ...]] = field(default_factory=dict)
+    """The adapters of each base that its workers hold for good."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -137,4 +139,5 @@ class Loop:
             await self.tables.publish(table)
         changed = self.changes(latest, table) if table is not latest else ()
         self.decisions.take((*plan.why, *decided, *changed), now)
-        return Tick(table=table, deployments=catalogue.staffed, plan=plan, wanted=view.wanted)
+        pinned = catalogue.pinned_adapters
+        return Tick(table=table, deployments=catalogue.staffed, plan=plan, wanted=view.wanted, pinned=pinned)

@@ -183,6 +183,7 @@ class Runtime:
         now = self._parts.loop.clock.now()
         self._shown.show(done.deployments, self._parts.heartbeats.known, now - self._parts.pace.lease_s)
         self.held_bytes, self.waited_for, self.unfit = done.plan.held_bytes, done.wanted, done.plan.unfit
+        self._parts.orders.pin(done.pinned)
         self._pool.show(done.plan.held_bytes, done.wanted, done.plan.why, now)
 
     async def _save(self) -> float:

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from penstock.domain.adapter import bases_of
 from penstock.domain.auto import Auto
 from penstock.domain.decision import Decision
 from penstock.domain.ids import VersionId, WorkerId
@@ -24,7 +25,7 @@ class Deployment:
     renew_before: float = 0.0
     renew: tuple[WorkerId, ...] = ()
     pinned: bool = False
-    """Its workers never sleep, whoever else wants the memory."""
+    """Its workers never sleep, whoever else wants the memory; an adapter's are its base's, and never let go of it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,6 +44,24 @@ class Catalogue:
         """Deployments of versions that have workers of their own: an adapter's are those of its base."""
         adapters = {version.id for version in self.versions if version.manifest.adapter is not None}
         return tuple(one for one in self.deployments if one.version not in adapters) if adapters else self.deployments
+
+    @property
+    def kept(self) -> frozenset[VersionId]:
+        """Versions whose workers never sleep: those that are pinned, and the bases of adapters that are."""
+        pinned = [one.version for one in self.deployments if one.pinned and one.replicas]
+        bases = bases_of(self.versions) if pinned else {}
+        return frozenset(bases.get(one, one) for one in pinned)
+
+    @property
+    def pinned_adapters(self) -> dict[VersionId, tuple[VersionId, ...]]:
+        """Return the adapters of each base that its workers load first and never let go."""
+        pinned = sorted(one.version for one in self.deployments if one.pinned and one.replicas)
+        bases = bases_of(self.versions) if pinned else {}
+        found: dict[VersionId, tuple[VersionId, ...]] = {}
+        for one in pinned:
+            if one in bases:
+                found[bases[one]] = (*found.get(bases[one], ()), one)
+        return found
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -45,5 +45,6 @@ def test_what_is_shown_of_an_adapter() -> None:
     refused = {**adapter, "resident": [], "refused": ["w1 (for 41 s more): it answers wrong"]}
     assert adapters.note(refused).endswith("no worker now; REFUSED by w1 (for 41 s more): it answers wrong")
     assert [adapters.workers_of({**adapter, "replicas": on}) for on in (1, 0)] == ["on", "off"]
+    assert adapters.workers_of({**adapter, "pinned": True}) == "on (pinned)"
     plain = {"base": "", "resident": [], "replicas": 3}
     assert (adapters.note(plain), adapters.workers_of(plain)) == ("", "3")

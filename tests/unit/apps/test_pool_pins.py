@@ -10,6 +10,8 @@ def test_pins_are_named_where_there_is_a_pool() -> None:
         {"id": "b@1", "pinned": False, "replicas": 1},
         {"id": "c@1", "pinned": True, "replicas": 0},
     ]
+    lora = {"id": "l@1", "pinned": True, "replicas": 1, "base": "a@1"}
+    assert pool_screen.pins({}, [lora]).endswith("memory: l@1 (of a@1)")
     pool = {"held_bytes": 0, "limit_bytes": 1, "waited_for": []}
     assert pool_screen.pins(pool, versions) == "\npinned, and nobody else has their memory: a@1"
     assert (pool_screen.pins(None, versions), pool_screen.pins(pool, versions[1:])) == ("", "")

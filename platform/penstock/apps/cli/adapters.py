@@ -45,4 +45,6 @@ def workers_of(version: dict[str, Any]) -> str:
     """Say how many workers a version should have, and who of them sleeps; of an adapter, whether it is on."""
     if not version.get("base"):
         return pool_screen.workers(version)
-    return "on" if version["replicas"] else "off"
+    if not version["replicas"]:
+        return "off"
+    return "on (pinned)" if version.get("pinned") else "on"

@@ -186,17 +186,20 @@ def own_model(
 def pin_model(version: Annotated[str, typer.Argument(help="A deployed version as name@digest.")]) -> None:
     """Have a version's workers never sleep, whoever else needs their memory, and wake those that do.
 
-    Refused where more would be pinned than the machine has memory for (PENSTOCK_POOL_BYTES).
+    An adapter's workers are its base's: they never sleep either, load it before all others and never let go of it.
+
+    Refused where more would be pinned than the machine has memory for (PENSTOCK_POOL_BYTES), or more adapters of one
+    base than its engine has slots for (adapter_slots), less one, which stays free for all others.
     """
     with explained():
         operator(load()).put(f"/deployments/{version}/pin", {})
-        out.print(f"{version} is pinned: its workers never sleep", highlight=False)
+        out.print(f"{version} is pinned: its workers never sleep, and as an adapter never leaves them", highlight=False)
 
 
 @app.command("unpin")
 @as_caller
 def unpin_model(version: Annotated[str, typer.Argument(help="A pinned version as name@digest.")]) -> None:
-    """Let a version's workers sleep again while nobody uses them and others need their memory."""
+    """Let a version's workers sleep again, or let go of an adapter, while nobody uses it and others need its memory."""
     with explained():
         operator(load()).delete(f"/deployments/{version}/pin")
         out.print(f"{version} is pinned no more", highlight=False)

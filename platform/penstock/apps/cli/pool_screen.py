@@ -16,8 +16,14 @@ def workers(version: dict[str, Any]) -> str:
 
 def pins(found: dict[str, Any] | None, versions: list[dict[str, Any]]) -> str:
     """Say which versions' workers never sleep, for their memory is nobody else's; nothing where there is no pool."""
-    pinned = ", ".join(one["id"] for one in versions if one.get("pinned") and one["replicas"])
+    pinned = ", ".join(_pinned(one) for one in versions if one.get("pinned") and one["replicas"])
     return f"\npinned, and nobody else has their memory: {pinned}" if found is not None and pinned else ""
+
+
+def _pinned(version: dict[str, Any]) -> str:
+    """Name a pinned version; an adapter with its base, whose workers it keeps awake."""
+    base = version.get("base")
+    return f"{version['id']} (of {base})" if base else str(version["id"])
 
 
 def pool(found: dict[str, Any] | None) -> str:

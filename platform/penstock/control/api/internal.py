@@ -1,7 +1,7 @@
 """Workers report here; the answer says whether to go on, to sleep, or to go."""
 
 from dataclasses import replace
-from typing import TypedDict
+from typing import NotRequired, TypedDict
 
 from fastapi import APIRouter, Request, Response
 
@@ -19,6 +19,8 @@ class Desired(TypedDict):
     """What a worker should do."""
 
     desired: WorkerOrder
+    pinned: NotRequired[tuple[VersionId, ...]]
+    """Adapters that it is to load first and hold for good; left out where it is not known, as on standby."""
 
 
 class Internal:
@@ -51,4 +53,6 @@ class Internal:
             raise Forbidden("a worker reports for itself alone, and for the version that it was started for")
         url = self._control.addresses.reached_at(report.url, request.client.host if request.client else "")
         self._control.heartbeats.take(replace(report, url=url))
-        return answer(Desired(desired=self._control.orders.desired(report.worker, report.state)))
+        orders = self._control.orders
+        told, pinned = Desired(desired=orders.desired(report.worker, report.state)), orders.pinned(report.version)
+        return answer(told if pinned is None else {**told, "pinned": pinned})

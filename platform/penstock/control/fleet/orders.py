@@ -6,11 +6,12 @@ Who was told to drain is told so for ever. Who was told to sleep or to wake hear
 it, while that leads: one that knows nothing of it, a new one or one that stands by, leaves each worker as it is.
 """
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Protocol
 
 from penstock.domain.fleet import FleetPlan, FleetView
-from penstock.domain.ids import WorkerId
+from penstock.domain.ids import VersionId, WorkerId
 from penstock.domain.worker import WorkerOrder, WorkerState
 
 
@@ -48,6 +49,7 @@ class Orders:
         self._draining: dict[WorkerId, None] = {}
         self._told: dict[WorkerId, WorkerOrder] = {}
         self._kept = 1000
+        self._pinned: Mapping[VersionId, tuple[VersionId, ...]] | None = None
         self.held: tuple[str, ...] = ()
         """What the host could not bring about when it was last asked, in words."""
 
@@ -56,8 +58,16 @@ class Orders:
         self._since = now
 
     def forget(self) -> None:
-        """Forget who is to sleep and who to wake: another controller decides that now."""
-        self._told = {}
+        """Forget who is to sleep and who to wake, and what is pinned: another controller decides that now."""
+        self._told, self._pinned = {}, None
+
+    def pin(self, adapters: Mapping[VersionId, tuple[VersionId, ...]]) -> None:
+        """Have the workers of these versions load these adapters first and hold them for good, and no others."""
+        self._pinned = adapters
+
+    def pinned(self, version: VersionId) -> tuple[VersionId, ...] | None:
+        """Return the adapters that this version's workers are to hold for good; None where it is not known here."""
+        return None if self._pinned is None else self._pinned.get(version, ())
 
     def desired(self, worker: WorkerId, state: WorkerState) -> WorkerOrder:
         """Return what this worker is to do, which says that it is in this state; unordered, to stay in it."""

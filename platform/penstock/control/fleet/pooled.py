@@ -74,7 +74,6 @@ class _Scene:
         """Read it."""
         held = sizes(catalogue.versions)
         last = {one.report.worker: one for one in seen}
-        pinned = frozenset(one.version for one in catalogue.deployments if one.pinned)
         bases = _bases(catalogue)
         return cls(
             residents=tuple(
@@ -82,7 +81,7 @@ class _Scene:
                 for one in view.running
             ),
             wanted=_waited_for(view.wanted, bases),
-            kept=frozenset(bases.get(one, one) for one in pinned | view.moving),
+            kept=catalogue.kept | {bases.get(one, one) for one in view.moving},
             held=held,
         )
 

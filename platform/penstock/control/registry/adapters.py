@@ -73,6 +73,20 @@ def check_renewal(version: VersionId, known: Iterable[ModelVersion]) -> None:
         raise Conflict(f"an adapter has no workers of its own: penstock restart {base}")
 
 
+def check_pin(version: VersionId, known: Catalogue) -> None:
+    """Return where an adapter may be held for good beside those that are; else raise ``Conflict``."""
+    base = next((one for one in known.versions if one.id == base_of(version, known.versions)), None)
+    if base is None or base.id == version:
+        return
+    most = base.manifest.engine.adapter_slots - 1
+    pinned = {*known.pinned_adapters.get(base.id, ()), version}
+    if len(pinned) > most:
+        others = ", ".join(sorted(pinned - {version})) or "none"
+        says = f"the engine of {base.id} has {most + 1} slots for adapters, and one stays free for all others"
+        does = "unpin one first, or push the base with more adapter_slots"
+        raise Conflict(f"{says}, so {most} can be pinned (now: {others}): {does}")
+
+
 def _used_on(base: VersionId, known: Catalogue) -> list[VersionId]:
     """Return the adapters of a version that are deployed, or that an alias names."""
     named = {share.version for route in known.routes for share in route.shares}

@@ -1,11 +1,14 @@
 """What a machine's pool of memory adds to the registry's rules: what can never be is refused when it is asked. Pure.
 
+An adapter that is pinned keeps its base's workers awake.
+
 Trade-off: pinned versions are held against the whole pool, so that pinning takes effect as it says. What else is
 deployed may be more than fits; and a restart of a pinned version needs room for one worker more, which may be lacking.
 """
 
-from collections.abc import Iterable
+from dataclasses import replace
 
+from penstock.domain.adapter import bases_of
 from penstock.domain.errors import Conflict
 from penstock.domain.fleet import Catalogue, Deployment
 from penstock.domain.memory import megabytes, sizes
@@ -20,14 +23,11 @@ def check(wanted: Deployment, known: Catalogue, limit_bytes: int) -> None:
     if needs > limit_bytes:
         says = f"a worker of {wanted.version} needs {megabytes(needs)}"
         raise Conflict(f"{says}, and the pool has {megabytes(limit_bytes)} (PENSTOCK_POOL_BYTES)")
-    if not wanted.pinned:
-        return
     others = (one for one in known.deployments if one.version != wanted.version)
-    pinned = sum(one.replicas * held.get(one.version, 0) for one in _pinned((*others, wanted)))
+    after = replace(known, deployments=(*others, wanted))
+    if bases_of(known.versions).get(wanted.version, wanted.version) not in after.kept:
+        return
+    pinned = sum(one.replicas * held.get(one.version, 0) for one in after.deployments if one.version in after.kept)
     if pinned > limit_bytes:
         does = "unpin another version, give it fewer workers, or enlarge PENSTOCK_POOL_BYTES"
         raise Conflict(f"pinned workers would need {megabytes(pinned)} of the pool's {megabytes(limit_bytes)}: {does}")
-
-
-def _pinned(deployments: Iterable[Deployment]) -> Iterable[Deployment]:
-    return (one for one in deployments if one.pinned)

@@ -7,8 +7,8 @@ from penstock.control.registry.ports import RegistryStore
 from penstock.domain.adapter import bases_of
 from penstock.domain.audit import Act
 from penstock.domain.auto import Auto, PastAuto
-from penstock.domain.errors import Conflict, UnknownModel
-from penstock.domain.fleet import Deployment, PastRoute
+from penstock.domain.errors import UnknownModel
+from penstock.domain.fleet import Catalogue, Deployment, PastRoute
 from penstock.domain.ids import Alias, VersionId, WorkerId
 from penstock.domain.model import Manifest, ModelVersion
 from penstock.domain.owners import EVERYBODY, Owners, said
@@ -140,18 +140,22 @@ class Registry:
         rules.check_deployment(deployment, await self._known())
         known = await self._store.catalogue()
         adapters.check_scale(deployment, known)
+        if deployment.pinned and replicas:
+            adapters.check_pin(version, known)
         pool.check(deployment, known, self._pool_bytes)
         await self._store.put_deployment(deployment, replace(act, detail=act.detail or f"replicas={replicas}"))
         return deployment
 
     async def pin(self, version: VersionId, act: Act, *, pinned: bool) -> Deployment:
-        """Say whether a version's workers may never sleep; ``Conflict`` where more would be pinned than fits."""
+        """Say whether a version's workers may never sleep, and never let go of an adapter.
+
+        ``Conflict`` where more would be pinned than fits.
+        """
         known = await self._store.catalogue()
-        whose = adapters.base_of(version, known.versions)
-        if whose != version:
-            raise Conflict(f"an adapter has no workers of its own: penstock models pin {whose}")
-        deployment = replace(await self._existing(version), pinned=pinned)
-        pool.check(deployment, known, self._pool_bytes)
+        deployment = replace(await self._deployed(version, known), pinned=pinned)
+        if pinned:
+            adapters.check_pin(version, known)
+            pool.check(deployment, known, self._pool_bytes)
         await self._store.put_deployment(deployment, act)
         return deployment
 
@@ -173,12 +177,18 @@ class Registry:
         found = [one for one in await self._store.deployments() if one.version == version]
         return found[0] if found else Deployment(version=version, replicas=0)
 
-    async def _existing(self, version: VersionId) -> Deployment:
-        adapters.check_renewal(version, await self._store.versions())
+    async def _deployed(self, version: VersionId, known: Catalogue) -> Deployment:
         deployment = await self._deployment(version)
         if deployment.replicas == 0:
-            raise UnknownModel(f"{version} is not deployed")
+            is_adapter = adapters.base_of(version, known.versions) != version
+            what = f"the adapter {version} is off" if is_adapter else f"{version} is not deployed"
+            raise UnknownModel(f"{what}: penstock models scale {version} 1")
         return deployment
+
+    async def _existing(self, version: VersionId) -> Deployment:
+        known = await self._store.catalogue()
+        adapters.check_renewal(version, known.versions)
+        return await self._deployed(version, known)
 
     async def _known(self) -> frozenset[VersionId]:
         return frozenset(version.id for version in await self._store.versions())

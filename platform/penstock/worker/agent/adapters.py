@@ -17,6 +17,7 @@ from typing import cast
 
 from penstock.domain import adapter_gain
 from penstock.domain.adapter import CONFIG, WEIGHTS
+from penstock.domain.clock import Clock
 from penstock.domain.errors import ArtifactRefused, EngineError, PenstockError, StoreUnavailable
 from penstock.domain.ids import VersionId
 from penstock.domain.model import Manifest, digest_of
@@ -65,10 +66,13 @@ class Adapters:
     client: GateClient
     obtain: Obtain
     """Return a verified copy; raises ``ArtifactRefused`` or ``StoreUnavailable``."""
+    clock: Clock
     changed: Callable[[], None]
     """Others are resident than before."""
     resident: tuple[VersionId, ...] = ()
     _before: tuple[VersionId, ...] = ()
+    _pinned: tuple[VersionId, ...] = ()
+    _pinned_anew: asyncio.Event = field(default_factory=asyncio.Event)
     _holds: dict[VersionId, Hold] = field(default_factory=dict)
     _checked: set[VersionId] = field(default_factory=set)
     _refused: dict[VersionId, tuple[str, float]] = field(default_factory=dict)
@@ -76,17 +80,24 @@ class Adapters:
     @property
     def refused(self) -> tuple[RefusedAdapter, ...]:
         """Those that were refused when they were last asked for, the latest last; it may be long ago."""
-        now = self.client.clock.monotonic()
+        now = self.clock.monotonic()
         return tuple(
             RefusedAdapter(version=one, reason=why, left_s=max(0.0, until - now))
             for one, (why, until) in self._refused.items()
         )
+
+    def pin(self, adapters: tuple[VersionId, ...]) -> None:
+        """Have these loaded first, and held for good; no others are, from now on."""
+        if adapters != self._pinned:
+            self._pinned = adapters
+            self._pinned_anew.set()
 
     async def beside(self, watch: Awaitable[EngineLost], base: Manifest) -> EngineLost:
         """Bring what is wanted for as long as an engine is watched; return how it was lost."""
         if not base.engine.adapter_slots:
             return await watch
         watching, serving = asyncio.ensure_future(watch), asyncio.ensure_future(self._serve(base, digest_of(base)))
+        telling = asyncio.ensure_future(self._tell_pins())
         try:
             await asyncio.wait({watching, serving}, return_when=asyncio.FIRST_COMPLETED)
             if not watching.done():
@@ -95,15 +106,16 @@ class Adapters:
         except BaseSpoiled as spoiled:
             return EngineLost(Cause.CRASH, spoiled.message)
         finally:
-            for task in (watching, serving):
+            for task in (watching, serving, telling):
                 task.cancel()
-            await asyncio.gather(watching, serving, return_exceptions=True)
+            await asyncio.gather(watching, serving, telling, return_exceptions=True)
             self._before = tuple(dict.fromkeys((*self.resident, *self._before)))
             self._show(())
 
     async def _serve(self, base: Manifest, digest: str) -> None:
         """Bring what is wanted; those that were there before this engine come first."""
         self._checked = set()
+        self._before = tuple(sorted(self._before, key=lambda one: one not in self._pinned))
         while self._before:
             await self._bring(self._before[0], base, digest)
             self._before = self._before[1:]
@@ -115,6 +127,17 @@ class Adapters:
                 continue
             if "adapter" in told:
                 await self._bring(VersionId(str(told["adapter"])), base, digest)
+
+    async def _tell_pins(self) -> None:
+        """Tell the door which ones are pinned, now and with each change: it wants those that lack."""
+        while True:
+            self._pinned_anew.clear()
+            try:
+                await self.client.ask("/penstock/adapters/pin", {"adapters": list(self._pinned)}, 10.0)
+            except (OSError, EngineError):
+                await asyncio.sleep(AGAIN_S)
+            else:
+                await self._pinned_anew.wait()
 
     async def _bring(self, adapter: VersionId, base: Manifest, digest: str) -> None:
         """Have an adapter served, or tell the door why not; raises ``BaseSpoiled``."""
@@ -207,7 +230,7 @@ class Adapters:
         if outcome != "gave_up":
             self._refused.pop(adapter, None)
         if outcome == "refused":
-            self._refused[adapter] = (reason[:MOST_REASON_CHARS], self.client.clock.monotonic() + for_s)
+            self._refused[adapter] = (reason[:MOST_REASON_CHARS], self.clock.monotonic() + for_s)
             for oldest in list(self._refused)[:-MOST_TOLD]:
                 del self._refused[oldest]
             self.changed()

@@ -13,6 +13,7 @@ from contextlib import suppress
 from functools import partial
 
 from penstock.domain.errors import ArtifactRefused, EngineError, PenstockError, StoreUnavailable
+from penstock.domain.ids import VersionId
 from penstock.domain.worker import Load, WorkerEnd, WorkerOrder, WorkerReport, WorkerState
 from penstock.telemetry.logs import logger
 from penstock.telemetry.pages import serve
@@ -75,6 +76,7 @@ class Agent:
             tls=ports.tls,
             bearer=ports.bearer,
             on_order=self._on_order,
+            on_pins=self._on_pins,
             every_s=self._beat_every_s,
         )
         self._desire = Desire()
@@ -84,7 +86,9 @@ class Agent:
             closed=partial(self._enter, WorkerState.SLEEPING),
             opened=partial(self._enter, WorkerState.READY),
         )
-        self._adapters = Adapters(client=ports.client, obtain=quietly(ports.obtain), changed=self._heart.beat_now)
+        self._adapters = Adapters(
+            client=ports.client, obtain=quietly(ports.obtain), clock=ports.clock, changed=self._heart.beat_now
+        )
         self._hooks = Hooks(
             compiling=self._compiling, load=self._loaded, probed=self._metrics.probed, oom_kills=oom_kills
         )
@@ -312,6 +316,9 @@ class Agent:
             return
         self._life.will_end(WorkerEnd.DRAINED)
         self._drain_asked.set()
+
+    def _on_pins(self, adapters: tuple[VersionId, ...]) -> None:
+        self._adapters.pin(adapters)
 
     def _beat_every_s(self) -> float:
         """Report so often that an order to wake is heard at once, where there may be one."""

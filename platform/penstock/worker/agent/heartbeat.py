@@ -12,6 +12,7 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 
+from penstock.domain.ids import VersionId
 from penstock.domain.worker import VERSION_HEADER, WORKER_HEADER, WorkerOrder, WorkerReport
 from penstock.telemetry.logs import logger
 from penstock.tls.handshake import failed
@@ -55,6 +56,8 @@ class Heart:
     controller: Callable[[], str]
     bearer: str
     on_order: Callable[[WorkerOrder], None]
+    on_pins: Callable[[tuple[VersionId, ...]], None]
+    """Told of the adapters that are pinned, with each answer that says it."""
     every_s: Callable[[], float]
     tls: Callable[[], ssl.SSLContext] | None = None
     """What a connection to it is made with."""
@@ -79,7 +82,7 @@ class Heart:
     async def beat(self) -> bool:
         """Report once; return whether the controller answered."""
         try:
-            desired = await self._post()
+            told = await self._post()
         except Refusal as refusal:
             if self._turned(Contact.REFUSED):
                 logger().error("controller_refuses", reason=str(refusal), detail=refusal.remedy)
@@ -90,11 +93,13 @@ class Heart:
             return False
         if self._turned(Contact.HEARD):
             logger().info("controller_back")
-        if desired in _ORDERS:
+        if (desired := told.get("desired")) in _ORDERS:
             self.on_order(WorkerOrder(str(desired)))
+        if isinstance(pinned := told.get("pinned"), list):
+            self.on_pins(tuple(VersionId(str(one)) for one in pinned))
         return True
 
-    async def _post(self) -> object:
+    async def _post(self) -> dict[str, object]:
         base = self.controller()
         if not base:
             raise ConnectionError("no address")
@@ -120,7 +125,7 @@ class Heart:
                 else ConnectionError(f"status {answer.status}: {words}")
             )
         raw = json.loads(answer.body)
-        return raw.get("desired") if isinstance(raw, dict) else None
+        return raw if isinstance(raw, dict) else {}
 
     def _turned(self, contact: Contact) -> bool:
         """Tell whether it was another way until now."""

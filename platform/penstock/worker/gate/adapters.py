@@ -61,6 +61,7 @@ class Adapters:
             "/penstock/adapters/wanted": self.wanted,
             "/penstock/adapters/load": self.load,
             "/penstock/adapters/settle": self.settle,
+            "/penstock/adapters/pin": self.pin,
         }
 
     def exposition(self) -> bytes:
@@ -98,6 +99,13 @@ class Adapters:
                 async with asyncio.timeout(max(FULL_S / 10, min(look_at, until) - now)):
                     await self._news.wait()
         return _OK, {}
+
+    async def pin(self, _: Scope, body: bytes) -> tuple[int, dict[str, object]]:
+        """Hold these adapters for good, and want those that are not here; one slot always is for the others."""
+        named = tuple(VersionId(one) for one in json.loads(body)["adapters"])
+        self._residents.pinned = frozenset(named[: self._slots.size - 1])
+        self._news.set()
+        return _OK, {"pinned": sorted(self._residents.pinned)}
 
     async def load(self, scope: Scope, body: bytes) -> tuple[int, dict[str, object]]:
         """Put an adapter's weights into the engine's memory, in the place of others if need be."""

@@ -2,7 +2,7 @@
 
 from penstock.control.fleet.orders import Orders, Warmth
 from penstock.domain.fleet import FleetPlan, Running
-from penstock.domain.ids import WorkerId
+from penstock.domain.ids import VersionId, WorkerId
 from penstock.domain.worker import WorkerOrder, WorkerState
 from tests.support.clock import ManualClock
 from tests.support.control_room import PaperHost
@@ -62,3 +62,13 @@ async def test_the_memory_is_bounded(clock: ManualClock) -> None:
     assert orders.wants_drained(WorkerId("w2999"))
     assert not orders.wants_drained(WorkerId("w0"))
     assert len((await orders.view()).orders) == 1000
+
+
+def test_what_is_pinned_is_told_by_who_knows(clock: ManualClock) -> None:
+    """Nothing before the first tick, nor of one that leads no more; none pinned is something else than not known."""
+    orders = Orders(PaperHost(clock))
+    assert orders.pinned(TINY) is None
+    orders.pin({TINY: (VersionId("lora@1"),)})
+    assert (orders.pinned(TINY), orders.pinned(VersionId("other@1"))) == (("lora@1",), ())
+    orders.forget()
+    assert orders.pinned(TINY) is None

@@ -112,3 +112,18 @@ def test_nobody_restarts_an_adapter() -> None:
     adapters.check_renewal(BASE.id, KNOWN)
     with pytest.raises(Conflict, match=f"penstock restart {BASE.id}"):
         adapters.check_renewal(PIRATE.id, KNOWN)
+
+
+def test_one_slot_is_never_pinned() -> None:
+    """With as many adapters pinned as slots nobody else's would be served; off ones, and other bases', don't count."""
+    other = made.version("json", seed="d")
+    on = tuple(Deployment(version=one.id, replicas=1, pinned=one is PIRATE) for one in (BASE, PIRATE, other))
+    known = Catalogue(versions=(BASE, PIRATE, other), deployments=on)
+    for version in (PIRATE.id, BASE.id):
+        adapters.check_pin(version, known)
+    with pytest.raises(Conflict, match=f"2 slots .* so 1 can be pinned .now: {PIRATE.id}.: unpin one first"):
+        adapters.check_pin(other.id, known)
+    off = replace(known, deployments=(on[0], replace(on[1], replicas=0), on[2]))
+    adapters.check_pin(other.id, off)
+    assert (known.pinned_adapters, off.pinned_adapters) == ({BASE.id: (PIRATE.id,)}, {})
+    assert [set(one.kept) for one in (known, off)] == [{BASE.id}, set()]

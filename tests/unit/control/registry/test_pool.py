@@ -8,6 +8,7 @@ from penstock.control.registry.pool import check
 from penstock.domain.errors import Conflict
 from penstock.domain.fleet import Catalogue, Deployment
 from penstock.domain.memory import worker_bytes
+from tests.support import adapter_things
 from tests.support import control_things as things
 
 A, B = things.version("a"), things.version("b")
@@ -36,3 +37,19 @@ def test_nothing_is_refused_without_a_pool_or_without_workers() -> None:
     """Where there is no bound, and for what is to go, there is nothing to hold it against."""
     check(replace(ONE, replicas=900), KNOWN, 0)
     check(replace(ONE, replicas=0), KNOWN, 1)
+
+
+def test_a_pinned_adapter_keeps_its_bases_workers() -> None:
+    """Their memory counts, once, whether the base is pinned beside it or not."""
+    base, lora = adapter_things.BASE, adapter_things.version()
+    size = worker_bytes(base.manifest)
+    on = (Deployment(version=base.id, replicas=2), Deployment(version=lora.id, replicas=1))
+    known = Catalogue(versions=(base, lora), deployments=on)
+    pinned = replace(on[1], pinned=True)
+    check(pinned, known, 2 * size)
+    with pytest.raises(Conflict, match="pinned workers would need"):
+        check(pinned, known, 2 * size - 1)
+    kept = replace(known, deployments=(on[0], pinned))
+    check(replace(on[0], pinned=True), kept, 2 * size)
+    with pytest.raises(Conflict, match="pinned workers would need"):
+        check(replace(on[0], replicas=3), kept, 2 * size)

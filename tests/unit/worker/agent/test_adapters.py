@@ -31,6 +31,7 @@ from penstock.worker.agent.running import EngineLost
 from penstock.worker.agent.warmup.ask import EngineRefused
 from penstock.worker.artifacts.cache import Hold
 from penstock.worker.artifacts.node import Copy
+from tests.support.corridor import until
 
 A, B = VersionId("a@000000000000"), VersionId("b@000000000000")
 FREE = MicroUsd(0)
@@ -64,12 +65,16 @@ class Engine:
     numbers: Callable[[str], object] = lambda _: [-0.5, -1.0]
     takes: bool = True
     full: bool = False
+    pinned: list[list[str]] = field(default_factory=list)
+    deaf: int = 0
 
     async def ask(self, model: str, path: str, body: Mapping[str, object]) -> Mapping[str, object]:
         if path.endswith("/wanted"):
             if not self.wanted:
                 await asyncio.Event().wait()
             return {"adapter": self.wanted.pop(0)}
+        if path.endswith("/pin"):
+            return self.pin(cast("list[str]", body["adapters"]))
         if path.endswith("/load"):
             return self.load(str(body["adapter"]))
         if path.endswith("/settle"):
@@ -83,6 +88,13 @@ class Engine:
         if isinstance(told, Exception):
             raise told
         return {"choices": [{"text": "", "logprobs": {"token_logprobs": told}}]}
+
+    def pin(self, adapters: list[str]) -> Mapping[str, object]:
+        if self.deaf:
+            self.deaf -= 1
+            raise EngineError("503: not yet")
+        self.pinned.append(adapters)
+        return {}
 
     def load(self, adapter: str) -> Mapping[str, object]:
         if not self.takes:
@@ -133,7 +145,7 @@ class Site:
         client = Client(
             url="http://x", version=VersionId("m@1"), ticket_key=b"k", clock=SystemClock(), engine=self.engine
         )
-        self.adapters = Adapters(client=client, obtain=self.obtain, changed=self.changed)
+        self.adapters = Adapters(client=client, obtain=self.obtain, clock=SystemClock(), changed=self.changed)
 
     async def obtain(self, adapter: VersionId) -> Copy:
         if self.error is not None:
@@ -365,3 +377,23 @@ async def test_adapters_come_back_after_an_engine_is_lost(site: Site) -> None:
     await site.live(B)
     assert site.engine.settled[0][:2] == (A, "ready")
     assert site.engine.loads[:2] == [A, A]
+
+
+async def test_each_engine_hears_what_is_pinned(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    """At its start and with each change; one that can't hear it is told again; those come back first."""
+    monkeypatch.setattr("penstock.worker.agent.adapters.AGAIN_S", 0.001)
+    site.engine.deaf, over = 1, asyncio.Event()
+
+    async def watch() -> EngineLost:
+        await over.wait()
+        return EngineLost(Cause.CRASH, "over")
+
+    await site.live(A, B)
+    site.adapters.pin((B,))
+    site.engine.loads.clear()
+    living = asyncio.ensure_future(site.adapters.beside(watch(), BASE))
+    await until(lambda: site.engine.pinned[-1:] == [[B]] and site.engine.loads == [B, A])
+    site.adapters.pin((A, B))
+    await until(lambda: site.engine.pinned[-1] == [A, B])
+    over.set()
+    await living

@@ -3,6 +3,7 @@
 import asyncio
 import io
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -28,14 +29,30 @@ REPORT = WorkerReport(
 )
 
 
-def heart(url: list[str], orders: list[WorkerOrder], every_s: float = 60.0) -> Heart:
+def heart(
+    url: list[str],
+    orders: list[WorkerOrder],
+    every_s: float = 60.0,
+    pins: Callable[[tuple[VersionId, ...]], None] = lambda _: None,
+) -> Heart:
     return Heart(
+        on_pins=pins,
         report=lambda: REPORT,
         controller=lambda: url[0],
         bearer="secret",
         on_order=orders.append,
         every_s=lambda: every_s,
     )
+
+
+async def test_an_answer_may_say_which_adapters_are_pinned() -> None:
+    """Silence, as of a controller on standby, is no word about it."""
+    told: list[tuple[VersionId, ...]] = []
+    with Controller() as controller:
+        for pinned in (["a@1"], None, []):
+            controller.pinned = pinned
+            await heart([controller.url], [], pins=told.append).beat()
+    assert told == [("a@1",), ()]
 
 
 async def test_a_report_arrives_whole_and_under_the_key() -> None:

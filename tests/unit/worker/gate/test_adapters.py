@@ -231,3 +231,18 @@ async def test_an_engine_without_slots_takes_no_adapters() -> None:
     assert (status, answer["error"]["code"]) == (503, "adapter")
     assert (await room.post(WANTED, {"wait_s": 0}, of_platform(room.gate.clock.now() + 30)))[0] == 404
     assert engine.inside == []
+
+
+async def test_what_is_pinned_is_wanted_at_once_and_stays() -> None:
+    """Also while the agent waits for something to be wanted; one slot is for the others, whatever was ordered."""
+    engine = Engine()
+    room = Room(engine, Gate(engine, replace(CONFIG, adapter_slots=2, adapters_kept=2), SystemClock()))
+    wanted = asyncio.ensure_future(room.order(WANTED, wait_s=10))
+    await asyncio.sleep(0.02)
+    assert await room.order("/penstock/adapters/pin", adapters=[B, A]) == {"pinned": [B]}
+    assert await wanted == {"adapter": B}
+    for adapter in (B, A):
+        await room.load(adapter)
+    assert (await room.load(C))["evicted"] == [A]
+    assert await room.order("/penstock/adapters/pin", adapters=[]) == {"pinned": []}
+    assert (await room.load(A))["evicted"] == [B]

@@ -53,7 +53,7 @@ class Residents:
         self._has_seen_a_load = False
         self.loading: VersionId | None = None
         self.pinned: frozenset[VersionId] = frozenset()
-        """Whom nobody replaces."""
+        """Whom nobody replaces, and who is loaded before all others."""
         self._at: dict[VersionId, float] = {}
         self._checked: dict[VersionId, float] = {}
         """Since when each is found right."""
@@ -136,7 +136,7 @@ class Residents:
         self._forget(now)
         if self.loading is not None or len(self._loads) >= LOADS_PER_MINUTE:
             return None
-        asked = dict.fromkeys((*self._waiting, *self._wishes))
+        asked = dict.fromkeys((*sorted(self.pinned), *self._waiting, *self._wishes))
         coming = [one for one in asked if one not in self._at and not self.refusal(one, now)]
         had = Counter(tenant for _, tenants in self._loads for tenant in tenants)
         return min(coming, key=lambda one: self._turn(one, had), default=None)
@@ -230,12 +230,14 @@ class Residents:
         pause_s = max(0.0, self._loads[0][0] + MINUTE_S - now) if over > 0 and self._loads else 0.0
         return left_s + max(pause_s, (max(0, before) + 1) * self.load_s)
 
-    def _turn(self, adapter: VersionId, had: Counter[TenantId]) -> tuple[int, float]:
+    def _turn(self, adapter: VersionId, had: Counter[TenantId]) -> tuple[bool, int, float]:
+        if adapter in self.pinned:
+            return False, 0, 0.0
         waiting = self._waiting.get(adapter)
         if waiting is None:
             tenant, since = self._wishes[adapter]
-            return had[tenant], since
-        return min(had[tenant] for tenant in waiting.tenants), waiting.since
+            return True, had[tenant], since
+        return True, min(had[tenant] for tenant in waiting.tenants), waiting.since
 
     def _forget(self, now: float) -> None:
         while self._loads and self._loads[0][0] <= now - MINUTE_S:

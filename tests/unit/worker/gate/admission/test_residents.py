@@ -129,3 +129,22 @@ def test_what_a_load_takes_is_learned() -> None:
         load(residents, an(number), 10.0 * number, seconds=0.4)
     residents.came(an(99), ACME, 300.0)
     assert abs(residents.wait_s(an(99), 300.0) - 0.4) < 0.01
+
+
+def test_pinned_ones_are_loaded_first_and_never_give_way() -> None:
+    """Before anybody asks, and before those that are waited for; one that is refused here waits like any other."""
+    residents = Residents(3)
+    residents.pinned = frozenset([an(2), an(1)])
+    residents.came(an(9), ACME, 0.0)
+    assert residents.wanted(0.0) == an(1)
+    load(residents, an(1), 0.0)
+    residents.refuse(an(2), "no", 60.0)
+    assert residents.wanted(0.0) == an(9)
+    load(residents, an(9), 0.0)
+    assert residents.wanted(60.0) == an(2)
+    load(residents, an(2), 60.0)
+    residents.gone(an(9), ACME)
+    assert [residents.gives_way(NOBODY, 90.0), residents.gives_way(frozenset([an(9)]), 90.0)] == [an(9), None]
+    residents.pinned = frozenset()
+    residents.uses.use(an(9), 90.0)
+    assert residents.gives_way(NOBODY, 90.0) in {an(1), an(2)}
