@@ -146,7 +146,7 @@ def _compose(
         fleet=orders,
         tables=tables,
         plan=partial(fleet.plan, policy=policy),
-        build=partial(build, lease_s=settings.lease_s),
+        build=partial(build, lease_s=settings.lease_s, pool_bytes=settings.pooled_bytes),
         changes=changes,
         decisions=decisions,
     )

@@ -7,6 +7,7 @@ how a worker of it once fared. What its processes take beside that is not in the
 import math
 from collections.abc import Iterable, Mapping
 
+from penstock.domain.fleet import Catalogue
 from penstock.domain.ids import VersionId
 from penstock.domain.model import Manifest, ModelVersion, Runtime
 
@@ -30,6 +31,21 @@ def worker_bytes(manifest: Manifest) -> int:
 def sizes(versions: Iterable[ModelVersion]) -> Mapping[VersionId, int]:
     """Return what a worker of each version holds."""
     return {one.id: worker_bytes(one.manifest) for one in versions}
+
+
+def crowded_out(known: Catalogue, limit_bytes: int) -> Mapping[VersionId, int]:
+    """Return the versions that can't get a place beside what is pinned, each with the bytes that one would need.
+
+    ``limit_bytes`` 0: there is no pool. What is pinned has its place; what is larger than the pool is another matter.
+    """
+    if not limit_bytes or not known.kept:
+        return {}
+    held = sizes(known.versions)
+    left = limit_bytes - sum(
+        one.replicas * held.get(one.version, 0) for one in known.staffed if one.version in known.kept
+    )
+    others = [one.version for one in known.staffed if one.replicas and one.version not in known.kept]
+    return {version: held[version] for version in others if left < held.get(version, 0) <= limit_bytes}
 
 
 def megabytes(size: int) -> str:

@@ -59,6 +59,10 @@ class VersionEntry:
     workers: tuple[WorkerEntry, ...] = ()
     start_s: float = 0.0
     """What a start of its workers takes, measured; 0 where none has started yet."""
+    kin_start_s: float = 0.0
+    """Where none of its own was measured: the longest measured start of its kind; 0 where there is none."""
+    is_crowded_out: bool = False
+    """Whether pinned versions hold all of the pool that its workers would need, so that none can wake or start."""
     restart_s: float = 0.0
     """What it takes to start one again where it was: nothing is fetched or imported anew; 0 where none has started."""
     handler: HandlerSettings | None = None

@@ -133,7 +133,7 @@ HELD_REQUESTS = Metric(
 HOLDS = Metric(
     name="penstock_holds",
     kind=Kind.COUNTER,
-    help="Requests for versions that slept, by how their wait ended: woken, late, left, full, displaced or away.",
+    help="Requests for sleeping versions, by how it ended: woken, late, left, full, displaced, away, crowded_out.",
     labels=(Label.MODEL, Label.OUTCOME),
 )
 BREAKERS_OPEN = Metric(

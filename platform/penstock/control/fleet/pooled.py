@@ -18,7 +18,7 @@ from penstock.control.fleet.plan import FleetPolicy, plan
 from penstock.control.fleet.pool import Claim, PoolPolicy, Rank, Resident, Stay, pack
 from penstock.domain.fleet import Catalogue, FleetPlan, FleetView, Running, Seen, Wanted
 from penstock.domain.ids import VersionId, WorkerId
-from penstock.domain.memory import sizes
+from penstock.domain.memory import crowded_out, sizes
 from penstock.domain.worker import WorkerOrder, WorkerReport, WorkerState
 
 _ENDING = frozenset({WorkerState.DRAINING, WorkerState.STOPPED, WorkerState.FAILED})
@@ -49,13 +49,12 @@ def plan_pooled(
 
 
 def _unfit(catalogue: Catalogue, held: Mapping[VersionId, int], limit_bytes: int) -> tuple[str, ...]:
-    """Say which deployed versions can never be awake: the pool was larger once, or they came without being asked."""
+    """Say which deployed versions can never be awake: larger than the pool, or than what pins leave of it."""
     found = sorted((one.version, held.get(one.version, 0)) for one in catalogue.staffed if one.replicas)
-    return tuple(
-        f"{version} {why.does_not_fit(size_bytes, limit_bytes)}"
-        for version, size_bytes in found
-        if size_bytes > limit_bytes
-    )
+    large = [(version, why.does_not_fit(needs, limit_bytes)) for version, needs in found if needs > limit_bytes]
+    crowded = crowded_out(catalogue, limit_bytes)
+    beside = [(version, why.is_crowded_out(needs, limit_bytes)) for version, needs in sorted(crowded.items())]
+    return tuple(f"{version} {says}" for version, says in (*large, *beside))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

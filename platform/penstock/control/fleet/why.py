@@ -117,5 +117,11 @@ def does_not_fit(size_bytes: int, limit_bytes: int) -> str:
     return f"does not fit: needs {size_bytes / 1e6:,.0f} of {megabytes(limit_bytes)}"
 
 
+def is_crowded_out(size_bytes: int, limit_bytes: int) -> str:
+    """Say that pinned versions leave a version no place, and what to do."""
+    does = "penstock models unpin VERSION, or enlarge PENSTOCK_POOL_BYTES"
+    return f"has no place beside what is pinned: needs {size_bytes / 1e6:,.0f} of {megabytes(limit_bytes)} ({does})"
+
+
 def _deployed(wanted: Deployment) -> str:
     return f"deployed workers of {wanted.version}: {wanted.replicas}"

@@ -14,7 +14,8 @@ from penstock.domain.adapter import bases_of
 from penstock.domain.auto import Auto, sound
 from penstock.domain.fleet import Catalogue, Seen
 from penstock.domain.ids import NO_VERSION, VersionId, WorkerId
-from penstock.domain.model import ModelVersion
+from penstock.domain.memory import crowded_out
+from penstock.domain.model import ModelVersion, Runtime, Task
 from penstock.domain.owners import effective
 from penstock.domain.table import RoutingTable, VersionEntry, WorkerEntry
 from penstock.domain.worker import WorkerReport, WorkerState
@@ -25,13 +26,20 @@ _WORKER = attrgetter("worker")
 _GONE = frozenset({WorkerState.STOPPED, WorkerState.FAILED})
 
 
-def build(
-    catalogue: Catalogue, seen: Sequence[Seen], latest: RoutingTable, now: float, since: float = 0.0, *, lease_s: float
+def build(  # noqa: PLR0913  what a tick knows, and two settings
+    catalogue: Catalogue,
+    seen: Sequence[Seen],
+    latest: RoutingTable,
+    now: float,
+    since: float = 0.0,
+    *,
+    lease_s: float,
+    pool_bytes: int = 0,
 ) -> RoutingTable:
     """Return the next table, or ``latest`` itself where there is nothing (or nothing urgent) to tell.
 
     ``now`` is Unix seconds; a worker silent for ``lease_s`` is left out. Silence before ``since`` is not held against
-    those that ``latest`` has: nobody was listening, and they serve on.
+    those that ``latest`` has: nobody was listening, and they serve on. Workers share ``pool_bytes``, unless it is 0.
     """
     before = {worker.id: worker for version in latest.versions for worker in version.workers}
     reports = _by_version(_fresh(seen, before, now - lease_s, since))
@@ -43,7 +51,8 @@ def build(
     named |= {VersionId(rule.to) for auto in autos for rule in auto.rules}
     bases = bases_of(catalogue.versions)
     named |= {bases[version] for version in named & bases.keys()}
-    owners = effective(catalogue.owned, bases)
+    owners, crowded = effective(catalogue.owned, bases), crowded_out(catalogue, pool_bytes)
+    kin = kin_starts_s(catalogue.versions, starts)
     routes = tuple(sorted(catalogue.routes, key=lambda route: route.alias))
 
     def table(*, with_load: bool) -> RoutingTable:
@@ -52,6 +61,8 @@ def build(
                 _entry(version, _workers(reports[version.id], before, with_load=with_load)),
                 start_s=starts.get(bases.get(version.id, version.id), 0.0),
                 restart_s=restarts.get(bases.get(version.id, version.id), 0.0),
+                kin_start_s=kin.get(bases.get(version.id, version.id), 0.0),
+                is_crowded_out=bases.get(version.id, version.id) in crowded,
                 base=bases.get(version.id, NO_VERSION),
                 tenants=owners.get(version.id),
             )
@@ -87,6 +98,20 @@ def starts_s(seen: Iterable[Seen]) -> dict[VersionId, float]:
             if start_s > longest.get(report.version, 0.0):
                 longest[report.version] = start_s
     return {version: round(start_s, 1) for version, start_s in longest.items()}
+
+
+def kin_starts_s(versions: Iterable[ModelVersion], starts: Mapping[VersionId, float]) -> dict[VersionId, float]:
+    """Return for each version without a measured start the longest one of its kind: of its runtime and its task.
+
+    The longest, as it is promised to callers; a much larger model may take longer still, and then says so by itself
+    while it starts. Where no start of its kind was measured there is nothing to say.
+    """
+    known = [one for one in versions if one.manifest.adapter is None]
+    longest: dict[tuple[Runtime, Task], float] = {}
+    for one in known:
+        kind = one.manifest.runtime, one.manifest.task
+        longest[kind] = max(longest.get(kind, 0.0), starts.get(one.id, 0.0))
+    return {one.id: longest[one.manifest.runtime, one.manifest.task] for one in known if not starts.get(one.id)}
 
 
 def _is_wake(report: WorkerReport) -> bool:

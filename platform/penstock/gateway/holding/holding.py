@@ -177,6 +177,11 @@ class _Queue:
         for entry in self.places.all():
             self.holding.all[entry].end(self.refusal(why), reason)
 
+    def give_up(self) -> None:
+        """Refuse all who still wait: nobody can wake it."""
+        for entry in self.places.all():
+            self.holding.all[entry].end(wakes.crowded_out(), wakes.GIVEN_UP)
+
 
 class Holding:
     """The pipeline's ``Holding``."""
@@ -204,6 +209,7 @@ class Holding:
         queue = self._queues.get(version.id)
         if queue is None:
             queue = _Queue(self, version.id, Places(self.settings))
+        self._refuse_crowded_out(version)
         self._refuse_late(version, call, lease)
         held = queue.enter(call, lease)
         self._queues[version.id] = queue
@@ -239,6 +245,9 @@ class Holding:
         self._wakers = {version: who for version, who in found.items() if who}
         for queue in list(self._queues.values()):
             queue.look()
+            version = self.fleet.version(queue.version)
+            if version is not None and wakes.is_crowded_out(version):
+                queue.give_up()
 
     def wanted(self) -> Mapping[VersionId, Want]:
         """Return what is held for versions that nobody serves."""
@@ -266,6 +275,12 @@ class Holding:
         if call.copy is not None or lease.over_quota is not None:
             return None
         return self.fleet.version(name)
+
+    def _refuse_crowded_out(self, version: VersionEntry) -> None:
+        """Refuse a request whose version can't wake at all; nobody is told of it, for nobody could wake it."""
+        if wakes.is_crowded_out(version):
+            self.count(version.id, wakes.GIVEN_UP)
+            raise wakes.crowded_out()
 
     def _refuse_late(self, version: VersionEntry, call: Call, lease: Lease) -> None:
         """Refuse a request that would wait in vain; it is told all the same, so that the next one finds it awake."""

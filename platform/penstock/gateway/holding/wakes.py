@@ -1,11 +1,27 @@
 """What the routing table says of a version that nobody serves: who is to wake, and about when. Pure."""
 
+from penstock.domain.errors import NoCapacity
 from penstock.domain.ids import WorkerId
 from penstock.domain.table import VersionEntry
 from penstock.domain.worker import WorkerState
 
+POOL_PINNED = "pool_pinned"
+"""Why a version can't wake: the reason of an error."""
+GIVEN_UP = "crowded_out"
+"""How a hold of it ends."""
 _READY = WorkerState.READY
 _RESTING = frozenset({WorkerState.SLEEPING, WorkerState.WAKING})
+
+
+def is_crowded_out(version: VersionEntry) -> bool:
+    """Tell whether all sleep, and none can wake: pinned versions hold the memory. One on its way has its place."""
+    return version.is_crowded_out and all(worker.state is WorkerState.SLEEPING for worker in version.workers)
+
+
+def crowded_out() -> NoCapacity:
+    """Return what a caller hears whose model can't wake until an operator changes something: when, nobody knows."""
+    says = "the model sleeps, and models that are pinned hold all the memory that it would need"
+    return NoCapacity(says, reason=POOL_PINNED)
 
 
 def wakers(version: VersionEntry, before: frozenset[WorkerId]) -> frozenset[WorkerId]:

@@ -9,6 +9,9 @@ _THERE = frozenset({WorkerState.READY, WorkerState.SLEEPING})
 """Who was lost a moment ago, and who sleeps: what serves next needs no start from nothing."""
 
 
+_COMES = frozenset(WorkerState) - frozenset({WorkerState.SLEEPING, WorkerState.STOPPED, WorkerState.FAILED})
+
+
 class Refusals:
     """Writes them, within stated bounds of waiting."""
 
@@ -17,11 +20,14 @@ class Refusals:
         self._settings = settings
 
     def nobody(self, version: VersionEntry) -> NoCapacity:
-        """Say when the first of the starting workers is expected, else how long a start takes.
+        """Say when the first of the starting workers is expected, else how long a start takes: its own, or its kind's.
 
         Whoever was lost a moment ago and still stands in the table is started again where it was, which is quicker.
         Where that can't be (its machine is gone too), the next who asks hears of a start.
         """
+        if version.is_crowded_out and not any(worker.state in _COMES for worker in version.workers):
+            says = "no worker of this model can start: models that are pinned hold all the memory that it would need"
+            return NoCapacity(says, reason="pool_pinned")
         starting = [w.ready_in_s for w in version.workers if w.state.is_starting and w.ready_in_s]
         return NoCapacity(retry_after_s=self._within(min(starting, default=0.0) or self._start_s(version)))
 
@@ -42,7 +48,7 @@ class Refusals:
 
     def _start_s(self, version: VersionEntry) -> float:
         is_there = any(worker.state in _THERE for worker in version.workers)
-        start_s = (is_there and version.restart_s) or version.start_s
+        start_s = (is_there and version.restart_s) or version.start_s or version.kin_start_s
         return start_s + self._settings.notice_s if start_s else self._settings.retry_after_s
 
     def _within(self, wait_s: float) -> float:

@@ -262,3 +262,12 @@ def test_how_a_worker_stands_to_the_memory(
 def test_who_has_not_reported_yet_holds_its_memory() -> None:
     """A process that was just started is counted at once."""
     assert stay_of(None, None) is Stay.COMING
+
+
+def test_who_has_no_place_beside_pins_is_named() -> None:
+    """With the remedy, in what `penstock status` says."""
+    known = deployed(A, B, pinned=(A,))
+    (says,) = step(known, [beat(A), beat(B, SLEEPING)], view(beat(A), beat(B, SLEEPING))).unfit
+    assert says.startswith(f"{B.id} has no place beside what is pinned")
+    assert "penstock models unpin" in says
+    assert step(known, [beat(A)], view(beat(A)), places=2).unfit == ()

@@ -10,6 +10,8 @@ from penstock.control.publish.build import LOAD_EVERY_S, build
 from penstock.domain.auto import Auto, Rule
 from penstock.domain.fleet import Catalogue, Deployment, Seen
 from penstock.domain.ids import Alias
+from penstock.domain.memory import worker_bytes
+from penstock.domain.model import ModelVersion, Task, digest_of, version_id
 from penstock.domain.table import EMPTY, RoutingTable, validate
 from penstock.domain.worker import PhaseTiming, WorkerState
 from tests.support import control_things as things
@@ -157,3 +159,32 @@ def test_rules_and_what_they_lead_to_are_in() -> None:
     assert make(ruled, [], first, NOW + 60) is first
     fewer = replace(ruled, autos=(Auto(alias=Alias("auto"), rules=(idle,)),))
     assert make(fewer, [], first, NOW + 0.1).autos == fewer.autos
+
+
+def test_a_version_without_a_start_has_its_kinds() -> None:
+    """The longest measured one of its runtime and task; its own counts as soon as there is one, and no kind's does."""
+    vectors = replace(things.manifest("v"), task=Task.EMBED)
+    digest = digest_of(vectors)
+    other = ModelVersion(id=version_id(vectors.name, digest), digest=digest, manifest=vectors, created_at=NOW)
+    on = tuple(Deployment(version=one.id, replicas=1) for one in (ROUTED, DEPLOYED, other))
+    known = Catalogue(versions=(ROUTED, DEPLOYED, other), deployments=on)
+    warm = (PhaseTiming(phase=WorkerState.WARMING, seconds=12.0),)
+    first = make(known, [things.seen(things.report("w1", ROUTED.id, phases=warm))], EMPTY, NOW)
+    starts = {one.id: (one.start_s, one.kin_start_s) for one in first.versions}
+    assert starts == {ROUTED.id: (12.0, 0.0), DEPLOYED.id: (0.0, 12.0), other.id: (0.0, 0.0)}
+    own = (PhaseTiming(phase=WorkerState.WARMING, seconds=5.0),)
+    second = make(known, [things.seen(things.report("w2", DEPLOYED.id, phases=own))], first, NOW + 1)
+    starts = {one.id: (one.start_s, one.kin_start_s) for one in second.versions}
+    assert (starts[ROUTED.id], starts[DEPLOYED.id]) == ((12.0, 0.0), (5.0, 0.0))
+
+
+def test_who_has_no_place_beside_pins_is_told() -> None:
+    """Of what the pool has left it would need more; a pin that goes brings it back."""
+    on = tuple(Deployment(version=one.id, replicas=1, pinned=one is ROUTED) for one in (ROUTED, DEPLOYED))
+    known, size = Catalogue(versions=(ROUTED, DEPLOYED), deployments=on), worker_bytes(ROUTED.manifest)
+    for pool_bytes, crowded in ((size, True), (2 * size, False), (0, False)):
+        table = build(known, [], EMPTY, NOW, lease_s=LEASE_S, pool_bytes=pool_bytes)
+        assert {one.id: one.is_crowded_out for one in table.versions} == {ROUTED.id: False, DEPLOYED.id: crowded}
+    free = replace(known, deployments=(replace(on[0], pinned=False), on[1]))
+    table = build(free, [], EMPTY, NOW, lease_s=LEASE_S, pool_bytes=size)
+    assert not any(one.is_crowded_out for one in table.versions)

@@ -374,3 +374,25 @@ async def test_what_waits_for_the_wake_does_not_count_as_waiting_for_the_engine(
     await task
     assert lease.start_by > deadline_at - 15.0
     assert lease.deadline_at == deadline_at
+
+
+async def test_who_can_not_wake_is_refused_at_once() -> None:
+    """Pinned versions hold the memory: its reason, no seconds, and no demand; who is on the way has its place."""
+    site = Site()
+    site.table(SLEEPING)
+    held = site.waiting()
+    await asyncio.sleep(0)
+    assert site.version is not None
+    site.version = replace(site.version, is_crowded_out=True)
+    site.holding.learn([site.version])
+    await asyncio.wait([held.task])
+    for refused in (site.place, held.task.result):
+        with pytest.raises(NoCapacity, match="models that are pinned hold all the memory") as caught:
+            refused()
+        assert (caught.value.reason, caught.value.retry_after_s) == ("pool_pinned", None)
+    held.held.leave()
+    assert (site.counted("crowded_out"), site.holding.wanted()) == (2, {})
+    site.table(WAKING)
+    site.version = replace(site.version, is_crowded_out=True)
+    site.holding.learn([site.version])
+    assert site.place() is not None

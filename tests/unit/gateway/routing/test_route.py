@@ -118,6 +118,25 @@ def test_a_version_that_waits_for_its_first_worker_tells_a_whole_start() -> None
     assert caught.value.retry_after_s == 32.0
 
 
+@pytest.mark.parametrize(("start_s", "kin_s", "wait"), [(0.0, 0.0, 20.0), (0.0, 8.0, 10.0), (30.0, 8.0, 32.0)])
+def test_a_first_start_is_told_by_its_kind(start_s: float, kin_s: float, wait: float) -> None:
+    """What starts of its kind took, where it never had one; where nobody's was measured, the stated default."""
+    house = House(replace(version(), start_s=start_s, kin_start_s=kin_s))
+    with pytest.raises(NoCapacity) as caught:
+        house.pick()
+    assert caught.value.retry_after_s == wait
+
+
+def test_who_can_not_start_beside_pinned_ones_says_so() -> None:
+    """When, nobody knows; one that starts already has its place."""
+    starting = worker(WorkerId("s"), WorkerState.LOADING, ready_in_s=4.0)
+    for workers, reason, wait in (((), "pool_pinned", None), ((starting,), None, 4.0)):
+        house = House(replace(version(*workers), start_s=3.0, is_crowded_out=True))
+        with pytest.raises(NoCapacity) as caught:
+            house.pick()
+        assert (caught.value.reason, caught.value.retry_after_s) == (reason, wait)
+
+
 def test_the_only_worker_that_was_met_and_lost_is_started_again_soon() -> None:
     """A caller whose worker was killed hears of the quick start from the parent that has the imports done."""
     house = House(replace(version(worker(W0)), start_s=30.0, restart_s=1.5))
