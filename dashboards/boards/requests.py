@@ -54,6 +54,7 @@ FAULTS: Mapping[Stage, Faults] = {
         codes=("no_capacity", "rejected", "draining"),
         others=(query(rate(names.RETRIES, "reason"), "tried elsewhere: {{reason}}"),),
     ),
+    Stage.ADAPTER: Faults(others=(query(rate(names.ADAPTER_LOADS, "outcome"), "loads at workers: {{outcome}}"),)),
     Stage.QUEUE: Faults(
         codes=("overloaded", "evicted", "deadline_in_queue", "deadline_unreachable"),
         others=(query(rate(names.DOOR_SHED, "reason"), "at the door: {{reason}}"),),
@@ -80,6 +81,7 @@ TITLES: Mapping[Stage, str] = {
     Stage.ADMISSION: "Admission: limits and budgets, one lease",
     Stage.WAKE: "Wake: held until a worker that slept serves again",
     Stage.ROUTE: "Route: a worker is chosen and reached",
+    Stage.ADAPTER: "Adapter: the wait at the worker's door for its load, or for a slot",
     Stage.QUEUE: "Queue: the wait at the worker's door and in its engine",
     Stage.PREPARE: "Prepare: a handler's input becomes tensors, an image is decoded",
     Stage.COMPUTE: "Compute: the batch of a model with a handler",

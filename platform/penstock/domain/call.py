@@ -123,6 +123,8 @@ class Call:
     """What the present attempt's gate told of its door."""
     batch: bytes = b""
     """And of its batch, where models are batched by ours."""
+    adapter: bytes = b""
+    """And of its adapter, where it asks for one."""
     ruled: Ruled | None = None
     """Which rule decided, where it was for an auto alias; its request is for what that leads to by then."""
     copy: Copy | None = None

@@ -72,6 +72,8 @@ class Stage(StrEnum):
     WAKE = "wake"
     """The request is held until a worker of its version, which slept, serves again."""
     ROUTE = "route"
+    ADAPTER = "adapter"
+    """The request waits at the door for its adapter: until it is loaded, or has a slot of the batch."""
     QUEUE = "queue"
     PREPARE = "prepare"
     """A model's handler turns the input into tensors at the worker: an image is decoded there."""

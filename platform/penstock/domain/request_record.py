@@ -84,6 +84,8 @@ class Tried(NamedTuple):
     """As it came (``domain/waited.py``); empty where the gate told nothing."""
     batch: str = ""
     """As it came (``domain/batched.py``); empty where the engine makes batches itself."""
+    adapter: str = ""
+    """As it came (``domain/adapted.py``); empty where none was asked for, or the gate told nothing."""
 
 
 class RequestRecord(NamedTuple):

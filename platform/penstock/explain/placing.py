@@ -2,7 +2,8 @@
 
 from collections.abc import Iterator
 
-from penstock.domain import batched
+from penstock.domain import adapted, batched
+from penstock.domain.adapted import Met
 from penstock.domain.batched import Trigger
 from penstock.domain.request_record import Choice, Considered, RequestRecord, Tried
 from penstock.domain.waited import AT_ONCE, Waited, heard
@@ -112,6 +113,21 @@ def _waited(one: Tried, waited: Waited) -> Iterator[str]:
     )
     went = [f"{ahead.own + ahead.others} {ahead.standing} ({ahead.own} its tenant's own)" for ahead in waited.ahead]
     yield f"Meanwhile went before it: {listed(went)}." if went else "Nobody went before it meanwhile."
+
+
+def adapters(record: RequestRecord) -> Iterator[str]:
+    """Tell how it met its adapter, where it asked for one."""
+    for one in record.attempts:
+        found = adapted.heard(one.adapter) if one.adapter else None
+        if found is None:
+            continue
+        took = seconds(found.waited_s)
+        if found.met is Met.HIT:
+            yield f"{one.worker} held its adapter, with a slot for it: it waited for neither."
+        elif found.met is Met.QUEUED:
+            yield f"{one.worker} held its adapter, and others had all slots: it waited {took} for one."
+        else:
+            yield f"{one.worker} had to load its adapter first: it waited {took} until that was there and checked."
 
 
 def batches(record: RequestRecord) -> Iterator[str]:

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from penstock.domain import batched
+from penstock.domain import adapted, batched
 from penstock.domain.request_record import RequestRecord
 from penstock.domain.waited import heard
 from penstock.explain.judging import cost, judged
@@ -13,7 +13,13 @@ from penstock.explain.story import tell
 def shown(record: RequestRecord) -> dict[str, Any]:
     """Return everything that is kept of a request, and its story as ``says``."""
     attempts = [
-        {**one._asdict(), "door": heard(one.door), "batch": batched.heard(one.batch)} for one in record.attempts
+        {
+            **one._asdict(),
+            "door": heard(one.door),
+            "batch": batched.heard(one.batch),
+            "adapter": adapted.heard(one.adapter),
+        }
+        for one in record.attempts
     ]
     told = {"says": tell(record), "timeline": timeline(record), "attempts": attempts}
     judgement = {"cost_micro_usd": cost(record), "promises": [_named(one) for one in judged(record)]}

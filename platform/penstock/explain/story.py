@@ -10,7 +10,7 @@ from penstock.domain.money import dollars
 from penstock.domain.outcome import Outcome, Stage
 from penstock.domain.request_record import Refusal, RequestRecord
 from penstock.explain.judging import Judged, cost, judged
-from penstock.explain.placing import attempts, batches, doors, workers
+from penstock.explain.placing import adapters, attempts, batches, doors, workers
 from penstock.explain.spans import stages_of, unaccounted_s, when_unaccounted
 from penstock.explain.words import count, listed, moment, seconds
 
@@ -27,7 +27,21 @@ def tell(record: RequestRecord) -> list[str]:
     """Return the whole story, a sentence or two for each part."""
     if record.replay_of:
         return list(_replay(record))
-    parts = (_end, _ruled, _time, _limits, workers, attempts, doors, batches, _continued, _engine, _cost, _promises)
+    parts = (
+        _end,
+        _ruled,
+        _time,
+        _limits,
+        workers,
+        attempts,
+        doors,
+        adapters,
+        batches,
+        _continued,
+        _engine,
+        _cost,
+        _promises,
+    )
     return [sentence for part in parts for sentence in part(record)]
 
 

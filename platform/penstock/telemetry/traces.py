@@ -21,7 +21,7 @@ from penstock.domain.outcome import Outcome, Stage
 from penstock.domain.waited import heard
 from penstock.telemetry.w3c import SPAN, TRACE, is_sampled
 
-_AT_THE_WORKER = frozenset({Stage.QUEUE, Stage.PREPARE, Stage.COMPUTE, Stage.PREFILL, Stage.DECODE})
+_AT_THE_WORKER = frozenset({Stage.ADAPTER, Stage.QUEUE, Stage.PREPARE, Stage.COMPUTE, Stage.PREFILL, Stage.DECODE})
 
 
 class _Ids(RandomIdGenerator):

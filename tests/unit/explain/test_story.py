@@ -311,6 +311,21 @@ def test_a_batched_request_is_told_with_its_batch(told: str, says: str) -> None:
     assert "batch" not in story(attempts=(BARE,))
 
 
+@pytest.mark.parametrize(
+    ("told", "says"),
+    [
+        ("hit,0.0", "w1 held its adapter, with a slot for it: it waited for neither."),
+        ("queued,2500.0", "w1 held its adapter, and others had all slots: it waited 2.50 s for one."),
+        ("loaded,1500.0", "w1 had to load its adapter first: it waited 1.50 s until that was there and checked."),
+    ],
+)
+def test_how_it_met_its_adapter_is_told(told: str, says: str) -> None:
+    """Where its gate told it; of a request without one, and of nonsense, nothing is said."""
+    assert says in story(attempts=(BARE._replace(adapter=told),))
+    assert "adapter" not in story(attempts=(BARE._replace(adapter="magic,1"),))
+    assert "adapter" not in story(attempts=(BARE,))
+
+
 def test_each_trigger_has_its_words() -> None:
     """None is told by its name for programs."""
     for trigger in Trigger:
@@ -327,6 +342,8 @@ def test_json_has_everything_by_name() -> None:
     """Whoever reads it with a program finds names, the story and the judgement; unknown is null."""
     found = shown(PROMISED._replace(attempts=(BARE,), choices=(Choice("w1", 1, 0, 1),)))
     assert (found["object"], found["id"], found["drawn"], found["cost_micro_usd"]) == ("request", "req-1", None, 0)
-    assert found["attempts"] == [{"worker": "w1", "sent_s": 0.01, "failed": "", "door": None, "batch": None}]
+    assert found["attempts"] == [
+        {"worker": "w1", "sent_s": 0.01, "failed": "", "door": None, "batch": None, "adapter": None}
+    ]
     assert found["choices"][0]["worker"] == "w1"
     assert found["says"] == tell(PROMISED._replace(attempts=(BARE,), choices=(Choice("w1", 1, 0, 1),)))

@@ -149,13 +149,13 @@ def gpu_s(call: Call, end: Settlement) -> float:
     """
     if call.used is not None and call.used.engine_us is not None:
         return min(call.used.engine_us / 1e6, end.held_s)
-    route, queue, *engine = (
+    route, adapter, queue, *engine = (
         call.timings.seconds.get(stage, 0.0)
-        for stage in (Stage.ROUTE, Stage.QUEUE, Stage.COMPUTE, Stage.PREFILL, Stage.DECODE)
+        for stage in (Stage.ROUTE, Stage.ADAPTER, Stage.QUEUE, Stage.COMPUTE, Stage.PREFILL, Stage.DECODE)
     )
     in_engine_s, beside = sum(engine), call.worker.load.running if call.worker is not None else 1
     if not in_engine_s and end.usage.total_tokens:
-        in_engine_s = max(0.0, end.held_s - route - queue)
+        in_engine_s = max(0.0, end.held_s - route - adapter - queue)
     return in_engine_s / max(1, beside)
 
 

@@ -42,7 +42,7 @@ class Attempt:
     def __init__(self, relay: Relay, worker: WorkerId, loads: Loads, call: Call) -> None:
         """Begin; the relay learns of it at once, so that a client that leaves ends it."""
         self._call = call
-        call.used, call.door, call.batch, call.company = None, b"", b"", None
+        call.used, call.door, call.batch, call.adapter, call.company = None, b"", b"", b"", None
         self._is_unasked = False
         self._relay = relay
         self._worker = worker
@@ -110,7 +110,7 @@ class Attempt:
             self._call.company = load.running
         self._status = status
         self._call.door = wire.header(headers, wire.DOOR_HEADER)
-        waited_s = wire.waited_s_of(headers)
+        waited_s = self._for_adapter(headers, wire.waited_s_of(headers))
         if status == _OK or waited_s:  # who was refused at once did not wait
             self._call.timings.spent(Stage.QUEUE, waited_s)
         if status == _OK:
@@ -120,6 +120,16 @@ class Attempt:
         else:
             self._refused = wire.header(headers, wire.REFUSED_HEADER)
         self._call.used = NOTHING if self._refused else used.heard(wire.header(headers, wire.USED_HEADER))
+
+    def _for_adapter(self, headers: list[tuple[bytes, bytes]], waited_s: float) -> float:
+        """Return its wait at the gate without the wait for its adapter, which is a stage of its own."""
+        call = self._call
+        if call.version is None or not call.version.base:
+            return waited_s
+        call.adapter = wire.header(headers, wire.ADAPTER_HEADER)
+        if spent_s := wire.adapter_s_of(call.adapter, waited_s):
+            call.timings.spent(Stage.ADAPTER, spent_s)
+        return waited_s - spent_s
 
     def on_body(self, data: bytes) -> None:
         """Pass it on; once the caller has a token the rest goes to the relay directly."""

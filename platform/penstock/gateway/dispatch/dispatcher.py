@@ -11,7 +11,7 @@ import random
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from penstock.domain import batched, waited
+from penstock.domain import adapted, batched, waited
 from penstock.domain.call import Call
 from penstock.domain.clock import Clock
 from penstock.domain.errors import (
@@ -315,7 +315,8 @@ def _ended(call: Call, failure: Verdict | None) -> Tried:
     """Return the present attempt with why it failed, where it did, and what door and batch told."""
     tried, told = call.trail[-1], call.door[: waited.MOST_CHARS].decode("latin-1")
     batch = call.batch[: batched.MOST_CHARS].decode("latin-1")
-    return Tried(tried.worker, tried.sent_s, failure.reason if failure is not None else "", told, batch)
+    adapter = call.adapter[: adapted.MOST_CHARS].decode("latin-1")
+    return Tried(tried.worker, tried.sent_s, failure.reason if failure is not None else "", told, batch, adapter)
 
 
 def _version_of(call: Call) -> VersionId:

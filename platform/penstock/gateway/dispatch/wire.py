@@ -7,7 +7,7 @@ are made, each event with its own.
 
 import msgspec
 
-from penstock.domain import batched, used, waited
+from penstock.domain import adapted, batched, used, waited
 from penstock.domain.ids import VersionId
 from penstock.domain.relay import Rest
 from penstock.domain.request import Api, InferenceRequest, Sealed
@@ -20,6 +20,7 @@ REFUSED_HEADER = b"x-penstock-refused"
 USED_HEADER = used.HEADER.encode()
 DOOR_HEADER = waited.HEADER.encode()
 BATCH_HEADER = batched.HEADER.encode()
+ADAPTER_HEADER = adapted.HEADER.encode()
 
 _STREAM_USAGE = frozenset({Api.CHAT, Api.COMPLETIONS})
 """APIs where usage of a stream is an option; the others always send it."""
@@ -95,6 +96,12 @@ def waited_s_of(headers: list[tuple[bytes, bytes]]) -> float:
         return max(0.0, float(header(headers, WAITED_HEADER) or 0.0)) / 1e3
     except ValueError:
         return 0.0
+
+
+def adapter_s_of(told: bytes, waited_s: float) -> float:
+    """Return how much of its wait at the gate a request waited for its adapter; 0 where that says nothing."""
+    found = adapted.heard(told[: adapted.MOST_CHARS].decode("latin-1"))
+    return min(waited_s, found.waited_s) if found is not None else 0.0
 
 
 def is_stream(headers: list[tuple[bytes, bytes]]) -> bool:

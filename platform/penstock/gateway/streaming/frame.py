@@ -121,7 +121,7 @@ class Frame:
         timings.mark(Stage.DECODE)
         if self.metrics is not None and not self.call.continued_at:
             at_gate_s = timings.seconds.get(Stage.QUEUE, 0.0)
-            in_engine_s = self.clock() - self._sent_at - at_gate_s
+            in_engine_s = self.clock() - self._sent_at - at_gate_s - timings.seconds.get(Stage.ADAPTER, 0.0)
             for stage, seconds in reports.engine_stages(self.metrics, in_engine_s).items():
                 timings.put(stage, seconds + (at_gate_s if stage is Stage.QUEUE else 0.0))
         elif self.call.batch:

@@ -13,12 +13,16 @@ from collections import deque
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
-from penstock.domain.waited import ADAPTER_LOADING, AT_ONCE, TENANT_QUEUE, Waited
+from penstock.domain import adapted
+from penstock.domain.waited import ADAPTER_LOADING, AT_ONCE, HEADER, TENANT_QUEUE, Waited, told
+from penstock.worker.gate.adapter_wait import AdapterWait
 from penstock.worker.gate.admission.cost import Work
 from penstock.worker.gate.admission.door import Door, Shed
 from penstock.worker.gate.in_flight import Message
 
 Receive = Callable[[], Awaitable[Message]]
+Headers = tuple[tuple[bytes, bytes], ...]
+_DOOR, _ADAPTER = HEADER.encode(), adapted.HEADER.encode()
 
 LOOK_S = 0.25
 """So often it is looked whether an adapter has been loaded, for whom its time is over once it was."""
@@ -46,10 +50,16 @@ FOR_GOOD = Rejection(None, 0.0)
 """Nothing is known of when it could enter."""
 
 
+def headers_of(waited: Waited) -> Headers:
+    """Return the headers that say how long a request waited here, and how it fared meanwhile."""
+    return ((b"x-penstock-waited-ms", b"%.3f" % (waited.waited_s * 1e3)), (_DOOR, told(waited)))
+
+
 class QueueWait:
     """One request at one door."""
 
     __slots__ = (
+        "_adapter",
         "_came_at",
         "_clock",
         "_door",
@@ -72,8 +82,18 @@ class QueueWait:
         self._came_at, self._mark = clock(), door.before.mark(work.tenant)
         self._waiting, self._predicted_s = len(door.order), door.expected_wait_s(work)
         self._has_waited = False
+        slots = door.slots if work.adapter else None
+        self._adapter = AdapterWait(slots, work, self._came_at) if slots is not None else None
         self.waited = AT_ONCE
         """How it fared, once it may enter or has to go."""
+
+    @property
+    def headers(self) -> Headers:
+        """What its answer says of its wait, once it may enter or has to go."""
+        found = headers_of(self.waited)
+        if self._adapter is None:
+            return found
+        return (*found, (_ADAPTER, adapted.told(self._adapter.ended(self._came_at + self.waited.waited_s))))
 
     async def until_admitted(self) -> Rejection | None:
         """Return None when the request may enter: then it must ``leave`` the door in the end."""

@@ -24,8 +24,7 @@ from penstock.domain.ids import RequestId, VersionId
 from penstock.domain.request import Api
 from penstock.domain.tenant import PLATFORM
 from penstock.domain.ticket import HEADER, Presented, Ticket
-from penstock.domain.waited import AT_ONCE, Waited, told
-from penstock.domain.waited import HEADER as DOOR_HEADER
+from penstock.domain.waited import AT_ONCE
 from penstock.domain.worker import Load
 from penstock.telemetry import names
 from penstock.telemetry.metrics import CONTENT_TYPE
@@ -39,7 +38,7 @@ from penstock.worker.gate.admission.fair_queue import in_engine
 from penstock.worker.gate.admission.load import LoadBook, Observed
 from penstock.worker.gate.in_flight import Connection, InFlight, Tally, replay
 from penstock.worker.gate.meters import Meters
-from penstock.worker.gate.queue_wait import FOR_GOOD, QueueWait, Rejection
+from penstock.worker.gate.queue_wait import FOR_GOOD, Headers, QueueWait, Rejection, headers_of
 from penstock.worker.gate.resting import REST, SLEEP, WAKE, Resting
 from penstock.worker.gate.tickets import TicketCheck
 from penstock.worker.gate.work import excess, work_of
@@ -47,8 +46,7 @@ from penstock.worker.gate_config import TICKET, GateConfig
 from penstock.worker.meter import Meter, are_filled, current
 from penstock.worker.share import Share
 
-_TICKET, _DOOR = HEADER.encode(), DOOR_HEADER.encode()
-Headers = tuple[tuple[bytes, bytes], ...]
+_TICKET = HEADER.encode()
 _LOOPBACK = frozenset({"127.0.0.1", "::1", ""})
 _MAX_BODY_BYTES = 64 << 20
 """More than any gateway lets in: a bound for whoever holds a worker's key and is no gateway."""
@@ -165,7 +163,7 @@ class Gate:
         """Let a valid request wait for a seat, and through. The platform's own probes of the version don't wait."""
         scope, receive, send = asgi
         request = RequestId(f"{ticket.request}/{next(self._numbers)}")
-        waited, prefill = AT_ONCE, None
+        told, prefill = headers_of(AT_ONCE), None
         no_adapter, again_s = self._without(ticket.adapter)
         if no_adapter:
             await self._refuse(Refusal.ADAPTER, send, Rejection(None, again_s), detail=no_adapter)
@@ -177,18 +175,16 @@ class Gate:
                 return
             wait = QueueWait(self.door, work, receive, self.clock.monotonic)
             rejection = await wait.until_admitted()
-            waited, meter.waited_s = wait.waited, wait.waited.waited_s
+            told, meter.waited_s = wait.headers, wait.waited.waited_s
             if rejection is not None:
-                await self._reject(rejection, ticket, send, waited)
+                await self._reject(rejection, ticket, send, told)
                 return
-            self.tally.queue_s.observe(waited.waited_s)
+            self.tally.queue_s.observe(meter.waited_s)
             receive = wait.receive
             if work.part < 1.0:
                 meter.share = Share(work.sequences)
             prefill = None if are_filled() else self._prefilling(work)
-        connection = Connection(
-            scope["path"], receive, send, self.clock.monotonic, lambda: (*self.headers(), *_waited(waited))
-        )
+        connection = Connection(scope["path"], receive, send, self.clock.monotonic, lambda: (*self.headers(), *told))
         in_flight = InFlight(ticket, request, connection, self.tally, meter)
         try:
             await self._app(scope, in_flight.receive, in_flight.send)
@@ -217,13 +213,13 @@ class Gate:
         clocks_apart = self.clock.monotonic() - self.clock.now()
         return work_of(ticket, request, self.door.seats.size, clocks_apart=clocks_apart)
 
-    async def _reject(self, rejection: Rejection, ticket: Ticket, send: Send, waited: Waited) -> None:
+    async def _reject(self, rejection: Rejection, ticket: Ticket, send: Send, told: Headers) -> None:
         if rejection.why is not None:
             refusal = _REFUSED[rejection.why]
             reason = rejection.reason or refusal
             self.tally.shed.labels(self.config.version, ticket.standing.name.lower(), reason).inc()
             why, _ = self._without(ticket.adapter)
-            await self._refuse(refusal, send, rejection, detail=why, more=_waited(waited))
+            await self._refuse(refusal, send, rejection, detail=why, more=told)
 
     @property
     def load(self) -> Load:
@@ -355,11 +351,6 @@ class Gate:
             "inside": self.resting.number,
             "draining": self.draining,
         }
-
-
-def _waited(waited: Waited) -> Headers:
-    """Return the headers that say how long a request waited here, and how it fared meanwhile."""
-    return ((b"x-penstock-waited-ms", b"%.3f" % (waited.waited_s * 1e3)), (_DOOR, told(waited)))
 
 
 def _header(scope: Scope, name: bytes) -> bytes:

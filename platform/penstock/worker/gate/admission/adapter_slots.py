@@ -59,6 +59,11 @@ class AdapterSlots:
         """Tell whether an adapter is in a slot."""
         return adapter in self._slots
 
+    def since(self, adapter: VersionId, now: float) -> float:
+        """Return since when an adapter has its slot; ``now`` where it has none, or one that is to be another's."""
+        slot = self._slots.get(adapter)
+        return slot.since if slot is not None and not slot.goes_to else now
+
     def running(self, adapter: VersionId) -> int:
         """Return how many of its requests are in the engine."""
         slot = self._slots.get(adapter)
