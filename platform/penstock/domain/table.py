@@ -53,6 +53,7 @@ class VersionEntry:
     special_tokens: tuple[tuple[str, str], ...] = ()
     """Names and texts that the chat template may use, for example ``("bos_token", "<s>")``."""
     chat_template: str = ""
+    """Of an adapter empty in a table that is sent: it is its base's, and a gateway reads it there."""
     sampling: SamplingDefaults = field(default_factory=SamplingDefaults)
     max_num_seqs: int = 0
     """How many sequences an engine decodes at once; 0 in a table that doesn't say."""

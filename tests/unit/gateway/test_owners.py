@@ -287,6 +287,7 @@ def without(view: View, who: Principal) -> View:
         versions={one.id: one for one in versions},
         autos={one.alias: one for one in autos},
         has_owners=False,
+        owned=frozenset(),
     )
 
 

@@ -201,7 +201,7 @@ def _entry(version: ModelVersion, workers: tuple[WorkerEntry, ...]) -> VersionEn
         block_size=manifest.engine.block_size,
         tokenizer_sha256=next((file.sha256 for file in manifest.files if file.path == _TOKENIZER), ""),
         special_tokens=manifest.special_tokens,
-        chat_template=manifest.chat_template,
+        chat_template=manifest.chat_template if manifest.adapter is None else "",
         sampling=manifest.sampling,
         max_num_seqs=manifest.engine.max_num_seqs,
         workers=workers,

@@ -28,11 +28,14 @@ class View:
     rosters: Mapping[str, Roster]
     has_owners: bool
     """Whether any version is not for everybody."""
+    owned: frozenset[str]
+    """Aliases that lead to such a version."""
     workers: frozenset[WorkerId]
     at: float
 
 
 def _view(table: RoutingTable, rosters: Mapping[str, Roster], at: float) -> View:
+    own = {version.id for version in table.versions if version.tenants is not None}
     return View(
         table=table,
         routes={route.alias: route for route in table.routes},
@@ -44,10 +47,15 @@ def _view(table: RoutingTable, rosters: Mapping[str, Roster], at: float) -> View
         versions={version.id: version for version in table.versions},
         autos={auto.alias: auto for auto in table.autos},
         rosters=rosters,
-        has_owners=any(version.tenants is not None for version in table.versions),
+        has_owners=bool(own),
+        owned=frozenset(route.alias for route in table.routes if own and not own.isdisjoint(_led_to(route))),
         workers=frozenset([worker.id for one in table.versions if not one.base for worker in one.workers]),
         at=at,
     )
+
+
+def _led_to(route: Route) -> Iterator[VersionId]:
+    return (share.version for share in route.shares)
 
 
 class CurrentTable:

@@ -17,14 +17,14 @@ fallback itself falls nowhere. Breakers are tried by the platform's own probes, 
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from hashlib import blake2b
 
 from penstock.domain.auto import Auto
 from penstock.domain.call import unnoted
 from penstock.domain.errors import TooDear, UnknownModel, UnsupportedByModel
-from penstock.domain.ids import VersionId
+from penstock.domain.ids import Alias, VersionId
 from penstock.domain.money import dollars
 from penstock.domain.request import InferenceRequest
 from penstock.domain.table import Route, Share, VersionEntry, by_digest
@@ -133,14 +133,19 @@ def _pinned(view: View, request: InferenceRequest, principal: Principal) -> Vers
 def _led(view: View, route: Route, request: InferenceRequest, principal: Principal) -> VersionEntry | None:
     """Return the version that an alias leads this caller to; None where none of its versions is there for it.
 
-    Who is led to one that is others' alone has the others by their weights. Whoever was led to a version that is there
-    for it keeps that: the order is the same, only less is in it.
+    What is others' is left out before anything is hashed. Whoever would be led to a version that is there for it is led
+    to that one all the same: the order of the others does not change.
     """
-    version = view.versions[_chosen(view, route, request, principal)]
-    if version.tenants is None or principal.sees(version.tenants):
-        return version
-    left = tuple(share for share in shares_of(route, view.versions, principal) if share.weight > 0)
-    return view.versions[choose(replace(route, shares=left), sticky_key(request, principal))] if left else None
+    if route.alias not in view.owned:
+        return view.versions[_chosen(view, route, request, principal)]
+    versions = view.versions
+    own = view.overrides[route.alias].get(principal.tenant) if route.overrides else None
+    if own is not None and principal.sees(versions[own].tenants):
+        return versions[own]
+    left = [one for one in route.shares if one.weight > 0 and principal.sees(versions[one.version].tenants)]
+    if len(left) <= 1:
+        return versions[left[0].version] if left else None
+    return versions[_best(route.alias, left, sticky_key(request, principal))]
 
 
 def _chosen(view: View, route: Route, request: InferenceRequest, principal: Principal) -> VersionId:
@@ -166,13 +171,17 @@ def choose(route: Route, key: str) -> VersionId:
     """Return this key's version; pure, and the same in every gateway."""
     if len(route.shares) == 1:
         return route.shares[0].version
-    return max(route.shares, key=lambda share: _score(route, share, key)).version
+    return _best(route.alias, route.shares, key)
 
 
-def _score(route: Route, share: Share, key: str) -> float:
+def _best(alias: Alias, shares: Sequence[Share], key: str) -> VersionId:
+    return max(shares, key=lambda share: _score(alias, share, key)).version
+
+
+def _score(alias: Alias, share: Share, key: str) -> float:
     if share.weight <= 0:
         return -1.0
-    digest = blake2b(f"{route.alias}\x1f{share.version}\x1f{key}".encode(), digest_size=8).digest()
+    digest = blake2b(f"{alias}\x1f{share.version}\x1f{key}".encode(), digest_size=8).digest()
     unit = (int.from_bytes(digest, "big") + 0.5) / _SPACE
     return -share.weight / math.log(unit)
 

@@ -38,9 +38,15 @@ def rosters(table: RoutingTable, before: Mapping[str, Roster]) -> dict[str, Rost
 
 
 def staffed(table: RoutingTable) -> RoutingTable:
-    """Return the table as a gateway reads it: adapters have their base's workers, for whoever asks of workers."""
-    own = {version.id: version.workers for version in table.versions}
+    """Return the table as a gateway reads it: adapters have the workers and the chat template of their base.
+
+    A table of a thousand adapters would repeat the template as often, two megabytes of it.
+    """
+    own = {version.id: version for version in table.versions}
     if len(own) == sum([not version.base for version in table.versions]):
         return table
-    filled = [replace(one, workers=own[one.base]) if one.base else one for one in table.versions]
-    return replace(table, versions=tuple(filled))
+    return replace(table, versions=tuple([_lent(one, own[one.base]) if one.base else one for one in table.versions]))
+
+
+def _lent(adapter: VersionEntry, base: VersionEntry) -> VersionEntry:
+    return replace(adapter, workers=base.workers, chat_template=base.chat_template)

@@ -2,6 +2,8 @@
 
 from dataclasses import replace
 
+import msgspec
+
 from penstock.control.fleet.plan import FleetPolicy, plan
 from penstock.control.fleet.versions import plan_versions
 from penstock.control.publish.build import build
@@ -10,6 +12,7 @@ from penstock.domain.ids import TenantId, VersionId
 from penstock.domain.owners import Owned
 from penstock.domain.table import EMPTY, RoutingTable, VersionEntry, validate
 from penstock.domain.worker import PhaseTiming, WorkerState
+from penstock.gateway.routing import CurrentTable
 from tests.support import adapter_things as made
 from tests.support import control_things as things
 from tests.support.control_things import NOW
@@ -92,3 +95,19 @@ def test_a_change_of_tenants_is_a_table_of_its_own() -> None:
     owned = (Owned(version=PIRATE.id, tenants=(TenantId("acme"),)),)
     second = make(replace(ON, owned=owned), [worker()], first)
     assert second.number == first.number + 1
+
+
+def test_a_template_is_sent_once_for_all_adapters_of_a_base() -> None:
+    """A thousand of them are a table of less than a megabyte, whatever their template; gateways read it as one each."""
+    long = made.version_of(replace(BASE.manifest, chat_template="{{ messages }}" * 200))
+    many = tuple(
+        made.version_of(replace(made.manifest(f"l{at}", long), files=PIRATE.manifest.files)) for at in range(1000)
+    )
+    on = (long.id, *(one.id for one in many))
+    known = Catalogue(versions=(long, *many), deployments=tuple(Deployment(version=one, replicas=1) for one in on))
+    table = make(known, [])
+    assert {one.chat_template for one in table.versions if one.base} == {""}
+    assert len(msgspec.json.encode(table)) < 1_000_000
+    current = CurrentTable()
+    current.swap(table, 0.0)
+    assert {one.chat_template for one in current.view.table.versions} == {long.manifest.chat_template}
