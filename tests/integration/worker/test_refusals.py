@@ -1,4 +1,4 @@
-"""What real vLLM says of mistakes that only its grammar compiler finds, or that it finds inside a stream."""
+"""What real vLLM says of mistakes that only its grammar compiler finds, or that it finds inside a stream; to whom."""
 
 import json
 from typing import Any
@@ -7,14 +7,18 @@ import httpx
 import pytest
 
 from penstock.gateway.dispatch import verdict
+from tests.support.faults import leaks, log_folders
 from tests.support.worker_process import WorkerMaker
 
 pytestmark = [pytest.mark.integration, pytest.mark.slow, pytest.mark.timeout(300)]
 
 CHAT, COMPLETIONS, MESSAGES = "/v1/chat/completions", "/v1/completions", "/v1/messages"
 SAY = {"messages": [{"role": "user", "content": "hi"}], "max_tokens": 4}
-LETTERS = {"regex": r"\p{L}+"}
+SECRET = "S3CRET-of-a-grammar"
+LETTERS = {"regex": rf"\p{{L}}+{SECRET}"}
 """Accepted by one of vLLM's compilers, and unknown to the one that then compiles it."""
+AHEAD = {"json": {"type": "string", "pattern": f"^{SECRET}(?!x)$"}}
+"""Compiled, with a warning that quotes it."""
 ASKED: dict[str, tuple[str, dict[str, Any]]] = {
     "chat": (CHAT, {**SAY, "structured_outputs": LETTERS}),
     "a prompt": (COMPLETIONS, {"prompt": "hi", "max_tokens": 4, "structured_outputs": LETTERS}),
@@ -35,7 +39,7 @@ def code_of(answer: httpx.Response) -> int:
 def test_what_the_engine_can_not_do_is_the_callers_to_change(
     start_worker: WorkerMaker, versions: dict[str, str]
 ) -> None:
-    """Odd schemas: vLLM's 500 for a grammar was a 502 for its caller and a suspicion on the worker; it is a 400."""
+    """Odd schemas: vLLM's 500 for a grammar was a 502 and a suspicion on the worker; it is a 400, and in no log."""
     worker = start_worker(versions["smollm2"], probe_timeout_s="60").ready(within_s=200)
     asked = {
         (name, stream): worker.post(path, {**body, "model": versions["smollm2"], "stream": stream})
@@ -43,3 +47,8 @@ def test_what_the_engine_can_not_do_is_the_callers_to_change(
         for stream in (False, True)
     }
     assert {how: code_of(answer) for how, answer in asked.items()} == dict.fromkeys(asked, 400)
+    ahead = worker.post(CHAT, {**SAY, "structured_outputs": AHEAD, "model": versions["smollm2"]})
+    assert ahead.status_code in (200, 400), ahead.text
+    logs = "".join(path.read_text() for path in (worker.home / "logs").glob("*.log"))
+    assert "Failed to compile grammar" in logs  # the search looks where the engine writes
+    assert list(leaks(log_folders(worker.home), SECRET)) == []

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from penstock.domain.model import Runtime
 from penstock.worker import gate_config
-from penstock.worker.engines import core_end, counting, lifeline, listening, log_lines, plan, refusals
+from penstock.worker.engines import core_end, counting, grammar_words, lifeline, listening, log_lines, plan, refusals
 from penstock.worker.engines.plan import LaunchPlan
 
 
@@ -32,6 +32,7 @@ def run(launch: LaunchPlan, lifeline_fd: int) -> None:
     from vllm.entrypoints.launchers.api_server.entry import main
 
     core_end.install()
+    grammar_words.install()
     counting.install()
     refusals.install()
     main()

@@ -1,15 +1,20 @@
 """What callers write becomes no line of an engine's log, and what a request says is not in it. In the engine's process.
 
-The agent reads the log's end to tell why an engine ended and what it does; people on call read all of it.
+The agent reads the log's end to tell why an engine ended and what it does; people on call read all of it. An engine's
+core works for all requests at once, in the context of none: what its parts that handle schemas, patterns and tokens log
+is taken for a request's own, whoever it is. What native code writes there by itself is kept out by ``grammar_words``.
 """
 
 import logging
 import traceback
+from collections.abc import Callable
 
 from penstock.worker.meter import current
 
 LEFT_OUT = "(what it says of a request is left out)"
 MOST_CAUSES = 8
+OF_REQUESTS = ("vllm.v1.structured_output", "vllm.v1.core.sched")
+"""Whose records are about requests wherever they are made: compiled grammars, and tokens in the scheduler."""
 _ESCAPES = {code: rf"\x{code:02x}" for code in (*range(32), *range(127, 160)) if chr(code) != "\t"} | {
     ord("\n"): r"\n",
     ord("\r"): r"\r",
@@ -21,15 +26,23 @@ _ESCAPES = {code: rf"\x{code:02x}" for code in (*range(32), *range(127, 160)) if
 def install() -> None:
     """Make every record of this process from now on without control characters, and without the words of a request."""
     make = logging.getLogRecordFactory()
+    if isinstance(make, _Plain):  # a core that was forked has it already
+        return
+    logging.setLogRecordFactory(_Plain(make))
 
-    def made(*args: object, **named: object) -> logging.LogRecord:
-        return _plain(make(*args, **named))
 
-    logging.setLogRecordFactory(made)
+class _Plain:
+    """A factory of such records."""
+
+    def __init__(self, make: Callable[..., logging.LogRecord]) -> None:
+        self._make = make
+
+    def __call__(self, *args: object, **named: object) -> logging.LogRecord:
+        return _plain(self._make(*args, **named))
 
 
 def _plain(record: logging.LogRecord) -> logging.LogRecord:
-    if current.get() is None:
+    if current.get() is None and not record.name.startswith(OF_REQUESTS):
         said = record.getMessage()
     else:
         said = f"{record.msg if record.args else f'{record.name}:{record.lineno}'} {LEFT_OUT}"

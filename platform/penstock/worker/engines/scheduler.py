@@ -17,7 +17,7 @@ from vllm.v1.request import RequestStatus
 
 from penstock.domain.clock import SystemClock
 from penstock.domain.tokens import OUTPUT_WEIGHT, PROMPT_WEIGHT
-from penstock.worker.engines import seeding
+from penstock.worker.engines import grammar_words, log_lines, seeding
 from penstock.worker.engines.stepping import Inside, Stepping, Turnout, prompt_bound
 
 _READABLE = frozenset({RequestStatus.WAITING, RequestStatus.PREEMPTED})
@@ -27,7 +27,9 @@ class _BySteps(Scheduler):
     """What both of vLLM's schedulers get."""
 
     def __init__(self, *args: Any, **named: Any) -> None:  # noqa: ANN401  vLLM is untyped here
-        """Begin with nobody known."""
+        """Begin with nobody known; a core that was spawned has loaded nothing of ours before."""
+        log_lines.install()
+        grammar_words.install()
         super().__init__(*args, **named)
         self._clock, self._stepping = SystemClock(), Stepping()
         assert self._blocks_left >= 0  # noqa: S101  a place of vLLM's that is gone is found here, not beside callers
@@ -133,7 +135,7 @@ class TenantScheduler(_BySteps):
     """For engines on a CPU, which plan a step when the last one has ended."""
 
     def __init__(self, *args: Any, **named: Any) -> None:  # noqa: ANN401
-        """Begin with nobody known; a core that was spawned has loaded nothing of ours before."""
+        """Begin with nobody known, and seeds kept right."""
         seeding.install()
         super().__init__(*args, **named)
 

@@ -139,6 +139,7 @@ def environment(place: Place, engine: EngineSettings | None = None) -> tuple[tup
         "VLLM_MEDIA_URL_ALLOW_REDIRECTS": "0",
         "VLLM_XGRAMMAR_CACHE_MB": str(GRAMMAR_CACHE_MB),
         "VLLM_REGEX_COMPILATION_TIMEOUT_S": str(GRAMMAR_REGEX_S),
+        "LLGUIDANCE_LOG_LEVEL": "0",  # it writes tokens into the log past everybody
         **_compiled(place),
     }
     if engine is not None and engine.adapter_slots:

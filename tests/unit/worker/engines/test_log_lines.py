@@ -4,6 +4,7 @@ import logging
 from collections.abc import Iterator
 
 import pytest
+from xgrammar import Grammar
 
 from penstock.worker.engines import log_lines
 from penstock.worker.meter import Meter, current
@@ -41,6 +42,27 @@ def test_what_a_request_says_is_not_logged_while_it_is_served(caplog: pytest.Log
     assert said[0] == f"can't read %s {log_lines.LEFT_OUT}"
     assert said[1].startswith("vllm.x:")
     assert "SECRET" not in "".join(said)
+
+
+def test_a_grammar_that_does_not_compile_leaves_its_text_in_no_line(caplog: pytest.LogCaptureFixture) -> None:
+    """The engine's core compiles outside of requests, and logged the schema with the error that quotes it."""
+    try:
+        Grammar.from_json_schema(f'{{"type": "{SECRET}"}}')
+    except RuntimeError:
+        logging.getLogger("vllm.v1.structured_output").exception("Failed to compile grammar for request %s", "r-1")
+    logging.getLogger("vllm.v1.structured_output.backend_guidance").warning("LLMatcher error: %s", SECRET)
+    logging.getLogger("vllm.v1.core.sched.scheduler").error("grammar rejected tokens %s for request %s", [7], "r-1")
+    said = [record.getMessage() for record in caplog.records]
+    assert said[0] == f"Failed to compile grammar for request %s {log_lines.LEFT_OUT}"
+    assert "RuntimeError (" in caplog.text
+    assert [text for text in (SECRET, "[7]", "r-1") if text in caplog.text] == []
+
+
+def test_to_install_it_twice_is_to_install_it_once() -> None:
+    """A core that was forked from its server has it already, and one that was spawned has not."""
+    before = logging.getLogRecordFactory()
+    log_lines.install()
+    assert logging.getLogRecordFactory() is before
 
 
 def test_the_engines_own_words_stay(caplog: pytest.LogCaptureFixture) -> None:

@@ -146,6 +146,11 @@ def test_what_grammars_hold_is_bounded() -> None:
     assert (names["VLLM_XGRAMMAR_CACHE_MB"], names["VLLM_REGEX_COMPILATION_TIMEOUT_S"]) == ("64", "2")
 
 
+def test_no_compiler_writes_tokens_into_the_log() -> None:
+    """The second compiler wrote the text of tokens that it did not take to the process's stderr, past Python."""
+    assert dict(environment(PLACE))["LLGUIDANCE_LOG_LEVEL"] == "0"
+
+
 @pytest.mark.parametrize("secret", ["00" * 32])
 def test_no_secret_is_in_the_arguments_or_the_environment(secret: str) -> None:
     """What other users of the machine can read of a process holds no key."""
