@@ -176,7 +176,8 @@ def one_cell(second: ArmSecond) -> ArmSecond:
         return (Times(Cell(0, 0), tuple(sorted(counts.items()))),)
 
     def seen(arm: ArmCounts) -> ArmCounts:
-        return replace(arm, ttft=flat(arm.ttft), itl=flat(arm.itl), price=flat(arm.price))
+        priced = tuple(one._replace(price=flat(one.price)) for one in arm.priced)
+        return replace(arm, ttft=flat(arm.ttft), itl=flat(arm.itl), price=flat(arm.price), priced=priced)
 
     return replace(second, arms=tuple(map(seen, second.arms)))
 

@@ -11,13 +11,15 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from penstock.domain.arms import ArmCounts, ArmSecond, Cell, Times, bucket, cell, price_bucket
-from penstock.domain.ids import Alias, VersionId, WorkerId
+from penstock.domain.arms import ArmCounts, ArmSecond, Cell, Priced, Times, bucket, cell, price_bucket
+from penstock.domain.ids import Alias, TenantId, VersionId, WorkerId
 
 ALIAS, OLD, NEW = Alias("chat"), VersionId("chat@old"), VersionId("chat@new")
 BASE_TTFT_S, BASE_ITL_S, TAIL = 0.3, 0.03, 4.0
 LENGTHS = (64, 300, 1200)
 COMPANY = 8
+TENANTS = tuple(TenantId(f"tenant-{number}") for number in range(12))
+"""Who asks, in turns: a tenant's answers are no dearer than another's."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,11 +98,18 @@ class World:
             ttft=histograms(cells, map(bucket, ttft)),
             itl=histograms(cells, map(bucket, itl)),
             price=histograms([Cell(where.prompt, 0) for where in cells], prices),
+            priced=tuple(_priced([Cell(where.prompt, 0) for where in cells], prices, at)),
             good=answered,
             bad=bad,
             answers=answered,
             output_tokens=int(output.sum()),
         )
+
+
+def _priced(cells: list[Cell], prices: list[int], at: int) -> Iterator[Priced]:
+    """Yield whose each price is."""
+    for number, (where, place) in enumerate(zip(cells, prices, strict=True)):
+        yield Priced(TENANTS[(at + number) % len(TENANTS)], (Times(where, ((place, 1),)),))
 
 
 def histograms(cells: Iterable[Cell], buckets: Iterable[int]) -> tuple[Times, ...]:

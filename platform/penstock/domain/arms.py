@@ -6,6 +6,7 @@ alike: prompt tokens that the engine had to compute, and how many ran beside it 
 """
 
 import math
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -65,6 +66,14 @@ class Worse(NamedTuple):
     many: int
 
 
+class Priced(NamedTuple):
+    """A tenant's part of what answers cost, and of how dear copies were beside their originals."""
+
+    tenant: TenantId
+    price: tuple[Times, ...] = ()
+    paired: tuple[tuple[int, int], ...] = ()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ArmCounts:
     """One arm's requests that ended in one second.
@@ -83,6 +92,8 @@ class ArmCounts:
     body's bytes, which versions share."""
     paired: tuple[tuple[int, int], ...] = ()
     """Copies by how dear each was beside its own original: pairs of ``dearness`` and count."""
+    priced: tuple[Priced, ...] = ()
+    """Whose prices these were, those with the most; what is left without a name counts as one tenant's."""
     good: int = 0
     bad: int = 0
     refused: int = 0
@@ -152,7 +163,7 @@ def _fault_of(arm: ArmCounts) -> str:
     if not all(0 <= one <= MOST_TOKENS for one in tokens):
         return "tokens are below 0 or above what a second can hold"
     is_more = arm.empty > arm.answers or arm.cut > arm.answers or arm.json_broken > arm.json_asked
-    if is_more or not all(_is_part(one, arm) for one in arm.worse):
+    if is_more or not all(_is_part(one, arm) for one in arm.worse) or not _are_priced(arm):
         return "a part is more than the whole"
     for times, buckets in ((arm.ttft, BUCKETS), (arm.itl, BUCKETS), (arm.price, PRICE_BUCKETS)):
         if not all(_is_sound(one, buckets) for one in times):
@@ -165,6 +176,21 @@ def _fault_of(arm: ArmCounts) -> str:
 def _is_part(worse: Worse, arm: ArmCounts) -> bool:
     whole = {"refused": arm.refused, "empty": arm.empty, "cut": arm.cut, "json_broken": arm.json_broken}
     return 0 < worse.many <= whole.get(worse.what, 0)
+
+
+def _are_priced(arm: ArmCounts) -> bool:
+    """Tell whether no price is somebody's that is not among all; what is among them is looked at there."""
+    if not arm.priced:
+        return True
+    named, copies = Counter[tuple[Cell, int]](), Counter[int]()
+    for one in arm.priced:
+        for cell_, counts in one.price:
+            for place, many in counts:
+                named[cell_, place] += many if many > 0 else MOST_COUNTED
+        for step, many in one.paired:
+            copies[step] += many if many > 0 else MOST_COUNTED
+    whole = Counter({(cell_, place): many for cell_, counts in arm.price for place, many in counts})
+    return named <= whole and copies <= Counter(dict(arm.paired))
 
 
 def asked_since(requests: int, first: int | None, since: int, now: float) -> Asked:

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from penstock.domain.arms import BUCKETS, ArmCounts, ArmSecond, Cell, Exposed, Times, Worse, fault
+from penstock.domain.arms import BUCKETS, ArmCounts, ArmSecond, Cell, Exposed, Priced, Times, Worse, fault
 from penstock.domain.ids import Alias, TenantId, VersionId, WorkerId
 
 ARM = ArmCounts(alias=Alias("chat"), version=VersionId("chat@1"), worker=WorkerId("w"), good=1, answers=1)
@@ -53,6 +53,11 @@ def test_a_second_has_a_number_and_a_time(changes: dict[str, Any]) -> None:
         {"itl": times(running=HUGE)},
         {"differ": ((101, 1),)},
         {"differ": ((5, -1),)},
+        {"priced": (Priced(TenantId("t"), times()),)},
+        {"price": times(), "priced": (Priced(TenantId("t"), times()), Priced(TenantId("u"), times()))},
+        {"price": times(), "priced": (Priced(TenantId("t"), times(count=-5)),)},
+        {"paired": ((2, 1),), "priced": (Priced(TenantId("t"), paired=((3, 1),)),)},
+        {"paired": ((2, 1),), "priced": (Priced(TenantId("t"), paired=((2, 0),)),)},
     ],
 )
 def test_an_arm_counts_what_a_second_can_hold(changes: dict[str, Any]) -> None:

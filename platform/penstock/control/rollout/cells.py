@@ -48,6 +48,10 @@ class _Known:
         self.slots.append((at, counts, many))
         self.many += many
 
+    def copied(self) -> "_Known":
+        """Return the same, to go on apart."""
+        return _Known(list(self.buckets), self.many, deque(self.slots))
+
     def forget(self, now: int) -> None:
         """Let go what is older than a minute, as long as enough stay, and what is too old in any case."""
         while self.slots:
@@ -79,6 +83,13 @@ class Ranks:
         self._buckets = buckets
         self._cells: dict[Cell, _Known] = {}
         self._now = self._swept_at = 0
+
+    def copied(self) -> "Ranks":
+        """Return the same requests, to go on apart."""
+        found = Ranks(self._buckets)
+        found._cells = {cell: known.copied() for cell, known in self._cells.items()}
+        found._now, found._swept_at = self._now, self._swept_at
+        return found
 
     def add(self, at: int, times: Iterable[Times]) -> None:
         """Take the incumbent's of a second; seconds come in order."""

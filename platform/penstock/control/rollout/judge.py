@@ -16,7 +16,8 @@ from operator import attrgetter
 
 from penstock.control.rollout.gates import RANKED, SCORED, SHARES, Gates
 from penstock.control.rollout.noise import CAP, Noise
-from penstock.control.rollout.sides import KNOWN_S, NOBODY, NOTHING, RankedSides, ScoreSides, ShareSides
+from penstock.control.rollout.priced import NO_PRICES, prices
+from penstock.control.rollout.sides import KNOWN_S, NOBODY, RankedSides, ScoreSides, ShareSides
 from penstock.domain.arms import ArmCounts, ArmSecond, Times
 from penstock.domain.ids import Alias, TenantId, VersionId, WorkerId
 from penstock.domain.judgement import Finding, Judgement, Metric, Verdict
@@ -31,8 +32,6 @@ AHEAD_S = 10
 """A clock that is so far ahead tells a second that has not been."""
 TIMED = (Metric.TTFT, Metric.ITL)
 """What workers differ in by chance; a price does not depend on them."""
-PAIRED = (0.0, 0.26, 0.5, 0.74, 1.0)
-"""The score of each step of ``dearness``. A little dearer is above what is held, and below what is aborted."""
 _HARM = (Verdict.ABORT, Verdict.HOLD)
 TimesOf = Callable[[ArmCounts], tuple[Times, ...]]
 
@@ -137,7 +136,7 @@ class Judge:
                 noise.slot(at, _by_worker(times_of, theirs), self._gates.ranked[metric].abort)
                 cap = noise.cap
             new, old = ([times for arm in arms for times in times_of(arm)] for arms in (mine, theirs))
-            ranked.slot(at, new, old, cap, _paired(mine) if metric is Metric.PRICE else NOTHING)
+            ranked.slot(at, new, old, cap, prices(mine, theirs) if metric is Metric.PRICE else NO_PRICES)
         self._answers += sum([arm.answers + arm.output_tokens for arm in theirs])
         differ = [one for arm in mine for one in arm.differ]
         for scored in self._scored.values():
@@ -178,15 +177,6 @@ def _verdict(found: list[Finding], *, alone: bool) -> Verdict:
 def _weight(finding: Finding) -> tuple[int, float]:
     """Return what a finding is sorted by: what it decides, and how much it has of what that takes."""
     return _ORDER[finding.verdict], finding.strength or 0.0
-
-
-def _paired(arms: Iterable[ArmCounts]) -> dict[float, int]:
-    """Return how dear copies were beside their originals: scores as ranks, 0.5 where alike."""
-    found: dict[float, int] = defaultdict(int)
-    for arm in arms:
-        for step, many in arm.paired:
-            found[PAIRED[step]] += many
-    return found
 
 
 def _by_worker(times_of: TimesOf, arms: Iterable[ArmCounts]) -> dict[WorkerId, list[Times]]:

@@ -9,17 +9,18 @@ from types import MappingProxyType
 from penstock.control.rollout.bets import RARE, Bets, Rows, turned
 from penstock.control.rollout.cells import FORGIVEN, Ranks
 from penstock.control.rollout.gates import Gates, RankGate, ScoreGate, ShareGate
+from penstock.control.rollout.priced import NO_PRICES, Prices, Purses
 from penstock.control.rollout.voices import Voices
 from penstock.domain.arms import BUCKETS, PRICE_BUCKETS, Times
 from penstock.domain.ids import TenantId
 from penstock.domain.judgement import Finding, Metric, Verdict
 
-NOTHING: Mapping[float, int] = MappingProxyType({})
 NOBODY: Mapping[TenantId, int] = MappingProxyType({})
 KNOWN_S = 300
 """The incumbent's own share is that of so many seconds."""
 UNWAITED = (Metric.PRICE, Metric.EMPTY, Metric.CUT, Metric.JSON)
 """Of requests that leave their end to the model, which may be few: nobody waits for a sample of them."""
+ALONE = "too little for an abort without one of its tenants"
 LEAST_KNOWN = 50
 """Events of the incumbent below which its own share is unknown."""
 
@@ -35,6 +36,7 @@ class RankedSides:
         self._ranks = Ranks(BUCKETS if metric is not Metric.PRICE else PRICE_BUCKETS)
         self._rows = _rows(gate)
         self._hold, self._abort, self._brake = (Bets(forgets=True) for _ in range(3))
+        self._purses = Purses(gate.abort, gate.brake) if metric is Metric.PRICE else None
         self._finding: Finding | None = None
         self.next_stage()
         self._alone = self._all = 0
@@ -50,16 +52,19 @@ class RankedSides:
         candidate: Iterable[Times],
         incumbent: Iterable[Times],
         cap: float,
-        told: Mapping[float, int] = NOTHING,
+        prices: Prices = NO_PRICES,
     ) -> None:
-        """Take a second of both; ``cap`` is what the noise between equals lets it count; ``told``: more scores."""
+        """Take a second of both; ``cap`` is what the noise between equals lets it count; of prices, whose they are."""
         theirs = tuple(incumbent)
+        caps = min(cap, self._caps.abort), self._caps.brake * min(1.0, cap)
+        if self._purses is not None:
+            self._purses.slot(at, (self._ranks, self._abort, self._brake), prices, caps)
         self._ranks.add(at, theirs)
         if theirs and not self._all:
             self._is_told = False
         self._all += sum([count for _, counts in theirs for _, count in counts])
         counts, alone = self._ranks.scores(candidate, self._forgiven)
-        for score, count in told.items():
+        for score, count in prices.told().items():
             counts[score] = counts.get(score, 0) + count
         if alone or counts:
             self._is_told = False
@@ -69,11 +74,11 @@ class RankedSides:
         many = sum(counts.values())
         self._sample += many
         self._sum += sum([score * count for score, count in counts.items()])
-        weight = min(1.0, min(cap, self._caps.abort) / many)
+        weight = min(1.0, caps[0] / many)
         hold, abort, brake, proof = self._rows.won(counts)
         self._hold.take(hold, weight)
         self._abort.take(abort, weight)
-        self._brake.take(brake, min(1.0, self._caps.brake * min(1.0, cap) / many))
+        self._brake.take(brake, min(1.0, caps[1] / many))
         self._proof.take(proof, weight)
 
     @property
@@ -98,7 +103,7 @@ class RankedSides:
         )
         for verdict, bets, odds, tolerated in sides:
             if bets.reaches(math.log(odds)):
-                return self._told(verdict, bets, odds, f"{said}; more than {tolerated:.2f} is tolerated")
+                return self._harm(verdict, bets, odds, f"{said}; more than {tolerated:.2f} is tolerated")
         strength = _strength(self._proof, self._odds.promote)
         is_enough = self._sample >= self._least
         if self._metric in UNWAITED and not is_enough:
@@ -108,6 +113,13 @@ class RankedSides:
         return self._told(
             verdict, self._proof, self._odds.promote, f"{said}; below {self._gate.promote:.2f} is to be proven"
         )
+
+    def _harm(self, verdict: Verdict, bets: Bets, odds: float, said: str) -> Finding:
+        """Return what speaks against the candidate; a price, which callers can make, aborts nothing by one's word."""
+        enough = math.log(self._odds.abort), math.log(self._odds.brake)
+        if verdict is Verdict.ABORT and self._purses is not None and not self._purses.agree(*enough):
+            verdict, said = Verdict.HOLD, f"{said}; {ALONE}"
+        return self._told(verdict, bets, odds, said)
 
     def _told(self, verdict: Verdict, bets: Bets, odds: float, says: str) -> Finding:
         strength = _strength(bets, odds) if self._sample else None
@@ -226,7 +238,7 @@ class ShareSides:
         """Return what speaks against the candidate; what callers can make aborts nothing by one tenant's word alone."""
         is_enough = self._metric is Metric.BAD or self._voices.agree(math.log(self._odds.share))
         if verdict is Verdict.ABORT and not is_enough:
-            verdict, said = Verdict.HOLD, f"{said}; too little for an abort without one of its tenants"
+            verdict, said = Verdict.HOLD, f"{said}; {ALONE}"
         return self._told(verdict, bets, self._odds.share, said)
 
     @property

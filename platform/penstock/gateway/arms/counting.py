@@ -18,7 +18,7 @@ other reasons a caller can choose, and only the same body at both versions tells
 
 import math
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from typing import NamedTuple
@@ -29,6 +29,7 @@ from penstock.domain.arms import (
     ArmSecond,
     Cell,
     Exposed,
+    Priced,
     Times,
     Worse,
     bucket,
@@ -80,6 +81,8 @@ class _Counts:
     ends: Counter[str] = field(default_factory=Counter)
     differ: Counter[int] = field(default_factory=Counter)
     paired: Counter[int] = field(default_factory=Counter)
+    prices: dict[TenantId, Counter[tuple[Cell, int] | int]] = field(default_factory=dict)
+    """By tenant: both of the above."""
     tokens: Counter[str] = field(default_factory=Counter)
     exposed: Counter[TenantId] = field(default_factory=Counter)
     worse: Counter[tuple[TenantId, str]] = field(default_factory=Counter)
@@ -90,12 +93,18 @@ class _Counts:
         self.ends[what] += 1
         self.worse[tenant, what] += 1
 
-    def time(self, of: Counter[tuple[Cell, int]], where: Cell, place: int) -> None:
+    def time(self, of: Counter[tuple[Cell, int]], where: Cell, place: int) -> bool:
+        """Count a time, or a price; False where there is no room."""
         key = (where, place)
         if key not in of and len(of) >= MOST_CELLS * 4:
             self.left_out += 1
-        else:
-            of[key] += 1
+            return False
+        of[key] += 1
+        return True
+
+    def pay(self, tenant: TenantId, what: tuple[Cell, int] | int) -> None:
+        """Note whose a price was: one of a cell and bucket, or a step of a copy's."""
+        self.prices.setdefault(tenant, Counter())[what] += 1
 
 
 class Arms:
@@ -242,10 +251,14 @@ def _priced(counts: _Counts, call: Call, usage: Usage, version: VersionEntry) ->
     """
     units = version.price.uncached(prompt=usage.prompt_tokens, output=usage.output_tokens)
     if call.copy is None:
-        if not call.request.api.generates or leaves_end(call.request.body):
-            counts.time(counts.price, Cell(call.request.cost.body_bytes.bit_length(), 0), price_bucket(units))
+        where, place = Cell(call.request.cost.body_bytes.bit_length(), 0), price_bucket(units)
+        is_free = not call.request.api.generates or leaves_end(call.request.body)
+        if is_free and counts.time(counts.price, where, place):
+            counts.pay(call.principal.tenant, (where, place))
     elif call.copy.paid is not None and usage.exact:
-        counts.paired[dearness(units, call.copy.paid)] += 1
+        step = dearness(units, call.copy.paid)
+        counts.paired[step] += 1
+        counts.pay(call.copy.tenant, step)
 
 
 def _worth(counts: _Counts, call: Call, answer: Answer) -> None:
@@ -293,11 +306,23 @@ def _told(arm: Arm, counts: _Counts) -> ArmCounts:
         json_broken=ends["json_broken"],
         differ=tuple(sorted(counts.differ.items())),
         paired=tuple(sorted(counts.paired.items())),
+        priced=_priced_by(counts.prices),
         prompt_tokens=tokens["prompt"],
         output_tokens=tokens["output"],
         exposed=tuple(Exposed(tenant, many) for tenant, many in counts.exposed.most_common(MOST_EXPOSED)),
         worse=tuple(Worse(*who, many) for who, many in counts.worse.most_common(MOST_EXPOSED)),
     )
+
+
+def _priced_by(prices: Mapping[TenantId, Counter[tuple[Cell, int] | int]]) -> tuple[Priced, ...]:
+    """Return those with the most."""
+    most = sorted(prices, key=lambda tenant: prices[tenant].total(), reverse=True)[:MOST_EXPOSED]
+    found = []
+    for tenant in most:
+        price = Counter({what: many for what, many in prices[tenant].items() if not isinstance(what, int)})
+        paired = sorted((what, many) for what, many in prices[tenant].items() if isinstance(what, int))
+        found.append(Priced(tenant, _times(price), tuple(paired)))
+    return tuple(found)
 
 
 def _times(counts: Counter[tuple[Cell, int]]) -> tuple[Times, ...]:

@@ -249,9 +249,8 @@ def test_a_copys_price_is_held_against_its_originals(house: House, paid: float |
     call = a_copy(paid=None if paid is None else round(paid))
     call.version = replace(calls.VERSION, price=PRICE)
     house.arms.ended(call, OK)
-    arm = house.arm()
-    assert arm.paired == (() if step is None else ((step, 1),))
-    assert arm.price == ()
+    pairs = () if step is None else ((step, 1),)
+    assert ((arm := house.arm()).paired, arm.price, arm.priced) == (pairs, (), (("acme", (), pairs),) * len(pairs))
 
 
 def test_callers_prices_are_as_if_nothing_were_cached(house: House) -> None:
@@ -260,7 +259,8 @@ def test_callers_prices_are_as_if_nothing_were_cached(house: House) -> None:
         call = a_call(f"tenant-{cached}")
         call.version = replace(calls.VERSION, price=PRICE)
         house.arms.ended(call, replace(OK, usage=replace(OK.usage, cached_tokens=cached)))
-    assert house.arm().price == ((Cell(0, 0), ((price_bucket(WHOLE), 2),)),)
+    assert (arm := house.arm()).price == ((Cell(0, 0), ((price_bucket(WHOLE), 2),)),)
+    assert {(one.tenant, one.price[0].counts[0][1]) for one in arm.priced} == {("tenant-0", 1), ("tenant-96", 1)}
 
 
 @pytest.mark.parametrize(

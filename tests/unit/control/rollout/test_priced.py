@@ -1,0 +1,100 @@
+"""Prices without each tenant: what is named is somebody's, what is not is one tenant's, and memory is bounded."""
+
+import math
+
+from penstock.control.rollout.bets import Bets
+from penstock.control.rollout.cells import Ranks
+from penstock.control.rollout.priced import MOST_PURSES, NAMELESS, Prices, Purses, prices
+from penstock.domain.arms import PRICE_BUCKETS, ArmCounts, Cell, Priced, Times
+from penstock.domain.ids import Alias, TenantId, VersionId, WorkerId
+
+WHERE = Cell(8, 0)
+ODDS = (math.log(1e5), math.log(1e6))
+CAPS = (1.0, 4.0)
+
+
+def times(place: int, many: int = 1) -> tuple[Times, ...]:
+    return (Times(WHERE, ((place, many),)),)
+
+
+def arm(**counts: object) -> ArmCounts:
+    who = {"alias": Alias("chat"), "version": VersionId("v"), "worker": WorkerId("w")}
+    return ArmCounts(**who, **counts)  # type: ignore[arg-type]  # fields by name
+
+
+class Side:
+    """The incumbent's prices, those of all, and the bets without each, fed as the judge does."""
+
+    def __init__(self) -> None:
+        self.ranks, self.abort, self.brake = Ranks(PRICE_BUCKETS), Bets(forgets=True), Bets(forgets=True)
+        self.purses = Purses(0.75, 0.80)
+        self.at = 0
+
+    def slot(self, mine: dict[str, int], theirs: dict[str, int]) -> None:
+        """Take one answer of each of these tenants, with its bucket."""
+        self.at += 1
+        given = Prices(
+            candidate={TenantId(who): times(place) for who, place in mine.items()},
+            incumbent={TenantId(who): times(place) for who, place in theirs.items()},
+        )
+        self.purses.slot(self.at, (self.ranks, self.abort, self.brake), given, CAPS)
+        self.ranks.add(self.at, [one for of in given.incumbent.values() for one in of])
+        counts, _ = self.ranks.scores([one for of in given.candidate.values() for one in of])
+        if counts:
+            self.abort.slot(counts, 0.75, CAPS[0])
+            self.brake.slot(counts, 0.80, CAPS[1])
+
+    @property
+    def said(self) -> tuple[bool, bool]:
+        """Tell whether it is enough with everybody, and without any one."""
+        enough = self.abort.reaches(ODDS[0]) or self.brake.reaches(ODDS[1])
+        return enough, self.purses.agree(*ODDS)
+
+
+def test_what_has_no_name_is_one_tenants() -> None:
+    """A gateway that names nobody, or not all, is believed as little as one tenant."""
+    known = (Priced(TenantId("a"), times(50), ((4, 1),)),)
+    given = prices([arm(price=times(50, 3), paired=((4, 3),), priced=known)], [arm(price=times(40))])
+    assert given.answers() == {TenantId("a"): 2, NAMELESS: 5}
+    assert (given.told(), given.told(NAMELESS)) == ({1.0: 3}, {1.0: 1})
+    assert prices([arm(price=times(50), priced=(Priced(TenantId("a"), times(50)),))], []).answers() == {"a": 1}
+
+
+def test_two_tenants_agree_and_one_does_not() -> None:
+    """On either side: who alone is dear at the candidate, and who alone is cheap at the incumbent."""
+    theirs = {"x": 50, "y": 50, "z": 50}
+    one, two, cheap = Side(), Side(), Side()
+    for _ in range(300):
+        one.slot({"a": 90, "x": 50}, theirs)
+        two.slot({"a": 90, "b": 90}, theirs)
+        cheap.slot({"x": 51, "y": 51}, {"x": 52, "y": 50, "a": 10})
+    assert (one.said[1], two.said) == (False, (True, True))
+    assert cheap.said[1] is False
+
+
+def test_who_comes_later_had_no_part_in_what_was_before() -> None:
+    """A candidate that two tenants speak against is not saved by a third that joins in."""
+    side = Side()
+    for _ in range(200):
+        side.slot({"a": 90, "b": 90}, {"x": 50, "y": 50})
+    side.slot({"c": 50}, {"c": 50, "x": 50})
+    assert side.said == (True, True)
+
+
+def test_one_tenant_that_has_all_of_the_incumbent_is_nothing_to_compare_with() -> None:
+    """Without it nobody is left whose answers could be called cheaper."""
+    side = Side()
+    for _ in range(200):
+        side.slot({"a": 90, "b": 90}, {"x": 50})
+    assert side.said == (True, False)
+
+
+def test_many_strays_hide_no_loud_tenant() -> None:
+    """Tenants that come once are looked at while there is room, and whoever is loud takes the place of one of them."""
+    side = Side()
+    for number in range(600):
+        strays = {f"t{number}": 50} if number < 300 else {}
+        loud = {"mallory": 90} if number >= 100 else {}
+        side.slot({**strays, **loud}, {"x": 50, f"u{number}": 50})
+        assert len(side.purses._without) <= MOST_PURSES
+    assert side.said == (True, False)
