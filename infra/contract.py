@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from types import MappingProxyType
+from urllib.parse import urlsplit
 
 from infra.graph.values import Json, dig, items, mapping, number, text
 
@@ -147,7 +148,7 @@ class Process:
             raise ContractError(f"{self.name} is not told {missing}, and {twice} more than once")
 
     def _judge_one(self, setting: Setting, value: object) -> None:
-        if setting.kind == "secret" and value is not None:
+        if setting.kind == "secret" and value is not None and not is_bare(value):
             raise ContractError(f"{setting.name} of {self.name} may hold a password: refer to a secret")
         fault = setting.fault(value) if isinstance(value, str) else ""
         if fault:
@@ -183,6 +184,12 @@ def _digest(processes: Json) -> str:
     """As the platform makes it: SHA-256 of the processes, keys sorted, without spaces."""
     plain = json.dumps(processes, sort_keys=True, separators=(",", ":"))
     return f"sha256:{hashlib.sha256(plain.encode()).hexdigest()}"
+
+
+def is_bare(value: object) -> bool:
+    """Whether this is the web address of a server and nothing more: whatever it may hold elsewhere, no password."""
+    parts = urlsplit(value if isinstance(value, str) else "")
+    return parts.scheme in ("http", "https") and bool(parts.hostname) and not ("@" in parts.netloc or parts.query)
 
 
 def process(name: str) -> Process:

@@ -100,10 +100,11 @@ def gateway(
     )
 
 
-def controller(site: Site, pools: str, pools_digest: pulumi.Input[str]) -> Iterator[Manifest]:
+def controller(site: Site, pools: str, pools_digest: pulumi.Input[str], budgets: str) -> Iterator[Manifest]:
     """Everything of the controller: two pods, one of which holds the database's lock and works.
 
-    It runs workers in this cluster, in the pools of the file at this path.
+    It runs workers in this cluster, in the pools of the file at this path, and heeds the error budgets that the
+    Prometheus at this address records.
     """
     folder = pools.rpartition("/")[0]
     deployed = Deployed(
@@ -111,7 +112,11 @@ def controller(site: Site, pools: str, pools_digest: pulumi.Input[str]) -> Itera
         image=_reference(site, site.environment.images["controller"]),
         size=site.environment.controller,
         served=("api",),
-        told=(pods.plain("PENSTOCK_FLEET", "kubernetes"), pods.plain("PENSTOCK_POOLS_FILE", pools)),
+        told=(
+            pods.plain("PENSTOCK_FLEET", "kubernetes"),
+            pods.plain("PENSTOCK_POOLS_FILE", pools),
+            pods.plain("PENSTOCK_BUDGETS_URL", budgets),
+        ),
         configs={folder: POOLS},
         pod_annotations={"penstock.io/pools": pools_digest},
     )

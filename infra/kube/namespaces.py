@@ -27,6 +27,9 @@ LEVELS: Mapping[str, str] = {
 METADATA_SERVICE = "169.254.169.254/32"
 POD_IDENTITY = "169.254.170.23/32"
 NAME = "kubernetes.io/metadata.name"
+QUERIES = 9090
+"""Where Prometheus is asked."""
+PROMETHEUS = {"app.kubernetes.io/name": "prometheus"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,6 +131,9 @@ def _special(namespace: str, cidr: str) -> Iterator[NetworkPolicy]:
         ours = {one.ports[one.metrics[0]].number for one in processes().values() if one.ports}
         targets = tuple(sorted({8000, 8080, 8085, 9090, 9093, 9400, 9402, 10250} | ours))
         yield NetworkPolicy(name="allow-scraping", outward=True, ports=targets, pods={}, peers=(block(cidr),))
+        asking = [name for name, one in processes().items() if "prometheus" in one.calls]
+        ours_too = tuple(namespace_peer(SERVING, name=name) for name in asking)
+        yield NetworkPolicy(name="allow-promises", outward=False, ports=(QUERIES,), pods=PROMETHEUS, peers=ours_too)
         queries = (namespace_peer("autoscaling"), namespace_peer("monitoring"))
         yield NetworkPolicy(name="allow-queries", outward=False, ports=(9090, 9093, 3000), pods={}, peers=queries)
         yield from _between("allow-gossip", namespace, 9094, "alertmanager", "alertmanager", ("TCP", "UDP"))

@@ -4,7 +4,16 @@ from collections.abc import Iterator, Mapping
 
 from infra.contract import Process, processes
 from infra.kube.manifest import Manifest
-from infra.kube.namespaces import METADATA_SERVICE, POD_IDENTITY, SERVING, NetworkPolicy, block, namespace_peer, policy
+from infra.kube.namespaces import (
+    METADATA_SERVICE,
+    POD_IDENTITY,
+    QUERIES,
+    SERVING,
+    NetworkPolicy,
+    block,
+    namespace_peer,
+    policy,
+)
 
 STORES = {"postgresql": 5432, "redis": 6379}
 """Ports of the region's stores by the contract's names of what is spoken there."""
@@ -99,6 +108,8 @@ def _outward(process: Process, cidr: str) -> Iterator[NetworkPolicy]:
     if "artifacts" in process.calls:  # S3 has addresses of its own; what this network has at 443 is the API server
         yield _policy(process, 443, block("0.0.0.0/0", METADATA_SERVICE, cidr, *API_SERVICE))
         yield _policy(process, 80, block(POD_IDENTITY))
+    if "prometheus" in process.calls:
+        yield _policy(process, QUERIES, namespace_peer("monitoring", name="prometheus"))
     if "cluster" in process.calls:
         yield _policy(process, 443, block(cidr), *map(block, API_SERVICE))
 

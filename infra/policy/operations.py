@@ -258,3 +258,23 @@ def references_whole(view: View) -> Iterator[Breach]:
         empty = [path for path, value in texts(node.inputs) if not value and not path.endswith("prefix")]
         if empty and UNKNOWN not in empty:
             yield node, f"{', '.join(empty)} is empty: the output it comes from does not exist"
+
+
+@book.rule(
+    "budgets-heeded",
+    "The controller asks the Prometheus that scales, so that rollouts heed every error budget",
+    StackKind.SERVING,
+)
+def budgets_heeded(view: View) -> Iterator[Breach]:
+    triggers = [one for node in view.objects("ScaledObject") for one in items(node.inputs, "spec.triggers")]
+    asked = {text(one, "metadata.serverAddress") for one in triggers} - {UNKNOWN}
+    for node in view.objects("Deployment"):
+        if text(node.inputs, "metadata.name") != "controller":
+            continue
+        env = items(node.inputs, "spec.template.spec.containers.0.env")
+        told = {text(one, "value") for one in env if text(one, "name") == "PENSTOCK_BUDGETS_URL"}
+        if not told or (asked and told != asked):
+            yield (
+                node,
+                f"tell it PENSTOCK_BUDGETS_URL, {' or '.join(sorted(asked)) or 'the Prometheus of the platform'}",
+            )

@@ -7,6 +7,7 @@ from infra.config.kinds import StackKind
 from infra.config.model import Fleet
 from infra.kube import control_tier, first_start, secrets, trust, workloads
 from infra.kube import fleet as workers
+from infra.kube.observability import PROMETHEUS_URL
 from infra.stacks.exports import PlatformExports, RegionExports, ServingExports
 from infra.stacks.platform import Equipment
 from infra.stacks.providers import kubernetes_provider, under
@@ -37,6 +38,6 @@ def program(fleet: Fleet, region_name: str) -> None:
     shipped = Equipment("pools", site, workers.manifests(pools), opts=after)
     Equipment("workers", site, workers.shared(), opts=after)
     after = pulumi.ResourceOptions.merge(after, pulumi.ResourceOptions(depends_on=[shipped]))
-    controller = control_tier.controller(site, workers.PATH, workers.pools_digest(pools))
+    controller = control_tier.controller(site, workers.PATH, workers.pools_digest(pools), PROMETHEUS_URL)
     Equipment("controller", site, controller, opts=after)
     ServingExports(gateway_service="gateway", pools=[pool.name for pool in region.pools if pool.gpu]).publish()

@@ -4,6 +4,7 @@ It shares no code with what makes the manifests but the reading of plain values.
 """
 
 import json
+import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path, PurePosixPath
 
@@ -99,7 +100,7 @@ def variables(process: Json, pod: Json, kept: Kept) -> Iterator[str]:
 
 def _value(setting: Json, given: Json, kept: Kept) -> Iterator[str]:
     name, value, kind = text(setting, "name"), dig(given, "value"), text(setting, "type")
-    if text(setting, "kind") == "secret":
+    if text(setting, "kind") == "secret" and not _is_address(str(value)):
         reference = mapping(given, "valueFrom.secretKeyRef")
         if reference.get("key") not in kept.get(str(reference.get("name")), ()):
             yield f"{name} comes from no secret"
@@ -110,6 +111,11 @@ def _value(setting: Json, given: Json, kept: Kept) -> Iterator[str]:
             jsonschema.validate(number_of(str(value)), {key: one for key, one in schema.items() if one is not None})
         except (ValueError, jsonschema.ValidationError):
             yield f"{name} can't be {value!r}"
+
+
+def _is_address(value: str) -> bool:
+    """Return whether it is a server's address and can't hold a password: host and port, and nothing else."""
+    return re.fullmatch(r"https?://[a-z0-9.-]+(:\d+)?/?", value) is not None
 
 
 def mount(pod: Json, container: Json, path: str) -> tuple[Json, Json]:

@@ -6,7 +6,7 @@ import pytest
 
 from infra.capture.fleet import capture_fleet
 from infra.config.load import load
-from infra.contract import ContractError, process
+from infra.contract import ContractError, is_bare, process
 from infra.graph.captured import Capture
 from infra.graph.nodes import Graph
 from infra.graph.values import items, text
@@ -194,6 +194,7 @@ def test_a_mistake_is_found(captures: tuple[Capture, ...], mistake: str) -> None
         (pods.plain("PENSTOCK_GATEWAYS", "three"), "no integer"),
         (pods.plain("PENSTOCK_METRICS_TENANTS", "all"), "not one of"),
         (pods.plain("PENSTOCK_DATABASE_URL", "postgresql://u:p@h"), "refer to a secret"),
+        (pods.plain("PENSTOCK_DATABASE_URL", "postgresql://h"), "refer to a secret"),
         (pods.plain("AWS_REGION", "x"), "is not told"),
     ],
 )
@@ -201,6 +202,22 @@ def test_what_nobody_reads_cannot_be_written(extra: dict[str, object], told: str
     """A program that says a wrong name, value or too little ends before anything is registered."""
     with pytest.raises(ContractError, match=told):
         process("gateway").judge([extra])
+
+
+@pytest.mark.parametrize(
+    ("address", "holds_none"),
+    [
+        ("http://prometheus.monitoring.svc:9090", True),
+        ("https://metrics.example.com/prefix", True),
+        ("https://reader:word@metrics.example.com", False),
+        ("https://metrics.example.com/?token=word", False),
+        ("metrics.example.com", False),
+    ],
+)
+def test_an_address_without_a_password_is_no_secret(address: str, holds_none: bool) -> None:
+    """What may hold a password comes from a secret, unless all that it holds is where a server of ours is."""
+    setting = process("controller").setting("PENSTOCK_BUDGETS_URL")
+    assert (setting.kind, is_bare(address)) == ("secret", holds_none)
 
 
 def test_spot_workers_know_their_notice(clusters: tuple[Capture, ...]) -> None:

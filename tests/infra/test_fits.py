@@ -120,6 +120,15 @@ def test_scalers_ask_the_server_that_answers(clusters: tuple[Capture, ...]) -> N
                 assert 0 < float(str(told["threshold"])) <= 1
 
 
+def test_rollouts_heed_the_budgets_that_are_recorded(clusters: tuple[Capture, ...]) -> None:
+    """The controller asks the Prometheus that the scalers ask; without it availability alone would freeze a rollout."""
+    deployments = serving(clusters).of("kubernetes:apps/v1:Deployment")
+    (node,) = (one for one in deployments if one.name == "penstock-controller")
+    env = items(node.inputs, "spec.template.spec.containers.0.env")
+    (told,) = (one for one in env if text(one, "name") == "PENSTOCK_BUDGETS_URL")
+    assert text(told, "value") == "http://prometheus-operated.monitoring.svc:9090"
+
+
 def test_every_spread_selects_its_own_pods(clusters: tuple[Capture, ...]) -> None:
     """A pod spreads against pods of its own workload; a selector that matches nothing would spread nothing."""
     seen = 0

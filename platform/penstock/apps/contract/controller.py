@@ -72,6 +72,12 @@ CONTROLLER = Process(
         Called(
             to="cluster", setting="kubeconfig", port="https", meaning="The cluster's API, where a cluster runs workers."
         ),
+        Called(
+            to="prometheus",
+            setting="budgets_url",
+            port="http",
+            meaning="Where the promises are recorded, if anywhere: rollouts heed all error budgets then.",
+        ),
     ),
     rights=tuple(Right(group=kind.group, resource=kind.plural, verbs=verbs) for kind, verbs in RIGHTS.items()),
     ending=Ending(
