@@ -10,7 +10,7 @@ import asyncio
 import os
 import signal
 import sys
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from typing import Any, Self, cast
 
 import httptools
@@ -177,9 +177,7 @@ class _Connection(asyncio.Protocol):
         body = msgspec.json.decode(self.body)
         stats.last_raw = self.body
         stats.last_body, stats.last_headers = body, {k.decode().lower(): v.decode() for k, v in self.headers}
-        behaviour = stub.take()
-        if behaviour.if_field and behaviour.if_field not in body:
-            behaviour = replace(behaviour, mode="ok")
+        behaviour = stub.take().met_by(body)
         self.counts = behaviour.counts
         if behaviour.mode == "freeze":
             return
@@ -354,7 +352,8 @@ class _Connection(asyncio.Protocol):
             return
         elif path == "/penstock/load":
             load = {"running": stats.running, "waiting": 0, "queued_tokens": 0, "kv_used_ratio": 0.0}
-            answer = msgspec.json.encode({**load, "still_s": stub.behaviour.still_s})
+            told = {"still_s": stub.behaviour.still_s, "draining": stub.behaviour.mode == "drain"}
+            answer = msgspec.json.encode({**load, **told})
         else:
             answer = msgspec.json.encode(asdict(stats))
         self._say(answer)

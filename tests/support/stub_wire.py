@@ -1,6 +1,6 @@
 """What the stub engine says on the wire, and what it can be told to do. Imports nothing of penstock."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, cast
 
 Mode = Literal[
@@ -10,6 +10,7 @@ Mode = Literal[
     "reset",  # the connection breaks before any byte
     "freeze",  # takes the request, never answers
     "freeze_after_token",
+    "drain",  # the gate lets the platform in, and refuses everybody else
     "refuse",  # the gate's answer: 503 with x-penstock-refused
     "error",  # a status of its own with the engine's error shape
     "error_after_token",  # an error of the engine's own as an event in the middle
@@ -17,6 +18,9 @@ Mode = Literal[
     "whole",  # 200 and a whole answer, also to who asks for a stream
     "empty_stream",  # 200, and a stream that ends without an event
 ]
+
+PLATFORM = "_platform"
+"""Whose questions a gate that drains lets in."""
 
 
 @dataclass(kw_only=True)
@@ -47,6 +51,14 @@ class Behaviour:
     """The token that it holds for the likeliest everywhere, where it is asked for scores."""
     still_s: float | None = None
     """What the gate says of its engine: seconds since it last did something."""
+
+    def met_by(self, body: dict[str, Any]) -> "Behaviour":
+        """Return what a request with this body meets."""
+        if self.if_field and self.if_field not in body:
+            return replace(self, mode="ok")
+        if self.mode == "drain":
+            return replace(self, mode="ok" if body.get("cache_salt") == PLATFORM else "refuse")
+        return self
 
 
 @dataclass(kw_only=True)

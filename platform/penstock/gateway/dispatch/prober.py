@@ -2,6 +2,7 @@
 
 A probe that is answered late says nothing by itself: behind a full engine it waits like everybody. So meanwhile the
 gate is asked for how long its engine has done nothing: a hung one is found without waiting, a full one is not blamed.
+Nor is one that drains well because its engine answers: its gate lets the platform in and nobody else.
 """
 
 import asyncio
@@ -25,6 +26,7 @@ _STATE_PATH = "/penstock/load"
 _SHORTEST_WAIT_S = 0.02
 _MOST_BYTES = 64 << 10
 _FULL = 503
+_ALIVE = frozenset({Finding.PASSED, Finding.BUSY})
 _FAILURES = frozenset({401, *range(500, 600)}) - {_FULL}
 """Tickets of ours that are not taken, and errors of the engine's own."""
 
@@ -45,6 +47,8 @@ class ProberSettings:
 class _State(msgspec.Struct):
     still_s: float | None = None
     """Seconds since the engine last did something where it leaves its work alone, None where nobody near it knows."""
+    draining: bool = False
+    """The gate takes no new work of callers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +126,8 @@ class Prober:
         place = self.breakers.place_of(probe.worker)
         url = self.breakers.url_of(probe.worker)
         finding = await self._find(probe, place, url) if place and url else Finding.CLOSED
+        if finding in _ALIVE and (await self._state(url)).draining:
+            finding = Finding.CLOSED
         now, origin = self.clock.monotonic(), probe.origin
         self.metrics.counter(names.PROBES).labels(reason=probe.why, outcome=finding).inc()
         logs.logger().info(
@@ -159,7 +165,7 @@ class Prober:
 
     async def _late(self, worker: WorkerId, url: str, began: float) -> Finding:
         """Judge a probe that was not answered in time."""
-        still_s = await self._still_s(url)
+        still_s = (await self._state(url)).still_s
         is_moving = still_s is not None and still_s < self.settings.timeout_s
         return Finding.BUSY if is_moving or self.breakers.has_answered_since(worker, began) else Finding.FAILED
 
@@ -167,17 +173,17 @@ class Prober:
         """Return when the gate says that its engine has done nothing for as long as a probe may take."""
         while True:
             await asyncio.sleep(self.settings.look_s)
-            still_s = await self._still_s(url)
+            still_s = (await self._state(url)).still_s
             if still_s is not None and still_s >= self.settings.timeout_s:
                 return
 
-    async def _still_s(self, url: str) -> float | None:
-        """Return for how long the engine has done nothing, None where nobody knows or the gate does not answer."""
+    async def _state(self, url: str) -> _State:
+        """Return what the gate says of itself and its engine; nothing where it does not answer."""
         try:
             reply = await self._post(url, _STATE_PATH, (), b"", self.settings.state_timeout_s)
-            return msgspec.json.decode(reply.body, type=_State).still_s
+            return msgspec.json.decode(reply.body, type=_State)
         except (OSError, msgspec.MsgspecError):
-            return None
+            return _State()
 
     async def _post(
         self, url: str, path: str, headers: Sequence[tuple[str, str]], body: bytes, timeout_s: float

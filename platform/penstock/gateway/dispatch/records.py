@@ -46,7 +46,7 @@ class Finding(StrEnum):
     """It was not answered in time, and the engine works: it is full."""
     FAILED = "failed"
     CLOSED = "closed"
-    """No connection could be had."""
+    """No connection could be had, or the gate drains."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

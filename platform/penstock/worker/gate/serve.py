@@ -279,7 +279,8 @@ class Gate:
 
     async def _load(self, _: Scope, __: Receive, send: Send) -> None:
         still_s = self.tally.book.still_s(self.clock.monotonic())
-        await _answer(send, 200, json.dumps({**self._load_fields(), "still_s": still_s}).encode())
+        told = {**self._load_fields(), "still_s": still_s, "draining": self.draining}
+        await _answer(send, 200, json.dumps(told).encode())
 
     async def _exposition(self, _: Scope, __: Receive, send: Send) -> None:
         await _answer(send, 200, self.tally.exposition(), content_type=CONTENT_TYPE.encode())

@@ -67,6 +67,17 @@ async def test_what_the_answer_means(behaviour: Behaviour, finding: str) -> None
         assert is_out(way) is (finding == "failed")
 
 
+async def test_a_worker_that_drains_is_not_well_because_its_engine_answers() -> None:
+    """A gateway that is deaf to tables led callers there again after each probe: its gate lets the platform in."""
+    async with corridor(2) as way, way.probing():
+        way.stubs[0].behaviour = Behaviour(mode="drain")
+        suspect(way, Evidence.CLOSED)  # a caller was refused
+        await until(lambda: not is_out(way) or way.counted(names.PROBES, reason="half_open") == 2)
+        assert (is_out(way), way.counted(names.PROBES, reason="half_open", outcome="closed")) == (True, 2)
+        way.stubs[0].behaviour = Behaviour()
+        await until(lambda: not is_out(way))
+
+
 async def test_a_worker_that_is_gone_is_found_by_the_first_broken_connection() -> None:
     """One broken connection and a refused probe: out within milliseconds, where it took three callers' failures."""
     async with corridor(2) as way, way.probing():
