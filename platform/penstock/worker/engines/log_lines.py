@@ -7,12 +7,12 @@ is taken for a request's own, whoever it is. What native code writes there by it
 
 import logging
 import traceback
-from collections.abc import Callable
 
 from penstock.worker.meter import current
 
 LEFT_OUT = "(what it says of a request is left out)"
 MOST_CAUSES = 8
+_MARK = "penstock_plain"
 OF_REQUESTS = ("vllm.v1.structured_output", "vllm.v1.core.sched")
 """Whose records are about requests wherever they are made: compiled grammars, and tokens in the scheduler."""
 _ESCAPES = {code: rf"\x{code:02x}" for code in (*range(32), *range(127, 160)) if chr(code) != "\t"} | {
@@ -26,22 +26,17 @@ _ESCAPES = {code: rf"\x{code:02x}" for code in (*range(32), *range(127, 160)) if
 def install() -> None:
     """Make every record of this process from now on without control characters, and without the words of a request."""
     make = logging.getLogRecordFactory()
-    if isinstance(make, _Plain):  # a core that was forked has it already
-        return
-    logging.setLogRecordFactory(_Plain(make))
 
+    def made(*args: object, **named: object) -> logging.LogRecord:
+        return _plain(make(*args, **named))
 
-class _Plain:
-    """A factory of such records."""
-
-    def __init__(self, make: Callable[..., logging.LogRecord]) -> None:
-        self._make = make
-
-    def __call__(self, *args: object, **named: object) -> logging.LogRecord:
-        return _plain(self._make(*args, **named))
+    logging.setLogRecordFactory(made)
 
 
 def _plain(record: logging.LogRecord) -> logging.LogRecord:
+    if _MARK in record.__dict__:  # a core that was forked has it already, and vLLM's own factory around it
+        return record
+    record.__dict__[_MARK] = True
     if current.get() is None and not record.name.startswith(OF_REQUESTS):
         said = record.getMessage()
     else:
