@@ -97,7 +97,7 @@ async def controller_is_ready(settings: Settings, address_file: Path) -> bool:
     if not url:
         return False
     try:
-        verify = peers.operator_tls(settings, url) or True
+        verify = peers.operator_tls(settings, url) or url.startswith("https:")
         async with httpx.AsyncClient(timeout=PROBE_TIMEOUT_S, trust_env=False, verify=verify) as http:
             answer = await http.get(f"{url}/readyz")
     except httpx.HTTPError:
