@@ -69,10 +69,11 @@ class Sleeper:
     held: list[Asked] = field(default_factory=list)
     seen: Seen | None = None
     next_use: float = 0.0
+    name: WorkerId = field(init=False)
 
-    @property
-    def name(self) -> WorkerId:
-        return WorkerId(f"w{self.version:02}")
+    def __post_init__(self) -> None:
+        """Name it by its version."""
+        self.name = WorkerId(f"w{self.version:02}")
 
 
 Worth = Callable[[Sleeper, float], float]
@@ -111,6 +112,7 @@ class World:
         """Put everybody to sleep; nothing is asked yet."""
         self._asked, self._policy, self._worth, self._wake_s = list(asked), policy, worth, wake_s
         self.sleepers = [Sleeper(version=number, size_bytes=size) for number, size in enumerate(sizes)]
+        self._by_name = {one.name: one for one in self.sleepers}
         self._coming: list[list[float]] = [[] for _ in sizes]
         for one in reversed(self._asked):
             self._coming[one.version].append(one.at)
@@ -155,6 +157,8 @@ class World:
         one.next_use = coming[-1] if coming else float("inf")
 
     def _live(self, one: Sleeper, now: float) -> None:
+        if one.stay is Stay.AWAY and (one.seen is None or one.seen.report.state is WorkerState.SLEEPING):
+            return
         one.runs = [end for end in one.runs if end > now]
         if one.stay is Stay.COMING and now >= one.until:
             one.stay, one.since = Stay.HERE, now
@@ -175,21 +179,6 @@ class World:
         return WorkerReport(worker=one.name, version=VersionId(one.name), state=state, url="", load=load)
 
     def _decide(self, now: float) -> Packed:
-        residents = [
-            Resident(
-                worker=one.name,
-                version=VersionId(one.name),
-                size_bytes=one.size_bytes,
-                stay=one.stay,
-                is_busy=bool(one.runs),
-                since=one.since,
-                used_at=one.seen.used_at if one.seen else 0.0,
-                worth=self._worth(one, now),
-                wake_s=self._wake_s,
-            )
-            for one in self.sleepers
-            if one.stay is not Stay.AWAY
-        ]
         claims = [
             Claim(
                 version=VersionId(one.name),
@@ -205,17 +194,33 @@ class World:
             for one in self.sleepers
             if one.held and one.stay in {Stay.AWAY, Stay.FALLING_ASLEEP}
         ]
-        return pack(residents, claims, (), now, self._policy) if claims else Packed()
+        if not claims:
+            return Packed()
+        residents = [
+            Resident(
+                worker=one.name,
+                version=VersionId(one.name),
+                size_bytes=one.size_bytes,
+                stay=one.stay,
+                is_busy=bool(one.runs),
+                since=one.since,
+                used_at=one.seen.used_at if one.seen else 0.0,
+                worth=self._worth(one, now),
+                wake_s=self._wake_s,
+            )
+            for one in self.sleepers
+            if one.stay is not Stay.AWAY
+        ]
+        return pack(residents, claims, (), now, self._policy)
 
     def _obey(self, done: Packed, now: float) -> None:
-        by_name = {one.name: one for one in self.sleepers}
         for name in done.sleep:
-            one = by_name[name]
+            one = self._by_name[name]
             self._busy_slept += bool(one.runs)
             self._swaps += 1
             one.stay, one.until = Stay.FALLING_ASLEEP, now + STEP_S
         for name in done.wake:
-            one = by_name[name]
+            one = self._by_name[name]
             one.stay, one.until = Stay.COMING, now + self._wake_s
         held = sum(one.size_bytes for one in self.sleepers if one.stay is not Stay.AWAY)
         self._overfull += held > self._policy.limit_bytes
