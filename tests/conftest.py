@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.support import one_context
 from tests.support.clock import ManualClock
 
 # The infrastructure programs have an environment of their own; here their tests are not even collected.
@@ -16,6 +17,7 @@ collect_ignore = [] if find_spec("pulumi") else ["infra"]
 
 settings.register_profile("repeatable", derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("repeatable")
+one_context.keep()
 
 NVIDIA_DEVICE = Path("/dev/nvidia0")
 
