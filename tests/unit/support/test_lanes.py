@@ -75,6 +75,13 @@ def test_a_lane_runs_a_real_pytest(own_root: Path, capsys: pytest.CaptureFixture
     assert re.search(r"^1 failed, 1 passed, 1 rerun in [0-9.]+s \(look at: one\)$", printed, re.MULTILINE)
 
 
+def test_what_is_compiled_is_kept(own_root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also on a machine whose Python is told to keep nothing, hundreds of processes don't compile the same again."""
+    monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
+    (own_root / "test_it.py").write_text("import sys\ndef test_it(): assert not sys.dont_write_bytecode\n")
+    assert lanes.main(["--only", "one", "-q", "test_it.py"]) == 0
+
+
 def test_who_fails_beside_others_and_passes_alone_is_named(own_root: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The machine was taken: what it says alone counts, and nobody overlooks it."""
     (own_root / "test_it.py").write_text(ONCE)
