@@ -22,13 +22,15 @@ async def serve(host: str, port: int, pages: Mapping[str, Page]) -> asyncio.Serv
     """Serve these pages by path."""
 
     async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        with suppress(OSError, ValueError, IndexError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
-            async with asyncio.timeout(10.0):
-                head = await reader.readuntil(b"\r\n\r\n")
-                method, path = head.decode("latin-1").split(" ")[:2]
-                writer.write(await _page(method, _wanted(path.partition("?")[0], head, pages), pages))
-                await writer.drain()
-        writer.close()
+        try:
+            with suppress(OSError, ValueError, IndexError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
+                async with asyncio.timeout(10.0):
+                    head = await reader.readuntil(b"\r\n\r\n")
+                    method, path = head.decode("latin-1").split(" ")[:2]
+                    writer.write(await _page(method, _wanted(path.partition("?")[0], head, pages), pages))
+                    await writer.drain()
+        finally:
+            writer.close()  # also where the process ends meanwhile
 
     return await asyncio.start_server(handle, host, port, limit=MAX_HEAD_BYTES)
 

@@ -3,6 +3,7 @@
 import asyncio
 import socket
 from collections.abc import Awaitable, Callable
+from contextlib import closing
 
 import pytest
 
@@ -37,6 +38,20 @@ async def test_pages_are_read_only() -> None:
     """What is not a reading method is refused."""
     async with await pages.serve("127.0.0.1", 0, {"/page": page}) as server:
         assert (await get(server.sockets[0].getsockname()[1], "/page", "DELETE")).status == 405
+
+
+def test_the_end_closes_who_has_asked_nothing_yet() -> None:
+    """A connection that waits for its request's head ends with the loop; it was left to the garbage collector."""
+
+    async def end_beside_a_silent_caller() -> socket.socket:
+        server = await pages.serve("127.0.0.1", 0, {"/page": page})
+        silent = await asyncio.to_thread(socket.create_connection, server.sockets[0].getsockname(), 5.0)
+        await asyncio.sleep(0.2)  # it is taken, and its head is waited for
+        server.close()
+        return silent
+
+    with closing(asyncio.run(end_beside_a_silent_caller())) as silent:
+        assert silent.recv(1) == b""
 
 
 async def answering(raw: bytes, *, timeout_s: float = 2.0) -> wire.Answer:
