@@ -2,12 +2,13 @@
 
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
+from tests.support.last_use import Fixtures, end, last_uses
 from tests.support.platform import Platform
 from tests.support.zygote import Zygote
 
@@ -15,6 +16,11 @@ CACHE = Path(__file__).resolve().parents[2] / ".penstock/cache"
 DEMO_CACHE, COMPILE_CACHE = CACHE / "demo", CACHE / "compiled"
 PATIENCE_S = 600
 PlatformMaker = Callable[..., Platform]
+SHARERS = ("contract", "isolation", "serve")
+"""Folders of tests of the session's platform alone: one after the other, so that it is idle for none between them."""
+ENDED_EARLY = ("platform", "_pair", "classic_platform", "_fleet", "_worker", "unhurried", "encoder")
+"""What computes while nobody asks for it."""
+LAST_USES = pytest.StashKey[dict[str, Fixtures]]()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -22,12 +28,26 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
     What clients of others leave to the collector shows up in whichever test runs then, so it fails none of them here.
     """
+    items.sort(key=lambda item: item.path.parent in {Path(__file__).parent / name for name in SHARERS})
     for item in items:
         if Path(__file__).parent not in item.path.parents:
             continue
         item.add_marker(pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"))
         if item.get_closest_marker("timeout") is None:
             item.add_marker(pytest.mark.timeout(PATIENCE_S))
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Look up who is the last to ask for what the session shares."""
+    session.stash[LAST_USES] = last_uses(session.items, ENDED_EARLY)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown(item: pytest.Item) -> Generator[None, object, object]:
+    """End what nobody asks for any more."""
+    result = yield
+    end(item, item.session.stash[LAST_USES].get(item.nodeid, []))
+    return result
 
 
 @pytest.fixture(scope="session")
