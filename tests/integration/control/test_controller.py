@@ -80,8 +80,7 @@ async def test_a_stand_by_takes_over_from_a_killed_leader(home: ControlledHome) 
     serving = await until_ready(home, lambda found: len(found) == 2)
     pids = home.workers()
     leader.kill()
-    seconds = until("the second leads", lambda: home.address() != first_address, within_s=5.0)
-    assert seconds < 5.0
+    until("the second leads", lambda: home.address() != first_address, within_s=5.0)
     await asyncio.sleep(2.0)
     assert await ready(home) == serving == set(pids)
     assert home.workers() == pids

@@ -2,8 +2,10 @@
 
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
+import httpx
 import pytest
 
 from tests.support.asks import CHAT, chat
@@ -51,7 +53,8 @@ def test_altered_weights_never_serve(start_platform: StartPlatform, faults: Faul
     began = time.monotonic()
     platform.launch()
     try:
-        until("`penstock status` says why", lambda: says_why(platform), within_s=90, every_s=0.5)
+        until("a worker has failed", lambda: has_failed(platform), within_s=90, every_s=0.2)
+        until("`penstock status` says why", lambda: says_why(platform))
         faults.add("weights altered in the store", "refused, `penstock status` says why", time.monotonic() - began)
         with platform.http() as http:
             answer = http.post(CHAT, json=chat("Hi"))
@@ -59,6 +62,14 @@ def test_altered_weights_never_serve(start_platform: StartPlatform, faults: Faul
         assert answer.json()["error"]["code"] == "no_capacity"
     finally:
         platform.kill_all()
+
+
+def has_failed(platform: Platform) -> bool:
+    with suppress(OSError, httpx.HTTPError):
+        head = {"authorization": f"Bearer {platform.admin_key}"}
+        told = httpx.get(f"{platform.controller_url}/admin/v1/workers", headers=head, trust_env=False)
+        return any(worker["state"] == "failed" for worker in told.raise_for_status().json()["workers"])
+    return False
 
 
 def says_why(platform: Platform) -> bool:

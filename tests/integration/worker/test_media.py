@@ -4,6 +4,7 @@ import os
 import socket
 import subprocess
 import sys
+from contextlib import ExitStack
 
 import pytest
 
@@ -14,20 +15,26 @@ pytestmark = [pytest.mark.integration, pytest.mark.timeout(180)]
 FETCH = """
 import sys
 from vllm.multimodal.media import ImageMediaIO, MediaConnector
-try:
-    MediaConnector(allowed_media_domains=sys.argv[2:]).fetch_image(sys.argv[1])
-except Exception as error:
-    print(type(error).__name__)
+for asked in sys.argv[1:]:
+    url, *allowed = asked.split()
+    try:
+        MediaConnector(allowed_media_domains=allowed).fetch_image(url)
+    except Exception as error:
+        print(type(error).__name__)
 """
 
 
-def fetched(*allowed: str) -> tuple[str, bool]:
-    """Return the error with which vLLM fetches a picture here, and whether it came to our port."""
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        listener.settimeout(0)
-        url = f"http://127.0.0.1:{listener.getsockname()[1]}/a.png"
+def fetched(*allowed: str) -> list[tuple[str, bool]]:
+    """Return, for each host that is allowed or none, vLLM's error for a picture here, and whether it came for it."""
+    with ExitStack() as open_:
+        listeners = [open_.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in allowed]
         done = subprocess.run(
-            [sys.executable, "-c", FETCH, url, *allowed],
+            [
+                sys.executable,
+                "-c",
+                FETCH,
+                *(f"{url_of(one)} {host}" for one, host in zip(listeners, allowed, strict=True)),
+            ],
             env={
                 **os.environ,
                 **dict(environment(Place(host="", port=0))),
@@ -38,15 +45,26 @@ def fetched(*allowed: str) -> tuple[str, bool]:
             text=True,
             check=True,
         )
-        try:
-            listener.accept()[0].close()
-        except BlockingIOError:
-            return done.stdout.strip(), False
-        return done.stdout.strip(), True
+        errors = done.stdout.split()
+        return [(error, came(one)) for error, one in zip(errors, listeners, strict=True)]
+
+
+def url_of(listener: socket.socket) -> str:
+    return f"http://127.0.0.1:{listener.getsockname()[1]}/a.png"
+
+
+def came(listener: socket.socket) -> bool:
+    listener.settimeout(0)
+    try:
+        listener.accept()[0].close()
+    except BlockingIOError:
+        return False
+    return True
 
 
 @pytest.mark.slow
 def test_an_engine_fetches_nothing() -> None:
     """Finding 15: with our one allowed host vLLM refuses an address unseen; with an empty list it would go there."""
-    assert fetched(NOWHERE) == ("ValueError", False)
-    assert fetched()[1]
+    ours, nobodys = fetched(NOWHERE, "")
+    assert ours == ("ValueError", False)
+    assert nobodys[1]
