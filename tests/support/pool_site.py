@@ -22,6 +22,12 @@ POOL_BYTES = 1_150_000_000
 PRICE, LICENCE = "0.02/0.005/0.06", "Apache-2.0"
 QUESTION = "What is the capital of Japan?"
 SECOND = "smollm2-second"
+HOLD_S = 300.0
+"""How long a gateway holds a request here at most: what is tried is who wakes, at whatever pace engines start."""
+UNHURRIED = {"hold_s": f"{HOLD_S:g}", "probe_timeout_s": "60", "lease_s": "15"}
+"""Settings with which no engine is taken for hung, and no worker for lost, because the machine has no time for it."""
+STAYS = {"x-penstock-deadline-ms": f"{1e3 * HOLD_S:.0f}"}
+"""What callers say who wait for so long: no tier's queue timeout sends them away."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -108,15 +114,15 @@ class PoolSite:
         psutil.Process(self.pid(model)).send_signal(signal.SIGKILL)
 
     def ask(self, model: str, *, max_tokens: int = 8, timeout_s: float = 90.0) -> Answered:
-        """Ask a model that writes, or embed a sentence."""
+        """Ask a model that writes, or embed a sentence; ``timeout_s`` is the client's own patience."""
         began = time.monotonic()
         with self.platform.http(timeout_s=patient(timeout_s)) as http:
             if model == "minilm":
-                answer = http.post("/v1/embeddings", json={"model": model, "input": "A kitten sleeps."})
+                answer = http.post("/v1/embeddings", json={"model": model, "input": "A kitten sleeps."}, headers=STAYS)
             else:
                 messages = [{"role": "user", "content": QUESTION}]
                 body = {"model": model, "messages": messages, "max_tokens": max_tokens, "temperature": 0}
-                answer = http.post("/v1/chat/completions", json=body)
+                answer = http.post("/v1/chat/completions", json=body, headers=STAYS)
         return Answered(
             status=answer.status_code,
             body=answer.json(),
@@ -154,7 +160,7 @@ def _said(lines: Iterator[str]) -> Iterator[str]:
 @contextmanager
 def pool_site(home: Path, source: Path, settings: Mapping[str, str]) -> Iterator[PoolSite]:
     """Run it; ``source`` is SmolLM2's folder, ``settings`` are the platform's own beside the pool's size."""
-    with Platform(home=home, settings={**settings, "pool_bytes": str(POOL_BYTES)}) as platform:
+    with Platform(home=home, settings={**settings, "pool_bytes": str(POOL_BYTES), **UNHURRIED}) as platform:
         made = PoolSite(platform=platform)
         made.prepare(source)
         yield made

@@ -11,7 +11,7 @@ from tests.integration.conftest import DEMO_CACHE
 from tests.support.patience import patient, until
 from tests.support.pool_site import SECOND, Answered, PoolSite, pool_site
 
-pytestmark = [pytest.mark.integration, pytest.mark.slow, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.integration, pytest.mark.slow, pytest.mark.timeout(600)]
 
 TOKENS = 450
 MODELS = ("smollm2", SECOND, "minilm")
@@ -45,6 +45,7 @@ def beside(site: PoolSite, model: str) -> Iterator[list[Answered]]:
 def test_they_swap_by_use_and_each_answers_as_itself(site: PoolSite) -> None:
     """Whoever is asked wakes for it, and says what it says always; never are more awake than fit."""
     for model in (*MODELS, *MODELS):
+        sleeper(site)
         answer = site.ask(model)
         assert answer.status == 200, answer.body
         assert answer.body["penstock"]["version"] == site.versions[model]
