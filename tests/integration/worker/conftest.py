@@ -15,7 +15,10 @@ from penstock.packaging import demo_models
 from penstock.packaging.measured import measured
 from penstock.packaging.packing import Choices, Publishing, describe, publish
 from penstock.supervision.files import write_private
+from tests.support.patience import patient
 from tests.support.worker_process import QUICK, Publisher, WorkerMaker, WorkerProcess
+
+UNHURRIED = {"probe_timeout_s": "60", "probe_every_s": "5", "heartbeat_s": "0.2", "drain_grace_s": "60"}
 
 
 @pytest.fixture(scope="session")
@@ -67,13 +70,38 @@ def start_worker(worker_settings: Settings, shared_settings: dict[str, str]) -> 
         yield start
 
 
-@pytest.fixture(scope="module")
-def worker(
+def started(home: Path, version: str, name: str, settings: dict[str, str]) -> Iterator[WorkerProcess]:
+    with WorkerProcess(home=home, version=version, id=name, settings=settings) as running:
+        yield running.ready(within_s=300)
+
+
+@pytest.fixture(scope="session")
+def _worker(
     worker_settings: Settings, versions: dict[str, str], shared_settings: dict[str, str]
 ) -> Iterator[WorkerProcess]:
-    """Yield a ready worker of SmolLM2 that several tests use; each leaves it ready."""
-    settings = {**shared_settings, **QUICK}
-    with WorkerProcess(
-        home=worker_settings.home, version=versions["smollm2"], id="shared", settings=settings
-    ) as running:
-        yield running.ready()
+    # As impatient as this machine lets it be: an engine that gets no time here makes no progress, and is well.
+    impatient = {**QUICK, "probe_timeout_s": f"{patient(float(QUICK['probe_timeout_s'])):g}"}
+    yield from started(worker_settings.home, versions["smollm2"], "shared", {**shared_settings, **impatient})
+
+
+@pytest.fixture
+def worker(_worker: WorkerProcess) -> WorkerProcess:
+    """Return a ready worker of SmolLM2 that tests ask, hurt and put to sleep, whatever the test before left of it."""
+    _worker.controller.desired = "serve"
+    return _worker.ready()
+
+
+@pytest.fixture(scope="session")
+def unhurried(
+    worker_settings: Settings, versions: dict[str, str], shared_settings: dict[str, str]
+) -> Iterator[WorkerProcess]:
+    """Yield a ready worker of SmolLM2 that may compile in peace: the first log probabilities and grammars take long."""
+    yield from started(worker_settings.home, versions["smollm2"], "unhurried", {**shared_settings, **UNHURRIED})
+
+
+@pytest.fixture(scope="session")
+def encoder(
+    worker_settings: Settings, versions: dict[str, str], shared_settings: dict[str, str]
+) -> Iterator[WorkerProcess]:
+    """Yield a ready worker of MiniLM that several tests ask."""
+    yield from started(worker_settings.home, versions["minilm"], "encoder", {**shared_settings, **UNHURRIED})

@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -22,7 +21,7 @@ from penstock.domain.used import Used
 from penstock.gateway.edge.parse import parse
 from penstock.gateway.preprocess import PromptPreprocessor, TokenizerCache
 from tests.support.calls import call, principal
-from tests.support.worker_process import WorkerMaker, WorkerProcess
+from tests.support.worker_process import WorkerProcess
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(600)]
 
@@ -130,16 +129,6 @@ def entries(worker_settings: Settings) -> dict[str, VersionEntry]:
     return {str(alias): by_id[version.id] for alias, version in packed.items()}
 
 
-@pytest.fixture(scope="module")
-def worker(
-    worker_settings: Settings, versions: dict[str, str], shared_settings: dict[str, str]
-) -> Iterator[WorkerProcess]:
-    """Yield a ready worker that may compile in peace."""
-    settings = {**shared_settings, "probe_timeout_s": "60", "probe_every_s": "5", "drain_grace_s": "60"}
-    with WorkerProcess(home=worker_settings.home, version=versions["smollm2"], id="costly", settings=settings) as one:
-        yield one.ready()
-
-
 def cost_of(settings: Settings, entry: VersionEntry, api: Api, body: dict[str, Any]) -> Cost:
     """Return what the gateway tells of the request before it runs."""
     parsed = parse(api, json.dumps({"model": "m", **body}).encode())
@@ -177,11 +166,11 @@ def ask(worker: WorkerProcess, api: Api, body: dict[str, Any]) -> Used:
 
 @pytest.mark.parametrize("name", EXACT)
 def test_a_counted_prompt_is_the_engines_and_output_stays_within(
-    worker: WorkerProcess, worker_settings: Settings, entries: dict[str, VersionEntry], name: str
+    unhurried: WorkerProcess, worker_settings: Settings, entries: dict[str, VersionEntry], name: str
 ) -> None:
     """Prompts and sequences are told exactly, outputs never too low: each API, choices, beams, efforts, developers."""
     api, body = EXACT[name]
-    cost, told = cost_of(worker_settings, entries["smollm2"], api, body), ask(worker, api, body)
+    cost, told = cost_of(worker_settings, entries["smollm2"], api, body), ask(unhurried, api, body)
     assert cost.is_counted
     assert (cost.prompts, cost.prompt_tokens) == (told.prompts, told.prompt_tokens)
     assert cost.output_tokens >= told.output_tokens > 0
@@ -190,22 +179,21 @@ def test_a_counted_prompt_is_the_engines_and_output_stays_within(
 
 @pytest.mark.parametrize("name", BOUNDED)
 def test_what_is_not_counted_is_never_below_the_truth(
-    worker: WorkerProcess, worker_settings: Settings, entries: dict[str, VersionEntry], name: str
+    unhurried: WorkerProcess, worker_settings: Settings, entries: dict[str, VersionEntry], name: str
 ) -> None:
     """Finding 3: what only the engine renders has an upper bound that holds, and is not the whole context."""
     api, body = BOUNDED[name]
-    cost, told = cost_of(worker_settings, entries["smollm2"], api, body), ask(worker, api, body)
+    cost, told = cost_of(worker_settings, entries["smollm2"], api, body), ask(unhurried, api, body)
     assert not cost.is_counted
     assert told.prompt_tokens <= cost.prompt_tokens < entries["smollm2"].max_model_len
     assert told.output_tokens <= cost.output_tokens
 
 
 def test_vectors_cost_their_prompts(
-    start_worker: WorkerMaker, worker_settings: Settings, entries: dict[str, VersionEntry]
+    encoder: WorkerProcess, worker_settings: Settings, entries: dict[str, VersionEntry]
 ) -> None:
     """Inputs are told exactly, and no output is reserved for them."""
     entry, lists = entries["minilm"], ("one", ["one", "two words"], [[101, 2028, 102], [101, 102]])
-    encoder = start_worker(entry.id).ready(within_s=240)
     for given in lists:
         body = {"input": given}
         cost, told = cost_of(worker_settings, entry, Api.EMBEDDINGS, body), ask(encoder, Api.EMBEDDINGS, body)

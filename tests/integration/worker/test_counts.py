@@ -10,12 +10,11 @@ from typing import Any
 import httpx
 import pytest
 
-from penstock.apps.settings import Settings
 from penstock.domain import used
 from penstock.domain.tenant import PLATFORM
 from penstock.domain.used import Used
 from tests.support.patience import until
-from tests.support.worker_process import TicketMaker, WorkerMaker, WorkerProcess
+from tests.support.worker_process import TicketMaker, WorkerProcess
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(300)]
 
@@ -55,16 +54,10 @@ STREAMS: dict[str, tuple[str, dict[str, Any]]] = {
 _NAMES = (f"count-{number}" for number in itertools.count())
 
 
-@pytest.fixture(scope="module")
-def worker(
-    worker_settings: Settings, versions: dict[str, str], shared_settings: dict[str, str]
-) -> Iterator[WorkerProcess]:
-    """Yield a ready worker that may compile in peace: the first log probabilities and grammars take long."""
-    settings = {**shared_settings, "probe_timeout_s": "60", "probe_every_s": "5", "drain_grace_s": "60"}
-    with WorkerProcess(
-        home=worker_settings.home, version=versions["smollm2"], id="counted", settings=settings
-    ) as running:
-        yield running.ready(within_s=200)
+@pytest.fixture
+def worker(unhurried: WorkerProcess) -> WorkerProcess:
+    """Return a worker that may compile in peace."""
+    return unhurried
 
 
 def said(body: dict[str, Any]) -> tuple[int, int]:
@@ -168,9 +161,8 @@ def test_beams_are_counted_as_the_engine_ran_them(worker: WorkerProcess) -> None
     assert (told.prompts, told.output_tokens) == (1, 1 + 5 * 4)
 
 
-def test_embeddings_are_counted_in_every_encoding(start_worker: WorkerMaker, versions: dict[str, str]) -> None:
+def test_embeddings_are_counted_in_every_encoding(encoder: WorkerProcess) -> None:
     """Vectors as numbers, as text or as bytes: each answer tells the prompts' tokens (finding 4)."""
-    encoder = start_worker(versions["minilm"]).ready(within_s=200)
     texts = ["one", "two words", "and three of them"]
     answer, told = whole(encoder, EMBEDDINGS, {"input": texts})
     counted = (answer.json()["usage"]["prompt_tokens"], 3)

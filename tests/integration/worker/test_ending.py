@@ -73,7 +73,7 @@ def test_a_second_signal_forces(start_worker: WorkerMaker, versions: dict[str, s
 
 def test_a_killed_agent_leaves_no_engine(start_worker: WorkerMaker, versions: dict[str, str]) -> None:
     """After a kill -9 of the agent the kernel kills the whole engine, even a frozen one."""
-    worker = start_worker(versions["smollm2"]).ready()
+    worker = start_worker(versions["minilm"]).ready()
     engine = worker.engine_pid
     assert len(group(engine)) >= 2
     os.kill(engine, signal.SIGSTOP)

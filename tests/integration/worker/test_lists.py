@@ -1,31 +1,19 @@
 """A list of prompts takes a share of a real engine: it is answered whole, and others are answered beside it."""
 
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 import httpx
 import pytest
 
-from penstock.apps.settings import Settings
 from penstock.domain import used
 from penstock.domain.tenant import PLATFORM
 from tests.support.patience import until
-from tests.support.worker_process import QUICK, TicketMaker, WorkerProcess
+from tests.support.worker_process import TicketMaker, WorkerProcess
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(400)]
 
 EMBEDDINGS = "/v1/embeddings"
 TEXT = "a few words of a text that is not short " * 10
-
-
-@pytest.fixture(scope="module")
-def encoder(
-    worker_settings: Settings, versions: dict[str, str], shared_settings: dict[str, str]
-) -> Iterator[WorkerProcess]:
-    """Yield a ready worker of MiniLM that several tests use."""
-    settings = {**shared_settings, **QUICK}
-    with WorkerProcess(home=worker_settings.home, version=versions["minilm"], id="lists", settings=settings) as running:
-        yield running.ready(within_s=200)
 
 
 def embed(encoder: WorkerProcess, name: str, inputs: int, *, timeout: float = 300.0) -> httpx.Response:

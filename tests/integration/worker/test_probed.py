@@ -14,7 +14,6 @@ import psutil
 import pytest
 
 from penstock.adapters.http import HttpClient, PoolLimits
-from penstock.apps.settings import Settings
 from penstock.domain.clock import SystemClock
 from penstock.domain.ids import VersionId, WorkerId
 from penstock.domain.keys import worker_secret
@@ -27,7 +26,7 @@ from penstock.telemetry.metrics import Metrics
 from tests.support.breakers import origin
 from tests.support.calls import VERSION
 from tests.support.patience import until
-from tests.support.worker_process import WorkerMaker, WorkerProcess
+from tests.support.worker_process import WorkerProcess
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(600)]
 
@@ -69,17 +68,6 @@ async def _probed(worker: WorkerProcess, task: Task, timeout_s: float) -> str:
         await client.close()
 
 
-@pytest.fixture(scope="module")
-def patient(
-    worker_settings: Settings, versions: dict[str, str], shared_settings: dict[str, str]
-) -> Iterator[WorkerProcess]:
-    """Yield a ready worker of SmolLM2 whose agent leaves a hung engine alone for half a minute."""
-    settings = {**shared_settings, "probe_timeout_s": "30", "probe_every_s": "0.5"}
-    home, version = worker_settings.home, versions["smollm2"]
-    with WorkerProcess(home=home, version=version, id="patient", settings=settings) as running:
-        yield running.ready(within_s=300)
-
-
 @contextmanager
 def stopped(pid: int) -> Iterator[None]:
     """Let a process stand still."""
@@ -90,44 +78,44 @@ def stopped(pid: int) -> Iterator[None]:
         os.kill(pid, signal.SIGCONT)
 
 
-def test_an_engine_that_is_well_passes(patient: WorkerProcess) -> None:
+def test_an_engine_that_is_well_passes(unhurried: WorkerProcess) -> None:
     """The platform's request goes through the real gate without waiting at its door, and is answered."""
-    assert probed(patient) == "passed"
-    assert patient.load()["running"] == 0
+    assert probed(unhurried) == "passed"
+    assert unhurried.load()["running"] == 0
 
 
-def test_a_model_that_embeds_passes(start_worker: WorkerMaker, versions: dict[str, str]) -> None:
+def test_a_model_that_embeds_passes(encoder: WorkerProcess) -> None:
     """An engine without completions is asked what it can do."""
-    assert probed(start_worker(versions["minilm"]).ready(within_s=300), task=Task.EMBED) == "passed"
+    assert probed(encoder, task=Task.EMBED) == "passed"
 
 
-def test_a_full_engine_is_not_blamed(patient: WorkerProcess) -> None:
+def test_a_full_engine_is_not_blamed(unhurried: WorkerProcess) -> None:
     """Behind as many streams as it has seats a probe may come too late, and the gate knows that the engine works."""
     with ExitStack() as streams:
         for _ in range(SEATS):
-            streams.enter_context(patient.stream(150))
-        found = {probed(patient, timeout_s=0.5) for _ in range(4)}
+            streams.enter_context(unhurried.stream(150))
+        found = {probed(unhurried, timeout_s=0.5) for _ in range(4)}
     assert found <= {"passed", "busy"}
-    until("all have left", lambda: patient.load()["running"] == 0, within_s=30)
+    until("all have left", lambda: unhurried.load()["running"] == 0, within_s=30)
 
 
-def test_a_long_prompt_beside_probes_is_not_blamed(patient: WorkerProcess) -> None:
+def test_a_long_prompt_beside_probes_is_not_blamed(unhurried: WorkerProcess) -> None:
     """Finding 2: while one prompt of 1900 tokens with log probabilities is worked on, no probe ever fails."""
     prompt = [10 + i % 500 for i in range(1900)]
-    body = {"model": patient.version, "prompt": prompt, "max_tokens": 1, "prompt_logprobs": 1}
+    body = {"model": unhurried.version, "prompt": prompt, "max_tokens": 1, "prompt_logprobs": 1}
     with ThreadPoolExecutor(1) as callers:
-        answer = callers.submit(patient.post, "/v1/completions", body)
-        found = {probed(patient, timeout_s=0.5)}
+        answer = callers.submit(unhurried.post, "/v1/completions", body)
+        found = {probed(unhurried, timeout_s=0.5)}
         while not answer.done():
-            found.add(probed(patient, timeout_s=0.5))
+            found.add(probed(unhurried, timeout_s=0.5))
     assert answer.result().status_code == 200
     assert found <= {"passed", "busy"}
 
 
-def test_a_core_that_hangs_behind_a_gate_that_answers_is_found(patient: WorkerProcess) -> None:
+def test_a_core_that_hangs_behind_a_gate_that_answers_is_found(unhurried: WorkerProcess) -> None:
     """The gate answers while the core stands still: found by the second probe at the latest, whoever asked before."""
-    core = psutil.Process(patient.engine_pid).children(recursive=True)[0].pid
+    core = psutil.Process(unhurried.engine_pid).children(recursive=True)[0].pid
     with stopped(core):
-        found = [probed(patient, timeout_s=3.0) for _ in range(2)]
+        found = [probed(unhurried, timeout_s=3.0) for _ in range(2)]
         assert found[-1] == "failed"
-    assert patient.complete().status_code == 200
+    assert unhurried.complete().status_code == 200

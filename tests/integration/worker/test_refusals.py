@@ -8,7 +8,7 @@ import pytest
 
 from penstock.gateway.dispatch import verdict
 from tests.support.faults import leaks, log_folders
-from tests.support.worker_process import WorkerMaker
+from tests.support.worker_process import WorkerProcess
 
 pytestmark = [pytest.mark.integration, pytest.mark.slow, pytest.mark.timeout(300)]
 
@@ -36,19 +36,16 @@ def code_of(answer: httpx.Response) -> int:
     return code
 
 
-def test_what_the_engine_can_not_do_is_the_callers_to_change(
-    start_worker: WorkerMaker, versions: dict[str, str]
-) -> None:
+def test_what_the_engine_can_not_do_is_the_callers_to_change(unhurried: WorkerProcess) -> None:
     """Odd schemas: vLLM's 500 for a grammar was a 502 and a suspicion on the worker; it is a 400, and in no log."""
-    worker = start_worker(versions["smollm2"], probe_timeout_s="60").ready(within_s=200)
     asked = {
-        (name, stream): worker.post(path, {**body, "model": versions["smollm2"], "stream": stream})
+        (name, stream): unhurried.post(path, {**body, "model": unhurried.version, "stream": stream})
         for name, (path, body) in ASKED.items()
         for stream in (False, True)
     }
     assert {how: code_of(answer) for how, answer in asked.items()} == dict.fromkeys(asked, 400)
-    ahead = worker.post(CHAT, {**SAY, "structured_outputs": AHEAD, "model": versions["smollm2"]})
+    ahead = unhurried.post(CHAT, {**SAY, "structured_outputs": AHEAD, "model": unhurried.version})
     assert ahead.status_code in (200, 400), ahead.text
-    logs = "".join(path.read_text() for path in (worker.home / "logs").glob("*.log"))
+    logs = "".join(path.read_text() for path in (unhurried.home / "logs").glob("*.log"))
     assert "Failed to compile grammar" in logs  # the search looks where the engine writes
-    assert list(leaks(log_folders(worker.home), SECRET)) == []
+    assert list(leaks(log_folders(unhurried.home), SECRET)) == []

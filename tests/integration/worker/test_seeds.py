@@ -27,9 +27,9 @@ def drawn(worker: WorkerProcess, seed: int) -> str:
     return str(answer.json()["choices"][0]["text"])
 
 
-def test_a_seeded_prompt_of_several_steps_is_answered(worker: WorkerProcess) -> None:
+def test_a_seeded_prompt_of_several_steps_is_answered(unhurried: WorkerProcess) -> None:
     """An answer depends on its seed, and not on how its prompt was cut: the second time it is read from the cache."""
-    engine, first = worker.engine_pid, drawn(worker, 7)
-    assert drawn(worker, 7) == first
-    assert drawn(worker, 8) != first
-    assert worker.engine_pid == engine
+    engine, first = unhurried.engine_pid, drawn(unhurried, 7)
+    assert drawn(unhurried, 7) == first
+    assert drawn(unhurried, 8) != first
+    assert unhurried.engine_pid == engine

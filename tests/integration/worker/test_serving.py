@@ -13,7 +13,7 @@ import pytest
 from penstock.domain.ids import VersionId, WorkerId
 from penstock.domain.keys import worker_bearer, worker_secret
 from tests.support.patience import until
-from tests.support.worker_process import QUICK, TicketMaker, WorkerMaker, WorkerProcess
+from tests.support.worker_process import TicketMaker, WorkerProcess
 
 HUGE_PAGES = Path("/sys/kernel/mm/transparent_hugepage/enabled")
 
@@ -57,9 +57,9 @@ def timed(worker: WorkerProcess, **asked: object) -> float:
     return answer.elapsed.total_seconds()
 
 
-def test_the_first_who_asks_waits_no_longer_than_the_next(start_worker: WorkerMaker, versions: dict[str, str]) -> None:
+def test_the_first_who_asks_waits_no_longer_than_the_next(worker: WorkerProcess) -> None:
     """Finding 7: nothing is compiled at the first request with log probabilities, whatever the machine has seen."""
-    worker = start_worker(versions["smollm2"]).ready()
+    # Nobody has asked this engine for them: it was started anew where a test before this file had hurt it.
     first, *later = (timed(worker, logprobs=5) for _ in range(6))
     assert first < 4 * statistics.median(later)
 
@@ -89,11 +89,12 @@ def test_nothing_is_reached_without_a_ticket(worker: WorkerProcess, path: str) -
 
 def test_a_forged_or_late_ticket_is_refused(worker: WorkerProcess) -> None:
     """A ticket under another key is not believed, and one past its deadline is not worth the engine's time."""
+    before = worker.metric("penstock_gate_refusals_total", reason="late")
     forged = worker.complete(TicketMaker(key=b"k" * 32))
     late = worker.complete(TicketMaker(seconds=-1))
     assert (forged.status_code, forged.headers["x-penstock-refused"]) == (401, "ticket")
     assert (late.status_code, late.headers["x-penstock-refused"]) == (503, "late")
-    assert worker.metric("penstock_gate_refusals_total", reason="late") == 1
+    assert worker.metric("penstock_gate_refusals_total", reason="late") == before + 1
 
 
 def test_a_ticket_is_for_one_use_of_one_request(worker: WorkerProcess) -> None:
@@ -169,7 +170,7 @@ def test_a_busy_engine_is_not_taken_for_a_hung_one(worker: WorkerProcess) -> Non
     restarts, pid = worker.report["restarts"], worker.engine_pid
     prompts = [[10 + (i * 7 + j) % 500 for i in range(1900)] for j in range(16)]
     alone_s = timed(worker, prompt=prompts[0], max_tokens=1)
-    many = min(len(prompts), 2 + math.ceil(3 * float(QUICK["probe_timeout_s"]) / alone_s))
+    many = min(len(prompts), 2 + math.ceil(3 * float(worker.settings["probe_timeout_s"]) / alone_s))
     answer = worker.post(
         "/v1/completions", {"model": worker.version, "prompt": prompts[1:many], "max_tokens": 8}, timeout=120
     )
