@@ -2,13 +2,15 @@
 
 Run: ``make bench-idle``. One platform with the three classic models; each is asked in every way that callers have, one
 request after another, and between any two of them the same handler computes the same input in this process: input to
-tensors, model, output. Printed are p50s in milliseconds: of the bare call, of the answer, what lies between them, and
-the stages as the answer itself tells them. What no stage has is the client and the sockets.
+tensors, model, output; and the same through processes that do nothing else (``empty_relay``): the floor on the cores
+that there are. Printed are p50s in milliseconds: of the bare call, what the empty relay and the platform add to it,
+and the stages as the answer itself tells them. What no stage has is the client and the sockets.
 """
 
 import argparse
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 from statistics import median
 
 from rich.console import Console
@@ -16,24 +18,13 @@ from rich.table import Table
 
 from loadtests import classic
 from loadtests.classic import MODELS, Ask, Caller
+from loadtests.empty_relay import relayed
 from loadtests.sides import running
 from penstock.worker.engines.torch import memory
-from penstock.worker.engines.torch.handler import Handler
 
 TENANT = "idle"
 SEASONING, TOLD_MS = 20, 0.01
 Stages = dict[str, float]
-
-
-def bare(handler: Handler, given: str | bytes) -> Callable[[], None]:
-    """Return a bare call: what an engine does for an item, and nothing else."""
-
-    def call() -> None:
-        row = handler.preprocess(given).features
-        made = classic.computed(handler, [row])
-        handler.postprocess({output: one[0] for output, one in made.items()})
-
-    return call
 
 
 def stages(timing: str) -> Stages:
@@ -42,20 +33,18 @@ def stages(timing: str) -> Stages:
     return {name: float(ms) for name, _, ms in parts}
 
 
-def alternately(call: Callable[[], None], ask: Ask, times: int) -> tuple[list[float], list[float], list[Stages]]:
-    """Return the milliseconds of bare calls and answers, and the answers' stages, one after another."""
-    alone, answered, told = list[float](), list[float](), list[Stages]()
-    for number in range(times + SEASONING):
+def alternately(ways: Sequence[Callable[[], object]], ask: Ask, times: int) -> tuple[list[list[float]], list[Stages]]:
+    """Return the milliseconds of each way and of the answers, one after another, and the answers' stages."""
+    took, told = [list[float]() for _ in (*ways, ask)], list[Stages]()
+    for _ in range(times + SEASONING):
+        for way, found in zip(ways, took, strict=False):
+            began = time.perf_counter()
+            way()
+            found.append((time.perf_counter() - began) * 1e3)
         began = time.perf_counter()
-        call()
-        between = time.perf_counter()
-        timing = ask()
-        ended = time.perf_counter()
-        if number >= SEASONING:
-            alone.append((between - began) * 1e3)
-            answered.append((ended - between) * 1e3)
-            told.append(stages(timing))
-    return alone, answered, told
+        told.append(stages(ask()))
+        took[-1].append((time.perf_counter() - began) * 1e3)
+    return [found[SEASONING:] for found in took], told[SEASONING:]
 
 
 def mids(told: list[Stages]) -> Stages:
@@ -67,20 +56,25 @@ def mids(told: list[Stages]) -> Stages:
 
 def table(caller: Caller, models: list[str], times: int) -> Table:
     """Measure, and return what was found."""
-    drawn = Table("model", "input", "asked over", "bare ms", "answer ms", "added ms", "stages ms", title="p50 at idle")
+    added = ("bare ms", "empty relay", "platform", "platform over relay")
+    drawn = Table("model", "input", "asked over", *added, "stages ms", title="p50 at idle, and what is added to it")
     for name in models:
-        handler = classic.loaded(name)
-        for size, given in classic.givens(name).items():
-            for way, ask in (("its API", caller.api), ("v2 REST", caller.rest), ("v2 gRPC", caller.rpc)):
-                drawn.add_row(name, size, way, *row(*alternately(bare(handler, given), ask(name, given), times)))
+        call = classic.bare(classic.loaded(name))
+        with relayed(name) as relay:
+            for size, given in classic.givens(name).items():
+                raw = given.encode() if isinstance(given, str) else given
+                ways = (partial(call, given), partial(relay, raw))
+                for way, ask in (("its API", caller.api), ("v2 REST", caller.rest), ("v2 gRPC", caller.rpc)):
+                    drawn.add_row(name, size, way, *row(*alternately(ways, ask(name, given), times)))
     return drawn
 
 
-def row(alone: list[float], answered: list[float], told: list[Stages]) -> list[str]:
+def row(took: list[list[float]], told: list[Stages]) -> list[str]:
     """Return what stands in a line."""
-    unseen = median(ms - sum(one.values()) for ms, one in zip(answered, told, strict=True))
+    bare, relay, platform = map(median, took)
+    unseen = median(ms - sum(one.values()) for ms, one in zip(took[-1], told, strict=True))
     words = ", ".join(f"{stage} {ms:.2f}" for stage, ms in mids(told).items() if ms >= TOLD_MS)
-    figures = [median(alone), median(answered), median(answered) - median(alone)]
+    figures = [bare, relay - bare, platform - bare, platform - relay]
     return [*(f"{ms:.2f}" for ms in figures), f"{words}; in no stage {unseen:.2f}"]
 
 

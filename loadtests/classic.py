@@ -65,6 +65,17 @@ def computed(handler: Handler, rows: Sequence[Features]) -> Features:
         return handler.forward({name: torch.stack([row[name] for row in rows]) for name in rows[0]})
 
 
+def bare(handler: Handler) -> Callable[[str | bytes], None]:
+    """Return a bare call: what an engine does for an item, and nothing else."""
+
+    def call(given: str | bytes) -> None:
+        row = handler.preprocess(given).features
+        made = computed(handler, [row])
+        handler.postprocess({output: one[0] for output, one in made.items()})
+
+    return call
+
+
 class NotAnswered(Exception):
     """A request was refused, or failed."""
 
