@@ -92,15 +92,16 @@ class App:
         if body is None:
             return
         working, gone = asyncio.ensure_future(work(body)), asyncio.ensure_future(_gone(receive))
+        gone.add_done_callback(lambda _: working.cancel())
         try:
-            await asyncio.wait({working, gone}, return_when=asyncio.FIRST_COMPLETED)
-            if working.done():
-                await _answer(send, await working)
+            await _answer(send, await working)
+        except asyncio.CancelledError:
+            if not gone.done():
+                raise
         finally:
-            for task in (working, gone):
-                task.cancel()
-                with suppress(asyncio.CancelledError):
-                    await task
+            gone.cancel()
+            with suppress(asyncio.CancelledError):
+                await gone
 
     async def _said(self, api: Callable[[bytes, Message], Awaitable[Reply]], scope: Message, body: bytes) -> Reply:
         """Return the reply of an API, or the words of its refusal."""

@@ -63,6 +63,13 @@ class Handler(ABC):
     def preprocess(self, given: Given) -> Prepared:
         """Return the item's tensors on the CPU, or raise ``BadRequest`` naming what is wrong with it."""
 
+    def is_quick(self, given: Given) -> bool:
+        """Tell whether to preprocess this takes less than half a millisecond: it is then done where requests are read,
+        for two switches of threads would cost more.
+        """
+        del given
+        return False
+
     @abstractmethod
     def forward(self, batch: Features) -> Features:
         """Return the model's outputs, row by row, by the names that the version describes."""

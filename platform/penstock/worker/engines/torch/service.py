@@ -5,7 +5,7 @@ It knows the handler, the batcher and the request's meter; HTTP and its shapes a
 
 import asyncio
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import cast
@@ -125,12 +125,7 @@ class Service:
             try:
                 async with asyncio.timeout(asked.prospect.until - self._clock.monotonic()):
                     done = await self._all(given, asked)
-            except BaseExceptionGroup as several:
-                first = _first(several)
-                if isinstance(first, DeadlineInQueue):
-                    raise self._prospects.ran_out(asked.prospect) from None
-                raise first from first.__cause__
-            except TimeoutError:
+            except (DeadlineInQueue, TimeoutError):
                 raise self._prospects.ran_out(asked.prospect) from None
         return Answered(
             rows=tuple(row for row, _, _ in done),
@@ -139,13 +134,19 @@ class Service:
         )
 
     async def _all(self, given: Sequence[Given], asked: _Asked) -> Sequence[_Done]:
-        share, done = asked.meter.share, list[_Done | None]([None] * len(given))
-        async with asyncio.TaskGroup() as group:
-            for i, one in enumerate(given):
-                if share is not None:  # no more tasks than may work
-                    await share.take(1)
-                group.create_task(self._one(one, asked, partial(done.__setitem__, i)))
-        return [one for one in done if one is not None]
+        share, tasks = asked.meter.share, list[asyncio.Task[_Done]]()
+        if len(given) == 1 and share is None:
+            return [await self._one(given[0], asked)]
+        try:
+            async with asyncio.TaskGroup() as group:
+                for one in given:
+                    if share is not None:  # no more tasks than may work
+                        await share.take(1)
+                    tasks.append(group.create_task(self._one(one, asked)))
+        except BaseExceptionGroup as several:
+            first = _first(several)
+            raise first from first.__cause__
+        return [task.result() for task in tasks]
 
     def exposition(self) -> str:
         """Return the engine's numbers as they are now, in the Prometheus text format."""
@@ -162,15 +163,15 @@ class Service:
         left_s -= min(WORD_S, WORD_PART * left_s)
         return Prospect(ticket.tenant, len(given), now - (meter.waited_s or 0.0), now + left_s)
 
-    async def _one(self, given: Given, asked: _Asked, tell: Callable[[_Done], None]) -> None:
+    async def _one(self, given: Given, asked: _Asked) -> _Done:
         """See one item through; it has room in its request's share, and gives it back."""
         try:
             began_at = self._clock.monotonic()
-            prepared = await self._off_loop(given, asked.ticket)
+            prepared = await self._prepared(given, asked)
             prepared_s = self._clock.monotonic() - began_at
             row, tokens, batch = await self._computed(prepared, given, asked)
-            tell((row, tokens, None if batch is None else replace(batch, prepared_s=prepared_s)))
             asked.prospect.check(self._clock.monotonic())
+            return row, tokens, None if batch is None else replace(batch, prepared_s=prepared_s)
         finally:
             if asked.meter.share is not None:
                 asked.meter.share.give(1)
@@ -226,10 +227,13 @@ class Service:
             weight=weight,
         )
 
-    async def _off_loop(self, given: Given, ticket: Ticket) -> Prepared:
+    async def _prepared(self, given: Given, asked: _Asked) -> Prepared:
+        """Return the item's tensors: on a thread, but for what is quick and comes alone; lists may be long."""
+        work = partial(self._handler.preprocess, given)
         try:
-            prepared = await self._preparing.prepared(partial(self._handler.preprocess, given), ticket)
-            return self._counts.within(prepared)
+            if asked.prospect.items == 1 and self._handler.is_quick(given):
+                return self._counts.within(self._preparing.at_once(work))
+            return self._counts.within(await self._preparing.prepared(work, asked.ticket))
         except PenstockError:
             raise
         except (ValueError, TypeError, KeyError) as error:  # a handler that lets its input's faults through

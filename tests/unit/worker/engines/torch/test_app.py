@@ -51,6 +51,22 @@ async def test_an_output_that_nothing_changes_waits_for_no_thread() -> None:
     assert begun == [3, 6]
 
 
+async def test_what_is_quick_and_comes_alone_takes_no_thread() -> None:
+    """Two switches of threads would cost more than to preprocess it; a list may be long, and what is not quick too."""
+
+    class Quick(Toy):
+        def is_quick(self, given: Given) -> bool:
+            return given != "slow"
+
+    async with running(Quick(model())) as engine:
+        assert (await engine.post(Api.CLASSIFY, {"input": "one"})).status == 200
+        assert (await engine.post(Api.CLASSIFY, {"input": "bad"})).status == 400
+        assert engine.threads.begun == 0
+        await engine.post(Api.CLASSIFY, {"input": ["one", "two"]})
+        await engine.post(Api.CLASSIFY, {"input": "slow"})
+        assert engine.threads.begun == 3
+
+
 async def test_classes_come_with_labels_and_probabilities() -> None:
     """The label is that of the largest score; without labels it is the class's number."""
     async with running(labels=["long", "wide"]) as engine:

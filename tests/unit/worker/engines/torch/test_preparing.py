@@ -5,6 +5,7 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import Executor, Future
 from dataclasses import replace
+from functools import partial
 
 import pytest
 
@@ -57,16 +58,20 @@ class Room:
 
     def come(self, name: str, *, weight: int = 1, within_s: float = 60) -> asyncio.Task[Prepared]:
         """Let an input come whose tenant is the first letter of its name."""
-
-        def work() -> Prepared:
-            self.begun.append(name)
-            if name.endswith("bad"):
-                raise InvalidField(name)
-            return Prepared(features={}, tokens=len(name))
-
+        work = partial(self.work, name)
         return asyncio.get_running_loop().create_task(
             self._preparing.prepared(work, self.ticket(name, weight, within_s))
         )
+
+    def at_once(self, name: str) -> Prepared:
+        """Let a quick one come."""
+        return self._preparing.at_once(partial(self.work, name))
+
+    def work(self, name: str) -> Prepared:
+        self.begun.append(name)
+        if name.endswith("bad"):
+            raise InvalidField(name)
+        return Prepared(features={}, tokens=len(name))
 
     def ticket(self, name: str, weight: int, within_s: float) -> Ticket:
         ticket = torch_engine.ticket(name[0])
@@ -157,6 +162,14 @@ async def test_the_tier_s_queue_is_shown(room: Room) -> None:
     assert shown["penstock_prepare_wait_seconds_count"] == shown["penstock_prepare_seconds_count"] == 3.0
     assert shown["penstock_prepare_wait_seconds_sum"] == 2.0
     assert shown["penstock_prepare_seconds_sum"] == 5.0
+
+
+async def test_what_is_made_at_once_is_shown_too(room: Room) -> None:
+    """It waits for nobody and holds no thread; cores are asked for by all that is prepared."""
+    assert room.at_once("a").tokens == 1
+    assert not room.threads.begun
+    assert room.shown()["penstock_prepare_seconds_count"] == 1.0
+    assert room.shown()["penstock_prepare_wait_seconds_sum"] == 0.0
 
 
 def served(weights: dict[str, int], seconds: dict[str, float], rounds: int = 600) -> dict[str, float]:

@@ -113,6 +113,10 @@ class SentenceEncoder(Handler):
         """Tokenise and pad."""
         return self._texts.prepare(given, TEXT)
 
+    def is_quick(self, given: Given) -> bool:
+        """Tell whether it is short."""
+        return texts.is_quick(given)
+
     def forward(self, batch: Features) -> Features:
         """Return the texts' vectors."""
         ids, mask = batch[texts.IDS], batch[texts.MASK]

@@ -28,6 +28,10 @@ class TextClassifier(Handler):
         """Tokenise and pad, as the encoder does."""
         return self._encoder.preprocess(given)
 
+    def is_quick(self, given: Given) -> bool:
+        """Tell whether it is short."""
+        return self._encoder.is_quick(given)
+
     def forward(self, batch: Features) -> Features:
         """Return probabilities."""
         vectors = self._encoder.forward(batch)[EMBEDDING]
