@@ -72,17 +72,18 @@ class RpcExchange(Exchange):
         received = await received_by(edge.reader, who.tenant, raw)
         message = received.message
         found = self._found = catalogue.find(edge.table(), who, message.model_name, message.model_version)
-        self._api = found.form.api
+        form = found.form
+        self._api = form.api
         self._check_size(len(raw))
         if len(raw) > INLINE_BYTES or edge.looks.comes_first(who.key, edge.clock.monotonic()):
             await self._refuse_early(who, found.name)
         asked = self._asked = received.request()
-        body = self._streaming(body_of(found.form, asked, found.name))
+        body = self._streaming(body_of(form, asked, found.name))
         repeatable = b"idempotency-key" in self._headers
-        if (made := await packed(found.form, asked, body, is_repeatable=repeatable)) is not None:
+        if (made := await packed(form, asked, body, is_repeatable=repeatable)) is not None:
             self._tensors = made[1]
             return made[0], ""
-        return await parsed(edge.reader, who, found.form, body, self._bounds)
+        return await parsed(edge.reader, who, form, body, self._bounds)
 
     async def _received(self, who: Principal) -> bytes:
         self._timings.mark(Stage.EDGE)

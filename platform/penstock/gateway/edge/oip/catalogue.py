@@ -62,13 +62,14 @@ def _of_alias(table: RoutingTable, who: Principal, model: str, version: str) -> 
     route = next((route for route in table.routes if route.alias == model), None)
     if route is None or not who.may_use(model):
         return None
-    entries: Entries = {entry.id: entry for entry in table.versions}
+    named = {share.version for share in route.shares}
+    entries: Entries = {entry.id: entry for entry in table.versions if entry.id in named}
     shares = shares_of(route, entries, who)
     if not shares:
         return None
     if not version:
         return model, entries[max(shares, key=lambda share: share.weight).version]
-    theirs = [share.version for share in route.shares if who.sees(entries[share.version].tenants)]
+    theirs = [one for one in named if who.sees(entries[one].tenants)]
     meant = [one for one in theirs if digest_of(one).startswith(version)]
     if len(meant) != 1:
         return None
