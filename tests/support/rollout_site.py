@@ -157,13 +157,17 @@ class Traffic:
     gateways: tuple[str, ...] = ()
     """Those that are asked; empty for all."""
     seen: list[Asked] = field(default_factory=list)
-    said: list[str] = field(default_factory=list)
-    """What those heard who got no answer."""
+    said: list[tuple[float, str]] = field(default_factory=list)
+    """What those heard who got no answer, and when they had asked."""
     over: asyncio.Event = field(default_factory=asyncio.Event)
 
     def after(self, at: float, gateway: str = "") -> Counter[str]:
         """Return who answered what was sent after a moment, at one gateway or at all; nobody where it failed."""
         return Counter(one.version for one in self.seen if one.at > at and gateway in ("", one.gateway))
+
+    def heard(self, after: float = 0.0) -> list[str]:
+        """Return what those heard who asked after a moment and got no answer."""
+        return [said for at, said in self.said if at > after]
 
     def statuses(self, after: float = 0.0) -> Counter[int]:
         """Return how they ended; 0 where nobody answered at all."""
@@ -189,9 +193,9 @@ class Traffic:
                 url = f"{self.town.site.gateways[gateway].url}/v1/chat/completions"
                 answer = await http.post(url, json=body, headers=headers)
                 version, status = answer.headers.get("x-penstock-version", ""), answer.status_code
-                self.said += [answer.text] * answer.is_error
+                self.said += [(at, f"{status} {gateway} {answer.text}")] * answer.is_error
             except httpx.HTTPError as error:
-                self.said.append(repr(error))
+                self.said.append((at, f"{gateway} {error!r} after {time.time() - at:.2f} s"))
             self.seen.append(Asked(at, version, status, gateway, time.time()))
             await self._rest(self.pause_s)
 

@@ -7,7 +7,7 @@ can be made deaf to tables, and one is as it should be.
 import asyncio
 import re
 import time
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -21,8 +21,11 @@ from penstock.adapters.postgres.database import Database
 from penstock.adapters.postgres.roles import GATEWAY
 from penstock.adapters.postgres.tables import PostgresTables
 from penstock.apps.settings.stores import with_user
+from penstock.control.rollout.judge import LATE_S
 from penstock.domain.arms import ArmSecond
-from penstock.domain.table import Share
+from penstock.domain.table import RoutingTable, Share
+from penstock.telemetry.names import TABLE_NUMBER
+from tests.support.fleet import reading
 from tests.support.limits_fleet import Stub
 from tests.support.patience import patient
 from tests.support.rollout_site import STAGES, Town, Traffic, town
@@ -30,6 +33,8 @@ from tests.support.skewed import wrong_by
 
 HOUR_S = 3600.0
 DELAY_MS = 40.0
+WINDOW_S = 1.5
+"""In so long all users but a few ask, each gateway a few times: who is led where is seen."""
 LONG: list[dict[str, object]] = [dict(STAGES[0], min_s=900.0), *STAGES[1:]]
 """Half of the traffic for longer than any test."""
 WHY: dict[str, object] = {"reason": "a fault is tried", "override_budget": True}
@@ -141,8 +146,24 @@ async def is_back(street: Street, case: Case, users: Traffic) -> None:
 
     await becomes("every gateway is back", all_back)
     at = time.time()
-    await asyncio.sleep(2.0)
-    assert ended(users, at) == {(200, case.before)}, users.said
+    await asyncio.sleep(WINDOW_S)
+    assert ended(users, at) == {(200, case.before)}, users.heard(at)
+
+
+async def hear(street: Street, gateways: Iterable[str], is_so: Callable[[RoutingTable], bool]) -> None:
+    """Wait until there is such a table, and these gateways have it, or one that is newer still."""
+    end = time.monotonic() + patient(30.0)
+    async with Database(street.place.site.postgres.dsn, max_connections=1) as database:
+        while not is_so(table := await PostgresTables(database).latest()):
+            assert time.monotonic() < end, "there is such a table"
+            await asyncio.sleep(0.05)
+    urls = [street.place.site.gateways[gateway].metrics_url for gateway in gateways]
+    await becomes("they hear", lambda: all(reading(url, TABLE_NUMBER.name, {}) >= table.number for url in urls))
+
+
+def leads_to(table: RoutingTable) -> set[str]:
+    """Return the versions that a table leads callers to."""
+    return {share.version for route in table.routes for share in route.shares if share.weight}
 
 
 def ended(users: Traffic, after: float = 0.0) -> set[tuple[int, str]]:
@@ -168,16 +189,19 @@ async def becomes_more(street: Street, at: str, before: dict[str, int]) -> None:
     end = time.monotonic() + patient(30.0)
     while (await samples(street, at)).get("bad", 0) <= before["bad"]:
         assert time.monotonic() < end, before
-        await asyncio.sleep(0.5)
+        await asyncio.sleep(0.2)
 
 
-async def goes_on(hand: "asyncpg.Connection[asyncpg.Record]") -> None:
-    """Let time pass for the judge: what was told counts when something was told seconds later."""
-    for _ in range(3):
-        await asyncio.sleep(patient(2.0))
-        second = ArmSecond(gateway="nobody", life=str(time.time()), number=1, at=0)
-        await hand.execute(TELL, time.time(), msgspec.json.encode(second).decode())
-    await asyncio.sleep(patient(2.0))
+async def goes_on(street: Street, at: str, hand: "asyncpg.Connection[asyncpg.Record]") -> None:
+    """Let time pass for the judge: what was told counts when something is told seconds later, and has been read."""
+    await asyncio.sleep(LATE_S + 2.0)  # a gateway's last second is told within one, and stands at a whole one
+    now = await hand.fetchval("select extract(epoch from clock_timestamp())::float8")
+    second = ArmSecond(gateway="nobody", life=str(time.time()), number=1, at=0)
+    await hand.execute(TELL, time.time(), msgspec.json.encode(second).decode())
+    end = time.monotonic() + patient(30.0)
+    while (await street.call("GET", at))["judgement"]["at"] < now:
+        assert time.monotonic() < end, "the judge has read it"
+        await asyncio.sleep(0.2)
 
 
 def absurd(body: str) -> Iterator[str]:

@@ -27,12 +27,16 @@ from tests.support.rollout_street import (
     LONG,
     TELL,
     WHY,
+    WINDOW_S,
     Street,
     absurd,
+    becomes,
     becomes_more,
     ended,
     goes_on,
+    hear,
     is_back,
+    leads_to,
     newest_shares,
     samples,
     sees_both,
@@ -54,7 +58,7 @@ def street() -> Iterator[Street]:
 
 async def test_copies_that_are_all_shed_promote_nobody_and_hurt_nobody(street: Street) -> None:
     """A candidate that is too busy for copies has no evidence: it is held when its patience ends, unseen by callers."""
-    unseen = {"stages": [{"name": "shadow", "weight": 0, "min_s": 1.0}, *STAGES], "patience_s": patient(8.0)}
+    unseen = {"stages": [{"name": "shadow", "weight": 0, "min_s": 1.0}, *STAGES], "patience_s": 4.0}
     case = await street.begin(
         **unseen, shadow={"per_s": 30.0, "tokens_per_s": 1e5, "at_once": 64, "scored_per_s": 10.0}
     )
@@ -63,7 +67,7 @@ async def test_copies_that_are_all_shed_promote_nobody_and_hurt_nobody(street: S
         over = await comes_to(street.place, case.id, "held", "aborted", "done")
     assert (over["state"], over["stage"]) == ("held", 0), over["history"]
     assert over["history"][-1]["judgement"] is None or over["history"][-1]["judgement"]["verdict"] == "wait"
-    assert ended(users) == {(200, case.before)}, users.said
+    assert ended(users) == {(200, case.before)}, users.heard()
     assert case.engine.stats["requests"] > 0
     await street.call("POST", f"{case.at}/abort", WHY)
 
@@ -73,9 +77,9 @@ async def test_evidence_that_comes_twice_or_absurd_counts_for_nothing(street: St
     case = await street.begin()
     async with traffic(street.place) as users:
         await sees_both(case, users, tuple(street.place.site.gateways))
-        await asyncio.sleep(3.0)
+        await becomes_more(street, case.at, {"bad": 0})
     async with street.hand() as hand:
-        await goes_on(hand)
+        await goes_on(street, case.at, hand)
         before = await samples(street, case.at)
         assert before["bad"] > 0
         rows = [row["body"] for row in await hand.fetch("select body from arm_second order by id desc limit 40")]
@@ -83,7 +87,7 @@ async def test_evidence_that_comes_twice_or_absurd_counts_for_nothing(street: St
         worse = [body.replace('"good":', '"bad":999,"good":') for body in rows]
         for body in [*rows, *worse, *absurd(first)]:
             await hand.execute(TELL, time.time(), body)
-        await goes_on(hand)
+        await goes_on(street, case.at, hand)
         assert await samples(street, case.at) == before
     async with traffic(street.place):
         await becomes_more(street, case.at, before)
@@ -187,18 +191,20 @@ async def test_a_gateway_that_is_deaf_to_tables_serves_until_it_hears(street: St
         async with street.hand() as hand:
             await hand.execute(DEAF)
             await street.call("POST", f"{case.at}/abort", WHY)
-            await asyncio.sleep(patient(2.0))
+            await hear(street, others, lambda table: leads_to(table) == {case.before})
             at = time.time()
-            await asyncio.sleep(3.0)
+            await asyncio.sleep(WINDOW_S)
             assert {version for one in others for version in users.after(at, one)} == {case.before}
-            assert set(users.after(at, deaf)) == {case.before, case.candidate}, users.said
+            assert set(users.after(at, deaf)) == {case.before, case.candidate}, users.heard(at)
             case.engine.behave(mode="reset")
-            await asyncio.sleep(patient(3.0))
+            await becomes("its brake is on", lambda: ended(users, time.time() - 1.0) == {(200, case.before)})
             at = time.time()
-            await asyncio.sleep(3.0)
-            assert ended(users, at) == {(200, case.before)}, users.said
-            case.engine.behave(delay_ms=DELAY_MS)
+            await asyncio.sleep(WINDOW_S)
+            assert ended(users, at) == {(200, case.before)}, users.heard(at)
             await hand.execute(HEARS)
+            # Before the candidate is well: else its brake lets go, rightly.
+            await hear(street, (deaf,), lambda table: leads_to(table) == {case.before})
+        case.engine.behave(delay_ms=DELAY_MS)
         await is_back(street, case, users)
 
 
@@ -251,8 +257,9 @@ async def test_four_gateways_are_undone_within_a_second(street: Street) -> None:
                 rollout = await asyncio.to_thread(lambda: street.place.start(case.candidate, stages=LONG, **WHY))
             await sees_both(case, users, tuple(street.place.site.gateways))
             over = await street.call("POST", f"/rollouts/{rollout}/abort", WHY)
-            await asyncio.sleep(patient(2.0))
             at = over["since"]
+            await hear(street, street.place.site.gateways, lambda table: leads_to(table) == {case.before})
+            await asyncio.sleep(DELAY_MS / 1e3 + 0.5)  # who was sent there has its answer
             for gateway in street.place.site.gateways:
                 ended = [one.ended for one in users.seen if (one.gateway, one.version) == (gateway, case.candidate)]
                 took.append(max(0.0, max(ended) - DELAY_MS / 1e3 - at))
@@ -260,7 +267,7 @@ async def test_four_gateways_are_undone_within_a_second(street: Street) -> None:
     p99 = took[math.ceil(0.99 * len(took)) - 1]
     print(f"verdict to last new request: median {statistics.median(took):.3f} s, p99 {p99:.3f} s of {len(took)}")  # noqa: T201
     assert p99 <= patient(UNDONE_WITHIN_S)
-    assert set(users.statuses()) == {200}, users.said
+    assert set(users.statuses()) == {200}, users.heard()
 
 
 async def test_forged_seconds_of_another_time_blind_nobody(street: Street) -> None:
