@@ -6,6 +6,7 @@ import hashlib
 import itertools
 import json
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -97,6 +98,14 @@ class Town:
         until(f"{version} serves", lambda: self._serves(version), within_s=60)
         return version
 
+    def signal_agents(self, version: str, number: signal.Signals) -> None:
+        """Send a signal to the agents of a version, one at least."""
+        records = [json.loads(path.read_text()) for path in (self.home.root / "run/workers").glob("*.json")]
+        agents = [int(one["pid"]) for one in records if one["version"] == version]
+        assert agents
+        for agent in agents:
+            os.kill(agent, number)
+
     def lead_to(self, version: str) -> None:
         """Give a version all of the alias, and wait until the gateways know."""
         self.call("PUT", f"/aliases/{ALIAS}", {"shares": [{"version": version, "weight": WEIGHT_TOTAL}]})
@@ -156,6 +165,8 @@ class Traffic:
     """Whoever asks more often is counted no more often: ends count once per user in ten seconds."""
     gateways: tuple[str, ...] = ()
     """Those that are asked; empty for all."""
+    first: int = 0
+    """The first one's number: others are led elsewhere."""
     seen: list[Asked] = field(default_factory=list)
     said: list[tuple[float, str]] = field(default_factory=list)
     """What those heard who got no answer, and when they had asked."""
@@ -182,7 +193,7 @@ class Traffic:
             gateway = self._gateway(turn)
             body = {
                 "model": ALIAS,
-                "user": f"u{number}",
+                "user": f"u{self.first + number}",
                 "messages": [{"role": "user", "content": "hello"}],
                 "max_tokens": 4,
                 "stream": bool(turn % 3),
@@ -209,9 +220,11 @@ class Traffic:
 
 
 @asynccontextmanager
-async def traffic(town: Town, *, pause_s: float = 5.0, gateways: tuple[str, ...] = ()) -> AsyncIterator[Traffic]:
+async def traffic(
+    town: Town, *, pause_s: float = 5.0, gateways: tuple[str, ...] = (), first: int = 0
+) -> AsyncIterator[Traffic]:
     """Let users come while the block runs."""
-    running = Traffic(town, pause_s=pause_s, gateways=gateways)
+    running = Traffic(town, pause_s=pause_s, gateways=gateways, first=first)
     limits = httpx.Limits(max_connections=None)  # whoever hangs keeps nobody else waiting
     async with httpx.AsyncClient(timeout=60, limits=limits, trust_env=False) as http:
         tasks = [asyncio.create_task(running.user(http, number)) for number in range(USERS)]

@@ -166,6 +166,11 @@ def leads_to(table: RoutingTable) -> set[str]:
     return {share.version for route in table.routes for share in route.shares if share.weight}
 
 
+def served(table: RoutingTable) -> set[str]:
+    """Return the versions that somebody serves."""
+    return {one.id for one in table.versions if any(worker.state.serves for worker in one.workers)}
+
+
 def ended(users: Traffic, after: float = 0.0) -> set[tuple[int, str]]:
     """Return how requests ended, and by whom."""
     return {(one.status, one.version) for one in users.seen if one.at > after}

@@ -20,7 +20,7 @@ from penstock.domain.arms import ArmSecond
 from penstock.domain.table import WEIGHT_TOTAL
 from tests.support import rollout_street
 from tests.support.patience import patient
-from tests.support.rollout_site import STAGES, comes_to, traffic
+from tests.support.rollout_site import STAGES, USERS, comes_to, traffic
 from tests.support.rollout_street import (
     DELAY_MS,
     HOUR_S,
@@ -40,6 +40,7 @@ from tests.support.rollout_street import (
     newest_shares,
     samples,
     sees_both,
+    served,
     waits,
 )
 
@@ -282,6 +283,28 @@ async def test_forged_seconds_of_another_time_blind_nobody(street: Street) -> No
         case.engine.behave(mode="error", status=500)
         await comes_to(street.place, case.id, "aborted", within_s=30.0)
         await is_back(street, case, users)
+
+
+async def test_a_candidate_that_freezes_with_its_agent_hurts_whom_it_has_alone(street: Street) -> None:
+    """SIGSTOP on both, as of a machine that stands still: its silence tells in seconds, and nobody new waits for it."""
+    case = await street.begin()
+    async with traffic(street.place) as users:
+        await sees_both(case, users, tuple(street.place.site.gateways))
+        at = time.time()
+        case.engine.freeze(frozen=True)
+        street.place.signal_agents(case.candidate, signal.SIGSTOP)
+        try:
+            # Whoever it has hangs, and asks for nothing more.
+            await hear(street, street.place.site.gateways, lambda table: case.candidate not in served(table))
+            async with traffic(street.place, first=USERS) as others:
+                over = await comes_to(street.place, case.id, "aborted", within_s=30.0)
+                await is_back(street, case, others)
+                assert ended(others) == {(200, case.before)}, others.heard()
+        finally:
+            case.engine.freeze(frozen=False)
+            street.place.signal_agents(case.candidate, signal.SIGCONT)
+    print(f"both frozen: aborted after {over['history'][-1]['at'] - at:.1f} s, {users.statuses(at)}")  # noqa: T201
+    assert "bad: " in over["history"][-1]["says"]
 
 
 @pytest.mark.drill
