@@ -1,8 +1,8 @@
 """How long one batch may take: what has begun can't be taken back, and whoever comes next waits for it. Pure.
 
 Alone a tenant's batches take half of what the promise allows, so that nobody who comes is late for that reason alone.
-Beside others each tenant has as many items in a batch as take half as long again as a single item: a device that
-computes many about as fast as one still gets many, one that gains nothing by more gets one.
+Beside others each tenant has as many items in a batch as take an eighth, or half as long again as a single item, where
+that is more: a device that computes many about as fast as one still gets many, one that gains nothing by more gets one.
 
 Trade-off (ADR 0078): small batches lose a part of what full ones gain, wherever one tenant floods beside others.
 """
@@ -12,9 +12,10 @@ from penstock.worker.batching.group import Group
 from penstock.worker.batching.settings import BatchSettings
 
 ALONE_PART = 0.5
-"""The part of the promised seconds that one batch may take."""
+BESIDE_PART = 0.125
+"""The part of the promised seconds that one batch may take, and that a tenant's items in it may beside others."""
 SINGLE = 1.5
-"""So many times a single item's compute a batch may take in any case, and a tenant's items in it beside others."""
+"""So many times a single item's compute a batch may take in any case."""
 
 
 def most_items(settings: BatchSettings, computes: Computes, group: Group, most: int, *, are_several: bool) -> int:
@@ -28,7 +29,7 @@ def most_items(settings: BatchSettings, computes: Computes, group: Group, most: 
     alone_s = max(ALONE_PART * settings.slo_s, single_s)
     if not are_several:
         return computes.most_within(key, alone_s, most)
-    each = computes.most_within(key, single_s, most)
+    each = computes.most_within(key, max(BESIDE_PART * settings.slo_s, single_s), most)
     if each == 1 or each >= min(most, len(group)):  # what gains nothing by company gains nothing by others' either
         return each
     together = sum(min(each, waiting) for waiting in group.counts())

@@ -6,6 +6,7 @@ import pytest
 
 from penstock.domain.ids import TenantId
 from penstock.domain.tenant import PLATFORM
+from penstock.worker.batching.bounds import BESIDE_PART
 from penstock.worker.batching.compute import Computes
 from penstock.worker.batching.items import Item, Key, Waiting
 from penstock.worker.batching.policy import Batch, Device, Policy
@@ -69,10 +70,10 @@ def test_a_device_that_computes_many_as_fast_as_one_gets_many() -> None:
 
 def test_floods_of_several_tenants_share_a_full_batch() -> None:
     """Each has what may be its own in it: nobody's batches are small because there are many tenants."""
-    policy = a_policy({SHORT: 0.005}, fixed_s=0.02)
+    policy = a_policy({SHORT: 0.005})
     come(policy, *(item(tenant, key=SHORT) for _ in range(32) for tenant in ("ann", "bob", "cas")))
     taken = tenants_of(started(policy))
-    assert {one: taken.count(one) for one in taken} == dict.fromkeys(("ann", "bob", "cas"), 3)
+    assert {one: taken.count(one) for one in taken} == dict.fromkeys(("ann", "bob", "cas"), 5)
 
 
 def test_a_light_tenants_item_goes_before_what_a_heavy_one_has_waiting() -> None:
@@ -89,14 +90,14 @@ def test_a_light_tenants_item_goes_before_what_a_heavy_one_has_waiting() -> None
 
 def test_within_one_group_a_light_tenant_is_in_the_next_batch() -> None:
     """Its item came last, and is first."""
-    policy = a_policy({SHORT: 0.005}, fixed_s=0.02)
+    policy = a_policy({SHORT: 0.005})
     come(policy, item("bob", key=SHORT))
     started(policy)
     come(policy, *(item("ann", key=SHORT) for _ in range(20)))
     first = started(policy)
-    assert tenants_of(first) == ["ann"] * 3
+    assert tenants_of(first) == ["ann"] * int(BESIDE_PART * SETTINGS.slo_s / 0.005)
     come(policy, item("bob", key=SHORT), at=0.01)
-    assert tenants_of(started(policy, 0.02)) == ["bob", *["ann"] * 3]
+    assert tenants_of(started(policy, 0.02)) == ["bob", *["ann"] * 5]
 
 
 def test_what_was_never_measured_is_tried_with_one() -> None:
