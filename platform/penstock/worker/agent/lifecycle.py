@@ -64,6 +64,7 @@ class Life:
         self._took_s: dict[WorkerState, float] = {}
         self._again_s: dict[WorkerState, float] = {}
         self._repeated_s = 0.0
+        self._order: tuple[WorkerState, ...] = _START
         self.awaited_s = 0.0
         self.restart_s = 0.0
         """What the last start took of what a next one here would take: it fetches nothing, and its parent is there."""
@@ -86,6 +87,8 @@ class Life:
         self.awaited_s = seconds
 
     def _repeat(self, left: WorkerState, state: WorkerState, seconds: float) -> None:
+        if left in _FIRST:
+            self._order = _WAKE if left is WorkerState.WAKING else _START
         has_waited = left in (WorkerState.LOADING, WorkerState.WAKING)
         again_s = max(0.0, seconds - self.awaited_s) if has_waited else seconds
         self._again_s[left] = again_s
@@ -108,12 +111,13 @@ class Life:
 
     @property
     def phases(self) -> tuple[PhaseTiming, ...]:
-        """How long the phases of the last start took, in order."""
-        return tuple(PhaseTiming(phase=phase, seconds=self._took_s[phase]) for phase in _START if phase in self._took_s)
+        """How long the phases of the last start took, in order; a wake has its own."""
+        known = (phase for phase in self._order if phase in self._took_s)
+        return tuple(PhaseTiming(phase=phase, seconds=self._took_s[phase]) for phase in known)
 
     @property
     def took_s(self) -> Mapping[WorkerState, float]:
-        """The same by phase, to be remembered for the next start."""
+        """How long each phase took the last time, to be remembered for the next start."""
         return self._took_s
 
     def seconds_in_state(self, now: float) -> float:

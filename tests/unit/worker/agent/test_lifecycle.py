@@ -150,6 +150,20 @@ def test_a_wake_is_timed_like_a_start() -> None:
     assert life.ready_in_s(61.5) == 2.0
 
 
+def test_a_wake_tells_its_own_phases() -> None:
+    """From its first phase's end on those are a wake's, by which the controller knows it; a restart's are a start's."""
+    life = asleep()
+    life.enter(WAKING, 50.0)
+    assert [one.phase for one in life.phases] == [FETCHING, VERIFYING, LOADING, WARMING], "still those of the start"
+    life.enter(WARMING, 52.0)
+    assert life.phases[0] == PhaseTiming(phase=WAKING, seconds=2.0)
+    life.enter(READY, 52.5)
+    assert [(one.phase, one.seconds) for one in life.phases] == [(WAKING, 2.0), (WARMING, 0.5)]
+    life.enter(VERIFYING, 60.0)
+    life.enter(LOADING, 61.0)
+    assert WAKING not in {one.phase for one in life.phases}
+
+
 def test_a_sleeper_that_never_ran_says_what_its_predecessor_took() -> None:
     """Told to sleep before its first start, it has the remembered phases to go by, but for fetching."""
     life = lived(
