@@ -20,6 +20,7 @@ from penstock.domain.request import Api, InferenceRequest, Prepared
 from penstock.domain.table import WEIGHT_TOTAL, Override, Route, RoutingTable, Share, VersionEntry
 from penstock.domain.tenant import OPERATORS, SHADOWS, Principal, Role
 from penstock.gateway.choosing import Choosing
+from penstock.gateway.edge import bounds
 from penstock.gateway.edge.oip import catalogue
 from penstock.gateway.edge.routes import visible
 from penstock.gateway.routing import CurrentTable, TableResolver
@@ -137,6 +138,9 @@ def test_a_key_that_may_use_the_name_needs_its_tenant_too() -> None:
     assert reachable(view, STRANGER, "lora") == reachable(view, STRANGER, LORA.id) == frozenset()
     assert reachable(view, STRANGER, "auto") == {BASE.id}
     assert reachable(view, OWNER) == {BASE.id, LORA.id}
+    after = led("toy", (LORA, WEIGHT_TOTAL), (BASE, 0))
+    cut_over = replace(TABLE, routes=(after,), autos=())
+    assert reachable(current_of(cut_over).view, STRANGER, "toy") == frozenset()
 
 
 class Counts:
@@ -243,7 +247,13 @@ def tables(draw: st.DrawFn) -> RoutingTable:
     """Return a table whose versions are for anybody, with aliases and rules that lead anywhere."""
     owners: list[Owners] = draw(st.lists(tenants, min_size=2, max_size=4))
     versions = tuple(
-        replace(VERSION, id=VersionId(f"m@{at:012x}"), digest=f"{at:012x}" + "0" * 52, tenants=whose)
+        replace(
+            VERSION,
+            id=VersionId(f"m@{at:012x}"),
+            digest=f"{at:012x}" + "0" * 52,
+            max_model_len=1024 * (at + 1),
+            tenants=whose,
+        )
         for at, whose in enumerate(owners)
     )
     routes = []
@@ -291,10 +301,17 @@ def without(view: View, who: Principal) -> View:
     )
 
 
-@given(table=tables(), whose=st.sampled_from([ACME, BETA, NOBODY]), user=st.sampled_from(["u", "v", "w"]))
-def test_no_way_of_naming_leaks_anything(table: RoutingTable, whose: TenantId, user: str) -> None:
+@given(
+    table=tables(),
+    whose=st.sampled_from([ACME, BETA, NOBODY]),
+    user=st.sampled_from(["u", "v", "w"]),
+    scope=st.sampled_from([(), (Alias("a"), Alias("b"))]),
+)
+def test_no_way_of_naming_leaks_anything(
+    table: RoutingTable, whose: TenantId, user: str, scope: tuple[Alias, ...]
+) -> None:
     """Whatever is asked, it is answered as by a table in which what is others' was never there."""
-    who, current, other = principal(tenant=whose), current_of(table), CurrentTable()
+    who, current, other = principal(tenant=whose, models=scope), current_of(table), CurrentTable()
     other.view = without(current.view, who)
 
     def shut(version: VersionId) -> bool:
@@ -308,7 +325,9 @@ def test_no_way_of_naming_leaks_anything(table: RoutingTable, whose: TenantId, u
         assert outcome(mine, asked, who) == outcome(twin, asked, who)
         assert reachable(current.view, who, name) == reachable(other.view, who, name)
         assert ruled(current.view, name, who) == ruled(other.view, name, who)
-        assert found(table, who, name) == found(other.view.table, who, name)
+        for version in ("", *(one.digest[:12] for one in table.versions)):
+            assert found(table, who, name, version) == found(other.view.table, who, name, version)
+    assert bounds.of_table(table, who) == bounds.of_table(other.view.table, who)
     assert visible(table, who) == visible(other.view.table, who)
     assert catalogue.index(table, who) == catalogue.index(other.view.table, who)
 
@@ -322,10 +341,10 @@ def outcome(resolver: TableResolver, asked: InferenceRequest, who: Principal) ->
         return repr((type(error), error.message, error.param)), fell
 
 
-def found(table: RoutingTable, who: Principal, name: str) -> str:
+def found(table: RoutingTable, who: Principal, name: str, version: str) -> str:
     """Return what the Open Inference Protocol finds behind a name."""
     try:
-        meant = catalogue.find(table, who, name)
+        meant = catalogue.find(table, who, name, version)
     except BadRequest as error:
         return repr((type(error), error.message, error.param))
     return f"{meant.name} {meant.version.id}"

@@ -177,8 +177,10 @@ def own_model(
             raise CommandError("Say for whom it is.", do="Name tenants as A,B, or give --everybody.")
         api = operator(load())
         own = owners.read(tenants, api)
-        api.put(f"/models/{version}/tenants", {"tenants": own})
+        changed = api.put(f"/models/{version}/tenants", {"tenants": own})
         out.print(f"{version} is for {', '.join(own or ['everybody'])}", highlight=False)
+        if own and changed["aliases"]:
+            out.print(f"For everybody else it is no more behind {', '.join(changed['aliases'])}.", highlight=False)
 
 
 @app.command("pin")

@@ -14,9 +14,9 @@ from penstock.apps.gateway.shared import Shared
 from penstock.apps.settings import GatewaySettings
 from penstock.apps.sharing import doubts_on_answers
 from penstock.domain.idempotency import AnswerQuota, AnswerStore
-from penstock.domain.ids import VersionId
+from penstock.domain.ids import TenantId, VersionId
 from penstock.domain.keys import Purpose, derive
-from penstock.domain.tenant import Principal
+from penstock.domain.tenant import Principal, Role
 from penstock.gateway.counting import Counting
 from penstock.gateway.edge.asgi import Edge
 from penstock.gateway.edge.bounds import BodyBounds, of_table
@@ -107,11 +107,19 @@ def _answers(shared: Shared) -> AnswerStore:
     return RedisAnswers(Wire(settings.answers_address, patience_s=ANSWERS_PATIENCE_S), key, quota)
 
 
-def _bounds(table: CurrentTable) -> Callable[[], BodyBounds]:
-    """Return what tells the bounds of the table in force."""
-    held = [BodyBounds()]
-    table.on_change(lambda _, after: held.__setitem__(0, of_table(after.table)))
-    return lambda: held[0]
+def _bounds(table: CurrentTable) -> Callable[[Principal], BodyBounds]:
+    """Return what tells the bounds that the table in force gives a caller: found once for all who see the same."""
+    found: dict[tuple[TenantId, Role] | None, BodyBounds] = {}
+    table.on_change(lambda *_: found.clear())
+
+    def bounds(who: Principal) -> BodyBounds:
+        view = table.view
+        key = (who.tenant, who.role) if view.has_owners else None
+        if key not in found:
+            found[key] = of_table(view.table, who)
+        return found[key]
+
+    return bounds
 
 
 def _early(shared: Shared) -> Callable[[Principal, str], Awaitable[None]]:

@@ -54,7 +54,7 @@ class Models:
         return answer(version, 201 if version.created_at == act.at else 200)
 
     async def put_owners(self, request: Request, version: VersionId) -> Response:
-        """Say for which tenants a version is; for everybody else there is none of that name."""
+        """Say for which tenants a version is; everybody else finds none of that name, nor behind an alias."""
         act = await self._control.act(request, "model.tenants", version)
         body = await read(request, NewOwners)
         await self._check_known(body.tenants)
@@ -62,7 +62,8 @@ class Models:
             await self._control.rollouts.check_idle(one)
         tenants = await self._registry.put_owners(version, body.tenants, act)
         self._control.runtime.wake()
-        return answer({"version": version, "tenants": tenants})
+        aliases = [route.alias for route in await self._registry.routes() if _leads_to(route, version)]
+        return answer({"version": version, "tenants": tenants, "aliases": aliases})
 
     async def _check_known(self, tenants: Owners) -> None:
         """Raise ``InvalidField`` where one of these is no tenant."""

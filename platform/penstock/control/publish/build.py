@@ -16,7 +16,7 @@ from penstock.domain.fleet import Catalogue, Seen
 from penstock.domain.ids import NO_VERSION, VersionId, WorkerId
 from penstock.domain.memory import crowded_out
 from penstock.domain.model import ModelVersion, Runtime, Task
-from penstock.domain.owners import effective
+from penstock.domain.owners import Owners, effective
 from penstock.domain.table import RoutingTable, VersionEntry, WorkerEntry
 from penstock.domain.worker import WorkerReport, WorkerState
 
@@ -52,7 +52,7 @@ def build(  # noqa: PLR0913  what a tick knows, and two settings
     bases = bases_of(catalogue.versions)
     named |= {bases[version] for version in named & bases.keys()}
     owners, crowded = effective(catalogue.owned, bases), crowded_out(catalogue, pool_bytes)
-    kin = kin_starts_s(catalogue.versions, starts)
+    kin = kin_starts_s(catalogue.versions, starts, owners)
     routes = tuple(sorted(catalogue.routes, key=lambda route: route.alias))
 
     def table(*, with_load: bool) -> RoutingTable:
@@ -100,18 +100,27 @@ def starts_s(seen: Iterable[Seen]) -> dict[VersionId, float]:
     return {version: round(start_s, 1) for version, start_s in longest.items()}
 
 
-def kin_starts_s(versions: Iterable[ModelVersion], starts: Mapping[VersionId, float]) -> dict[VersionId, float]:
+def kin_starts_s(
+    versions: Iterable[ModelVersion], starts: Mapping[VersionId, float], owners: Mapping[VersionId, Owners]
+) -> dict[VersionId, float]:
     """Return for each version without a measured start the longest one of its kind: of its runtime and its task.
+
+    Kin are those that are for everybody or for the same tenants: nobody is told what others' alone take.
 
     The longest, as it is promised to callers; a much larger model may take longer still, and then says so by itself
     while it starts. Where no start of its kind was measured there is nothing to say.
     """
     known = [one for one in versions if one.manifest.adapter is None]
-    longest: dict[tuple[Runtime, Task], float] = {}
-    for one in known:
-        kind = one.manifest.runtime, one.manifest.task
-        longest[kind] = max(longest.get(kind, 0.0), starts.get(one.id, 0.0))
-    return {one.id: longest[one.manifest.runtime, one.manifest.task] for one in known if not starts.get(one.id)}
+    longest: dict[tuple[Runtime, Task, Owners], float] = {}
+    kinds = {one.id: (one.manifest.runtime, one.manifest.task) for one in known}
+    for version, kind in kinds.items():
+        own = (*kind, owners.get(version))
+        longest[own] = max(longest.get(own, 0.0), starts.get(version, 0.0))
+    return {
+        version: max(longest.get((*kind, whose), 0.0) for whose in (None, owners.get(version)))
+        for version, kind in kinds.items()
+        if not starts.get(version)
+    }
 
 
 def _is_wake(report: WorkerReport) -> bool:

@@ -26,8 +26,11 @@ def check_same(version: VersionId, asked: Owners, owned: Iterable[Owned]) -> Non
     """Return where a version is for these tenants; else raise ``Conflict``: pushing it again changes nothing."""
     now: Owners = next((one.tenants for one in owned if one.version == version), None)
     if now != asked:
-        do = f"penstock models tenants {version} {','.join(asked or ())}"
-        raise Conflict(f"{version} is registered already, for {said(now)}: {do}")
+        do = f"penstock models tenants {version}"
+        is_added = now is not None and asked is not None and not set(asked) <= set(now)
+        alone, both = ",".join(asked or ()), ",".join(sorted({*(now or ()), *(asked or ())}))
+        how = f"to add these, {do} {both}" if is_added else f"to take it from all others, {do} {alone}"
+        raise Conflict(f"{version} is registered already, for {said(now)}: {how}")
 
 
 def effective_of(known: Catalogue) -> dict[VersionId, Owners]:

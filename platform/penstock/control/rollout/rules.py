@@ -64,8 +64,9 @@ def _check_owners(rollout: Rollout, known: Catalogue) -> None:
     owners = effective(known.owned, bases_of(known.versions))
     mine, theirs = owners.get(rollout.candidate), owners.get(rollout.incumbent)
     if mine != theirs:
-        do = f"penstock models tenants {rollout.candidate} {','.join(theirs) if theirs else '--everybody'}"
-        says = f"it is for {said(mine)}, and {rollout.incumbent} is for {said(theirs)}: make them alike first ({do})"
+        says = f"it is for {said(mine)}, and {rollout.incumbent} is for {said(theirs)}: make them alike first"
+        if theirs != ():
+            says += f" (penstock models tenants {rollout.candidate} {','.join(theirs or ('--everybody',))})"
         raise InvalidField(says, param="candidate")
 
 

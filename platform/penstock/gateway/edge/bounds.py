@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from penstock.domain.errors import ContextTooLong, InvalidField
 from penstock.domain.request import Api
 from penstock.domain.table import RoutingTable
+from penstock.domain.tenant import Principal
 from penstock.gateway.edge import answer_forms, media, schemas
 from penstock.gateway.edge.depth import is_too_deep_text
 from penstock.gateway.edge.fields import Body
@@ -53,10 +54,14 @@ class BodyBounds:
         return max(MIN_BODY_BYTES, tokens * BYTES_PER_TOKEN)
 
 
-def of_table(table: RoutingTable) -> BodyBounds:
-    """Return the bounds that the served models give."""
-    contexts = [version.max_model_len for version in table.versions]
-    return BodyBounds(context_tokens=max(contexts)) if contexts else BodyBounds()
+UNBOUNDED = BodyBounds()
+"""Where nobody knows yet what is served."""
+
+
+def of_table(table: RoutingTable, who: Principal) -> BodyBounds:
+    """Return the bounds that the served models give a caller: those that are others' alone have no part in them."""
+    contexts = [version.max_model_len for version in table.versions if who.sees(version.tenants)]
+    return BodyBounds(context_tokens=max(contexts)) if contexts else UNBOUNDED
 
 
 def check(body: Body, bounds: BodyBounds) -> None:

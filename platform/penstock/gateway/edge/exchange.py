@@ -16,6 +16,7 @@ from penstock.domain.relay import Reply
 from penstock.domain.request import Api, InferenceRequest, PackedTensors
 from penstock.domain.tenant import Principal
 from penstock.gateway.edge import head
+from penstock.gateway.edge.bounds import UNBOUNDED
 from penstock.gateway.edge.errors import Headers
 from penstock.gateway.edge.intake import Held
 from penstock.gateway.edge.parse import Parsed
@@ -51,7 +52,7 @@ class Exchange(ABC):
         self._headers = dict(self._head)
         self._request_id = RequestId(head.request_id(self._headers, edge.ids()))
         self._call: Call | None = None
-        self._bounds = edge.bounds()
+        self._bounds = UNBOUNDED
         self._held: Held | None = None
         self._tensors: PackedTensors | None = None
         self._who: Principal | None = None
@@ -84,6 +85,7 @@ class Exchange(ABC):
             if len(self._headers) < len(self._head):
                 head.check_single(self._head)
             principal = self._who = self._identified()
+            self._bounds = self._edge.bounds(principal)
             self._known(principal)
             self._timings.mark(Stage.AUTH)
             self._session = head.session(self._headers)

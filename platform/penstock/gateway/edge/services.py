@@ -10,7 +10,7 @@ from penstock.domain.errors import PenstockError
 from penstock.domain.relay import Reply
 from penstock.domain.table import EMPTY, RoutingTable
 from penstock.domain.tenant import Principal
-from penstock.gateway.edge.bounds import BodyBounds
+from penstock.gateway.edge.bounds import UNBOUNDED, BodyBounds
 from penstock.gateway.edge.intake import Intake
 from penstock.gateway.edge.limits import Limits
 from penstock.gateway.edge.looks import Looks
@@ -44,6 +44,10 @@ def _unkept(_error: PenstockError, _early: Early) -> None:
     """Nobody keeps records."""
 
 
+def _unbounded(_who: Principal) -> BodyBounds:
+    return UNBOUNDED
+
+
 def _no_table() -> RoutingTable:
     return EMPTY
 
@@ -67,8 +71,8 @@ class Services:
     """Raises what a caller would hear for any request for this model, or for any at all."""
     is_recorded: Callable[[Principal, str], Awaitable[bool]] = _unrecorded
     """Tells whether there may be an answer under a caller's idempotency key."""
-    bounds: Callable[[], BodyBounds] = BodyBounds
-    """How much a request may ask for now."""
+    bounds: Callable[[Principal], BodyBounds] = _unbounded
+    """How much a caller's request may ask for now."""
     keep_early: Callable[[PenstockError, Early], None] = _unkept
     """Told of each request of a known caller that is refused before the corridor has seen it."""
     trace: Callable[[str], str] = str

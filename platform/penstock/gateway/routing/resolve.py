@@ -102,8 +102,8 @@ def reachable(view: View, principal: Principal, name: str = "") -> frozenset[Ver
         return frozenset[VersionId]().union(*(reachable(view, principal, rule.to) for rule in auto.rules))
     routes = [route for alias, route in view.routes.items() if name in ("", alias) and principal.may_use(alias)]
     pinned = [one.id for version, one in view.versions.items() if name in ("", version) and principal.may_use(version)]
-    found = {share.version for route in routes for share in route.shares}.union(pinned)
-    return frozenset(version for version in found if principal.sees(view.versions[version].tenants))
+    shares = (share for route in routes for share in shares_of(route, view.versions, principal))
+    return frozenset({share.version for share in shares}.union(one for one in pinned if is_seen(view, principal, one)))
 
 
 def is_seen(view: View, principal: Principal, name: str) -> bool:

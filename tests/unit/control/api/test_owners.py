@@ -51,18 +51,22 @@ async def test_a_version_is_its_tenants_from_the_push_on(operator: httpx.AsyncCl
     for again in (("acme", "beta"), ()):
         assert (await push(operator, things.manifest(), *again)).json() == first.json()
     other = await push(operator, things.manifest(), "acme")
-    assert (other.status_code, f"penstock models tenants {version} acme" in other.text) == (409, True)
+    assert (other.status_code, f"from all others, penstock models tenants {version} acme" in other.text) == (409, True)
     assert await shown(operator) == {version: ["acme", "beta"]}
     assert (await room.audit.newest(1))[0].detail == "for acme, beta"
+    await room.key(Role.INFER, tenant="coda")
+    more = await push(operator, things.manifest(), "coda")
+    assert f"to add these, penstock models tenants {version} acme,beta,coda" in more.text
 
 
 async def test_it_is_changed_later_and_on_record(operator: httpx.AsyncClient, room: Room) -> None:
     """Null is everybody; the next table has it, and who changed it is in the audit log."""
     version = (await push(operator, things.manifest())).json()["id"]
-    await operator.put(f"{ADMIN}/deployments/{version}", json={"replicas": 1})
+    await operator.put(f"{ADMIN}/aliases/chat", json={"shares": [{"version": version, "weight": 10_000}]})
     for tenants in (["acme"], None):
         changed = await operator.put(f"{ADMIN}/models/{version}/tenants", json={"tenants": tenants})
-        assert (changed.status_code, changed.json()) == (200, {"version": version, "tenants": tenants})
+        told = {"version": version, "tenants": tenants, "aliases": ["chat"]}
+        assert (changed.status_code, changed.json()) == (200, told)
         table = (await room.loop.tick()).table
         assert [one.tenants for one in table.versions] == [tuple(tenants) if tenants else None]
     acts = [(act.what, act.target, act.detail) for act in await room.audit.newest(2)]
@@ -125,6 +129,19 @@ async def site(clock: ManualClock) -> AsyncIterator[Site]:
     """Yield an alias at one version, and an operator."""
     async with chat(Room(clock)) as found:
         yield found
+
+
+async def test_no_refusal_tells_how_to_open_what_is_nobodys(site: Site) -> None:
+    """An adapter of two tenants, of whom its base has the other one, is for nobody: that is no reason for everybody."""
+    for tenant in ("acme", "beta"):
+        await site.room.key(Role.INFER, tenant=tenant)
+    base = await site.version(adapter_things.BASE.manifest)
+    lora = await site.adapter(adapter_things.manifest())
+    for version, tenant in ((base, "acme"), (lora, "beta")):
+        await site.operator.put(f"{ADMIN}/models/{version}/tenants", json={"tenants": [tenant]})
+    await site.lead(lora)
+    refused = await site.start(base)
+    assert (refused.status_code, "--everybody" in refused.text) == (400, False)
 
 
 async def test_a_rollout_stays_among_the_same_tenants(site: Site) -> None:

@@ -9,9 +9,10 @@ from hypothesis import strategies as st
 from penstock.control.publish.build import LOAD_EVERY_S, build
 from penstock.domain.auto import Auto, Rule
 from penstock.domain.fleet import Catalogue, Deployment, Seen
-from penstock.domain.ids import Alias
+from penstock.domain.ids import Alias, TenantId
 from penstock.domain.memory import worker_bytes
 from penstock.domain.model import ModelVersion, Task, digest_of, version_id
+from penstock.domain.owners import Owned
 from penstock.domain.table import EMPTY, RoutingTable, validate
 from penstock.domain.worker import PhaseTiming, WorkerState
 from tests.support import control_things as things
@@ -176,6 +177,18 @@ def test_a_version_without_a_start_has_its_kinds() -> None:
     second = make(known, [things.seen(things.report("w2", DEPLOYED.id, phases=own))], first, NOW + 1)
     starts = {one.id: (one.start_s, one.kin_start_s) for one in second.versions}
     assert (starts[ROUTED.id], starts[DEPLOYED.id]) == ((12.0, 0.0), (5.0, 0.0))
+
+
+def test_nobody_is_told_how_long_others_own_take_to_start() -> None:
+    """Kin are versions for everybody, or for the same tenants: a start of one that is others' alone is no measure."""
+    on = tuple(Deployment(version=one.id, replicas=1) for one in (ROUTED, DEPLOYED))
+    own = (Owned(version=ROUTED.id, tenants=(TenantId("acme"),)),)
+    known = Catalogue(versions=(ROUTED, DEPLOYED), deployments=on, owned=own)
+    warm = (PhaseTiming(phase=WorkerState.WARMING, seconds=12.0),)
+    seen = [things.seen(things.report("w1", ROUTED.id, phases=warm))]
+    for owned, kin_s in ((own, 0.0), ((*own, replace(own[0], version=DEPLOYED.id)), 12.0)):
+        table = make(replace(known, owned=owned), seen, EMPTY, NOW)
+        assert {one.id: one.kin_start_s for one in table.versions}[DEPLOYED.id] == kin_s
 
 
 def test_who_has_no_place_beside_pins_is_told() -> None:

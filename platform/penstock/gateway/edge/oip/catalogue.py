@@ -75,7 +75,7 @@ def _of_alias(table: RoutingTable, who: Principal, model: str, version: str) -> 
         return None
     if who.may_use(meant[0]):
         return meant[0], entries[meant[0]]
-    return (model, entries[meant[0]]) if len(route.shares) == 1 else None
+    return (model, entries[meant[0]]) if len(theirs) == 1 else None
 
 
 def _has_rules(table: RoutingTable, who: Principal, name: str) -> bool:
