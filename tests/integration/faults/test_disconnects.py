@@ -107,7 +107,7 @@ def test_clients_leave_the_queue(solo: Fleet, departures: Departures, stream: bo
         runners = [wires.enter_context(ask(solo, long_answer(300), stream=True)) for _ in range(BATCH)]
         until("the engine is full", lambda: held(gate) == BATCH, within_s=20)
         queued = [wires.enter_context(ask(solo, long_answer(300), stream=stream)) for _ in range(QUEUED)]
-        until("they wait", lambda: gate.load()["waiting"] >= QUEUED, within_s=10, every_s=0.005)
+        until("they wait", lambda: held(gate) == BATCH + QUEUED, within_s=10, every_s=0.005)
         departures.leave(phase("queue", stream), solo, gate, queued)
         assert next(runners[0].events())
         departures.leave(phase("decode", stream=True), solo, gate, runners)
