@@ -4,12 +4,16 @@ A caller sees which version answers it, and may ask for long answers at the one 
 bodies of the same size. Either moves the ranks: its own at the candidate, and with the incumbent's those of everybody
 else. So for each tenant the bets go on beside those of all without its answers, among the incumbent's without its
 answers. A tenant that comes later had no part in what was before: what goes on without it begins as a copy.
-Trade-off: of more tenants than ``MOST_PURSES`` those with few answers are not looked at; two that agree still decide.
+Looked at are those that have most of either side: a candidate with a small share has few answers, so whoever makes most
+of them is looked at, however little that is of all traffic.
+Trade-off: of more tenants than ``MOST_PURSES`` those with a small part of both sides are not; two that agree still
+decide.
 """
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 
 from penstock.control.rollout.bets import Bets, Rows
 from penstock.control.rollout.cells import Ranks
@@ -17,10 +21,10 @@ from penstock.domain.arms import ArmCounts, Times
 from penstock.domain.ids import TenantId
 
 MOST_PURSES = 8
-"""Tenants without whom it is judged too: of more, one has a small part."""
+"""Tenants without whom it is judged too: of more, those with the largest parts of the two sides."""
 _FADES_S = 60
 _CLEARLY = 2.0
-"""Whoever has so many times as many answers takes the place of another one: two that are alike would take turns."""
+"""Whoever has so many times as large a part takes the place of another one: two that are alike would take turns."""
 NAMELESS = TenantId("")
 PAIRED = (0.0, 0.26, 0.5, 0.74, 1.0)
 """The score of each step of ``dearness``. A little dearer is above what is held, and below what is aborted."""
@@ -42,13 +46,11 @@ class Prices:
                 found[score] += many
         return found
 
-    def answers(self) -> Counter[TenantId]:
-        """Return how many there are of each tenant."""
-        found = Counter({tenant: sum(scores.values()) for tenant, scores in self.copies.items()})
-        for side in (self.candidate, self.incumbent):
-            for tenant, times in side.items():
-                found[tenant] += sum(many for _, counts in times for _, many in counts)
-        return found
+    def answers(self) -> tuple[Counter[TenantId], Counter[TenantId]]:
+        """Return how many there are of each tenant at the candidate, copies too, and at the incumbent."""
+        mine = Counter({tenant: sum(scores.values()) for tenant, scores in self.copies.items()})
+        mine.update(_many(self.candidate))
+        return mine, _many(self.incumbent)
 
 
 NO_PRICES = Prices()
@@ -66,6 +68,10 @@ def prices(candidate: Iterable[ArmCounts], incumbent: Iterable[ArmCounts]) -> Pr
         _add(copies[NAMELESS], ((step, many) for step, many in left.items() if many > 0))
     known = {tenant: scores for tenant, scores in copies.items() if scores}
     return Prices(candidate=_by_tenant(mine), incumbent=_by_tenant(incumbent), copies=known)
+
+
+def _many(side: Mapping[TenantId, Sequence[Times]]) -> Counter[TenantId]:
+    return Counter({who: sum(many for _, counts in times for _, many in counts) for who, times in side.items()})
 
 
 def _add(scores: dict[float, int], steps: Iterable[tuple[int, int]]) -> None:
@@ -92,16 +98,43 @@ class _Without:
     abort: Bets
     brake: Bets
 
+    @property
+    def log_evidence(self) -> float:
+        """What is left of both bets without it: the less, the more it had to say."""
+        return self.abort.log_evidence + self.brake.log_evidence
+
+
+class _Parts:
+    """What part of each side's answers of late every tenant has."""
+
+    def __init__(self) -> None:
+        self._sides: tuple[Counter[TenantId], ...] = (Counter(), Counter())
+        self._totals: tuple[int, ...] = (0, 0)
+        self._faded_at = 0
+
+    def add(self, at: int, sides: tuple[Counter[TenantId], ...]) -> None:
+        """Take a second's answers; what was before fades."""
+        if at - self._faded_at >= _FADES_S:
+            self._faded_at = at
+            self._sides = tuple(Counter({who: n // 2 for who, n in side.items() if n > 1}) for side in self._sides)
+        for side, answers in zip(self._sides, sides, strict=True):
+            side.update(answers)
+        self._totals = tuple(side.total() for side in self._sides)
+
+    def of(self, tenant: TenantId, more: int = 0) -> float:
+        """Return a tenant's parts together, as if it had some more answers at each side that has any."""
+        sides = zip(self._sides, self._totals, strict=True)
+        return sum((side[tenant] + more) / total for side, total in sides if total)
+
 
 class Purses:
-    """The bets of prices without each of the tenants that have the most answers."""
+    """The bets of prices without each of the tenants that have the largest parts of either side."""
 
     def __init__(self, abort: float, brake: float) -> None:
         """Take the tolerated means; begin with nobody."""
         self._rows = Rows(((abort, False), (brake, False)))
         self._without: dict[TenantId, _Without] = {}
-        self._seen: Counter[TenantId] = Counter()
-        self._faded_at = 0
+        self._parts = _Parts()
 
     def slot(self, at: int, before: tuple[Ranks, Bets, Bets], given: Prices, caps: tuple[float, float]) -> None:
         """Take a second's prices; ``before`` are the incumbent's ranks and the bets of all without this second.
@@ -129,19 +162,20 @@ class Purses:
         without = self._without.values()
         return bool(without) and all(one.abort.reaches(abort) or one.brake.reaches(brake) for one in without)
 
-    def _admitted(self, at: int, answers: Counter[TenantId]) -> list[TenantId]:
-        """Return who is to be looked at from now on; whoever has far fewer answers gives way."""
-        if at - self._faded_at >= _FADES_S:
-            self._faded_at = at
-            self._seen = Counter({tenant: many // 2 for tenant, many in self._seen.items() if many > 1})
-        self._seen.update(answers)
+    def _admitted(self, at: int, sides: tuple[Counter[TenantId], Counter[TenantId]]) -> list[TenantId]:
+        """Return who is to be looked at from now on; whoever has a far smaller part gives way.
+
+        All but the one that had most to say: what it said stays in the others' bets, and in those that begin later.
+        """
+        self._parts.add(at, sides)
         found = list[TenantId]()
-        for tenant in answers:
+        for tenant in dict.fromkeys(chain(*sides)):
             if tenant in self._without:
                 continue
             if len(self._without) + len(found) >= MOST_PURSES:
-                least = min(self._without, key=self._seen.__getitem__, default=None)
-                if least is None or self._seen[tenant] <= _CLEARLY * (self._seen[least] + 1):
+                loudest = min(self._without, key=lambda one: self._without[one].log_evidence, default=None)
+                least = min((one for one in self._without if one != loudest), key=self._parts.of, default=None)
+                if least is None or self._parts.of(tenant) <= _CLEARLY * self._parts.of(least, more=1):
                     continue
                 del self._without[least]
             found.append(tenant)

@@ -1,5 +1,6 @@
 """What the judge makes of prices: copies beside their originals, and what a tenant can make of them by its habits."""
 
+import random
 from collections.abc import Iterable
 from dataclasses import replace
 
@@ -17,13 +18,18 @@ from tests.support.arms_world import ALIAS, LENGTHS, NEW, OLD, Regression, World
 
 def price_of(seconds: Iterable[ArmSecond]) -> Finding:
     """Return what is said of prices after these seconds."""
+    return prices_of(seconds)[-1]
+
+
+def prices_of(seconds: Iterable[ArmSecond]) -> list[Finding]:
+    """Return what is said of prices after each of these seconds."""
+    found = list[Finding]()
     judged, now = Judge(rollout_gates.load(Tier.CHAT), ALIAS, OLD, NEW), 0.0
     for second in seconds:
         now = second.at + LATE_S
         assert judged.take(second, now)
-        judged.judgement(now)
-    (price,) = [one for one in judged.judgement(now).findings if one.metric is Metric.PRICE]
-    return price
+        found += [one for one in judged.judgement(now).findings if one.metric is Metric.PRICE]
+    return found
 
 
 def paired(step: int, count: int = 60, tenants: tuple[str, ...] = ("a", "b")) -> list[ArmSecond]:
@@ -82,6 +88,40 @@ def test_a_tenant_that_pays_more_at_the_candidate_alone_aborts_nothing(
 
     price = price_of(attacked(second) for second in World(seed=8, per_s=2.0, share=0.25).seconds(900))
     assert (price.verdict, ALONE in price.says) == (verdict, verdict is Verdict.HOLD), price.says
+
+
+BESIDE = {
+    "more at the candidate than all others": (8, 5, 2, 0.2, 5),
+    "all of the candidate": (8, 5, 2, 0.0, 5),
+    "beside much traffic": (8, 20, 4, 0.1, 5),
+    "there before the others": (9, 2, 1, 0.1, 1),
+}
+
+
+@pytest.mark.parametrize("habit", BESIDE)
+def test_beside_many_tenants_with_more_answers_one_aborts_nothing(habit: str) -> None:
+    """Most of a small candidate is little of all traffic, and is looked at all the same."""
+    others, each, own, share, begins = BESIDE[habit]
+    luck, where = random.Random(1), Cell(10, 1)
+    names = [f"t{number}" for number in range(others)]
+
+    def arm(version: VersionId, answers: dict[str, list[int]]) -> ArmCounts:
+        of = {who: histograms([where] * len(places), places) for who, places in answers.items() if places}
+        everything = [place for places in answers.values() for place in places]
+        price = histograms([where] * len(everything), everything)
+        whose = tuple(Priced(TenantId(who), one) for who, one in of.items())
+        return ArmCounts(alias=ALIAS, version=version, worker=WorkerId(f"{version}-0"), price=price, priced=whose)
+
+    def second(number: int) -> ArmSecond:
+        theirs = {who: [luck.randint(95, 125) for _ in range(each)] for who in names}
+        mine = {who: [luck.randint(95, 125)] for who in names if luck.random() < share}
+        mine["mallory"] = [150] * own if number >= begins else []
+        arms = arm(OLD, theirs), arm(NEW, mine)
+        return ArmSecond(gateway="g", life="l", number=number, at=1000 + number, arms=arms)
+
+    seen = {one.verdict: one.says for one in prices_of(second(number) for number in range(1, 650))}
+    assert Verdict.HOLD in seen
+    assert Verdict.ABORT not in seen, seen
 
 
 def test_a_dearer_candidate_is_aborted_though_a_tenant_makes_prices() -> None:
