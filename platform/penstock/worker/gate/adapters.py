@@ -133,7 +133,7 @@ class Adapters:
         else:
             await self._drop(scope, adapter)
             if outcome == REFUSED:
-                self._residents.refuse(adapter, str(raw["reason"]), now + float(raw["for_s"]))
+                self._residents.refuse(adapter, str(raw["reason"]), now, float(raw["for_s"]))
                 self._door.turn_away(adapter, now, float(raw["for_s"]))
             self._residents.gave_up(adapter)
         self._news.set()

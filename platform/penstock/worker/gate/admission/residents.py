@@ -2,7 +2,7 @@
 
 One is loaded at a time, so many a minute at most, and those that are wanted by tenants for whom least was loaded lately
 come first: a tenant with a thousand adapters delays nobody by more than one load. What a load takes is measured and is
-part of what a request is told to wait.
+part of what a request is told to wait. A pin that was refused goes behind what is waited for, and is tried ever less.
 Trade-off: with more adapters in turns than memory holds, most requests wait for the next minute's loads and are
 refused: loading without a bound would have the engine do nothing else.
 """
@@ -25,6 +25,8 @@ OVERDUE_S = 1.0
 MINUTE_S = 60.0
 WISH_S = 10.0
 """A request that could not wait for its adapter's load is likely to come again: the adapter is wanted for so long."""
+FIRST_PAUSE_S, MOST_PAUSE_S = 2.0, 60.0
+"""A pin that is refused is wanted again after so long, twice as long each time; then it waits for others as long."""
 MOST_KNOWN = 256
 """Of so many adapters it is known that they are wished for, or refused."""
 
@@ -43,6 +45,14 @@ class Refused:
     until: float
 
 
+@dataclass(frozen=True, slots=True)
+class _Pause:
+    """For how long a pin that was refused isn't wanted of itself."""
+
+    of_s: float
+    until: float
+
+
 class Residents:
     """What one engine holds. Times are the door's seconds."""
 
@@ -53,7 +63,8 @@ class Residents:
         self._has_seen_a_load = False
         self.loading: VersionId | None = None
         self.pinned: frozenset[VersionId] = frozenset()
-        """Whom nobody replaces, and who is loaded before all others."""
+        """Whom nobody replaces, and who is loaded before all others, but for those that were refused."""
+        self._paused: dict[VersionId, _Pause] = {}
         self._at: dict[VersionId, float] = {}
         self._checked: dict[VersionId, float] = {}
         """Since when each is found right."""
@@ -136,15 +147,18 @@ class Residents:
         self._forget(now)
         if self.loading is not None or len(self._loads) >= LOADS_PER_MINUTE:
             return None
-        asked = dict.fromkeys((*sorted(self.pinned), *self._waiting, *self._wishes))
+        pins = [one for one in sorted(self.pinned) if one not in self._paused or self._paused[one].until <= now]
+        asked = dict.fromkeys((*pins, *self._waiting, *self._wishes))
         coming = [one for one in asked if one not in self._at and not self.refusal(one, now)]
         had = Counter(tenant for _, tenants in self._loads for tenant in tenants)
-        return min(coming, key=lambda one: self._turn(one, had), default=None)
+        return min(coming, key=lambda one: self._turn(one, had, now), default=None)
 
     def look_at(self, now: float) -> float | None:
         """Return when ``wanted`` may say something else though nothing has happened."""
         self._forget(now)
-        return self._loads[0][0] + MINUTE_S if len(self._loads) >= LOADS_PER_MINUTE else None
+        if len(self._loads) >= LOADS_PER_MINUTE:
+            return self._loads[0][0] + MINUTE_S
+        return min((pause.until for pause in self._paused.values() if pause.until > now), default=None)
 
     def begin(self, adapter: VersionId, now: float) -> None:
         """Somebody loads it from now on."""
@@ -181,17 +195,22 @@ class Residents:
             return
         self._checked.setdefault(adapter, now)
         self._refused.pop(adapter, None)
+        self._paused.pop(adapter, None)
         if self.loading == adapter:
             weight = LEARNING if self._has_seen_a_load else 1.0
             self.load_s += weight * (now - self._began - self.load_s)
             self._has_seen_a_load = True
             self.loading = None
 
-    def refuse(self, adapter: VersionId, why: str, until: float) -> None:
-        """It isn't served here until then."""
+    def refuse(self, adapter: VersionId, why: str, now: float, for_s: float) -> None:
+        """It isn't served here for so long; a pin isn't wanted of itself for longer each time."""
         if len(self._refused) >= MOST_KNOWN:
             del self._refused[next(iter(self._refused))]
-        self._refused[adapter] = Refused(why, until)
+        self._refused[adapter] = Refused(why, now + for_s)
+        if adapter in self.pinned:
+            before = self._paused.get(adapter)
+            of_s = min(MOST_PAUSE_S, 2 * before.of_s) if before is not None else FIRST_PAUSE_S
+            self._paused[adapter] = _Pause(of_s, now + max(of_s, for_s))
         self.loading = None if self.loading == adapter else self.loading
 
     def gave_up(self, adapter: VersionId) -> None:
@@ -230,17 +249,22 @@ class Residents:
         pause_s = max(0.0, self._loads[0][0] + MINUTE_S - now) if over > 0 and self._loads else 0.0
         return left_s + max(pause_s, (max(0, before) + 1) * self.load_s)
 
-    def _turn(self, adapter: VersionId, had: Counter[TenantId]) -> tuple[bool, int, float]:
-        if adapter in self.pinned:
-            return False, 0, 0.0
+    def _turn(self, adapter: VersionId, had: Counter[TenantId], now: float) -> tuple[int, int, float]:
+        pause = self._paused.get(adapter)
+        if adapter in self.pinned and (pause is None or pause.until + MOST_PAUSE_S <= now):
+            return 0, 0, 0.0
         waiting = self._waiting.get(adapter)
-        if waiting is None:
+        if waiting is None and adapter in self._wishes:
             tenant, since = self._wishes[adapter]
-            return True, had[tenant], since
-        return True, min(had[tenant] for tenant in waiting.tenants), waiting.since
+            return 1, had[tenant], since
+        if waiting is None:
+            return 2, 0, pause.until if pause is not None else 0.0
+        return 1, min(had[tenant] for tenant in waiting.tenants), waiting.since
 
     def _forget(self, now: float) -> None:
         while self._loads and self._loads[0][0] <= now - MINUTE_S:
             self._loads.popleft()
         for adapter in [one for one, (_, at) in self._wishes.items() if at <= now - WISH_S]:
             del self._wishes[adapter]
+        for adapter in self._paused.keys() - self.pinned:
+            del self._paused[adapter]

@@ -5,6 +5,7 @@ from penstock.worker.gate.admission.residents import (
     LEAST_KEPT_S,
     LOADS_PER_MINUTE,
     MINUTE_S,
+    MOST_PAUSE_S,
     OVERDUE_S,
     WISH_S,
     Refused,
@@ -97,7 +98,7 @@ def test_a_refused_adapter_is_not_wanted_for_a_while() -> None:
     residents = Residents(4)
     residents.came(an(1), ACME, 0.0)
     residents.begin(an(1), 0.0)
-    residents.refuse(an(1), "wrong answers", until=60.0)
+    residents.refuse(an(1), "wrong answers", 0.0, for_s=60.0)
     assert (residents.wanted(1.0), residents.refusal(an(1), 1.0)) == (None, Refused("wrong answers", 60.0))
     assert (residents.wanted(60.0), residents.refusal(an(1), 60.0)) == (an(1), None)
 
@@ -138,7 +139,7 @@ def test_pinned_ones_are_loaded_first_and_never_give_way() -> None:
     residents.came(an(9), ACME, 0.0)
     assert residents.wanted(0.0) == an(1)
     load(residents, an(1), 0.0)
-    residents.refuse(an(2), "no", 60.0)
+    residents.refuse(an(2), "no", 0.0, for_s=60.0)
     assert residents.wanted(0.0) == an(9)
     load(residents, an(9), 0.0)
     assert residents.wanted(60.0) == an(2)
@@ -148,3 +149,77 @@ def test_pinned_ones_are_loaded_first_and_never_give_way() -> None:
     residents.pinned = frozenset()
     residents.uses.use(an(9), 90.0)
     assert residents.gives_way(NOBODY, 90.0) in {an(1), an(2)}
+
+
+def refused_at(residents: Residents, adapter: VersionId, seconds: int) -> list[float]:
+    """Try whatever is wanted for so long, twice a second, and refuse it for two; return when this one was tried."""
+    found = list[float]()
+    for now in (tick / 2 for tick in range(2 * seconds)):
+        one = residents.wanted(now)
+        if one is not None:
+            residents.begin(one, now)
+            residents.refuse(one, "the store is away", now, for_s=2.0)
+            found += [now] if one == adapter else []
+    return found
+
+
+def test_a_pin_that_is_refused_is_tried_less_and_less() -> None:
+    """Its store may be back soon, and each try takes one of the minute's loads from others; a new pin begins anew."""
+    residents = Residents(4)
+    residents.pinned = frozenset([an(1)])
+    assert refused_at(residents, an(1), 250) == [0.0, 2.0, 6.0, 14.0, 30.0, 62.0, 122.0, 182.0, 242.0]
+    assert residents.look_at(250.0) == 302.0
+    residents.pinned = frozenset()
+    assert residents.wanted(250.0) is None
+    residents.pinned = frozenset([an(1)])
+    assert residents.wanted(250.0) == an(1)
+
+
+def test_a_pin_that_came_after_all_begins_anew() -> None:
+    """What it was refused for long ago is nobody's business at the next engine's fault."""
+    residents = Residents(4)
+    residents.pinned = frozenset([an(1)])
+    refused_at(residents, an(1), 60)
+    load(residents, an(1), 62.0)
+    residents.dropped(an(1))
+    residents.begin(an(1), 70.0)
+    residents.refuse(an(1), "the store is away", 70.0, for_s=2.0)
+    assert (residents.wanted(71.9), residents.wanted(72.0)) == (None, an(1))
+
+
+def test_a_pin_that_is_refused_goes_behind_what_is_waited_for_but_not_for_ever() -> None:
+    """Others' loads come first, also those of a tenant with many; after a minute of them it has its turn."""
+    residents = Residents(LOADS_PER_MINUTE * 4)
+    residents.pinned = frozenset([an(0)])
+    residents.begin(an(0), 0.0)
+    residents.refuse(an(0), "the store is away", 0.0, for_s=2.0)
+    for number in range(1, 100):
+        residents.came(an(number), MANY, 0.0)
+    now, tried = 2.0, list[VersionId]()
+    while now < 2.0 + MOST_PAUSE_S:
+        one = residents.wanted(now)
+        if one is not None:
+            load(residents, one, now)
+            residents.gone(one, MANY)
+            tried.append(one)
+        now += 2.0
+    assert len(tried) > LOADS_PER_MINUTE // 2
+    assert an(0) not in tried
+    assert residents.wanted(now) == an(0)
+
+
+def test_a_pin_that_is_refused_and_waited_for_has_its_turn_like_any_other() -> None:
+    """Whoever waits for it waits no longer than for what nobody has pinned."""
+    residents = Residents(4)
+    residents.pinned = frozenset([an(1)])
+    for _ in range(5):
+        residents.refuse(an(1), "the store is away", 0.0, for_s=2.0)
+    residents.came(an(1), ACME, 2.0)
+    residents.came(an(2), ACME, 3.0)
+    assert residents.wanted(3.0) == an(1)
+    residents.gone(an(1), ACME)
+    residents.wish(an(1), ACME, 3.0)
+    residents.came(an(3), MANY, 3.5)
+    load(residents, an(2), 3.5)
+    residents.gone(an(2), ACME)
+    assert residents.wanted(4.0) == an(3)
