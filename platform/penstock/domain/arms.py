@@ -170,7 +170,8 @@ def _fault_of(arm: ArmCounts) -> str:
             return "a histogram has cells, buckets or counts that there are not"
     if not (_are_sound(arm.differ, PERCENTS) and _are_sound(arm.paired, len(DEARER) + 1)):
         return "answers differ by percents, or in price by steps, that there are not"
-    return ""
+    told = ((arm.price, arm.paired), *((one.price, one.paired) for one in arm.priced))
+    return "" if all(_is_told_once(*one) for one in told) else "a price, or a copy's, is told twice"
 
 
 def _is_part(worse: Worse, arm: ArmCounts) -> bool:
@@ -191,6 +192,13 @@ def _are_priced(arm: ArmCounts) -> bool:
             copies[step] += many if many > 0 else MOST_COUNTED
     whole = Counter({(cell_, place): many for cell_, counts in arm.price for place, many in counts})
     return named <= whole and copies <= Counter(dict(arm.paired))
+
+
+def _is_told_once(price: Iterable[Times], paired: Iterable[tuple[int, int]]) -> bool:
+    """Tell whether each place of a cell, and each step, is there once: what is nobody's is what names leave of it."""
+    places = [(times.cell, place) for times in price for place, _ in times.counts]
+    steps = [step for step, _ in paired]
+    return len(set(places)) == len(places) and len(set(steps)) == len(steps)
 
 
 def asked_since(requests: int, first: int | None, since: int, now: float) -> Asked:

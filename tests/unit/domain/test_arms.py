@@ -34,6 +34,28 @@ def test_a_second_has_a_number_and_a_time(changes: dict[str, Any]) -> None:
 @pytest.mark.parametrize(
     "changes",
     [
+        {"price": times() * 2},
+        {"price": times(count=2), "priced": (Priced(TenantId("t"), times() * 2),)},
+        {"paired": ((2, 1), (2, 1))},
+        {"paired": ((2, 2),), "priced": (Priced(TenantId("t"), paired=((2, 1), (2, 1))),)},
+    ],
+    ids=["a price", "a tenant's price", "a copy", "a tenant's copy"],
+)
+def test_a_price_is_told_once(changes: dict[str, Any]) -> None:
+    """Twice the same place would count twice among all, and once among what nobody is named for."""
+    assert fault(replace(SECOND, arms=(replace(ARM, **changes),))).endswith("told twice")
+
+
+def test_prices_of_several_places_and_tenants_are_sound() -> None:
+    """The same place may be two tenants', and a cell may come with several."""
+    whose = tuple(Priced(TenantId(who), times(), ((2, 1),)) for who in "tu")
+    arm = replace(ARM, price=(*times(count=2), *times(bucket=7)), paired=((2, 2), (3, 1)), priced=whose)
+    assert not fault(replace(SECOND, arms=(arm,)))
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
         *[{name: wrong} for name in ("good", "bad", "refused", "answers", "json_asked") for wrong in (-1, HUGE)],
         *[{name: wrong} for name in ("prompt_tokens", "output_tokens") for wrong in (-1, HUGE)],
         {"worse": (Worse(TenantId("t"), "empty", 1),)},
