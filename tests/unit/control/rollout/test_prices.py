@@ -91,7 +91,7 @@ def test_a_tenant_that_pays_more_at_the_candidate_alone_aborts_nothing(
 
 
 BESIDE = {
-    "more at the candidate than all others": (8, 5, 2, 0.2, 5),
+    "more at the candidate than all others": (8, 5, 3, 0.2, 5),
     "all of the candidate": (8, 5, 2, 0.0, 5),
     "beside much traffic": (8, 20, 4, 0.1, 5),
     "there before the others": (9, 2, 1, 0.1, 1),
