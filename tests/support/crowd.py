@@ -6,7 +6,7 @@ Its processes speak TLS, and its limits are in a Redis.
 import json
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -27,6 +27,8 @@ TERMS = ("--price", "0.02/0.005/0.06", "--licence", "Apache-2.0", "--workers", "
 ROOM = ("--engine", "adapter_slots=2", "--engine", "adapter_rank=8", "--engine", "max_num_seqs=16")
 RULES = {"rules": [{"name": "vectors", "to": "minilm-torch"}, {"name": "rest", "to": "pirate"}]}
 TURNS = 3
+BIRDS = ("pirate", "raven", "gull")
+"""Adapters of one base that are asked for at once: one more than it has slots."""
 WORDS = {"input": "The judge sentenced him to ten years in prison."}
 TALK = {"messages": [{"role": "user", "content": "What is the capital of Japan?"}], "max_tokens": 12, "stream": True}
 
@@ -39,6 +41,8 @@ def prepare(observed: Observed, source: Path) -> None:
     made = adapters.trained("pirate", source)
     first, second = (_pushed(platform, made, name, "--base", base) for name in ("pirate", "parrot"))
     platform.run("aliases", "set", "pirate", first)
+    for name in BIRDS[1:]:
+        platform.run("aliases", "set", name, _pushed(platform, made, name, "--base", base))
     platform.run("rollout", "start", "pirate", second, "--shares", "50,100")
     rules = platform.home / "rules.yaml"
     rules.write_text(json.dumps(RULES))
@@ -49,15 +53,17 @@ def prepare(observed: Observed, source: Path) -> None:
 def run(platform: Platform) -> None:
     """Ask the two classic models in turn, each of which wakes for it, beside whoever talks to the adapters."""
     over = threading.Event()
-    talking = threading.Thread(target=partial(_talk, platform, over))
-    talking.start()
+    talking = [threading.Thread(target=partial(_talk, platform, over, (name, "auto"))) for name in BIRDS]
+    for one in talking:
+        one.start()
     try:
         for _ in range(TURNS):
             for path, model in ((CLASSIFY, "topics"), (EMBEDDINGS, "auto")):
                 assert _asked(platform, path, {"model": model, **WORDS}) == httpx.codes.OK
     finally:
         over.set()
-        talking.join()
+        for one in talking:
+            one.join()
     platform.run("rollout", "abort", "pirate", "--reason", "all has been seen")
 
 
@@ -67,9 +73,9 @@ def _pushed(platform: Platform, folder: Path, name: str, *more: str) -> str:
     return told.stdout.strip().splitlines()[-1]
 
 
-def _talk(platform: Platform, over: threading.Event) -> None:
+def _talk(platform: Platform, over: threading.Event, models: Sequence[str]) -> None:
     while not over.wait(0.2):
-        for model in ("pirate", "auto"):
+        for model in models:
             _asked(platform, CHAT, {"model": model, **TALK})
 
 
