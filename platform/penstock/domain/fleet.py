@@ -8,7 +8,7 @@ from penstock.domain.auto import Auto
 from penstock.domain.decision import Decision
 from penstock.domain.ids import VersionId, WorkerId
 from penstock.domain.model import ModelVersion
-from penstock.domain.owners import Owned
+from penstock.domain.owners import Owned, Owners, effective
 from penstock.domain.table import Route
 from penstock.domain.worker import WorkerOrder, WorkerReport
 
@@ -62,6 +62,11 @@ class Catalogue:
             if one in bases:
                 found[bases[one]] = (*found.get(bases[one], ()), one)
         return found
+
+    @property
+    def owners(self) -> dict[VersionId, Owners]:
+        """Return the tenants of each version that is not for everybody; an adapter is for those of its base as well."""
+        return effective(self.owned, bases_of(self.versions)) if self.owned else {}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

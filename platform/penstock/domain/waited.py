@@ -14,6 +14,8 @@ TENANT_QUEUE = "tenant_queue"
 """The reason of a refusal for what its own tenant has waiting: without that it would have been let wait."""
 ADAPTER_LOADING = "adapter_loading"
 """The reason of a refusal for the time that its adapter's load takes."""
+POOL_PINNED = "pool_pinned"
+"""The reason of a refusal where pinned versions hold all the memory: until an operator changes that, nobody serves."""
 _STANDINGS = frozenset(one.name.lower() for one in Standing)
 
 

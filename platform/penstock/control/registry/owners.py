@@ -2,11 +2,9 @@
 
 from collections.abc import Iterable, Mapping
 
-from penstock.domain.adapter import bases_of
 from penstock.domain.errors import Conflict, InvalidField
-from penstock.domain.fleet import Catalogue
 from penstock.domain.ids import VersionId
-from penstock.domain.owners import MOST_OWNERS, Owned, Owners, effective, said
+from penstock.domain.owners import MOST_OWNERS, Owned, Owners, said
 from penstock.domain.table import Route
 
 
@@ -31,11 +29,6 @@ def check_same(version: VersionId, asked: Owners, owned: Iterable[Owned]) -> Non
         alone, both = ",".join(asked or ()), ",".join(sorted({*(now or ()), *(asked or ())}))
         how = f"to add these, {do} {both}" if is_added else f"to take it from all others, {do} {alone}"
         raise Conflict(f"{version} is registered already, for {said(now)}: {how}")
-
-
-def effective_of(known: Catalogue) -> dict[VersionId, Owners]:
-    """Return the tenants of each version that is not for everybody."""
-    return effective(known.owned, bases_of(known.versions)) if known.owned else {}
 
 
 def check_overrides(route: Route, owners: Mapping[VersionId, Owners]) -> None:

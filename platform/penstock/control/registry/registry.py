@@ -50,7 +50,7 @@ class Registry:
 
     async def owners(self) -> dict[VersionId, Owners]:
         """Return the tenants of each version that is not for everybody; an adapter is for those of its base as well."""
-        return owners.effective_of(await self._store.catalogue())
+        return (await self._store.catalogue()).owners
 
     async def of_base(self, version: VersionId) -> tuple[VersionId, ...]:
         """Return a version and the adapters of it."""
@@ -81,7 +81,7 @@ class Registry:
         known = await self._store.catalogue()
         rules.check_route(route, frozenset(version.id for version in known.versions))
         auto_rules.check_alias(route.alias, known.autos)
-        owners.check_overrides(route, owners.effective_of(known))
+        owners.check_overrides(route, known.owners)
         detail = ", ".join(f"{share.version}={share.weight}" for share in route.shares)
         detail += f"; overrides: {len(route.overrides)}" if route.overrides else ""
         await self._store.put_routes(((route.alias, route),), replace(act, detail=detail))

@@ -3,13 +3,12 @@
 from collections.abc import Iterable
 
 from penstock.control.rollout import steps
-from penstock.domain.adapter import bases_of
 from penstock.domain.errors import Conflict, InvalidField, UnknownModel
 from penstock.domain.fleet import Catalogue
 from penstock.domain.ids import Alias, VersionId
 from penstock.domain.model import Manifest, ModelVersion
 from penstock.domain.money import Price
-from penstock.domain.owners import effective, said
+from penstock.domain.owners import said
 from penstock.domain.rollout import Blast, Kind, Rollout
 from penstock.domain.table import MOST_OVERRIDES, WEIGHT_TOTAL, Route
 
@@ -61,7 +60,7 @@ def check_pair(rollout: Rollout, known: Catalogue) -> None:
 
 def _check_owners(rollout: Rollout, known: Catalogue) -> None:
     """Return where both are for the same tenants: else some would lose the alias by it, or be shown what is others'."""
-    owners = effective(known.owned, bases_of(known.versions))
+    owners = known.owners
     mine, theirs = owners.get(rollout.candidate), owners.get(rollout.incumbent)
     if mine != theirs:
         says = f"it is for {said(mine)}, and {rollout.incumbent} is for {said(theirs)}: make them alike first"

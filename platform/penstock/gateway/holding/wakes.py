@@ -3,10 +3,9 @@
 from penstock.domain.errors import NoCapacity
 from penstock.domain.ids import WorkerId
 from penstock.domain.table import VersionEntry
+from penstock.domain.waited import POOL_PINNED
 from penstock.domain.worker import WorkerState
 
-POOL_PINNED = "pool_pinned"
-"""Why a version can't wake: the reason of an error."""
 GIVEN_UP = "crowded_out"
 """How a hold of it ends."""
 _READY = WorkerState.READY

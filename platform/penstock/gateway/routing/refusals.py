@@ -2,6 +2,7 @@
 
 from penstock.domain.errors import NoCapacity, Overloaded
 from penstock.domain.table import VersionEntry
+from penstock.domain.waited import POOL_PINNED
 from penstock.domain.worker import WorkerState
 from penstock.gateway.routing.router_settings import RouterSettings
 
@@ -27,7 +28,7 @@ class Refusals:
         """
         if version.is_crowded_out and not any(worker.state in _COMES for worker in version.workers):
             says = "no worker of this model can start: models that are pinned hold all the memory that it would need"
-            return NoCapacity(says, reason="pool_pinned")
+            return NoCapacity(says, reason=POOL_PINNED)
         starting = [w.ready_in_s for w in version.workers if w.state.is_starting and w.ready_in_s]
         return NoCapacity(retry_after_s=self._within(min(starting, default=0.0) or self._start_s(version)))
 

@@ -1,32 +1,15 @@
 """Pins of adapters, over the operators' API and in the answers to heartbeats."""
 
-from collections.abc import AsyncIterator
 from dataclasses import asdict
 
 import httpx
 import msgspec
-import pytest
 
 from penstock.domain.ids import VersionId
 from penstock.domain.model import digest_of
-from penstock.domain.tenant import Role
 from tests.support import adapter_things
 from tests.support import control_things as things
-from tests.support.clock import ManualClock
 from tests.support.control_room import Room, bearer_of
-
-
-@pytest.fixture
-def room(clock: ManualClock) -> Room:
-    """Return a controller in memory."""
-    return Room(clock)
-
-
-@pytest.fixture
-async def operator(room: Room) -> AsyncIterator[httpx.AsyncClient]:
-    """Yield a client with an admin key."""
-    async with room.client(await room.key(Role.ADMIN)) as client:
-        yield client
 
 
 async def test_an_adapter_is_pinned_to_its_bases_workers(operator: httpx.AsyncClient, room: Room) -> None:

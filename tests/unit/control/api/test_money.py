@@ -2,7 +2,6 @@
 
 import csv
 import io
-from collections.abc import AsyncIterator
 from dataclasses import replace
 
 import httpx
@@ -18,19 +17,6 @@ from tests.support.control_room import Room
 from tests.support.ledger_rows import row
 
 ADMIN = "/admin/v1"
-
-
-@pytest.fixture
-def room(clock: ManualClock) -> Room:
-    """Return a controller in memory."""
-    return Room(clock)
-
-
-@pytest.fixture
-async def operator(room: Room) -> AsyncIterator[httpx.AsyncClient]:
-    """Yield a client with an admin key of tenant acme."""
-    async with room.client(await room.key(Role.ADMIN)) as client:
-        yield client
 
 
 async def test_organisations_hold_tenants(operator: httpx.AsyncClient) -> None:

@@ -1,6 +1,5 @@
 """The operators' API, end to end on the memory twins."""
 
-from collections.abc import AsyncIterator
 from dataclasses import asdict, replace
 
 import httpx
@@ -17,19 +16,6 @@ from tests.support import adapter_things
 from tests.support import control_things as things
 from tests.support.clock import ManualClock
 from tests.support.control_room import Room, bearer_of
-
-
-@pytest.fixture
-def room(clock: ManualClock) -> Room:
-    """Return a controller in memory."""
-    return Room(clock)
-
-
-@pytest.fixture
-async def operator(room: Room) -> AsyncIterator[httpx.AsyncClient]:
-    """Yield a client with an admin key."""
-    async with room.client(await room.key(Role.ADMIN)) as client:
-        yield client
 
 
 def new_model(manifest: Manifest) -> dict[str, object]:

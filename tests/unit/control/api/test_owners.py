@@ -19,18 +19,11 @@ ADMIN = "/admin/v1"
 
 
 @pytest.fixture
-def room(clock: ManualClock) -> Room:
-    """Return a controller in memory."""
-    return Room(clock)
-
-
-@pytest.fixture
-async def operator(room: Room) -> AsyncIterator[httpx.AsyncClient]:
-    """Yield a client with an admin key; there are the tenants acme and beta."""
-    async with room.client(await room.key(Role.ADMIN)) as client:
-        await room.key(Role.INFER, tenant="acme")
-        assert (await client.post(f"{ADMIN}/tenants", json={"id": "beta"})).status_code == 201
-        yield client
+async def operator(operator: httpx.AsyncClient, room: Room) -> httpx.AsyncClient:
+    """Return a client with an admin key; there are the tenants acme and beta."""
+    await room.key(Role.INFER, tenant="acme")
+    assert (await operator.post(f"{ADMIN}/tenants", json={"id": "beta"})).status_code == 201
+    return operator
 
 
 async def push(operator: httpx.AsyncClient, manifest: Manifest, *tenants: str) -> httpx.Response:
