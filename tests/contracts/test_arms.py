@@ -10,10 +10,11 @@ from penstock.adapters.memory.arms import MemoryArms
 from penstock.adapters.postgres.arms import PostgresArms
 from penstock.adapters.postgres.database import Database
 from penstock.control.rollout.evidence import Evidence, EvidenceStore
+from penstock.domain.agreement import Agreement, Counts, Pair
 from penstock.domain.arms import ArmSecond, Asked
 from penstock.domain.clock import SystemClock
 from penstock.domain.errors import Conflict
-from penstock.domain.ids import Alias
+from penstock.domain.ids import Alias, VersionId
 from tests.support.arms_world import World
 
 
@@ -26,6 +27,10 @@ class Store(EvidenceStore, Protocol):
 
     async def asked(self, alias: Alias, now: float, over_s: float) -> Asked:
         """Count."""
+        ...
+
+    async def agreements(self, alias: Alias, now: float, over_s: float) -> Sequence[Agreement]:
+        """Add up."""
         ...
 
 
@@ -61,6 +66,24 @@ async def test_what_is_old_is_not_read_and_can_be_forgotten(store: Store) -> Non
     assert len(await store.since(0, 60.0)) == 1
     await store.forget(-1.0)
     assert tuple(await store.since(0, 60.0)) == ()
+
+
+async def test_comparisons_of_rules_are_added_up_and_no_judge_reads_them(store: Store) -> None:
+    """Over gateways, by pair, of the alias that is asked for; large prices too."""
+    (plain,) = seconds(1)
+    pair = Pair(Alias("auto"), "rest", VersionId("big@1"), "short", VersionId("small@2"))
+    other, foreign = pair._replace(rule="last"), pair._replace(alias=Alias("more"))
+    counts = Counts(pairs=4, agreed=1, failed=1, untold=1, scored=2, alike=150, paid=1 << 40, other_paid=7)
+    told = tuple(Agreement(pair=one, counts=counts) for one in (pair, other, foreign))
+    for _ in range(2):
+        await store.tell(replace(plain, arms=(), agreements=told))
+    now = SystemClock().now()
+    found = await store.agreements(Alias("auto"), now, 3600.0)
+    assert [(one.pair, one.counts) for one in found] == [(one, counts.plus(counts)) for one in (other, pair)]
+    assert await store.since(0, 60.0) == ()
+    await store.forget(60.0)
+    assert len(await store.agreements(Alias("more"), now, 60.0)) == 1
+    assert tuple(await store.agreements(Alias("none"), now, 3600.0)) == ()
 
 
 async def test_requests_of_an_alias_are_those_of_the_last_minutes(store: Store) -> None:

@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import asdict
 from functools import cached_property, partial
 from typing import Any
 
@@ -137,6 +138,7 @@ class Room:
                 gates=rollout_gates.load,
                 asked=self.arms.asked,
             ),
+            agreements=self.arms.agreements,
             addresses=WorkerAddresses(),
             pool_bytes=pool_bytes,
         )
@@ -191,3 +193,15 @@ class Room:
         transport: Any = httpx.ASGITransport(self.app, raise_app_exceptions=False)
         async with httpx.AsyncClient(transport=transport, base_url="http://controller", headers=headers) as client:
             yield client
+
+
+def new_model(manifest: Manifest) -> dict[str, object]:
+    """Return what registers a model."""
+    return {"manifest": asdict(manifest), "signature": f"signatures/{digest_of(manifest)}"}
+
+
+async def registered(operator: httpx.AsyncClient, seed: str = "a") -> str:
+    """Register a model and return its version."""
+    answer = await operator.post("/admin/v1/models", json=new_model(things.manifest(seed=seed)))
+    assert answer.status_code in {200, 201}
+    return str(answer.json()["id"])

@@ -37,6 +37,7 @@ CONTROLLER: Mapping[Route, For] = {
     ("POST", "/internal/workers/heartbeat"): For.WORKERS,
     ("GET", "/internal/versions/{version}"): For.WORKERS,
     ("GET", f"{ADMIN}/aliases/{{alias}}/comparison"): For.OVERSEERS,
+    ("GET", f"{ADMIN}/autos/{{alias}}/report"): For.OVERSEERS,
     ("GET", f"{ADMIN}/rollouts"): For.OVERSEERS,
     ("GET", f"{ADMIN}/rollouts/{{rollout}}"): For.OVERSEERS,
     ("GET", f"{ADMIN}/audit"): For.READERS,

@@ -176,6 +176,7 @@ def _compose(
         ledger=ledger,
         comparisons=compared,
         rollouts=rollouts,
+        agreements=PostgresArms(database).agreements,
         meters=RedisLimits(Wire(settings.limits_address)) if settings.limits_url else None,
         addresses=_addresses(settings, secure=url.startswith("https:")),
         pool_bytes=settings.pooled_bytes,

@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from penstock.domain.agreement import Agreement
 from penstock.domain.ids import Alias, TenantId, VersionId, WorkerId
 
 BUCKETS = 110
@@ -128,6 +129,13 @@ class ArmSecond:
     """Callers' requests that ended, by the alias that they named: also where one version answers for it alone."""
     left_out: int = 0
     """Requests that found no room in the bounded histograms."""
+    agreements: tuple[Agreement, ...] = ()
+    """What came of the comparisons between rules."""
+
+    @property
+    def is_evidence(self) -> bool:
+        """True where judges read it: also where it holds nothing, which tells that the gateway lives."""
+        return bool(self.arms) or not (self.asked or self.agreements)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,8 +6,8 @@ How a request is read stands in the gateway; nothing here knows bodies.
 """
 
 import re
-from collections.abc import Collection
-from dataclasses import dataclass
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from math import isfinite
 
@@ -20,6 +20,9 @@ MOST_RULES = 16
 """Of one auto alias: each may cost a look at the prompt."""
 MOST_AUTOS = 64
 """Of a table; with their rules they are labels of a metric."""
+COMPARED_PER_S = 0.2
+"""Answers a second that another rule's model is asked too, where nothing else is said: 720 an hour."""
+MOST_COMPARED_PER_S = 10.0
 NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,62}")
 """What a rule may be called: its name stands in a header."""
 
@@ -68,6 +71,10 @@ class Rule:
     """The most that a million tokens may cost, of prompt or of output; 0 for any price."""
     deadline_s: float = 0.0
     """Only requests that give the answer at least so many seconds; who says nothing gives enough."""
+    compare: str = ""
+    """The rule whose model is asked some of what this one has answered, unseen, for the report; empty for none."""
+    compare_per_s: float = COMPARED_PER_S
+    """How many of them a second and gateway, at most."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,6 +83,16 @@ class Auto:
 
     alias: Alias
     rules: tuple[Rule, ...]
+
+    def named(self, name: str) -> Rule | None:
+        """Return the rule of this name."""
+        return next((rule for rule in self.rules if rule.name == name), None)
+
+    def only(self, rules: Sequence[Rule]) -> "Auto":
+        """Return it with some of its rules, none of them compared with one that is gone."""
+        names = {rule.name for rule in rules}
+        kept = (rule if rule.compare in names else replace(rule, compare="") for rule in rules)
+        return Auto(alias=self.alias, rules=tuple(kept))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,7 +112,8 @@ def fault(auto: Auto, targets: Collection[str], autos: Collection[str]) -> str:
         return f"an auto alias has 1 to {MOST_RULES} rules, and {auto.alias} has {len(auto.rules)}"
     if len({rule.name for rule in auto.rules}) != len(auto.rules):
         return f"two rules of {auto.alias} have one name"
-    return next(filter(None, (_of_rule(rule, targets, {*autos, auto.alias}) for rule in auto.rules)), "")
+    faults = (_of_rule(rule, targets, {*autos, auto.alias}) or _of_compared(rule, auto) for rule in auto.rules)
+    return next(filter(None, faults), "")
 
 
 def _of_rule(rule: Rule, targets: Collection[str], autos: Collection[str]) -> str:
@@ -110,13 +128,24 @@ def _of_rule(rule: Rule, targets: Collection[str], autos: Collection[str]) -> st
     return ""
 
 
+def _of_compared(rule: Rule, auto: Auto) -> str:
+    if not (isfinite(rule.compare_per_s) and 0 < rule.compare_per_s <= MOST_COMPARED_PER_S):
+        return f"{rule.name} is compared more than 0 and at most {MOST_COMPARED_PER_S:g} times a second"
+    other = auto.named(rule.compare)
+    if rule.compare and other is None:
+        return f"the rule {rule.name} is compared with {rule.compare[:80]!r}, which is no rule of {auto.alias}"
+    if other is not None and other.to == rule.to:
+        return f"the rule {rule.name} is compared with {rule.compare}, which leads to {rule.to} too"
+    return ""
+
+
 def sound(autos: Collection[Auto], targets: Collection[str]) -> tuple[Auto, ...]:
     """Return what a table may hold, by name: without rules that lead nowhere, and without those that have none left."""
     names = {auto.alias for auto in autos} - set(targets)
     kept = []
     for auto in sorted(autos, key=lambda one: one.alias):
         rules = tuple(rule for rule in auto.rules if not _of_rule(rule, targets, names))
-        left = Auto(alias=auto.alias, rules=rules) if len(rules) < len(auto.rules) else auto
+        left = auto.only(rules) if len(rules) < len(auto.rules) else auto
         if not fault(left, targets, names):
             kept.append(left)
     return tuple(kept[:MOST_AUTOS])

@@ -134,6 +134,8 @@ class Call:
 
     is_json: Callable[[], bool | None] = unknown
     """Tells whether the answer is the JSON that was asked for; None where it was not asked for, or nobody knows."""
+    form: Callable[[], bytes | None] = unknown
+    """Returns what of the answer can be held against another one as it stands; None where it has no such form."""
 
     _last_cost: tuple[InferenceRequest, VersionEntry | None, Prepared | None, Cost] | None = field(
         default=None, repr=False, compare=False

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from math import isfinite
 
+from penstock.domain.agreement import Pair
 from penstock.domain.ids import Alias, RequestId, TenantId, VersionId
 
 MOST_PER_S = 1_000.0
@@ -61,6 +62,8 @@ class Copy:
     """What its original cost (``Price.uncached``); None where nobody knows."""
     is_scored: bool = False
     """Its engine is to tell the tokens of its prompt: the candidate's own, behind which it scores the answer."""
+    pair: Pair | None = None
+    """Whose answers are compared, where it is no candidate's but another rule's; no judge counts it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from dataclasses import replace
 
 import asyncpg
 import pytest
@@ -18,11 +19,12 @@ from penstock.adapters.postgres.queries import load
 from penstock.adapters.postgres.roles import AUDITORS, CONTROLLER, GATEWAY
 from penstock.adapters.postgres.tenancy import PostgresTenancy
 from penstock.apps.settings.stores import with_files, with_user
+from penstock.domain.agreement import Agreement, Counts, Pair
 from penstock.domain.arms import ArmSecond
 from penstock.domain.audit import NO_TENANT, Act
 from penstock.domain.clock import SystemClock
-from penstock.domain.errors import StoreUnavailable
-from penstock.domain.ids import Alias, TenantId
+from penstock.domain.errors import Conflict, StoreUnavailable
+from penstock.domain.ids import Alias, TenantId, VersionId
 from penstock.domain.ledger import Forgiven
 from penstock.domain.outcome import Outcome
 from penstock.domain.tenant import Tenant
@@ -194,6 +196,20 @@ async def test_a_gateway_adds_to_an_aliases_requests_and_reads_none(gateway: Dat
     assert asked.requests == 6
     with pytest.raises(StoreUnavailable):
         await PostgresArms(gateway).asked(Alias("chat"), SystemClock().now(), 3600.0)
+
+
+async def test_a_gateway_adds_comparisons_of_rules_and_reads_none(gateway: Database, controller: Database) -> None:
+    """Through a function alone, which takes no counts that can't be."""
+    pair = Pair(Alias("auto"), "rest", VersionId("big@1"), "short", VersionId("small@2"))
+    told = ArmSecond(gateway="g", life="l", number=1, at=0, agreements=(Agreement(pair=pair, counts=Counts(pairs=2)),))
+    await PostgresArms(gateway).tell(told)
+    wrong = Agreement(pair=pair, counts=Counts(pairs=1, agreed=2))
+    with pytest.raises(Conflict):
+        await PostgresArms(gateway).tell(replace(told, agreements=(wrong,)))
+    with pytest.raises(StoreUnavailable):
+        await PostgresArms(gateway).agreements(Alias("auto"), SystemClock().now(), 3600.0)
+    (found,) = await PostgresArms(controller).agreements(Alias("auto"), SystemClock().now(), 3600.0)
+    assert found.counts == Counts(pairs=2)
 
 
 async def test_a_gateway_tells_what_budgets_are_to_forgive_and_reads_none(

@@ -44,6 +44,12 @@ def test_a_plain_one_is_sound() -> None:
         (auto(replace(SMALL, price=MicroUsd(-1))), "from 0 on"),
         (auto(replace(SMALL, prompt_tokens=-1)), "from 0 on"),
         (auto(SMALL, alias="toy"), "already"),
+        (auto(replace(SMALL, compare="none")), "is compared with 'none', which is no rule of auto"),
+        (auto(replace(SMALL, compare="small")), "which leads to toy too"),
+        (auto(SMALL, replace(SMALL, name="rest", compare="small")), "which leads to toy too"),
+        (auto(replace(SMALL, compare_per_s=nan)), "at most 10 times a second"),
+        (auto(replace(SMALL, compare_per_s=0.0)), "at most 10 times a second"),
+        (auto(replace(SMALL, compare_per_s=11.0)), "at most 10 times a second"),
     ],
 )
 def test_what_can_not_be_is_told(wrong: Auto, says: str) -> None:
@@ -80,3 +86,12 @@ def test_what_leads_nowhere_is_left_out_of_a_table() -> None:
 def test_rules_know_callers_by_class() -> None:
     """Every standing is one that rules can name."""
     assert {caller_of(one) for one in Standing} == set(Caller)
+
+
+def test_a_rule_whose_other_is_gone_stands_without_it() -> None:
+    """A comparison that nobody can make takes no rule, and no name, away."""
+    rest = Rule(name="rest", to=Alias(VERSION.id), compare="small")
+    (left,) = sound([auto(SMALL, rest)], TARGETS - {"toy"})
+    assert left.rules == (replace(rest, compare=""),)
+    (whole,) = sound([auto(SMALL, rest)], TARGETS)
+    assert whole.rules == (SMALL, rest)

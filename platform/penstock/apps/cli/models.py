@@ -289,6 +289,8 @@ def auto_alias(
     *,
     file: Annotated[Path | None, typer.Option(help="A YAML file with its rules; without it they are shown.")] = None,
     remove: Annotated[bool, typer.Option("--remove", help="Take the name away.")] = False,
+    report: Annotated[bool, typer.Option("--report", help="Show how often the models of two rules agree.")] = False,
+    hours: Annotated[float, typer.Option(min=0.1, max=168, help="The report is of so many hours.")] = 24.0,
 ) -> None:
     """Let a name stand for rules: the first one that fits says which model answers.
 
@@ -306,6 +308,13 @@ def auto_alias(
     Answers name the version in `x-penstock-version` and the rule in `x-penstock-auto`; who sends that header back
     with the next request of a conversation stays at that rule or moves on to a later one.
 
+    Would the small model have done? `compare` names another rule, whose model is asked some of what this one has
+    answered, unseen and at the platform's cost: at most `compare_per_s` (0.2) a second in each gateway.
+
+    * `rules: [{name: short, to: smollm2, prompt_tokens: 1000}, {name: rest, to: big, compare: short}]`
+
+    `--report` tells how often it would have agreed, and what it would have cost.
+
     For example: `penstock aliases auto auto --file rules.yaml`, then `penstock aliases auto auto`
     """
     with explained():
@@ -313,6 +322,9 @@ def auto_alias(
         if remove:
             caller.delete(f"/autos/{alias}")
             out.print(f"{alias} is removed.", highlight=False)
+            return
+        if report:
+            autos.report(caller.get(f"/autos/{alias}/report?hours={hours:g}"))
             return
         if file is not None:
             caller.put(f"/autos/{alias}", {"rules": autos.read(file)})

@@ -19,7 +19,7 @@ from penstock.apps.gateway.health import HealthWatch
 from penstock.apps.gateway.holding import Telling, holding
 from penstock.apps.gateway.probes import Probes
 from penstock.apps.gateway.records import Recording, recording
-from penstock.apps.gateway.shadowing import shadows
+from penstock.apps.gateway.shadowing import Copying, copying
 from penstock.apps.gateway.shared import Shared
 from penstock.apps.keys import Keys
 from penstock.apps.settings import GatewaySettings
@@ -49,7 +49,6 @@ from penstock.gateway.identity.keyring import Keyring
 from penstock.gateway.pipeline import Pipeline
 from penstock.gateway.preprocess import Detokenizer, OffloadedPreprocessor, PromptPreprocessor, TokenizerCache
 from penstock.gateway.routing import CurrentTable, RouterSettings, TableResolver, WorkerRouter
-from penstock.gateway.shadow import Shadows
 from penstock.gateway.streaming import RelaySettings, StreamingRelays, Wants
 from penstock.telemetry import names
 from penstock.telemetry.metrics import Metrics
@@ -229,10 +228,10 @@ def _pipeline(
         settings=RouterSettings(max_waiting=MOST_WAITING),
         metrics=shared.metrics,
     )
-    copies = shadows(shared, router, told.arms)
     asking = Asking(shared.client, shared.ticket_keys, shared.clock)
     admission, degrader = _admission(shared), health.degrader(router, shared.clock, shared.metrics)
     resolver = TableResolver(shared.table, lambda version: breakers.is_shut(version) or router.refuses(version))
+    copies = copying(shared, router, resolver, told.arms)
     pipeline = Pipeline(
         clock=shared.clock,
         identity=keys,
@@ -249,7 +248,7 @@ def _pipeline(
         ledger=ledger,
         shadows=copies,
     )
-    copies.serve = pipeline.serve
+    copies.asking.serve = pipeline.serve
     shared.accounting.live = LiveCounts(admission.running, asking)
     shared.accounting.orphans = Orphans(lambda: shared.table.view.table.versions, asking)
     return pipeline, HealthWatch(
@@ -329,7 +328,7 @@ def _prober(shared: Shared, breakers: Breakers) -> Prober:
     )
 
 
-def _relays(shared: Shared, reader: Detokenizer, copies: Shadows, arms: Arms) -> StreamingRelays:
+def _relays(shared: Shared, reader: Detokenizer, copies: Copying, arms: Arms) -> StreamingRelays:
     times = RelaySettings(heartbeat_s=shared.settings.stream_heartbeat_s, stall_s=shared.settings.stream_stall_s)
     return StreamingRelays(
         clock=shared.clock,
@@ -337,5 +336,9 @@ def _relays(shared: Shared, reader: Detokenizer, copies: Shadows, arms: Arms) ->
         settings=times,
         metrics=shared.metrics,
         reader=reader,
-        wants=Wants(ids=copies.wants_ids, json=arms.judges),
+        wants=Wants(
+            ids=copies.wants_ids,
+            json=lambda call: arms.judges(call) or copies.rules.reads(call),
+            labels=copies.rules.reads,
+        ),
     )

@@ -4,12 +4,15 @@ import secrets
 from dataclasses import dataclass
 
 from penstock.apps.gateway.shared import Shared
+from penstock.domain.call import Answer, Call
 from penstock.domain.ids import VersionId
 from penstock.domain.table import Route, VersionEntry
 from penstock.gateway.arms import Arms
-from penstock.gateway.routing import CurrentTable, WorkerRouter, sticky_key
-from penstock.gateway.shadow import Shadows
+from penstock.gateway.routing import CurrentTable, TableResolver, WorkerRouter, sticky_key
+from penstock.gateway.shadow import Asking, Comparing, Left, Shadows
 from penstock.gateway.streaming import is_plain
+from penstock.telemetry import names
+from penstock.telemetry.metrics import begin_at_zero
 
 _ID_BYTES = 12
 _APART_S = 1.0
@@ -30,16 +33,49 @@ class _Versions:
         return self.router.running(version)
 
 
-def shadows(shared: Shared, router: WorkerRouter, arms: Arms) -> Shadows:
-    """Put them together; whoever makes the corridor gives it to them."""
-    return Shadows(
-        routes=_Versions(shared.table, router),
+@dataclass(frozen=True, slots=True)
+class Copying:
+    """Implements the pipeline's ``Shadows``: copies to candidates of rollouts, and to the models of other rules."""
+
+    candidates: Shadows
+    rules: Comparing
+    asking: Asking
+
+    def ended(self, call: Call, answer: Answer) -> None:
+        """Copy a request that was answered, for whom there is room."""
+        self.candidates.ended(call, answer)
+        self.rules.ended(call, answer)
+
+    def wants_ids(self, call: Call) -> bool:
+        """Tell whether the engine is to tell the tokens of this answer."""
+        return self.candidates.wants_ids(call) or self.rules.wants_ids(call)
+
+
+def copying(shared: Shared, router: WorkerRouter, resolver: TableResolver, arms: Arms) -> Copying:
+    """Put them together; whoever makes the corridor gives it to ``asking``."""
+    asking = Asking(ids=lambda: f"shadow-{secrets.token_hex(_ID_BYTES)}", clock=shared.clock)
+    begin_at_zero(shared.metrics.counter(names.SHADOW_LEFT_OUT), Left)
+    table = shared.table
+    candidates = Shadows(
+        routes=_Versions(table, router),
         sticky=sticky_key,
         differed=arms.differed,
         is_plain=is_plain,
-        ids=lambda: f"shadow-{secrets.token_hex(_ID_BYTES)}",
+        asking=asking,
         apart_s=lambda: shared.chance.uniform(0.0, _APART_S),
         clock=shared.clock,
         spawn=shared.spawn,
         metrics=shared.metrics,
     )
+    rules = Comparing(
+        autos=lambda alias: table.view.autos.get(alias),  # noqa: PLW0108  the view changes
+        resolve=resolver.resolve,
+        is_awake=lambda version: bool(table.view.rosters[version].serving),
+        told=arms.compared,
+        is_plain=is_plain,
+        asking=asking,
+        apart_s=candidates.apart_s,
+        spawn=shared.spawn,
+        metrics=shared.metrics,
+    )
+    return Copying(candidates, rules, asking)

@@ -1,13 +1,19 @@
 """Operators: auto aliases, names that stand for ordered rules."""
 
+from typing import Any
+
 from fastapi import APIRouter, Request, Response
 
 from penstock.control.api.bodies import NewRules
 from penstock.control.api.deps import Control
 from penstock.control.api.wire import answer, read
+from penstock.domain.agreement import Agreement, between
 from penstock.domain.auto import Auto
-from penstock.domain.errors import UnknownModel
+from penstock.domain.errors import InvalidField, UnknownModel
 from penstock.domain.ids import Alias
+
+HOUR_S = 3600.0
+DAY_HOURS, MOST_HOURS = 24.0, 168.0
 
 
 class Autos:
@@ -23,6 +29,7 @@ class Autos:
         router = APIRouter(tags=["models"])
         router.add_api_route("/autos", self.autos, methods=["GET"])
         router.add_api_route("/autos/{alias}", self.auto, methods=["GET"])
+        router.add_api_route("/autos/{alias}/report", self.report, methods=["GET"])
         router.add_api_route("/autos/{alias}", self.put, methods=["PUT"])
         router.add_api_route("/autos/{alias}", self.remove, methods=["DELETE"])
         return router
@@ -40,6 +47,17 @@ class Autos:
             raise UnknownModel(f"there is no auto alias {alias[:80]}")
         return answer({"alias": alias, "history": history})
 
+    async def report(self, request: Request, alias: Alias, hours: float = DAY_HOURS) -> Response:
+        """Tell how often the model of one rule would have answered as that of another did, in the last hours."""
+        await self._control.overseer(request)
+        if not 0.0 < hours <= MOST_HOURS:
+            raise InvalidField(f"above 0 hours, and {MOST_HOURS:g} at most", param="hours")
+        auto = next((one for one in await self._registry.autos() if one.alias == alias), None)
+        if auto is None:
+            raise UnknownModel(f"there is no auto alias {alias[:80]}")
+        found = await self._control.agreements(alias, self._control.clock.now(), hours * HOUR_S)
+        return answer({"auto": auto, "hours": hours, "pairs": [_shown(one) for one in found]})
+
     async def put(self, request: Request, alias: Alias) -> Response:
         """Set the rules of one."""
         act = await self._control.act(request, "auto.put", alias)
@@ -54,3 +72,16 @@ class Autos:
         await self._registry.remove_auto(alias, act)
         self._control.runtime.wake()
         return answer({"alias": alias, "removed": True})
+
+
+def _shown(one: Agreement) -> dict[str, Any]:
+    counts = one.counts
+    return {
+        **one.pair._asdict(),
+        **counts._asdict(),
+        "differed": counts.differed,
+        "ratio": one.ratio,
+        "between": between(counts.agreed, counts.judged) if counts.judged else None,
+        "alike_ratio": one.alike_ratio,
+        "price_ratio": one.price_ratio,
+    }

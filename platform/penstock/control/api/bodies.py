@@ -4,7 +4,7 @@ from typing import Any
 
 import msgspec
 
-from penstock.domain.auto import Caller, Rule
+from penstock.domain.auto import COMPARED_PER_S, Caller, Rule
 from penstock.domain.fleet import Wanted
 from penstock.domain.ids import NO_VERSION, Alias, ModelName, OrgId, TenantId, VersionId, WorkerId
 from penstock.domain.ledger import LedgerRow, UsageLine
@@ -57,6 +57,8 @@ class NewRule(Strict, frozen=True):
     callers: tuple[Caller, ...] = ()
     price: MicroUsd = FREE
     deadline_s: float = 0.0
+    compare: str = ""
+    compare_per_s: float = COMPARED_PER_S
 
     @property
     def rule(self) -> Rule:

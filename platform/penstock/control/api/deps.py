@@ -1,7 +1,7 @@
 """What the operators' API works on, and who may call it."""
 
 import hmac
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 
 from fastapi import Request
@@ -16,10 +16,11 @@ from penstock.control.registry.registry import Registry
 from penstock.control.rollout.comparisons import Comparisons
 from penstock.control.rollout.rollouts import Rollouts
 from penstock.control.runtime import Runtime
+from penstock.domain.agreement import Agreement
 from penstock.domain.audit import NO_TENANT, Act
 from penstock.domain.clock import Clock
 from penstock.domain.errors import Unauthenticated
-from penstock.domain.ids import TenantId, VersionId, WorkerId
+from penstock.domain.ids import Alias, TenantId, VersionId, WorkerId
 from penstock.domain.keys import is_hash_of, key_id_of, worker_bearer
 from penstock.domain.ledger import LedgerReader
 from penstock.domain.limits import SpentStore
@@ -70,6 +71,8 @@ class Control:
     secrets: Secrets
     comparisons: Comparisons
     rollouts: Rollouts
+    agreements: Callable[[Alias, float, float], Awaitable[Sequence[Agreement]]]
+    """What came of an auto alias's comparisons, in so many seconds before a Unix second."""
     addresses: WorkerAddresses
     """Where workers may say that they are."""
     pool_bytes: int = 0

@@ -23,6 +23,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import NamedTuple
 
+from penstock.domain.agreement import Agreement, Counts, Pair
 from penstock.domain.arms import (
     MOST_CELLS,
     ArmCounts,
@@ -126,6 +127,7 @@ class Arms:
         self._asked: Counter[Alias] = Counter()
         self._good, self._bad = Once(ONCE_S, MOST_KEYS), Once(ONCE_S, MOST_KEYS)
         self._arms: dict[Arm, _Counts] = {}
+        self._compared: dict[Pair, Counts] = {}
         self._seen: set[tuple[Alias, VersionId, TenantId]] = set()
         self._number = 0
 
@@ -159,17 +161,25 @@ class Arms:
 
     def judges(self, call: Call) -> bool:
         """Tell whether this answer will be held against another version's."""
-        return call.copy.is_evidence if call.copy is not None else self._shared(call.request.model) is not None
+        copy = call.copy
+        if copy is not None:
+            return copy.is_evidence and copy.pair is None
+        return self._shared(call.request.model) is not None
 
     def differed(self, alias: Alias, candidate: VersionId, ratio: float) -> None:
         """Count an answer that both versions have scored, and the part of its tokens where they differ."""
         self._of(Arm(alias, candidate, WorkerId(""))).differ[round(100 * ratio)] += 1
 
+    def compared(self, pair: Pair, counts: Counts) -> None:
+        """Count what came of a comparison between two rules."""
+        self._compared[pair] = self._compared.get(pair, Counts()).plus(counts)
+
     def take(self) -> ArmSecond | None:
         """Return what was counted since the last time, None where that is nothing; Unix seconds."""
         arms, self._arms, self._seen = self._arms, {}, set()
         asked, self._asked = self._asked, Counter()
-        if not arms and not asked:
+        compared, self._compared = self._compared, {}
+        if not (arms or asked or compared):
             return None
         self._number += 1
         return ArmSecond(
@@ -180,12 +190,13 @@ class Arms:
             arms=tuple(_told(arm, counts) for arm, counts in arms.items()),
             asked=tuple(asked.items()),
             left_out=sum(counts.left_out for counts in arms.values()),
+            agreements=tuple(Agreement(pair=pair, counts=counts) for pair, counts in compared.items()),
         )
 
     def _copied(self, call: Call, answer: Answer, copy: Copy) -> None:
         """Count a copy of an answered request."""
         version, worker, outcome = call.version, call.worker, answer.outcome
-        if version is None or not copy.is_evidence:
+        if version is None or not copy.is_evidence or copy.pair is not None:
             return
         arm = Arm(copy.alias, version.id, WorkerId("") if worker is None else worker.id)
         if outcome is Outcome.BAD_REQUEST:

@@ -18,7 +18,6 @@ fallback itself falls nowhere. Breakers are tried by the platform's own probes, 
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from hashlib import blake2b
 
 from penstock.domain.auto import Auto
@@ -121,7 +120,7 @@ def ruled(view: View, name: str, principal: Principal) -> Auto | None:
     if auto is None or not view.has_owners:
         return auto
     rules = tuple(rule for rule in auto.rules if is_seen(view, principal, rule.to))
-    return replace(auto, rules=rules) if rules else None
+    return auto.only(rules) if rules else None
 
 
 def _pinned(view: View, request: InferenceRequest, principal: Principal) -> VersionEntry | None:

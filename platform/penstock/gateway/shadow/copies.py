@@ -38,6 +38,8 @@ class Left(StrEnum):
     CAPS = "caps"
     FILLED = "filled"
     """The candidate is as busy as the incumbent."""
+    UNABLE = "unable"
+    """The other rule's model can't be asked this, or sleeps: no copy wakes anybody."""
 
 
 def is_candidate(call: Call, answer: Answer, shadow: Shadow) -> bool:
@@ -64,6 +66,14 @@ def _may_act(request: InferenceRequest) -> bool:
     said = [turn for turn in turns if isinstance(turn, dict)] if isinstance(turns, list) else []
     has_acted = any(turn.get("role") in _ACTORS or turn.get("tool_calls") or turn.get("type") in _ACTS for turn in said)
     return has_acted or any(request.body.get(name) for name in _ACTING)
+
+
+def paid(call: Call, answer: Answer) -> int | None:
+    """Return what a request cost as if nothing had been cached; None where its tokens are not known exactly."""
+    usage, version = answer.usage, call.version
+    if version is None or not usage.exact:
+        return None
+    return version.price.uncached(prompt=usage.prompt_tokens, output=usage.output_tokens)
 
 
 def copied(call: Call, note: Copy, version: VersionEntry, request: RequestId, clock: Callable[[], float]) -> Call:

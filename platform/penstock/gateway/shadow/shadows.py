@@ -10,36 +10,31 @@ Trade-off: bodies stay in memory while their copies run, at most ``at_once`` of 
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
 from typing import Protocol
 
 from penstock.domain.call import Answer, Call, no_ids
 from penstock.domain.clock import Clock
-from penstock.domain.cost import Cost
-from penstock.domain.errors import PenstockError
-from penstock.domain.ids import Alias, RequestId, VersionId
+from penstock.domain.ids import Alias, VersionId
 from penstock.domain.outcome import Outcome
-from penstock.domain.relay import Reply
-from penstock.domain.request import Api, InferenceRequest
-from penstock.domain.shadow import Copy, Shadow, TokenIds
+from penstock.domain.request import InferenceRequest
+from penstock.domain.shadow import Copy, Shadow
 from penstock.domain.table import Route, VersionEntry
 from penstock.domain.tenant import Principal
 from penstock.gateway.shadow import copies, scoring
+from penstock.gateway.shadow.asking import Asking
 from penstock.gateway.shadow.caps import Taken
 from penstock.gateway.shadow.copies import Left
 from penstock.gateway.shadow.sink import Sink
 from penstock.telemetry import names
-from penstock.telemetry.metrics import Metrics, begin_at_zero
+from penstock.telemetry.metrics import Metrics
 
-TRIES, AGAIN_S = 20, 2.0
-"""How often a version is asked for a score, and the seconds in between."""
 MOST_BALLAST = 2
 """Copies of one request, beyond the first one, that only keep the candidate as busy as the incumbent."""
 APART = 4.0
 """These wait so many times longer: three that come together are no company like that of callers who come one by one."""
 
-Serve = Callable[[Call, Reply], Awaitable[None]]
 Spawn = Callable[[Coroutine[None, None, None]], object]
 
 
@@ -59,13 +54,9 @@ class Routes(Protocol):
         ...
 
 
-async def _nowhere(_call: Call, _reply: Reply) -> None:
-    """No corridor yet."""
-
-
 @dataclass(slots=True, kw_only=True)
 class Shadows:
-    """Implements the pipeline's ``Shadows``; ``serve`` is the pipeline's own, set when that is there."""
+    """Copies to the candidates of rollouts."""
 
     routes: Routes
     sticky: Callable[[InferenceRequest, Principal], str]
@@ -73,18 +64,13 @@ class Shadows:
     """Told of each answer that both have scored."""
     is_plain: Callable[[InferenceRequest], bool]
     """Tells whether an answer's tokens follow from its prompt's alone."""
-    ids: Callable[[], str]
+    asking: Asking
     apart_s: Callable[[], float]
     """Draws the seconds that a copy waits: an engine ends several answers in one step, and callers come one by one."""
     clock: Clock
     spawn: Spawn
     metrics: Metrics
-    serve: Serve = _nowhere
     _taken: dict[Alias, Taken] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        """Show what is left out from zero on."""
-        begin_at_zero(self.metrics.counter(names.SHADOW_LEFT_OUT), Left)
 
     def wants_ids(self, call: Call) -> bool:
         """Tell whether the engine is to tell the tokens of this answer, so that both versions may score it."""
@@ -134,17 +120,13 @@ class Shadows:
         return Left.FILLED if self._less(call, version, taken) < 0.0 else None
 
     def _note(self, call: Call, answer: Answer, alias: Alias, shadow: Shadow, *, is_evidence: bool) -> Copy:
-        usage, price = answer.usage, call.version.price if call.version is not None else None
-        paid = None
-        if price is not None and usage.exact:
-            paid = price.uncached(prompt=usage.prompt_tokens, output=usage.output_tokens)
         return Copy(
             of=call.request.id,
             alias=alias,
             tenant=call.principal.tenant,
             sticky=self.sticky(call.request, call.principal),
             is_evidence=is_evidence,
-            paid=paid,
+            paid=copies.paid(call, answer),
             is_scored=is_evidence and shadow.scores and call.ids is not no_ids,
         )
 
@@ -152,8 +134,8 @@ class Shadows:
         taken = self._of(note.alias)
         try:
             await self._apart(taken, 1.0 if note.is_evidence else APART)
-            copy = copies.copied(call, note, version, self._id(), self.clock.monotonic)
-            await self._ask(copy, Sink())
+            copy = copies.copied(call, note, version, self.asking.new_id(), self.clock.monotonic)
+            await self.asking.ask(copy, Sink())
         finally:
             taken.at_once -= 1
         ids = scoring.pair(call.ids(), copy.ids()) if note.is_scored and copy.outcome is Outcome.OK else None
@@ -163,7 +145,9 @@ class Shadows:
         taken.came(note.tenant, now)
         if taken.may_score(shadow.caps, note.tenant, now):
             taken.scored(note.tenant, now)
-            await self._score(call, note, version, ids)
+            ratio = await self.asking.differ(call, note, version, ids)
+            if ratio is not None:
+                self.differed(note.alias, version.id, ratio)
 
     async def _apart(self, taken: Taken, times: float) -> None:
         """Wait for the copy's moment."""
@@ -172,61 +156,8 @@ class Shadows:
         finally:
             taken.coming -= 1
 
-    async def _score(self, call: Call, note: Copy, candidate: VersionEntry, both: tuple[TokenIds, TokenIds]) -> None:
-        """Have both versions say what they hold for likeliest at each token of the incumbent's answer.
-
-        Each has its own prompt before it, as its engine has rendered the request: a template that was lost is seen.
-        """
-        found = list[list[int]]()
-        assert call.version is not None  # noqa: S101  whoever was answered has one; tells mypy
-        # The busier one first: where it has no room, the other need not compute.
-        for version, ids in zip((call.version, candidate), both, strict=True):
-            likeliest = await self._likeliest(note, version, ids, call.principal.cache_salt)
-            if likeliest is None:
-                return
-            found.append(likeliest)
-        if (ratio := scoring.differ(*found)) is not None:
-            self.differed(note.alias, candidate.id, ratio)
-
-    async def _likeliest(self, note: Copy, version: VersionEntry, ids: TokenIds, salt: str) -> list[int] | None:
-        """Ask one version; a few times, for everybody else goes first at a busy one."""
-        for again in range(TRIES):
-            if again:
-                await asyncio.sleep(AGAIN_S)
-            sink, asked = Sink(keeps=True), self._scoring(note, version, ids, salt)
-            await self._ask(asked, sink)
-            if asked.outcome is Outcome.BAD_REQUEST:  # too long for it, say: it will not take it later
-                return None
-            if asked.outcome is Outcome.OK:
-                return await asyncio.to_thread(scoring.likeliest, sink.body, len(ids.prompt))
-        return None
-
-    def _scoring(self, note: Copy, version: VersionEntry, ids: TokenIds, salt: str) -> Call:
-        tokens = len(ids.prompt) + len(ids.answer)
-        request = InferenceRequest(
-            id=self._id(),
-            api=Api.COMPLETIONS,
-            model=version.id,
-            body=scoring.asked(ids),
-            stream=False,
-            include_usage=False,
-            cost=Cost(prompt_tokens=tokens, output_tokens=1, is_counted=True, scores_prompt=True),
-            arrived_at=self.clock.monotonic(),
-        )
-        asked = Copy(of=note.of, alias=note.alias, tenant=note.tenant, sticky=note.sticky, is_evidence=False)
-        return copies.made(request, asked, salt, self.clock.monotonic)
-
-    async def _ask(self, call: Call, reply: Reply) -> None:
-        try:
-            await self.serve(call, reply)
-        except PenstockError:  # the corridor has counted it
-            return
-
     def _of(self, alias: Alias) -> Taken:
         taken = self._taken.get(alias)
         if taken is None:
             taken = self._taken[alias] = Taken()
         return taken
-
-    def _id(self) -> RequestId:
-        return RequestId(self.ids())

@@ -11,12 +11,11 @@ import msgspec
 
 from penstock.domain.request import Api, InferenceRequest
 from penstock.domain.wishes import BOUNDS, FORMS, leaves_end
-from penstock.gateway.streaming import sse
+from penstock.gateway.streaming import forms, sse
 from penstock.gateway.streaming.continuity import Take
+from penstock.gateway.streaming.forms import MOST_BYTES
 from penstock.gateway.streaming.transcript import CHOICE, DATA, EVENTS
 
-MOST_BYTES = 256 << 10
-"""A longer answer is not read: no stream would go on meanwhile. This takes half a millisecond."""
 _FORMATS = ("json_object", "json_schema")
 
 
@@ -70,6 +69,10 @@ class Kept:
 
     def is_json(self) -> bool | None:
         """Tell whether what the stream said is JSON; None where nobody can know."""
+        return _is_json(self.form())
+
+    def form(self) -> bytes | None:
+        """Return what the stream said as JSON in one order (``forms``); None where nobody can know."""
         if not self._events or self._bytes > MOST_BYTES:
             return None
         lines = [one.removeprefix(DATA) for one in b"".join(self._events).split(sse.END) if CHOICE in one]
@@ -77,11 +80,17 @@ class Kept:
             choices = [event.choices[0] for event in EVENTS.decode_lines(b"\n".join(lines))]
         except msgspec.MsgspecError:
             return None
-        return _is_json("".join([(one.delta.content if one.delta is not None else one.text) or "" for one in choices]))
+        said = [(one.delta.content if one.delta is not None else one.text) or "" for one in choices]
+        return forms.of_json("".join(said))
 
 
 def whole(body: bytes) -> bool | None:
     """Tell whether what an answer in one piece said is JSON; None where nobody can know."""
+    return _is_json(form(body))
+
+
+def form(body: bytes) -> bytes | None:
+    """Return what an answer in one piece said as JSON in one order (``forms``); None where nobody can know."""
     if len(body) > MOST_BYTES:
         return None
     try:
@@ -89,14 +98,8 @@ def whole(body: bytes) -> bool | None:
     except (msgspec.MsgspecError, ValueError):
         return None
     said = choice.message.content if choice.message is not None else choice.text
-    return None if said is None else _is_json(said)
+    return None if said is None else forms.of_json(said)
 
 
-def _is_json(said: str) -> bool | None:
-    try:
-        msgspec.json.decode(said)
-    except msgspec.MsgspecError:
-        return False
-    except RecursionError:  # deeper than we read
-        return None
-    return True
+def _is_json(form: bytes | None) -> bool | None:
+    return None if form is None else form != forms.NO_JSON

@@ -33,6 +33,8 @@ class Wants(NamedTuple):
     """Whole ones for their tokens."""
     json: Callable[[Call], bool] = _unwanted
     """Any, for whether they are the JSON that was asked for."""
+    labels: Callable[[Call], bool] = _unwanted
+    """Those that classify, for their labels."""
 
 
 RenderError = Callable[[PenstockError, RequestId, Api], bytes]
@@ -87,7 +89,8 @@ class StreamingRelays:
             on_paused=self._paused.inc,
         )
         if not call.request.stream:
-            reads = Reads(ids=self._wants.ids(call), json=self._wants_json(call))
+            labels = call.request.api is Api.CLASSIFY and self._wants.labels(call)
+            reads = Reads(ids=self._wants.ids(call), json=self._wants_json(call), labels=labels)
             return UnaryRelay(frame, self._settings.max_answer_bytes, reads)
         continuity = Continuity(call, self._reader, self._count, self._over(call))
         call.ids = continuity.told
@@ -98,7 +101,7 @@ class StreamingRelays:
         if not self._wants_json(call):
             return same
         kept = json_said.Kept()
-        call.is_json = kept.is_json
+        call.is_json, call.form = kept.is_json, kept.form
         return kept.over
 
     def _wants_json(self, call: Call) -> bool:

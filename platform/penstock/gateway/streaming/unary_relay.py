@@ -19,7 +19,7 @@ from penstock.domain.errors import (
 )
 from penstock.domain.outcome import Outcome
 from penstock.domain.relay import Rest, Source
-from penstock.gateway.streaming import json_said, reports, stages, token_ids
+from penstock.gateway.streaming import forms, json_said, reports, stages, token_ids
 from penstock.gateway.streaming.frame import Frame
 
 READ_BYTES = 1 << 20
@@ -33,6 +33,8 @@ class Reads(NamedTuple):
     """Its tokens."""
     json: bool = False
     """Whether it is the JSON that was asked for."""
+    labels: bool = False
+    """What it calls what was classified."""
 
 
 NOTHING = Reads()
@@ -136,7 +138,9 @@ class UnaryRelay:
         """Keep what is read of the answer, and return it as its caller is to have it."""
         call = self._frame.call
         if self._reads.json:
-            call.is_json = partial(json_said.whole, whole)
+            call.is_json, call.form = partial(json_said.whole, whole), partial(json_said.form, whole)
+        if self._reads.labels:
+            call.form = partial(forms.of_labels, whole)
         if not self._reads.ids:
             return whole
         call.ids = partial(token_ids.told, whole)

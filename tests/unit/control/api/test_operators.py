@@ -9,23 +9,13 @@ import pytest
 from penstock.domain.fleet import Running, Wanted
 from penstock.domain.ids import VersionId, WorkerId
 from penstock.domain.memory import worker_bytes
-from penstock.domain.model import Manifest, digest_of
+from penstock.domain.model import Manifest
 from penstock.domain.tenant import Role
 from penstock.domain.worker import RefusedAdapter, WorkerReport, WorkerState
 from tests.support import adapter_things
 from tests.support import control_things as things
 from tests.support.clock import ManualClock
-from tests.support.control_room import Room, bearer_of
-
-
-def new_model(manifest: Manifest) -> dict[str, object]:
-    return {"manifest": asdict(manifest), "signature": f"signatures/{digest_of(manifest)}"}
-
-
-async def registered(operator: httpx.AsyncClient, seed: str = "a") -> str:
-    answer = await operator.post("/admin/v1/models", json=new_model(things.manifest(seed=seed)))
-    assert answer.status_code in {200, 201}
-    return str(answer.json()["id"])
+from tests.support.control_room import Room, bearer_of, new_model, registered
 
 
 async def test_a_model_is_registered_once(operator: httpx.AsyncClient, clock: ManualClock) -> None:
@@ -77,34 +67,6 @@ async def test_aliases_lead_and_have_a_history(operator: httpx.AsyncClient, room
     history = (await operator.get("/admin/v1/aliases/chat")).json()["history"]
     assert [past["route"] is None for past in history] == [True, False]
     assert [act.what for act in await room.audit.newest(2)] == ["alias.remove", "alias.put"]
-
-
-async def test_a_name_may_stand_for_rules(operator: httpx.AsyncClient, room: Room) -> None:
-    """Set, shown with its history, taken away, noted in the audit log; what rules lead to stays."""
-    version = await registered(operator)
-    shares = {"shares": [{"version": version, "weight": 10_000}]}
-    assert (await operator.put("/admin/v1/aliases/chat", json=shares)).status_code == 200
-    rules = {"rules": [{"name": "small", "to": "chat", "prompt_tokens": 100}, {"name": "rest", "to": version}]}
-    put = await operator.put("/admin/v1/autos/auto", json=rules)
-    assert (put.status_code, [rule["name"] for rule in put.json()["rules"]]) == (200, ["small", "rest"])
-    assert [auto["alias"] for auto in (await operator.get("/admin/v1/autos")).json()["autos"]] == ["auto"]
-    many = [{"name": f"r{n}", "to": "chat"} for n in range(10_000)]
-    refused = [
-        await operator.delete("/admin/v1/aliases/chat"),
-        await operator.put("/admin/v1/aliases/auto", json=shares),
-        await operator.put("/admin/v1/autos/chat", json=rules),
-        await operator.put("/admin/v1/autos/more", json={"rules": [{"name": "a", "to": "auto"}]}),
-        await operator.put("/admin/v1/autos/more", json={"rules": [{"name": "a", "to": "chat", "prompt_token": 1}]}),
-        await operator.put("/admin/v1/autos/more", content=b'{"rules":[{"name":"a","to":"chat","deadline_s":NaN}]}'),
-        await operator.put("/admin/v1/autos/more", json={"rules": many}),
-    ]
-    assert [answer.status_code for answer in refused] == [409, 409, 400, 400, 400, 400, 400]
-    assert (await operator.delete("/admin/v1/autos/auto")).status_code == 200
-    assert (await operator.delete("/admin/v1/autos/auto")).status_code == 404
-    history = (await operator.get("/admin/v1/autos/auto")).json()["history"]
-    assert [past["auto"] is None for past in history] == [True, False]
-    assert [act.what for act in await room.audit.newest(2)] == ["auto.remove", "auto.put"]
-    assert (await operator.get("/admin/v1/autos/none")).status_code == 404
 
 
 async def test_rules_go_back_with_the_table(operator: httpx.AsyncClient, room: Room) -> None:

@@ -18,7 +18,7 @@ from penstock.domain.table import WEIGHT_TOTAL, Route, Share, VersionEntry
 from penstock.domain.tenant import SHADOWS, Plan
 from penstock.domain.tokens import Usage
 from penstock.gateway.routing import sticky_key
-from penstock.gateway.shadow import Shadows, shadows
+from penstock.gateway.shadow import Asking, Shadows, asking
 from penstock.gateway.streaming import is_plain
 from penstock.telemetry import names
 from penstock.telemetry.metrics import Metrics
@@ -56,12 +56,11 @@ class House:
             sticky=sticky_key,
             differed=lambda alias, version, ratio: self.differed.append((alias, version, ratio)),
             is_plain=is_plain,
-            ids=self.new_id,
+            asking=Asking(ids=self.new_id, clock=self.clock, serve=self.serve),
             apart_s=lambda: 0.0,
             clock=self.clock,
             spawn=self.spawn,
             metrics=self.metrics,
-            serve=self.serve,
         )
 
     def new_id(self) -> str:
@@ -264,7 +263,7 @@ async def test_where_the_candidate_does_not_tell_its_prompt_nothing_is_scored(ho
 
 async def test_a_busy_version_is_asked_for_its_score_again(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
     """Callers go first at the incumbent, so that its refusals are no news; the candidate computes nothing meanwhile."""
-    monkeypatch.setattr(shadows, "AGAIN_S", 0.0)
+    monkeypatch.setattr(asking, "AGAIN_S", 0.0)
     house.busy = 3
     call = calls.call()
     call.ids = lambda: IDS
@@ -273,7 +272,7 @@ async def test_a_busy_version_is_asked_for_its_score_again(house: House, monkeyp
     assert len(house.differed) == 1
     house.busy = 100
     house.clock.advance(5.0)
-    assert [one.request.model for one in await house.ended(call)] == [NEW.id, *[OLD.id] * shadows.TRIES]
+    assert [one.request.model for one in await house.ended(call)] == [NEW.id, *[OLD.id] * asking.TRIES]
     assert len(house.differed) == 1
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from penstock.domain.outcome import Outcome
 from penstock.domain.request import Api, InferenceRequest
-from penstock.gateway.streaming import json_said
+from penstock.gateway.streaming import forms, json_said
 from tests.support.calls import call
 from tests.support.corridor import FakeReply, corridor, stream_request, unary_request
 
@@ -58,7 +58,7 @@ def chat(said: str | None) -> bytes:
         (chat(""), False),
         (chat(None), None),
         (chat("[" * 100_000), None),
-        (chat("[" * json_said.MOST_BYTES), None),
+        (chat("[" * forms.MOST_BYTES), None),
         (b"{", None),
         (b'{"choices":[]}', None),
     ],
@@ -85,7 +85,7 @@ def plain(events: bytes) -> tuple[int, bytes]:
         (events('{"a"', ": 1"), False),
         (events("{", "}", dialect=lambda one: {"text": one}), True),
         ([b'data: {"choices":[{"delta":{"role":"assistant","content":""}}]}\n\n', *events("{}")], True),
-        (events("x" * json_said.MOST_BYTES), None),
+        (events("x" * forms.MOST_BYTES), None),
         ([], None),
         ([b'data: {"choices":[{"delta":3}]}\n\n'], None),
     ],

@@ -28,6 +28,7 @@ grant select on routing_table, key_change, api_key, tenant, org, ledger_sum, pla
 grant insert, select (request) on ledger to penstock_gateway;
 grant insert on arm_second to penstock_gateway;
 grant execute on function add_alias_requests(text[], bigint[]) to penstock_gateway;
+grant execute on function add_agreements(jsonb) to penstock_gateway;
 grant execute on function add_forgiven(bigint[], text[], text[], bigint[]) to penstock_gateway;
 grant insert, select (id, what, target) on audit_event to penstock_gateway;
 
@@ -36,7 +37,7 @@ grant select on all tables in schema public to penstock_controller;
 grant insert on model_version, alias_route, auto_alias, version_tenants, audit_event to penstock_controller;
 grant insert, update on api_key, tenant, org, deployment, platform to penstock_controller;
 grant insert, update, delete on worker_lease to penstock_controller;
-grant delete on arm_second, alias_minute to penstock_controller;
+grant delete on arm_second, alias_minute, rule_agreement to penstock_controller;
 grant insert, update on rollout to penstock_controller;
 grant insert on rollout_change to penstock_controller;
 grant insert, delete on routing_table to penstock_controller;

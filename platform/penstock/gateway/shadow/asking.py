@@ -1,0 +1,98 @@
+"""Asks versions in the platform's own name: a copy of a request, or how likely each of them holds an answer.
+
+Everything goes through the corridor that callers' requests go through, at the lowest standing.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+from penstock.domain.call import Call
+from penstock.domain.clock import Clock
+from penstock.domain.cost import Cost
+from penstock.domain.errors import PenstockError
+from penstock.domain.ids import RequestId
+from penstock.domain.outcome import Outcome
+from penstock.domain.relay import Reply
+from penstock.domain.request import Api, InferenceRequest
+from penstock.domain.shadow import Copy, TokenIds
+from penstock.domain.table import VersionEntry
+from penstock.gateway.shadow import copies, scoring
+from penstock.gateway.shadow.sink import Sink
+
+TRIES, AGAIN_S = 20, 2.0
+"""How often a version is asked for a score, and the seconds in between."""
+
+Serve = Callable[[Call, Reply], Awaitable[None]]
+
+
+async def _nowhere(_call: Call, _reply: Reply) -> None:
+    """No corridor yet."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Asking:
+    """``serve`` is the pipeline's own, set when that is there."""
+
+    ids: Callable[[], str]
+    clock: Clock
+    serve: Serve = _nowhere
+
+    def new_id(self) -> RequestId:
+        """Return the id of a request of the platform's own."""
+        return RequestId(self.ids())
+
+    async def ask(self, call: Call, reply: Reply) -> None:
+        """Send one through the corridor; how it ended stands in the call."""
+        try:
+            await self.serve(call, reply)
+        except PenstockError:  # the corridor has counted it
+            return
+
+    async def differ(
+        self, call: Call, note: Copy, other: VersionEntry, both: tuple[TokenIds, TokenIds]
+    ) -> float | None:
+        """Return at which part of the answer's tokens two versions hold another one for the likeliest.
+
+        Each has its own prompt before it, as its engine has rendered the request: a template that was lost is seen.
+        None where one of them does not say.
+        """
+        found = list[list[int]]()
+        assert call.version is not None  # noqa: S101  whoever was answered has one; tells mypy
+        # The busier one first: where it has no room, the other need not compute.
+        for version, ids in zip((call.version, other), both, strict=True):
+            likeliest = await self._likeliest(note, version, ids, call.principal.cache_salt)
+            if likeliest is None:
+                return None
+            found.append(likeliest)
+        return scoring.differ(*found)
+
+    async def _likeliest(self, note: Copy, version: VersionEntry, ids: TokenIds, salt: str) -> list[int] | None:
+        """Ask one version; a few times, for everybody else goes first at a busy one."""
+        for again in range(TRIES):
+            if again:
+                await asyncio.sleep(AGAIN_S)
+            sink, asked = Sink(keeps=True), self._scoring(note, version, ids, salt)
+            await self.ask(asked, sink)
+            if asked.outcome is Outcome.BAD_REQUEST:  # too long for it, say: it will not take it later
+                return None
+            if asked.outcome is Outcome.OK:
+                return await asyncio.to_thread(scoring.likeliest, sink.body, len(ids.prompt))
+        return None
+
+    def _scoring(self, note: Copy, version: VersionEntry, ids: TokenIds, salt: str) -> Call:
+        tokens = len(ids.prompt) + len(ids.answer)
+        request = InferenceRequest(
+            id=self.new_id(),
+            api=Api.COMPLETIONS,
+            model=version.id,
+            body=scoring.asked(ids),
+            stream=False,
+            include_usage=False,
+            cost=Cost(prompt_tokens=tokens, output_tokens=1, is_counted=True, scores_prompt=True),
+            arrived_at=self.clock.monotonic(),
+        )
+        asked = Copy(
+            of=note.of, alias=note.alias, tenant=note.tenant, sticky=note.sticky, is_evidence=False, pair=note.pair
+        )
+        return copies.made(request, asked, salt, self.clock.monotonic)

@@ -1,0 +1,292 @@
+"""Comparisons between rules: of what, how many, whom they ask, and what is told of them."""
+
+import asyncio
+import json
+from collections.abc import Coroutine
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import pytest
+
+from penstock.domain.agreement import Counts, Pair
+from penstock.domain.auto import Auto, Rule
+from penstock.domain.call import Answer, Call
+from penstock.domain.errors import BadRequest, ContextTooLong, NoCapacity, UnknownModel
+from penstock.domain.ids import Alias, TenantId, VersionId
+from penstock.domain.money import MicroUsd, Price
+from penstock.domain.outcome import Degradation, Outcome
+from penstock.domain.relay import Reply
+from penstock.domain.request import InferenceRequest
+from penstock.domain.request_record import Ruled
+from penstock.domain.shadow import TokenIds
+from penstock.domain.table import VersionEntry
+from penstock.domain.tenant import SHADOWS, Plan, Principal
+from penstock.domain.tokens import Usage
+from penstock.gateway.arms import Arms
+from penstock.gateway.shadow import Asking, Comparing, asking
+from penstock.gateway.streaming import is_plain
+from penstock.telemetry import names
+from penstock.telemetry.metrics import Metrics
+from tests.support import calls
+from tests.support.clock import ManualClock
+
+CHEAP = Price(prompt_per_mtok=MicroUsd(1), cached_per_mtok=MicroUsd(1), output_per_mtok=MicroUsd(2))
+BIG = calls.VERSION
+SMALL = replace(BIG, id=VersionId("small@ba9876543210"), price=CHEAP)
+SHORT = Rule(name="short", to=Alias("small"), prompt_tokens=10)
+REST = Rule(name="rest", to=Alias("big"), compare="short", compare_per_s=1.0)
+PAIR = Pair(Alias("auto"), "rest", BIG.id, "short", SMALL.id)
+OK = Answer(outcome=Outcome.OK, usage=Usage(prompt_tokens=100, output_tokens=10))
+IDS = TokenIds(prompt=[1, 2], answer=list(range(10)))
+JSON = {"model": "auto", "messages": [], "response_format": {"type": "json_object"}}
+
+
+@dataclass
+class House:
+    """Comparisons, and a corridor in which the small model differs at some places of what it scores."""
+
+    clock: ManualClock
+    rules: tuple[Rule, ...] = (SHORT, REST)
+    differs: int = 0
+    """At so many of ten tokens."""
+    refusal: BadRequest | None = None
+    """Why the small model can't be resolved."""
+    asleep: bool = False
+    fails: Outcome | None = None
+    small: VersionEntry = SMALL
+    form: bytes | None = None
+    """What the small model's answer is as JSON, or as labels."""
+    seen: list[Call] = field(default_factory=list)
+    told: list[tuple[Pair, Counts]] = field(default_factory=list)
+    tasks: list[asyncio.Task[None]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.metrics = Metrics()
+        self.comparing = Comparing(
+            autos=lambda alias: Auto(alias=alias, rules=self.rules) if alias == "auto" else None,
+            resolve=self.resolve,
+            is_awake=lambda _: not self.asleep,
+            told=lambda pair, counts: self.told.append((pair, counts)),
+            is_plain=is_plain,
+            asking=Asking(ids=lambda: f"shadow-{len(self.seen)}", clock=self.clock, serve=self.serve),
+            apart_s=lambda: 0.0,
+            spawn=self.spawn,
+            metrics=self.metrics,
+        )
+
+    def resolve(self, request: InferenceRequest, principal: Principal) -> VersionEntry:
+        assert (request.model, request.price_cap) == ("small", 0)
+        assert principal.tenant != SHADOWS
+        if self.refusal is not None:
+            raise self.refusal
+        return self.small
+
+    def spawn(self, work: Coroutine[None, None, None]) -> None:
+        self.tasks.append(asyncio.ensure_future(work))
+
+    async def serve(self, call: Call, reply: Reply) -> None:
+        """Answer as the pipeline does: outcome first, then whoever hears of ends."""
+        self.seen.append(call)
+        is_score = "prompt_logprobs" in call.request.body
+        call.version = BIG if call.request.model == BIG.id else self.small
+        call.outcome = self.fails if self.fails is not None and not is_score else Outcome.OK
+        if call.outcome is Outcome.BAD_REQUEST:
+            raise ContextTooLong("too long")
+        if call.outcome is Outcome.NO_CAPACITY:
+            raise NoCapacity("nobody")
+        if self.comparing.wants_ids(call):
+            call.ids = lambda: TokenIds(prompt=[9], answer=[8])
+        if self.comparing.reads(call):
+            call.form = lambda: self.form
+        if is_score:
+            prompt = call.request.body["prompt"]
+            assert isinstance(prompt, list)
+            away = self.differs if call.version is self.small else 0
+            tokens = [7] * (len(prompt) - away) + [8] * away
+            places = [None, *({str(token): {"rank": 1}} for token in tokens[1:])]
+            reply.write(json.dumps({"choices": [{"prompt_logprobs": places}]}).encode())
+        self.comparing.ended(call, Answer(outcome=call.outcome, usage=Usage(prompt_tokens=50, output_tokens=5)))
+
+    async def ended(self, call: Call, answer: Answer = OK) -> list[tuple[Pair, Counts]]:
+        """Tell of an answer and return what came of it."""
+        before = len(self.told)
+        self.comparing.ended(call, answer)
+        await asyncio.gather(*self.tasks)
+        self.tasks.clear()
+        return self.told[before:]
+
+    def left_out(self, reason: str) -> float:
+        return float(self.metrics.counter(names.SHADOW_LEFT_OUT).labels(reason=reason)._value.get())
+
+
+@pytest.fixture
+def house(clock: ManualClock) -> House:
+    return House(clock)
+
+
+def answered(rule: str = "rest", **changes: Any) -> Call:  # noqa: ANN401  any field of a request
+    """Return a call that this rule of ``auto`` has led to the big model, with its tokens told."""
+    call = calls.call(**changes)
+    call.ruled, call.ids = Ruled(Alias("auto"), rule, "big"), lambda: IDS
+    return call
+
+
+@pytest.mark.parametrize(("differs", "agreed"), [(0, 1), (1, 1), (2, 0), (10, 0)])
+async def test_texts_agree_by_what_both_hold_for_likeliest(house: House, differs: int, agreed: int) -> None:
+    """At nine tenths of the caller's answer or more, each behind its own prompt; prices as if nothing were cached."""
+    house.differs = differs
+    ((pair, counts),) = await house.ended(answered())
+    assert pair == PAIR
+    assert counts == Counts(
+        pairs=1, agreed=agreed, scored=1, alike=100 - 10 * differs, paid=110, other_paid=50 * 1 + 5 * 2
+    )
+    copy, big, small = house.seen
+    assert (copy.principal.tenant, copy.request.model) == (SHADOWS, SMALL.id)
+    assert [one.request.body["prompt"] for one in (big, small)] == [[1, 2, *IDS.answer], [9, *IDS.answer]]
+
+
+@pytest.mark.parametrize(
+    ("own", "other", "counts"),
+    [
+        (b'{"a":1}', b'{"a":1}', Counts(pairs=1, agreed=1)),
+        (b'{"a":1}', b'{"a":2}', Counts(pairs=1)),
+        (b'{"a":1}', b"", Counts(pairs=1)),
+        (b'{"a":1}', None, Counts(pairs=1, untold=1)),
+    ],
+)
+async def test_answers_with_a_form_agree_where_that_is_equal(
+    house: House, own: bytes, other: bytes | None, counts: Counts
+) -> None:
+    """Nothing is scored then."""
+    house.form, call = other, answered(body=JSON)
+    call.form = lambda: own
+    ((_, found),) = await house.ended(call)
+    assert found._replace(paid=0, other_paid=0) == counts
+    assert len(house.seen) == 1
+
+
+async def test_json_that_the_caller_did_not_get_is_compared_with_nothing(house: House) -> None:
+    """A grammar's answer without its form has neither text nor form to go by."""
+    for form in (b"", None):
+        call = answered(body=JSON)
+        call.form = lambda form=form: form  # type: ignore[misc]
+        assert await house.ended(call) == []
+    assert house.seen == []
+
+
+async def test_texts_of_other_tokenizers_are_unknown_and_no_difference(house: House) -> None:
+    """What they cost is known all the same."""
+    house.small = replace(SMALL, tokenizer_sha256="f" * 64)
+    ((_, counts),) = await house.ended(answered())
+    assert counts == Counts(pairs=1, untold=1, paid=110, other_paid=60)
+
+
+@pytest.mark.parametrize(
+    ("fails", "counts"),
+    [
+        (Outcome.BAD_REQUEST, Counts(pairs=1, failed=1)),
+        (Outcome.ENGINE_ERROR, Counts(pairs=1, failed=1)),
+        (Outcome.NO_CAPACITY, None),
+        (Outcome.DEADLINE, None),
+        (Outcome.EVICTED, None),
+    ],
+)
+async def test_who_can_not_is_told_and_who_was_shed_is_not(house: House, fails: Outcome, counts: Counts | None) -> None:
+    """Copies are the first to be shed: that says nothing of a model."""
+    house.fails = fails
+    found = await house.ended(answered())
+    assert [one for _, one in found] == ([] if counts is None else [counts])
+
+
+async def test_a_score_that_nobody_has_room_for_leaves_it_unknown(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After some tries; not a disagreement."""
+    monkeypatch.setattr(asking, "AGAIN_S", 0.0)
+    serve = house.serve
+
+    async def busy(call: Call, reply: Reply) -> None:
+        if "prompt_logprobs" in call.request.body:
+            call.outcome = Outcome.NO_CAPACITY
+            raise NoCapacity("busy")
+        await serve(call, reply)
+
+    house.comparing.asking.serve = busy
+    ((_, counts),) = await house.ended(answered())
+    assert (counts.pairs, counts.untold, counts.scored) == (1, 1, 0)
+
+
+async def test_only_what_a_comparing_rule_has_answered_well_is_asked_again(house: House) -> None:
+    """Not what others have answered, no lesser answer, no failure, and nothing where both lead to one version."""
+    lesser, plain = answered(), calls.call()
+    lesser.degraded = (Degradation.OUTPUT_CAPPED,)
+    for call in (answered("short"), answered("gone"), plain, lesser):
+        assert await house.ended(call) == []
+    assert await house.ended(answered(), Answer(outcome=Outcome.CANCELLED, usage=Usage())) == []
+    house.small = BIG
+    assert await house.ended(answered()) == []
+    house.rules = (replace(REST, compare="nobody"),)
+    assert await house.ended(answered()) == []
+    assert house.seen == []
+
+
+async def test_tenants_that_say_no_acting_requests_and_other_tenants_models_stay_out(house: House) -> None:
+    """As with copies to candidates; and no copy wakes a model."""
+    no = answered(plan=Plan(copied=False))
+    acting = answered(body={"model": "auto", "messages": [], "tools": [{"type": "function"}]})
+    acting.form = lambda: b"{}"
+    for call, reason in ((no, "tenant"), (acting, "acting")):
+        assert await house.ended(call) == []
+        assert house.left_out(reason) == 1
+    house.small = replace(SMALL, tenants=(TenantId("beta"),))
+    assert await house.ended(answered()) == []
+    house.small, house.refusal = SMALL, UnknownModel("none for you")
+    assert await house.ended(answered()) == []
+    house.refusal, house.asleep = None, True
+    assert await house.ended(answered()) == []
+    assert (house.left_out("tenant"), house.left_out("unable")) == (2, 2)
+    assert house.seen == []
+
+
+async def test_a_rules_comparisons_have_a_rate_of_which_tenants_take_turns(house: House) -> None:
+    """A flood of one tenant leaves the next turn to another one."""
+    many = [len(await house.ended(answered())) for _ in range(5)]
+    assert many == [1, 0, 0, 0, 0]
+    assert house.left_out("caps") == 4
+    other = answered()
+    other.principal = calls.principal(tenant=TenantId("beta"))
+    assert await house.ended(other) == []
+    house.clock.advance(1.0)
+    assert await house.ended(answered()) == []  # it is beta's turn
+    assert len(await house.ended(other)) == 1
+
+
+async def test_ids_are_asked_for_only_where_an_answer_may_be_scored(house: House) -> None:
+    """Of a plain, short text while there is room; of a copy where its tokenizer is the same."""
+    wants = house.comparing.wants_ids
+    assert wants(answered())
+    assert not wants(answered("short"))
+    assert not wants(calls.call())
+    assert not wants(answered(body=JSON))
+    await house.ended(answered())
+    assert not wants(answered())
+    copy = house.seen[0]
+    assert wants(copy)
+    assert house.comparing.reads(copy)
+    assert not house.comparing.reads(calls.call())
+
+
+async def test_no_judge_counts_a_comparison(house: House) -> None:
+    """It is told by pair, beside the arms; seconds without any tell nothing."""
+    arms = Arms(house.clock, "g", "l", sticky=lambda *_: "u", shared=lambda _: None, is_alias=lambda _: False)
+    await house.ended(answered())
+    copy = house.seen[0]
+    arms.ended(copy, OK)
+    assert not arms.judges(copy)
+    assert arms.take() is None
+    for _ in range(2):
+        arms.compared(*house.told[0])
+    second = arms.take()
+    assert second is not None
+    assert (second.arms, [(one.pair, one.counts.pairs) for one in second.agreements]) == ((), [(PAIR, 2)])
+    assert arms.take() is None
