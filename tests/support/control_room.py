@@ -45,6 +45,7 @@ from penstock.domain.clock import Clock
 from penstock.domain.fleet import FleetPlan, FleetView, Running
 from penstock.domain.ids import TenantId, VersionId, WorkerId
 from penstock.domain.keys import Purpose, derive, mint, worker_bearer
+from penstock.domain.model import Manifest, digest_of
 from penstock.domain.tenant import OPERATORS, Role, Tenant
 from penstock.domain.worker import VERSION_HEADER, WORKER_HEADER
 from penstock.telemetry.metrics import Metrics

@@ -5,10 +5,13 @@ torch take -1 for the last slot, so a request to the base beside one to an adapt
 are grouped by their slot: those without one are left alone, whatever numbers stand in any slot (a NaN times nothing is
 a NaN), and the others need one product for each slot, where vLLM copies the weights for each row.
 
+A step of a small model is a thousand tiny products, each of which costs its call: so the parts of one layer (query, key
+and value, say) are joined, once for as long as their slot holds the same adapter, and take two products instead of six.
+
 ``adapter_rows_in_worker`` installs it in whichever process runs the model. Written for vLLM 0.32.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
 from itertools import accumulate
 from typing import Any
@@ -20,6 +23,8 @@ from torch.nn.functional import linear
 Group = tuple[int, Any]
 """A slot, and the rows of the batch that its adapter is for: a slice, or their numbers."""
 
+_GROUPS, _JOINED = "penstock_groups", "penstock_joined"
+"""What vLLM's wrapper is given to remember: a batch's rows by slot, and layers' matrices."""
 _REMEMBERED = 64
 """A step asks for the same groups for each layer: so many batches are remembered, many more than a step has."""
 
@@ -31,6 +36,41 @@ def install() -> None:
     for name, one in REPLACED.items():
         getattr(punica_cpu, name)  # a place of vLLM's that is gone is found here, not beside callers
         setattr(punica_cpu, name, one)
+    wrapper = punica_cpu.PunicaWrapperCPU
+    wrapper.update_metadata = _forgetting(wrapper.update_metadata)
+    wrapper.add_lora_linear = _add_lora_linear
+
+
+class Joined:
+    """The parts of one layer's adapters, joined: made anew whenever a slot was written to."""
+
+    def __init__(self) -> None:
+        """Begin with nothing joined."""
+        self._kept: dict[tuple[int, int], tuple[tuple[int, ...], Tensor, Tensor]] = {}
+
+    def of(self, first: Sequence[Tensor], second: Sequence[Tensor], slot: int, dtype: Any) -> tuple[Tensor, Tensor]:  # noqa: ANN401
+        """Return both matrices of a slot for rows: ``x @ down @ up`` are the outputs of all parts, side by side."""
+        state = tuple(one._version for one in (*first, *second))  # noqa: SLF001  counts writes, also to a part
+        key = (first[0].data_ptr(), slot)
+        kept = self._kept.get(key)
+        if kept is not None and kept[0] == state and kept[1].dtype == dtype:
+            return kept[1], kept[2]
+        down = torch.cat([_of(one, slot) for one in first]).to(dtype).contiguous()
+        up = torch.block_diag(*[_of(one, slot).to(dtype) for one in second]).T.contiguous()
+        self._kept[key] = state, down, up
+        return down, up
+
+
+def add(x: Tensor, out: Tensor, groups: Iterable[Group], matrices: Callable[[int], tuple[Tensor, Tensor]]) -> None:
+    """Add to the rows of each slot what its adapter makes of them; the model may have padded its own output."""
+    for slot, rows in groups:
+        down, up = matrices(slot)
+        width = min(up.shape[-1], out.shape[-1])
+        between, into = linear(x[rows], down), out[:, :width]
+        if isinstance(rows, slice):
+            into[rows].addmm_(between, up[:, :width])
+        else:
+            into.index_add_(0, rows, between @ up[:, :width])
 
 
 def shrink(x: Tensor, weights: Tensor, out: Tensor, groups: Iterable[Group], scale: float) -> None:
@@ -82,6 +122,36 @@ def _rows(rows: list[int]) -> Any:  # noqa: ANN401
 def _of(weights: Tensor, slot: int) -> Tensor:
     one = weights[slot]
     return one[0] if one.dim() == 3 else one  # noqa: PLR2004  vLLM keeps an axis of one for layers
+
+
+def _add_lora_linear(
+    self: Any,  # noqa: ANN401
+    y: Tensor,
+    x: Tensor,
+    first: Sequence[Tensor],
+    second: Sequence[Tensor],
+    scale: float,
+    *_rest: Any,  # noqa: ANN401  how wide each part is, which its matrix tells as well
+) -> None:
+    x, out = x.view(-1, x.shape[-1]), y.view(-1, y.shape[-1])
+    remembered = self.__dict__.setdefault(_GROUPS, {})
+    groups = remembered.get(len(x))
+    if groups is None:
+        groups = remembered[len(x)] = grouped(self.token_lora_indices[: len(x)].tolist())
+    if groups:
+        joined = self.__dict__.setdefault(_JOINED, Joined())
+        x = x if scale == 1.0 else x * scale
+        add(x, out, groups, lambda slot: joined.of(first, second, slot, x.dtype))
+
+
+def _forgetting(update: Callable[..., None]) -> Callable[..., None]:
+    """Return what takes a batch's rows, and forgets the groups of those before."""
+
+    def updated(self: Any, *given: Any, **named: Any) -> None:  # noqa: ANN401
+        self.__dict__[_GROUPS] = {}
+        update(self, *given, **named)
+
+    return updated
 
 
 # vLLM calls these by position; ``rest`` ends with the scale, or with where to add, how wide, and whether to.

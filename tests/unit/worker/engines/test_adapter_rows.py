@@ -1,5 +1,7 @@
 """Rows of a batch and their adapters: against the product written out, row by row."""
 
+from typing import Any
+
 import pytest
 import torch
 from vllm.lora.ops.torch_ops import lora_ops
@@ -78,26 +80,61 @@ def test_runs_of_prompts_are_rows() -> None:
     ]
 
 
-@pytest.mark.filterwarnings("ignore::DeprecationWarning")
-@pytest.mark.parametrize("reads_prompts", [True, False], ids=["prefill", "decode"])
-def test_vllms_own_wrapper_runs_with_it(
-    numbers: tuple[torch.Tensor, ...], monkeypatch: pytest.MonkeyPatch, *, reads_prompts: bool
-) -> None:
-    """What vLLM calls for each layer takes our functions by its own signatures, and rows come out right."""
-    from vllm.lora.layers.utils import LoRAMapping
+def test_parts_of_a_layer_are_joined_and_follow_what_is_written_to_a_slot(numbers: tuple[torch.Tensor, ...]) -> None:
+    """Two parts of other widths side by side; another adapter in a slot counts from the next product on."""
+    x, a, b, _ = numbers
+    first, second = (a, a.flip(0) + 1.0), (b, torch.randn(SLOTS, OUT + 2, RANK))
+    joined, slots = adapter_rows.Joined(), [0, 2, -1, 0, 2, 2]
+
+    def found() -> torch.Tensor:
+        out = torch.zeros(6, 2 * OUT + 2)
+        adapter_rows.add(x, out, adapter_rows.grouped(slots), lambda slot: joined.of(first, second, slot, x.dtype))
+        return out
+
+    def wanted() -> torch.Tensor:
+        parts = zip(first, second, (OUT, OUT + 2), strict=True)
+        return torch.cat([expected(x, one, two / 2.0, torch.zeros(6, width), slots) for one, two, width in parts], 1)
+
+    torch.testing.assert_close(found(), wanted())
+    with torch.inference_mode():
+        first[1][2].copy_(torch.randn(RANK, IN))
+        second[0][0] = 0
+    torch.testing.assert_close(found(), wanted())
+    first[0][2] = torch.nan
+    assert found().isnan().any(dim=1).tolist() == [slot == 2 for slot in slots]
+
+
+@pytest.fixture
+def wrapper(monkeypatch: pytest.MonkeyPatch) -> Any:  # noqa: ANN401  vLLM's
+    """Return vLLM's own wrapper with our functions in it, which are taken out afterwards."""
     from vllm.lora.punica_wrapper import punica_cpu
 
     for name in adapter_rows.REPLACED:
-        monkeypatch.setattr(punica_cpu, name, getattr(punica_cpu, name))  # put back afterwards
+        monkeypatch.setattr(punica_cpu, name, getattr(punica_cpu, name))
+    for name in ("update_metadata", "add_lora_linear"):
+        monkeypatch.setattr(punica_cpu.PunicaWrapperCPU, name, getattr(punica_cpu.PunicaWrapperCPU, name))
     adapter_rows.install()
+    return punica_cpu.PunicaWrapperCPU(16, 16, "cpu")
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+@pytest.mark.parametrize("reads_prompts", [True, False], ids=["prefill", "decode"])
+def test_vllms_own_wrapper_runs_with_it(
+    numbers: tuple[torch.Tensor, ...],
+    wrapper: Any,  # noqa: ANN401  vLLM's
+    *,
+    reads_prompts: bool,
+) -> None:
+    """What vLLM calls for each layer takes our functions by its own signatures, and rows come out right each step."""
+    from vllm.lora.layers.utils import LoRAMapping
+
     x, a, b, y = numbers
-    slots, found = [0, 0, -1, 2, 2, -1], y.clone()
-    ids = [one + 1 if one >= 0 else 0 for one in slots]
-    wrapper = punica_cpu.PunicaWrapperCPU(16, 16, "cpu")
-    mapping = LoRAMapping(index_mapping=tuple(ids), prompt_mapping=tuple(ids), is_prefill=reads_prompts)
-    wrapper.update_metadata(mapping, [1, 2, 3], SLOTS, 100)
-    wrapper.add_lora_linear(found, x, (a.unsqueeze(1),), (b.unsqueeze(1),), 2.0, (OUT,))
-    torch.testing.assert_close(found, expected(x, a, b, y, slots))
-    logits = y.clone()
-    wrapper.add_lora_logits(logits, x, a.unsqueeze(1), b.unsqueeze(1), 2.0)
-    torch.testing.assert_close(logits, expected(x, a, b, y, slots))
+    for slots in ([0, 0, -1, 2, 2, -1], [-1, 1, 1, 0, -1, 2], [-1] * 6):
+        found, ids = y.clone(), [one + 1 if one >= 0 else 0 for one in slots]
+        mapping = LoRAMapping(index_mapping=tuple(ids), prompt_mapping=tuple(ids), is_prefill=reads_prompts)
+        wrapper.update_metadata(mapping, [1, 2, 3], SLOTS, 100)
+        wrapper.add_lora_linear(found, x, (a.unsqueeze(1),), (b.unsqueeze(1),), 2.0, (OUT,))
+        torch.testing.assert_close(found, expected(x, a, b, y, slots))
+        logits = y.clone()
+        wrapper.add_lora_logits(logits, x, a.unsqueeze(1), b.unsqueeze(1), 2.0)
+        torch.testing.assert_close(logits, expected(x, a, b, y, slots))
