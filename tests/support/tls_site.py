@@ -142,3 +142,10 @@ def shown(port: int) -> str:
         anybody().wrap_socket(plain) as secure,
     ):
         return ssl.DER_cert_to_PEM_cert(secure.getpeercert(binary_form=True) or b"")
+
+
+def operator(home: Path) -> ssl.SSLContext:
+    """Return TLS with a certificate of this home."""
+    context = anybody()
+    context.load_cert_chain(home / "tls/operator.pem", home / "tls/operator.key")
+    return context

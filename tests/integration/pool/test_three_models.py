@@ -1,15 +1,17 @@
 """Three models on two places, in real vLLM: who is used is awake, and no stream is touched."""
 
+import json
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.integration.conftest import DEMO_CACHE
 from tests.support.patience import patient, until
-from tests.support.pool_site import SECOND, Answered, PoolSite, pool_site
+from tests.support.pool_site import HOLD_S, SECOND, Answered, PoolSite, pool_site
 
 pytestmark = [pytest.mark.integration, pytest.mark.slow, pytest.mark.timeout(600)]
 
@@ -67,6 +69,35 @@ def test_a_stream_runs_to_its_end_while_others_want_its_place(site: PoolSite) ->
             assert site.ask(model).status == 200
         said.extend(beside_others)
     assert "".join(said) == quiet
+
+
+def test_twins_agree_and_no_comparison_wakes_anybody(site: PoolSite, tmp_path: Path) -> None:
+    """One model under two versions, compared by an auto alias: both say the same, and only while both are awake."""
+    rules = tmp_path / "rules.json"
+    rest = {"name": "rest", "to": SECOND, "compare": "twin", "compare_per_s": 10}
+    rules.write_text(json.dumps({"rules": [rest, {"name": "twin", "to": "smollm2"}]}))
+    site.platform.run("aliases", "auto", "auto", "--file", str(rules))
+    until("the gateway knows it", lambda: site.ask("auto", timeout_s=HOLD_S).is_ok)
+    for model in ("minilm", SECOND):
+        assert site.ask(model).is_ok
+    assert sleeper(site) == "smollm2"
+    before = _compared(site)
+    assert site.ask("auto").is_ok
+    assert site.ask("smollm2").is_ok
+    assert sleeper(site) == "minilm"
+    assert _compared(site) == before
+    for _ in range(5):
+        assert site.ask("auto").is_ok
+    until("all are compared", lambda: _compared(site)["pairs"] == before["pairs"] + 5, within_s=60)
+    found = _compared(site)
+    assert (found["agreed"], found["failed"], found["untold"]) == (found["pairs"], 0, 0)
+    assert min(found["alike_ratio"], found["price_ratio"]) > 0.95
+
+
+def _compared(site: PoolSite) -> dict[str, Any]:
+    """Return what the report says of the only pair."""
+    none = {"pairs": 0, "agreed": 0, "failed": 0, "untold": 0}
+    return next(iter(site.admin("/autos/auto/report")["pairs"]), none)
 
 
 def test_who_leaves_while_it_is_held_is_forgotten(site: PoolSite) -> None:

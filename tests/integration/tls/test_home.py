@@ -1,9 +1,7 @@
 """`penstock up --tls`: a whole platform on one machine, with real vLLM behind its gate."""
 
 import re
-import ssl
 from collections.abc import Callable
-from pathlib import Path
 
 import httpx
 import pytest
@@ -14,16 +12,9 @@ from penstock.domain.clock import SystemClock
 from penstock.tls.identity import Role
 from tests.support.patience import until
 from tests.support.platform import Platform
-from tests.support.tls_site import anybody, shown
+from tests.support.tls_site import anybody, operator, shown
 
 pytestmark = [pytest.mark.integration, pytest.mark.slow]
-
-
-def operator(home: Path) -> ssl.SSLContext:
-    """Return TLS with a certificate of this home."""
-    context = anybody()
-    context.load_cert_chain(home / "tls/operator.pem", home / "tls/operator.key")
-    return context
 
 
 def test_a_platform_of_one_machine_speaks_to_itself_in_tls_alone(start_platform: Callable[..., Platform]) -> None:

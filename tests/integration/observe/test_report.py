@@ -1,0 +1,97 @@
+"""How often another rule's model would have agreed: on real engines, against transformers with the same weights."""
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.integration.conftest import DEMO_CACHE
+from tests.support import adapters
+from tests.support.likeliest import Reader
+from tests.support.observed import Observed
+from tests.support.patience import until
+from tests.support.tls_site import operator
+
+pytestmark = [pytest.mark.integration, pytest.mark.observe, pytest.mark.slow, pytest.mark.timeout(600)]
+
+QUESTIONS = (
+    "What is the capital of Japan?",
+    "What is the capital of Peru?",
+    "Who are you?",
+    "Tell me about the sea.",
+    "Where is Rome?",
+    "What is 2 + 2?",
+    "Name a fruit.",
+    "Is water wet?",
+)
+MOST_APART = 0.06
+"""Between two programs that round on their own: one token in sixteen."""
+
+
+def ask(observed: Observed, question: str) -> str:
+    """Return what ``opinion`` says, drawn with the first choice always."""
+    body = {
+        "model": "opinion",
+        "messages": [{"role": "user", "content": question}],
+        "temperature": 0,
+        "max_tokens": 40,
+    }
+    with observed.platform.http(timeout_s=120) as http:
+        answer = http.post("/v1/chat/completions", json=body)
+    assert answer.status_code == httpx.codes.OK, answer.text
+    return str(answer.json()["choices"][0]["message"]["content"])
+
+
+def rules(observed: Observed, base: str, to: str, folder: Path) -> None:
+    """Let ``opinion`` lead to a model, some of whose requests are asked of the base too."""
+    file = folder / "rules.json"
+    compared = {"name": "asked", "to": to, "compare": "base", "compare_per_s": 10}
+    file.write_text(json.dumps({"rules": [compared, {"name": "base", "to": base}]}))
+    observed.platform.run("aliases", "auto", "opinion", "--file", str(file))
+
+
+def told(observed: Observed, path: str) -> Any:  # noqa: ANN401  JSON
+    """Return what the controller tells an operator."""
+    platform = observed.platform
+    headers, context = {"authorization": f"Bearer {platform.admin_key}"}, operator(platform.home)
+    url = f"{platform.controller_url}/admin/v1{path}"
+    return httpx.get(url, headers=headers, verify=context, timeout=30, trust_env=False).json()
+
+
+def pairs(observed: Observed) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = told(observed, "/autos/opinion/report")["pairs"]
+    return found
+
+
+def compared(observed: Observed) -> int:
+    return sum(int(one["pairs"]) for one in pairs(observed))
+
+
+def test_the_report_is_what_transformers_finds(crowded: Observed, tmp_path: Path) -> None:
+    """A pirate is compared with its base: by the part of its tokens for which both hold the same one for likeliest."""
+    source = next(one for one in DEMO_CACHE.glob("smollm2-*") if one.is_dir())
+    base = next(one["id"] for one in told(crowded, "/models")["models"] if one["id"].startswith("base@"))
+    rules(crowded, base, "raven", tmp_path)
+    until("the gateway knows it", lambda: "Arr" in ask(crowded, QUESTIONS[0]))
+    before = compared(crowded)
+    said = {question: ask(crowded, question) for question in QUESTIONS}
+
+    def is_told() -> bool:
+        return compared(crowded) >= before + len(QUESTIONS)
+
+    until("all are compared", is_told, within_s=120)
+    (found,) = pairs(crowded)
+    assert (found["rule"], found["other"], found["failed"], found["untold"]) == ("asked", "base", 0, 0)
+    plain, pirate = Reader(source), Reader(source, adapters.trained("pirate", source))
+    alike = []
+    for question, answer in said.items():
+        both = zip(plain.likeliest(question, answer), pirate.likeliest(question, answer), strict=True)
+        same = [one == other for one, other in both]
+        alike.append(sum(same) / len(same))
+    assert found["alike_ratio"] == pytest.approx(sum(alike) / len(alike), abs=MOST_APART)
+    shown = re.sub(r"\s+", " ", crowded.platform.run("aliases", "auto", "opinion", "--report").stdout)
+    assert f"{found['pairs']}" in shown
+    assert "how often another rule's model would have agreed" in shown
