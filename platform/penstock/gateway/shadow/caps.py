@@ -95,3 +95,7 @@ class Taken:
         """One more is scored."""
         self._scores.spend(1.0)
         self._turns.had(tenant, now)
+
+    def passed(self, tenant: TenantId, now: float) -> None:
+        """A tenant can't use its turn: others have theirs, and nothing is spent."""
+        self._turns.had(tenant, now)

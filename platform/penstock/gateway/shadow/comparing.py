@@ -79,11 +79,14 @@ class Comparing:
         left = self._left_out(call, rule, version)
         if left is not None or version is None:
             self.metrics.counter(names.SHADOW_LEFT_OUT).labels(reason=left).inc()
-        elif self._is_comparable(call):
-            note, taken = self._note(call, answer, found, version), self._of(call, rule)
-            taken.sent(answer.usage.total_tokens)
-            taken.scored(call.principal.tenant, self.asking.clock.monotonic())
-            self.spawn(self._compare(call, note, version, taken))
+            return
+        taken, tenant, now = self._of(call, rule), call.principal.tenant, self.asking.clock.monotonic()
+        if not self._is_comparable(call):
+            taken.passed(tenant, now)
+            return
+        taken.sent(answer.usage.total_tokens)
+        taken.scored(tenant, now)
+        self.spawn(self._compare(call, self._note(call, answer, found, version), version, taken))
 
     def _compared(self, call: Call) -> tuple[Rule, Rule] | None:
         """Return the rule that has answered and the one that it is compared with."""
@@ -104,13 +107,14 @@ class Comparing:
     def _left_out(self, call: Call, rule: Rule, version: VersionEntry | None) -> Left | None:
         if version is None or not self.is_awake(version.id):
             return Left.UNABLE
-        left = copies.left_out(call, Shadow(version=version.id), version)
-        return left or (None if self._has_room(call, rule) else Left.CAPS)
+        if (left := copies.left_out(call, Shadow(version=version.id), version)) is not None:
+            return left
+        self._of(call, rule).came(call.principal.tenant, self.asking.clock.monotonic())
+        return None if self._has_room(call, rule) else Left.CAPS
 
     def _has_room(self, call: Call, rule: Rule) -> bool:
         """Tell whether this tenant has a turn, and the rule's comparisons any left."""
         taken, caps, now = self._of(call, rule), _caps(rule), self.asking.clock.monotonic()
-        taken.came(call.principal.tenant, now)
         return taken.may_score(caps, call.principal.tenant, now) and taken.has_room(caps, now)
 
     def _is_comparable(self, call: Call) -> bool:

@@ -261,6 +261,23 @@ async def test_a_rules_comparisons_have_a_rate_of_which_tenants_take_turns(house
     assert len(await house.ended(other)) == 1
 
 
+async def test_who_can_not_be_compared_keeps_nobody_from_a_turn(house: House) -> None:
+    """Neither who is cut off before its JSON is whole, nor who leaves, nor who says no, however often they come."""
+    cut, quiet, leaving = answered(body=JSON), answered(), answered()
+    cut.form = lambda: b""
+    cut.principal = calls.principal(tenant=TenantId("cut"))
+    leaving.principal = calls.principal(tenant=TenantId("leaving"))
+    found = 0
+    for _ in range(20):
+        house.clock.advance(1.0)
+        for _ in range(5):
+            await house.ended(cut)
+            house.comparing.wants_ids(leaving)
+            await house.ended(leaving, Answer(outcome=Outcome.CANCELLED, usage=Usage()))
+        found += len(await house.ended(quiet))
+    assert found >= 15
+
+
 async def test_ids_are_asked_for_only_where_an_answer_may_be_scored(house: House) -> None:
     """Of a plain, short text while there is room; of a copy where its tokenizer is the same."""
     wants = house.comparing.wants_ids
