@@ -1,5 +1,6 @@
 """Rows of a batch and their adapters: against the product written out, row by row."""
 
+from functools import partial
 from typing import Any
 
 import pytest
@@ -20,10 +21,10 @@ def expected(x: torch.Tensor, a: torch.Tensor, b: torch.Tensor, y: torch.Tensor,
 
 
 def added(x: torch.Tensor, a: torch.Tensor, b: torch.Tensor, y: torch.Tensor, slots: list[int]) -> torch.Tensor:
-    groups = adapter_rows.grouped(slots)
-    between, found = torch.full((len(x), RANK), 9.0), y.clone()
-    adapter_rows.shrink(x, a.unsqueeze(1), between, groups, 2.0)
-    adapter_rows.expand(between, b.unsqueeze(1), found, groups)
+    made, found = adapter_rows.Matrices(), y.clone()
+    downs, ups = (a.unsqueeze(1),), (b.unsqueeze(1),)
+    product = partial(made.of, downs, ups, dtype=x.dtype)
+    adapter_rows.add(x * 2.0, found, adapter_rows.grouped(slots), product)
     return found
 
 
@@ -72,23 +73,29 @@ def test_what_is_no_number_in_one_adapter_reaches_its_own_rows_alone(numbers: tu
     assert found.isnan().any(dim=1).tolist() == [True, False, False, False, False, True]
 
 
-def test_runs_of_prompts_are_rows() -> None:
-    """Prompts come as runs of rows of one slot."""
-    groups = adapter_rows.grouped([1, -1, 1], [2, 3, 1])
-    assert [(slot, rows.tolist() if isinstance(rows, torch.Tensor) else rows) for slot, rows in groups] == [
-        (1, [0, 1, 5])
-    ]
+def test_a_layer_that_an_adapter_leaves_alone_costs_nothing(numbers: tuple[torch.Tensor, ...]) -> None:
+    """Until something is written there; a NaN is something."""
+    x, a, b, _ = numbers
+    made = adapter_rows.Matrices()
+    b[1] = 0
+    assert made.of((a,), (b,), 1, x.dtype) is None
+    assert made.of((a,), (b,), 0, x.dtype) is not None
+    b[1, 0, 0] = torch.nan
+    assert made.of((a,), (b,), 1, x.dtype) is not None
+    a[1] = 0
+    assert made.of((a,), (b,), 1, x.dtype) is None
 
 
 def test_parts_of_a_layer_are_joined_and_follow_what_is_written_to_a_slot(numbers: tuple[torch.Tensor, ...]) -> None:
     """Two parts of other widths side by side; another adapter in a slot counts from the next product on."""
     x, a, b, _ = numbers
     first, second = (a, a.flip(0) + 1.0), (b, torch.randn(SLOTS, OUT + 2, RANK))
-    joined, slots = adapter_rows.Joined(), [0, 2, -1, 0, 2, 2]
+    made, slots = adapter_rows.Matrices(), [0, 2, -1, 0, 2, 2]
 
     def found() -> torch.Tensor:
         out = torch.zeros(6, 2 * OUT + 2)
-        adapter_rows.add(x, out, adapter_rows.grouped(slots), lambda slot: joined.of(first, second, slot, x.dtype))
+        groups = adapter_rows.grouped(slots)
+        adapter_rows.add(x, out, groups, lambda slot: made.of(first, second, slot, x.dtype))
         return out
 
     def wanted() -> torch.Tensor:
@@ -109,9 +116,7 @@ def wrapper(monkeypatch: pytest.MonkeyPatch) -> Any:  # noqa: ANN401  vLLM's
     """Return vLLM's own wrapper with our functions in it, which are taken out afterwards."""
     from vllm.lora.punica_wrapper import punica_cpu
 
-    for name in adapter_rows.REPLACED:
-        monkeypatch.setattr(punica_cpu, name, getattr(punica_cpu, name))
-    for name in ("update_metadata", "add_lora_linear"):
+    for name in ("update_metadata", *adapter_rows.REPLACED):
         monkeypatch.setattr(punica_cpu.PunicaWrapperCPU, name, getattr(punica_cpu.PunicaWrapperCPU, name))
     adapter_rows.install()
     return punica_cpu.PunicaWrapperCPU(16, 16, "cpu")
@@ -138,3 +143,6 @@ def test_vllms_own_wrapper_runs_with_it(
         logits = y.clone()
         wrapper.add_lora_logits(logits, x, a.unsqueeze(1), b.unsqueeze(1), 2.0)
         torch.testing.assert_close(logits, expected(x, a, b, y, slots))
+        embedded, between = y.clone(), torch.stack([2.0 * (a[slot] @ one) for slot, one in zip(slots, x, strict=True)])
+        wrapper.add_lora_embedding(embedded, between, b.unsqueeze(1), add_input=True)
+        torch.testing.assert_close(embedded, expected(x, a, b, y, slots))
