@@ -10,11 +10,11 @@ from penstock.adapters.memory.arms import MemoryArms
 from penstock.adapters.postgres.arms import PostgresArms
 from penstock.adapters.postgres.database import Database
 from penstock.control.rollout.evidence import Evidence, EvidenceStore
-from penstock.domain.agreement import Agreement, Counts, Pair
+from penstock.domain.agreement import Agreement, Counts, Pair, Reported
 from penstock.domain.arms import ArmSecond, Asked
 from penstock.domain.clock import SystemClock
 from penstock.domain.errors import Conflict
-from penstock.domain.ids import Alias, VersionId
+from penstock.domain.ids import Alias, TenantId, VersionId
 from tests.support.arms_world import World
 
 
@@ -29,7 +29,7 @@ class Store(EvidenceStore, Protocol):
         """Count."""
         ...
 
-    async def agreements(self, alias: Alias, now: float, over_s: float) -> Sequence[Agreement]:
+    async def agreements(self, alias: Alias, now: float, over_s: float) -> Sequence[Reported]:
         """Add up."""
         ...
 
@@ -73,13 +73,26 @@ async def test_comparisons_of_rules_are_added_up_and_no_judge_reads_them(store: 
     (plain,) = seconds(1)
     pair = Pair(Alias("auto"), "rest", VersionId("big@1"), "short", VersionId("small@2"))
     other, foreign = pair._replace(rule="last"), pair._replace(alias=Alias("more"))
-    counts = Counts(pairs=4, agreed=1, failed=1, untold=1, scored=2, alike=150, paid=1 << 40, other_paid=7)
-    told = tuple(Agreement(pair=one, counts=counts) for one in (pair, other, foreign))
+    counts = Counts(
+        answered=9,
+        pairs=6,
+        failed=1,
+        untold=1,
+        forms=2,
+        forms_agreed=1,
+        texts=2,
+        texts_agreed=1,
+        alike=150,
+        paid=1 << 40,
+    )
+    who = [(pair, "acme"), (pair, "beta"), (other, "acme"), (foreign, "acme")]
+    told = tuple(Agreement(pair=one, tenant=TenantId(tenant), counts=counts) for one, tenant in who)
     for _ in range(2):
         await store.tell(replace(plain, arms=(), agreements=told))
     now = SystemClock().now()
+    twice = counts.plus(counts)
     found = await store.agreements(Alias("auto"), now, 3600.0)
-    assert [(one.pair, one.counts) for one in found] == [(one, counts.plus(counts)) for one in (other, pair)]
+    assert [(one.pair, one.counts, one.tenants) for one in found] == [(other, twice, 1), (pair, twice.plus(twice), 2)]
     assert await store.since(0, 60.0) == ()
     await store.forget(60.0)
     assert len(await store.agreements(Alias("more"), now, 60.0)) == 1

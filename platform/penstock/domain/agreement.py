@@ -5,12 +5,13 @@ only, never a text. They say how often the two agree, and not which one is right
 """
 
 import math
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 from operator import add
 from typing import NamedTuple
 
-from penstock.domain.ids import Alias, VersionId
+from penstock.domain.ids import Alias, TenantId, VersionId
 
 PERCENT = 100
 _NORMAL = 1.96
@@ -30,31 +31,26 @@ class Pair(NamedTuple):
 class Counts(NamedTuple):
     """What came of some comparisons."""
 
+    answered: int = 0
+    """Requests that the rule has answered; most of them are asked of nobody else."""
     pairs: int = 0
-    """Requests that both were asked; what was shed is none."""
-    agreed: int = 0
+    """Those that both were asked; what was shed is none."""
     failed: int = 0
-    """Those that the other one refused, failed at, or said nothing to."""
+    """Those that the other one refused, or failed at."""
     untold: int = 0
     """Those that both answered, where nobody can tell whether they agree."""
-    scored: int = 0
+    forms: int = 0
+    """Those whose answers are JSON that was asked for, or labels."""
+    forms_agreed: int = 0
+    texts: int = 0
     """Those whose answer both have scored, token by token."""
+    texts_agreed: int = 0
     alike: int = 0
     """Sum over these: percent of the tokens for which both hold the same one for the likeliest."""
     paid: int = 0
     """Sum of what the answers cost (``Price.uncached``), over those where both prices are known."""
     other_paid: int = 0
     """And of what the other one's cost."""
-
-    @property
-    def differed(self) -> int:
-        """How many were answered in another way."""
-        return self.pairs - self.agreed - self.failed - self.untold
-
-    @property
-    def judged(self) -> int:
-        """Of how many both answered, and it is known whether alike."""
-        return self.agreed + self.differed
 
     def plus(self, other: "Counts") -> "Counts":
         """Return both together."""
@@ -63,33 +59,62 @@ class Counts(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Agreement:
-    """What came of the comparisons of one pair."""
+    """What came of the comparisons of one pair, of one tenant's requests."""
+
+    pair: Pair
+    tenant: TenantId
+    counts: Counts
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reported:
+    """One pair, all tenants together."""
 
     pair: Pair
     counts: Counts
+    tenants: int
+    """How many had requests that both were asked."""
+    most: float | None
+    """The part of the one with the most; None where there are none."""
 
     @property
-    def ratio(self) -> float | None:
-        """How often the other one agreed, of those where that is known; None where there are none."""
-        return self.counts.agreed / self.counts.judged if self.counts.judged else None
+    def forms_ratio(self) -> float | None:
+        """How often answers that have a form were equal; None where there are none."""
+        return _ratio(self.counts.forms_agreed, self.counts.forms)
+
+    @property
+    def texts_ratio(self) -> float | None:
+        """How often texts agreed; None where none was scored."""
+        return _ratio(self.counts.texts_agreed, self.counts.texts)
 
     @property
     def alike_ratio(self) -> float | None:
-        """The mean part of an answer's tokens that both hold for the likeliest; None where none was scored."""
-        return self.counts.alike / (PERCENT * self.counts.scored) if self.counts.scored else None
+        """The mean part of a text's tokens that both hold for the likeliest; None where none was scored."""
+        return _ratio(self.counts.alike, PERCENT * self.counts.texts)
 
     @property
     def price_ratio(self) -> float | None:
         """What the other one's answers cost beside those that callers had; None where nobody knows."""
-        return self.counts.other_paid / self.counts.paid if self.counts.paid else None
+        return _ratio(self.counts.other_paid, self.counts.paid)
 
 
-def together(told: Iterable[Agreement]) -> tuple[Agreement, ...]:
+def reported(told: Iterable[Agreement]) -> tuple[Reported, ...]:
     """Add up what was told of each pair; in order of the pairs."""
-    sums: dict[Pair, Counts] = {}
+    whole: dict[Pair, Counts] = {}
+    pairs: dict[Pair, Counter[TenantId]] = {}
     for one in told:
-        sums[one.pair] = sums.get(one.pair, Counts()).plus(one.counts)
-    return tuple(Agreement(pair=pair, counts=sums[pair]) for pair in sorted(sums))
+        whole[one.pair] = whole.get(one.pair, Counts()).plus(one.counts)
+        pairs.setdefault(one.pair, Counter())[one.tenant] += one.counts.pairs
+    return tuple(_reported(pair, whole[pair], +pairs[pair]) for pair in sorted(whole))
+
+
+def _reported(pair: Pair, counts: Counts, tenants: Counter[TenantId]) -> Reported:
+    most = max(tenants.values(), default=0)
+    return Reported(pair=pair, counts=counts, tenants=len(tenants), most=_ratio(most, counts.pairs))
+
+
+def _ratio(part: int, whole: int) -> float | None:
+    return part / whole if whole else None
 
 
 def between(part: int, whole: int) -> tuple[float, float]:

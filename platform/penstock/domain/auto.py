@@ -91,7 +91,9 @@ class Auto:
     def only(self, rules: Sequence[Rule]) -> "Auto":
         """Return it with some of its rules, none of them compared with one that is gone."""
         names = {rule.name for rule in rules}
-        kept = (rule if rule.compare in names else replace(rule, compare="") for rule in rules)
+        kept = (
+            rule if rule.compare in names else replace(rule, compare="", compare_per_s=COMPARED_PER_S) for rule in rules
+        )
         return Auto(alias=self.alias, rules=tuple(kept))
 
 
@@ -130,11 +132,13 @@ def _of_rule(rule: Rule, targets: Collection[str], autos: Collection[str]) -> st
 
 def _of_compared(rule: Rule, auto: Auto) -> str:
     if not (isfinite(rule.compare_per_s) and 0 < rule.compare_per_s <= MOST_COMPARED_PER_S):
-        return f"{rule.name} is compared more than 0 and at most {MOST_COMPARED_PER_S:g} times a second"
-    other = auto.named(rule.compare)
-    if rule.compare and other is None:
-        return f"the rule {rule.name} is compared with {rule.compare[:80]!r}, which is no rule of {auto.alias}"
-    if other is not None and other.to == rule.to:
+        return f"compare_per_s of the rule {rule.name} is above 0, and {MOST_COMPARED_PER_S:g} at most"
+    if not rule.compare:
+        return "" if rule.compare_per_s == COMPARED_PER_S else f"the rule {rule.name} has compare_per_s, but no compare"
+    if (other := auto.named(rule.compare)) is None:
+        names = ", ".join(one.name for one in auto.rules if one.name != rule.name) or "none other"
+        return f"the rule {rule.name} is compared with {rule.compare[:80]!r}, which is no rule of {auto.alias}: {names}"
+    if other.to == rule.to:
         return f"the rule {rule.name} is compared with {rule.compare}, which leads to {rule.to} too"
     return ""
 

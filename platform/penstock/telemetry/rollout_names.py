@@ -17,7 +17,7 @@ SHADOW_COPIES = Metric(
 SHADOW_LEFT_OUT = Metric(
     name="penstock_gateway_shadow_left_out",
     kind=Kind.COUNTER,
-    help="Answered requests of a rolled out alias that were not copied to the candidate, by reason.",
+    help="Answered requests that were not copied to a rollout's candidate, or another rule's model, by reason.",
     labels=(Label.REASON,),
 )
 AUTO_CHOICES = Metric(

@@ -1,6 +1,7 @@
 """Each process comes into the database by a role of its own, and Postgres itself refuses what is not its work."""
 
 import asyncio
+import json
 from collections.abc import AsyncIterator
 from dataclasses import replace
 
@@ -201,15 +202,21 @@ async def test_a_gateway_adds_to_an_aliases_requests_and_reads_none(gateway: Dat
 async def test_a_gateway_adds_comparisons_of_rules_and_reads_none(gateway: Database, controller: Database) -> None:
     """Through a function alone, which takes no counts that can't be."""
     pair = Pair(Alias("auto"), "rest", VersionId("big@1"), "short", VersionId("small@2"))
-    told = ArmSecond(gateway="g", life="l", number=1, at=0, agreements=(Agreement(pair=pair, counts=Counts(pairs=2)),))
+    one = Agreement(pair=pair, tenant=TenantId("acme"), counts=Counts(answered=2))
+    told = ArmSecond(gateway="g", life="l", number=1, at=0, agreements=(one,))
     await PostgresArms(gateway).tell(told)
-    wrong = Agreement(pair=pair, counts=Counts(pairs=1, agreed=2))
-    with pytest.raises(Conflict):
-        await PostgresArms(gateway).tell(replace(told, agreements=(wrong,)))
+    wrong = [Counts(pairs=2, texts=1), Counts(answered=1 << 62), Counts(paid=1 << 62), Counts(answered=-1)]
+    for counts in wrong:
+        with pytest.raises(Conflict):
+            await PostgresArms(gateway).tell(replace(told, agreements=(replace(one, counts=counts),)))
+    for told_by_hand in ({"paid": "NaN"}, {"other_paid": "Infinity"}, {"alias": "a" * 65}):
+        row_ = {**pair._asdict(), "tenant": "acme", **Counts(answered=1)._asdict(), **told_by_hand}
+        with pytest.raises(Conflict):
+            await gateway.rows("select add_agreements($1::jsonb)", json.dumps([row_]))
     with pytest.raises(StoreUnavailable):
         await PostgresArms(gateway).agreements(Alias("auto"), SystemClock().now(), 3600.0)
     (found,) = await PostgresArms(controller).agreements(Alias("auto"), SystemClock().now(), 3600.0)
-    assert found.counts == Counts(pairs=2)
+    assert found.counts == Counts(answered=2)
 
 
 async def test_a_gateway_tells_what_budgets_are_to_forgive_and_reads_none(

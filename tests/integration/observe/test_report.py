@@ -93,5 +93,5 @@ def test_the_report_is_what_transformers_finds(crowded: Observed, tmp_path: Path
         alike.append(sum(same) / len(same))
     assert found["alike_ratio"] == pytest.approx(sum(alike) / len(alike), abs=MOST_APART)
     shown = re.sub(r"\s+", " ", crowded.platform.run("aliases", "auto", "opinion", "--report").stdout)
-    assert f"{found['pairs']}" in shown
+    assert f"{found['pairs']}, all of one tenant" in shown
     assert "how often another rule's model would have agreed" in shown

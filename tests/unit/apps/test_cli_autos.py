@@ -52,6 +52,10 @@ BOMB = "a: &a [x, x]\n" + "".join(
         ("rules: [{name: a, to: b, price: -1}]", "price"),
         ("rules: [{name: a, to: b, price: cheap}]", "price"),
         ("rules: [{name: a, to: b, deadline_s: true}]", "deadline_s"),
+        ("rules: [{name: a, to: b, deadline_s: .nan}]", "deadline_s"),
+        ("rules: [{name: a, to: b, compare_per_s: .nan}]", "compare_per_s"),
+        ("rules: [{name: a, to: b, compare_per_s: .inf}]", "compare_per_s"),
+        ("rules: [{name: a, to: b, compare_per_s: often}]", "compare_per_s"),
         ("rules: [{name: 2026-01-01, to: b}]", "a date"),
         ("rules: [&r {name: a, to: b}, *r]", "refers to a part"),
         (BOMB, "refers to a part"),
@@ -98,30 +102,3 @@ def test_what_was_taken_away_is_said_to_be(capsys: pytest.CaptureFixture[str]) -
     assert "taken away by K1" in capsys.readouterr().out
     autos.show("auto", [{"auto": {"alias": "auto", "rules": [SHOWN]}, "who": "K1", "at": 0.0}])
     assert "whatever it is able to" in capsys.readouterr().out
-
-
-PAIR = {
-    "alias": "auto", "rule": "rest", "version": "big@1", "other": "a", "other_version": "small@2", "pairs": 1_200,
-    "agreed": 600, "failed": 0, "untold": 400, "differed": 200, "ratio": 0.75, "between": [0.72, 0.78],
-    "alike_ratio": None, "price_ratio": 0.25,
-}  # fmt: skip
-COMPARED = {**SHOWN, "name": "rest", "to": "big", "compare": "a", "compare_per_s": 0.2}
-
-
-@pytest.mark.parametrize(
-    ("rules", "pairs", "says"),
-    [
-        ([{**SHOWN, "compare": ""}], [], "No rule of auto is compared with another"),
-        ([COMPARED], [], "Nothing was compared yet"),
-        ([COMPARED], [PAIR], "75% (72% to 78%)"),
-        ([COMPARED], [PAIR | {"ratio": None, "between": None}], "could not"),
-    ],
-)
-def test_a_report_says_how_often_and_what_it_means(
-    rules: list[Any], pairs: list[Any], says: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """What is unknown is a dash, never 0; without a figure it says how to get one."""
-    autos.report({"auto": {"alias": "auto", "rules": rules}, "hours": 24.0, "pairs": pairs})
-    shown = " ".join(capsys.readouterr().out.split())
-    assert says in shown
-    assert ("tokens alike -" in shown) == bool(pairs)

@@ -6,10 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.domain.agreement import Agreement, Counts, Pair, between, together
-from penstock.domain.ids import Alias, VersionId
+from penstock.domain.agreement import Agreement, Counts, Pair, between, reported
+from penstock.domain.ids import Alias, TenantId, VersionId
 
 PAIR = Pair(Alias("auto"), "rest", VersionId("big@1"), "short", VersionId("small@2"))
+
+
+def told(tenant: str, *, pair: Pair = PAIR, **counts: int) -> Agreement:
+    return Agreement(pair=pair, tenant=TenantId(tenant), counts=Counts(**counts))
 
 
 @given(whole=st.integers(1, 5_000), data=st.data())
@@ -24,21 +28,24 @@ def test_the_interval_is_wilsons(whole: int, data: st.DataObject) -> None:
 
 
 def test_of_nothing_nothing_is_known() -> None:
-    """No ratio, and an interval of everything."""
-    one = Agreement(pair=PAIR, counts=Counts(pairs=3, failed=2, untold=1))
-    assert (one.ratio, one.alike_ratio, one.price_ratio) == (None, None, None)
+    """No ratio, no tenant, and an interval of everything."""
+    (one,) = reported([told("acme", answered=9)])
+    assert (one.forms_ratio, one.texts_ratio, one.alike_ratio, one.price_ratio, one.most) == (None,) * 5
+    assert (one.tenants, one.counts.answered) == (0, 9)
     assert between(0, 0) == (0.0, 1.0)
 
 
-def test_who_could_not_and_who_is_unknown_are_no_disagreement() -> None:
-    """Four of five that can be told agree; the rest stands beside."""
-    counts = Counts(pairs=10, agreed=4, failed=3, untold=2, scored=2, alike=150, paid=1_000, other_paid=250)
-    one = Agreement(pair=PAIR, counts=counts)
-    assert (counts.differed, one.ratio, one.alike_ratio, one.price_ratio) == (1, 0.8, 0.75, 0.25)
+def test_each_kind_of_answer_has_its_own_ratio() -> None:
+    """Who could not, and what nobody can tell, is no disagreement and stands beside."""
+    kinds = told("acme", pairs=15, failed=3, untold=2, forms=8, forms_agreed=6, texts=2, texts_agreed=1, alike=150)
+    (one,) = reported([kinds, told("acme", paid=1_000, other_paid=250)])
+    assert (one.forms_ratio, one.texts_ratio, one.alike_ratio, one.price_ratio) == (0.75, 0.5, 0.75, 0.25)
 
 
-def test_pairs_are_added_up_each_for_itself() -> None:
-    """Over gateways and minutes; another version of the model is another pair."""
+def test_pairs_are_added_up_and_say_how_many_tenants_are_behind_them() -> None:
+    """Over gateways, minutes and tenants; another version of the model is another pair."""
     other = PAIR._replace(other_version=VersionId("small@3"))
-    told = [Agreement(pair=pair, counts=Counts(pairs=1, agreed=1)) for pair in (other, PAIR, PAIR)]
-    assert [(one.pair, one.counts.pairs) for one in together(told)] == [(PAIR, 2), (other, 1)]
+    rows = [told("a", pairs=1, pair=other), told("a", pairs=6), told("b", pairs=1), told("a", pairs=1)]
+    first, second = reported([*rows, told("quiet", answered=1)])
+    assert (first.pair, first.counts.pairs, first.tenants, first.most) == (PAIR, 8, 2, 7 / 8)
+    assert (second.pair, second.counts.pairs, second.tenants, second.most) == (other, 1, 1, 1.0)

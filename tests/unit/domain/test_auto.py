@@ -45,11 +45,12 @@ def test_a_plain_one_is_sound() -> None:
         (auto(replace(SMALL, prompt_tokens=-1)), "from 0 on"),
         (auto(SMALL, alias="toy"), "already"),
         (auto(replace(SMALL, compare="none")), "is compared with 'none', which is no rule of auto"),
+        (auto(replace(SMALL, compare_per_s=1.0)), "has compare_per_s, but no compare"),
         (auto(replace(SMALL, compare="small")), "which leads to toy too"),
         (auto(SMALL, replace(SMALL, name="rest", compare="small")), "which leads to toy too"),
-        (auto(replace(SMALL, compare_per_s=nan)), "at most 10 times a second"),
-        (auto(replace(SMALL, compare_per_s=0.0)), "at most 10 times a second"),
-        (auto(replace(SMALL, compare_per_s=11.0)), "at most 10 times a second"),
+        (auto(replace(SMALL, compare_per_s=nan)), "is above 0, and 10 at most"),
+        (auto(replace(SMALL, compare_per_s=0.0)), "is above 0, and 10 at most"),
+        (auto(replace(SMALL, compare_per_s=11.0)), "is above 0, and 10 at most"),
     ],
 )
 def test_what_can_not_be_is_told(wrong: Auto, says: str) -> None:
@@ -90,8 +91,8 @@ def test_rules_know_callers_by_class() -> None:
 
 def test_a_rule_whose_other_is_gone_stands_without_it() -> None:
     """A comparison that nobody can make takes no rule, and no name, away."""
-    rest = Rule(name="rest", to=Alias(VERSION.id), compare="small")
+    rest = Rule(name="rest", to=Alias(VERSION.id), compare="small", compare_per_s=1.0)
     (left,) = sound([auto(SMALL, rest)], TARGETS - {"toy"})
-    assert left.rules == (replace(rest, compare=""),)
+    assert left.rules == (Rule(name="rest", to=Alias(VERSION.id)),)
     (whole,) = sound([auto(SMALL, rest)], TARGETS)
     assert whole.rules == (SMALL, rest)

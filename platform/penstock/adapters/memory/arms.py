@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field, replace
 
-from penstock.domain.agreement import Agreement, together
+from penstock.domain.agreement import Agreement, Reported, reported
 from penstock.domain.arms import ASKED_KEPT_S, MINUTE_S, ArmSecond, Asked, Told, asked_since
 from penstock.domain.clock import Clock
 from penstock.domain.ids import Alias
@@ -47,7 +47,7 @@ class MemoryArms:
         many = sum(many for (minute, whose), many in self._asked.items() if whose == alias and minute >= since)
         return asked_since(many, min((minute for minute, _ in self._asked), default=None), since, now)
 
-    async def agreements(self, alias: Alias, now: float, over_s: float) -> tuple[Agreement, ...]:
+    async def agreements(self, alias: Alias, now: float, over_s: float) -> tuple[Reported, ...]:
         """Return what came of an auto alias's comparisons in so many seconds before now, whole minutes."""
         since = int((now - over_s) // MINUTE_S)
-        return together(one for minute, one in self._agreements if minute >= since and one.pair.alias == alias)
+        return reported(one for minute, one in self._agreements if minute >= since and one.pair.alias == alias)

@@ -7,7 +7,7 @@ import msgspec
 
 from penstock.adapters.postgres.database import Database
 from penstock.adapters.postgres.queries import load
-from penstock.domain.agreement import Agreement, Counts, Pair
+from penstock.domain.agreement import Agreement, Counts, Pair, Reported, reported
 from penstock.domain.arms import ASKED_KEPT_S, MINUTE_S, ArmSecond, Asked, Told, asked_since
 from penstock.domain.ids import Alias
 
@@ -52,11 +52,15 @@ class PostgresArms:
         (row,) = await self._database.rows(_SQL["asked"], alias, since)
         return asked_since(row["requests"], row["first"], since, now)
 
-    async def agreements(self, alias: Alias, now: float, over_s: float) -> tuple[Agreement, ...]:
+    async def agreements(self, alias: Alias, now: float, over_s: float) -> tuple[Reported, ...]:
         """Return what came of an auto alias's comparisons in so many seconds before now, whole minutes."""
         rows = await self._database.rows(_SQL["agreements"], alias, int((now - over_s) // MINUTE_S))
-        return tuple(
-            Agreement(pair=Pair._make(map(row.get, Pair._fields)), counts=Counts._make(map(row.get, Counts._fields)))
+        return reported(
+            Agreement(
+                pair=Pair._make(map(row.get, Pair._fields)),
+                tenant=row["tenant"],
+                counts=Counts._make(map(row.get, Counts._fields)),
+            )
             for row in rows
         )
 
@@ -69,7 +73,9 @@ def body_of(second: ArmSecond) -> str:
 
 
 def _rows_of(told: Sequence[Agreement]) -> str:
-    return msgspec.json.encode([{**one.pair._asdict(), **one.counts._asdict()} for one in told]).decode()
+    return msgspec.json.encode(
+        [{**one.pair._asdict(), "tenant": one.tenant, **one.counts._asdict()} for one in told]
+    ).decode()
 
 
 def _read(body: str) -> ArmSecond | None:

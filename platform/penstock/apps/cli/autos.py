@@ -17,21 +17,6 @@ MOST_BYTES = 64 << 10
 _FIELDS = frozenset(
     "name to prompt_tokens apis tools json images callers price deadline_s compare compare_per_s".split()
 )
-_HOW = "Write `compare: {other}` into the rule {rule}, and some of its requests are asked of the model of {other} too."
-_LEGEND = """
-agreed: equal JSON where JSON was asked for, equal labels, or texts where both models hold the same token for the
-likeliest at nine tenths of the answer's tokens and more. In brackets: where the true ratio lies, with 95 %.
-tokens alike: the mean part of such tokens in a text; at most the first 64 are looked at.
-could not: the other model refused, or its engine failed. unknown: texts of models with different tokenizers, or nobody
-had room to score them. price: of the other one's answers beside these, as if nothing were cached.
-Requests with tools, very long ones, and those of tenants that are not copied are never asked twice. That two models
-differ does not say which one is right.
-""".strip().splitlines()
-"""What the figures mean."""
-_EMPTY = (
-    "Nothing was compared yet. A comparison needs a request that a rule with `compare` has answered, another model",
-    "behind the other rule that is awake, and an answer that is JSON, labels or a plain text.",
-)
 _PLAIN = "Write `rules:` and a list below it; see `penstock aliases auto --help`."
 
 
@@ -69,11 +54,12 @@ def _rule(rule: object, number: int) -> dict[str, Any]:
     if strange:
         raise CommandError(f"Rule {number} has {strange[0]!r}.", do=f"Its fields are {', '.join(sorted(_FIELDS))}.")
     price, deadline_s = _number(rule, "price", number), _number(rule, "deadline_s", number)
+    often = {"compare_per_s": _number(rule, "compare_per_s", number)} if "compare_per_s" in rule else {}
     try:
         json.dumps(rule)
     except TypeError as error:
         raise CommandError(f"Rule {number} holds a date, or what else is no text and no number.", do=_PLAIN) from error
-    return {**rule, "price": round(price * MICRO_PER_USD), "deadline_s": deadline_s}
+    return {**rule, **often, "price": round(price * MICRO_PER_USD), "deadline_s": deadline_s}
 
 
 def _number(rule: dict[str, Any], name: str, number: int) -> float:
@@ -112,41 +98,3 @@ def conditions(rule: dict[str, Any]) -> list[str]:
     both = (("tools", "tools"), ("json", "JSON"))
     found = [words for name, words in said.items() if rule[name]]
     return found + [what if rule[name] else f"no {what}" for name, what in both if rule[name] is not None]
-
-
-def report(found: dict[str, Any]) -> None:
-    """Print how often the models of two rules agree."""
-    alias, rules = found["auto"]["alias"], found["auto"]["rules"]
-    if not any(rule["compare"] for rule in rules):
-        out.print(f"No rule of {alias} is compared with another: nothing is asked twice.", highlight=False)
-        out.print(_HOW.format(rule=rules[-1]["name"], other=rules[0]["name"]), highlight=False, soft_wrap=True)
-        return
-    rows = [
-        (
-            f"{pair['rule']} ({pair['version']})",
-            f"{pair['other']} ({pair['other_version']})",
-            f"{pair['pairs']:,}",
-            _agreed(pair),
-            _percent(pair["alike_ratio"]),
-            f"{pair['failed']:,}",
-            f"{pair['untold']:,}",
-            "-" if pair["price_ratio"] is None else f"{pair['price_ratio']:.2f} times",
-        )
-        for pair in found["pairs"]
-    ]
-    columns = ("answered by", "asked too", "requests", "agreed", "tokens alike", "could not", "unknown", "price")
-    tables.show(f"{alias}: how often another rule's model would have agreed, last {found['hours']:g} h", columns, rows)
-    for line in _LEGEND if rows else _EMPTY:
-        out.print(line, style="dim", highlight=False, markup=False, soft_wrap=True)
-
-
-def _agreed(pair: dict[str, Any]) -> str:
-    """Return how often, and between which ratios that is."""
-    if pair["ratio"] is None:
-        return "-"
-    low, high = pair["between"]
-    return f"{pair['ratio']:.0%} ({low:.0%} to {high:.0%})"
-
-
-def _percent(ratio: float | None) -> str:
-    return "-" if ratio is None else f"{ratio:.0%}"

@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
-from penstock.apps.cli import adapters, autos, comparison, engine_settings, owners, tables
+from penstock.apps.cli import adapters, agreement_screen, autos, comparison, engine_settings, owners, tables
 from penstock.apps.cli.caller import as_caller
 from penstock.apps.cli.terminal import err, explained, out
 from penstock.apps.connections import operator
@@ -309,22 +309,28 @@ def auto_alias(
     with the next request of a conversation stays at that rule or moves on to a later one.
 
     Would the small model have done? `compare` names another rule, whose model is asked some of what this one has
-    answered, unseen and at the platform's cost: at most `compare_per_s` (0.2) a second in each gateway.
+    answered, unseen and at the platform's cost: at most `compare_per_s` (0.2, up to 10) a second in each gateway.
+    A rule below one that fits everything leads nobody anywhere, and can be compared with: so you try a model before
+    its first caller.
 
     * `rules: [{name: short, to: smollm2, prompt_tokens: 1000}, {name: rest, to: big, compare: short}]`
+
+    * `rules: [{name: all, to: big, compare: small}, {name: small, to: smollm2}]`
 
     `--report` tells how often it would have agreed, and what it would have cost.
 
     For example: `penstock aliases auto auto --file rules.yaml`, then `penstock aliases auto auto`
     """
     with explained():
+        if (file is not None) + remove + report > 1:
+            raise CommandError("--file, --remove and --report are three acts.", do="Give one of them.")
         caller = operator(load())
         if remove:
             caller.delete(f"/autos/{alias}")
             out.print(f"{alias} is removed.", highlight=False)
             return
         if report:
-            autos.report(caller.get(f"/autos/{alias}/report?hours={hours:g}"))
+            agreement_screen.show(caller.get(f"/autos/{alias}/report?hours={hours:g}"))
             return
         if file is not None:
             caller.put(f"/autos/{alias}", {"rules": autos.read(file)})

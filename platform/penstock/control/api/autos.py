@@ -7,7 +7,7 @@ from fastapi import APIRouter, Request, Response
 from penstock.control.api.bodies import NewRules
 from penstock.control.api.deps import Control
 from penstock.control.api.wire import answer, read
-from penstock.domain.agreement import Agreement, between
+from penstock.domain.agreement import Reported, between
 from penstock.domain.auto import Auto
 from penstock.domain.errors import InvalidField, UnknownModel
 from penstock.domain.ids import Alias
@@ -74,14 +74,17 @@ class Autos:
         return answer({"alias": alias, "removed": True})
 
 
-def _shown(one: Agreement) -> dict[str, Any]:
+def _shown(one: Reported) -> dict[str, Any]:
     counts = one.counts
     return {
         **one.pair._asdict(),
         **counts._asdict(),
-        "differed": counts.differed,
-        "ratio": one.ratio,
-        "between": between(counts.agreed, counts.judged) if counts.judged else None,
+        "tenants": one.tenants,
+        "most": one.most,
+        "forms_ratio": one.forms_ratio,
+        "forms_between": between(counts.forms_agreed, counts.forms) if counts.forms else None,
+        "texts_ratio": one.texts_ratio,
+        "texts_between": between(counts.texts_agreed, counts.texts) if counts.texts else None,
         "alike_ratio": one.alike_ratio,
         "price_ratio": one.price_ratio,
     }

@@ -16,7 +16,7 @@ from penstock.control.registry.registry import Registry
 from penstock.control.rollout.comparisons import Comparisons
 from penstock.control.rollout.rollouts import Rollouts
 from penstock.control.runtime import Runtime
-from penstock.domain.agreement import Agreement
+from penstock.domain.agreement import Reported
 from penstock.domain.audit import NO_TENANT, Act
 from penstock.domain.clock import Clock
 from penstock.domain.errors import Unauthenticated
@@ -71,7 +71,7 @@ class Control:
     secrets: Secrets
     comparisons: Comparisons
     rollouts: Rollouts
-    agreements: Callable[[Alias, float, float], Awaitable[Sequence[Agreement]]]
+    agreements: Callable[[Alias, float, float], Awaitable[Sequence[Reported]]]
     """What came of an auto alias's comparisons, in so many seconds before a Unix second."""
     addresses: WorkerAddresses
     """Where workers may say that they are."""

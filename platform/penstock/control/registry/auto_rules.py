@@ -32,6 +32,8 @@ def check_auto(auto: Auto, versions: Sequence[ModelVersion], routes: Sequence[Ro
         if all(_fits_nothing(rule, manifest) for manifest in led[rule.to]):
             why = _fits_nothing(rule, led[rule.to][0])
             raise InvalidField(f"the rule {rule.name} fits nothing: {why}", param="rules")
+        if (other := auto.named(rule.compare)) is not None and (why := _not_comparable(rule, other, led)):
+            raise InvalidField(f"the rule {rule.name} can't be compared with {other.name}: {why}", param="rules")
     if len({rule.to for rule in auto.rules if _embeds(rule, led[rule.to])}) > 1:
         raise InvalidField("vectors of different models can't be compared: lead embeddings to one", param="rules")
     return auto
@@ -77,6 +79,17 @@ def _fits_nothing(rule: Rule, manifest: Manifest) -> str:
         return f"{rule.to} answers none of its APIs"
     if rule.tools and (not manifest.engine.tool_parser or not any(api.generates for api in apis)):
         return f"{rule.to} was taught no tool calls"
+    return ""
+
+
+def _not_comparable(rule: Rule, other: Rule, led: Mapping[str, Sequence[Manifest]]) -> str:
+    """Return why no request of one rule can be asked of the other's model too, empty where one can."""
+    mine, theirs = led[rule.to], led[other.to]
+    if len(mine) == len(theirs) == 1 and mine[0] == theirs[0]:
+        return f"{rule.to} and {other.to} are one version"
+    tasks = {manifest.task for manifest in mine} & {manifest.task for manifest in theirs}
+    if not tasks - {Task.EMBED}:
+        return "answers are compared of models that write, or that classify, both alike"
     return ""
 
 

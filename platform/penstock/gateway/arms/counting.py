@@ -127,7 +127,7 @@ class Arms:
         self._asked: Counter[Alias] = Counter()
         self._good, self._bad = Once(ONCE_S, MOST_KEYS), Once(ONCE_S, MOST_KEYS)
         self._arms: dict[Arm, _Counts] = {}
-        self._compared: dict[Pair, Counts] = {}
+        self._compared: dict[tuple[Pair, TenantId], Counts] = {}
         self._seen: set[tuple[Alias, VersionId, TenantId]] = set()
         self._number = 0
 
@@ -170,9 +170,9 @@ class Arms:
         """Count an answer that both versions have scored, and the part of its tokens where they differ."""
         self._of(Arm(alias, candidate, WorkerId(""))).differ[round(100 * ratio)] += 1
 
-    def compared(self, pair: Pair, counts: Counts) -> None:
-        """Count what came of a comparison between two rules."""
-        self._compared[pair] = self._compared.get(pair, Counts()).plus(counts)
+    def compared(self, pair: Pair, tenant: TenantId, counts: Counts) -> None:
+        """Count what came of a comparison between two rules, of a tenant's request."""
+        self._compared[pair, tenant] = self._compared.get((pair, tenant), Counts()).plus(counts)
 
     def take(self) -> ArmSecond | None:
         """Return what was counted since the last time, None where that is nothing; Unix seconds."""
@@ -190,7 +190,9 @@ class Arms:
             arms=tuple(_told(arm, counts) for arm, counts in arms.items()),
             asked=tuple(asked.items()),
             left_out=sum(counts.left_out for counts in arms.values()),
-            agreements=tuple(Agreement(pair=pair, counts=counts) for pair, counts in compared.items()),
+            agreements=tuple(
+                Agreement(pair=pair, tenant=tenant, counts=counts) for (pair, tenant), counts in compared.items()
+            ),
         )
 
     def _copied(self, call: Call, answer: Answer, copy: Copy) -> None:

@@ -5,14 +5,14 @@ models hold for the likeliest at each token of the answer that its caller had: w
 same way, and not whether it happened to draw the same words. It takes the same tokenizer.
 """
 
-from penstock.domain.agreement import Counts
+from penstock.domain.agreement import PERCENT, Counts
 from penstock.domain.call import ENGINES_WORD
 from penstock.domain.outcome import Outcome
 
 DIFFERS = 0.1
 """Up to this part of its tokens two texts agree. What rounding does to one model stays below 0.07, four bits, a lost
 template or a wrong position base are above 0.12 (``scoring``)."""
-ONE = Counts(pairs=1)
+ANSWERED, ONE = Counts(answered=1), Counts(pairs=1)
 _TELLING = ENGINES_WORD | {Outcome.BAD_REQUEST, Outcome.OK}
 
 
@@ -25,14 +25,14 @@ def by_form(one: bytes, other: bytes | None) -> Counts:
     """Return what two answers that have a form come to; ``other`` None where nobody could read it."""
     if other is None:
         return ONE._replace(untold=1)
-    return ONE._replace(agreed=int(one == other))
+    return ONE._replace(forms=1, forms_agreed=int(one == other))
 
 
 def by_score(differs: float | None) -> Counts:
     """Return what two texts come to that differ at this part of their tokens; None where nobody has scored them."""
     if differs is None:
         return ONE._replace(untold=1)
-    return ONE._replace(agreed=int(differs <= DIFFERS), scored=1, alike=round(100 * (1 - differs)))
+    return ONE._replace(texts=1, texts_agreed=int(differs <= DIFFERS), alike=round(PERCENT * (1 - differs)))
 
 
 def priced(counts: Counts, paid: int | None, other: int | None) -> Counts:

@@ -5,7 +5,16 @@ from penstock.domain.shadow import ShadowCaps
 
 LATELY_S = 5.0
 """Who has asked within so many seconds may have the next turn."""
+AWHILE_S = 300.0
+"""Who has asked within so many seconds is waited for: of the others one whose last turn is longest ago goes first."""
 MOST_TENANTS = 1_000
+
+
+AT_ONCE = 4
+"""Comparisons of one rule that may run in one gateway."""
+TOKENS_PER_S = 5_000.0
+"""Tokens a second of their prompts and answers."""
+OVERDRAWN = 1.0
 
 
 class Level:
@@ -17,13 +26,13 @@ class Level:
         """Begin with something left."""
         self._left, self._at = 1.0, float("-inf")
 
-    def has(self, per_s: float, now: float) -> bool:
-        """Tell whether anything is left (monotonic seconds)."""
+    def has(self, per_s: float, now: float, owed: float = 0.0) -> bool:
+        """Tell whether anything is left, or less than ``owed`` is overdrawn (monotonic seconds)."""
         if not per_s:
             return False
         self._left = min(max(1.0, per_s), self._left + (now - self._at) * per_s)
         self._at = now
-        return self._left > 0.0
+        return self._left > -owed
 
     def spend(self, amount: float) -> None:
         """Take so much, also more than is left."""
@@ -44,7 +53,7 @@ class Turns:
         """Note that a tenant is here (monotonic seconds)."""
         if len(self._came_at) >= MOST_TENANTS:
             self._came_at = {one: at for one, at in self._came_at.items() if now - at < LATELY_S}
-            self._had_at = {one: at for one, at in self._had_at.items() if one in self._came_at}
+            self._had_at = {one: at for one, at in self._had_at.items() if one in self._came_at or now - at < LATELY_S}
         if tenant in self._came_at or len(self._came_at) < MOST_TENANTS:
             self._came_at[tenant] = now
 
@@ -53,6 +62,12 @@ class Turns:
         had_at = self._had_at.get(tenant, float("-inf"))
         lately = [one for one, at in self._came_at.items() if now - at < LATELY_S]
         return all(had_at <= self._had_at.get(one, float("-inf")) for one in lately)
+
+    def is_longest_ago(self, tenant: TenantId, now: float) -> bool:
+        """Tell whether others came in the last minutes too, and each of them has had a turn after this one's last."""
+        had_at = self._had_at.get(tenant, float("-inf"))
+        others = [one for one, at in self._came_at.items() if one != tenant and now - at < AWHILE_S]
+        return bool(others) and all(had_at < self._had_at.get(one, float("-inf")) for one in others)
 
     def had(self, tenant: TenantId, now: float) -> None:
         """A tenant has had its turn."""
@@ -96,6 +111,43 @@ class Taken:
         self._scores.spend(1.0)
         self._turns.had(tenant, now)
 
+
+class Compared:
+    """The comparisons of one rule: at a rate, few at once, each tenant's one after the other, tenants in turn.
+
+    Who asks seldom meets what others who ask all the time have left, which is nothing. So the tenant whose last turn is
+    longest ago may overdraw the rate by one, and the others wait until that is made up for.
+    """
+
+    __slots__ = ("_level", "_running", "_tokens", "_turns")
+
+    def __init__(self) -> None:
+        """Begin with nothing."""
+        self._level, self._tokens, self._turns = Level(), Level(), Turns()
+        self._running: set[TenantId] = set()
+
+    def may_go(self, per_s: float, tenant: TenantId, now: float) -> bool:
+        """Tell whether an answer of this tenant, who is here now, may be compared (monotonic seconds)."""
+        if tenant in self._running:
+            return False  # and takes nobody's turn meanwhile
+        self._turns.came(tenant, now)
+        if len(self._running) >= AT_ONCE or not self._tokens.has(TOKENS_PER_S, now):
+            return False
+        if self._turns.is_longest_ago(tenant, now):
+            return self._level.has(per_s, now, OVERDRAWN)
+        return self._turns.is_theirs(tenant, now) and self._level.has(per_s, now)
+
     def passed(self, tenant: TenantId, now: float) -> None:
         """A tenant can't use its turn: others have theirs, and nothing is spent."""
         self._turns.had(tenant, now)
+
+    def goes(self, tenant: TenantId, tokens: int, now: float) -> None:
+        """One more goes, with so many tokens."""
+        self._level.spend(1.0)
+        self._tokens.spend(tokens)
+        self._turns.had(tenant, now)
+        self._running.add(tenant)
+
+    def ended(self, tenant: TenantId) -> None:
+        """A tenant's comparison is over."""
+        self._running.discard(tenant)

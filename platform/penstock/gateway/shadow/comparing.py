@@ -10,26 +10,28 @@ from dataclasses import dataclass, field, replace
 
 from penstock.domain.agreement import Counts, Pair
 from penstock.domain.auto import Auto, Rule
-from penstock.domain.call import Answer, Call, no_ids
+from penstock.domain.call import Answer, Call, no_ids, unknown
 from penstock.domain.errors import BadRequest
-from penstock.domain.ids import Alias, RequestId, VersionId
+from penstock.domain.ids import NO_VERSION, Alias, RequestId, TenantId, VersionId
 from penstock.domain.money import FREE
 from penstock.domain.outcome import Outcome
 from penstock.domain.request import InferenceRequest
-from penstock.domain.shadow import Copy, Shadow, ShadowCaps
+from penstock.domain.shadow import Copy, Shadow
 from penstock.domain.table import VersionEntry
 from penstock.domain.tenant import Principal
 from penstock.gateway.shadow import agreeing, copies, scoring
 from penstock.gateway.shadow.asking import Asking
-from penstock.gateway.shadow.caps import Taken
+from penstock.gateway.shadow.caps import Compared
 from penstock.gateway.shadow.copies import Left
 from penstock.gateway.shadow.shadows import Spawn
 from penstock.gateway.shadow.sink import Sink
 from penstock.telemetry import names
 from penstock.telemetry.metrics import Metrics
 
-AT_ONCE = 4
-"""Comparisons of one rule that may run in one gateway."""
+MOST_TOKENS = 8_192
+"""Of a request and its answer together: one longer one would stand for many."""
+COPY_S = 60.0
+"""Seconds that a copy may take, so that none keeps its tenant's next one waiting for longer."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -40,7 +42,7 @@ class Comparing:
     resolve: Callable[[InferenceRequest, Principal], VersionEntry]
     is_awake: Callable[[VersionId], bool]
     """Tells whether a version has a worker that takes requests now."""
-    told: Callable[[Pair, Counts], None]
+    told: Callable[[Pair, TenantId, Counts], None]
     is_plain: Callable[[InferenceRequest], bool]
     """Tells whether an answer's tokens follow from its prompt's alone."""
     asking: Asking
@@ -48,16 +50,18 @@ class Comparing:
     """Draws the seconds that a copy waits."""
     spawn: Spawn
     metrics: Metrics
-    _taken: dict[tuple[Alias, str], Taken] = field(default_factory=dict)
-    _answers: dict[RequestId, Answer] = field(default_factory=dict)
+    _taken: dict[tuple[Alias, str], Compared] = field(default_factory=dict)
+    _answers: dict[RequestId, Answer | None] = field(default_factory=dict)
     """How copies ended that somebody waits for."""
 
     def wants_ids(self, call: Call) -> bool:
-        """Tell whether the engine is to tell the tokens of this answer, so that both models may score it."""
+        """Tell whether the engine is to tell the tokens of this answer, so that both models may score it.
+
+        Of each one that a comparing rule answers: whose turn it is when the answer is there, nobody knows before.
+        """
         if call.copy is not None:
             return call.copy.pair is not None and call.copy.is_scored
-        found = self._compared(call)
-        return found is not None and self._is_text(call) and self._has_room(call, found[0])
+        return self._compared(call) is not None and self._is_text(call)
 
     def reads(self, call: Call) -> bool:
         """Tell whether this answer's form will be held against another one's."""
@@ -66,27 +70,30 @@ class Comparing:
     def ended(self, call: Call, answer: Answer) -> None:
         """Ask the other rule's model too, where there is one and room for it."""
         if call.copy is not None:
-            if call.copy.pair is not None:
+            if call.request.id in self._answers:
                 self._answers[call.request.id] = answer
             return
         found = self._compared(call)
-        if found is None:
+        if found is None or call.version is None:
             return
         rule, other = found
         version = self._led(call, other)
         if version is not None and not copies.is_candidate(call, answer, Shadow(version=version.id)):
             return
-        left = self._left_out(call, rule, version)
+        alias, tenant = self._alias(call), call.principal.tenant
+        pair = Pair(alias, rule.name, call.version.id, other.name, version.id if version is not None else NO_VERSION)
+        self.told(pair, tenant, agreeing.ANSWERED)
+        left = self._left_out(call, answer, rule, version)
         if left is not None or version is None:
             self.metrics.counter(names.SHADOW_LEFT_OUT).labels(reason=left).inc()
             return
-        taken, tenant, now = self._of(call, rule), call.principal.tenant, self.asking.clock.monotonic()
-        if not self._is_comparable(call):
+        taken, now = self._of(call, rule), self.asking.clock.monotonic()
+        form = call.form()
+        if not form and (not self._is_text(call) or call.ids() is None):
             taken.passed(tenant, now)
             return
-        taken.sent(answer.usage.total_tokens)
-        taken.scored(tenant, now)
-        self.spawn(self._compare(call, self._note(call, answer, found, version), version, taken))
+        taken.goes(tenant, answer.usage.total_tokens, now)
+        self.spawn(self._compare(call, self._note(call, answer, pair, version), version, form))
 
     def _compared(self, call: Call) -> tuple[Rule, Rule] | None:
         """Return the rule that has answered and the one that it is compared with."""
@@ -104,78 +111,71 @@ class Comparing:
         except BadRequest:
             return None
 
-    def _left_out(self, call: Call, rule: Rule, version: VersionEntry | None) -> Left | None:
-        if version is None or not self.is_awake(version.id):
+    def _left_out(self, call: Call, answer: Answer, rule: Rule, version: VersionEntry | None) -> Left | None:
+        if not (_has_form(call) or self._is_text(call)) or version is None or not self.is_awake(version.id):
             return Left.UNABLE
+        if answer.usage.total_tokens > MOST_TOKENS:
+            return Left.LARGE
         if (left := copies.left_out(call, Shadow(version=version.id), version)) is not None:
             return left
-        self._of(call, rule).came(call.principal.tenant, self.asking.clock.monotonic())
-        return None if self._has_room(call, rule) else Left.CAPS
-
-    def _has_room(self, call: Call, rule: Rule) -> bool:
-        """Tell whether this tenant has a turn, and the rule's comparisons any left."""
-        taken, caps, now = self._of(call, rule), _caps(rule), self.asking.clock.monotonic()
-        return taken.may_score(caps, call.principal.tenant, now) and taken.has_room(caps, now)
-
-    def _is_comparable(self, call: Call) -> bool:
-        """Tell whether the answer has a form, or is a text whose tokens are known."""
-        return bool(call.form()) or (self._is_text(call) and call.ids() is not None)
+        now = self.asking.clock.monotonic()
+        may_go = self._of(call, rule).may_go(rule.compare_per_s, call.principal.tenant, now)
+        return None if may_go else Left.CAPS
 
     def _is_text(self, call: Call) -> bool:
         is_short = call.prepared is not None and call.prepared.prompt_tokens <= scoring.MOST_PROMPT
         return is_short and self.is_plain(call.request)
 
-    def _note(self, call: Call, answer: Answer, rules: tuple[Rule, Rule], version: VersionEntry) -> Copy:
-        assert call.ruled is not None  # noqa: S101  who was led has both; tells mypy
-        assert call.version is not None  # noqa: S101
-        own, other = rules
+    def _note(self, call: Call, answer: Answer, pair: Pair, version: VersionEntry) -> Copy:
+        assert call.version is not None  # noqa: S101  who was answered has one; tells mypy
         return Copy(
             of=call.request.id,
-            alias=Alias(call.ruled.alias),
+            alias=pair.alias,
             tenant=call.principal.tenant,
             sticky="",
             paid=copies.paid(call, answer),
             is_scored=call.version.tokenizer_sha256 == version.tokenizer_sha256 and call.ids is not no_ids,
-            pair=Pair(Alias(call.ruled.alias), own.name, call.version.id, other.name, version.id),
+            pair=pair,
         )
 
-    async def _compare(self, call: Call, note: Copy, version: VersionEntry, taken: Taken) -> None:
+    async def _compare(self, call: Call, note: Copy, version: VersionEntry, form: bytes | None) -> None:
+        """Ask, and tell what the two answers come to; ``form`` is the caller's answer's, which texts have not."""
         asking, request = self.asking, self.asking.new_id()
+        self._answers[request] = None
         try:
-            await self._apart(taken)
+            await asyncio.sleep(self.apart_s())
             copy = copies.copied(call, note, version, request, asking.clock.monotonic)
+            copy.request = replace(copy.request, deadline_s=COPY_S)
             await asking.ask(copy, Sink())
-            counts = await self._counts(call, copy, note, version)
+            counts = await self._counts(call, copy, form, version)
             if counts is not None and note.pair is not None:
-                self.told(note.pair, counts)
+                self.told(note.pair, note.tenant, counts)
         finally:
-            taken.at_once -= 1
-            self._answers.pop(request, None)
+            self._answers.pop(request)
+            if note.pair is not None:
+                self._taken[note.alias, note.pair.rule].ended(note.tenant)
 
-    async def _counts(self, call: Call, copy: Call, note: Copy, version: VersionEntry) -> Counts | None:
+    async def _counts(self, call: Call, copy: Call, form: bytes | None, version: VersionEntry) -> Counts | None:
         """Return what the two answers come to; None where the copy says nothing of its model."""
-        if not agreeing.is_told(copy.outcome):
+        if not agreeing.is_told(copy.outcome) or (note := copy.copy) is None:
             return None
-        if copy.outcome is not Outcome.OK or (answer := self._answers.get(copy.request.id)) is None:
+        if copy.outcome is not Outcome.OK or (answer := self._answers[copy.request.id]) is None:
             return agreeing.ONE._replace(failed=1)
-        if form := call.form():
+        if form:
             counts = agreeing.by_form(form, copy.form())
         else:
             ids = scoring.pair(call.ids(), copy.ids()) if note.is_scored else None
             counts = agreeing.by_score(None if ids is None else await self.asking.differ(call, note, version, ids))
         return agreeing.priced(counts, note.paid, copies.paid(copy, answer))
 
-    async def _apart(self, taken: Taken) -> None:
-        """Wait for the copy's moment."""
-        try:
-            await asyncio.sleep(self.apart_s())
-        finally:
-            taken.coming -= 1
+    def _of(self, call: Call, rule: Rule) -> Compared:
+        return self._taken.setdefault((self._alias(call), rule.name), Compared())
 
-    def _of(self, call: Call, rule: Rule) -> Taken:
-        assert call.ruled is not None  # noqa: S101  who was led has one; tells mypy
-        return self._taken.setdefault((Alias(call.ruled.alias), rule.name), Taken())
+    @staticmethod
+    def _alias(call: Call) -> Alias:
+        return Alias(call.ruled.alias if call.ruled is not None else "")
 
 
-def _caps(rule: Rule) -> ShadowCaps:
-    return ShadowCaps(per_s=rule.compare_per_s, scored_per_s=rule.compare_per_s, at_once=AT_ONCE)
+def _has_form(call: Call) -> bool:
+    """Tell whether the answer may have one, without a look at it."""
+    return call.form is not unknown

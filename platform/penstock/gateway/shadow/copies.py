@@ -39,7 +39,7 @@ class Left(StrEnum):
     FILLED = "filled"
     """The candidate is as busy as the incumbent."""
     UNABLE = "unable"
-    """The other rule's model can't be asked this, or sleeps: no copy wakes anybody."""
+    """The other rule's model can't be asked, or sleeps (no copy wakes anybody), or such answers are not compared."""
 
 
 def is_candidate(call: Call, answer: Answer, shadow: Shadow) -> bool:
@@ -92,9 +92,18 @@ def copied(call: Call, note: Copy, version: VersionEntry, request: RequestId, cl
         session="",
         price_cap=FREE,
     )
-    # Ballast finds no cache of the same prompt: it is to be work.
+    return made(asked, note, salt_of(call, note, request), clock)
+
+
+def salt_of(call: Call, note: Copy, request: RequestId) -> str:
+    """Return whose cached prompts a copy may find, and leave: its caller's, as far as that can't see it there.
+
+    Ballast finds no cache of the same prompt: it is to be work. A comparison's model is one that its caller may name.
+    """
     salt = call.principal.cache_salt
-    return made(asked, note, salt if note.is_evidence else f"{salt}-{request}", clock)
+    if note.pair is not None:
+        return f"{salt}-compared"
+    return salt if note.is_evidence else f"{salt}-{request}"
 
 
 def made(request: InferenceRequest, note: Copy, salt: str, clock: Callable[[], float]) -> Call:

@@ -3,11 +3,15 @@
 Texts can't: two good answers hardly ever have the same words.
 """
 
+from math import isfinite
+
 import msgspec
 
-MOST_BYTES = 256 << 10
-"""A longer answer is not read: no stream would go on meanwhile. This takes half a millisecond."""
+MOST_BYTES = 64 << 10
+"""A longer answer is not read: no stream would go on meanwhile. Of numbers alone this takes some milliseconds."""
 NO_JSON = b""
+_PRECISE = 16
+"""A number of more digits is compared as it is written."""
 
 
 class _Item(msgspec.Struct, gc=False):
@@ -18,13 +22,25 @@ class _Labels(msgspec.Struct, gc=False):
     data: list[_Item]
 
 
+def _number(written: str) -> int | float | str:
+    """Return what stands for a number: 1.0 is 1. The library's own reading of one takes up to ten microseconds."""
+    if len(written) > _PRECISE:
+        return written
+    value = float(written)
+    if value.is_integer() and abs(value) < _WHOLE:
+        return int(value)
+    return value if isfinite(value) else written
+
+
+_WHOLE = 2.0**53
 _LABELS = msgspec.json.Decoder(_Labels)
+_VALUE = msgspec.json.Decoder(float_hook=_number)
 
 
 def of_json(said: str) -> bytes | None:
     """Return JSON in one order and spacing: equal where the values are; ``NO_JSON`` for other text, None if unread."""
     try:
-        return msgspec.json.encode(msgspec.json.decode(said), order="sorted")
+        return msgspec.json.encode(_VALUE.decode(said), order="sorted")
     except msgspec.MsgspecError:
         return NO_JSON
     except RecursionError:  # deeper than we read

@@ -4,7 +4,7 @@ import httpx
 
 from penstock.domain.agreement import Agreement, Counts, Pair
 from penstock.domain.arms import ArmSecond
-from penstock.domain.ids import Alias, VersionId
+from penstock.domain.ids import Alias, TenantId, VersionId
 from tests.support.control_room import Room, registered
 
 
@@ -41,6 +41,7 @@ async def test_a_report_is_of_the_comparisons_of_one_alias(operator: httpx.Async
     version = await registered(operator)
     shares = {"shares": [{"version": version, "weight": 10_000}]}
     assert (await operator.put("/admin/v1/aliases/chat", json=shares)).status_code == 200
+    version = await registered(operator, "b")
     rules = [{"name": "short", "to": "chat"}, {"name": "rest", "to": version, "compare": "short"}]
     refused = await operator.put("/admin/v1/autos/auto", json={"rules": [{**rules[1], "compare": "none"}]})
     assert (refused.status_code, "is compared with 'none'" in refused.text) == (400, True)
@@ -48,10 +49,12 @@ async def test_a_report_is_of_the_comparisons_of_one_alias(operator: httpx.Async
     url = "/admin/v1/autos/auto/report"
     assert (await operator.get(url)).json()["pairs"] == []
     pair = Pair(Alias("auto"), "rest", VersionId(version), "short", VersionId("small@2"))
-    told = Agreement(pair=pair, counts=Counts(pairs=10, agreed=4, untold=5, paid=100, other_paid=20))
+    counts = Counts(answered=99, pairs=10, untold=5, forms=5, forms_agreed=4, paid=100, other_paid=20)
+    told = Agreement(pair=pair, tenant=TenantId("acme"), counts=counts)
     await room.arms.tell(ArmSecond(gateway="g", life="l", number=1, at=0, agreements=(told,)))
     (found,) = (await operator.get(url)).json()["pairs"]
-    assert (found["ratio"], found["alike_ratio"], found["price_ratio"]) == (0.8, None, 0.2)
-    assert found["between"][0] < 0.8 < found["between"][1]
+    assert (found["forms_ratio"], found["texts_ratio"], found["price_ratio"]) == (0.8, None, 0.2)
+    assert (found["texts_between"], found["tenants"], found["most"]) == (None, 1, 1.0)
+    assert found["forms_between"][0] < 0.8 < found["forms_between"][1]
     bad = [f"{url}?hours=0", f"{url}?hours=169", f"{url}?hours=x", f"{url}?hours=nan", "/admin/v1/autos/chat/report"]
     assert [(await operator.get(one)).status_code for one in bad] == [400, 400, 400, 400, 404]

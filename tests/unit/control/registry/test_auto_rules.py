@@ -62,6 +62,18 @@ def test_vectors_of_two_models_are_never_mixed() -> None:
     assert len(check(both[0], replace(both[1], to=Alias("chat"))).rules) == 2
 
 
+def test_a_comparison_is_of_two_versions_that_both_write_or_classify() -> None:
+    """Of one model under two names, or of a model that embeds, nothing would ever be told."""
+    compared = replace(PLAIN, name="rest", compare="plain")
+    for rule, other, says in (
+        (replace(compared, to=Alias(SMALL.id)), PLAIN, "are one version"),
+        (replace(compared, to=Alias("vectors")), PLAIN, "that write, or that classify"),
+        (replace(compared, to=Alias(OTHERS.id)), replace(PLAIN, to=Alias("vectors")), "that write, or that classify"),
+    ):
+        with pytest.raises(InvalidField, match=says):
+            check(other, rule)
+
+
 def test_names_are_unique_and_few() -> None:
     """A name that leads somewhere already, a strange one, and one more than there may be."""
     full = tuple(Auto(alias=Alias(f"a{n}"), rules=(PLAIN,)) for n in range(MOST_AUTOS))

@@ -2,12 +2,13 @@
 
 from collections import Counter
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.domain.ids import TenantId
 from penstock.domain.shadow import ShadowCaps
-from penstock.gateway.shadow.caps import LATELY_S, MOST_TENANTS, Level, Taken, Turns
+from penstock.gateway.shadow.caps import LATELY_S, MOST_TENANTS, Compared, Level, Taken, Turns
 
 ACME = TenantId("acme")
 
@@ -96,3 +97,52 @@ def test_turns_of_many_tenants_are_bounded() -> None:
     assert len(turns._came_at) == MOST_TENANTS
     turns.came(ACME, LATELY_S)
     assert len(turns._came_at) == 1
+
+
+def compared_in_an_hour(*tenants: tuple[str, float, float], per_s: float = 0.2) -> Counter[str]:
+    """Return how many of each tenant's answers are compared: its name, seconds between answers, seconds of a copy."""
+    compared, found, running = Compared(), Counter[str](), list[tuple[float, TenantId]]()
+    coming = [(seconds, name, seconds, copy_s) for name, seconds, copy_s in tenants]
+    while (one := min(coming))[0] < 3600.0:
+        coming.remove(one)
+        now, name, seconds, copy_s = one
+        for over in [run for run in running if run[0] <= now]:
+            running.remove(over)
+            compared.ended(over[1])
+        if compared.may_go(per_s, TenantId(name), now):
+            compared.goes(TenantId(name), 100, now)
+            running.append((now + copy_s, TenantId(name)))
+            found[name] += 1
+        coming.append((now + seconds, name, seconds, copy_s))
+    return found
+
+
+@pytest.mark.parametrize("flood_s", [0.1, 0.2, 0.55])
+@pytest.mark.parametrize("quiet_s", [1.0, 8.0, 20.0, 60.0])
+def test_who_asks_seldom_is_compared_beside_a_flood(flood_s: float, quiet_s: float) -> None:
+    """Most of the times that it is alone, as far as turns allow; and together they keep the rate."""
+    alone = compared_in_an_hour(("quiet", quiet_s, 1.0))["quiet"]
+    found = compared_in_an_hour(("flood", flood_s, 0.5), ("quiet", quiet_s, 1.0))
+    assert found["quiet"] >= 0.7 * min(alone, 0.5 * 0.2 * 3600)
+    assert found.total() <= 0.2 * 3600 + 2
+
+
+def test_long_copies_of_one_tenant_hold_up_nobody_else() -> None:
+    """One of each tenant runs at a time."""
+    found = compared_in_an_hour(("slow", 1.0, 60.0), ("quick", 1.0, 1.0))
+    assert found["quick"] >= 300
+    assert found["slow"] >= 50
+
+
+def test_more_tenants_than_are_remembered_keep_the_rate() -> None:
+    """And nobody is first for ever because nobody remembers it."""
+    turns, had = Turns(), Counter[str]()
+    for second in range(50):
+        now = second * 0.01
+        for number in range(MOST_TENANTS + 1):
+            turns.came(TenantId(f"t{number}"), now)
+        late = TenantId(f"t{MOST_TENANTS}")
+        if turns.is_theirs(late, now):
+            turns.had(late, now)
+            had[late] += 1
+    assert had.total() <= 1

@@ -10,7 +10,7 @@ import pytest
 
 from penstock.domain.agreement import Counts, Pair
 from penstock.domain.auto import Auto, Rule
-from penstock.domain.call import Answer, Call
+from penstock.domain.call import Answer, Call, no_ids
 from penstock.domain.errors import BadRequest, ContextTooLong, NoCapacity, UnknownModel
 from penstock.domain.ids import Alias, TenantId, VersionId
 from penstock.domain.money import MicroUsd, Price
@@ -23,7 +23,7 @@ from penstock.domain.table import VersionEntry
 from penstock.domain.tenant import SHADOWS, Plan, Principal
 from penstock.domain.tokens import Usage
 from penstock.gateway.arms import Arms
-from penstock.gateway.shadow import Asking, Comparing, asking
+from penstock.gateway.shadow import Asking, Comparing, asking, comparing
 from penstock.gateway.streaming import is_plain
 from penstock.telemetry import names
 from penstock.telemetry.metrics import Metrics
@@ -58,6 +58,7 @@ class House:
     """What the small model's answer is as JSON, or as labels."""
     seen: list[Call] = field(default_factory=list)
     told: list[tuple[Pair, Counts]] = field(default_factory=list)
+    answered: int = 0
     tasks: list[asyncio.Task[None]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -66,13 +67,19 @@ class House:
             autos=lambda alias: Auto(alias=alias, rules=self.rules) if alias == "auto" else None,
             resolve=self.resolve,
             is_awake=lambda _: not self.asleep,
-            told=lambda pair, counts: self.told.append((pair, counts)),
+            told=self.tell,
             is_plain=is_plain,
             asking=Asking(ids=lambda: f"shadow-{len(self.seen)}", clock=self.clock, serve=self.serve),
             apart_s=lambda: 0.0,
             spawn=self.spawn,
             metrics=self.metrics,
         )
+
+    def tell(self, pair: Pair, tenant: TenantId, counts: Counts) -> None:
+        assert tenant in ("acme", "beta", "cut")
+        self.answered += counts.answered
+        if counts.pairs:
+            self.told.append((pair, counts))
 
     def resolve(self, request: InferenceRequest, principal: Principal) -> VersionEntry:
         assert (request.model, request.price_cap) == ("small", 0)
@@ -138,7 +145,7 @@ async def test_texts_agree_by_what_both_hold_for_likeliest(house: House, differs
     ((pair, counts),) = await house.ended(answered())
     assert pair == PAIR
     assert counts == Counts(
-        pairs=1, agreed=agreed, scored=1, alike=100 - 10 * differs, paid=110, other_paid=50 * 1 + 5 * 2
+        pairs=1, texts=1, texts_agreed=agreed, alike=100 - 10 * differs, paid=110, other_paid=50 * 1 + 5 * 2
     )
     copy, big, small = house.seen
     assert (copy.principal.tenant, copy.request.model) == (SHADOWS, SMALL.id)
@@ -148,9 +155,9 @@ async def test_texts_agree_by_what_both_hold_for_likeliest(house: House, differs
 @pytest.mark.parametrize(
     ("own", "other", "counts"),
     [
-        (b'{"a":1}', b'{"a":1}', Counts(pairs=1, agreed=1)),
-        (b'{"a":1}', b'{"a":2}', Counts(pairs=1)),
-        (b'{"a":1}', b"", Counts(pairs=1)),
+        (b'{"a":1}', b'{"a":1}', Counts(pairs=1, forms=1, forms_agreed=1)),
+        (b'{"a":1}', b'{"a":2}', Counts(pairs=1, forms=1)),
+        (b'{"a":1}', b"", Counts(pairs=1, forms=1)),
         (b'{"a":1}', None, Counts(pairs=1, untold=1)),
     ],
 )
@@ -213,7 +220,7 @@ async def test_a_score_that_nobody_has_room_for_leaves_it_unknown(
 
     house.comparing.asking.serve = busy
     ((_, counts),) = await house.ended(answered())
-    assert (counts.pairs, counts.untold, counts.scored) == (1, 1, 0)
+    assert (counts.pairs, counts.untold, counts.texts) == (1, 1, 0)
 
 
 async def test_only_what_a_comparing_rule_has_answered_well_is_asked_again(house: House) -> None:
@@ -248,23 +255,44 @@ async def test_tenants_that_say_no_acting_requests_and_other_tenants_models_stay
     assert house.seen == []
 
 
-async def test_a_rules_comparisons_have_a_rate_of_which_tenants_take_turns(house: House) -> None:
-    """A flood of one tenant leaves the next turn to another one."""
+async def test_a_rules_comparisons_have_a_rate(house: House) -> None:
+    """What is more is left out, and counted."""
     many = [len(await house.ended(answered())) for _ in range(5)]
     assert many == [1, 0, 0, 0, 0]
-    assert house.left_out("caps") == 4
-    other = answered()
-    other.principal = calls.principal(tenant=TenantId("beta"))
-    assert await house.ended(other) == []
+    assert (house.left_out("caps"), house.answered) == (4, 5)
     house.clock.advance(1.0)
-    assert await house.ended(answered()) == []  # it is beta's turn
-    assert len(await house.ended(other)) == 1
+    assert len(await house.ended(answered())) == 1
+
+
+async def test_nothing_is_remembered_of_what_is_over(house: House) -> None:
+    """Neither of a copy nor of a score, whatever became of them."""
+    for fails in (None, Outcome.BAD_REQUEST, Outcome.NO_CAPACITY):
+        house.fails = fails
+        house.clock.advance(1.0)
+        await house.ended(answered())
+    assert house.comparing._answers == {}
+    assert [one._running for one in house.comparing._taken.values()] == [set()]
+
+
+async def test_a_copy_leaves_no_cached_prompt_that_its_caller_could_find(house: House) -> None:
+    """Whoever may name the other model would see by its cache what was asked of it; and it does not run for ever."""
+    await house.ended(answered())
+    assert {one.principal.cache_salt for one in house.seen} == {"salt-compared"}
+    assert house.seen[0].request.deadline_s == comparing.COPY_S
+
+
+async def test_a_request_that_stands_for_many_is_left_out(house: House) -> None:
+    """By its tokens, prompt and answer together."""
+    usage = Usage(prompt_tokens=comparing.MOST_TOKENS, output_tokens=1)
+    assert await house.ended(answered(), Answer(outcome=Outcome.OK, usage=usage)) == []
+    assert house.left_out("large") == 1
 
 
 async def test_who_can_not_be_compared_keeps_nobody_from_a_turn(house: House) -> None:
     """Neither who is cut off before its JSON is whole, nor who leaves, nor who says no, however often they come."""
     cut, quiet, leaving = answered(body=JSON), answered(), answered()
     cut.form = lambda: b""
+    cut.ids = no_ids
     cut.principal = calls.principal(tenant=TenantId("cut"))
     leaving.principal = calls.principal(tenant=TenantId("leaving"))
     found = 0
@@ -279,16 +307,16 @@ async def test_who_can_not_be_compared_keeps_nobody_from_a_turn(house: House) ->
 
 
 async def test_ids_are_asked_for_only_where_an_answer_may_be_scored(house: House) -> None:
-    """Of a plain, short text while there is room; of a copy where its tokenizer is the same."""
+    """Of each plain, short text of a comparing rule; of a copy where its tokenizer is the same."""
     wants = house.comparing.wants_ids
     assert wants(answered())
     assert not wants(answered("short"))
     assert not wants(calls.call())
     assert not wants(answered(body=JSON))
     await house.ended(answered())
-    assert not wants(answered())
-    copy = house.seen[0]
+    copy, score, _ = house.seen
     assert wants(copy)
+    assert not wants(score)
     assert house.comparing.reads(copy)
     assert not house.comparing.reads(calls.call())
 
@@ -302,7 +330,7 @@ async def test_no_judge_counts_a_comparison(house: House) -> None:
     assert not arms.judges(copy)
     assert arms.take() is None
     for _ in range(2):
-        arms.compared(*house.told[0])
+        arms.compared(house.told[0][0], TenantId("acme"), house.told[0][1])
     second = arms.take()
     assert second is not None
     assert (second.arms, [(one.pair, one.counts.pairs) for one in second.agreements]) == ((), [(PAIR, 2)])

@@ -1,6 +1,7 @@
 """What of an answer can be held against another one."""
 
 import json
+import time
 
 import pytest
 
@@ -13,6 +14,11 @@ from penstock.gateway.streaming import forms
         ('{"a": 1, "b": [true, null]}', ' {"b":[true,null],"a":1}\n', True),
         ('{"a": {"c": "x", "b": 1}}', '{"a": {"b": 1, "c": "x"}}', True),
         ('{"a": "\\u00e9"}', '{"a": "é"}', True),
+        ('{"a": 1}', '{"a": 1.0}', True),
+        ('{"a": 1e2}', '{"a": 100}', True),
+        ('{"a": 1e999}', '{"a": 1e999}', True),
+        ('{"a": 0.1}', '{"a": 0.10000000000000001}', False),
+        ('{"a": 1.5}', '{"a": 1}', False),
         ('{"a": 1}', '{"a": true}', False),
         ('{"a": 1}', '{"a": "1"}', False),
         ('{"a": [1, 2]}', '{"a": [2, 1]}', False),
@@ -45,3 +51,15 @@ def test_labels_are_read_in_order() -> None:
 def test_an_answer_that_names_no_labels_has_no_form(body: bytes) -> None:
     """Vectors, errors, what was cut, what is too long to be read."""
     assert forms.of_labels(body) is None
+
+
+def test_numbers_that_are_slow_to_read_hold_nobody_up() -> None:
+    """An answer of extreme numbers takes less than ten times what one of plain numbers takes."""
+
+    def seconds(number: str) -> float:
+        said = json.dumps([0])[:-1] + f",{number}" * ((forms.MOST_BYTES - 10) // (len(number) + 1)) + "]"
+        began = time.process_time()
+        assert forms.of_json(said)
+        return time.process_time() - began
+
+    assert min(seconds("9e307") for _ in range(3)) < 10 * min(seconds("1.5e1") for _ in range(3))

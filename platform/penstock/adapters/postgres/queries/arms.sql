@@ -25,14 +25,15 @@ delete from alias_minute where minute < extract(epoch from clock_timestamp()) / 
 select add_agreements($1::jsonb)
 
 -- name: agreements
-select alias, rule, version, other, other_version, sum(pairs)::bigint as pairs, sum(agreed)::bigint as agreed,
-    sum(failed)::bigint as failed, sum(untold)::bigint as untold, sum(scored)::bigint as scored,
-    sum(alike)::bigint as alike, least(sum(paid), 9e18)::bigint as paid,
-    least(sum(other_paid), 9e18)::bigint as other_paid
+select alias, rule, version, other, other_version, tenant,
+    sum(answered)::bigint as answered, sum(pairs)::bigint as pairs, sum(failed)::bigint as failed,
+    sum(untold)::bigint as untold, sum(forms)::bigint as forms, sum(forms_agreed)::bigint as forms_agreed,
+    sum(texts)::bigint as texts, sum(texts_agreed)::bigint as texts_agreed, sum(alike)::bigint as alike,
+    least(sum(paid), 9e18)::bigint as paid, least(sum(other_paid), 9e18)::bigint as other_paid
 from rule_agreement
 where alias = $1 and minute >= $2
-group by alias, rule, version, other, other_version
-order by alias, rule, version, other, other_version
+group by alias, rule, version, other, other_version, tenant
+order by alias, rule, version, other, other_version, tenant
 
 -- name: forget_agreements
 delete from rule_agreement where minute < extract(epoch from clock_timestamp()) / 60 - $1
