@@ -74,7 +74,7 @@ class Comparing:
                 self._answers[call.request.id] = answer
             return
         found = self._compared(call)
-        if found is None or call.version is None:
+        if found is None or call.version is None or answer.outcome is not Outcome.OK:
             return
         rule, other = found
         version = self._led(call, other)

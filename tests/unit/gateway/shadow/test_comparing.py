@@ -230,7 +230,10 @@ async def test_only_what_a_comparing_rule_has_answered_well_is_asked_again(house
     for call in (answered("short"), answered("gone"), plain, lesser):
         assert await house.ended(call) == []
     assert await house.ended(answered(), Answer(outcome=Outcome.CANCELLED, usage=Usage())) == []
-    house.small = BIG
+    house.refusal = UnknownModel("none")
+    assert await house.ended(answered(), Answer(outcome=Outcome.CANCELLED, usage=Usage())) == []
+    assert house.answered == 0
+    house.small, house.refusal = BIG, None
     assert await house.ended(answered()) == []
     house.rules = (replace(REST, compare="nobody"),)
     assert await house.ended(answered()) == []
