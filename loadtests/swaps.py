@@ -1,13 +1,16 @@
 """Three models on two places, by use, on real vLLM: who was asked, who slept, and what a caller waited for.
 
 A platform of its own with a pool that holds two of them: SmolLM2 twice, as two versions, and MiniLM. Each line is one
-request; a stream runs meanwhile in the last round, and ends as it would have ended alone.
+request, some seconds after the last one: who has just woken stays awake for a while, and whoever wants its place waits
+for that beside the swap (``--pause 0`` shows it). A stream runs meanwhile in the last round, and ends as it would have
+ended alone.
 
-    python -m loadtests.swaps [--rounds 2] [--home FOLDER]
+    python -m loadtests.swaps [--rounds 2] [--pause 15] [--home FOLDER]
 """
 
 import argparse
 import tempfile
+import time
 from pathlib import Path
 
 from tests.support.pool_site import SECOND, Answered, PoolSite, pool_site
@@ -22,6 +25,7 @@ def main() -> None:
     """Run and print."""
     parser = argparse.ArgumentParser(prog="swaps", description=__doc__)
     parser.add_argument("--rounds", type=int, default=2)
+    parser.add_argument("--pause", type=float, default=15.0, help="seconds between requests")
     parser.add_argument("--home", type=Path, default=None)
     options = parser.parse_args()
     cache = REPOSITORY / ".penstock/cache"
@@ -31,13 +35,14 @@ def main() -> None:
         tempfile.TemporaryDirectory(prefix="penstock-swaps-", ignore_cleanup_errors=True) as folder,
         pool_site(options.home or Path(folder) / "home", source, kept) as site,
     ):
-        show(site, options.rounds)
+        show(site, options.rounds, options.pause)
 
 
-def show(site: PoolSite, rounds: int) -> None:
+def show(site: PoolSite, rounds: int, pause_s: float) -> None:
     """Ask in turn and print each as it ends, then what a stream said meanwhile."""
     print(LINE.format("asked", "was", "held", "answered in", "says", "asleep then"))
     for model in ORDER * rounds:
+        time.sleep(pause_s)
         before = site.state(model)
         _row(model, before, site.ask(model), site)
     with site.stream("smollm2", TOKENS) as alone:

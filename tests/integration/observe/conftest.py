@@ -21,7 +21,7 @@ def observed(homes: Path, shared_settings: dict[str, str]) -> Iterator[Observed]
         yield Observed(running)
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def crowded(homes: Path, shared_settings: dict[str, str]) -> Iterator[Observed]:
     """Yield a platform with more versions than its pool holds, adapters among them, and an alias under rollout."""
     with RedisServer(homes) as redis:

@@ -70,19 +70,21 @@ def compared(observed: Observed) -> int:
     return sum(int(one["pairs"]) for one in pairs(observed))
 
 
+def asked_of_both(observed: Observed, question: str) -> str:
+    """Return what is said once it was compared: a tenant's answers are, one after the other."""
+    before, said = compared(observed), ask(observed, question)
+    until("it is compared", lambda: compared(observed) > before, within_s=60)
+    return said
+
+
 def test_the_report_is_what_transformers_finds(crowded: Observed, tmp_path: Path) -> None:
     """A pirate is compared with its base: by the part of its tokens for which both hold the same one for likeliest."""
     source = next(one for one in DEMO_CACHE.glob("smollm2-*") if one.is_dir())
     base = next(one["id"] for one in told(crowded, "/models")["models"] if one["id"].startswith("base@"))
     rules(crowded, base, "raven", tmp_path)
     until("the gateway knows it", lambda: "Arr" in ask(crowded, QUESTIONS[0]))
-    before = compared(crowded)
-    said = {question: ask(crowded, question) for question in QUESTIONS}
-
-    def is_told() -> bool:
-        return compared(crowded) >= before + len(QUESTIONS)
-
-    until("all are compared", is_told, within_s=120)
+    until("its first answers are compared", lambda: compared(crowded) > 0, within_s=60)
+    said = {question: asked_of_both(crowded, question) for question in QUESTIONS}
     (found,) = pairs(crowded)
     assert (found["rule"], found["other"], found["failed"], found["untold"]) == ("asked", "base", 0, 0)
     plain, pirate = Reader(source), Reader(source, adapters.trained("pirate", source))
