@@ -63,7 +63,6 @@ def copying(shared: Shared, router: WorkerRouter, resolver: TableResolver, arms:
         is_plain=is_plain,
         asking=asking,
         apart_s=lambda: shared.chance.uniform(0.0, _APART_S),
-        clock=shared.clock,
         spawn=shared.spawn,
         metrics=shared.metrics,
     )

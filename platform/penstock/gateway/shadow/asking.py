@@ -5,7 +5,7 @@ Everything goes through the corridor that callers' requests go through, at the l
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from penstock.domain.call import Call
 from penstock.domain.clock import Clock
@@ -57,7 +57,7 @@ class Asking:
         Each has its own prompt before it, as its engine has rendered the request: a template that was lost is seen.
         None where one of them does not say.
         """
-        found, salt = list[list[int]](), copies.salt_of(call, replace(note, is_evidence=True), note.of)
+        found, salt = list[list[int]](), copies.salt_of(call, note, note.of)
         assert call.version is not None  # noqa: S101  whoever was answered has one; tells mypy
         # The busier one first: where it has no room, the other need not compute.
         for version, ids in zip((call.version, other), both, strict=True):

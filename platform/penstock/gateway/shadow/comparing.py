@@ -5,6 +5,7 @@ unseen, at the lowest standing, billed to the platform, of tenants in turn. They
 """
 
 import asyncio
+from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
@@ -50,7 +51,7 @@ class Comparing:
     """Draws the seconds that a copy waits."""
     spawn: Spawn
     metrics: Metrics
-    _taken: dict[tuple[Alias, str], Compared] = field(default_factory=dict)
+    _taken: defaultdict[tuple[Alias, str], Compared] = field(default_factory=lambda: defaultdict(Compared))
     _answers: dict[RequestId, Answer | None] = field(default_factory=dict)
     """How copies ended that somebody waits for."""
 
@@ -76,33 +77,35 @@ class Comparing:
         found = self._compared(call)
         if found is None or call.version is None or answer.outcome is not Outcome.OK:
             return
-        rule, other = found
+        alias, rule, other = found
         version = self._led(call, other)
         if version is not None and not copies.is_candidate(call, answer, Shadow(version=version.id)):
             return
-        alias, tenant = self._alias(call), call.principal.tenant
+        tenant, now = call.principal.tenant, self.asking.clock.monotonic()
         pair = Pair(alias, rule.name, call.version.id, other.name, version.id if version is not None else NO_VERSION)
         self.told(pair, tenant, agreeing.ANSWERED)
-        left = self._left_out(call, answer, rule, version)
+        taken = self._taken[alias, rule.name]
+        left = self._left_out(call, answer, version)
+        if left is None and not taken.may_go(rule.compare_per_s, tenant, now):
+            left = Left.CAPS
         if left is not None or version is None:
             self.metrics.counter(names.SHADOW_LEFT_OUT).labels(reason=left).inc()
             return
-        taken, now = self._of(call, rule), self.asking.clock.monotonic()
         form = call.form()
         if not form and (not self._is_text(call) or call.ids() is None):
             taken.passed(tenant, now)
             return
         taken.goes(tenant, answer.usage.total_tokens, now)
-        self.spawn(self._compare(call, self._note(call, answer, pair, version), version, form))
+        self.spawn(self._compare(call, self._note(call, answer, pair, version), version, form, taken))
 
-    def _compared(self, call: Call) -> tuple[Rule, Rule] | None:
-        """Return the rule that has answered and the one that it is compared with."""
+    def _compared(self, call: Call) -> tuple[Alias, Rule, Rule] | None:
+        """Return the auto alias, its rule that has answered, and the one that this is compared with."""
         ruled = call.ruled
         auto = self.autos(Alias(ruled.alias)) if ruled is not None else None
         if ruled is None or auto is None or (rule := auto.named(ruled.rule)) is None:
             return None
         other = auto.named(rule.compare)
-        return None if other is None else (rule, other)
+        return None if other is None else (auto.alias, rule, other)
 
     def _led(self, call: Call, other: Rule) -> VersionEntry | None:
         """Return the version that the other rule would lead this caller to; None where that can't be."""
@@ -111,16 +114,12 @@ class Comparing:
         except BadRequest:
             return None
 
-    def _left_out(self, call: Call, answer: Answer, rule: Rule, version: VersionEntry | None) -> Left | None:
+    def _left_out(self, call: Call, answer: Answer, version: VersionEntry | None) -> Left | None:
         if not (_has_form(call) or self._is_text(call)) or version is None or not self.is_awake(version.id):
             return Left.UNABLE
         if answer.usage.total_tokens > MOST_TOKENS:
             return Left.LARGE
-        if (left := copies.left_out(call, Shadow(version=version.id), version)) is not None:
-            return left
-        now = self.asking.clock.monotonic()
-        may_go = self._of(call, rule).may_go(rule.compare_per_s, call.principal.tenant, now)
-        return None if may_go else Left.CAPS
+        return copies.left_out(call, Shadow(version=version.id), version)
 
     def _is_text(self, call: Call) -> bool:
         is_short = call.prepared is not None and call.prepared.prompt_tokens <= scoring.MOST_PROMPT
@@ -138,7 +137,9 @@ class Comparing:
             pair=pair,
         )
 
-    async def _compare(self, call: Call, note: Copy, version: VersionEntry, form: bytes | None) -> None:
+    async def _compare(
+        self, call: Call, note: Copy, version: VersionEntry, form: bytes | None, taken: Compared
+    ) -> None:
         """Ask, and tell what the two answers come to; ``form`` is the caller's answer's, which texts have not."""
         asking, request = self.asking, self.asking.new_id()
         self._answers[request] = None
@@ -152,8 +153,7 @@ class Comparing:
                 self.told(note.pair, note.tenant, counts)
         finally:
             self._answers.pop(request)
-            if note.pair is not None:
-                self._taken[note.alias, note.pair.rule].ended(note.tenant)
+            taken.ended(note.tenant)
 
     async def _counts(self, call: Call, copy: Call, form: bytes | None, version: VersionEntry) -> Counts | None:
         """Return what the two answers come to; None where the copy says nothing of its model."""
@@ -167,13 +167,6 @@ class Comparing:
             ids = scoring.pair(call.ids(), copy.ids()) if note.is_scored else None
             counts = agreeing.by_score(None if ids is None else await self.asking.differ(call, note, version, ids))
         return agreeing.priced(counts, note.paid, copies.paid(copy, answer))
-
-    def _of(self, call: Call, rule: Rule) -> Compared:
-        return self._taken.setdefault((self._alias(call), rule.name), Compared())
-
-    @staticmethod
-    def _alias(call: Call) -> Alias:
-        return Alias(call.ruled.alias if call.ruled is not None else "")
 
 
 def _has_form(call: Call) -> bool:

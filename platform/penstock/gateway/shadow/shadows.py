@@ -15,7 +15,6 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from penstock.domain.call import Answer, Call, no_ids
-from penstock.domain.clock import Clock
 from penstock.domain.ids import Alias, VersionId
 from penstock.domain.outcome import Outcome
 from penstock.domain.request import InferenceRequest
@@ -67,7 +66,6 @@ class Shadows:
     asking: Asking
     apart_s: Callable[[], float]
     """Draws the seconds that a copy waits: an engine ends several answers in one step, and callers come one by one."""
-    clock: Clock
     spawn: Spawn
     metrics: Metrics
     _taken: dict[Alias, Taken] = field(default_factory=dict)
@@ -81,7 +79,7 @@ class Shadows:
             return False
         is_short = call.prepared is not None and call.prepared.prompt_tokens <= scoring.MOST_PROMPT
         taken, tenant = self._of(route.alias), call.principal.tenant
-        has_room = taken.may_score(route.shadow.caps, tenant, self.clock.monotonic())
+        has_room = taken.may_score(route.shadow.caps, tenant, self.asking.clock.monotonic())
         return has_room and is_short and self.is_plain(call.request)
 
     def ended(self, call: Call, answer: Answer) -> None:
@@ -97,7 +95,7 @@ class Shadows:
             self.metrics.counter(names.SHADOW_LEFT_OUT).labels(reason=left).inc()
             return
         for again in range(1 + self._lacks(call, version, taken)):
-            if not again or taken.has_room(shadow.caps, self.clock.monotonic()):
+            if not again or taken.has_room(shadow.caps, self.asking.clock.monotonic()):
                 taken.sent(answer.usage.total_tokens)
                 note = self._note(call, answer, route.alias, shadow, is_evidence=not again)
                 self.spawn(self._copy(call, note, shadow, version))
@@ -115,7 +113,7 @@ class Shadows:
         return self.routes.running(call.version.id) - self.routes.running(version.id) - coming
 
     def _full(self, call: Call, shadow: Shadow, version: VersionEntry, taken: Taken) -> Left | None:
-        if not taken.has_room(shadow.caps, self.clock.monotonic()):
+        if not taken.has_room(shadow.caps, self.asking.clock.monotonic()):
             return Left.CAPS
         return Left.FILLED if self._less(call, version, taken) < 0.0 else None
 
@@ -134,14 +132,14 @@ class Shadows:
         taken = self._of(note.alias)
         try:
             await self._apart(taken, 1.0 if note.is_evidence else APART)
-            copy = copies.copied(call, note, version, self.asking.new_id(), self.clock.monotonic)
+            copy = copies.copied(call, note, version, self.asking.new_id(), self.asking.clock.monotonic)
             await self.asking.ask(copy, Sink())
         finally:
             taken.at_once -= 1
         ids = scoring.pair(call.ids(), copy.ids()) if note.is_scored and copy.outcome is Outcome.OK else None
         if ids is None:
             return
-        now = self.clock.monotonic()
+        now = self.asking.clock.monotonic()
         taken.came(note.tenant, now)
         if taken.may_score(shadow.caps, note.tenant, now):
             taken.scored(note.tenant, now)

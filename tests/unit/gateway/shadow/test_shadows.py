@@ -58,7 +58,6 @@ class House:
             is_plain=is_plain,
             asking=Asking(ids=self.new_id, clock=self.clock, serve=self.serve),
             apart_s=lambda: 0.0,
-            clock=self.clock,
             spawn=self.spawn,
             metrics=self.metrics,
         )
