@@ -5,11 +5,11 @@ Every series of a board obeys the board's variables: those of them that the metr
 
 from dataclasses import dataclass
 
-from penstock.domain.series import INSTANCE, STARTED
 from penstock.slo.recorded import TIER
 from penstock.slo.windows import seconds
 from penstock.telemetry import names
 from penstock.telemetry.definitions import Kind, Label, Metric
+from penstock.telemetry.series import INSTANCE, STARTED
 
 WINDOW = "$__rate_interval"
 """Grafana's own: at least four scrapes, and no finer than the picture."""

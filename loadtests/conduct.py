@@ -15,8 +15,8 @@ from loadtests.plan.scenario import Mix, Scenario
 from loadtests.target import Model, TargetRefused, model_of
 from loadtests.verdict import report
 from loadtests.verdict.judging import judge
-from penstock.domain.model import Tier
-from penstock.domain.slo import SloTier
+from penstock.domain.models.model import Tier
+from penstock.domain.serving.slo import SloTier
 
 KEY_OF_TENANT = re.compile(r"(?P<tenant>[\w.-]+)=(?P<key>.*[^=].*)")
 

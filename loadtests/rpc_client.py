@@ -9,7 +9,7 @@ from typing import Any
 import grpc.aio
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 
-COMPILED = Path(__file__).parents[1] / "platform/penstock/gateway/edge/grpc/open_inference.binpb"
+COMPILED = Path(__file__).parents[1] / "platform/penstock/gateway/oip/grpc/open_inference.binpb"
 SERVICE = "/inference.GRPCInferenceService/"
 FINAL = b"triton_final_response\x12\x02\x08\x01"
 """How the last message of an answer says so."""

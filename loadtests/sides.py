@@ -18,7 +18,7 @@ from pathlib import Path
 
 import httpx
 
-from penstock.domain.model import EngineSettings
+from penstock.domain.models.model import EngineSettings
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 DEMO_CACHE = REPOSITORY / ".penstock/cache/demo"
@@ -76,7 +76,7 @@ def _key(tenant: str, options: Sequence[str], env: dict[str, str]) -> str:
 
 
 def _penstock() -> tuple[str, ...]:
-    return (sys.executable, "-m", "penstock.apps.cli")
+    return (sys.executable, "-m", "penstock.cli")
 
 
 @contextmanager

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import yaml
 
-from penstock.domain.model import Tier
-from penstock.domain.slo import SloTier, parse_all
+from penstock.domain.models.model import Tier
+from penstock.domain.serving.slo import SloTier, parse_all
 
 SPECS = Path(__file__).parent / "specs"
 

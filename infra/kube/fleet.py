@@ -22,7 +22,7 @@ from infra.kube.worker_pod import WorkerPod
 from infra.kube.workloads import account, service
 
 EDITION = 1
-"""Of the file's form, which is the platform's: `penstock.adapters.kubernetes.pools`."""
+"""Of the file's form, which is the platform's: `penstock.connectors.kubernetes.pools`."""
 
 START_S = 1800
 """Fetch, verify, load, compile, warm: a large model on a cold node is ready only after many minutes."""

@@ -1,6 +1,6 @@
 """A worker's pod in a pool, whole but for what only the controller knows: version, names, labels, resources.
 
-The open places are spelled as the controller fills them (`penstock.adapters.kubernetes.pools.FILLED`).
+The open places are spelled as the controller fills them (`penstock.connectors.kubernetes.pools.FILLED`).
 """
 
 from collections.abc import Mapping

@@ -17,7 +17,7 @@ from loadtests.drive.sse import Stream, Usage, Whole, code_of
 from loadtests.drive.wire import Connections
 from loadtests.plan.planning import Turn
 from loadtests.plan.prompts import text
-from penstock.domain.model import Tier
+from penstock.domain.models.model import Tier
 
 READ_BYTES = 65_536
 SLOW_READ_BYTES, SLOW_PAUSE_S = 256, 0.5

@@ -7,7 +7,7 @@ import msgspec
 
 from loadtests.drive.records import Health, Record, read, write
 from loadtests.plan.planning import Session
-from penstock.domain.model import Tier
+from penstock.domain.models.model import Tier
 
 Keys = Mapping[str, str]
 """By tenant; the empty name is for all others."""

@@ -9,7 +9,7 @@ from typing import Annotated, Literal, TypeVar
 import msgspec
 
 from loadtests.plan import fits
-from penstock.domain.model import Tier
+from penstock.domain.models.model import Tier
 
 FOLDER = Path(__file__).parents[1]
 SCENARIOS, MIXES = FOLDER / "scenarios", FOLDER / "mixes"

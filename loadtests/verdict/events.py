@@ -7,7 +7,7 @@ it is neither good nor bad, and never 0.
 from collections.abc import Callable, Iterator, Mapping
 
 from loadtests.drive.records import End, Record
-from penstock.domain.slo import Indicator
+from penstock.domain.serving.slo import Indicator
 
 NO_CAPACITY = 503
 Events = Callable[[Record, float], Iterator[bool]]

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from loadtests.drive.records import Health, Record
 from loadtests.verdict.figures import quantile
-from penstock.domain.slo import Indicator, SloTier
+from penstock.domain.serving.slo import Indicator, SloTier
 
 OF_FIRST_TOKEN, OF_GAP = 0.1, 0.25
 """What share of the tightest bound on a first token, or between tokens, may be the generator's own at p99."""

@@ -12,8 +12,8 @@ from loadtests.plan.scenario import Mix, Scenario, Tenant
 from loadtests.verdict import generator
 from loadtests.verdict.events import Events, readers
 from loadtests.verdict.generator import Generator
-from penstock.domain.model import Tier
-from penstock.domain.slo import Indicator, Objective, SloTier
+from penstock.domain.models.model import Tier
+from penstock.domain.serving.slo import Indicator, Objective, SloTier
 
 FEWEST_EVENTS = 20
 """Fewer keep no promise. They may break one: where it would be broken had all up to this number been good."""

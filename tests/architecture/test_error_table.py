@@ -7,7 +7,7 @@ from grpc import StatusCode
 
 from penstock.domain import errors
 from penstock.domain.errors import BadRequest, Evicted, Failed, PenstockError, Rejected
-from penstock.gateway.edge.errors import TABLE, row_of
+from penstock.gateway.listener.errors import TABLE, row_of
 
 PUBLISHED = {400, 401, 402, 403, 404, 405, 408, 409, 413, 422, 429, 431, 499, 500, 502, 503, 504}
 

@@ -4,7 +4,7 @@ import re
 
 from typer.main import get_command
 
-from penstock.apps.cli import app
+from penstock.cli import app
 from tests.support import tree
 
 

@@ -50,7 +50,7 @@ VIOLATIONS = {
     "torch outside the engines": ("domain/errors.py", "import torch"),
     "a room that nobody placed": ("helpers/__init__.py", ""),
     "siblings in a cycle": ("telemetry/names.py", "import penstock.telemetry.metrics"),
-    "adapters that know each other": ("adapters/alpha/__init__.py", "import penstock.adapters.beta"),
+    "connectors that know each other": ("connectors/alpha/__init__.py", "import penstock.connectors.beta"),
 }
 
 
@@ -63,7 +63,7 @@ def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_bytes(path.read_bytes())
     for name in ("alpha", "beta"):
-        target = root / f"penstock/adapters/{name}/__init__.py"
+        target = root / f"penstock/connectors/{name}/__init__.py"
         target.parent.mkdir()
         target.write_text("")
     return root

@@ -5,14 +5,14 @@ from collections.abc import AsyncIterator, Iterator
 
 import pytest
 
-from penstock.adapters.memory.answers import MemoryAnswers
-from penstock.adapters.redis import answers as redis_answers
-from penstock.adapters.redis.answers import RedisAnswers
-from penstock.adapters.redis.wire import Wire
+from penstock.connectors.memory.answers import MemoryAnswers
+from penstock.connectors.redis import answers as redis_answers
+from penstock.connectors.redis.answers import RedisAnswers
+from penstock.connectors.redis.wire import Wire
 from penstock.domain.clock import SystemClock
 from penstock.domain.errors import Conflict
-from penstock.domain.idempotency import KEEP_S, AnswerQuota, AnswerStore, Claim, Piece, RecordKey
 from penstock.domain.ids import TenantId
+from penstock.domain.serving.idempotency import KEEP_S, AnswerQuota, AnswerStore, Claim, Piece, RecordKey
 from tests.support.clock import ManualClock
 from tests.support.redis_server import RedisServer
 

@@ -6,15 +6,15 @@ from typing import Protocol
 
 import pytest
 
-from penstock.adapters.memory.arms import MemoryArms
-from penstock.adapters.postgres.arms import PostgresArms
-from penstock.adapters.postgres.database import Database
+from penstock.connectors.memory.arms import MemoryArms
+from penstock.connectors.postgres.arms import PostgresArms
+from penstock.connectors.postgres.database import Database
 from penstock.control.rollout.evidence import Evidence, EvidenceStore
-from penstock.domain.agreement import Agreement, Counts, Pair, Reported
-from penstock.domain.arms import ArmSecond, Asked
 from penstock.domain.clock import SystemClock
 from penstock.domain.errors import Conflict
 from penstock.domain.ids import Alias, TenantId, VersionId
+from penstock.domain.rollout.arms import ArmSecond, Asked
+from penstock.domain.serving.agreement import Agreement, Counts, Pair, Reported
 from tests.support.arms_world import World
 
 

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.adapters.folder.store import FolderStore
-from penstock.adapters.s3 import upload
-from penstock.adapters.s3.store import S3Store
+from penstock.connectors.folder.store import FolderStore
+from penstock.connectors.s3 import upload
+from penstock.connectors.s3.store import S3Store
 from penstock.domain.errors import ArtifactRefused, StoreUnavailable
 from penstock.packaging.packing import Publishing, describe, measure, publish
 from penstock.packaging.ports import ArtifactStore

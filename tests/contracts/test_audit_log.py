@@ -5,10 +5,10 @@ from dataclasses import replace
 
 import pytest
 
-from penstock.adapters.memory.audit import MemoryAudit
-from penstock.adapters.postgres.audit import PostgresAudit
+from penstock.connectors.memory.audit import MemoryAudit
+from penstock.connectors.postgres.audit import PostgresAudit
 from penstock.control.api.ports import AuditLog
-from penstock.domain.audit import Selection
+from penstock.domain.tenancy.audit import Selection
 from tests.support import control_things as things
 
 ALARM = things.act("budget.threshold", target="tenant:t:spend:2026-11-21/100@50")

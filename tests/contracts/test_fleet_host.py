@@ -14,19 +14,19 @@ from pathlib import Path
 
 import pytest
 
-from penstock.adapters.kubernetes.client import connected
-from penstock.adapters.kubernetes.fleet import KubernetesFleet
-from penstock.adapters.kubernetes.pools import read
-from penstock.adapters.process import identity
-from penstock.adapters.process.fleet import HostConfig, LocalFleet
-from penstock.adapters.process.records import Records
+from penstock.connectors.kubernetes.client import connected
+from penstock.connectors.kubernetes.fleet import KubernetesFleet
+from penstock.connectors.kubernetes.pools import read
+from penstock.connectors.process import identity
+from penstock.connectors.process.fleet import HostConfig, LocalFleet
+from penstock.connectors.process.records import Records
 from penstock.control.fleet.orders import Host
 from penstock.control.fleet.plan import FleetPolicy, plan
 from penstock.control.fleet.versions import plan_versions
 from penstock.domain.clock import SystemClock
-from penstock.domain.fleet import Catalogue, Deployment, FleetPlan, FleetView, Running, Seen
+from penstock.domain.fleet.versions import Catalogue, Deployment, FleetPlan, FleetView, Running, Seen
+from penstock.domain.fleet.worker import WorkerReport, WorkerState
 from penstock.domain.ids import WorkerId
-from penstock.domain.worker import WorkerReport, WorkerState
 from tests.support import control_things as things
 from tests.support import kube_pools
 from tests.support.kube_api import KubeApi

@@ -4,8 +4,8 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from penstock.adapters.memory.leadership import LeaderLock, MemoryLeadership
-from penstock.adapters.postgres.leadership import PostgresLeadership
+from penstock.connectors.memory.leadership import LeaderLock, MemoryLeadership
+from penstock.connectors.postgres.leadership import PostgresLeadership
 from penstock.control.runtime import Leadership
 
 

@@ -2,11 +2,11 @@
 
 import pytest
 
-from penstock.adapters.memory.leases import MemoryLeases
-from penstock.adapters.postgres.leases import PostgresLeases
+from penstock.connectors.memory.leases import MemoryLeases
+from penstock.connectors.postgres.leases import PostgresLeases
 from penstock.control.fleet.heartbeats import LeaseStore
+from penstock.domain.fleet.worker import PhaseTiming, WorkerReport, WorkerState
 from penstock.domain.ids import VersionId, WorkerId
-from penstock.domain.worker import PhaseTiming, WorkerReport, WorkerState
 from tests.support import control_things as things
 
 

@@ -9,16 +9,25 @@ from typing import Protocol
 
 import pytest
 
-from penstock.adapters.memory.ledger import MemoryLedger
-from penstock.adapters.postgres.database import Database
-from penstock.adapters.postgres.ledger import PostgresLedger
-from penstock.domain import budget
+from penstock.connectors.memory.ledger import MemoryLedger
+from penstock.connectors.postgres.database import Database
+from penstock.connectors.postgres.ledger import PostgresLedger
 from penstock.domain.errors import BadRequest, Conflict
 from penstock.domain.ids import KeyId, RequestId, TenantId, VersionId
-from penstock.domain.ledger import Cursor, Ended, Forgiven, ForgivenSink, LedgerReader, LedgerRow, LedgerSink, Span
 from penstock.domain.money import MicroUsd
 from penstock.domain.outcome import Outcome
-from penstock.domain.tenant import SHADOWS, Priority
+from penstock.domain.tenancy import budget
+from penstock.domain.tenancy.ledger import (
+    Cursor,
+    Ended,
+    Forgiven,
+    ForgivenSink,
+    LedgerReader,
+    LedgerRow,
+    LedgerSink,
+    Span,
+)
+from penstock.domain.tenancy.tenant import SHADOWS, Priority
 
 EVER = Span(begin=0.0, end=1e12)
 

@@ -9,13 +9,13 @@ from typing import Protocol
 
 import pytest
 
-from penstock.adapters.memory.limits import MemoryLimits
-from penstock.adapters.redis.limits import RedisLimits
-from penstock.adapters.redis.wire import PATIENCE_S, REST_S, Wire
+from penstock.connectors.memory.limits import MemoryLimits
+from penstock.connectors.redis.limits import RedisLimits
+from penstock.connectors.redis.wire import PATIENCE_S, REST_S, Wire
 from penstock.domain.clock import SystemClock
 from penstock.domain.errors import Conflict, StoreUnavailable
 from penstock.domain.ids import RequestId
-from penstock.domain.limits import Draw, LimitStore, Measure, MeterKind, SpentStore
+from penstock.domain.tenancy.limits import Draw, LimitStore, Measure, MeterKind, SpentStore
 from tests.support.redis_server import RedisServer
 
 

@@ -5,10 +5,10 @@ from itertools import pairwise
 
 import pytest
 
-from penstock.adapters.prometheus.client import Prometheus, Span
-from penstock.adapters.prometheus.page import Reading, parse
-from penstock.adapters.prometheus.window import PagesWindow, PrometheusWindow
 from penstock.apps.observed import Window
+from penstock.connectors.prometheus.client import Prometheus, Span
+from penstock.connectors.prometheus.page import Reading, parse
+from penstock.connectors.prometheus.window import PagesWindow, PrometheusWindow
 from tests.support.prometheus import holding
 
 pytestmark = pytest.mark.observe

@@ -4,9 +4,9 @@ import struct
 
 import torch
 
-from penstock.domain.tensors import Datatype, checked, elements_of
-from penstock.gateway.edge.oip.handled import form_of
-from penstock.gateway.edge.oip.nouns import InferRequest, Wanted, spec
+from penstock.domain.models.tensors import Datatype, checked, elements_of
+from penstock.gateway.oip.handled import form_of
+from penstock.gateway.oip.nouns import InferRequest, Wanted, spec
 from penstock.worker.engines.torch import infer
 from tests.support.oip import HANDLER
 

@@ -2,17 +2,17 @@
 
 import pytest
 
-from penstock.adapters.memory.audit import MemoryAudit
-from penstock.adapters.memory.registry import MemoryRegistry
-from penstock.adapters.postgres.audit import PostgresAudit
-from penstock.adapters.postgres.registry import PostgresRegistry
+from penstock.connectors.memory.audit import MemoryAudit
+from penstock.connectors.memory.registry import MemoryRegistry
+from penstock.connectors.postgres.audit import PostgresAudit
+from penstock.connectors.postgres.registry import PostgresRegistry
 from penstock.control.api.ports import AuditLog
 from penstock.control.registry.ports import RegistryStore
-from penstock.domain.auto import Auto, Rule
 from penstock.domain.errors import Conflict
-from penstock.domain.fleet import Deployment
+from penstock.domain.fleet.versions import Deployment
 from penstock.domain.ids import Alias, TenantId, VersionId, WorkerId
-from penstock.domain.owners import Owned
+from penstock.domain.serving.auto import Auto, Rule
+from penstock.domain.tenancy.owners import Owned
 from tests.support import adapter_things
 from tests.support import control_things as things
 

@@ -6,22 +6,22 @@ from typing import NamedTuple
 
 import pytest
 
-from penstock.adapters.memory.audit import MemoryAudit
-from penstock.adapters.memory.registry import MemoryRegistry
-from penstock.adapters.memory.rollouts import MemoryRollouts
-from penstock.adapters.postgres.audit import PostgresAudit
-from penstock.adapters.postgres.database import Database
-from penstock.adapters.postgres.registry import PostgresRegistry
-from penstock.adapters.postgres.rollouts import PostgresRollouts
+from penstock.connectors.memory.audit import MemoryAudit
+from penstock.connectors.memory.registry import MemoryRegistry
+from penstock.connectors.memory.rollouts import MemoryRollouts
+from penstock.connectors.postgres.audit import PostgresAudit
+from penstock.connectors.postgres.database import Database
+from penstock.connectors.postgres.registry import PostgresRegistry
+from penstock.connectors.postgres.rollouts import PostgresRollouts
 from penstock.control.registry.ports import RegistryStore
 from penstock.control.rollout import steps
 from penstock.control.rollout.ports import RolloutStore
-from penstock.domain.audit import Act
 from penstock.domain.errors import Conflict
+from penstock.domain.fleet.table import Share
 from penstock.domain.ids import Alias, VersionId
-from penstock.domain.judgement import Finding, Judgement, Metric, Verdict
-from penstock.domain.rollout import Change, Rollout, State, Step, route_of
-from penstock.domain.table import Share
+from penstock.domain.rollout.judgement import Finding, Judgement, Metric, Verdict
+from penstock.domain.rollout.rollout import Change, Rollout, State, Step, route_of
+from penstock.domain.tenancy.audit import Act
 
 OLD, NEW = VersionId("m@old"), VersionId("m@new")
 ABORT = Judgement(

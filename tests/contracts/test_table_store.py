@@ -4,14 +4,14 @@ from dataclasses import replace
 
 import pytest
 
-from penstock.adapters.memory.tables import MemoryTables
-from penstock.adapters.postgres.tables import PostgresTables
+from penstock.connectors.memory.tables import MemoryTables
+from penstock.connectors.postgres.tables import PostgresTables
 from penstock.control.api.ports import TableHistory
-from penstock.domain.auto import Auto, Rule
 from penstock.domain.errors import Conflict
+from penstock.domain.fleet.table import EMPTY, RoutingTable, WorkerEntry, validate
+from penstock.domain.fleet.worker import WorkerState
 from penstock.domain.ids import Alias, VersionId, WorkerId
-from penstock.domain.table import EMPTY, RoutingTable, WorkerEntry, validate
-from penstock.domain.worker import WorkerState
+from penstock.domain.serving.auto import Auto, Rule
 from tests.support import adapter_things
 from tests.support import control_things as things
 from tests.support.calls import VERSION

@@ -4,15 +4,15 @@ from dataclasses import replace
 
 import pytest
 
-from penstock.adapters.memory.audit import MemoryAudit
-from penstock.adapters.memory.tenancy import MemoryTenancy
-from penstock.adapters.postgres.tenancy import PostgresTenancy
+from penstock.connectors.memory.audit import MemoryAudit
+from penstock.connectors.memory.tenancy import MemoryTenancy
+from penstock.connectors.postgres.tenancy import PostgresTenancy
 from penstock.control.api.ports import TenancyStore
 from penstock.domain.errors import Conflict, InvalidField
 from penstock.domain.ids import Alias, KeyId, OrgId, TenantId
-from penstock.domain.keys import mint
 from penstock.domain.money import MicroUsd
-from penstock.domain.tenant import (
+from penstock.domain.tenancy.keys import mint
+from penstock.domain.tenancy.tenant import (
     DEFAULT_ORG,
     ApiKey,
     Org,

@@ -8,11 +8,11 @@ from typing import Protocol
 
 import pytest
 
-from penstock.adapters.memory.wanted import MemoryWanted
-from penstock.adapters.postgres.database import Database
-from penstock.adapters.postgres.wanted import CHANNEL, PostgresWanted, PostgresWantedTeller
+from penstock.connectors.memory.wanted import MemoryWanted
+from penstock.connectors.postgres.database import Database
+from penstock.connectors.postgres.wanted import CHANNEL, PostgresWanted, PostgresWantedTeller
 from penstock.control.fleet.demand import WantedSource
-from penstock.domain.fleet import Wanted
+from penstock.domain.fleet.versions import Wanted
 from penstock.domain.ids import VersionId
 from tests.support.patience import patient
 

@@ -12,7 +12,7 @@ from dashboards import build, modern, panels
 from dashboards.boards.requests import FAULTS
 from dashboards.queries import VARIABLES
 from penstock.domain.outcome import Stage
-from penstock.gateway.edge.errors import TABLE
+from penstock.gateway.listener.errors import TABLE
 from penstock.telemetry.definitions import Kind
 from penstock.telemetry.names import CATALOGUE
 from tests.support import boards

@@ -7,8 +7,8 @@ import pytest
 
 from dashboards import queries
 from dashboards.queries import NotInCatalogue
-from penstock.domain.series import STARTED
 from penstock.telemetry import names
+from penstock.telemetry.series import STARTED
 from tests.support import boards, promtool
 
 

@@ -12,9 +12,9 @@ import msgspec
 from infra.graph.captured import Capture
 from infra.graph.nodes import Graph, Node
 from infra.graph.values import mapping
-from penstock.adapters.kubernetes.manifests import written
-from penstock.adapters.kubernetes.pools import EDITION, Pools
-from penstock.domain.fleet import Served
+from penstock.connectors.kubernetes.manifests import written
+from penstock.connectors.kubernetes.pools import EDITION, Pools
+from penstock.domain.fleet.versions import Served
 from penstock.domain.ids import VersionId
 
 GIB = 1 << 30

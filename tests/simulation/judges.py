@@ -17,9 +17,9 @@ from typing import Protocol
 from penstock.apps import rollout_gates
 from penstock.control.rollout.gates import Gates
 from penstock.control.rollout.judge import Judge
-from penstock.domain.arms import GROWTH, ArmCounts, ArmSecond, Cell, Times
-from penstock.domain.judgement import Verdict
-from penstock.domain.model import Tier
+from penstock.domain.models.model import Tier
+from penstock.domain.rollout.arms import GROWTH, ArmCounts, ArmSecond, Cell, Times
+from penstock.domain.rollout.judgement import Verdict
 from tests.support.arms_world import ALIAS, NEW, OLD, Regression, World
 
 HALF_AN_HOUR_S = 1800

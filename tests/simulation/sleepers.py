@@ -9,9 +9,9 @@ from dataclasses import dataclass, field, replace
 
 from penstock.control.fleet import uses
 from penstock.control.fleet.pool import Claim, Packed, PoolPolicy, Rank, Resident, Stay, pack
-from penstock.domain.fleet import Seen
+from penstock.domain.fleet.versions import Seen
+from penstock.domain.fleet.worker import Load, WorkerReport, WorkerState
 from penstock.domain.ids import VersionId, WorkerId
-from penstock.domain.worker import Load, WorkerReport, WorkerState
 
 STEP_S = 0.25
 """Between two heartbeats, each of which is followed by a tick."""

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from penstock.domain.ids import RequestId, TenantId, VersionId
-from penstock.domain.standing import Standing
+from penstock.domain.tenancy.standing import Standing
 from penstock.simulator.engine import SMOLLM2_ONE_CORE, EngineModel
 from penstock.simulator.worker import Arrival, Worker
 from penstock.worker.gate.admission import doors

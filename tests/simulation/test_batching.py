@@ -10,7 +10,7 @@ from dataclasses import replace
 import pytest
 
 from penstock.domain.ids import RequestId, TenantId
-from penstock.domain.standing import Standing
+from penstock.domain.tenancy.standing import Standing
 from penstock.simulator.batches import Arrival, Bench, Served, play
 from penstock.simulator.optimum import fewest_missed
 from penstock.worker.batching.compute import Computes

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 
+from penstock.domain.fleet.table import WorkerEntry
+from penstock.domain.fleet.worker import WorkerState
 from penstock.domain.ids import TenantId, WorkerId
-from penstock.domain.table import WorkerEntry
-from penstock.domain.worker import WorkerState
 from penstock.gateway.dispatch import Breakers, Change, Evidence, Finding, Level, Origin, Shape
 from penstock.gateway.dispatch.dispatcher import MOST_ERRORS
 from tests.support.calls import VERSION

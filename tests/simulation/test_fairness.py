@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from penstock.domain.ids import RequestId, TenantId
-from penstock.domain.standing import Standing
+from penstock.domain.tenancy.standing import Standing
 from penstock.simulator import servegen
 from penstock.simulator.engine import SMOLLM2_ONE_CORE, SMOLLM2_TWO_CORES, EngineModel
 from penstock.simulator.worker import Arrival, Record, Worker, run

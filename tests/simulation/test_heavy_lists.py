@@ -10,10 +10,10 @@ from dataclasses import replace
 import pytest
 
 from penstock.domain.ids import ModelName, RequestId, TenantId, WorkerId
-from penstock.domain.model import EngineSettings, Manifest, Provenance, Task, Tier
+from penstock.domain.models.model import EngineSettings, Manifest, Provenance, Task, Tier
 from penstock.domain.money import MicroUsd, Price
-from penstock.domain.standing import Standing
-from penstock.domain.ticket import Ticket
+from penstock.domain.serving.ticket import Ticket
+from penstock.domain.tenancy.standing import Standing
 from penstock.packaging.demo_models import MINILM_TORCH
 from penstock.simulator.batches import Arrival, Bench, Served
 from penstock.worker.batching.bounds import BESIDE_PART

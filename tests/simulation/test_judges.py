@@ -4,7 +4,7 @@ import statistics
 
 import pytest
 
-from penstock.domain.judgement import Verdict
+from penstock.domain.rollout.judgement import Verdict
 from tests.simulation.judges import MannWhitney, MixtureRatio, Ours, one_cell, play
 from tests.support.arms_world import Regression, World
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from penstock.domain.standing import Standing
+from penstock.domain.tenancy.standing import Standing
 from penstock.simulator import overload
 from penstock.simulator.worker import Arrival
 from penstock.worker.gate_config import DoorOrder

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 from penstock.domain.ids import RequestId, TenantId
-from penstock.domain.standing import Standing
+from penstock.domain.tenancy.standing import Standing
 from penstock.simulator import overload
 from penstock.simulator.engine import SMOLLM2_TWO_CORES, EngineModel
 from penstock.simulator.worker import Arrival, Record, run

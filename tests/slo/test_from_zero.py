@@ -17,10 +17,10 @@ from penstock.control.fleet.pool_shown import PoolMetrics
 from penstock.control.fleet.shown import FleetMetrics
 from penstock.control.rollout.shown import RolloutMetrics
 from penstock.domain.clock import SystemClock
-from penstock.domain.fleet import Deployment
+from penstock.domain.fleet.versions import Deployment
+from penstock.domain.fleet.worker import WorkerReport, WorkerState
 from penstock.domain.ids import Alias, WorkerId
-from penstock.domain.rollout import Rollout
-from penstock.domain.worker import WorkerReport, WorkerState
+from penstock.domain.rollout.rollout import Rollout
 from penstock.telemetry.metrics import Metrics
 from penstock.worker.agent.status import WorkerMetrics
 from penstock.worker.engines import translate

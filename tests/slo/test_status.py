@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from penstock.apps.cli import app
+from penstock.cli import app
 from penstock.slo import recorded
 from tests.support import prometheus
 

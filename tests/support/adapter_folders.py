@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from penstock.domain.model import ModelVersion
+from penstock.domain.models.model import ModelVersion
 from penstock.packaging.packing import Choices, Packed
 from tests.support.versions import CHOICES, Home, model_folder, safetensors
 

@@ -10,9 +10,9 @@ from pathlib import Path
 
 from penstock.apps import models, stores
 from penstock.apps.settings import Settings
-from penstock.domain import adapter
 from penstock.domain.ids import ModelName
-from penstock.domain.model import AdapterSettings, GoldenPrompt, Manifest
+from penstock.domain.models import adapter
+from penstock.domain.models.model import AdapterSettings, GoldenPrompt, Manifest
 from penstock.packaging import demo_models
 from penstock.packaging.measured import measured
 from penstock.packaging.packing import Packed, Publishing, describe, measure, publish

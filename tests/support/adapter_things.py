@@ -2,9 +2,10 @@
 
 from dataclasses import replace
 
-from penstock.domain import adapter
+from penstock.domain.fleet.table import VersionEntry
 from penstock.domain.ids import ModelName, VersionId
-from penstock.domain.model import (
+from penstock.domain.models import adapter
+from penstock.domain.models.model import (
     AdapterSettings,
     Artifact,
     EngineSettings,
@@ -13,7 +14,6 @@ from penstock.domain.model import (
     digest_of,
     version_id,
 )
-from penstock.domain.table import VersionEntry
 from tests.support import control_things as things
 from tests.support.calls import VERSION
 

@@ -14,9 +14,9 @@ from typing import Any
 import httpx
 import yaml
 
-from penstock.adapters.prometheus import configuration
-from penstock.adapters.prometheus.configuration import Scraping, Target
-from penstock.apps.up.observing import PROMETHEUS, find
+from penstock.connectors.prometheus import configuration
+from penstock.connectors.prometheus.configuration import Scraping, Target
+from penstock.local.observing import PROMETHEUS, find
 from tests.support.alert_rules import Rule
 from tests.support.deployed import free_port
 from tests.support.patience import until

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from penstock.domain.arms import ArmCounts, ArmSecond, Cell, Priced, Times, bucket, cell, price_bucket
 from penstock.domain.ids import Alias, TenantId, VersionId, WorkerId
+from penstock.domain.rollout.arms import ArmCounts, ArmSecond, Cell, Priced, Times, bucket, cell, price_bucket
 
 ALIAS, OLD, NEW = Alias("chat"), VersionId("chat@old"), VersionId("chat@new")
 BASE_TTFT_S, BASE_ITL_S, TAIL = 0.3, 0.03, 4.0

@@ -4,7 +4,7 @@ from dataclasses import replace
 from typing import TypedDict, Unpack
 
 from penstock.domain.ids import TenantId, VersionId
-from penstock.domain.standing import Standing
+from penstock.domain.tenancy.standing import Standing
 from penstock.worker.batching.items import Item, Key
 
 KEY = Key(version=VersionId("toy@1"))

@@ -16,9 +16,9 @@ from typing import Any
 import asyncpg
 import httpx
 
-from penstock.adapters.postgres.embedded import dsn_of
-from penstock.domain import budget
+from penstock.connectors.postgres.embedded import dsn_of
 from penstock.domain.outcome import Outcome, Stage
+from penstock.domain.tenancy import budget
 from penstock.telemetry.names import IN_FLIGHT
 from tests.support.fleet import Fleet
 from tests.support.patience import patient

@@ -4,9 +4,9 @@ import random
 from collections.abc import Callable
 from dataclasses import replace
 
+from penstock.domain.fleet.table import VersionEntry, WorkerEntry
+from penstock.domain.fleet.worker import WorkerState
 from penstock.domain.ids import TenantId, VersionId, WorkerId
-from penstock.domain.table import VersionEntry, WorkerEntry
-from penstock.domain.worker import WorkerState
 from penstock.gateway.dispatch import (
     Breakers,
     BreakerSettings,

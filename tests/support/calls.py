@@ -4,13 +4,13 @@ from dataclasses import replace
 from typing import Any
 
 from penstock.domain.call import Call, Timings
-from penstock.domain.cost import Cost
+from penstock.domain.fleet.table import VersionEntry
 from penstock.domain.ids import KeyId, RequestId, TenantId, VersionId
-from penstock.domain.model import Task, Tier
+from penstock.domain.models.model import Task, Tier
 from penstock.domain.money import MicroUsd, Price
-from penstock.domain.request import Api, InferenceRequest, Prepared
-from penstock.domain.table import VersionEntry
-from penstock.domain.tenant import Plan, Principal, Role, Scope
+from penstock.domain.serving.request import Api, InferenceRequest, Prepared
+from penstock.domain.tenancy.cost import Cost
+from penstock.domain.tenancy.tenant import Plan, Principal, Role, Scope
 
 VERSION = VersionEntry(
     id=VersionId("toy@0123456789ab"),

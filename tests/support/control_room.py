@@ -9,19 +9,19 @@ from typing import Any
 import httpx
 from fastapi import FastAPI
 
-from penstock.adapters.memory.arms import MemoryArms
-from penstock.adapters.memory.audit import MemoryAudit
-from penstock.adapters.memory.decisions import MemoryDecisions
-from penstock.adapters.memory.leadership import LeaderLock, MemoryLeadership
-from penstock.adapters.memory.leases import MemoryLeases
-from penstock.adapters.memory.ledger import MemoryLedger
-from penstock.adapters.memory.limits import MemoryLimits
-from penstock.adapters.memory.registry import MemoryRegistry
-from penstock.adapters.memory.rollouts import MemoryRollouts
-from penstock.adapters.memory.tables import MemoryTables
-from penstock.adapters.memory.tenancy import MemoryTenancy
 from penstock.apps import rollout_gates
 from penstock.apps.ledger_budgets import LedgerBudgets
+from penstock.connectors.memory.arms import MemoryArms
+from penstock.connectors.memory.audit import MemoryAudit
+from penstock.connectors.memory.decisions import MemoryDecisions
+from penstock.connectors.memory.leadership import LeaderLock, MemoryLeadership
+from penstock.connectors.memory.leases import MemoryLeases
+from penstock.connectors.memory.ledger import MemoryLedger
+from penstock.connectors.memory.limits import MemoryLimits
+from penstock.connectors.memory.registry import MemoryRegistry
+from penstock.connectors.memory.rollouts import MemoryRollouts
+from penstock.connectors.memory.tables import MemoryTables
+from penstock.connectors.memory.tenancy import MemoryTenancy
 from penstock.control.api.app import make_app
 from penstock.control.api.deps import Control, Secrets
 from penstock.control.decisions import Decisions
@@ -42,12 +42,12 @@ from penstock.control.rollout.rollouts import Rollouts
 from penstock.control.rollout.shown import RolloutMetrics
 from penstock.control.runtime import Pace, Parts, Runtime
 from penstock.domain.clock import Clock
-from penstock.domain.fleet import FleetPlan, FleetView, Running
+from penstock.domain.fleet.versions import FleetPlan, FleetView, Running
+from penstock.domain.fleet.worker import VERSION_HEADER, WORKER_HEADER
 from penstock.domain.ids import TenantId, VersionId, WorkerId
-from penstock.domain.keys import Purpose, derive, mint, worker_bearer
-from penstock.domain.model import Manifest, digest_of
-from penstock.domain.tenant import OPERATORS, Role, Tenant
-from penstock.domain.worker import VERSION_HEADER, WORKER_HEADER
+from penstock.domain.models.model import Manifest, digest_of
+from penstock.domain.tenancy.keys import Purpose, derive, mint, worker_bearer
+from penstock.domain.tenancy.tenant import OPERATORS, Role, Tenant
 from penstock.telemetry.metrics import Metrics
 from tests.support import control_things as things
 

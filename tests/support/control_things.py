@@ -1,9 +1,10 @@
 """Small ready-made things of the control plane for tests: versions, routes, reports, acts."""
 
-from penstock.domain.audit import Act
-from penstock.domain.fleet import Seen
+from penstock.domain.fleet.table import WEIGHT_TOTAL, Route, Share
+from penstock.domain.fleet.versions import Seen
+from penstock.domain.fleet.worker import Load, PhaseTiming, WorkerReport, WorkerState
 from penstock.domain.ids import Alias, ModelName, VersionId, WorkerId
-from penstock.domain.model import (
+from penstock.domain.models.model import (
     Artifact,
     Manifest,
     ModelVersion,
@@ -14,8 +15,7 @@ from penstock.domain.model import (
     version_id,
 )
 from penstock.domain.money import MicroUsd, Price
-from penstock.domain.table import WEIGHT_TOTAL, Route, Share
-from penstock.domain.worker import Load, PhaseTiming, WorkerReport, WorkerState
+from penstock.domain.tenancy.audit import Act
 
 TINY = VersionId("tiny@000000000000")
 NOW = 1_800_000_000.0

@@ -7,20 +7,20 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 
-from penstock.adapters.http import HttpClient, PoolLimits
+from penstock.connectors.http import HttpClient, PoolLimits
 from penstock.domain.call import Answer, Call, Timings
 from penstock.domain.clock import SystemClock
-from penstock.domain.cost import Cost
 from penstock.domain.errors import ClientGone, NoCapacity, PenstockError
+from penstock.domain.fleet.table import WorkerEntry
+from penstock.domain.fleet.worker import Load, WorkerState
 from penstock.domain.ids import RequestId, VersionId, WorkerId
-from penstock.domain.keys import worker_secret
-from penstock.domain.lease import Lease
 from penstock.domain.outcome import Outcome, Stage
-from penstock.domain.request import Api, InferenceRequest, Prepared
-from penstock.domain.standing import Standing
-from penstock.domain.table import WorkerEntry
-from penstock.domain.ticket import Ticket
-from penstock.domain.worker import Load, WorkerState
+from penstock.domain.serving.request import Api, InferenceRequest, Prepared
+from penstock.domain.serving.ticket import Ticket
+from penstock.domain.tenancy.cost import Cost
+from penstock.domain.tenancy.keys import worker_secret
+from penstock.domain.tenancy.lease import Lease
+from penstock.domain.tenancy.standing import Standing
 from penstock.gateway.dispatch import (
     Breakers,
     DispatchSettings,

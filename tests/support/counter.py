@@ -7,8 +7,8 @@ from typing import Any
 from transformers import PreTrainedTokenizerFast
 
 from penstock.domain.clock import SystemClock
-from penstock.domain.request import Api, Prepared
-from penstock.domain.table import VersionEntry
+from penstock.domain.fleet.table import VersionEntry
+from penstock.domain.serving.request import Api, Prepared
 from penstock.gateway.preprocess import PromptPreprocessor, TokenizerCache
 from tests.support import real_tokenizers
 from tests.support.calls import VERSION, principal, request

@@ -16,7 +16,7 @@ from typing import Any
 import httpx
 
 from penstock.domain.ids import VersionId, WorkerId
-from penstock.domain.keys import worker_bearer, worker_secret
+from penstock.domain.tenancy.keys import worker_bearer, worker_secret
 from penstock.tls.identity import Role
 from tests.support import tree
 from tests.support.certificates import Issuer, variables
@@ -104,7 +104,7 @@ class Place:
         assert program == "penstock"
         with (self.root / f"{name}.log").open("wb") as log:
             process = subprocess.Popen(
-                [sys.executable, "-m", "penstock.apps.cli", *rest],
+                [sys.executable, "-m", "penstock.cli", *rest],
                 env={**CREDENTIALS, **self.environment(name), **more},
                 cwd=self.root / "read-only",
                 stdout=log,

@@ -10,16 +10,16 @@ from dataclasses import dataclass, field, replace
 
 from prometheus_client import Histogram
 
-from penstock.adapters.prometheus.page import Page, Reading, parse
-from penstock.adapters.prometheus.window import PagesWindow
+from penstock.connectors.prometheus.page import Page, Reading, parse
+from penstock.connectors.prometheus.window import PagesWindow
 from penstock.diagnosis.recording import DEVICE_BUSY_PERCENT, Recording, record
 from penstock.domain.errors import NoCapacity, Overloaded, codes
+from penstock.domain.fleet.worker import WorkerState
 from penstock.domain.ids import VersionId
 from penstock.domain.outcome import Outcome, Stage
-from penstock.domain.series import Sample
-from penstock.domain.worker import WorkerState
 from penstock.telemetry import names
 from penstock.telemetry.metrics import Metrics, observe_many
+from penstock.telemetry.series import Sample
 from penstock.worker.engines import translate
 
 SECONDS = 60.0

@@ -12,7 +12,7 @@ import urllib.request
 from contextlib import suppress
 from pathlib import Path
 
-from penstock.domain.worker import VERSION_HEADER, WORKER_HEADER
+from penstock.domain.fleet.worker import VERSION_HEADER, WORKER_HEADER
 
 EVERY_S = 0.1
 LOADING_S = 0.3

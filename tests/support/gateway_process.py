@@ -15,11 +15,11 @@ from pathlib import Path
 import httpx
 import msgspec
 
+from penstock.domain.fleet.table import Route, RoutingTable, Share, WorkerEntry
+from penstock.domain.fleet.worker import WorkerState
 from penstock.domain.ids import Alias, TenantId, WorkerId
-from penstock.domain.keys import Purpose, derive, mint
-from penstock.domain.table import Route, RoutingTable, Share, WorkerEntry
-from penstock.domain.tenant import KeyRing, Plan, Tenant
-from penstock.domain.worker import WorkerState
+from penstock.domain.tenancy.keys import Purpose, derive, mint
+from penstock.domain.tenancy.tenant import KeyRing, Plan, Tenant
 from tests.support import real_tokenizers
 from tests.support.calls import VERSION
 
@@ -107,7 +107,7 @@ class GatewayProcess:
 
 @contextmanager
 def started(
-    home: Home, listener: socket.socket | None = None, *, program: str = "penstock.apps.cli", **settings: str
+    home: Home, listener: socket.socket | None = None, *, program: str = "penstock.cli", **settings: str
 ) -> Iterator[GatewayProcess]:
     """Start a gateway, wait until it says that it serves, and end it."""
     fds = () if listener is None else (listener.fileno(),)

@@ -8,9 +8,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from penstock.domain.ledger import LedgerRow
-from penstock.domain.limits import Measure, MeterKind
-from penstock.domain.tenant import Scope
+from penstock.domain.tenancy.ledger import LedgerRow
+from penstock.domain.tenancy.limits import Measure, MeterKind
+from penstock.domain.tenancy.tenant import Scope
 
 
 class End(StrEnum):

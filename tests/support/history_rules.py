@@ -6,10 +6,10 @@ Trade-off: where a client can't know (it left, its gateway was killed) the rules
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator
 
-from penstock.domain.budget import budgets
-from penstock.domain.ledger import LedgerRow
-from penstock.domain.limits import Measure, MeterKind
 from penstock.domain.outcome import Outcome
+from penstock.domain.tenancy.budget import budgets
+from penstock.domain.tenancy.ledger import LedgerRow
+from penstock.domain.tenancy.limits import Measure, MeterKind
 from tests.support.history import Asked, Counted, End, Fault, History, Hurt, Opened, Settled
 
 Rule = Callable[[History], Iterator[str]]

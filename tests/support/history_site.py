@@ -13,19 +13,19 @@ from pathlib import Path
 
 import httpx
 
-from penstock.adapters.postgres.database import Database
-from penstock.adapters.postgres.embedded import EmbeddedPostgres
-from penstock.adapters.postgres.ledger import PostgresLedger
-from penstock.adapters.postgres.migrations import migrate
-from penstock.adapters.postgres.tables import PostgresTables
-from penstock.adapters.postgres.tenancy import PostgresTenancy
-from penstock.domain.audit import Act
+from penstock.connectors.postgres.database import Database
+from penstock.connectors.postgres.embedded import EmbeddedPostgres
+from penstock.connectors.postgres.ledger import PostgresLedger
+from penstock.connectors.postgres.migrations import migrate
+from penstock.connectors.postgres.tables import PostgresTables
+from penstock.connectors.postgres.tenancy import PostgresTenancy
+from penstock.domain.fleet.table import Route, RoutingTable, Share, WorkerEntry
+from penstock.domain.fleet.worker import WorkerState
 from penstock.domain.ids import Alias, OrgId, TenantId, WorkerId
-from penstock.domain.keys import Purpose, derive, mint
-from penstock.domain.ledger import LedgerRow, Span
-from penstock.domain.table import Route, RoutingTable, Share, WorkerEntry
-from penstock.domain.tenant import Org, Plan, Scope, ScopeKind, Tenant, scope
-from penstock.domain.worker import WorkerState
+from penstock.domain.tenancy.audit import Act
+from penstock.domain.tenancy.keys import Purpose, derive, mint
+from penstock.domain.tenancy.ledger import LedgerRow, Span
+from penstock.domain.tenancy.tenant import Org, Plan, Scope, ScopeKind, Tenant, scope
 from penstock.telemetry.names import IN_FLIGHT
 from tests.support import real_tokenizers
 from tests.support.calls import VERSION
@@ -65,7 +65,7 @@ class Site:
     has_small_disk: bool
     gateways: dict[str, GatewayProcess] = field(default_factory=dict)
 
-    def start(self, *, program: str = "penstock.apps.cli", **settings: str) -> str:
+    def start(self, *, program: str = "penstock.cli", **settings: str) -> str:
         """Start one more gateway, by another program or with settings of its own, and return its name."""
         ours = {
             "PENSTOCK_LIMITS_URL": self.redis.url,

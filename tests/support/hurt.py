@@ -13,7 +13,7 @@ import psutil
 from penstock.apps import connections, stores
 from penstock.apps.peers import of_home
 from penstock.apps.settings import Settings, Tls
-from penstock.domain.model import GoldenPrompt
+from penstock.domain.models.model import GoldenPrompt
 from penstock.packaging import demo_models
 from penstock.packaging.measured import measured
 from penstock.packaging.packing import Publishing, describe, publish

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from penstock.adapters.kubernetes.client import Patience, connected
-from penstock.adapters.kubernetes.fleet import KubernetesFleet
-from penstock.adapters.kubernetes.kinds import RIGHTS
-from penstock.adapters.kubernetes.pools import read
-from penstock.adapters.kubernetes.writer import Pace
+from penstock.connectors.kubernetes.client import Patience, connected
+from penstock.connectors.kubernetes.fleet import KubernetesFleet
+from penstock.connectors.kubernetes.kinds import RIGHTS
+from penstock.connectors.kubernetes.pools import read
+from penstock.connectors.kubernetes.writer import Pace
 from penstock.domain.clock import SystemClock
-from penstock.domain.fleet import FleetPlan, FleetView, Served
+from penstock.domain.fleet.versions import FleetPlan, FleetView, Served
 from penstock.domain.ids import VersionId
 from tests.support import kube_pools
 from tests.support.kube_api import KubeApi

@@ -4,10 +4,10 @@ from dataclasses import replace
 from typing import Any
 
 from penstock.domain.ids import KeyId, RequestId, TenantId, VersionId
-from penstock.domain.ledger import LedgerRow
 from penstock.domain.money import MicroUsd
 from penstock.domain.outcome import Outcome
-from penstock.domain.tenant import Priority
+from penstock.domain.tenancy.ledger import LedgerRow
+from penstock.domain.tenancy.tenant import Priority
 
 
 def row(request: str, *, at: float, cost: int, tenant: str = "acme", key: str = "k", **changes: Any) -> LedgerRow:  # noqa: ANN401  any field

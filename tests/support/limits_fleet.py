@@ -17,12 +17,12 @@ from typing import Any
 import httpx
 import msgspec
 
+from penstock.domain.fleet.table import Route, RoutingTable, Share, WorkerEntry
+from penstock.domain.fleet.worker import WorkerState
 from penstock.domain.ids import Alias, TenantId, WorkerId
-from penstock.domain.keys import Purpose, derive, mint
 from penstock.domain.money import MicroUsd, Price
-from penstock.domain.table import Route, RoutingTable, Share, WorkerEntry
-from penstock.domain.tenant import KeyRing, Plan, Tenant
-from penstock.domain.worker import WorkerState
+from penstock.domain.tenancy.keys import Purpose, derive, mint
+from penstock.domain.tenancy.tenant import KeyRing, Plan, Tenant
 from tests.support import real_tokenizers
 from tests.support.calls import VERSION
 from tests.support.gateway_process import PLATFORM_KEY, TEMPLATE, GatewayProcess, Home, started

@@ -2,10 +2,10 @@
 
 from collections.abc import Callable, Mapping, Sequence
 
-from penstock.adapters.memory.limits import MemoryLimits
+from penstock.connectors.memory.limits import MemoryLimits
 from penstock.domain.errors import StoreUnavailable
 from penstock.domain.ids import RequestId
-from penstock.domain.limits import Decision, Draw, Measure, MeterKind, Presence
+from penstock.domain.tenancy.limits import Decision, Draw, Measure, MeterKind, Presence
 from penstock.gateway.admission.guarded import Alone, GuardedLimits
 from penstock.gateway.admission.outage import POLICY, Reach, WhenAway
 from penstock.telemetry.metrics import Metrics

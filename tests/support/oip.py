@@ -6,16 +6,16 @@ from base64 import b64encode
 from dataclasses import replace
 
 from penstock.domain.call import Call
+from penstock.domain.fleet.table import Route, RoutingTable, Share, WorkerEntry
+from penstock.domain.fleet.worker import WorkerState
 from penstock.domain.ids import Alias, VersionId, WorkerId
-from penstock.domain.model import HandlerSettings, Task
+from penstock.domain.models.model import HandlerSettings, Task
+from penstock.domain.models.tensors import ANY, Datatype, TensorSpec
 from penstock.domain.relay import Reply
-from penstock.domain.request import Api, PackedTensors
-from penstock.domain.table import Route, RoutingTable, Share, WorkerEntry
-from penstock.domain.tensors import ANY, Datatype, TensorSpec
-from penstock.domain.worker import WorkerState
-from penstock.gateway.edge.asgi import Edge
-from penstock.gateway.edge.facts import Facts
-from penstock.gateway.edge.limits import Limits
+from penstock.domain.serving.request import Api, PackedTensors
+from penstock.gateway.app.asgi import Edge
+from penstock.gateway.listener.limits import Limits
+from penstock.gateway.openai.facts import Facts
 from tests.support.calls import VERSION
 from tests.support.toy_gateway import Serve, Toy, edge
 

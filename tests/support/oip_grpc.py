@@ -10,9 +10,9 @@ import numpy as np
 import tritonclient.grpc as sync_client
 from tritonclient.grpc import aio as triton
 
-from penstock.gateway.edge.facts import Facts
-from penstock.gateway.edge.grpc.server import RpcServer
-from penstock.gateway.edge.limits import Limits
+from penstock.gateway.listener.limits import Limits
+from penstock.gateway.oip.grpc.server import RpcServer
+from penstock.gateway.openai.facts import Facts
 from tests.support.oip import TABLE, answer, oip_edge
 from tests.support.patience import patient
 from tests.support.toy_gateway import SECRET, Serve, Toy

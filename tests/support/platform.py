@@ -112,7 +112,7 @@ class Platform:
     @property
     def penstock(self) -> tuple[str, ...]:
         """Return the command line of ``penstock``."""
-        return (sys.executable, "-m", "penstock.apps.cli")
+        return (sys.executable, "-m", "penstock.cli")
 
     @property
     def environment(self) -> dict[str, str]:

@@ -14,9 +14,9 @@ from pathlib import Path
 import asyncpg
 import pytest
 
-from penstock.adapters.postgres.database import Database
-from penstock.adapters.postgres.embedded import EmbeddedPostgres, dsn_of
-from penstock.adapters.postgres.migrations import migrate
+from penstock.connectors.postgres.database import Database
+from penstock.connectors.postgres.embedded import EmbeddedPostgres, dsn_of
+from penstock.connectors.postgres.migrations import migrate
 from tests.support.patience import patient
 
 _TEMPLATE = "penstock_template"

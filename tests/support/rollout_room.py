@@ -9,9 +9,9 @@ import httpx
 import msgspec
 
 from penstock.domain.ids import VersionId
-from penstock.domain.model import Manifest, digest_of
-from penstock.domain.rollout import STAGES
-from penstock.domain.tenant import Role
+from penstock.domain.models.model import Manifest, digest_of
+from penstock.domain.rollout.rollout import STAGES
+from penstock.domain.tenancy.tenant import Role
 from tests.support import control_things as things
 from tests.support.control_room import Room
 

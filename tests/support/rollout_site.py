@@ -21,13 +21,13 @@ from typing import Any, NamedTuple
 
 import httpx
 
-from penstock.adapters.postgres.database import Database
-from penstock.adapters.postgres.tenancy import PostgresTenancy
+from penstock.connectors.postgres.database import Database
+from penstock.connectors.postgres.tenancy import PostgresTenancy
+from penstock.domain.fleet.table import WEIGHT_TOTAL
 from penstock.domain.ids import ModelName, TenantId
-from penstock.domain.keys import Purpose, derive, mint
-from penstock.domain.model import Artifact, EngineSettings, Manifest, Provenance, Task, Tier, digest_of
-from penstock.domain.table import WEIGHT_TOTAL
-from penstock.domain.tenant import OPERATORS, SHADOWS, Plan, Role, Tenant
+from penstock.domain.models.model import Artifact, EngineSettings, Manifest, Provenance, Task, Tier, digest_of
+from penstock.domain.tenancy.keys import Purpose, derive, mint
+from penstock.domain.tenancy.tenant import OPERATORS, SHADOWS, Plan, Role, Tenant
 from tests.support import control_things as things
 from tests.support import real_tokenizers
 from tests.support.control_process import ControlledHome
@@ -251,7 +251,7 @@ class Crowd:
 
     def command(self, *arguments: str) -> str:
         """Run ``penstock`` and return what it prints."""
-        command = [sys.executable, "-m", "penstock.apps.cli", *arguments]
+        command = [sys.executable, "-m", "penstock.cli", *arguments]
         done = subprocess.run(command, env=self.environment, capture_output=True, text=True, timeout=100, check=False)
         return done.stdout + done.stderr
 

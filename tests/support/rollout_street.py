@@ -16,14 +16,14 @@ import asyncpg
 import httpx
 import msgspec
 
-from penstock.adapters.postgres import roles
-from penstock.adapters.postgres.database import Database
-from penstock.adapters.postgres.roles import GATEWAY
-from penstock.adapters.postgres.tables import PostgresTables
 from penstock.apps.settings.stores import with_user
+from penstock.connectors.postgres import roles
+from penstock.connectors.postgres.database import Database
+from penstock.connectors.postgres.roles import GATEWAY
+from penstock.connectors.postgres.tables import PostgresTables
 from penstock.control.rollout.judge import LATE_S
-from penstock.domain.arms import ArmSecond
-from penstock.domain.table import RoutingTable, Share
+from penstock.domain.fleet.table import RoutingTable, Share
+from penstock.domain.rollout.arms import ArmSecond
 from penstock.telemetry.names import TABLE_NUMBER
 from tests.support.fleet import reading
 from tests.support.limits_fleet import Stub

@@ -10,10 +10,10 @@ from collections import OrderedDict, deque
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 
+from penstock.domain.fleet.table import RoutingTable, VersionEntry, WorkerEntry
+from penstock.domain.fleet.worker import Load, WorkerState
 from penstock.domain.ids import WorkerId
-from penstock.domain.request import Prepared
-from penstock.domain.table import RoutingTable, VersionEntry, WorkerEntry
-from penstock.domain.worker import Load, WorkerState
+from penstock.domain.serving.request import Prepared
 from penstock.gateway.dispatch import Breakers
 from penstock.gateway.routing import CurrentTable, RouterSettings, SampleSettings, WorkerRouter
 from penstock.telemetry.metrics import Metrics

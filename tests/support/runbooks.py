@@ -12,7 +12,7 @@ from typing import cast
 import click
 import typer
 
-from penstock.apps.cli import app
+from penstock.cli import app
 from tests.support import tree
 
 FOLDER = tree.ROOT / "runbooks"

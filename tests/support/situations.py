@@ -9,8 +9,8 @@ from typing import Any
 
 from penstock.diagnosis.evidence import Case
 from penstock.diagnosis.snapshot import Snapshot
+from penstock.domain.fleet.worker import WorkerState
 from penstock.domain.outcome import Outcome, Stage
-from penstock.domain.worker import WorkerState
 from tests.support.described import EVERYDAY, Site, Tenant, Worker
 
 Look = Callable[[Site], Snapshot]

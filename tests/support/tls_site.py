@@ -14,7 +14,7 @@ from pathlib import Path
 import httpx
 
 from penstock.domain.ids import VersionId, WorkerId
-from penstock.domain.keys import worker_secret
+from penstock.domain.tenancy.keys import worker_secret
 from penstock.tls.authority import Pair
 from penstock.tls.identity import Role
 from penstock.worker.engines import plan

@@ -14,10 +14,10 @@ import torch
 from penstock.domain.clock import SystemClock
 from penstock.domain.errors import InvalidField
 from penstock.domain.ids import RequestId, TenantId, VersionId
-from penstock.domain.model import HandlerSettings
-from penstock.domain.standing import Standing
-from penstock.domain.tensors import Datatype, TensorSpec
-from penstock.domain.ticket import Ticket
+from penstock.domain.models.model import HandlerSettings
+from penstock.domain.models.tensors import Datatype, TensorSpec
+from penstock.domain.serving.ticket import Ticket
+from penstock.domain.tenancy.standing import Standing
 from penstock.worker.batching.collector import Batcher
 from penstock.worker.batching.settings import BatchSettings
 from penstock.worker.engines.torch.app import App, Served

@@ -19,8 +19,8 @@ from starlette.types import Receive, Scope, Send
 
 from penstock.domain.clock import SystemClock
 from penstock.domain.ids import RequestId, VersionId, WorkerId
-from penstock.domain.keys import worker_secret
-from penstock.domain.request import Api
+from penstock.domain.serving.request import Api
+from penstock.domain.tenancy.keys import worker_secret
 from penstock.worker.gate.meters import Meters
 from penstock.worker.gate.serve import Gate
 from penstock.worker.gate_config import DoorOrder, GateConfig

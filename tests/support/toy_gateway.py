@@ -10,17 +10,17 @@ from dataclasses import dataclass, field
 from penstock.domain.call import Call
 from penstock.domain.clock import SystemClock
 from penstock.domain.errors import PenstockError
+from penstock.domain.fleet.table import EMPTY
 from penstock.domain.ids import RequestId, TenantId
-from penstock.domain.keys import mint
 from penstock.domain.relay import Reply
-from penstock.domain.table import EMPTY
-from penstock.domain.tenant import KeyRing, Tenant
-from penstock.gateway.edge.asgi import Edge
-from penstock.gateway.edge.facts import Facts
-from penstock.gateway.edge.limits import Limits
-from penstock.gateway.edge.routes import application
-from penstock.gateway.edge.server import EdgeServer, configure
+from penstock.domain.tenancy.keys import mint
+from penstock.domain.tenancy.tenant import KeyRing, Tenant
+from penstock.gateway.app.asgi import Edge
+from penstock.gateway.app.routes import application
 from penstock.gateway.identity.keyring import Keyring
+from penstock.gateway.listener.limits import Limits
+from penstock.gateway.listener.server import EdgeServer, configure
+from penstock.gateway.openai.facts import Facts
 from penstock.supervision.listening import bind
 
 PEPPER = b"p" * 32

@@ -6,9 +6,9 @@ import struct
 from dataclasses import dataclass
 from pathlib import Path
 
-from penstock.adapters.folder.store import FolderStore
-from penstock.adapters.signing.keys import PUBLIC
-from penstock.adapters.signing.openssf import KeyPairSigner, PublicKeyVerifier
+from penstock.connectors.folder.store import FolderStore
+from penstock.connectors.signing.keys import PUBLIC
+from penstock.connectors.signing.openssf import KeyPairSigner, PublicKeyVerifier
 from penstock.domain.clock import SystemClock
 from penstock.domain.ids import ModelName
 from penstock.domain.money import MicroUsd, Price

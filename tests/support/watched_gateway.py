@@ -35,8 +35,8 @@ async def _watch(_gateway: object) -> None:
 
 if __name__ == "__main__":
     signal.signal(signal.SIGUSR1, _tell)
-    from penstock.apps.cli import app
     from penstock.apps.gateway import process
+    from penstock.cli import app
 
     setattr(process, "_probe_lag", _watch)  # noqa: B010  mypy would have it take our gateway
     sys.exit(app())

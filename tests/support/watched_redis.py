@@ -13,7 +13,7 @@ from typing import Any
 
 import redis
 
-from penstock.domain.limits import Measure, MeterKind
+from penstock.domain.tenancy.limits import Measure, MeterKind
 from tests.support.history import Counted, Opened, Rest, Settled, Take
 from tests.support.redis_server import RedisServer
 

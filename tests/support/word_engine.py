@@ -8,8 +8,8 @@ import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from penstock.domain.request import Api
-from penstock.domain.table import VersionEntry
+from penstock.domain.fleet.table import VersionEntry
+from penstock.domain.serving.request import Api
 
 PROMPT = [11, 12, 13]
 FIRST_ID = 1000

@@ -19,9 +19,9 @@ import httpx
 import psutil
 
 from penstock.domain.ids import RequestId, TenantId, VersionId, WorkerId
-from penstock.domain.keys import worker_secret
-from penstock.domain.standing import Standing
-from penstock.domain.ticket import HEADER, Ticket, binding_of, seal
+from penstock.domain.serving.ticket import HEADER, Ticket, binding_of, seal
+from penstock.domain.tenancy.keys import worker_secret
+from penstock.domain.tenancy.standing import Standing
 from tests.support.patience import until
 
 READY_WITHIN_S = 60.0
@@ -116,7 +116,7 @@ class WorkerProcess:
         environment = {**os.environ, **{f"PENSTOCK_{name.upper()}": value for name, value in named.items()}}
         with self.log.open("wb") as log:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "penstock.apps.cli", "worker", self.version, "--id", self.id],
+                [sys.executable, "-m", "penstock.cli", "worker", self.version, "--id", self.id],
                 env=environment,
                 stdin=subprocess.DEVNULL,
                 stdout=log,

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from penstock.domain.request import Api
+from penstock.domain.serving.request import Api
 
 Body = tuple[Api, bytes]
 

@@ -8,12 +8,12 @@ from pathlib import Path
 import httpx
 import msgspec
 
+from penstock.domain.fleet.table import Route, RoutingTable, Share, VersionEntry, WorkerEntry
+from penstock.domain.fleet.worker import WorkerState
 from penstock.domain.ids import Alias, TenantId, VersionId, WorkerId
-from penstock.domain.keys import Purpose, derive, mint
 from penstock.domain.money import MicroUsd, Price
-from penstock.domain.table import Route, RoutingTable, Share, VersionEntry, WorkerEntry
-from penstock.domain.tenant import KeyRing, Plan, Tenant
-from penstock.domain.worker import WorkerState
+from penstock.domain.tenancy.keys import Purpose, derive, mint
+from penstock.domain.tenancy.tenant import KeyRing, Plan, Tenant
 from penstock.telemetry.definitions import Metric
 from tests.support.calls import VERSION
 from tests.support.fleet import reading, sample_name

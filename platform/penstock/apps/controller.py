@@ -13,21 +13,6 @@ from pathlib import Path
 
 import uvicorn
 
-from penstock.adapters.postgres.arms import PostgresArms
-from penstock.adapters.postgres.audit import PostgresAudit
-from penstock.adapters.postgres.database import Database
-from penstock.adapters.postgres.leadership import PostgresLeadership
-from penstock.adapters.postgres.leases import PostgresLeases
-from penstock.adapters.postgres.ledger import PostgresLedger
-from penstock.adapters.postgres.migrations import migrate
-from penstock.adapters.postgres.registry import PostgresRegistry
-from penstock.adapters.postgres.rollouts import PostgresRollouts
-from penstock.adapters.postgres.tables import PostgresTables
-from penstock.adapters.postgres.tenancy import PostgresTenancy
-from penstock.adapters.postgres.wanted import PostgresWanted
-from penstock.adapters.records import DecisionFile
-from penstock.adapters.redis.limits import RedisLimits
-from penstock.adapters.redis.wire import Wire
 from penstock.apps import exposition, keys, observed, ownership, peers, rollout_gates
 from penstock.apps.fleets import Hosted, WorkerCommand, hosted
 from penstock.apps.keys import Keys
@@ -35,6 +20,21 @@ from penstock.apps.ledger_budgets import LedgerBudgets
 from penstock.apps.recorded_budgets import RecordedBudgets
 from penstock.apps.settings import CONTROLLER_PORT, ControllerSettings
 from penstock.apps.stores import database_dsn
+from penstock.connectors.postgres.arms import PostgresArms
+from penstock.connectors.postgres.audit import PostgresAudit
+from penstock.connectors.postgres.database import Database
+from penstock.connectors.postgres.leadership import PostgresLeadership
+from penstock.connectors.postgres.leases import PostgresLeases
+from penstock.connectors.postgres.ledger import PostgresLedger
+from penstock.connectors.postgres.migrations import migrate
+from penstock.connectors.postgres.registry import PostgresRegistry
+from penstock.connectors.postgres.rollouts import PostgresRollouts
+from penstock.connectors.postgres.tables import PostgresTables
+from penstock.connectors.postgres.tenancy import PostgresTenancy
+from penstock.connectors.postgres.wanted import PostgresWanted
+from penstock.connectors.records import DecisionFile
+from penstock.connectors.redis.limits import RedisLimits
+from penstock.connectors.redis.wire import Wire
 from penstock.control.api.app import make_app
 from penstock.control.api.deps import Control, Secrets
 from penstock.control.budgets.watch import BudgetWatch
@@ -77,7 +77,7 @@ STALE_LEASES = 3
 
 def worker_command(worker: WorkerId, version: VersionId) -> Sequence[str]:
     """Return how a worker of this installation is started."""
-    return (sys.executable, "-m", "penstock.apps.cli", "worker", version, "--id", worker)
+    return (sys.executable, "-m", "penstock.cli", "worker", version, "--id", worker)
 
 
 def main(settings: ControllerSettings, command: WorkerCommand = worker_command, *, is_supervised: bool = False) -> None:

@@ -10,19 +10,19 @@ from functools import partial
 
 import yaml
 
-from penstock.adapters.prometheus.client import Prometheus
-from penstock.adapters.prometheus.page import Reading
 from penstock.apps import observed, rule_files, slos
 from penstock.apps.settings import Settings
 from penstock.apps.shipped import shipped
+from penstock.connectors.prometheus.client import Prometheus
+from penstock.connectors.prometheus.page import Reading
 from penstock.domain.command_error import CommandError
-from penstock.domain.series import Sample
-from penstock.domain.slo import Indicator, Objective, SloTier
-from penstock.domain.spec import SpecRefused
+from penstock.domain.serving.slo import Indicator, Objective, SloTier
+from penstock.domain.serving.spec import SpecRefused
 from penstock.slo import absent, budget, policy, recorded
 from penstock.slo.budget import SHOWN, Budget, Seen
 from penstock.slo.indicators import Selection, measure
 from penstock.slo.policy import Policy
+from penstock.telemetry.series import Sample
 
 Ratios = Mapping[tuple[str, str, str], float | None]
 """Shares of bad events by tier, objective and recorded name."""

@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 
 from penstock.apps.settings import MetricsSettings, TenantNames
-from penstock.domain.keys import Purpose, derive, tenant_label
+from penstock.domain.tenancy.keys import Purpose, derive, tenant_label
 from penstock.supervision.files import write_private
 from penstock.supervision.listening import check_free, url_of
 from penstock.telemetry import logs, pages

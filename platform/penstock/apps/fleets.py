@@ -6,16 +6,16 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from penstock.adapters.process.fleet import HostConfig, LocalFleet
 from penstock.apps.settings import ControllerSettings, FleetKind, environment_of_workers
 from penstock.apps.worker_keys import provide
+from penstock.connectors.process.fleet import HostConfig, LocalFleet
 from penstock.control.fleet.orders import Host
 from penstock.control.fleet.pool import PoolPolicy
 from penstock.control.fleet.pooled import plan_pooled
 from penstock.control.fleet.versions import plan_versions
 from penstock.domain.clock import SystemClock
 from penstock.domain.command_error import CommandError
-from penstock.domain.fleet import FleetPlan
+from penstock.domain.fleet.versions import FleetPlan
 from penstock.domain.ids import VersionId, WorkerId
 
 WorkerCommand = Callable[[WorkerId, VersionId], Sequence[str]]
@@ -64,7 +64,7 @@ def _provided(
 async def _cluster(settings: ControllerSettings) -> AsyncIterator[Host]:
     """Yield the cluster; its client is imported here alone, for one machine needs none."""
     try:
-        from penstock.adapters.kubernetes import client, fleet, pools
+        from penstock.connectors.kubernetes import client, fleet, pools
     except ModuleNotFoundError as error:
         do = "Install it: pip install 'penstock[core,kubernetes]'."
         raise CommandError("The Kubernetes client is not installed.", do=do) from error

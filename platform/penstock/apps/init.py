@@ -11,19 +11,19 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from penstock.adapters.postgres import roles
-from penstock.adapters.postgres.database import Database
-from penstock.adapters.postgres.migrations import alone, migrate
-from penstock.adapters.postgres.tenancy import PostgresTenancy
 from penstock.apps import keys, ownership, peers
 from penstock.apps.settings import InitSettings
 from penstock.apps.stores import database_dsn
-from penstock.domain.audit import Act
+from penstock.connectors.postgres import roles
+from penstock.connectors.postgres.database import Database
+from penstock.connectors.postgres.migrations import alone, migrate
+from penstock.connectors.postgres.tenancy import PostgresTenancy
 from penstock.domain.clock import Clock
 from penstock.domain.command_error import CommandError
 from penstock.domain.errors import PenstockError
-from penstock.domain.keys import mint
-from penstock.domain.tenant import OPERATORS, Role, Tenant
+from penstock.domain.tenancy.audit import Act
+from penstock.domain.tenancy.keys import mint
+from penstock.domain.tenancy.tenant import OPERATORS, Role, Tenant
 from penstock.mounted import secret_file
 from penstock.supervision.files import unwritable, write_private
 

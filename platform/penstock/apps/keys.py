@@ -9,7 +9,7 @@ from pathlib import Path
 from penstock.apps.settings import KeySettings, Kind, Told
 from penstock.apps.settings.told import PREFIX, named
 from penstock.domain.command_error import CommandError
-from penstock.domain.keys import Purpose, derive
+from penstock.domain.tenancy.keys import Purpose, derive
 from penstock.mounted import secret_file
 from penstock.telemetry import logs
 

@@ -14,10 +14,10 @@ from penstock.apps.error_budgets import known_policy
 from penstock.domain.clock import Clock
 from penstock.domain.errors import StoreUnavailable
 from penstock.domain.ids import VersionId
-from penstock.domain.ledger import Ended, LedgerReader
-from penstock.domain.model import Tier
+from penstock.domain.models.model import Tier
 from penstock.domain.outcome import Outcome
-from penstock.domain.slo import Indicator, SloTier
+from penstock.domain.serving.slo import Indicator, SloTier
+from penstock.domain.tenancy.ledger import Ended, LedgerReader
 from penstock.slo import budget, policy
 from penstock.slo.budget import Budget, Seen
 from penstock.slo.policy import Pace, Policy, Verdict

@@ -7,7 +7,7 @@ from penstock.apps import stores
 from penstock.apps.settings import Settings
 from penstock.apps.shipped import shipped
 from penstock.domain.ids import Alias
-from penstock.domain.model import ModelVersion
+from penstock.domain.models.model import ModelVersion
 from penstock.packaging import adapters, demo
 from penstock.packaging.packing import Choices, Packed, Publishing
 from penstock.packaging.ports import Report

@@ -3,11 +3,11 @@
 import time
 from collections.abc import Callable, Sequence
 
-from penstock.adapters.prometheus.client import Prometheus
-from penstock.adapters.prometheus.page import Reading, read
-from penstock.adapters.prometheus.window import PagesWindow, PrometheusWindow
 from penstock.apps import exposition
 from penstock.apps.settings import ControllerSettings, Settings
+from penstock.connectors.prometheus.client import Prometheus
+from penstock.connectors.prometheus.page import Reading, read
+from penstock.connectors.prometheus.window import PagesWindow, PrometheusWindow
 from penstock.domain.clock import Clock, SystemClock
 from penstock.domain.command_error import CommandError
 

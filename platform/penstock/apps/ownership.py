@@ -5,14 +5,14 @@ And with another pepper than its API keys were hashed with: every caller would b
 
 import asyncio
 
-from penstock.adapters.postgres.database import Database
-from penstock.adapters.postgres.owner import is_owner, is_pepper
 from penstock.apps.keys import Keys, platform_file
 from penstock.apps.settings import GatewaySettings, KeySettings
 from penstock.apps.stores import database_dsn
+from penstock.connectors.postgres.database import Database
+from penstock.connectors.postgres.owner import is_owner, is_pepper
 from penstock.domain.command_error import CommandError
 from penstock.domain.errors import StoreUnavailable
-from penstock.domain.keys import Purpose, derive
+from penstock.domain.tenancy.keys import Purpose, derive
 
 RETRY_S = 1.0
 

@@ -8,12 +8,12 @@ import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from penstock.adapters.prometheus.client import Prometheus
 from penstock.apps import error_budgets
 from penstock.apps.ledger_budgets import REREAD_S
+from penstock.connectors.prometheus.client import Prometheus
 from penstock.domain.clock import Clock
 from penstock.domain.command_error import CommandError
-from penstock.domain.model import Tier
+from penstock.domain.models.model import Tier
 from penstock.slo.budget import Budget
 from penstock.telemetry.logs import logger
 

@@ -8,9 +8,9 @@ from penstock.apps import slos
 from penstock.apps.shipped import shipped
 from penstock.control.rollout.gates import Gates, parse
 from penstock.domain.command_error import CommandError
-from penstock.domain.model import Tier
-from penstock.domain.slo import Indicator
-from penstock.domain.spec import SpecRefused
+from penstock.domain.models.model import Tier
+from penstock.domain.serving.slo import Indicator
+from penstock.domain.serving.spec import SpecRefused
 
 
 @lru_cache

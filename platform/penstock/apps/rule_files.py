@@ -7,7 +7,7 @@ import yaml
 from penstock.apps import slos
 from penstock.apps.shipped import shipped
 from penstock.domain.command_error import CommandError
-from penstock.domain.spec import SpecRefused
+from penstock.domain.serving.spec import SpecRefused
 from penstock.slo import alertmanager as configuration
 from penstock.slo import rules, windows
 from penstock.slo.alertmanager import Receivers

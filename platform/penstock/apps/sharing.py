@@ -9,6 +9,7 @@ import fcntl
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
 from penstock.apps.settings import GatewaySettings
@@ -89,3 +90,8 @@ def _take(fd: int, settings: GatewaySettings, how: int) -> None:
             " and budgets: with two, both would be given twice.",
             do=f"End that one. {REMEDY}",
         ) from error
+
+
+def ready_file(run: Path, pid: int) -> Path:
+    """Return the file that marks a gateway as ready: on a shared socket a probe could meet another one."""
+    return run / "gateway" / f"{pid}.ready"

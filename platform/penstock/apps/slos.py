@@ -7,9 +7,9 @@ import yaml
 
 from penstock.apps.shipped import shipped
 from penstock.domain.command_error import CommandError
-from penstock.domain.model import Tier
-from penstock.domain.slo import SloTier, parse_all
-from penstock.domain.spec import SpecRefused
+from penstock.domain.models.model import Tier
+from penstock.domain.serving.slo import SloTier, parse_all
+from penstock.domain.serving.spec import SpecRefused
 
 
 def read(folder: Path) -> dict[Tier, SloTier]:

@@ -7,14 +7,14 @@ import asyncio
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from penstock.adapters.postgres.database import Database
-from penstock.adapters.postgres.ledger import PostgresLedger
-from penstock.adapters.spool.spool import Spool
+from penstock.connectors.postgres.database import Database
+from penstock.connectors.postgres.ledger import PostgresLedger
+from penstock.connectors.spool.spool import Spool
 from penstock.domain.clock import Clock
 from penstock.domain.command_error import CommandError
 from penstock.domain.errors import StoreUnavailable
 from penstock.domain.ids import RequestId
-from penstock.domain.ledger import LedgerRow
+from penstock.domain.tenancy.ledger import LedgerRow
 
 
 @dataclass(slots=True, kw_only=True)

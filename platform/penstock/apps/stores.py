@@ -11,7 +11,7 @@ from penstock.worker.artifacts.ports import SignatureVerifier
 
 def database_dsn(settings: DatabaseSettings) -> str:
     """Return the address of the database: the one that is named, or the home's embedded one."""
-    from penstock.adapters.postgres.embedded import dsn_of
+    from penstock.connectors.postgres.embedded import dsn_of
 
     return settings.database_address or with_user(dsn_of(settings.paths.postgres), settings.database_user)
 
@@ -19,25 +19,25 @@ def database_dsn(settings: DatabaseSettings) -> str:
 def open_store(settings: ArtifactSettings) -> ArtifactStore:
     """Return the artifact store: the home's folder, or S3. Satisfies the gateway's and the worker's ports too."""
     if settings.artifact_store:
-        from penstock.adapters.s3.store import S3Store
+        from penstock.connectors.s3.store import S3Store
 
         return S3Store(settings.artifact_store, endpoint=settings.artifact_endpoint)
-    from penstock.adapters.folder.store import FolderStore
+    from penstock.connectors.folder.store import FolderStore
 
     return FolderStore(settings.paths.artifacts)
 
 
 def open_signer(settings: Told) -> Signer:
     """Return the signer with the home's key pair, which is made at the first call."""
-    from penstock.adapters.signing.openssf import KeyPairSigner
+    from penstock.connectors.signing.openssf import KeyPairSigner
 
     return KeyPairSigner(settings.paths.signing)
 
 
 def open_verifier(settings: WorkerSettings) -> SignatureVerifier:
     """Return the verifier with the platform's public key, or with the home's own."""
-    from penstock.adapters.signing.keys import PUBLIC
-    from penstock.adapters.signing.openssf import PublicKeyVerifier
+    from penstock.connectors.signing.keys import PUBLIC
+    from penstock.connectors.signing.openssf import PublicKeyVerifier
 
     key = Path(settings.signing_key_file) if settings.signing_key_file else settings.paths.signing / PUBLIC
     return PublicKeyVerifier(key, previous(key))

@@ -15,9 +15,9 @@ from penstock.apps.worker_keys import secrets_of
 from penstock.domain.clock import SystemClock
 from penstock.domain.errors import ArtifactRefused
 from penstock.domain.ids import VersionId, WorkerId
-from penstock.domain.keys import key_mark
-from penstock.domain.model import Runtime, is_sha256
-from penstock.domain.slo import Indicator
+from penstock.domain.models.model import Runtime, is_sha256
+from penstock.domain.serving.slo import Indicator
+from penstock.domain.tenancy.keys import key_mark
 from penstock.packaging.ports import ArtifactStore
 from penstock.supervision.listening import check_free, url_at, url_of
 from penstock.telemetry import log_files, logs

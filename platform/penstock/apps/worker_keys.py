@@ -7,7 +7,7 @@ from penstock.apps import keys
 from penstock.apps.settings import KeySettings, WorkerSettings
 from penstock.domain.command_error import CommandError
 from penstock.domain.ids import VersionId, WorkerId
-from penstock.domain.keys import worker_bearer, worker_secret
+from penstock.domain.tenancy.keys import worker_bearer, worker_secret
 from penstock.mounted import secret_file
 from penstock.supervision.files import write_private
 

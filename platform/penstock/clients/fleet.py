@@ -12,7 +12,7 @@ from typing import Any
 from penstock.clients.operator import Operator
 from penstock.domain.clock import Clock
 from penstock.domain.command_error import CommandError
-from penstock.domain.worker import WorkerState
+from penstock.domain.fleet.worker import WorkerState
 
 POLL_S = 0.25
 PATIENCE_S = 240.0

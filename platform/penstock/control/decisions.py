@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Protocol
 
-from penstock.domain.decision import Decided, Decision
+from penstock.domain.fleet.decision import Decided, Decision
 
 
 class Kept(Protocol):

@@ -12,10 +12,10 @@ from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from penstock.domain.clock import Clock
-from penstock.domain.decision import Decision
-from penstock.domain.fleet import Catalogue, Deployment, FleetPlan, FleetView, Seen, Wanted
+from penstock.domain.fleet.decision import Decision
+from penstock.domain.fleet.table import RoutingTable, validate
+from penstock.domain.fleet.versions import Catalogue, Deployment, FleetPlan, FleetView, Seen, Wanted
 from penstock.domain.ids import VersionId
-from penstock.domain.table import RoutingTable, validate
 
 
 class RegistryReader(Protocol):

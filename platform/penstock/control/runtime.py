@@ -18,8 +18,8 @@ from penstock.control.fleet.pool_shown import PoolMetrics
 from penstock.control.fleet.shown import FleetMetrics
 from penstock.control.loop import Loop, Tick
 from penstock.domain.errors import PenstockError, StoreUnavailable
-from penstock.domain.fleet import Wanted
-from penstock.domain.table import EMPTY, RoutingTable
+from penstock.domain.fleet.table import EMPTY, RoutingTable
+from penstock.domain.fleet.versions import Wanted
 from penstock.telemetry import names
 from penstock.telemetry.logs import logger
 from penstock.telemetry.metrics import Metrics

@@ -5,8 +5,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from penstock.diagnosis.recording import Recording
-from penstock.domain.series import Sample
 from penstock.telemetry.definitions import Metric
+from penstock.telemetry.series import Sample
 
 Where = Callable[[Sample], bool]
 

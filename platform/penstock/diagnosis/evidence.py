@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from penstock.domain.slo import Indicator
+from penstock.domain.serving.slo import Indicator
 
 MOST_STRENGTH = 10.0
 

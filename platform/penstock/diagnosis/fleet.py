@@ -7,11 +7,11 @@ from penstock.diagnosis import distribution
 from penstock.diagnosis.distribution import total
 from penstock.diagnosis.recording import DEVICE_BUSY_PERCENT, Recording
 from penstock.diagnosis.snapshot import EngineFigures, VersionFigures, WorkerFigures
+from penstock.domain.fleet.worker import WorkerState
 from penstock.domain.outcome import Stage
-from penstock.domain.series import INSTANCE, Sample
-from penstock.domain.worker import WorkerState
 from penstock.telemetry import names
 from penstock.telemetry.definitions import Label, Metric
+from penstock.telemetry.series import INSTANCE, Sample
 
 PERCENT = 100.0
 

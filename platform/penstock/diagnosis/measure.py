@@ -21,11 +21,11 @@ from penstock.diagnosis.snapshot import (
 )
 from penstock.domain.errors import NoCapacity, Overloaded, PenstockError
 from penstock.domain.outcome import Outcome, Stage
-from penstock.domain.series import INSTANCE, Sample
-from penstock.domain.slo import SloTier
+from penstock.domain.serving.slo import SloTier
 from penstock.domain.tokens import OUTPUT_WEIGHT, PROMPT_WEIGHT
 from penstock.telemetry import names
 from penstock.telemetry.definitions import Label, Metric
+from penstock.telemetry.series import INSTANCE, Sample
 
 P95 = 0.95
 

@@ -5,7 +5,7 @@ from functools import partial
 from penstock.diagnosis.distribution import total
 from penstock.diagnosis.recording import Recording
 from penstock.diagnosis.snapshot import FEW, Kept
-from penstock.domain.slo import Objective, SloTier
+from penstock.domain.serving.slo import Objective, SloTier
 from penstock.slo.indicators import Selection, measure
 
 

@@ -4,9 +4,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from penstock.domain.series import Sample
 from penstock.telemetry import names
 from penstock.telemetry.definitions import Kind, Metric
+from penstock.telemetry.series import Sample
 
 DEVICE_BUSY_PERCENT = "DCGM_FI_DEV_GPU_UTIL"
 """NVIDIA's exporter (dcgm-exporter): for how much of the time a kernel ran on a GPU, in percent. Only a Prometheus that

@@ -4,7 +4,7 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
 from penstock.domain.outcome import Stage
-from penstock.domain.slo import Indicator
+from penstock.domain.serving.slo import Indicator
 
 FEW = 10
 """Of fewer events no share is taken: one of them would decide."""

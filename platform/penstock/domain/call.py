@@ -3,21 +3,21 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from penstock.domain.cost import Cost
 from penstock.domain.doubt import Doubt
 from penstock.domain.errors import DeadlineUnreachable, PenstockError
+from penstock.domain.fleet.table import VersionEntry, WorkerEntry
 from penstock.domain.ids import NO_VERSION, VersionId, WorkerId
-from penstock.domain.lease import Lease
 from penstock.domain.outcome import Degradation, FinishReason, Outcome, Stage, promised
-from penstock.domain.request import InferenceRequest, Prepared
-from penstock.domain.request_record import Choice, Refusal, Ruled, Tried
-from penstock.domain.shadow import Copy, TokenIds
-from penstock.domain.slo import Pace
-from penstock.domain.table import VersionEntry, WorkerEntry
-from penstock.domain.tenant import Principal
+from penstock.domain.serving.request import InferenceRequest, Prepared
+from penstock.domain.serving.request_record import Choice, Refusal, Ruled, Tried
+from penstock.domain.serving.shadow import Copy, TokenIds
+from penstock.domain.serving.slo import Pace
+from penstock.domain.serving.used import NOTHING, Used
+from penstock.domain.serving.waited import TENANT_QUEUE
+from penstock.domain.tenancy.cost import Cost
+from penstock.domain.tenancy.lease import Lease
+from penstock.domain.tenancy.tenant import Principal
 from penstock.domain.tokens import Usage
-from penstock.domain.used import NOTHING, Used
-from penstock.domain.waited import TENANT_QUEUE
 
 
 class Timings:

@@ -6,7 +6,7 @@ from typing import Protocol
 
 from penstock.domain.call import Answer
 from penstock.domain.errors import PenstockError
-from penstock.domain.request import Api
+from penstock.domain.serving.request import Api
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

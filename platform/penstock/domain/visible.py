@@ -5,8 +5,8 @@ What a key's scope holds is another question, and is asked beside this one.
 
 from collections.abc import Mapping
 
-from penstock.domain.table import Route, Share, VersionEntry
-from penstock.domain.tenant import Principal
+from penstock.domain.fleet.table import Route, Share, VersionEntry
+from penstock.domain.tenancy.tenant import Principal
 
 
 def shares_of(route: Route, versions: Mapping[str, VersionEntry], who: Principal) -> tuple[Share, ...]:

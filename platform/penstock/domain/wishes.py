@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from penstock.domain.request import Sealed
+from penstock.domain.serving.request import Sealed
 
 
 def uses_tools(body: Mapping[str, object]) -> bool:

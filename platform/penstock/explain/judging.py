@@ -5,12 +5,12 @@ What is the caller's own doing (leaving, a limit, a bad request) judges nobody.
 
 from typing import NamedTuple
 
-from penstock.domain.ledger import cost_of
 from penstock.domain.money import MicroUsd, Price
 from penstock.domain.outcome import Outcome, Stage
 from penstock.domain.outcome import promised as counted
-from penstock.domain.request_record import RequestRecord
-from penstock.domain.slo import Indicator
+from penstock.domain.serving.request_record import RequestRecord
+from penstock.domain.serving.slo import Indicator
+from penstock.domain.tenancy.ledger import cost_of
 from penstock.domain.tokens import Usage
 
 

@@ -2,11 +2,11 @@
 
 from collections.abc import Iterator
 
-from penstock.domain import adapted, batched
-from penstock.domain.adapted import Met
-from penstock.domain.batched import Trigger
-from penstock.domain.request_record import Choice, Considered, RequestRecord, Tried
-from penstock.domain.waited import AT_ONCE, Waited, heard
+from penstock.domain.serving import adapted, batched
+from penstock.domain.serving.adapted import Met
+from penstock.domain.serving.batched import Trigger
+from penstock.domain.serving.request_record import Choice, Considered, RequestRecord, Tried
+from penstock.domain.serving.waited import AT_ONCE, Waited, heard
 from penstock.explain.words import count, listed, seconds
 
 AS_GOOD = 0.01

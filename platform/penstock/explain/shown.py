@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from penstock.domain import adapted, batched
-from penstock.domain.request_record import RequestRecord
-from penstock.domain.waited import heard
+from penstock.domain.serving import adapted, batched
+from penstock.domain.serving.request_record import RequestRecord
+from penstock.domain.serving.waited import heard
 from penstock.explain.judging import cost, judged
 from penstock.explain.spans import timeline
 from penstock.explain.story import tell

@@ -1,7 +1,7 @@
 """Where the time of a request went, as far as somebody measured it, and the rest by name. Pure."""
 
 from penstock.domain.outcome import Outcome, Stage
-from penstock.domain.request_record import RequestRecord
+from penstock.domain.serving.request_record import RequestRecord
 
 NOT_ACCOUNTED = "not accounted"
 LEAST_S, LEAST_RATIO = 0.001, 0.01

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from penstock.domain.money import dollars
 from penstock.domain.outcome import Outcome, Stage
-from penstock.domain.request_record import Refusal, RequestRecord
+from penstock.domain.serving.request_record import Refusal, RequestRecord
 from penstock.explain.judging import Judged, cost, judged
 from penstock.explain.placing import adapters, attempts, batches, doors, workers
 from penstock.explain.spans import stages_of, unaccounted_s, when_unaccounted

@@ -15,14 +15,14 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
-from penstock.domain.auto import Auto, Rule
 from penstock.domain.call import Call
 from penstock.domain.errors import BadRequest, UnknownModel
+from penstock.domain.fleet.table import VersionEntry
 from penstock.domain.ids import Alias, VersionId
-from penstock.domain.request import InferenceRequest, Prepared
-from penstock.domain.request_record import Ruled
-from penstock.domain.table import VersionEntry
-from penstock.domain.tenant import Principal
+from penstock.domain.serving.auto import Auto, Rule
+from penstock.domain.serving.request import InferenceRequest, Prepared
+from penstock.domain.serving.request_record import Ruled
+from penstock.domain.tenancy.tenant import Principal
 from penstock.gateway.pipeline import Preprocessor, Resolver
 from penstock.gateway.routing import auto as rules
 from penstock.gateway.routing.asked import Asked, asked

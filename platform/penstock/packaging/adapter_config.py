@@ -10,9 +10,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from penstock.domain import adapter
-from penstock.domain.adapter_gain import MOST_SCALE, scale_of
 from penstock.domain.errors import ArtifactRefused
+from penstock.domain.models import adapter
+from penstock.formats.adapter_gain import MOST_SCALE, scale_of
 from penstock.packaging import adapter_targets, reading
 from penstock.packaging.adapter_targets import Targets
 

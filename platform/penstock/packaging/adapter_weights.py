@@ -11,12 +11,12 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 
-from penstock.domain import adapter
-from penstock.domain.adapter_gain import Pair
 from penstock.domain.errors import ArtifactRefused
-from penstock.domain.finite import BYTES, LARGEST, first_too_large, largest
-from penstock.domain.model import Manifest
-from penstock.domain.safetensors_header import StoredTensor, check_safetensors, pieces_of, reader_of, tensors_of
+from penstock.domain.models import adapter
+from penstock.domain.models.model import Manifest
+from penstock.formats.adapter_gain import Pair
+from penstock.formats.finite import BYTES, LARGEST, first_too_large, largest
+from penstock.formats.safetensors_header import StoredTensor, check_safetensors, pieces_of, reader_of, tensors_of
 from penstock.packaging.adapter_config import AdapterConfig
 from penstock.packaging.ports import ArtifactStore
 

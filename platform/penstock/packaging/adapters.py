@@ -5,10 +5,10 @@ import tempfile
 from dataclasses import replace
 from pathlib import Path
 
-from penstock.domain import adapter
-from penstock.domain.contents import PICKLES, check_manifest
 from penstock.domain.errors import ArtifactRefused
-from penstock.domain.model import AdapterSettings, Manifest, ModelVersion, Provenance
+from penstock.domain.models import adapter
+from penstock.domain.models.model import AdapterSettings, Manifest, ModelVersion, Provenance
+from penstock.formats.contents import PICKLES, check_manifest
 from penstock.packaging import adapter_config, adapter_weights, golden
 from penstock.packaging.packing import Choices, Packed, Publishing, measure, publish
 

@@ -13,8 +13,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from penstock.domain.command_error import CommandError
-from penstock.domain.contents import ALLOWED, LABELS, WITH_HANDLER
 from penstock.domain.ids import Alias, ModelName
+from penstock.formats.contents import ALLOWED, LABELS, WITH_HANDLER
 from penstock.packaging import imagenet
 from penstock.packaging.convert import PROGRAMS, convert
 from penstock.packaging.demo_models import DEMO_MODELS, DemoModel

@@ -4,11 +4,11 @@ import base64
 from dataclasses import dataclass
 from pathlib import Path
 
-from penstock.domain.contents import LABELS
 from penstock.domain.ids import Alias, ModelName
-from penstock.domain.model import EngineSettings, GoldenPrompt, HandlerSettings, Task
+from penstock.domain.models.model import EngineSettings, GoldenPrompt, HandlerSettings, Task
+from penstock.domain.models.tensors import ANY, Datatype, TensorSpec
 from penstock.domain.money import MicroUsd, Price
-from penstock.domain.tensors import ANY, Datatype, TensorSpec
+from penstock.formats.contents import LABELS
 from penstock.packaging.packing import EMBEDDING_GOLDEN, Choices
 
 PICTURES = Path(__file__).with_name("pictures")

@@ -6,7 +6,7 @@ from pathlib import Path
 import msgspec
 
 from penstock.domain.errors import ArtifactRefused
-from penstock.domain.model import GoldenPrompt, Task
+from penstock.domain.models.model import GoldenPrompt, Task
 
 MOST_TOKENS = 256
 """Every worker answers all of them before it is ready."""

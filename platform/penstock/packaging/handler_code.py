@@ -5,8 +5,8 @@ import warnings
 from collections.abc import Iterator
 from pathlib import Path
 
-from penstock.domain.contents import HANDLER
 from penstock.domain.errors import ArtifactRefused
+from penstock.formats.contents import HANDLER
 
 
 def check(folder: Path) -> None:

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import msgspec
 
-from penstock.domain.contents import HANDLER, LABELS
 from penstock.domain.errors import ArtifactRefused
-from penstock.domain.model import EngineSettings, GoldenPrompt, HandlerSettings, Task
-from penstock.domain.tensors import ANY, Datatype, TensorSpec
+from penstock.domain.models.model import EngineSettings, GoldenPrompt, HandlerSettings, Task
+from penstock.domain.models.tensors import ANY, Datatype, TensorSpec
+from penstock.formats.contents import HANDLER, LABELS
 from penstock.packaging import handler_code, reading
 
 DESCRIPTION = "handler.json"

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import msgspec
 
-from penstock.domain.contents import ALLOWED
-from penstock.domain.model import Artifact
+from penstock.domain.models.model import Artifact
+from penstock.formats.contents import ALLOWED
 from penstock.packaging.packing import measure
 
 

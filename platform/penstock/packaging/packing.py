@@ -14,18 +14,9 @@ from pathlib import Path
 
 import msgspec
 
-from penstock.domain.contents import (
-    ALLOWED,
-    MANIFEST,
-    PICKLES,
-    WEIGHTS,
-    check_contents,
-    check_listing,
-    check_manifest,
-)
 from penstock.domain.errors import ArtifactRefused
 from penstock.domain.ids import ModelName, VersionId
-from penstock.domain.model import (
+from penstock.domain.models.model import (
     Artifact,
     EngineSettings,
     GoldenPrompt,
@@ -39,6 +30,15 @@ from penstock.domain.model import (
     version_id,
 )
 from penstock.domain.money import Price
+from penstock.formats.contents import (
+    ALLOWED,
+    MANIFEST,
+    PICKLES,
+    WEIGHTS,
+    check_contents,
+    check_listing,
+    check_manifest,
+)
 from penstock.packaging import golden, reading
 from penstock.packaging.ports import ArtifactStore, Report, Signer
 

@@ -10,8 +10,8 @@ from pathlib import Path
 import msgspec
 
 from penstock.domain.command_error import CommandError
-from penstock.domain.contents import ALLOWED, WEIGHTS, WITH_HANDLER
 from penstock.domain.errors import ArtifactRefused
+from penstock.formats.contents import ALLOWED, WEIGHTS, WITH_HANDLER
 from penstock.packaging import handlers
 from penstock.packaging.convert import PROGRAMS, convert
 from penstock.packaging.packing import Choices, Packed, Publishing, describe, left_out, measure, publish

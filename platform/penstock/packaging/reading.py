@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 from penstock.domain.errors import ArtifactRefused
-from penstock.domain.model import SamplingDefaults, Task
+from penstock.domain.models.model import SamplingDefaults, Task
 
 DEFAULT_CONTEXT_TOKENS = 2048
 _GENERATES = ("ForCausalLM", "ForConditionalGeneration", "LMHeadModel")

@@ -13,8 +13,8 @@ from importlib.metadata import version
 from pathlib import Path, PurePosixPath
 
 from penstock.domain.command_error import CommandError
-from penstock.domain.contents import ALLOWED, WEIGHTS
 from penstock.domain.errors import ArtifactRefused
+from penstock.formats.contents import ALLOWED, WEIGHTS
 from penstock.packaging.ports import Report
 from penstock.packaging.programs import run
 

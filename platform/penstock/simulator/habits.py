@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 from penstock.domain.ids import RequestId, TenantId
-from penstock.domain.standing import Standing
+from penstock.domain.tenancy.standing import Standing
 from penstock.simulator.engine import SMOLLM2_ONE_CORE, EngineModel, StepCost
 from penstock.simulator.worker import Arrival, Record, run
 from penstock.worker.engines.stepping import Stepping, prompt_bound

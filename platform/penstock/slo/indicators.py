@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from penstock.domain.outcome import Outcome
-from penstock.domain.slo import Indicator, Objective
+from penstock.domain.serving.slo import Indicator, Objective
 from penstock.telemetry import names
 from penstock.telemetry.definitions import Label, Metric
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 
-from penstock.domain.spec import SpecReader
+from penstock.domain.serving.spec import SpecReader
 from penstock.slo.budget import Budget
 
 

@@ -6,8 +6,8 @@ One group for each objective: what happened, over which windows, and what of tha
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from penstock.domain.model import Tier
-from penstock.domain.slo import SloTier
+from penstock.domain.models.model import Tier
+from penstock.domain.serving.slo import SloTier
 from penstock.slo import absent, burning, recorded, recording
 from penstock.slo.indicators import Unmeasurable, measure
 from penstock.slo.promise import Promise

@@ -7,7 +7,7 @@ the long window alone would spend at that pace, so that it is right for any peri
 from dataclasses import dataclass
 from enum import StrEnum
 
-from penstock.domain.spec import SpecReader
+from penstock.domain.serving.spec import SpecReader
 
 DAY_S = 86_400
 _UNITS_S = {"m": 60, "h": 3600, "d": DAY_S}

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from penstock.domain.clock import Clock
 from penstock.domain.command_error import CommandError
-from penstock.domain.exit_code import how_it_ended
+from penstock.domain.fleet.exit_code import how_it_ended
 from penstock.supervision.child import Child, Command, spawn
 from penstock.supervision.restarts import RestartPolicy
 

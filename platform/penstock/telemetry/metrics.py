@@ -19,9 +19,9 @@ from prometheus_client.metrics_core import Metric as Family
 from prometheus_client.openmetrics import exposition as openmetrics
 from prometheus_client.registry import Collector
 
-from penstock.domain.series import STARTED
 from penstock.telemetry.definitions import Kind, Label, Metric
 from penstock.telemetry.names import CATALOGUE
+from penstock.telemetry.series import STARTED
 
 __all__ = ["CONTENT_TYPE", "OPENMETRICS_TYPE", "Counter", "Metrics", "Observed", "begin_at_zero", "observe_many"]
 

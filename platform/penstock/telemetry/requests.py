@@ -11,13 +11,13 @@ from pathlib import PurePath
 
 from penstock.domain.call import Answer, Call
 from penstock.domain.errors import PenstockError, codes
+from penstock.domain.fleet.table import VersionEntry
 from penstock.domain.ids import RequestId, TenantId
-from penstock.domain.ledger import cost_of
-from penstock.domain.model import Tier
+from penstock.domain.models.model import Tier
 from penstock.domain.money import MICRO_PER_USD
 from penstock.domain.outcome import Outcome, Stage
-from penstock.domain.request import Api, Prepared
-from penstock.domain.table import VersionEntry
+from penstock.domain.serving.request import Api, Prepared
+from penstock.domain.tenancy.ledger import cost_of
 from penstock.domain.tokens import Usage
 from penstock.telemetry import logs, names
 from penstock.telemetry.definitions import Label

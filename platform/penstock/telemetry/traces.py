@@ -18,7 +18,7 @@ from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapProp
 
 from penstock.domain.call import Answer, Call
 from penstock.domain.outcome import Outcome, Stage
-from penstock.domain.waited import heard
+from penstock.domain.serving.waited import heard
 from penstock.telemetry.w3c import SPAN, TRACE, is_sampled
 
 _AT_THE_WORKER = frozenset({Stage.ADAPTER, Stage.QUEUE, Stage.PREPARE, Stage.COMPUTE, Stage.PREFILL, Stage.DECODE})

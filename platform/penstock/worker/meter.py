@@ -9,7 +9,7 @@ each sequence. Neither side knows the other.
 from collections.abc import Callable
 from contextvars import ContextVar
 
-from penstock.domain.used import Used
+from penstock.domain.serving.used import Used
 from penstock.worker.share import Share
 
 current: ContextVar["Meter | None"] = ContextVar("meter", default=None)

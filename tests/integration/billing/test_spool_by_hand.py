@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from penstock.adapters.postgres.database import Database
-from penstock.adapters.postgres.ledger import PostgresLedger
-from penstock.domain.ledger import Span
+from penstock.connectors.postgres.database import Database
+from penstock.connectors.postgres.ledger import PostgresLedger
+from penstock.domain.tenancy.ledger import Span
 
 pytestmark = pytest.mark.integration
 ROOT = Path(__file__).resolve().parents[3]
@@ -17,7 +17,7 @@ EVER = Span(begin=0.0, end=1e12)
 LAST_WORDS = """
 import os, sys
 from pathlib import Path
-from penstock.adapters.spool.spool import Spool
+from penstock.connectors.spool.spool import Spool
 from penstock.domain.clock import SystemClock
 from penstock.domain.ids import RequestId
 from tests.unit.adapters.spool.test_spool import opening, row
@@ -49,7 +49,7 @@ def ended(folder: Path) -> None:
 def command(folder: Path, dsn: str) -> subprocess.CompletedProcess[str]:
     """Run it as an operator does."""
     return subprocess.run(
-        [sys.executable, "-m", "penstock.apps.cli", "--home", str(folder.parent), "spool", "deliver", str(folder)],
+        [sys.executable, "-m", "penstock.cli", "--home", str(folder.parent), "spool", "deliver", str(folder)],
         env={**os.environ, "PENSTOCK_DATABASE_URL": dsn, "COLUMNS": "200"},
         capture_output=True,
         text=True,

@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from penstock.domain.tensors import joined
+from penstock.domain.models.tensors import joined
 from penstock.packaging.demo_models import PICTURES
 from tests.support.fleet import Fleet
 from tests.support.platform import Platform

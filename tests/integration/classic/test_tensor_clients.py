@@ -12,7 +12,7 @@ import tritonclient.http as triton_http
 from safetensors.numpy import save_file
 from tritonclient.utils import InferenceServerException, triton_to_np_dtype
 
-from penstock.domain.tensors import Datatype
+from penstock.domain.models.tensors import Datatype
 from penstock.packaging.demo_models import PICTURES, TOPICS_HEAD
 from tests.support.patience import until
 from tests.support.platform import Platform

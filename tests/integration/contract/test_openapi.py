@@ -12,10 +12,10 @@ from schemathesis.specs.openapi.checks import (
     status_code_conformance,
 )
 
-from penstock.domain.request import Api
-from penstock.gateway.edge.oip.routes import MODEL
-from penstock.gateway.edge.openapi import document
-from penstock.gateway.edge.parse import OUTPUT_FIELDS
+from penstock.domain.serving.request import Api
+from penstock.gateway.app.openapi import document
+from penstock.gateway.oip.routes import MODEL
+from penstock.gateway.openai.parse import OUTPUT_FIELDS
 from tests.support.platform import Platform
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(300)]

@@ -10,14 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from penstock.adapters.postgres.audit import PostgresAudit
-from penstock.adapters.postgres.database import Database
-from penstock.adapters.postgres.registry import PostgresRegistry
-from penstock.adapters.postgres.tables import PostgresTables
-from penstock.adapters.postgres.tenancy import PostgresTenancy
-from penstock.domain.keys import Purpose, derive, mint
-from penstock.domain.table import RoutingTable
-from penstock.domain.tenant import OPERATORS, Role, Tenant
+from penstock.connectors.postgres.audit import PostgresAudit
+from penstock.connectors.postgres.database import Database
+from penstock.connectors.postgres.registry import PostgresRegistry
+from penstock.connectors.postgres.tables import PostgresTables
+from penstock.connectors.postgres.tenancy import PostgresTenancy
+from penstock.domain.fleet.table import RoutingTable
+from penstock.domain.tenancy.keys import Purpose, derive, mint
+from penstock.domain.tenancy.tenant import OPERATORS, Role, Tenant
 from tests.support import control_things as things
 from tests.support.control_process import ControlledHome, controlled_home
 from tests.support.patience import patient, until
@@ -36,7 +36,7 @@ class Desk:
 
     def run(self, *words: str) -> subprocess.CompletedProcess[str]:
         told = {"PENSTOCK_HOME": str(self.home.root), "PENSTOCK_KEY": self.key, "PENSTOCK_URL": self.home.address()}
-        command = [sys.executable, "-m", "penstock.apps.cli", "aliases", *words]
+        command = [sys.executable, "-m", "penstock.cli", "aliases", *words]
         done = subprocess.run(command, env={**os.environ, **told}, capture_output=True, text=True, check=False)
         done.stdout, done.stderr = (re.sub(r"\s+", " ", text) for text in (done.stdout, done.stderr))
         return done

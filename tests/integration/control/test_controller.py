@@ -10,14 +10,14 @@ from typing import TypeVar
 import httpx
 import pytest
 
-from penstock.adapters.postgres.database import Database
-from penstock.adapters.postgres.embedded import EmbeddedPostgres
-from penstock.adapters.postgres.registry import PostgresRegistry
-from penstock.adapters.postgres.tables import PostgresTables
-from penstock.adapters.postgres.tenancy import PostgresTenancy
-from penstock.domain.fleet import Deployment
-from penstock.domain.keys import Purpose, derive, mint
-from penstock.domain.tenant import OPERATORS, Role, Tenant
+from penstock.connectors.postgres.database import Database
+from penstock.connectors.postgres.embedded import EmbeddedPostgres
+from penstock.connectors.postgres.registry import PostgresRegistry
+from penstock.connectors.postgres.tables import PostgresTables
+from penstock.connectors.postgres.tenancy import PostgresTenancy
+from penstock.domain.fleet.versions import Deployment
+from penstock.domain.tenancy.keys import Purpose, derive, mint
+from penstock.domain.tenancy.tenant import OPERATORS, Role, Tenant
 from tests.support import control_things as things
 from tests.support.control_process import ControlledHome, controlled_home
 from tests.support.patience import patient, until

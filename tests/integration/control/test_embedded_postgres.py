@@ -13,7 +13,7 @@ from pathlib import Path
 import asyncpg
 import pytest
 
-from penstock.adapters.postgres.embedded import EmbeddedPostgres, socket_folder
+from penstock.connectors.postgres.embedded import EmbeddedPostgres, socket_folder
 from tests.support import tree
 from tests.support.patience import until
 

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from penstock.adapters.kubernetes.client import connected
-from penstock.adapters.kubernetes.writer import Pace
+from penstock.connectors.kubernetes.client import connected
+from penstock.connectors.kubernetes.writer import Pace
 from penstock.domain.command_error import CommandError
-from penstock.domain.fleet import FleetPlan, Served
+from penstock.domain.fleet.versions import FleetPlan, Served
 from penstock.domain.ids import VersionId, WorkerId
 from tests.support import kube_pools
 from tests.support.kube_api import Fault, KubeApi

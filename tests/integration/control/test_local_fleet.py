@@ -12,9 +12,9 @@ from pathlib import Path
 import psutil
 import pytest
 
-from penstock.adapters.process import identity
-from penstock.adapters.process.fleet import HostConfig, LocalFleet
-from penstock.domain.fleet import FleetPlan
+from penstock.connectors.process import identity
+from penstock.connectors.process.fleet import HostConfig, LocalFleet
+from penstock.domain.fleet.versions import FleetPlan
 from penstock.domain.ids import VersionId, WorkerId
 from tests.support.clock import ManualClock
 from tests.support.patience import until

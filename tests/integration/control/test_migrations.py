@@ -6,11 +6,11 @@ from pathlib import Path
 import asyncpg
 import pytest
 
-from penstock.adapters.postgres.database import Database
-from penstock.adapters.postgres.migrations import Migration, known, migrate
-from penstock.adapters.postgres.registry import PostgresRegistry
-from penstock.adapters.postgres.tables import PostgresTables
-from penstock.adapters.postgres.tenancy import PostgresTenancy
+from penstock.connectors.postgres.database import Database
+from penstock.connectors.postgres.migrations import Migration, known, migrate
+from penstock.connectors.postgres.registry import PostgresRegistry
+from penstock.connectors.postgres.tables import PostgresTables
+from penstock.connectors.postgres.tenancy import PostgresTenancy
 from penstock.domain.errors import Conflict, InvalidField, StoreUnavailable
 from penstock.domain.ids import KeyId
 from tests.support import control_things as things

@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from penstock.adapters.postgres.database import Database
-from penstock.adapters.postgres.owner import is_owner
 from penstock.apps import ownership
 from penstock.apps.keys import Keys
 from penstock.apps.settings import Settings
+from penstock.connectors.postgres.database import Database
+from penstock.connectors.postgres.owner import is_owner
 from penstock.domain.command_error import CommandError
-from penstock.domain.keys import Purpose, derive
+from penstock.domain.tenancy.keys import Purpose, derive
 from penstock.supervision.files import write_private
 from tests.support import tree
 
@@ -72,7 +72,7 @@ def second(tmp_path: Path, database_dsn: str) -> Callable[..., "subprocess.Compl
     own = {"PENSTOCK_HOME": str(tmp_path), "PENSTOCK_DATABASE_URL": database_dsn, "PENSTOCK_PORT": "0"}
 
     def run(process: str, **more: str) -> "subprocess.CompletedProcess[str]":
-        words = [sys.executable, "-m", "penstock.apps.cli", process]
+        words = [sys.executable, "-m", "penstock.cli", process]
         return subprocess.run(
             words,
             env={**os.environ, **own, **more},

@@ -8,27 +8,27 @@ from dataclasses import replace
 import asyncpg
 import pytest
 
-from penstock.adapters.postgres import roles
-from penstock.adapters.postgres.arms import PostgresArms
-from penstock.adapters.postgres.audit import PostgresAudit
-from penstock.adapters.postgres.database import Database
-from penstock.adapters.postgres.embedded import EmbeddedPostgres, dsn_of
-from penstock.adapters.postgres.ledger import PostgresLedger
-from penstock.adapters.postgres.migrations import migrate
-from penstock.adapters.postgres.owner import is_owner, is_pepper
-from penstock.adapters.postgres.queries import load
-from penstock.adapters.postgres.roles import AUDITORS, CONTROLLER, GATEWAY
-from penstock.adapters.postgres.tenancy import PostgresTenancy
 from penstock.apps.settings.stores import with_files, with_user
-from penstock.domain.agreement import Agreement, Counts, Pair
-from penstock.domain.arms import ArmSecond
-from penstock.domain.audit import NO_TENANT, Act
+from penstock.connectors.postgres import roles
+from penstock.connectors.postgres.arms import PostgresArms
+from penstock.connectors.postgres.audit import PostgresAudit
+from penstock.connectors.postgres.database import Database
+from penstock.connectors.postgres.embedded import EmbeddedPostgres, dsn_of
+from penstock.connectors.postgres.ledger import PostgresLedger
+from penstock.connectors.postgres.migrations import migrate
+from penstock.connectors.postgres.owner import is_owner, is_pepper
+from penstock.connectors.postgres.queries import load
+from penstock.connectors.postgres.roles import AUDITORS, CONTROLLER, GATEWAY
+from penstock.connectors.postgres.tenancy import PostgresTenancy
 from penstock.domain.clock import SystemClock
 from penstock.domain.errors import Conflict, StoreUnavailable
 from penstock.domain.ids import Alias, TenantId, VersionId
-from penstock.domain.ledger import Forgiven
 from penstock.domain.outcome import Outcome
-from penstock.domain.tenant import Tenant
+from penstock.domain.rollout.arms import ArmSecond
+from penstock.domain.serving.agreement import Agreement, Counts, Pair
+from penstock.domain.tenancy.audit import NO_TENANT, Act
+from penstock.domain.tenancy.ledger import Forgiven
+from penstock.domain.tenancy.tenant import Tenant
 from tests.support.ledger_rows import row
 from tests.support.patience import patient
 

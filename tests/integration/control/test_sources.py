@@ -14,16 +14,16 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from penstock.adapters.postgres.database import Database
-from penstock.adapters.postgres.embedded import EmbeddedPostgres
-from penstock.adapters.postgres.migrations import migrate
-from penstock.adapters.postgres.sources import KeySource, TableSource
-from penstock.adapters.postgres.tables import PostgresTables
-from penstock.adapters.postgres.tenancy import PostgresTenancy
+from penstock.connectors.postgres.database import Database
+from penstock.connectors.postgres.embedded import EmbeddedPostgres
+from penstock.connectors.postgres.migrations import migrate
+from penstock.connectors.postgres.sources import KeySource, TableSource
+from penstock.connectors.postgres.tables import PostgresTables
+from penstock.connectors.postgres.tenancy import PostgresTenancy
+from penstock.domain.fleet.table import RoutingTable
 from penstock.domain.ids import TenantId, VersionId
-from penstock.domain.keys import mint
-from penstock.domain.table import RoutingTable
-from penstock.domain.tenant import KeyRing, Plan, Priority, Tenant
+from penstock.domain.tenancy.keys import mint
+from penstock.domain.tenancy.tenant import KeyRing, Plan, Priority, Tenant
 from tests.support import control_things as things
 from tests.support.patience import patient
 

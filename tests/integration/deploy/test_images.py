@@ -13,8 +13,8 @@ pytestmark = pytest.mark.integration
 SEES = """
 import json, os, sys, pathlib
 import penstock
-from penstock.adapters.postgres.migrations import known
-from penstock.adapters.redis import answers, limits
+from penstock.connectors.postgres.migrations import known
+from penstock.connectors.redis import answers, limits
 from penstock.apps import models, slos
 assert known() and slos.load() and models.pins()
 from importlib.util import find_spec

@@ -8,7 +8,7 @@ from pathlib import Path
 import asyncpg
 import pytest
 
-from penstock.domain.keys import Purpose, derive, hash_secret, key_id_of
+from penstock.domain.tenancy.keys import Purpose, derive, hash_secret, key_id_of
 
 pytestmark = pytest.mark.integration
 KEY, PEPPER = "ab" * 32, "cd" * 32
@@ -33,7 +33,7 @@ class Job:
             "PENSTOCK_ADMIN_KEY_FILE": str(self.admin_key),
         }
         return subprocess.Popen(
-            [sys.executable, "-m", "penstock.apps.cli", "init"],
+            [sys.executable, "-m", "penstock.cli", "init"],
             env=settings | more,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,

@@ -6,7 +6,7 @@ import time
 import httpx
 import pytest
 
-from penstock.domain.worker import VERSION_HEADER, WORKER_HEADER
+from penstock.domain.fleet.worker import VERSION_HEADER, WORKER_HEADER
 from penstock.tls.identity import Role
 from tests.support.deployed import KEY, VERSION, WITHIN_S, WORKER, Place, worker_key
 

@@ -12,10 +12,10 @@ from tests.support import tree
 pytestmark = pytest.mark.integration
 READ_ALL = """
 import penstock
-from penstock.adapters.postgres.migrations import known
-from penstock.adapters.redis import answers, limits
+from penstock.connectors.postgres.migrations import known
+from penstock.connectors.redis import answers, limits
 from penstock.apps import models, slos
-from penstock.apps.contract.written import text
+from penstock.contract.written import text
 assert known() and slos.load() and models.pins()
 print(penstock.__file__)
 print(text(), end="")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.domain.tenant import Plan
+from penstock.domain.tenancy.tenant import Plan
 from tests.support.alarms import Alarms, alarms
 from tests.support.drills import Desk, Log
 from tests.support.hurt import Stage

@@ -8,7 +8,7 @@ from http import HTTPStatus
 
 import pytest
 
-from penstock.domain.keys import KEY_CHARS
+from penstock.domain.tenancy.keys import KEY_CHARS
 from tests.support.faults import CANARY, FaultTable
 from tests.support.fleet import Fleet
 from tests.support.wire import Told, Wire

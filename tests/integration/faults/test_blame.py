@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import httpx
 import pytest
 
-from penstock.domain.tenant import Plan
+from penstock.domain.tenancy.tenant import Plan
 from penstock.telemetry import names
 from tests.support.faults import FaultTable
 from tests.support.stub_wire import Mode

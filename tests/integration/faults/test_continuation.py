@@ -8,7 +8,7 @@ from typing import Any
 import asyncpg
 import pytest
 
-from penstock.adapters.postgres.embedded import dsn_of
+from penstock.connectors.postgres.embedded import dsn_of
 from penstock.telemetry import names
 from tests.support.asks import CHAT, chat, long_answer
 from tests.support.deaths import (

@@ -8,7 +8,7 @@ from collections import Counter
 import asyncpg
 import pytest
 
-from penstock.adapters.postgres.embedded import dsn_of
+from penstock.connectors.postgres.embedded import dsn_of
 from tests.support.books import Books
 from tests.support.faults import FaultTable
 from tests.support.platform import Platform

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from penstock.domain.tenant import Plan
+from penstock.domain.tenancy.tenant import Plan
 from penstock.telemetry import names
 from tests.support.faults import FaultTable
 from tests.support.patience import until

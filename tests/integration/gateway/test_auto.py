@@ -10,11 +10,11 @@ import msgspec
 import pytest
 from openai import BadRequestError, OpenAI
 
-from penstock.domain.auto import Auto, Rule
+from penstock.domain.fleet.table import Route, RoutingTable, Share, WorkerEntry
+from penstock.domain.fleet.worker import WorkerState
 from penstock.domain.ids import Alias, VersionId, WorkerId
 from penstock.domain.money import MicroUsd
-from penstock.domain.table import Route, RoutingTable, Share, WorkerEntry
-from penstock.domain.worker import WorkerState
+from penstock.domain.serving.auto import Auto, Rule
 from tests.integration.gateway.test_brake import Engine, engines
 from tests.support.gateway_process import GatewayProcess, Home, prepare, started
 

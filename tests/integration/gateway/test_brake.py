@@ -16,9 +16,9 @@ from typing import NamedTuple
 import msgspec
 import pytest
 
+from penstock.domain.fleet.table import Route, RoutingTable, Share, WorkerEntry
+from penstock.domain.fleet.worker import WorkerState
 from penstock.domain.ids import Alias, VersionId, WorkerId
-from penstock.domain.table import Route, RoutingTable, Share, WorkerEntry
-from penstock.domain.worker import WorkerState
 from tests.support.gateway_process import GatewayProcess, Home, prepare, started
 from tests.support.patience import until
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from penstock.domain.tenant import Plan
+from penstock.domain.tenancy.tenant import Plan
 from tests.support import canaries
 from tests.support.gateway_process import prepare, started
 from tests.support.otlp import collector

@@ -10,18 +10,18 @@ from pathlib import Path
 import httpx
 import pytest
 
-from penstock.adapters.postgres.arms import PostgresArms
-from penstock.adapters.postgres.database import Database
-from penstock.adapters.postgres.tables import PostgresTables
 from penstock.apps import rollout_gates
+from penstock.connectors.postgres.arms import PostgresArms
+from penstock.connectors.postgres.database import Database
+from penstock.connectors.postgres.tables import PostgresTables
 from penstock.control.rollout.comparisons import Comparisons
 from penstock.control.rollout.evidence import Evidence
-from penstock.domain.arms import ArmSecond
+from penstock.domain.fleet.table import Route, Share
 from penstock.domain.ids import Alias, VersionId
-from penstock.domain.judgement import Judgement, Metric, Verdict
-from penstock.domain.model import Tier
-from penstock.domain.table import Route, Share
-from penstock.domain.tenant import Plan
+from penstock.domain.models.model import Tier
+from penstock.domain.rollout.arms import ArmSecond
+from penstock.domain.rollout.judgement import Judgement, Metric, Verdict
+from penstock.domain.tenancy.tenant import Plan
 from tests.support.history_site import Customer, Site, site
 from tests.support.patience import patient
 

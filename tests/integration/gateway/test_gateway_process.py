@@ -14,7 +14,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from penstock.domain.tenant import Plan
+from penstock.domain.tenancy.tenant import Plan
 from tests.support.gateway_process import GatewayProcess, prepare, started
 from tests.support.patience import until
 
@@ -204,7 +204,7 @@ def test_a_successor_takes_over_without_a_refused_connection(tmp_path: Path, eng
 
 def test_a_missing_platform_key_is_explained(tmp_path: Path) -> None:
     """Nothing starts without the platform's key, and the screen says what to do."""
-    command = [sys.executable, "-m", "penstock.apps.cli", "gateway"]
+    command = [sys.executable, "-m", "penstock.cli", "gateway"]
     done = subprocess.run(
         command,
         env={"PENSTOCK_HOME": str(tmp_path), "PATH": ""},

@@ -12,12 +12,12 @@ import httpx
 import pytest
 from tritonclient.grpc import aio as triton
 
-from penstock.adapters.postgres.database import Database
-from penstock.adapters.postgres.tables import PostgresTables
-from penstock.adapters.postgres.wanted import PostgresWanted
-from penstock.domain.fleet import Wanted
-from penstock.domain.tenant import Plan
-from penstock.domain.worker import WorkerState
+from penstock.connectors.postgres.database import Database
+from penstock.connectors.postgres.tables import PostgresTables
+from penstock.connectors.postgres.wanted import PostgresWanted
+from penstock.domain.fleet.versions import Wanted
+from penstock.domain.fleet.worker import WorkerState
+from penstock.domain.tenancy.tenant import Plan
 from penstock.telemetry import names
 from tests.support.corridor import until
 from tests.support.fleet import reading

@@ -18,10 +18,10 @@ from urllib.parse import urlsplit
 import pytest
 
 from penstock.domain.errors import PenstockError
-from penstock.domain.request import Api
-from penstock.domain.tenant import Plan
-from penstock.gateway.edge.parse import parse
-from penstock.gateway.edge.reading import INLINE_BYTES, is_small
+from penstock.domain.serving.request import Api
+from penstock.domain.tenancy.tenant import Plan
+from penstock.gateway.openai.parse import parse
+from penstock.gateway.openai.reading import INLINE_BYTES, is_small
 from tests.support.gateway_process import GatewayProcess, prepare, started
 from tests.support.patience import patient, until
 from tests.support.worst_bodies import WORST

@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 
 from penstock.domain.money import MicroUsd
-from penstock.domain.tenant import Plan
+from penstock.domain.tenancy.tenant import Plan
 from penstock.gateway.admission.reservations import HOLD_S
 from tests.support.history import Asked, Bounds, End, Fault, History, Hurt
 from tests.support.history_clients import play, wishes

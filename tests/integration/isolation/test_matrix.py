@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from penstock.control.api.app import make_app
-from penstock.gateway.edge.openapi import document
+from penstock.gateway.app.openapi import document
 from tests.support.clock import ManualClock
 from tests.support.control_room import Room
 from tests.support.routes import CONTROLLER, GATEWAY, OF_A_TENANT, OPEN_INFERENCE, For, Route

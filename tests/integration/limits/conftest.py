@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from penstock.domain.money import MicroUsd
-from penstock.domain.tenant import OverQuota, Plan
+from penstock.domain.tenancy.tenant import OverQuota, Plan
 from tests.support.limits_fleet import MICRO_USD_PER_TOKEN, OUTPUT_TOKENS, Fleet, fleet
 
 REQUESTS_PER_MIN = 20

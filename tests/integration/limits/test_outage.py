@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import httpx
 import pytest
 
-from penstock.adapters.redis.wire import CONNECT_WITHIN_S, PATIENCE_S
+from penstock.connectors.redis.wire import CONNECT_WITHIN_S, PATIENCE_S
 from tests.integration.limits.conftest import OUTAGE_RPM, PLANS
 from tests.support.limits_fleet import GATEWAYS, Answer, Fleet, fleet, statuses, until
 from tests.support.patience import patient

@@ -16,12 +16,12 @@ from pathlib import Path
 import httpx
 import pytest
 
-from penstock.adapters.postgres.database import Database
-from penstock.adapters.postgres.tenancy import PostgresTenancy
-from penstock.domain.audit import Act
-from penstock.domain.keys import Purpose, derive, mint
+from penstock.connectors.postgres.database import Database
+from penstock.connectors.postgres.tenancy import PostgresTenancy
 from penstock.domain.money import MicroUsd
-from penstock.domain.tenant import OPERATORS, Plan, Role, Tenant
+from penstock.domain.tenancy.audit import Act
+from penstock.domain.tenancy.keys import Purpose, derive, mint
+from penstock.domain.tenancy.tenant import OPERATORS, Plan, Role, Tenant
 from tests.support.gateway_process import PLATFORM_KEY
 from tests.support.history_site import Customer, Site, comes_true, site
 from tests.support.patience import until
@@ -69,7 +69,7 @@ def controller(town: Site) -> Iterator[None]:
     """Run a controller, which operators' commands speak to."""
     address, log_file = town.home.root / "run/controller.addr", town.home.root / "controller.log"
     with log_file.open("wb") as log:
-        command = [sys.executable, "-m", "penstock.apps.cli", "controller"]
+        command = [sys.executable, "-m", "penstock.cli", "controller"]
         process = subprocess.Popen(command, env=environment(town), stdout=log, stderr=log)
         try:
             until("the controller leads", lambda: address.exists() or process.poll() is not None)
@@ -82,7 +82,7 @@ def controller(town: Site) -> Iterator[None]:
 
 def reconcile(town: Site, *arguments: str) -> tuple[int, str]:
     """Run the operators' command; return its exit code and what it printed."""
-    command = [sys.executable, "-m", "penstock.apps.cli", "usage", "reconcile", *arguments]
+    command = [sys.executable, "-m", "penstock.cli", "usage", "reconcile", *arguments]
     done = subprocess.run(command, env=environment(town), capture_output=True, text=True, timeout=60, check=False)
     return done.returncode, done.stdout + done.stderr
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.adapters.redis.wire import Wire
+from penstock.connectors.redis.wire import Wire
 from penstock.domain.errors import StoreUnavailable
 from tests.support.redis_server import RedisServer
 

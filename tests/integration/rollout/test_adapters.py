@@ -12,9 +12,9 @@ from pathlib import Path
 import httpx
 import pytest
 
-from penstock.domain.model import EngineSettings, Manifest, digest_of
+from penstock.domain.models.model import EngineSettings, Manifest, digest_of
 from penstock.domain.money import MicroUsd, Price
-from penstock.domain.ticket import HEADER
+from penstock.domain.serving.ticket import HEADER
 from tests.support import adapter_folders, adapter_things
 from tests.support.limits_fleet import PRICE
 from tests.support.patience import until

@@ -13,11 +13,11 @@ from collections.abc import Iterator
 import msgspec
 import pytest
 
-from penstock.adapters.postgres.database import Database
-from penstock.adapters.postgres.roles import GATEWAY
 from penstock.apps.settings.stores import with_user
-from penstock.domain.arms import ArmSecond
-from penstock.domain.table import WEIGHT_TOTAL
+from penstock.connectors.postgres.database import Database
+from penstock.connectors.postgres.roles import GATEWAY
+from penstock.domain.fleet.table import WEIGHT_TOTAL
+from penstock.domain.rollout.arms import ArmSecond
 from tests.support import rollout_street
 from tests.support.patience import patient
 from tests.support.rollout_site import STAGES, USERS, comes_to, traffic

@@ -4,9 +4,9 @@ import httpx
 import msgspec
 import pytest
 
-from penstock.adapters.folder.store import FolderStore
+from penstock.connectors.folder.store import FolderStore
 from penstock.domain.clock import SystemClock
-from penstock.domain.table import RoutingTable
+from penstock.domain.fleet.table import RoutingTable
 from penstock.gateway.preprocess.prepare import PromptPreprocessor
 from penstock.gateway.preprocess.tokenizer_cache import TokenizerCache
 from tests.support.calls import principal, request

@@ -11,7 +11,7 @@ import pytest
 
 from penstock.domain.ids import Alias
 from penstock.domain.money import MicroUsd
-from penstock.domain.tenant import Plan
+from penstock.domain.tenancy.tenant import Plan
 from penstock.telemetry import names
 from tests.support.asks import CHAT, chat, long_answer
 from tests.support.fleet import Fleet

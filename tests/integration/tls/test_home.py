@@ -7,8 +7,8 @@ import httpx
 import pytest
 
 from penstock.apps.settings import Home, Settings, Tls
-from penstock.apps.up import certificates
 from penstock.domain.clock import SystemClock
+from penstock.local import certificates
 from penstock.tls.identity import Role
 from tests.support.patience import until
 from tests.support.platform import Platform

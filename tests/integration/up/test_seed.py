@@ -5,16 +5,16 @@ from pathlib import Path
 
 import pytest
 
-from penstock.adapters.postgres.database import Database
-from penstock.adapters.postgres.embedded import EmbeddedPostgres
-from penstock.adapters.postgres.tenancy import PostgresTenancy
 from penstock.apps.settings import Settings
-from penstock.apps.up import home, seed
-from penstock.domain.audit import Act
+from penstock.connectors.postgres.database import Database
+from penstock.connectors.postgres.embedded import EmbeddedPostgres
+from penstock.connectors.postgres.tenancy import PostgresTenancy
 from penstock.domain.clock import SystemClock
 from penstock.domain.command_error import CommandError
-from penstock.domain.keys import key_id_of
-from penstock.domain.tenant import Role
+from penstock.domain.tenancy.audit import Act
+from penstock.domain.tenancy.keys import key_id_of
+from penstock.domain.tenancy.tenant import Role
+from penstock.local import home, seed
 
 pytestmark = pytest.mark.integration
 

@@ -9,16 +9,16 @@ import pytest
 from penstock.apps import models, stores
 from penstock.apps.settings import Settings
 from penstock.control.publish import build
-from penstock.domain import used
 from penstock.domain.clock import SystemClock
-from penstock.domain.cost import Cost
-from penstock.domain.fleet import Catalogue, Deployment
+from penstock.domain.fleet.table import EMPTY, VersionEntry
+from penstock.domain.fleet.versions import Catalogue, Deployment
 from penstock.domain.ids import RequestId
-from penstock.domain.model import ModelVersion
-from penstock.domain.request import Api, InferenceRequest
-from penstock.domain.table import EMPTY, VersionEntry
-from penstock.domain.used import Used
-from penstock.gateway.edge.parse import parse
+from penstock.domain.models.model import ModelVersion
+from penstock.domain.serving import used
+from penstock.domain.serving.request import Api, InferenceRequest
+from penstock.domain.serving.used import Used
+from penstock.domain.tenancy.cost import Cost
+from penstock.gateway.openai.parse import parse
 from penstock.gateway.preprocess import PromptPreprocessor, TokenizerCache
 from tests.support.calls import call, principal
 from tests.support.worker_process import WorkerProcess

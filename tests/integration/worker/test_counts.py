@@ -10,9 +10,9 @@ from typing import Any
 import httpx
 import pytest
 
-from penstock.domain import used
-from penstock.domain.tenant import PLATFORM
-from penstock.domain.used import Used
+from penstock.domain.serving import used
+from penstock.domain.serving.used import Used
+from penstock.domain.tenancy.tenant import PLATFORM
 from tests.support.patience import until
 from tests.support.worker_process import TicketMaker, WorkerProcess
 

@@ -5,8 +5,8 @@ from concurrent.futures import ThreadPoolExecutor
 import httpx
 import pytest
 
-from penstock.domain import used
-from penstock.domain.tenant import PLATFORM
+from penstock.domain.serving import used
+from penstock.domain.tenancy.tenant import PLATFORM
 from tests.support.patience import until
 from tests.support.worker_process import TicketMaker, WorkerProcess
 

@@ -7,7 +7,7 @@ import psutil
 import pytest
 
 from penstock.apps.settings import Settings
-from penstock.domain.model import EngineSettings, GoldenPrompt
+from penstock.domain.models.model import EngineSettings, GoldenPrompt
 from tests.support.patience import until
 from tests.support.worker_process import Publisher, WorkerMaker, WorkerProcess, group
 

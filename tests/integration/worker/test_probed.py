@@ -13,13 +13,13 @@ from dataclasses import replace
 import psutil
 import pytest
 
-from penstock.adapters.http import HttpClient, PoolLimits
+from penstock.connectors.http import HttpClient, PoolLimits
 from penstock.domain.clock import SystemClock
+from penstock.domain.fleet.table import WorkerEntry
+from penstock.domain.fleet.worker import WorkerState
 from penstock.domain.ids import VersionId, WorkerId
-from penstock.domain.keys import worker_secret
-from penstock.domain.model import Task
-from penstock.domain.table import WorkerEntry
-from penstock.domain.worker import WorkerState
+from penstock.domain.models.model import Task
+from penstock.domain.tenancy.keys import worker_secret
 from penstock.gateway.dispatch import Breakers, Evidence, Prober, ProberSettings
 from penstock.telemetry import names
 from penstock.telemetry.metrics import Metrics

@@ -3,7 +3,7 @@
 import httpx
 import pytest
 
-from penstock.domain.request import Api
+from penstock.domain.serving.request import Api
 from tests.support.worker_process import WorkerProcess
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(400)]

@@ -11,7 +11,7 @@ import psutil
 import pytest
 
 from penstock.domain.ids import VersionId, WorkerId
-from penstock.domain.keys import worker_bearer, worker_secret
+from penstock.domain.tenancy.keys import worker_bearer, worker_secret
 from tests.support.patience import until
 from tests.support.worker_process import TicketMaker, WorkerProcess
 

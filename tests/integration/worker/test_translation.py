@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from penstock.domain.request import Api
+from penstock.domain.serving.request import Api
 from penstock.gateway.preprocess import conversation
 from penstock.gateway.preprocess.template import ChatTemplate
 from penstock.gateway.preprocess.translate import EngineOnly

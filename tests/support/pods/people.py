@@ -10,7 +10,7 @@ from typing import Any
 import httpx
 import msgspec
 
-from penstock.domain.table import WEIGHT_TOTAL
+from penstock.domain.fleet.table import WEIGHT_TOTAL
 from penstock.packaging.packing import Packed
 
 Json = dict[str, Any]

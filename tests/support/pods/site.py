@@ -17,10 +17,10 @@ import asyncpg
 import boto3
 import redis
 
-from penstock.adapters.postgres.embedded import EmbeddedPostgres
-from penstock.adapters.s3.store import S3Store
-from penstock.adapters.signing.keys import PUBLIC, ensure_key_pair
-from penstock.adapters.signing.openssf import KeyPairSigner
+from penstock.connectors.postgres.embedded import EmbeddedPostgres
+from penstock.connectors.s3.store import S3Store
+from penstock.connectors.signing.keys import PUBLIC, ensure_key_pair
+from penstock.connectors.signing.openssf import KeyPairSigner
 from penstock.domain.ids import ModelName
 from penstock.packaging.packing import Packed, Publishing, describe, measure, publish
 from tests.support import stub_wire, tree, versions

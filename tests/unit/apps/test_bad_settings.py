@@ -8,8 +8,8 @@ import pytest
 import typer
 
 from penstock.apps import settings
-from penstock.apps.cli.terminal import explained
 from penstock.apps.controller import _addresses
+from penstock.cli.terminal import explained
 from penstock.domain.command_error import CommandError
 from penstock.supervision.listening import bind
 

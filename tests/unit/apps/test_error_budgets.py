@@ -10,13 +10,13 @@ import httpx
 import pytest
 from typer.testing import CliRunner
 
-from penstock.adapters.prometheus.client import Prometheus
-from penstock.adapters.prometheus.page import Reading, parse
 from penstock.apps import error_budgets
-from penstock.apps.cli import app
 from penstock.apps.settings import Settings
+from penstock.cli import app
+from penstock.connectors.prometheus.client import Prometheus
+from penstock.connectors.prometheus.page import Reading, parse
 from penstock.domain.command_error import CommandError
-from penstock.domain.model import Tier
+from penstock.domain.models.model import Tier
 from penstock.domain.outcome import Outcome
 from penstock.slo import recorded
 from penstock.slo.budget import Budget, Seen

@@ -12,7 +12,7 @@ import pytest
 
 from penstock.apps import exposition
 from penstock.apps.settings import Settings, TenantNames
-from penstock.apps.up import services
+from penstock.local import services
 
 KEY = b"k" * 32
 WITHIN_S = 10.0

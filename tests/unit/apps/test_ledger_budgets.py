@@ -4,19 +4,19 @@ from collections.abc import Sequence
 
 import pytest
 
-from penstock.adapters.memory.ledger import MemoryLedger
-from penstock.adapters.prometheus.client import Prometheus
 from penstock.apps import error_budgets
 from penstock.apps.ledger_budgets import REREAD_S, LedgerBudgets
 from penstock.apps.recorded_budgets import KEPT_S, RecordedBudgets
+from penstock.connectors.memory.ledger import MemoryLedger
+from penstock.connectors.prometheus.client import Prometheus
 from penstock.domain.command_error import CommandError
 from penstock.domain.errors import StoreUnavailable
 from penstock.domain.ids import KeyId, RequestId, TenantId, VersionId
-from penstock.domain.ledger import Ended, Forgiven, LedgerRow, hour_of
-from penstock.domain.model import Tier
+from penstock.domain.models.model import Tier
 from penstock.domain.money import MicroUsd
 from penstock.domain.outcome import Outcome
-from penstock.domain.tenant import Priority
+from penstock.domain.tenancy.ledger import Ended, Forgiven, LedgerRow, hour_of
+from penstock.domain.tenancy.tenant import Priority
 from penstock.slo.budget import Budget
 from penstock.slo.policy import Pace
 from tests.support.clock import ManualClock

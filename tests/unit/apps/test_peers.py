@@ -6,9 +6,9 @@ import pytest
 
 from penstock.apps import connections, peers
 from penstock.apps.settings import Settings, Tls, environment_of_workers
-from penstock.apps.up import certificates
 from penstock.domain.clock import SystemClock
 from penstock.domain.command_error import CommandError
+from penstock.local import certificates
 from penstock.tls.identity import Role
 from tests.support.certificates import Issuer
 

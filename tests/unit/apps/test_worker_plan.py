@@ -8,7 +8,7 @@ from penstock.apps.settings import Settings
 from penstock.apps.worker import Workplace
 from penstock.apps.worker_keys import provide
 from penstock.domain.ids import ModelName, VersionId, WorkerId
-from penstock.domain.model import Manifest, Provenance, Task, Tier
+from penstock.domain.models.model import Manifest, Provenance, Task, Tier
 from penstock.domain.money import MicroUsd, Price
 from penstock.supervision.files import write_private
 from penstock.worker.artifacts.cache import Hold

@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from penstock.apps import connections
-from penstock.apps.cli import app
+from penstock.cli import app
 from penstock.clients.chat import breakdown
 from penstock.clients.classic import classify, image_model
 from penstock.domain.command_error import CommandError

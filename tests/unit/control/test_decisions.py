@@ -4,12 +4,12 @@ from pathlib import Path
 
 import pytest
 
-from penstock.adapters.memory.decisions import MemoryDecisions
-from penstock.adapters.records import DecisionFile, decisions
+from penstock.connectors.memory.decisions import MemoryDecisions
+from penstock.connectors.records import DecisionFile, decisions
 from penstock.control.decisions import Decisions
-from penstock.domain.decision import Decided, Decision
-from penstock.domain.fleet import Deployment
-from penstock.domain.tenant import Role
+from penstock.domain.fleet.decision import Decided, Decision
+from penstock.domain.fleet.versions import Deployment
+from penstock.domain.tenancy.tenant import Role
 from tests.support import control_things as things
 from tests.support.clock import ManualClock
 from tests.support.control_room import Room

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from loadtests.fleets import catalogue, heartbeats, table
 from penstock.control.fleet.plan import FleetPolicy, plan
 from penstock.control.publish.build import build
-from penstock.domain.fleet import FleetView
-from penstock.domain.table import EMPTY, validate
+from penstock.domain.fleet.table import EMPTY, validate
+from penstock.domain.fleet.versions import FleetView
 
 WORKERS, VERSIONS = 5_000, 20
 

@@ -7,8 +7,8 @@ from dataclasses import replace
 
 from penstock.domain.clock import SystemClock
 from penstock.domain.errors import StoreUnavailable
-from penstock.domain.fleet import Catalogue, Deployment
-from penstock.domain.table import RoutingTable
+from penstock.domain.fleet.table import RoutingTable
+from penstock.domain.fleet.versions import Catalogue, Deployment
 from tests.support import control_things as things
 from tests.support.clock import ManualClock
 from tests.support.control_room import Room

@@ -10,8 +10,8 @@ from penstock.diagnosis.distribution import Distribution
 from penstock.diagnosis.recording import METRICS, Recording, record
 from penstock.diagnosis.snapshot import EngineFigures
 from penstock.domain.outcome import Stage
-from penstock.domain.series import Sample
-from penstock.domain.slo import Indicator
+from penstock.domain.serving.slo import Indicator
+from penstock.telemetry.series import Sample
 from tests.support.described import SECONDS, Site, Tenant, Worker, recorded
 from tests.support.situations import HEALTHY, Look
 

@@ -10,8 +10,8 @@ from penstock.diagnosis.evidence import Case, State, checks_of
 from penstock.diagnosis.measure import snapshot_of
 from penstock.diagnosis.snapshot import WorkerFigures
 from penstock.diagnosis.verdict import Word, judge
+from penstock.domain.fleet.worker import WorkerState
 from penstock.domain.outcome import Outcome
-from penstock.domain.worker import WorkerState
 from penstock.telemetry import names
 from tests.support.described import Site, Worker, recorded
 from tests.support.situations import (

@@ -2,7 +2,7 @@
 
 import pytest
 
-from penstock.domain.request import Sealed
+from penstock.domain.serving.request import Sealed
 from penstock.domain.wishes import BOUNDS, FORMS, leaves_end
 
 ASKED: dict[str, object] = {"model": "m", "messages": [{"role": "user", "content": "Hi"}]}

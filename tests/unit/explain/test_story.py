@@ -4,16 +4,16 @@ from dataclasses import replace
 
 import pytest
 
-from penstock.domain.batched import Trigger
 from penstock.domain.ids import KeyId, RequestId, TenantId, VersionId
-from penstock.domain.ledger import Opening, close
 from penstock.domain.money import MicroUsd, Price, dollars
 from penstock.domain.outcome import Outcome, Stage
-from penstock.domain.request_record import Choice, Considered, Drawn, Refusal, RequestRecord, Ruled, Tried
-from penstock.domain.slo import Indicator
-from penstock.domain.tenant import Priority
+from penstock.domain.serving.batched import Trigger
+from penstock.domain.serving.request_record import Choice, Considered, Drawn, Refusal, RequestRecord, Ruled, Tried
+from penstock.domain.serving.slo import Indicator
+from penstock.domain.serving.waited import Ahead, Waited, told
+from penstock.domain.tenancy.ledger import Opening, close
+from penstock.domain.tenancy.tenant import Priority
 from penstock.domain.tokens import UNKNOWN, Usage
-from penstock.domain.waited import Ahead, Waited, told
 from penstock.explain.judging import cost, judged
 from penstock.explain.placing import AS_GOOD
 from penstock.explain.shown import shown

@@ -4,16 +4,16 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 
-from penstock.domain.auto import Auto, Rule
 from penstock.domain.call import Call, Timings
-from penstock.domain.cost import Cost
 from penstock.domain.errors import ContextTooLong, InvalidField, NoRuleFits, StoreUnavailable, TooDear, UnknownModel
+from penstock.domain.fleet.table import Override, Route, RoutingTable, Share, VersionEntry
 from penstock.domain.ids import Alias, TenantId, VersionId
-from penstock.domain.model import Task
+from penstock.domain.models.model import Task
 from penstock.domain.money import MicroUsd, Price
-from penstock.domain.request import Api, InferenceRequest, Prepared
-from penstock.domain.table import Override, Route, RoutingTable, Share, VersionEntry
-from penstock.domain.tenant import Principal
+from penstock.domain.serving.auto import Auto, Rule
+from penstock.domain.serving.request import Api, InferenceRequest, Prepared
+from penstock.domain.tenancy.cost import Cost
+from penstock.domain.tenancy.tenant import Principal
 from penstock.gateway.choosing import NONE, Choosing
 from penstock.gateway.routing import CurrentTable, TableResolver
 from penstock.gateway.routing.resolve import reachable

@@ -7,23 +7,23 @@ from typing import Any
 import httpx
 import pytest
 
-from penstock.adapters.memory.limits import MemoryLimits
-from penstock.domain.auto import Auto, Rule
+from penstock.connectors.memory.limits import MemoryLimits
 from penstock.domain.clock import SystemClock
 from penstock.domain.errors import StoreUnavailable
+from penstock.domain.fleet.table import WEIGHT_TOTAL, Route, RoutingTable, Share, VersionEntry
 from penstock.domain.ids import Alias, RequestId, TenantId
-from penstock.domain.keys import mint
-from penstock.domain.ledger import LedgerRow, Opening
-from penstock.domain.request import InferenceRequest, Prepared
-from penstock.domain.table import WEIGHT_TOTAL, Route, RoutingTable, Share, VersionEntry
-from penstock.domain.tenant import KeyRing, Plan, Principal, Tenant
+from penstock.domain.serving.auto import Auto, Rule
+from penstock.domain.serving.request import InferenceRequest, Prepared
+from penstock.domain.tenancy.keys import mint
+from penstock.domain.tenancy.ledger import LedgerRow, Opening
+from penstock.domain.tenancy.tenant import KeyRing, Plan, Principal, Tenant
 from penstock.gateway.admission.expectation import OutputExpectation
 from penstock.gateway.admission.reservations import Reservations
+from penstock.gateway.app.asgi import Edge
 from penstock.gateway.choosing import Choosing
 from penstock.gateway.counting import Counting
-from penstock.gateway.edge.asgi import Edge
-from penstock.gateway.edge.limits import Limits
 from penstock.gateway.identity.keyring import Keyring
+from penstock.gateway.listener.limits import Limits
 from penstock.gateway.routing import CurrentTable, TableResolver
 from tests.support.calls import VERSION
 from tests.support.toy_gateway import PEPPER, Toy, edge, hello

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from penstock.domain.outcome import Outcome
-from penstock.domain.request import InferenceRequest
+from penstock.domain.serving.request import InferenceRequest
 from penstock.gateway.dispatch import dispatcher
 from tests.support.corridor import FakeReply, corridor, stream_request, unary_request, until
 from tests.support.stub_engine import Behaviour

@@ -11,18 +11,18 @@ from hypothesis import strategies as st
 from tritonclient.grpc import aio as triton
 from tritonclient.utils import InferenceServerException
 
-from penstock.domain.auto import Auto, Rule
 from penstock.domain.call import Call, Timings
 from penstock.domain.errors import BadRequest, PenstockError, UnknownModel, UnsupportedByModel
+from penstock.domain.fleet.table import WEIGHT_TOTAL, Override, Route, RoutingTable, Share, VersionEntry
 from penstock.domain.ids import Alias, TenantId, VersionId
-from penstock.domain.owners import Owners
-from penstock.domain.request import Api, InferenceRequest, Prepared
-from penstock.domain.table import WEIGHT_TOTAL, Override, Route, RoutingTable, Share, VersionEntry
-from penstock.domain.tenant import OPERATORS, SHADOWS, Principal, Role
+from penstock.domain.serving.auto import Auto, Rule
+from penstock.domain.serving.request import Api, InferenceRequest, Prepared
+from penstock.domain.tenancy.owners import Owners
+from penstock.domain.tenancy.tenant import OPERATORS, SHADOWS, Principal, Role
+from penstock.gateway.app.routes import visible
 from penstock.gateway.choosing import Choosing
-from penstock.gateway.edge import bounds
-from penstock.gateway.edge.oip import catalogue
-from penstock.gateway.edge.routes import visible
+from penstock.gateway.oip import catalogue
+from penstock.gateway.openai import bounds
 from penstock.gateway.routing import CurrentTable, TableResolver
 from penstock.gateway.routing.current import View
 from penstock.gateway.routing.resolve import reachable, ruled

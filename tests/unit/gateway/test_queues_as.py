@@ -1,7 +1,7 @@
 """Whose a request is in a worker's queue."""
 
 from penstock.domain.ids import Alias, RequestId, TenantId
-from penstock.domain.shadow import Copy
+from penstock.domain.serving.shadow import Copy
 from penstock.gateway.pipeline import _queues_as
 from tests.support import calls
 

@@ -4,10 +4,10 @@ from dataclasses import replace
 from types import SimpleNamespace
 from typing import cast
 
+from penstock.domain.fleet.table import VersionEntry
 from penstock.domain.ids import NO_VERSION
-from penstock.domain.lease import Lease
-from penstock.domain.table import VersionEntry
-from penstock.domain.ticket import Ticket
+from penstock.domain.serving.ticket import Ticket
+from penstock.domain.tenancy.lease import Lease
 from penstock.gateway.pipeline import Pipeline
 from tests.support import adapter_things, calls
 from tests.support.clock import ManualClock

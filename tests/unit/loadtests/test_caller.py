@@ -11,7 +11,7 @@ from loadtests.drive.caller import Caller, body_of
 from loadtests.drive.records import End, Record
 from loadtests.drive.run import Run
 from loadtests.plan.planning import Turn
-from penstock.domain.model import Tier
+from penstock.domain.models.model import Tier
 from tests.support.raw_server import CLOSE, raw_server
 
 TURN = Turn(pieces=(("one", 3),), output_tokens=3)

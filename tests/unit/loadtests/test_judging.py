@@ -5,8 +5,8 @@ import pytest
 from loadtests.drive.records import End, Health, Record
 from loadtests.plan.scenario import Mix, Scenario, Tenant
 from loadtests.verdict.judging import Exit, Finding, Judged, Verdict, judge
-from penstock.domain.model import Tier
-from penstock.domain.slo import Indicator, Objective, SloTier
+from penstock.domain.models.model import Tier
+from penstock.domain.serving.slo import Indicator, Objective, SloTier
 
 PROMISES = {
     Tier.CHAT: SloTier(

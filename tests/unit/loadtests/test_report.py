@@ -13,7 +13,7 @@ from loadtests.verdict.figures import quantile, shown
 from loadtests.verdict.judging import judge
 from loadtests.verdict.svg import Axis, Plot, axis
 from loadtests.verdict.tenants import seen, windows
-from penstock.domain.model import Tier
+from penstock.domain.models.model import Tier
 from slo.spec import load
 
 MIX = Mix(says="Two.", tenants=(Tenant(name="reader"), Tenant(name="<flood>", from_part=0.5, judged=False)))

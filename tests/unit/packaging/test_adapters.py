@@ -14,10 +14,10 @@ from penstock.apps.models import push as push_model
 from penstock.apps.settings import Settings
 from penstock.control.registry import adapters as registry
 from penstock.control.registry import rules
-from penstock.domain import finite
 from penstock.domain.command_error import CommandError
 from penstock.domain.errors import ArtifactRefused
-from penstock.domain.model import GoldenPrompt, ModelVersion
+from penstock.domain.models.model import GoldenPrompt, ModelVersion
+from penstock.formats import finite
 from penstock.packaging import adapters
 from penstock.packaging.packing import Choices, Packed, Publishing
 from tests.support import adapter_folders as made

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from penstock.domain.errors import ArtifactRefused
-from penstock.domain.model import GoldenPrompt, Task
+from penstock.domain.models.model import GoldenPrompt, Task
 from penstock.packaging import golden
 from penstock.packaging.packing import describe, measure
 from tests.support.versions import CHOICES, model_folder

@@ -13,8 +13,8 @@ from penstock.apps.models import push
 from penstock.apps.settings import Settings
 from penstock.domain.command_error import CommandError
 from penstock.domain.errors import ArtifactRefused
-from penstock.domain.model import Runtime, Task, Tier
-from penstock.domain.tensors import Datatype
+from penstock.domain.models.model import Runtime, Task, Tier
+from penstock.domain.models.tensors import Datatype
 from penstock.packaging import handlers, imagenet
 from penstock.worker.engines.pickled import NotWeights, compare, tensors_of
 from tests.support.versions import CHOICES, weights

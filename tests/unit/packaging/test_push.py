@@ -13,9 +13,9 @@ from penstock.apps.models import ensure_demo, pins, push
 from penstock.apps.settings import Settings
 from penstock.apps.stores import open_store, open_verifier
 from penstock.domain.command_error import CommandError
-from penstock.domain.contents import check_manifest
 from penstock.domain.errors import ArtifactRefused
-from penstock.domain.model import Task, digest_of
+from penstock.domain.models.model import Task, digest_of
+from penstock.formats.contents import check_manifest
 from penstock.packaging import demo, wheels
 from penstock.packaging.convert import convert
 from penstock.packaging.demo_models import DEMO_MODELS, MINILM, TOPICS, TOPICS_HEAD

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from penstock.apps import error_budgets
-from penstock.domain.spec import SpecRefused
+from penstock.domain.serving.spec import SpecRefused
 from penstock.slo import budget
 from penstock.slo.budget import Budget
 from penstock.slo.policy import Pace, Policy, judge, parse

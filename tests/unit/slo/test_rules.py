@@ -5,9 +5,9 @@ from dataclasses import replace
 import pytest
 
 from penstock.apps import rule_files, slos
-from penstock.domain.model import Tier
+from penstock.domain.models.model import Tier
 from penstock.domain.outcome import Outcome
-from penstock.domain.slo import Indicator, Objective
+from penstock.domain.serving.slo import Indicator, Objective
 from penstock.slo import rules
 from penstock.slo.indicators import Unmeasurable, measure
 from penstock.telemetry.definitions import Kind

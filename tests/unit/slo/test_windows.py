@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from penstock.apps import rule_files
-from penstock.domain.spec import SpecRefused
+from penstock.domain.serving.spec import SpecRefused
 from penstock.slo.windows import parse, seconds
 
 GOOD: dict[str, Any] = {

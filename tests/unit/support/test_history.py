@@ -5,11 +5,11 @@ from dataclasses import replace
 
 import pytest
 
-from penstock.domain import budget
-from penstock.domain.limits import Measure, MeterKind
 from penstock.domain.money import MicroUsd
 from penstock.domain.outcome import Outcome
-from penstock.domain.tenant import Plan, Scope
+from penstock.domain.tenancy import budget
+from penstock.domain.tenancy.limits import Measure, MeterKind
+from penstock.domain.tenancy.tenant import Plan, Scope
 from tests.support.history import Asked, Bounds, Counted, End, Fault, History, Hurt, Opened, Rest, Settled, Take
 from tests.support.history_rules import RULES, check
 from tests.support.ledger_rows import row

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from penstock.adapters.redis.limits import RedisLimits
-from penstock.adapters.redis.wire import Wire
+from penstock.connectors.redis.limits import RedisLimits
+from penstock.connectors.redis.wire import Wire
 from penstock.domain.ids import RequestId
-from penstock.domain.limits import Draw, Measure, MeterKind
+from penstock.domain.tenancy.limits import Draw, Measure, MeterKind
 from tests.support.patience import until
 from tests.support.watched_redis import Watch, WatchedRedis
 

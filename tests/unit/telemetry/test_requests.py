@@ -13,13 +13,13 @@ from prometheus_client.parser import text_fd_to_metric_families
 
 from penstock.domain.call import Answer
 from penstock.domain.errors import DeadlineUnreachable, NoCapacity, Overloaded, PenstockError
+from penstock.domain.fleet.table import WorkerEntry
+from penstock.domain.fleet.worker import WorkerState
 from penstock.domain.ids import Alias, RequestId, TenantId, WorkerId
 from penstock.domain.outcome import Outcome, Stage
-from penstock.domain.shadow import Copy
-from penstock.domain.slo import Pace
-from penstock.domain.table import WorkerEntry
+from penstock.domain.serving.shadow import Copy
+from penstock.domain.serving.slo import Pace
 from penstock.domain.tokens import Usage
-from penstock.domain.worker import WorkerState
 from penstock.telemetry import logs, names
 from penstock.telemetry.metrics import Metrics, Observed, observe_many
 from penstock.telemetry.requests import UNKNOWN, RequestLedger

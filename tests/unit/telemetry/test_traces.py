@@ -11,7 +11,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from penstock.domain.call import Answer, Call
 from penstock.domain.errors import Overloaded
 from penstock.domain.outcome import Outcome, Stage
-from penstock.domain.request_record import Tried
+from penstock.domain.serving.request_record import Tried
 from penstock.domain.tokens import Usage
 from penstock.telemetry.traces import RequestTraces
 from penstock.telemetry.w3c import is_sampled, own_span, trace_of

@@ -2,7 +2,7 @@
 
 import pytest
 
-from penstock.apps.contract.written import PROCESSES
+from penstock.contract.written import PROCESSES
 from penstock.tls.identity import CONTROLLER_API, GATE, Callers, Identity, Role, identity_of
 
 

@@ -6,14 +6,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from penstock.adapters.prometheus.client import Prometheus
-from penstock.adapters.prometheus.window import PrometheusWindow
 from penstock.apps import observed
 from penstock.apps.settings import Settings
+from penstock.connectors.prometheus.client import Prometheus
+from penstock.connectors.prometheus.window import PrometheusWindow
 from penstock.diagnosis.recording import Recording, record
 from penstock.domain.clock import SystemClock
 from penstock.domain.command_error import CommandError
-from penstock.domain.series import Sample
+from penstock.telemetry.series import Sample
 
 LOOK_BACK_S = 300.0
 """How far back a Prometheus is asked, where nobody says."""

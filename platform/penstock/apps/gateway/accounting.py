@@ -6,19 +6,19 @@ from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 
-from penstock.adapters.memory.limits import MemoryLimits
-from penstock.adapters.postgres.database import Database
-from penstock.adapters.postgres.ledger import PostgresLedger
-from penstock.adapters.redis.limits import RedisLimits
-from penstock.adapters.redis.wire import Wire
-from penstock.adapters.spool.spool import OnRefused, Spool
 from penstock.apps.settings import GatewaySettings
+from penstock.connectors.memory.limits import MemoryLimits
+from penstock.connectors.postgres.database import Database
+from penstock.connectors.postgres.ledger import PostgresLedger
+from penstock.connectors.redis.limits import RedisLimits
+from penstock.connectors.redis.wire import Wire
+from penstock.connectors.spool.spool import OnRefused, Spool
 from penstock.domain.clock import Clock
 from penstock.domain.command_error import CommandError
 from penstock.domain.errors import StoreUnavailable
-from penstock.domain.ledger import LedgerRow
-from penstock.domain.limits import LimitStore, Measure, SpentStore
-from penstock.domain.tenant import KeyRing
+from penstock.domain.tenancy.ledger import LedgerRow
+from penstock.domain.tenancy.limits import LimitStore, Measure, SpentStore
+from penstock.domain.tenancy.tenant import KeyRing
 from penstock.gateway.admission.expectation import OutputExpectation
 from penstock.gateway.admission.guarded import Alone, GuardedLimits
 from penstock.gateway.admission.outage import POLICY, WhenAway

@@ -6,8 +6,8 @@ import secrets
 import socket
 from dataclasses import dataclass
 
-from penstock.adapters.postgres.arms import PostgresArms
-from penstock.adapters.postgres.database import Database
+from penstock.connectors.postgres.arms import PostgresArms
+from penstock.connectors.postgres.database import Database
 from penstock.domain.clock import Clock
 from penstock.domain.errors import PenstockError
 from penstock.domain.ids import Alias

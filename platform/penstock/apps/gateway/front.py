@@ -4,29 +4,29 @@ import secrets
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
-from penstock.adapters.memory.answers import MemoryAnswers
-from penstock.adapters.redis.answers import RedisAnswers
-from penstock.adapters.redis.wire import Wire
 from penstock.apps.gateway import reading
 from penstock.apps.gateway.probes import Probes
 from penstock.apps.gateway.records import refused_early
 from penstock.apps.gateway.shared import Shared
 from penstock.apps.settings import GatewaySettings
 from penstock.apps.sharing import doubts_on_answers
-from penstock.domain.idempotency import AnswerQuota, AnswerStore
+from penstock.connectors.memory.answers import MemoryAnswers
+from penstock.connectors.redis.answers import RedisAnswers
+from penstock.connectors.redis.wire import Wire
 from penstock.domain.ids import TenantId, VersionId
-from penstock.domain.keys import Purpose, derive
-from penstock.domain.tenant import Principal, Role
+from penstock.domain.serving.idempotency import AnswerQuota, AnswerStore
+from penstock.domain.tenancy.keys import Purpose, derive
+from penstock.domain.tenancy.tenant import Principal, Role
+from penstock.gateway.app.asgi import Edge
+from penstock.gateway.app.routes import application
 from penstock.gateway.counting import Counting
-from penstock.gateway.edge.asgi import Edge
-from penstock.gateway.edge.bounds import BodyBounds, of_table
-from penstock.gateway.edge.facts import Facts
-from penstock.gateway.edge.idempotent import Once
-from penstock.gateway.edge.intake import Intake
-from penstock.gateway.edge.limits import Limits
-from penstock.gateway.edge.reading import BodyReader
-from penstock.gateway.edge.routes import application
-from penstock.gateway.edge.server import EdgeServer, configure
+from penstock.gateway.listener.intake import Intake
+from penstock.gateway.listener.limits import Limits
+from penstock.gateway.listener.server import EdgeServer, configure
+from penstock.gateway.openai.bounds import BodyBounds, of_table
+from penstock.gateway.openai.facts import Facts
+from penstock.gateway.openai.idempotent import Once
+from penstock.gateway.openai.reading import BodyReader
 from penstock.gateway.pipeline import Pipeline
 from penstock.gateway.routing import CurrentTable
 from penstock.gateway.routing.resolve import reachable

@@ -2,11 +2,11 @@
 
 from dataclasses import dataclass
 
-from penstock.adapters.postgres.database import Database
-from penstock.adapters.postgres.wanted import PostgresWantedTeller
 from penstock.apps.gateway.shared import Shared
+from penstock.connectors.postgres.database import Database
+from penstock.connectors.postgres.wanted import PostgresWantedTeller
+from penstock.domain.fleet.table import VersionEntry
 from penstock.domain.ids import VersionId
-from penstock.domain.table import VersionEntry
 from penstock.gateway.holding import Demand, Holding, HoldSettings
 from penstock.gateway.routing import CurrentTable
 

@@ -5,9 +5,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache, partial
 
-from penstock.adapters.http.client import HttpClient
-from penstock.adapters.offload import OffloadPool
-from penstock.adapters.postgres.sources import KeySource, TableSource
 from penstock.apps import peers, slos
 from penstock.apps.exposition import Exposition, tenant_labels
 from penstock.apps.gateway import health, reading, telling
@@ -24,12 +21,14 @@ from penstock.apps.gateway.shared import Shared
 from penstock.apps.keys import Keys
 from penstock.apps.settings import GatewaySettings
 from penstock.apps.stores import database_dsn, open_store
-from penstock.domain.auto import MOST_AUTOS, MOST_RULES
+from penstock.connectors.http.client import HttpClient
+from penstock.connectors.offload import OffloadPool
+from penstock.connectors.postgres.sources import KeySource, TableSource
 from penstock.domain.call import Answer, Call
 from penstock.domain.clock import SystemClock
-from penstock.domain.keys import Purpose, derive
-from penstock.domain.table import RoutingTable
-from penstock.domain.ticket_keys import TicketKeys
+from penstock.domain.fleet.table import RoutingTable
+from penstock.domain.serving.auto import MOST_AUTOS, MOST_RULES
+from penstock.domain.tenancy.keys import Purpose, derive
 from penstock.gateway.admission.controller import AdmissionController
 from penstock.gateway.arms import Arms
 from penstock.gateway.billing import Asking, Closing, LiveCounts, Orphans
@@ -42,10 +41,11 @@ from penstock.gateway.dispatch import (
     RetryBudget,
     WorkerDispatcher,
 )
-from penstock.gateway.edge.errors import render
-from penstock.gateway.edge.server import EdgeServer
+from penstock.gateway.dispatch.ticket_keys import TicketKeys
 from penstock.gateway.holding import Demand
 from penstock.gateway.identity.keyring import Keyring
+from penstock.gateway.listener.errors import render
+from penstock.gateway.listener.server import EdgeServer
 from penstock.gateway.pipeline import Pipeline
 from penstock.gateway.preprocess import Detokenizer, OffloadedPreprocessor, PromptPreprocessor, TokenizerCache
 from penstock.gateway.routing import CurrentTable, RouterSettings, TableResolver, WorkerRouter

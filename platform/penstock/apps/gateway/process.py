@@ -15,12 +15,11 @@ from penstock.apps.gateway.parts import Gateway, compose
 from penstock.apps.gateway.probes import missing
 from penstock.apps.gateway.rpc import Rpc
 from penstock.apps.settings import GatewaySettings
-from penstock.apps.sharing import limits_of_this_home
-from penstock.apps.up.services import ready_file
+from penstock.apps.sharing import limits_of_this_home, ready_file
 from penstock.domain.errors import TableRefused, Unauthenticated
-from penstock.domain.table import RoutingTable
-from penstock.domain.tenant import KeyRing
-from penstock.gateway.edge.server import EdgeServer
+from penstock.domain.fleet.table import RoutingTable
+from penstock.domain.tenancy.tenant import KeyRing
+from penstock.gateway.listener.server import EdgeServer
 from penstock.supervision.files import write_private
 from penstock.supervision.listening import bind, reached_at, url_of
 from penstock.telemetry import logs, names

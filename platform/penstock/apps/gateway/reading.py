@@ -7,14 +7,14 @@ import signal
 import sys
 from collections.abc import Sequence
 
-from penstock.adapters.offload.frames import serve
-from penstock.adapters.offload.pool import Program
 from penstock.apps.settings import GatewaySettings, environment, load
 from penstock.apps.stores import open_store
+from penstock.connectors.offload.frames import serve
+from penstock.connectors.offload.pool import Program
 from penstock.domain.clock import SystemClock
-from penstock.gateway.edge import reading
-from penstock.gateway.edge.grpc import message_reader
-from penstock.gateway.edge.oip import tensor_reader
+from penstock.gateway.oip import tensor_reader
+from penstock.gateway.oip.grpc import message_reader
+from penstock.gateway.openai import reading
 from penstock.gateway.preprocess import PromptPreprocessor, TokenizerCache, offload
 
 NICENESS = 5

@@ -3,12 +3,12 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from penstock.adapters.records import Bounds, RecordFolder
 from penstock.apps import slos
 from penstock.apps.settings import GatewaySettings
+from penstock.connectors.records import Bounds, RecordFolder
 from penstock.domain.clock import Clock
 from penstock.domain.errors import PenstockError
-from penstock.domain.tenant import Principal
+from penstock.domain.tenancy.tenant import Principal
 from penstock.explain.shown import shown
 from penstock.gateway.records import Asking, Early, Records
 from penstock.telemetry import names

@@ -16,7 +16,7 @@ class Rpc:
 
     def __init__(self, front: Front) -> None:
         """Take what it serves."""
-        from penstock.gateway.edge.grpc.server import RpcServer
+        from penstock.gateway.oip.grpc.server import RpcServer
 
         self._server = RpcServer(front.edge, front.facts)
         self._draining: asyncio.Task[None] | None = None

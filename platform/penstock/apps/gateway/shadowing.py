@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 from penstock.apps.gateway.shared import Shared
 from penstock.domain.call import Answer, Call
+from penstock.domain.fleet.table import Route, VersionEntry
 from penstock.domain.ids import VersionId
-from penstock.domain.table import Route, VersionEntry
 from penstock.gateway.arms import Arms
 from penstock.gateway.routing import CurrentTable, TableResolver, WorkerRouter, sticky_key
 from penstock.gateway.shadow import Asking, Comparing, Left, Shadows

@@ -3,15 +3,15 @@
 import random
 from dataclasses import dataclass
 
-from penstock.adapters.http.client import HttpClient
-from penstock.adapters.offload import OffloadPool
 from penstock.apps.gateway.accounting import Accounting
 from penstock.apps.gateway.records import Recording
 from penstock.apps.keys import Keys
 from penstock.apps.settings import GatewaySettings
+from penstock.connectors.http.client import HttpClient
+from penstock.connectors.offload import OffloadPool
 from penstock.domain.clock import SystemClock
-from penstock.domain.ticket_keys import TicketKeys
 from penstock.gateway.admission.reservations import Spawn
+from penstock.gateway.dispatch.ticket_keys import TicketKeys
 from penstock.gateway.holding import Demand
 from penstock.gateway.routing import CurrentTable
 from penstock.telemetry.metrics import Metrics

@@ -2,10 +2,10 @@
 
 from collections.abc import Callable, Mapping
 
-from penstock.adapters.postgres.sources import TableSource
 from penstock.apps.exposition import Exposition, openmetrics
 from penstock.apps.gateway.thread_times import of_this_thread
 from penstock.apps.settings import GatewaySettings
+from penstock.connectors.postgres.sources import TableSource
 from penstock.domain.clock import Clock
 from penstock.telemetry import names
 from penstock.telemetry.metrics import Metrics

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from penstock.domain.errors import Forbidden
 from penstock.domain.ids import Alias, TenantId
-from penstock.domain.tenant import OPERATORS, ApiKey, KeyRing, Role
+from penstock.domain.tenancy.tenant import OPERATORS, ApiKey, KeyRing, Role
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

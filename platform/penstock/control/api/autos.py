@@ -7,10 +7,10 @@ from fastapi import APIRouter, Request, Response
 from penstock.control.api.bodies import NewRules
 from penstock.control.api.deps import Control
 from penstock.control.api.wire import answer, read
-from penstock.domain.agreement import Reported, between
-from penstock.domain.auto import Auto
 from penstock.domain.errors import InvalidField, UnknownModel
 from penstock.domain.ids import Alias
+from penstock.domain.serving.agreement import Reported, between
+from penstock.domain.serving.auto import Auto
 
 HOUR_S = 3600.0
 DAY_HOURS, MOST_HOURS = 24.0, 168.0

@@ -4,18 +4,18 @@ from typing import Any
 
 import msgspec
 
-from penstock.domain.auto import COMPARED_PER_S, Caller, Rule
-from penstock.domain.fleet import Wanted
+from penstock.domain.fleet.table import Override, Route, Share
+from penstock.domain.fleet.versions import Wanted
+from penstock.domain.fleet.worker import Load, PhaseTiming, WorkerState
 from penstock.domain.ids import NO_VERSION, Alias, ModelName, OrgId, TenantId, VersionId, WorkerId
-from penstock.domain.ledger import LedgerRow, UsageLine
-from penstock.domain.model import Manifest, Task, Tier
+from penstock.domain.models.model import Manifest, Task, Tier
 from penstock.domain.money import FREE, MicroUsd, Price
-from penstock.domain.request import Api
-from penstock.domain.rollout import PATIENCE_S, STAGES, Blast, Kind, Stage
-from penstock.domain.shadow import ShadowCaps
-from penstock.domain.table import Override, Route, Share
-from penstock.domain.tenant import DEFAULT_ORG, ApiKey, OverQuota, Plan, Priority, Role
-from penstock.domain.worker import Load, PhaseTiming, WorkerState
+from penstock.domain.rollout.rollout import PATIENCE_S, STAGES, Blast, Kind, Stage
+from penstock.domain.serving.auto import COMPARED_PER_S, Caller, Rule
+from penstock.domain.serving.request import Api
+from penstock.domain.serving.shadow import ShadowCaps
+from penstock.domain.tenancy.ledger import LedgerRow, UsageLine
+from penstock.domain.tenancy.tenant import DEFAULT_ORG, ApiKey, OverQuota, Plan, Priority, Role
 
 
 class Strict(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

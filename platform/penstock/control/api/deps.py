@@ -16,16 +16,16 @@ from penstock.control.registry.registry import Registry
 from penstock.control.rollout.comparisons import Comparisons
 from penstock.control.rollout.rollouts import Rollouts
 from penstock.control.runtime import Runtime
-from penstock.domain.agreement import Reported
-from penstock.domain.audit import NO_TENANT, Act
 from penstock.domain.clock import Clock
 from penstock.domain.errors import Unauthenticated
+from penstock.domain.fleet.worker import VERSION_HEADER, WORKER_HEADER
 from penstock.domain.ids import Alias, TenantId, VersionId, WorkerId
-from penstock.domain.keys import is_hash_of, key_id_of, worker_bearer
-from penstock.domain.ledger import LedgerReader
-from penstock.domain.limits import SpentStore
-from penstock.domain.tenant import ApiKey, KeyRing, Role
-from penstock.domain.worker import VERSION_HEADER, WORKER_HEADER
+from penstock.domain.serving.agreement import Reported
+from penstock.domain.tenancy.audit import NO_TENANT, Act
+from penstock.domain.tenancy.keys import is_hash_of, key_id_of, worker_bearer
+from penstock.domain.tenancy.ledger import LedgerReader
+from penstock.domain.tenancy.limits import SpentStore
+from penstock.domain.tenancy.tenant import ApiKey, KeyRing, Role
 from penstock.telemetry.metrics import Metrics
 
 

@@ -9,12 +9,12 @@ from fastapi import APIRouter, Request, Response
 from penstock.control.api.bodies import PoolShown, RollBack, Status, TableShown, WorkerShown
 from penstock.control.api.deps import Control
 from penstock.control.api.wire import answer, read
-from penstock.domain.audit import Selection
 from penstock.domain.errors import InvalidField
-from penstock.domain.fleet import Seen
+from penstock.domain.fleet.table import RoutingTable, validate
+from penstock.domain.fleet.versions import Seen
 from penstock.domain.ids import VersionId, WorkerId
-from penstock.domain.owners import Owners
-from penstock.domain.table import RoutingTable, validate
+from penstock.domain.tenancy.audit import Selection
+from penstock.domain.tenancy.owners import Owners
 
 _MAX_LISTED = 1000
 

@@ -8,8 +8,8 @@ from fastapi import APIRouter, Request, Response
 from penstock.control.api.deps import Control
 from penstock.control.api.wire import answer, body, decode
 from penstock.domain.errors import Forbidden
+from penstock.domain.fleet.worker import WorkerOrder, WorkerReport
 from penstock.domain.ids import VersionId
-from penstock.domain.worker import WorkerOrder, WorkerReport
 
 _NUL = b"\\u0000"
 """The engine's last words may hold one, and the database holds none."""

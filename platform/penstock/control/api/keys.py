@@ -9,11 +9,11 @@ from penstock.control.api import plans
 from penstock.control.api.bodies import KeyMade, KeyShown, NewKey, PlanChange, Rotation, key_fields
 from penstock.control.api.deps import Control
 from penstock.control.api.wire import answer, read
-from penstock.domain.audit import Act
 from penstock.domain.errors import InvalidField
 from penstock.domain.ids import KeyId
-from penstock.domain.keys import mint
-from penstock.domain.tenant import ScopeId, ScopeKind
+from penstock.domain.tenancy.audit import Act
+from penstock.domain.tenancy.keys import mint
+from penstock.domain.tenancy.tenant import ScopeId, ScopeKind
 
 
 class Keys:

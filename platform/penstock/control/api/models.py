@@ -10,13 +10,13 @@ from penstock.control.api.bodies import ModelShown, NewModel, NewOwners, NewRepl
 from penstock.control.api.deps import Control
 from penstock.control.api.wire import answer, read
 from penstock.control.registry import adapters
-from penstock.domain.adapter import bases_of
 from penstock.domain.errors import InvalidField
+from penstock.domain.fleet.table import Override, Route
 from penstock.domain.ids import NO_VERSION, Alias, TenantId, VersionId
-from penstock.domain.model import EngineSettings
-from penstock.domain.owners import Owners
-from penstock.domain.table import Override, Route
-from penstock.domain.tenant import KeyRing, Role
+from penstock.domain.models.adapter import bases_of
+from penstock.domain.models.model import EngineSettings
+from penstock.domain.tenancy.owners import Owners
+from penstock.domain.tenancy.tenant import KeyRing, Role
 
 
 class Models:

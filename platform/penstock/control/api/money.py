@@ -13,12 +13,12 @@ from penstock.control.api.bodies import BudgetShown, Caps, ComparedShown, Reconc
 from penstock.control.api.deps import Control
 from penstock.control.api.wire import answer, read
 from penstock.control.budgets.reconcile import Compared, compare, correct
-from penstock.domain import budget
-from penstock.domain.budget import BudgetLine
 from penstock.domain.errors import Conflict, InvalidField
 from penstock.domain.ids import TenantId
-from penstock.domain.ledger import Cursor, LedgerRow, Span
-from penstock.domain.tenant import SHADOWS, ScopeId, ScopeKind
+from penstock.domain.tenancy import budget
+from penstock.domain.tenancy.budget import BudgetLine
+from penstock.domain.tenancy.ledger import Cursor, LedgerRow, Span
+from penstock.domain.tenancy.tenant import SHADOWS, ScopeId, ScopeKind
 
 MAX_ROWS = 5000
 CSV = "text/csv; charset=utf-8"

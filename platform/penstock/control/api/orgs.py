@@ -11,7 +11,7 @@ from penstock.control.api.deps import Control
 from penstock.control.api.wire import answer, read
 from penstock.domain.errors import InvalidField
 from penstock.domain.ids import OrgId
-from penstock.domain.tenant import Org, ScopeId, ScopeKind
+from penstock.domain.tenancy.tenant import Org, ScopeId, ScopeKind
 
 _ID = re.compile(r"[a-z0-9][a-z0-9_-]{0,62}")
 

@@ -7,9 +7,9 @@ import msgspec
 
 from penstock.control.api.bodies import Caps, PlanChange
 from penstock.control.api.ports import TenancyStore
-from penstock.domain.audit import Act
 from penstock.domain.errors import InvalidField
-from penstock.domain.tenant import MOST_RESERVED, Plan, ScopeId, ScopeKind
+from penstock.domain.tenancy.audit import Act
+from penstock.domain.tenancy.tenant import MOST_RESERVED, Plan, ScopeId, ScopeKind
 
 _PLAIN = Plan()
 MOST = 2**53

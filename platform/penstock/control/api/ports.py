@@ -3,10 +3,10 @@
 from collections.abc import Callable
 from typing import Protocol
 
-from penstock.domain.audit import ALL, Act, Selection
+from penstock.domain.fleet.table import RoutingTable
 from penstock.domain.ids import KeyId, OrgId, TenantId
-from penstock.domain.table import RoutingTable
-from penstock.domain.tenant import ApiKey, Org, Plan, ScopeId, Tenant
+from penstock.domain.tenancy.audit import ALL, Act, Selection
+from penstock.domain.tenancy.tenant import ApiKey, Org, Plan, ScopeId, Tenant
 
 
 class TenancyStore(Protocol):

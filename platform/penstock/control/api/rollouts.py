@@ -13,7 +13,7 @@ from penstock.control.api.wire import answer, read
 from penstock.control.rollout.rollouts import Consent, Move
 from penstock.domain.errors import InvalidField, UnknownRoute
 from penstock.domain.ids import Alias, TenantId, VersionId
-from penstock.domain.rollout import Rollout, Stored
+from penstock.domain.rollout.rollout import Rollout, Stored
 
 MOST_HOURS = 168.0
 _ID_BYTES = 5

@@ -12,7 +12,7 @@ from penstock.control.api.orgs import checked_id
 from penstock.control.api.wire import answer, read
 from penstock.domain.errors import InvalidField
 from penstock.domain.ids import Alias, TenantId
-from penstock.domain.tenant import ScopeId, ScopeKind, Tenant
+from penstock.domain.tenancy.tenant import ScopeId, ScopeKind, Tenant
 
 
 class Tenants:

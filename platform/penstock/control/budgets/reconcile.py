@@ -5,12 +5,12 @@ At rest there is no difference. While requests run, the meters are ahead by what
 
 from dataclasses import dataclass
 
-from penstock.domain import budget
-from penstock.domain.budget import BudgetLine
-from penstock.domain.ledger import LedgerReader
-from penstock.domain.limits import SpentStore
 from penstock.domain.money import MicroUsd
-from penstock.domain.tenant import KeyRing
+from penstock.domain.tenancy import budget
+from penstock.domain.tenancy.budget import BudgetLine
+from penstock.domain.tenancy.ledger import LedgerReader
+from penstock.domain.tenancy.limits import SpentStore
+from penstock.domain.tenancy.tenant import KeyRing
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

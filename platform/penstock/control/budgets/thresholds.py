@@ -7,7 +7,7 @@ new budget, and its thresholds are raised again: once too often rather than once
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from penstock.domain.budget import BudgetLine
+from penstock.domain.tenancy.budget import BudgetLine
 
 PERCENTS = (50, 80, 95, 100)
 

@@ -12,14 +12,14 @@ from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from penstock.control.budgets.thresholds import Crossing, crossed
-from penstock.domain import budget
-from penstock.domain.audit import Act
-from penstock.domain.budget import BudgetLine
 from penstock.domain.clock import Clock
 from penstock.domain.errors import PenstockError
-from penstock.domain.ledger import LedgerReader
-from penstock.domain.limits import SpentStore
-from penstock.domain.tenant import KeyRing
+from penstock.domain.tenancy import budget
+from penstock.domain.tenancy.audit import Act
+from penstock.domain.tenancy.budget import BudgetLine
+from penstock.domain.tenancy.ledger import LedgerReader
+from penstock.domain.tenancy.limits import SpentStore
+from penstock.domain.tenancy.tenant import KeyRing
 from penstock.telemetry import names
 from penstock.telemetry.logs import logger
 from penstock.telemetry.metrics import Metrics

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Protocol
 
 from penstock.domain.clock import Clock
-from penstock.domain.fleet import Wanted
+from penstock.domain.fleet.versions import Wanted
 from penstock.domain.ids import VersionId
 
 KEPT_S = 3.0

@@ -10,9 +10,9 @@ from typing import Protocol
 from penstock.control.fleet.uses import follow
 from penstock.domain.clock import Clock
 from penstock.domain.errors import StoreUnavailable
-from penstock.domain.fleet import Seen
+from penstock.domain.fleet.versions import Seen
+from penstock.domain.fleet.worker import WorkerReport, WorkerState
 from penstock.domain.ids import WorkerId
-from penstock.domain.worker import WorkerReport, WorkerState
 
 
 class LeaseStore(Protocol):

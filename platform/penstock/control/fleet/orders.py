@@ -10,9 +10,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Protocol
 
-from penstock.domain.fleet import FleetPlan, FleetView
+from penstock.domain.fleet.versions import FleetPlan, FleetView
+from penstock.domain.fleet.worker import WorkerOrder, WorkerState
 from penstock.domain.ids import VersionId, WorkerId
-from penstock.domain.worker import WorkerOrder, WorkerState
 
 
 class Host(Protocol):

@@ -13,10 +13,10 @@ from operator import attrgetter
 from typing import NamedTuple
 
 from penstock.control.fleet import why
-from penstock.domain.decision import Decision
-from penstock.domain.fleet import Catalogue, Deployment, FleetPlan, FleetView, Running, Seen
+from penstock.domain.fleet.decision import Decision
+from penstock.domain.fleet.versions import Catalogue, Deployment, FleetPlan, FleetView, Running, Seen
+from penstock.domain.fleet.worker import WorkerState
 from penstock.domain.ids import VersionId, WorkerId
-from penstock.domain.worker import WorkerState
 
 SURGE = 1
 """How many workers above the wanted number a replacement may add."""

@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 from enum import IntEnum, StrEnum
 
 from penstock.control.fleet import why
-from penstock.domain.decision import Decision
+from penstock.domain.fleet.decision import Decision
 from penstock.domain.ids import VersionId, WorkerId
 
 

@@ -5,9 +5,9 @@ Only who leads knows what is held and waited for; wakes are counted by whoever h
 
 from collections.abc import Iterable, Sequence
 
-from penstock.domain.decision import Decision
-from penstock.domain.fleet import Wanted
-from penstock.domain.worker import WorkerReport, WorkerState
+from penstock.domain.fleet.decision import Decision
+from penstock.domain.fleet.versions import Wanted
+from penstock.domain.fleet.worker import WorkerReport, WorkerState
 from penstock.telemetry import names
 from penstock.telemetry.metrics import Metrics
 

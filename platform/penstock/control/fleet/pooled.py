@@ -13,13 +13,13 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from penstock.control.capacity.memory import crowded_out, sizes
 from penstock.control.fleet import uses, why
 from penstock.control.fleet.plan import FleetPolicy, plan
 from penstock.control.fleet.pool import Claim, PoolPolicy, Rank, Resident, Stay, pack
-from penstock.domain.fleet import Catalogue, FleetPlan, FleetView, Running, Seen, Wanted
+from penstock.domain.fleet.versions import Catalogue, FleetPlan, FleetView, Running, Seen, Wanted
+from penstock.domain.fleet.worker import WorkerOrder, WorkerReport, WorkerState
 from penstock.domain.ids import VersionId, WorkerId
-from penstock.domain.memory import crowded_out, sizes
-from penstock.domain.worker import WorkerOrder, WorkerReport, WorkerState
 
 _ENDING = frozenset({WorkerState.DRAINING, WorkerState.STOPPED, WorkerState.FAILED})
 

@@ -6,9 +6,9 @@ Only who leads knows: who leads no more shows nothing, which is not the same as 
 from collections import Counter
 from collections.abc import Iterable
 
-from penstock.domain.fleet import Deployment, Seen
+from penstock.domain.fleet.versions import Deployment, Seen
+from penstock.domain.fleet.worker import WorkerEnd, WorkerReport, WorkerState
 from penstock.domain.ids import WorkerId
-from penstock.domain.worker import WorkerEnd, WorkerReport, WorkerState
 from penstock.telemetry import names
 from penstock.telemetry.metrics import Metrics
 

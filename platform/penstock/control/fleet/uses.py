@@ -10,8 +10,8 @@ that begins and ends between two heartbeats is not seen; that a worker was woken
 
 import math
 
-from penstock.domain.fleet import Seen
-from penstock.domain.worker import WorkerReport, WorkerState
+from penstock.domain.fleet.versions import Seen
+from penstock.domain.fleet.worker import WorkerReport, WorkerState
 
 HALF_S = 600.0
 SOON_PER_S, SOON_S = 0.02, 15.0

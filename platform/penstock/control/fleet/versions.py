@@ -12,11 +12,11 @@ from collections.abc import Mapping, Sequence
 
 from penstock.control.fleet import why
 from penstock.control.fleet.plan import FleetPolicy
-from penstock.domain.decision import Decision
-from penstock.domain.fleet import Catalogue, Deployment, FleetPlan, FleetView, Running, Seen, Served
+from penstock.domain.fleet.decision import Decision
+from penstock.domain.fleet.versions import Catalogue, Deployment, FleetPlan, FleetView, Running, Seen, Served
+from penstock.domain.fleet.worker import WorkerState
 from penstock.domain.ids import VersionId, WorkerId
-from penstock.domain.model import ModelVersion
-from penstock.domain.worker import WorkerState
+from penstock.domain.models.model import ModelVersion
 
 _ENDED = frozenset({WorkerState.STOPPED, WorkerState.FAILED})
 

@@ -2,10 +2,10 @@
 
 from collections.abc import Sequence
 
-from penstock.domain.decision import Decision
-from penstock.domain.fleet import Deployment
+from penstock.control.capacity.memory import megabytes
+from penstock.domain.fleet.decision import Decision
+from penstock.domain.fleet.versions import Deployment
 from penstock.domain.ids import VersionId, WorkerId
-from penstock.domain.memory import megabytes
 
 
 def start(wanted: Deployment, counted: int, *, replaces: bool) -> Decision:

@@ -10,15 +10,15 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from operator import attrgetter
 
-from penstock.domain.adapter import bases_of
-from penstock.domain.auto import Auto, sound
-from penstock.domain.fleet import Catalogue, Seen
+from penstock.control.capacity.memory import crowded_out
+from penstock.domain.fleet.table import RoutingTable, VersionEntry, WorkerEntry
+from penstock.domain.fleet.versions import Catalogue, Seen
+from penstock.domain.fleet.worker import WorkerReport, WorkerState
 from penstock.domain.ids import NO_VERSION, VersionId, WorkerId
-from penstock.domain.memory import crowded_out
-from penstock.domain.model import ModelVersion, Runtime, Task
-from penstock.domain.owners import Owners, effective
-from penstock.domain.table import RoutingTable, VersionEntry, WorkerEntry
-from penstock.domain.worker import WorkerReport, WorkerState
+from penstock.domain.models.adapter import bases_of
+from penstock.domain.models.model import ModelVersion, Runtime, Task
+from penstock.domain.serving.auto import Auto, sound
+from penstock.domain.tenancy.owners import Owners, effective
 
 LOAD_EVERY_S = 1.0
 _TOKENIZER = "tokenizer.json"

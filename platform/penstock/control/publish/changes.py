@@ -5,9 +5,9 @@ Loads change with every table and decide nothing here.
 
 from collections.abc import Iterator
 
-from penstock.domain.auto import Auto
-from penstock.domain.decision import Decision
-from penstock.domain.table import Route, RoutingTable, WorkerEntry
+from penstock.domain.fleet.decision import Decision
+from penstock.domain.fleet.table import Route, RoutingTable, WorkerEntry
+from penstock.domain.serving.auto import Auto
 
 _SERVES = "traffic goes to workers that report in time and say that they are ready"
 _ROUTES = "aliases lead where operators set them, or their rollouts do"

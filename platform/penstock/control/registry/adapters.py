@@ -2,11 +2,11 @@
 
 from collections.abc import Iterable
 
-from penstock.domain import adapter
 from penstock.domain.errors import ArtifactRefused, Conflict, InvalidField
-from penstock.domain.fleet import Catalogue, Deployment, Seen
+from penstock.domain.fleet.versions import Catalogue, Deployment, Seen
 from penstock.domain.ids import VersionId, WorkerId
-from penstock.domain.model import Manifest, ModelVersion, is_sha256
+from penstock.domain.models import adapter
+from penstock.domain.models.model import Manifest, ModelVersion, is_sha256
 
 HEARD_S = 5.0
 """Whoever was heard of last before that may hold anything by now."""

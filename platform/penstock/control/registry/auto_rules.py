@@ -7,12 +7,12 @@ passed over.
 from collections.abc import Collection, Mapping, Sequence
 
 from penstock.control.registry.rules import NAME
-from penstock.domain.auto import MOST_AUTOS, Auto, PastAuto, Rule, fault
 from penstock.domain.errors import Conflict, InvalidField
+from penstock.domain.fleet.table import Route
 from penstock.domain.ids import Alias, VersionId
-from penstock.domain.model import Manifest, ModelVersion, Task
-from penstock.domain.request import Api
-from penstock.domain.table import Route
+from penstock.domain.models.model import Manifest, ModelVersion, Task
+from penstock.domain.serving.auto import MOST_AUTOS, Auto, PastAuto, Rule, fault
+from penstock.domain.serving.request import Api
 
 Past = tuple[PastAuto, ...]
 Changes = tuple[tuple[Alias, Auto | None], ...]

@@ -3,9 +3,9 @@
 from collections.abc import Iterable, Mapping
 
 from penstock.domain.errors import Conflict, InvalidField
+from penstock.domain.fleet.table import Route
 from penstock.domain.ids import VersionId
-from penstock.domain.owners import MOST_OWNERS, Owned, Owners, said
-from penstock.domain.table import Route
+from penstock.domain.tenancy.owners import MOST_OWNERS, Owned, Owners, said
 
 
 def checked(tenants: Owners) -> Owners:

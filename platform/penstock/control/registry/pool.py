@@ -8,10 +8,10 @@ deployed may be more than fits; and a restart of a pinned version needs room for
 
 from dataclasses import replace
 
-from penstock.domain.adapter import bases_of
+from penstock.control.capacity.memory import megabytes, sizes
 from penstock.domain.errors import Conflict
-from penstock.domain.fleet import Catalogue, Deployment
-from penstock.domain.memory import megabytes, sizes
+from penstock.domain.fleet.versions import Catalogue, Deployment
+from penstock.domain.models.adapter import bases_of
 
 
 def check(wanted: Deployment, known: Catalogue, limit_bytes: int) -> None:

@@ -2,13 +2,13 @@
 
 from typing import Protocol
 
-from penstock.domain.audit import Act
-from penstock.domain.auto import Auto, PastAuto
-from penstock.domain.fleet import Catalogue, Deployment, PastRoute
+from penstock.domain.fleet.table import Route
+from penstock.domain.fleet.versions import Catalogue, Deployment, PastRoute
 from penstock.domain.ids import Alias, VersionId
-from penstock.domain.model import ModelVersion
-from penstock.domain.owners import EVERYBODY, Owned, Owners
-from penstock.domain.table import Route
+from penstock.domain.models.model import ModelVersion
+from penstock.domain.serving.auto import Auto, PastAuto
+from penstock.domain.tenancy.audit import Act
+from penstock.domain.tenancy.owners import EVERYBODY, Owned, Owners
 
 
 class RegistryStore(Protocol):

@@ -4,15 +4,15 @@ from dataclasses import replace
 
 from penstock.control.registry import adapters, auto_rules, owners, pool, rules
 from penstock.control.registry.ports import RegistryStore
-from penstock.domain.adapter import bases_of
-from penstock.domain.audit import Act
-from penstock.domain.auto import Auto, PastAuto
 from penstock.domain.errors import UnknownModel
-from penstock.domain.fleet import Catalogue, Deployment, PastRoute
+from penstock.domain.fleet.table import Route
+from penstock.domain.fleet.versions import Catalogue, Deployment, PastRoute
 from penstock.domain.ids import Alias, VersionId, WorkerId
-from penstock.domain.model import Manifest, ModelVersion
-from penstock.domain.owners import EVERYBODY, Owners, said
-from penstock.domain.table import Route
+from penstock.domain.models.adapter import bases_of
+from penstock.domain.models.model import Manifest, ModelVersion
+from penstock.domain.serving.auto import Auto, PastAuto
+from penstock.domain.tenancy.audit import Act
+from penstock.domain.tenancy.owners import EVERYBODY, Owners, said
 
 _RENEWALS_KEPT = 100
 

@@ -7,12 +7,12 @@ import re
 from collections.abc import Collection
 from pathlib import PurePosixPath
 
-from penstock.domain import adapter
 from penstock.domain.errors import ArtifactRefused, InvalidField
-from penstock.domain.fleet import Deployment
+from penstock.domain.fleet.table import MOST_OVERRIDES, WEIGHT_TOTAL, Route
+from penstock.domain.fleet.versions import Deployment
 from penstock.domain.ids import Alias, VersionId
-from penstock.domain.model import Manifest, ModelVersion, digest_of, version_id
-from penstock.domain.table import MOST_OVERRIDES, WEIGHT_TOTAL, Route
+from penstock.domain.models import adapter
+from penstock.domain.models.model import Manifest, ModelVersion, digest_of, version_id
 
 PICKLED = frozenset({".bin", ".pt", ".pth", ".pkl", ".pickle", ".ckpt", ".h5", ".hdf5", ".joblib", ".npy", ".npz"})
 """Formats that can run code when they are opened."""

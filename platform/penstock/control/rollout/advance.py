@@ -17,16 +17,16 @@ from typing import Protocol
 from penstock.control.rollout import steps
 from penstock.control.rollout.ports import BudgetSpent, Replicas, RolloutStore
 from penstock.control.rollout.shown import RolloutMetrics
-from penstock.domain.adapter import bases_of
-from penstock.domain.audit import Act
-from penstock.domain.decision import Decision
 from penstock.domain.errors import Conflict
-from penstock.domain.fleet import Catalogue, Seen
+from penstock.domain.fleet.decision import Decision
+from penstock.domain.fleet.table import WEIGHT_TOTAL
+from penstock.domain.fleet.versions import Catalogue, Seen
 from penstock.domain.ids import VersionId
-from penstock.domain.judgement import Judgement
-from penstock.domain.model import Tier
-from penstock.domain.rollout import Rollout, State, Stored
-from penstock.domain.table import WEIGHT_TOTAL
+from penstock.domain.models.adapter import bases_of
+from penstock.domain.models.model import Tier
+from penstock.domain.rollout.judgement import Judgement
+from penstock.domain.rollout.rollout import Rollout, State, Stored
+from penstock.domain.tenancy.audit import Act
 from penstock.telemetry.logs import logger
 
 _SIGNALS = {"freeze": "error_budget", "resume": "error_budget", "done": "watch", "grow": "workers"}

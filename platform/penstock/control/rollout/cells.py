@@ -14,7 +14,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import lru_cache
 
-from penstock.domain.arms import BUCKETS, Cell, Times
+from penstock.domain.rollout.arms import BUCKETS, Cell, Times
 
 SPAN_S, MOST_S = 60, 600
 DIGITS = 2

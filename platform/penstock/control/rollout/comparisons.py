@@ -10,12 +10,12 @@ from typing import NamedTuple
 
 from penstock.control.rollout.gates import Gates
 from penstock.control.rollout.judge import Judge
-from penstock.domain.arms import ArmCounts, ArmSecond
+from penstock.domain.fleet.table import WEIGHT_TOTAL, Route
 from penstock.domain.ids import Alias, VersionId
-from penstock.domain.judgement import Judgement
-from penstock.domain.model import Tier
-from penstock.domain.rollout import Kind, Rollout
-from penstock.domain.table import WEIGHT_TOTAL, Route
+from penstock.domain.models.model import Tier
+from penstock.domain.rollout.arms import ArmCounts, ArmSecond
+from penstock.domain.rollout.judgement import Judgement
+from penstock.domain.rollout.rollout import Kind, Rollout
 
 
 class Pair(NamedTuple):

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from math import floor
 from typing import Protocol
 
-from penstock.domain.arms import ArmSecond, Told, fault
+from penstock.domain.rollout.arms import ArmSecond, Told, fault
 
 KEPT_S = 120.0
 LOOK_EVERY_S = 1.0

@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 
-from penstock.domain.judgement import Metric
-from penstock.domain.spec import SpecReader
+from penstock.domain.rollout.judgement import Metric
+from penstock.domain.serving.spec import SpecReader
 
 RANKED = (Metric.TTFT, Metric.ITL, Metric.PRICE)
 EQUAL = 0.5

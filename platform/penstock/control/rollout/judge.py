@@ -18,9 +18,9 @@ from penstock.control.rollout.gates import RANKED, SCORED, SHARES, Gates
 from penstock.control.rollout.noise import CAP, Noise
 from penstock.control.rollout.priced import NO_PRICES, prices
 from penstock.control.rollout.sides import KNOWN_S, NOBODY, RankedSides, ScoreSides, ShareSides
-from penstock.domain.arms import ArmCounts, ArmSecond, Times
 from penstock.domain.ids import Alias, TenantId, VersionId, WorkerId
-from penstock.domain.judgement import Finding, Judgement, Metric, Verdict
+from penstock.domain.rollout.arms import ArmCounts, ArmSecond, Times
+from penstock.domain.rollout.judgement import Finding, Judgement, Metric, Verdict
 
 LATE_S = 3
 """How long a second waits for the gateways that have not told it yet; what comes later is not counted."""

@@ -10,8 +10,8 @@ from collections.abc import Iterable, Mapping
 
 from penstock.control.rollout.bets import Bets
 from penstock.control.rollout.cells import FORGIVEN, SPAN_S, Ranks
-from penstock.domain.arms import Times
 from penstock.domain.ids import WorkerId
+from penstock.domain.rollout.arms import Times
 
 BIN_S = 10
 BINS = 90

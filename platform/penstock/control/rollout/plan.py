@@ -15,10 +15,10 @@ from penstock.control.rollout.bets import RARE, expected_s
 from penstock.control.rollout.cells import FORGIVEN, LEAST, MOST_S
 from penstock.control.rollout.gates import Gates
 from penstock.control.rollout.judge import LATE_S
-from penstock.domain.arms import GROWTH
-from penstock.domain.judgement import Metric
-from penstock.domain.rollout import Kind, Rollout, Stage
-from penstock.domain.table import WEIGHT_TOTAL
+from penstock.domain.fleet.table import WEIGHT_TOTAL
+from penstock.domain.rollout.arms import GROWTH
+from penstock.domain.rollout.judgement import Metric
+from penstock.domain.rollout.rollout import Kind, Rollout, Stage
 
 SPREAD = 0.5
 """Of the logarithm of times to the first token within a cell."""

@@ -3,10 +3,10 @@
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Protocol
 
-from penstock.domain.audit import Act
 from penstock.domain.ids import VersionId
-from penstock.domain.model import Tier
-from penstock.domain.rollout import Change, Step, Stored
+from penstock.domain.models.model import Tier
+from penstock.domain.rollout.rollout import Change, Step, Stored
+from penstock.domain.tenancy.audit import Act
 
 BudgetSpent = Callable[[Tier, Mapping[VersionId, Tier]], Awaitable[bool]]
 """Whether a tier's error budget is spent, by the ends of its versions."""

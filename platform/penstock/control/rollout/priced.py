@@ -17,8 +17,8 @@ from itertools import chain
 
 from penstock.control.rollout.bets import Bets, Rows
 from penstock.control.rollout.cells import Ranks
-from penstock.domain.arms import ArmCounts, Times
 from penstock.domain.ids import TenantId
+from penstock.domain.rollout.arms import ArmCounts, Times
 
 MOST_PURSES = 8
 """Tenants without whom it is judged too: of more, those with the largest parts of the two sides."""

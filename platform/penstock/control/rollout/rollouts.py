@@ -12,15 +12,15 @@ from penstock.control.rollout import rules, steps
 from penstock.control.rollout.gates import Gates
 from penstock.control.rollout.plan import Planned, plan
 from penstock.control.rollout.ports import BudgetSpent, RolloutStore
-from penstock.domain.adapter import bases_of
-from penstock.domain.arms import Asked
-from penstock.domain.audit import Act
 from penstock.domain.errors import Conflict, InvalidField, UnknownRollout
-from penstock.domain.fleet import Catalogue, Seen
+from penstock.domain.fleet.versions import Catalogue, Seen
+from penstock.domain.fleet.worker import WorkerState
 from penstock.domain.ids import Alias, VersionId
-from penstock.domain.model import Tier
-from penstock.domain.rollout import Change, Rollout, State, Step, Stored
-from penstock.domain.worker import WorkerState
+from penstock.domain.models.adapter import bases_of
+from penstock.domain.models.model import Tier
+from penstock.domain.rollout.arms import Asked
+from penstock.domain.rollout.rollout import Change, Rollout, State, Step, Stored
+from penstock.domain.tenancy.audit import Act
 
 MOST_REASON_CHARS = 500
 MOST_TRIES = 5

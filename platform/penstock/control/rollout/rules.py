@@ -4,13 +4,13 @@ from collections.abc import Iterable
 
 from penstock.control.rollout import steps
 from penstock.domain.errors import Conflict, InvalidField, UnknownModel
-from penstock.domain.fleet import Catalogue
+from penstock.domain.fleet.table import MOST_OVERRIDES, WEIGHT_TOTAL, Route
+from penstock.domain.fleet.versions import Catalogue
 from penstock.domain.ids import Alias, VersionId
-from penstock.domain.model import Manifest, ModelVersion
+from penstock.domain.models.model import Manifest, ModelVersion
 from penstock.domain.money import Price
-from penstock.domain.owners import said
-from penstock.domain.rollout import Blast, Kind, Rollout
-from penstock.domain.table import MOST_OVERRIDES, WEIGHT_TOTAL, Route
+from penstock.domain.rollout.rollout import Blast, Kind, Rollout
+from penstock.domain.tenancy.owners import said
 
 _TOKENIZER = "tokenizer.json"
 

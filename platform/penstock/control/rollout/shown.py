@@ -5,10 +5,10 @@ Only who leads knows: who leads no more shows nothing, which is not the same as 
 
 from collections.abc import Iterable, Mapping
 
+from penstock.domain.fleet.table import WEIGHT_TOTAL
 from penstock.domain.ids import Alias
-from penstock.domain.judgement import Judgement
-from penstock.domain.rollout import Rollout, State
-from penstock.domain.table import WEIGHT_TOTAL
+from penstock.domain.rollout.judgement import Judgement
+from penstock.domain.rollout.rollout import Rollout, State
 from penstock.telemetry import names
 from penstock.telemetry.metrics import Metrics
 

@@ -11,9 +11,9 @@ from penstock.control.rollout.cells import FORGIVEN, Ranks
 from penstock.control.rollout.gates import Gates, RankGate, ScoreGate, ShareGate
 from penstock.control.rollout.priced import NO_PRICES, Prices, Purses
 from penstock.control.rollout.voices import Voices
-from penstock.domain.arms import BUCKETS, PRICE_BUCKETS, Times
 from penstock.domain.ids import TenantId
-from penstock.domain.judgement import Finding, Metric, Verdict
+from penstock.domain.rollout.arms import BUCKETS, PRICE_BUCKETS, Times
+from penstock.domain.rollout.judgement import Finding, Metric, Verdict
 
 NOBODY: Mapping[TenantId, int] = MappingProxyType({})
 KNOWN_S = 300

@@ -13,9 +13,9 @@ from itertools import pairwise
 from math import isfinite
 
 from penstock.domain.errors import Conflict, InvalidField
-from penstock.domain.judgement import Judgement, Verdict
-from penstock.domain.rollout import Change, Rollout, Stage, State, Step
-from penstock.domain.table import WEIGHT_TOTAL
+from penstock.domain.fleet.table import WEIGHT_TOTAL
+from penstock.domain.rollout.judgement import Judgement, Verdict
+from penstock.domain.rollout.rollout import Change, Rollout, Stage, State, Step
 
 STALE_S = 30.0
 """A proof that is older is none: gateways that have gone silent promote nobody."""

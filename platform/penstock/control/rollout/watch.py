@@ -11,7 +11,7 @@ from penstock.control.rollout.comparisons import Comparisons
 from penstock.control.rollout.evidence import LOOK_EVERY_S, Evidence
 from penstock.domain.clock import Clock
 from penstock.domain.errors import PenstockError
-from penstock.domain.fleet import Catalogue
+from penstock.domain.fleet.versions import Catalogue
 from penstock.telemetry.logs import logger
 
 FOLLOW_EVERY_S = 3.0

@@ -6,7 +6,7 @@ Told from saturated engines by the GPUs' own account alone, so without it nobody
 from penstock.diagnosis.cases.fullest import device_busy, engine_of, kv_used, queueing, slots_used
 from penstock.diagnosis.evidence import Case, Cost, Judgement, Remedy, Sense
 from penstock.diagnosis.snapshot import Snapshot
-from penstock.domain.slo import Indicator
+from penstock.domain.serving.slo import Indicator
 
 FULL_RATIO = 0.75
 IDLE_DEVICE_RATIO = 0.6

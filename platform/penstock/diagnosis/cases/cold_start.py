@@ -8,7 +8,7 @@ from penstock.diagnosis.cases.fullest import engine_of, queueing
 from penstock.diagnosis.cases.no_worker import effect, no_worker_found
 from penstock.diagnosis.evidence import AnyOf, Case, Check, Cost, Judgement, Remedy, Sense
 from penstock.diagnosis.snapshot import Snapshot
-from penstock.domain.slo import Indicator
+from penstock.domain.serving.slo import Indicator
 from penstock.telemetry import names
 
 REFUSED_RATIO = 0.01

@@ -12,7 +12,7 @@ from penstock.diagnosis.cases.fullest import device_busy, engine_of, kv_used, qu
 from penstock.diagnosis.evidence import AnyOf, Case, Check, Cost, Judgement, Remedy, Sense, Unit
 from penstock.diagnosis.snapshot import EngineFigures, Snapshot
 from penstock.domain.errors import Overloaded
-from penstock.domain.slo import Indicator
+from penstock.domain.serving.slo import Indicator
 from penstock.telemetry import names
 
 FULL_RATIO = 0.75

@@ -6,7 +6,7 @@ compute and others have its core counts: that gateway is bound by a CPU that it 
 
 from penstock.diagnosis.evidence import Case, Check, Cost, Judgement, Remedy, Unit
 from penstock.diagnosis.snapshot import Snapshot
-from penstock.domain.slo import Indicator
+from penstock.domain.serving.slo import Indicator
 from penstock.telemetry import names
 
 BUSY_RATIO = 0.8

@@ -7,7 +7,7 @@ expected longer than they become.
 from penstock.diagnosis.cases.fullest import SOME_WAIT, engine_of, kv_used, slots_used
 from penstock.diagnosis.evidence import AnyOf, Case, Check, Cost, Judgement, Remedy, Sense
 from penstock.diagnosis.snapshot import EngineFigures, Snapshot
-from penstock.domain.slo import Indicator
+from penstock.domain.serving.slo import Indicator
 from penstock.telemetry import names
 
 FULL_RATIO = 0.9

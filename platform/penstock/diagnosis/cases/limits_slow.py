@@ -6,7 +6,7 @@ A busy event loop makes every answer late, this store's too; so a loop whose tim
 from penstock.diagnosis.evidence import Case, Check, Cost, Judgement, Remedy, Sense, Unit
 from penstock.diagnosis.snapshot import Snapshot
 from penstock.domain.outcome import Stage
-from penstock.domain.slo import Indicator
+from penstock.domain.serving.slo import Indicator
 from penstock.telemetry import names
 
 SLOW_S = 0.025

@@ -10,7 +10,7 @@ from dataclasses import replace
 from penstock.diagnosis.evidence import Case, Check, Cost, Judgement, Remedy, Sense, Unit
 from penstock.diagnosis.snapshot import Snapshot, VersionFigures
 from penstock.domain.errors import NoCapacity
-from penstock.domain.slo import Indicator
+from penstock.domain.serving.slo import Indicator
 from penstock.telemetry import names
 
 REFUSED_RATIO = 0.01

@@ -6,7 +6,7 @@ Where the doors serve in fair order its own requests wait longest, and others pa
 from penstock.diagnosis.cases.fullest import engine_of, queueing
 from penstock.diagnosis.evidence import Case, Check, Cost, Judgement, Remedy, Sense, Unit
 from penstock.diagnosis.snapshot import Snapshot, TenantFigures
-from penstock.domain.slo import Indicator
+from penstock.domain.serving.slo import Indicator
 from penstock.telemetry import names
 from penstock.telemetry.tenants import OTHER
 

@@ -8,7 +8,7 @@ from penstock.diagnosis.cases.fullest import SOME_WAIT, engine_of
 from penstock.diagnosis.evidence import Case, Check, Cost, Judgement, Remedy, Sense, Unit
 from penstock.diagnosis.snapshot import Snapshot
 from penstock.domain.outcome import Stage
-from penstock.domain.slo import Indicator
+from penstock.domain.serving.slo import Indicator
 from penstock.telemetry import names
 
 PROMPT_PART = 0.6

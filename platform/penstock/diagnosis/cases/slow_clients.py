@@ -5,7 +5,7 @@ Their gaps between tokens look like a slow engine; the time that readers were wa
 
 from penstock.diagnosis.evidence import AnyOf, Case, Check, Cost, Judgement, Remedy, Unit
 from penstock.diagnosis.snapshot import Snapshot
-from penstock.domain.slo import Indicator
+from penstock.domain.serving.slo import Indicator
 from penstock.telemetry import names
 
 PAUSED_PART = 0.2

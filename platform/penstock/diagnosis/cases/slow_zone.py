@@ -7,7 +7,7 @@ from statistics import fmean
 
 from penstock.diagnosis.evidence import AnyOf, Case, Check, Cost, Judgement, Remedy
 from penstock.diagnosis.snapshot import FEW, Snapshot, ZoneFigures
-from penstock.domain.slo import Indicator
+from penstock.domain.serving.slo import Indicator
 from penstock.telemetry import names
 
 TIMES = 2.0

@@ -6,7 +6,7 @@ One worker that does so is that worker's machine; a version is what most of its 
 from penstock.diagnosis.cases.no_worker import effect
 from penstock.diagnosis.evidence import AnyOf, Case, Check, Cost, Judgement, Remedy, Unit
 from penstock.diagnosis.snapshot import Snapshot, WorkerFigures
-from penstock.domain.slo import Indicator
+from penstock.domain.serving.slo import Indicator
 from penstock.telemetry import names
 
 OFTEN = 2.0

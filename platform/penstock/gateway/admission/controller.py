@@ -19,14 +19,14 @@ from functools import partial
 from penstock.domain.call import Call
 from penstock.domain.clock import Clock
 from penstock.domain.errors import DeadlineInQueue, InvalidField
-from penstock.domain.lease import Lease, Settlement
-from penstock.domain.ledger import Opening
-from penstock.domain.model import Tier
+from penstock.domain.fleet.table import VersionEntry
+from penstock.domain.models.model import Tier
 from penstock.domain.outcome import Stage
-from penstock.domain.request import Api, InferenceRequest
-from penstock.domain.slo import SloTier
-from penstock.domain.table import VersionEntry
-from penstock.domain.tenant import OverQuota, Priority
+from penstock.domain.serving.request import Api, InferenceRequest
+from penstock.domain.serving.slo import SloTier
+from penstock.domain.tenancy.lease import Lease, Settlement
+from penstock.domain.tenancy.ledger import Opening
+from penstock.domain.tenancy.tenant import OverQuota, Priority
 from penstock.gateway.admission import fit
 from penstock.gateway.admission.degrade import OUTPUT_FIELD
 from penstock.gateway.admission.reservations import Claim, Reservation, Reservations

@@ -16,11 +16,11 @@ Trade-off: an explicit ``max_tokens`` is a bound and not a contract, so it is lo
 from collections.abc import Mapping
 from dataclasses import replace
 
-from penstock.domain.model import Task
+from penstock.domain.fleet.table import VersionEntry
+from penstock.domain.models.model import Task
 from penstock.domain.money import Price
-from penstock.domain.request import Api, InferenceRequest, Sealed
-from penstock.domain.table import VersionEntry
-from penstock.domain.tenant import Plan
+from penstock.domain.serving.request import Api, InferenceRequest, Sealed
+from penstock.domain.tenancy.tenant import Plan
 from penstock.domain.wishes import is_structured, uses_tools
 
 OUTPUT_FIELD: Mapping[Api, str] = {

@@ -11,11 +11,11 @@ from typing import Protocol
 
 from penstock.domain.call import Call
 from penstock.domain.clock import Clock
+from penstock.domain.fleet.table import VersionEntry
 from penstock.domain.ids import VersionId
-from penstock.domain.model import Tier
+from penstock.domain.models.model import Tier
 from penstock.domain.outcome import Degradation
-from penstock.domain.request import InferenceRequest
-from penstock.domain.table import VersionEntry
+from penstock.domain.serving.request import InferenceRequest
 from penstock.gateway.admission import degrade
 from penstock.gateway.admission.pressure import Pressure, PressureSettings
 

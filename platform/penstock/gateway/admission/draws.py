@@ -8,11 +8,11 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 
-from penstock.domain.budget import Budget, budgets
 from penstock.domain.ids import VersionId
-from penstock.domain.limits import Draw, Measure, MeterKind
 from penstock.domain.money import FREE, MicroUsd
-from penstock.domain.tenant import Scope
+from penstock.domain.tenancy.budget import Budget, budgets
+from penstock.domain.tenancy.limits import Draw, Measure, MeterKind
+from penstock.domain.tenancy.tenant import Scope
 
 __all__ = ["Need", "Scope", "beyond_quota", "draws", "least"]
 

@@ -12,8 +12,8 @@ half-octave buckets (41 % wide) and halved now and then, so memory is small and 
 import math
 from collections import OrderedDict
 
-from penstock.domain.cost import Cost
 from penstock.domain.ids import TenantId, VersionId
+from penstock.domain.tenancy.cost import Cost
 
 BUCKETS_PER_OCTAVE = 2
 BUCKETS = 40

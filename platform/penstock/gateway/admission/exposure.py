@@ -14,7 +14,7 @@ from collections import OrderedDict
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from penstock.domain.limits import Draw, MeterKind
+from penstock.domain.tenancy.limits import Draw, MeterKind
 
 MOST_REMEMBERED = 4096
 PART_OF_WHAT_IS_LEFT = 4

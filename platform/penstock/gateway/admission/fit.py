@@ -5,9 +5,9 @@ fair. Vectors are through in one step each and are bounded by their tokens. The 
 engine's own numbers.
 """
 
-from penstock.domain.cost import Cost, most_sequences
 from penstock.domain.errors import ExceedsEngine
-from penstock.domain.table import VersionEntry
+from penstock.domain.fleet.table import VersionEntry
+from penstock.domain.tenancy.cost import Cost, most_sequences
 
 
 def check(cost: Cost, version: VersionEntry) -> None:

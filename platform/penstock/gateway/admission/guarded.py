@@ -18,7 +18,7 @@ from dataclasses import dataclass, field, replace
 from penstock.domain.clock import Clock
 from penstock.domain.errors import Conflict, StoreUnavailable
 from penstock.domain.ids import RequestId
-from penstock.domain.limits import Decision, Draw, LimitStore, Measure, MeterKind, SharedLimits
+from penstock.domain.tenancy.limits import Decision, Draw, LimitStore, Measure, MeterKind, SharedLimits
 from penstock.gateway.admission.outage import POLICY, Breaker, Reach, WhenAway, closes, held_alone
 from penstock.gateway.admission.unsynced import NOTHING, UnsyncedLeases
 from penstock.telemetry import names

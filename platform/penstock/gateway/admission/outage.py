@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from penstock.domain.limits import Draw, Measure
+from penstock.domain.tenancy.limits import Draw, Measure
 
 
 class Reach(StrEnum):

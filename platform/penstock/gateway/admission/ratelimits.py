@@ -6,7 +6,7 @@ Several scopes may bound the same measure; the caller sees the one that will ref
 from collections.abc import Iterable
 from math import ceil
 
-from penstock.domain.limits import Draw, Measure, MeterKind
+from penstock.domain.tenancy.limits import Draw, Measure, MeterKind
 
 SECOND_MS, MINUTE_MS = 1000, 60_000
 ROUNDING_MS = 1e-6

@@ -4,10 +4,10 @@ Counters are only ever raised here, so it may run at any time beside requests: a
 yet stays counted. Only today's and this month's windows matter; older meters are asked by nobody.
 """
 
-from penstock.domain import budget
-from penstock.domain.ledger import LedgerReader
-from penstock.domain.limits import SpentStore
-from penstock.domain.tenant import KeyRing
+from penstock.domain.tenancy import budget
+from penstock.domain.tenancy.ledger import LedgerReader
+from penstock.domain.tenancy.limits import SpentStore
+from penstock.domain.tenancy.tenant import KeyRing
 
 
 async def rebuild(reader: LedgerReader, store: SpentStore, ring: KeyRing, now: float) -> int:

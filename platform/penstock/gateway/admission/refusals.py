@@ -7,8 +7,8 @@ lasts until the window ends. A request that exceeds a limit all by itself is tol
 from datetime import UTC, datetime
 
 from penstock.domain.errors import BudgetHeld, ExceedsLimit, OverBudget, OverLimit
-from penstock.domain.limits import Decision, Draw, Measure
 from penstock.domain.money import dollars
+from penstock.domain.tenancy.limits import Decision, Draw, Measure
 
 _WHAT = {
     Measure.REQUESTS: "requests a minute",

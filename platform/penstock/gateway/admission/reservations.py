@@ -15,14 +15,14 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from penstock.domain.clock import Clock
-from penstock.domain.cost import Cost
 from penstock.domain.errors import OverBudget, OverLimit, StoreUnavailable
 from penstock.domain.ids import RequestId, TenantId, VersionId
-from penstock.domain.lease import Lease, Settlement
-from penstock.domain.ledger import LedgerRow, Opening, close
-from penstock.domain.limits import Decision, Draw, ImmediateLimits, LimitStore, Measure, MeterKind
 from penstock.domain.outcome import Outcome
-from penstock.domain.tenant import OverQuota, Principal
+from penstock.domain.tenancy.cost import Cost
+from penstock.domain.tenancy.lease import Lease, Settlement
+from penstock.domain.tenancy.ledger import LedgerRow, Opening, close
+from penstock.domain.tenancy.limits import Decision, Draw, ImmediateLimits, LimitStore, Measure, MeterKind
+from penstock.domain.tenancy.tenant import OverQuota, Principal
 from penstock.gateway.admission import exposure, ratelimits
 from penstock.gateway.admission.draws import Need, Scope, beyond_quota, draws, least
 from penstock.gateway.admission.expectation import OutputExpectation

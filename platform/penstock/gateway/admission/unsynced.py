@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from penstock.domain.clock import Clock
 from penstock.domain.errors import Conflict
 from penstock.domain.ids import RequestId
-from penstock.domain.limits import Draw, LimitStore, Measure, MeterKind
+from penstock.domain.tenancy.limits import Draw, LimitStore, Measure, MeterKind
 
 MINUTE_S = 60.0
 """What was used longer ago than a bucket takes to fill is no debt any more."""

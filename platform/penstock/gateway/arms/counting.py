@@ -23,8 +23,13 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import NamedTuple
 
-from penstock.domain.agreement import Agreement, Counts, Pair
-from penstock.domain.arms import (
+from penstock.domain.call import ENGINES_WORD, Answer, Call
+from penstock.domain.clock import Clock
+from penstock.domain.errors import ContextTooLong
+from penstock.domain.fleet.table import VersionEntry, WorkerEntry
+from penstock.domain.ids import Alias, TenantId, VersionId, WorkerId
+from penstock.domain.outcome import FinishReason, Outcome, Stage
+from penstock.domain.rollout.arms import (
     MOST_CELLS,
     ArmCounts,
     ArmSecond,
@@ -38,15 +43,10 @@ from penstock.domain.arms import (
     dearness,
     price_bucket,
 )
-from penstock.domain.call import ENGINES_WORD, Answer, Call
-from penstock.domain.clock import Clock
-from penstock.domain.errors import ContextTooLong
-from penstock.domain.ids import Alias, TenantId, VersionId, WorkerId
-from penstock.domain.outcome import FinishReason, Outcome, Stage
-from penstock.domain.request import InferenceRequest
-from penstock.domain.shadow import Copy
-from penstock.domain.table import VersionEntry, WorkerEntry
-from penstock.domain.tenant import Principal
+from penstock.domain.serving.agreement import Agreement, Counts, Pair
+from penstock.domain.serving.request import InferenceRequest
+from penstock.domain.serving.shadow import Copy
+from penstock.domain.tenancy.tenant import Principal
 from penstock.domain.tokens import Usage
 from penstock.domain.wishes import BOUNDS, leaves_end
 from penstock.gateway.arms.once import Once

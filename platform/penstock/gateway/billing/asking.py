@@ -10,10 +10,10 @@ from typing import Protocol
 import msgspec
 
 from penstock.domain.clock import Clock
+from penstock.domain.fleet.table import WorkerEntry
 from penstock.domain.ids import RequestId, WorkerId
-from penstock.domain.table import WorkerEntry
-from penstock.domain.ticket import HEADER, binding_of, of_platform, seal
-from penstock.domain.used import Used
+from penstock.domain.serving.ticket import HEADER, binding_of, of_platform, seal
+from penstock.domain.serving.used import Used
 
 PATH = "/penstock/usage"
 _OK = 200

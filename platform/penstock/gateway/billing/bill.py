@@ -7,8 +7,8 @@ Nobody is believed beyond what the request could cost: a worker that was broken 
 
 from penstock.domain.call import Answer, Call
 from penstock.domain.outcome import Outcome
+from penstock.domain.serving.used import Used
 from penstock.domain.tokens import Usage
-from penstock.domain.used import Used
 
 _FREE = frozenset({Outcome.ENGINE_ERROR, Outcome.INTERNAL})
 

@@ -10,11 +10,11 @@ from typing import Protocol
 
 from penstock.domain.call import Answer, Call
 from penstock.domain.clock import Clock
-from penstock.domain.lease import Lease
 from penstock.domain.outcome import Outcome, Stage
-from penstock.domain.request import Api, Prepared
+from penstock.domain.serving.request import Api, Prepared
+from penstock.domain.serving.used import NOTHING, Used
+from penstock.domain.tenancy.lease import Lease
 from penstock.domain.tokens import Usage
-from penstock.domain.used import NOTHING, Used
 from penstock.gateway.billing import bill
 from penstock.gateway.billing.asking import Asks
 from penstock.gateway.billing.forgiven import ForgivenEnds

@@ -13,8 +13,8 @@ from functools import partial
 from penstock.domain.call import Call
 from penstock.domain.clock import Clock
 from penstock.domain.ids import VersionId
-from penstock.domain.ledger import Forgiven, hour_of
 from penstock.domain.outcome import Outcome
+from penstock.domain.tenancy.ledger import Forgiven, hour_of
 
 
 class ForgivenEnds:

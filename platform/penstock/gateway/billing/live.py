@@ -9,9 +9,9 @@ from collections import defaultdict
 from collections.abc import Mapping
 
 from penstock.domain.call import Call
+from penstock.domain.fleet.table import WorkerEntry
 from penstock.domain.ids import RequestId, WorkerId
-from penstock.domain.lease import Lease
-from penstock.domain.table import WorkerEntry
+from penstock.domain.tenancy.lease import Lease
 from penstock.gateway.billing.asking import Asks
 
 WITHIN_S = 0.4

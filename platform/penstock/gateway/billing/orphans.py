@@ -8,11 +8,11 @@ import asyncio
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
+from penstock.domain.fleet.table import VersionEntry, WorkerEntry
 from penstock.domain.ids import RequestId, VersionId
-from penstock.domain.ledger import Opening
-from penstock.domain.table import VersionEntry, WorkerEntry
+from penstock.domain.serving.used import Used
+from penstock.domain.tenancy.ledger import Opening
 from penstock.domain.tokens import Usage
-from penstock.domain.used import Used
 from penstock.gateway.billing import bill
 from penstock.gateway.billing.asking import Asks
 

@@ -9,9 +9,9 @@ import asyncio
 from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass, field
 
+from penstock.domain.fleet.table import WorkerEntry
 from penstock.domain.ids import RequestId
-from penstock.domain.table import WorkerEntry
-from penstock.domain.used import Used
+from penstock.domain.serving.used import Used
 from penstock.gateway.billing.asking import Asks
 
 GATHER_S = 0.02

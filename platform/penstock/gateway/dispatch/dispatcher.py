@@ -11,7 +11,6 @@ import random
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from penstock.domain import adapted, batched, waited
 from penstock.domain.call import Call
 from penstock.domain.clock import Clock
 from penstock.domain.errors import (
@@ -23,12 +22,13 @@ from penstock.domain.errors import (
     Rejected,
     WorkerLost,
 )
+from penstock.domain.fleet.table import WorkerEntry
 from penstock.domain.ids import NO_VERSION, VersionId, WorkerId
 from penstock.domain.outcome import Stage
 from penstock.domain.relay import Relay, Rest
-from penstock.domain.request_record import Tried
-from penstock.domain.table import WorkerEntry
-from penstock.domain.ticket import Ticket, binding_of, seal
+from penstock.domain.serving import adapted, batched, waited
+from penstock.domain.serving.request_record import Tried
+from penstock.domain.serving.ticket import Ticket, binding_of, seal
 from penstock.gateway.dispatch import verdict, wire
 from penstock.gateway.dispatch.attempt import Attempt
 from penstock.gateway.dispatch.breaker import Breakers

@@ -8,9 +8,9 @@ from collections.abc import Iterable
 from functools import cached_property
 from typing import NamedTuple
 
+from penstock.domain.fleet.table import VersionEntry
 from penstock.domain.ids import VersionId, WorkerId
-from penstock.domain.model import Task
-from penstock.domain.table import VersionEntry
+from penstock.domain.models.model import Task
 
 
 class Place(NamedTuple):

@@ -3,8 +3,8 @@
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
+from penstock.domain.fleet.worker import Load
 from penstock.domain.ids import VersionId, WorkerId
-from penstock.domain.worker import Load
 
 
 def always() -> bool:

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 
 import msgspec
 
-from penstock.domain import probe as platform
 from penstock.domain.clock import Clock
 from penstock.domain.ids import WorkerId
-from penstock.domain.ticket import HEADER, binding_of, of_platform, seal
+from penstock.domain.serving import probe as platform
+from penstock.domain.serving.ticket import HEADER, binding_of, of_platform, seal
 from penstock.gateway.dispatch.breaker import Breakers
 from penstock.gateway.dispatch.places import Place
 from penstock.gateway.dispatch.ports import Workers

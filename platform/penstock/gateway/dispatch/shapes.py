@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import NewType
 
 from penstock.domain.ids import NO_VERSION, TenantId, VersionId
-from penstock.domain.request import InferenceRequest
+from penstock.domain.serving.request import InferenceRequest
 
 Shape = NewType("Shape", str)
 

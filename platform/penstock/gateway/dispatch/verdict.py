@@ -9,7 +9,6 @@ from dataclasses import dataclass, replace
 
 import msgspec
 
-from penstock.domain.engine import HANDLER_FAILED, is_dead
 from penstock.domain.errors import (
     Asleep,
     BadRequest,
@@ -28,7 +27,8 @@ from penstock.domain.errors import (
     UnsupportedByModel,
     WorkerLost,
 )
-from penstock.domain.waited import ADAPTER_LOADING, TENANT_QUEUE
+from penstock.domain.serving.engine import HANDLER_FAILED, is_dead
+from penstock.domain.serving.waited import ADAPTER_LOADING, TENANT_QUEUE
 from penstock.gateway.dispatch.engine_words import sentence
 from penstock.gateway.dispatch.records import Evidence
 

@@ -7,12 +7,12 @@ are made, each event with its own.
 
 import msgspec
 
-from penstock.domain import adapted, batched, used, waited
+from penstock.domain.fleet.worker import Load
 from penstock.domain.ids import VersionId
+from penstock.domain.models.tensors import HEAD_LENGTH
 from penstock.domain.relay import Rest
-from penstock.domain.request import Api, InferenceRequest, Sealed
-from penstock.domain.tensors import HEAD_LENGTH
-from penstock.domain.worker import Load
+from penstock.domain.serving import adapted, batched, used, waited
+from penstock.domain.serving.request import Api, InferenceRequest, Sealed
 
 LOAD_HEADER = b"x-penstock-load"
 WAITED_HEADER = b"x-penstock-waited-ms"

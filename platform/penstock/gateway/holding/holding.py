@@ -23,12 +23,12 @@ from penstock.domain.errors import (
     NoCapacity,
     PenstockError,
 )
+from penstock.domain.fleet.table import VersionEntry
 from penstock.domain.ids import VersionId, WorkerId
-from penstock.domain.lease import Lease
 from penstock.domain.outcome import Stage
 from penstock.domain.relay import Relay
-from penstock.domain.standing import standing_of
-from penstock.domain.table import VersionEntry
+from penstock.domain.tenancy.lease import Lease
+from penstock.domain.tenancy.standing import standing_of
 from penstock.gateway.holding import wakes
 from penstock.gateway.holding.demand import Demand, Want
 from penstock.gateway.holding.hold_settings import HoldSettings

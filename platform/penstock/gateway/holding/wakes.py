@@ -1,10 +1,10 @@
 """What the routing table says of a version that nobody serves: who is to wake, and about when. Pure."""
 
 from penstock.domain.errors import NoCapacity
+from penstock.domain.fleet.table import VersionEntry
+from penstock.domain.fleet.worker import WorkerState
 from penstock.domain.ids import WorkerId
-from penstock.domain.table import VersionEntry
-from penstock.domain.waited import POOL_PINNED
-from penstock.domain.worker import WorkerState
+from penstock.domain.serving.waited import POOL_PINNED
 
 GIVEN_UP = "crowded_out"
 """How a hold of it ends."""

@@ -13,8 +13,8 @@ from typing import Protocol
 
 from penstock.domain.errors import Forbidden, Unauthenticated
 from penstock.domain.ids import KeyId, OrgId
-from penstock.domain.keys import cache_salt, is_hash_of, key_id_of
-from penstock.domain.tenant import ApiKey, KeyRing, Org, Plan, Principal, Role, ScopeKind, Tenant, scope
+from penstock.domain.tenancy.keys import cache_salt, is_hash_of, key_id_of
+from penstock.domain.tenancy.tenant import ApiKey, KeyRing, Org, Plan, Principal, Role, ScopeKind, Tenant, scope
 
 
 class KeySource(Protocol):

@@ -7,7 +7,7 @@ Source: vLLM 0.32, ``renderers/chat_utils.py``, ``renderers/hf.py``.
 import json
 
 from penstock.domain.errors import InvalidField
-from penstock.domain.request import Api
+from penstock.domain.serving.request import Api
 from penstock.gateway.preprocess import translate
 from penstock.gateway.preprocess.template import ChatTemplate, Message
 from penstock.gateway.preprocess.translate import Body, EngineOnly

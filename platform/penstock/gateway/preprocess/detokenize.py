@@ -6,7 +6,7 @@ Seldom used, and off the event loop: a long answer takes tens of milliseconds.
 import asyncio
 from collections.abc import Sequence
 
-from penstock.domain.table import VersionEntry
+from penstock.domain.fleet.table import VersionEntry
 from penstock.gateway.preprocess.tokenizer_cache import TokenizerCache
 
 

@@ -12,9 +12,9 @@ import msgspec
 
 from penstock.domain import errors
 from penstock.domain.errors import PenstockError
-from penstock.domain.request import InferenceRequest, Prepared, Sealed
-from penstock.domain.table import VersionEntry
-from penstock.domain.tenant import Principal
+from penstock.domain.fleet.table import VersionEntry
+from penstock.domain.serving.request import InferenceRequest, Prepared, Sealed
+from penstock.domain.tenancy.tenant import Principal
 
 DONE, REFUSED = b"+", b"-"
 

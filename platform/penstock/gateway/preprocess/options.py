@@ -5,7 +5,7 @@ Source: vLLM 0.32, ``build_tok_params`` and ``build_chat_params`` of each reques
 """
 
 from penstock.domain.errors import InvalidField
-from penstock.domain.request import Api
+from penstock.domain.serving.request import Api
 from penstock.gateway.preprocess.translate import Body
 
 WHOLE = 1 << 62

@@ -13,10 +13,10 @@ from datetime import UTC, datetime
 
 from penstock.domain.clock import Clock
 from penstock.domain.errors import ArtifactRefused, ContextTooLong, StoreUnavailable
-from penstock.domain.model import Task
-from penstock.domain.request import InferenceRequest, Prepared
-from penstock.domain.table import VersionEntry
-from penstock.domain.tenant import Principal
+from penstock.domain.fleet.table import VersionEntry
+from penstock.domain.models.model import Task
+from penstock.domain.serving.request import InferenceRequest, Prepared
+from penstock.domain.tenancy.tenant import Principal
 from penstock.gateway.preprocess import blocks, options, prompts, template
 from penstock.gateway.preprocess.prompts import Prompts
 from penstock.gateway.preprocess.tokenizer_cache import LoadedTokenizer, TokenizerCache

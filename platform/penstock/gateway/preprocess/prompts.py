@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from penstock.domain.errors import InvalidField, UnsupportedByModel
-from penstock.domain.request import Api, InferenceRequest
-from penstock.domain.table import VersionEntry
+from penstock.domain.fleet.table import VersionEntry
+from penstock.domain.serving.request import Api, InferenceRequest
 from penstock.gateway.preprocess import conversation, options, outline, reasoning
 from penstock.gateway.preprocess.template import ChatTemplate, TemplateRefused
 from penstock.gateway.preprocess.translate import EngineOnly

@@ -9,8 +9,8 @@ from typing import Protocol
 
 from penstock.domain.errors import OverLimit, UnknownRequest
 from penstock.domain.ids import KeyId
-from penstock.domain.request_record import RequestRecord
-from penstock.domain.tenant import OPERATORS, Principal, Role
+from penstock.domain.serving.request_record import RequestRecord
+from penstock.domain.tenancy.tenant import OPERATORS, Principal, Role
 
 _ID = re.compile(r"(?:(?:chatcmpl-|cmpl-|embd-|resp_|msg_)(?=.))?([A-Za-z0-9_.-]{1,128})")
 """A request's id, also as engines write it into answers: with what they call the kind before it."""

@@ -12,14 +12,14 @@ from penstock.domain.call import Answer, Call
 from penstock.domain.clock import Clock
 from penstock.domain.errors import PenstockError
 from penstock.domain.ids import RequestId
-from penstock.domain.lease import Lease
-from penstock.domain.model import Tier
+from penstock.domain.models.model import Tier
 from penstock.domain.outcome import Outcome, Stage
-from penstock.domain.request import Api
-from penstock.domain.request_record import Drawn, Refusal, RequestRecord
-from penstock.domain.slo import Indicator, SloTier
-from penstock.domain.standing import Standing, standing_of
-from penstock.domain.tenant import Principal
+from penstock.domain.serving.request import Api
+from penstock.domain.serving.request_record import Drawn, Refusal, RequestRecord
+from penstock.domain.serving.slo import Indicator, SloTier
+from penstock.domain.tenancy.lease import Lease
+from penstock.domain.tenancy.standing import Standing, standing_of
+from penstock.domain.tenancy.tenant import Principal
 from penstock.gateway.records.quota import RefusalQuota
 
 

@@ -11,11 +11,11 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from penstock.domain.auto import Caller, caller_of
 from penstock.domain.money import MicroUsd
-from penstock.domain.request import Api, InferenceRequest, Sealed
-from penstock.domain.standing import standing_of
-from penstock.domain.tenant import Principal
+from penstock.domain.serving.auto import Caller, caller_of
+from penstock.domain.serving.request import Api, InferenceRequest, Sealed
+from penstock.domain.tenancy.standing import standing_of
+from penstock.domain.tenancy.tenant import Principal
 from penstock.domain.wishes import is_structured, uses_tools
 
 _MEDIA = r"(?:input_)?(?:image|audio|video|file|document)[a-z_]*"

@@ -8,10 +8,10 @@ with every breath of load. What is looked at only grows within a conversation, s
 from collections.abc import Sequence
 from enum import StrEnum
 
-from penstock.domain.auto import Auto, Rule
 from penstock.domain.errors import BadRequest, ContextTooLong, InvalidField, NoRuleFits, TooDear, UnsupportedByModel
+from penstock.domain.fleet.table import VersionEntry
 from penstock.domain.ids import Alias
-from penstock.domain.table import VersionEntry
+from penstock.domain.serving.auto import Auto, Rule
 from penstock.gateway.routing.asked import Asked
 
 Script = tuple[str, str, tuple[tuple[str, str], ...]]

@@ -6,7 +6,7 @@ Trade-off: of many the best ``MOST_KEPT`` alone, for each costs half a microseco
 from collections.abc import Sequence
 
 from penstock.domain.ids import WorkerId
-from penstock.domain.request_record import Choice, Considered
+from penstock.domain.serving.request_record import Choice, Considered
 from penstock.gateway.routing.scorers import Candidate
 
 MOST_KEPT = 6

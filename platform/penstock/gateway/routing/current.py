@@ -6,10 +6,10 @@ A reader sees the old table or the new one, never a mixture: everything hangs on
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
-from penstock.domain.auto import Auto
 from penstock.domain.errors import TableRefused
+from penstock.domain.fleet.table import EMPTY, Route, RoutingTable, VersionEntry, validate
 from penstock.domain.ids import TenantId, VersionId, WorkerId
-from penstock.domain.table import EMPTY, Route, RoutingTable, VersionEntry, validate
+from penstock.domain.serving.auto import Auto
 from penstock.gateway.routing.roster import Roster, rosters, staffed
 
 

@@ -2,8 +2,8 @@
 
 from collections.abc import Collection, Sequence
 
+from penstock.domain.fleet.table import WorkerEntry
 from penstock.domain.ids import WorkerId
-from penstock.domain.table import WorkerEntry
 
 
 def ready(workers: Sequence[WorkerEntry]) -> list[WorkerEntry]:

@@ -1,9 +1,9 @@
 """What a caller hears where no worker takes its request: why, and when it is worth coming back. Pure."""
 
 from penstock.domain.errors import NoCapacity, Overloaded
-from penstock.domain.table import VersionEntry
-from penstock.domain.waited import POOL_PINNED
-from penstock.domain.worker import WorkerState
+from penstock.domain.fleet.table import VersionEntry
+from penstock.domain.fleet.worker import WorkerState
+from penstock.domain.serving.waited import POOL_PINNED
 from penstock.gateway.routing.router_settings import RouterSettings
 
 _THERE = frozenset({WorkerState.READY, WorkerState.SLEEPING})

@@ -3,8 +3,8 @@
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 
+from penstock.domain.fleet.table import RoutingTable, VersionEntry, WorkerEntry
 from penstock.domain.ids import WorkerId
-from penstock.domain.table import RoutingTable, VersionEntry, WorkerEntry
 from penstock.gateway.routing import filters
 from penstock.gateway.routing.residency import Homes
 

@@ -11,11 +11,11 @@ from typing import NamedTuple, Protocol
 
 from penstock.domain.clock import Clock
 from penstock.domain.errors import Overloaded
+from penstock.domain.fleet.table import VersionEntry, WorkerEntry
+from penstock.domain.fleet.worker import Load
 from penstock.domain.ids import NO_VERSION, VersionId, WorkerId
-from penstock.domain.request import Prepared
-from penstock.domain.request_record import Choice
-from penstock.domain.table import VersionEntry, WorkerEntry
-from penstock.domain.worker import Load
+from penstock.domain.serving.request import Prepared
+from penstock.domain.serving.request_record import Choice
 from penstock.gateway.routing import choice, filters, pickers, residency, scorers
 from penstock.gateway.routing.current import CurrentTable, View
 from penstock.gateway.routing.load_board import LoadBoard

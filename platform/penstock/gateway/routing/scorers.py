@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from penstock.domain.table import WorkerEntry
+from penstock.domain.fleet.table import WorkerEntry
 
 
 class Candidate(NamedTuple):

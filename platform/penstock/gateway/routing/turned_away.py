@@ -8,8 +8,8 @@ Trade-off: nothing tells that a worker has the adapter again but the end of the 
 
 from collections.abc import Collection, Sequence
 
+from penstock.domain.fleet.table import WorkerEntry
 from penstock.domain.ids import VersionId, WorkerId
-from penstock.domain.table import WorkerEntry
 
 MOST_ADAPTERS = 4_096
 """So many are remembered; the one that was refused least lately goes first."""

@@ -1,7 +1,7 @@
 """What the copies to one candidate have taken of late, against their caps. Pure."""
 
 from penstock.domain.ids import TenantId
-from penstock.domain.shadow import ShadowCaps
+from penstock.domain.serving.shadow import ShadowCaps
 
 LATELY_S = 5.0
 """Who has asked within so many seconds may have the next turn."""

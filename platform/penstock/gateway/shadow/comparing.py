@@ -9,17 +9,17 @@ from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
-from penstock.domain.agreement import Counts, Pair
-from penstock.domain.auto import Auto, Rule
 from penstock.domain.call import Answer, Call, no_ids, unknown
 from penstock.domain.errors import BadRequest
+from penstock.domain.fleet.table import VersionEntry
 from penstock.domain.ids import NO_VERSION, Alias, RequestId, TenantId, VersionId
 from penstock.domain.money import FREE
 from penstock.domain.outcome import Outcome
-from penstock.domain.request import InferenceRequest
-from penstock.domain.shadow import Copy, Shadow
-from penstock.domain.table import VersionEntry
-from penstock.domain.tenant import Principal
+from penstock.domain.serving.agreement import Counts, Pair
+from penstock.domain.serving.auto import Auto, Rule
+from penstock.domain.serving.request import InferenceRequest
+from penstock.domain.serving.shadow import Copy, Shadow
+from penstock.domain.tenancy.tenant import Principal
 from penstock.gateway.shadow import agreeing, copies, scoring
 from penstock.gateway.shadow.asking import Asking
 from penstock.gateway.shadow.caps import Compared

@@ -9,13 +9,13 @@ from dataclasses import replace
 from enum import StrEnum
 
 from penstock.domain.call import Answer, Call, Timings
+from penstock.domain.fleet.table import VersionEntry
 from penstock.domain.ids import KeyId, RequestId
 from penstock.domain.money import FREE
 from penstock.domain.outcome import Outcome
-from penstock.domain.request import InferenceRequest
-from penstock.domain.shadow import Copy, Shadow
-from penstock.domain.table import VersionEntry
-from penstock.domain.tenant import SHADOWS, Plan, Principal, Role
+from penstock.domain.serving.request import InferenceRequest
+from penstock.domain.serving.shadow import Copy, Shadow
+from penstock.domain.tenancy.tenant import SHADOWS, Plan, Principal, Role
 
 MOST_BYTES = 1 << 20
 """A larger body is not held in memory for longer than its caller needs."""

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from penstock.domain.shadow import TokenIds
+from penstock.domain.serving.shadow import TokenIds
 
 MOST_PROMPT = 2_048
 """Tokens of a prompt whose answer is scored: each of them comes back with its log probability."""

@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from penstock.domain.request import Api, InferenceRequest, Sealed
+from penstock.domain.serving.request import Api, InferenceRequest, Sealed
 
 MAX_CONTINUATIONS = 2
 """Per stream: one that loses a third engine may be what kills them."""

@@ -5,7 +5,7 @@ The marks are byte strings that can only be structure: inside JSON text the quot
 
 from dataclasses import dataclass
 
-from penstock.domain.request import Api
+from penstock.domain.serving.request import Api
 from penstock.gateway.streaming.sse import END
 
 

@@ -9,7 +9,7 @@ from functools import partial
 
 import msgspec
 
-from penstock.domain.request import Api, InferenceRequest
+from penstock.domain.serving.request import Api, InferenceRequest
 from penstock.domain.wishes import BOUNDS, FORMS, leaves_end
 from penstock.gateway.streaming import forms, sse
 from penstock.gateway.streaming.continuity import Take

@@ -6,7 +6,7 @@ usage at the end is that of the whole answer.
 
 import msgspec
 
-from penstock.domain.request import Api
+from penstock.domain.serving.request import Api
 from penstock.gateway.streaming import sse
 from penstock.gateway.streaming.continuation import Cut
 from penstock.gateway.streaming.transcript import ABORTED, Transcript

@@ -4,7 +4,7 @@ import re
 
 import msgspec
 
-from penstock.domain.shadow import TokenIds
+from penstock.domain.serving.shadow import TokenIds
 
 _IDS = re.compile(rb'"(prompt_)?token_ids":\s*\[[\d,\s]*\]')
 """In JSON a quote inside a text has a backslash before it, so no text looks like this."""

@@ -9,7 +9,7 @@ from array import array
 
 import msgspec
 
-from penstock.domain.shadow import TokenIds
+from penstock.domain.serving.shadow import TokenIds
 from penstock.gateway.streaming import sse
 
 ABORTED = "abort"

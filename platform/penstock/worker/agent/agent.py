@@ -13,8 +13,8 @@ from contextlib import suppress
 from functools import partial
 
 from penstock.domain.errors import ArtifactRefused, EngineError, PenstockError, StoreUnavailable
+from penstock.domain.fleet.worker import Load, WorkerEnd, WorkerOrder, WorkerReport, WorkerState
 from penstock.domain.ids import VersionId
-from penstock.domain.worker import Load, WorkerEnd, WorkerOrder, WorkerReport, WorkerState
 from penstock.telemetry.logs import logger
 from penstock.telemetry.pages import serve
 from penstock.tls import expiry

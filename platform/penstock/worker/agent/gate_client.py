@@ -11,11 +11,11 @@ from typing import cast
 
 from penstock.domain.clock import Clock
 from penstock.domain.errors import EngineError
+from penstock.domain.fleet.worker import Load
 from penstock.domain.ids import NO_VERSION, VersionId
-from penstock.domain.model import Task
-from penstock.domain.probe import question
-from penstock.domain.ticket import HEADER, binding_of, of_platform, seal
-from penstock.domain.worker import Load
+from penstock.domain.models.model import Task
+from penstock.domain.serving.probe import question
+from penstock.domain.serving.ticket import HEADER, binding_of, of_platform, seal
 from penstock.worker.agent import wire
 from penstock.worker.agent.warmup.ask import EngineRefused
 from penstock.worker.engines.translate import EngineNumbers, parse

@@ -12,8 +12,8 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 
+from penstock.domain.fleet.worker import VERSION_HEADER, WORKER_HEADER, WorkerOrder, WorkerReport
 from penstock.domain.ids import VersionId
-from penstock.domain.worker import VERSION_HEADER, WORKER_HEADER, WorkerOrder, WorkerReport
 from penstock.telemetry.logs import logger
 from penstock.tls.handshake import failed
 from penstock.worker.agent import wire

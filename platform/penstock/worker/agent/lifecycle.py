@@ -7,7 +7,7 @@ It must not know processes or HTTP; time is an argument. The agent (``agent.py``
 
 from collections.abc import Mapping
 
-from penstock.domain.worker import PhaseTiming, WorkerEnd, WorkerState
+from penstock.domain.fleet.worker import PhaseTiming, WorkerEnd, WorkerState
 
 _START = (
     WorkerState.FETCHING,

@@ -6,8 +6,8 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 
 from penstock.domain.errors import ArtifactRefused
+from penstock.domain.fleet.worker import WorkerState
 from penstock.domain.ids import VersionId
-from penstock.domain.worker import WorkerState
 from penstock.worker.artifacts.node import Copy, Watch
 from penstock.worker.artifacts.progress import Progress
 

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
+from penstock.domain.fleet.worker import WorkerState
 from penstock.domain.ids import VersionId
-from penstock.domain.worker import WorkerState
 
 _AWAITED = "awaited"
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from penstock.domain.errors import EngineError, PenstockError
-from penstock.domain.worker import WorkerOrder
+from penstock.domain.fleet.worker import WorkerOrder
 from penstock.worker.agent.gate_client import GateClient
 from penstock.worker.agent.running import EngineLost
 

@@ -9,8 +9,8 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import asdict
 from typing import TypeVar
 
+from penstock.domain.fleet.worker import PhaseTiming, WorkerReport, WorkerState
 from penstock.domain.ids import VersionId, WorkerId
-from penstock.domain.worker import PhaseTiming, WorkerReport, WorkerState
 from penstock.telemetry import names
 from penstock.telemetry.metrics import CONTENT_TYPE, Metrics
 from penstock.telemetry.pages import LIVE, METRICS, READY, Page

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Self
 from uuid import uuid4
 
-from penstock.domain.model import is_sha256
+from penstock.domain.models.model import is_sha256
 from penstock.worker.artifacts.parts import no_room
 
 RESERVE_BYTES = 64 << 20

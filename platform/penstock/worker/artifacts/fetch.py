@@ -12,7 +12,7 @@ from pathlib import Path
 
 from penstock.domain.clock import Clock
 from penstock.domain.errors import ArtifactRefused
-from penstock.domain.model import Artifact
+from penstock.domain.models.model import Artifact
 from penstock.worker.artifacts.parts import Part, bytes_there
 from penstock.worker.artifacts.ports import ArtifactSource
 from penstock.worker.artifacts.progress import Meter, OnProgress, silent

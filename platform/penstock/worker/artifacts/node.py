@@ -5,10 +5,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from penstock.domain.contents import MANIFEST
 from penstock.domain.errors import ArtifactRefused
-from penstock.domain.model import Manifest
-from penstock.domain.worker import WorkerState
+from penstock.domain.fleet.worker import WorkerState
+from penstock.domain.models.model import Manifest
+from penstock.formats.contents import MANIFEST
 from penstock.telemetry.logs import logger
 from penstock.worker.artifacts.cache import Hold, NodeCache
 from penstock.worker.artifacts.fetch import Fetcher

@@ -10,7 +10,7 @@ import shutil
 from pathlib import Path
 
 from penstock.domain.errors import StoreUnavailable
-from penstock.domain.model import Artifact
+from penstock.domain.models.model import Artifact
 
 SUFFIX = ".part"
 _CHUNK_BYTES = 1 << 20

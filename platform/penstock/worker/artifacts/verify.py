@@ -5,9 +5,9 @@ from pathlib import Path
 
 import msgspec
 
-from penstock.domain.contents import MANIFEST, check_contents, check_listing, check_manifest
 from penstock.domain.errors import ArtifactRefused
-from penstock.domain.model import Manifest
+from penstock.domain.models.model import Manifest
+from penstock.formats.contents import MANIFEST, check_contents, check_listing, check_manifest
 from penstock.worker.artifacts.ports import SignatureVerifier
 
 UNSIGNED = "the version is not signed: push it again, `penstock models push` signs with the platform's key"

@@ -10,9 +10,9 @@ from math import inf
 from types import TracebackType
 from typing import Self, cast
 
-from penstock.domain.batched import Batched
 from penstock.domain.clock import Clock
 from penstock.domain.errors import DeadlineInQueue, Draining
+from penstock.domain.serving.batched import Batched
 from penstock.worker.batching.compute import Computes
 from penstock.worker.batching.faults import MemoryCap, Quarantined
 from penstock.worker.batching.items import Fired, Item, Left

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 from math import inf
 
-from penstock.domain.batched import Trigger
 from penstock.domain.ids import TenantId, VersionId
-from penstock.domain.standing import Standing
+from penstock.domain.serving.batched import Trigger
+from penstock.domain.tenancy.standing import Standing
 
 _OFFLINE = frozenset({Standing.SHADOW, Standing.BATCH, Standing.OVER_QUOTA})
 

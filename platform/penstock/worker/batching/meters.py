@@ -1,7 +1,7 @@
 """What the batches of one version add up to, in the platform's metrics. Labels are bound once."""
 
-from penstock.domain.batched import Trigger
 from penstock.domain.ids import VersionId
+from penstock.domain.serving.batched import Trigger
 from penstock.telemetry import names
 from penstock.telemetry.metrics import Metrics, observe_many
 from penstock.worker.batching.items import Fired, Left

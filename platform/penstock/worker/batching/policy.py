@@ -17,7 +17,7 @@ from functools import partial
 from math import inf
 from typing import NamedTuple
 
-from penstock.domain.batched import Trigger
+from penstock.domain.serving.batched import Trigger
 from penstock.worker.batching.bounds import most_items
 from penstock.worker.batching.choosing import Chosen, Room, choose, count_in_time, in_fair_turn, in_turn
 from penstock.worker.batching.compute import Computes

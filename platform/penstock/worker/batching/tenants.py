@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from itertools import islice
 
 from penstock.domain.ids import TenantId
-from penstock.domain.tenant import PLATFORM
+from penstock.domain.tenancy.tenant import PLATFORM
 from penstock.worker.batching.items import Waiting
 
 ABOUT_S = 30.0

@@ -7,7 +7,7 @@ wait at the door for what others have in its batcher.
 
 from dataclasses import replace
 
-from penstock.domain.model import Manifest, Runtime
+from penstock.domain.models.model import Manifest, Runtime
 from penstock.worker.engines.vllm import Place, kept_adapters, long_prefill, shares_steps
 from penstock.worker.gate_config import GateConfig
 

@@ -8,7 +8,7 @@ import os
 import sys
 from pathlib import Path
 
-from penstock.domain.model import Runtime
+from penstock.domain.models.model import Runtime
 from penstock.worker import gate_config
 from penstock.worker.engines import core_end, counting, grammar_words, lifeline, listening, log_lines, plan, refusals
 from penstock.worker.engines.plan import LaunchPlan

@@ -8,7 +8,7 @@ import os
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from penstock.domain.model import Runtime
+from penstock.domain.models.model import Runtime
 from penstock.worker.gate_config import DoorOrder, GateConfig
 
 

@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from penstock.domain.ids import VersionId
-from penstock.domain.model import EngineSettings, Manifest, SamplingDefaults, Task
+from penstock.domain.models.model import EngineSettings, Manifest, SamplingDefaults, Task
 from penstock.worker.engines import stepping
 
 SHUTDOWN_TIMEOUT_S = 2

@@ -4,7 +4,7 @@ It is judged when the request comes: whose adapter is in memory and may enter wi
 however long the queue is.
 """
 
-from penstock.domain.adapted import Adapted, Met
+from penstock.domain.serving.adapted import Adapted, Met
 from penstock.worker.gate.admission.adapter_slots import AdapterSlots
 from penstock.worker.gate.admission.cost import Work
 

@@ -58,10 +58,10 @@ class Adapters:
         for outcome in (READY, REFUSED, GAVE_UP):
             self._loads.labels(version, outcome)
         self.orders: dict[str, Order] = {
-            "/penstock/adapters/wanted": self.wanted,
-            "/penstock/adapters/load": self.load,
-            "/penstock/adapters/settle": self.settle,
-            "/penstock/adapters/pin": self.pin,
+            "/penstock/connectors/wanted": self.wanted,
+            "/penstock/connectors/load": self.load,
+            "/penstock/connectors/settle": self.settle,
+            "/penstock/connectors/pin": self.pin,
         }
 
     def exposition(self) -> bytes:

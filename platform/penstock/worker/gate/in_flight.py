@@ -11,12 +11,12 @@ from collections.abc import Awaitable, Callable, Iterable, MutableMapping
 from dataclasses import dataclass
 from typing import Any
 
-from penstock.domain import used
 from penstock.domain.ids import RequestId, VersionId
 from penstock.domain.outcome import Stage
-from penstock.domain.request import Api
-from penstock.domain.tenant import PLATFORM
-from penstock.domain.ticket import Ticket
+from penstock.domain.serving import used
+from penstock.domain.serving.request import Api
+from penstock.domain.serving.ticket import Ticket
+from penstock.domain.tenancy.tenant import PLATFORM
 from penstock.telemetry import names
 from penstock.telemetry.metrics import Metrics
 from penstock.worker.gate.admission.door import Door

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 
 from penstock.domain.ids import RequestId
-from penstock.domain.used import Used
+from penstock.domain.serving.used import Used
 from penstock.worker.meter import Meter
 
 KEEP_S = 60.0

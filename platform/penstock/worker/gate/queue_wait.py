@@ -13,8 +13,8 @@ from collections import deque
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
-from penstock.domain import adapted
-from penstock.domain.waited import ADAPTER_LOADING, AT_ONCE, HEADER, TENANT_QUEUE, Waited, told
+from penstock.domain.serving import adapted
+from penstock.domain.serving.waited import ADAPTER_LOADING, AT_ONCE, HEADER, TENANT_QUEUE, Waited, told
 from penstock.worker.gate.adapter_wait import AdapterWait
 from penstock.worker.gate.admission.cost import Work
 from penstock.worker.gate.admission.door import Door, Shed

@@ -20,12 +20,12 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from penstock.domain.clock import Clock, SystemClock
 from penstock.domain.errors import Unauthenticated
+from penstock.domain.fleet.worker import Load
 from penstock.domain.ids import RequestId, VersionId
-from penstock.domain.request import Api
-from penstock.domain.tenant import PLATFORM
-from penstock.domain.ticket import HEADER, Presented, Ticket
-from penstock.domain.waited import AT_ONCE
-from penstock.domain.worker import Load
+from penstock.domain.serving.request import Api
+from penstock.domain.serving.ticket import HEADER, Presented, Ticket
+from penstock.domain.serving.waited import AT_ONCE
+from penstock.domain.tenancy.tenant import PLATFORM
 from penstock.telemetry import names
 from penstock.telemetry.metrics import CONTENT_TYPE
 from penstock.worker import gate_config

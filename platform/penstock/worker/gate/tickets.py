@@ -8,7 +8,7 @@ from collections import deque
 
 from penstock.domain.clock import Clock
 from penstock.domain.errors import Unauthenticated
-from penstock.domain.ticket import Presented, Ticket, binding_of, unseal
+from penstock.domain.serving.ticket import Presented, Ticket, binding_of, unseal
 
 
 class UsedTickets:

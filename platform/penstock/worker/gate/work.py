@@ -4,9 +4,9 @@ The second wall: a gateway with an old table may not know how many sequences an 
 blocks. What the engine can't hold at once even with no output would only stand in its own queue, where nobody is fair.
 """
 
-from penstock.domain.cost import most_sequences
 from penstock.domain.ids import RequestId
-from penstock.domain.ticket import Ticket
+from penstock.domain.serving.ticket import Ticket
+from penstock.domain.tenancy.cost import most_sequences
 from penstock.worker.gate.admission.cost import Work
 from penstock.worker.gate.admission.seats import EngineSize
 

@@ -6,19 +6,19 @@ from pathlib import Path
 
 import pytest
 
-from penstock.adapters.memory.limits import MemoryLimits
-from penstock.adapters.postgres.database import Database
-from penstock.adapters.postgres.ledger import PostgresLedger
-from penstock.adapters.spool.spool import Spool
 from penstock.apps.gateway import accounting as gateway_accounting
 from penstock.apps.gateway.accounting import Accounting, when_away
+from penstock.connectors.memory.limits import MemoryLimits
+from penstock.connectors.postgres.database import Database
+from penstock.connectors.postgres.ledger import PostgresLedger
+from penstock.connectors.spool.spool import Spool
 from penstock.domain.clock import SystemClock
 from penstock.domain.command_error import CommandError
 from penstock.domain.ids import VersionId
-from penstock.domain.ledger import Forgiven, LedgerSink
-from penstock.domain.limits import Measure
 from penstock.domain.outcome import Outcome
-from penstock.domain.tenant import KeyRing
+from penstock.domain.tenancy.ledger import Forgiven, LedgerSink
+from penstock.domain.tenancy.limits import Measure
+from penstock.domain.tenancy.tenant import KeyRing
 from penstock.gateway.admission.expectation import OutputExpectation
 from penstock.gateway.admission.outage import POLICY, WhenAway
 from penstock.gateway.admission.reservations import Reservations

@@ -7,11 +7,11 @@ from dataclasses import replace
 import pytest
 
 from penstock.apps.gateway.probes import Probes
+from penstock.domain.fleet.table import WEIGHT_TOTAL, Route, RoutingTable, Share, WorkerEntry
+from penstock.domain.fleet.worker import WorkerState
 from penstock.domain.ids import Alias, TenantId, WorkerId
-from penstock.domain.keys import mint
-from penstock.domain.table import WEIGHT_TOTAL, Route, RoutingTable, Share, WorkerEntry
-from penstock.domain.tenant import KeyRing, Tenant
-from penstock.domain.worker import WorkerState
+from penstock.domain.tenancy.keys import mint
+from penstock.domain.tenancy.tenant import KeyRing, Tenant
 from penstock.gateway.dispatch import Breakers
 from penstock.gateway.identity.keyring import Keyring
 from penstock.gateway.routing import CurrentTable

@@ -6,8 +6,8 @@ from penstock.apps import slos
 from penstock.apps.gateway.records import refused_early
 from penstock.domain.errors import OverLimit
 from penstock.domain.ids import RequestId, TenantId
-from penstock.domain.request import Api
-from penstock.domain.request_record import RequestRecord
+from penstock.domain.serving.request import Api
+from penstock.domain.serving.request_record import RequestRecord
 from penstock.gateway.records import Early, Records
 from penstock.telemetry.metrics import Metrics
 from penstock.telemetry.requests import RequestLedger

@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 import httpx
 import pytest
 
-from penstock.domain.tenant import Role
+from penstock.domain.tenancy.tenant import Role
 from tests.support.clock import ManualClock
 from tests.support.control_room import Room
 

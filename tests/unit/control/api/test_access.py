@@ -14,11 +14,11 @@ from fastapi.routing import APIRoute
 
 from penstock.control.api.app import ADMIN, make_app
 from penstock.domain.ids import KeyId, OrgId, RequestId, TenantId, VersionId, WorkerId
-from penstock.domain.keys import key_id_of
-from penstock.domain.ledger import LedgerRow
 from penstock.domain.money import MicroUsd
 from penstock.domain.outcome import Outcome
-from penstock.domain.tenant import OPERATORS, Org, Plan, Priority, Role, ScopeId, ScopeKind
+from penstock.domain.tenancy.keys import key_id_of
+from penstock.domain.tenancy.ledger import LedgerRow
+from penstock.domain.tenancy.tenant import OPERATORS, Org, Plan, Priority, Role, ScopeId, ScopeKind
 from tests.support import control_things as things
 from tests.support.clock import ManualClock
 from tests.support.control_room import Room, bearer_of

@@ -6,7 +6,7 @@ import httpx
 import msgspec
 
 from penstock.domain.ids import VersionId
-from penstock.domain.model import digest_of
+from penstock.domain.models.model import digest_of
 from tests.support import adapter_things
 from tests.support import control_things as things
 from tests.support.control_room import Room, bearer_of

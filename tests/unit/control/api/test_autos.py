@@ -2,9 +2,9 @@
 
 import httpx
 
-from penstock.domain.agreement import Agreement, Counts, Pair
-from penstock.domain.arms import ArmSecond
 from penstock.domain.ids import Alias, TenantId, VersionId
+from penstock.domain.rollout.arms import ArmSecond
+from penstock.domain.serving.agreement import Agreement, Counts, Pair
 from tests.support.control_room import Room, registered
 
 

@@ -7,10 +7,10 @@ from dataclasses import replace
 import httpx
 import pytest
 
-from penstock.adapters.memory.limits import MemoryLimits
-from penstock.domain.budget import day
+from penstock.connectors.memory.limits import MemoryLimits
 from penstock.domain.ids import Alias, VersionId
-from penstock.domain.tenant import Role
+from penstock.domain.tenancy.budget import day
+from penstock.domain.tenancy.tenant import Role
 from tests.support import control_things as things
 from tests.support.clock import ManualClock
 from tests.support.control_room import Room

@@ -6,12 +6,12 @@ import httpx
 import msgspec
 import pytest
 
-from penstock.domain.fleet import Running, Wanted
+from penstock.control.capacity.memory import worker_bytes
+from penstock.domain.fleet.versions import Running, Wanted
+from penstock.domain.fleet.worker import RefusedAdapter, WorkerReport, WorkerState
 from penstock.domain.ids import VersionId, WorkerId
-from penstock.domain.memory import worker_bytes
-from penstock.domain.model import Manifest
-from penstock.domain.tenant import Role
-from penstock.domain.worker import RefusedAdapter, WorkerReport, WorkerState
+from penstock.domain.models.model import Manifest
+from penstock.domain.tenancy.tenant import Role
 from tests.support import adapter_things
 from tests.support import control_things as things
 from tests.support.clock import ManualClock

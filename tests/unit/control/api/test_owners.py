@@ -7,8 +7,8 @@ from typing import Any
 import httpx
 import pytest
 
-from penstock.domain.model import Manifest, digest_of
-from penstock.domain.tenant import Role
+from penstock.domain.models.model import Manifest, digest_of
+from penstock.domain.tenancy.tenant import Role
 from tests.support import adapter_things
 from tests.support import control_things as things
 from tests.support.clock import ManualClock

@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from penstock.domain.arms import ArmSecond
+from penstock.domain.fleet.worker import WorkerState
 from penstock.domain.ids import Alias, ModelName, VersionId
-from penstock.domain.model import Manifest, Task, Tier, digest_of
+from penstock.domain.models.model import Manifest, Task, Tier, digest_of
 from penstock.domain.outcome import Outcome
-from penstock.domain.rollout import Change, State, Step, Stored
-from penstock.domain.tenant import Role
-from penstock.domain.worker import WorkerState
+from penstock.domain.rollout.arms import ArmSecond
+from penstock.domain.rollout.rollout import Change, State, Step, Stored
+from penstock.domain.tenancy.tenant import Role
 from tests.support import control_things as things
 from tests.support.clock import ManualClock
 from tests.support.control_room import Room

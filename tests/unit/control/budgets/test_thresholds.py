@@ -3,8 +3,8 @@
 import pytest
 
 from penstock.control.budgets.thresholds import crossed
-from penstock.domain.budget import Budget, BudgetLine, day
 from penstock.domain.money import MicroUsd
+from penstock.domain.tenancy.budget import Budget, BudgetLine, day
 
 
 def line(spent: int, cap: int = 1000) -> BudgetLine:

@@ -7,16 +7,16 @@ from dataclasses import dataclass, field
 import pytest
 from structlog.testing import capture_logs
 
-from penstock.adapters.memory.audit import MemoryAudit
-from penstock.adapters.memory.ledger import MemoryLedger
-from penstock.adapters.memory.limits import MemoryLimits
+from penstock.connectors.memory.audit import MemoryAudit
+from penstock.connectors.memory.ledger import MemoryLedger
+from penstock.connectors.memory.limits import MemoryLimits
 from penstock.control.budgets.watch import MOST_SHOWN, BudgetWatch
-from penstock.domain.budget import budgets
 from penstock.domain.errors import StoreUnavailable
 from penstock.domain.ids import TenantId
-from penstock.domain.ledger import Spent
 from penstock.domain.money import MicroUsd
-from penstock.domain.tenant import KeyRing, Plan, Tenant
+from penstock.domain.tenancy.budget import budgets
+from penstock.domain.tenancy.ledger import Spent
+from penstock.domain.tenancy.tenant import KeyRing, Plan, Tenant
 from penstock.telemetry import names
 from penstock.telemetry.logs import ALLOWED_FIELDS
 from penstock.telemetry.metrics import Metrics

@@ -4,11 +4,11 @@ from dataclasses import replace
 
 import pytest
 
-from penstock.adapters.memory.leases import MemoryLeases
+from penstock.connectors.memory.leases import MemoryLeases
 from penstock.control.fleet.heartbeats import Heartbeats, Memory
 from penstock.domain.errors import StoreUnavailable
-from penstock.domain.fleet import Seen
-from penstock.domain.worker import WorkerEnd, WorkerReport, WorkerState
+from penstock.domain.fleet.versions import Seen
+from penstock.domain.fleet.worker import WorkerEnd, WorkerReport, WorkerState
 from tests.support import control_things as things
 from tests.support.clock import ManualClock
 

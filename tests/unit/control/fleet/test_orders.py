@@ -1,9 +1,9 @@
 """What workers were told."""
 
 from penstock.control.fleet.orders import Orders, Warmth
-from penstock.domain.fleet import FleetPlan, Running
+from penstock.domain.fleet.versions import FleetPlan, Running
+from penstock.domain.fleet.worker import WorkerOrder, WorkerState
 from penstock.domain.ids import VersionId, WorkerId
-from penstock.domain.worker import WorkerOrder, WorkerState
 from tests.support.clock import ManualClock
 from tests.support.control_room import PaperHost
 from tests.support.control_things import TINY

@@ -6,9 +6,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.control.fleet.plan import SURGE, FleetPolicy, plan
-from penstock.domain.fleet import Catalogue, Death, Deployment, FleetPlan, FleetView, Running, Seen
+from penstock.domain.fleet.versions import Catalogue, Death, Deployment, FleetPlan, FleetView, Running, Seen
+from penstock.domain.fleet.worker import WorkerState
 from penstock.domain.ids import WorkerId
-from penstock.domain.worker import WorkerState
 from tests.support import control_things as things
 from tests.support.control_things import NOW, TINY
 

@@ -4,9 +4,9 @@ from dataclasses import replace
 
 from penstock.control.fleet import why
 from penstock.control.fleet.pool_shown import PoolMetrics
-from penstock.domain.fleet import Wanted
+from penstock.domain.fleet.versions import Wanted
+from penstock.domain.fleet.worker import PhaseTiming, WorkerReport, WorkerState
 from penstock.domain.ids import WorkerId
-from penstock.domain.worker import PhaseTiming, WorkerReport, WorkerState
 from penstock.telemetry.metrics import Metrics
 from tests.support import control_things as things
 from tests.support.control_things import NOW, TINY

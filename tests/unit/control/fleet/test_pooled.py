@@ -4,14 +4,14 @@ from dataclasses import replace
 
 import pytest
 
+from penstock.control.capacity.memory import worker_bytes
 from penstock.control.fleet.plan import FleetPolicy
 from penstock.control.fleet.pool import PoolPolicy, Stay
 from penstock.control.fleet.pooled import plan_pooled, stay_of
-from penstock.domain.fleet import Catalogue, Deployment, FleetPlan, FleetView, Running, Seen, Wanted
+from penstock.domain.fleet.versions import Catalogue, Deployment, FleetPlan, FleetView, Running, Seen, Wanted
+from penstock.domain.fleet.worker import Load, WorkerOrder, WorkerState
 from penstock.domain.ids import VersionId, WorkerId
-from penstock.domain.memory import worker_bytes
-from penstock.domain.model import AdapterSettings, ModelVersion
-from penstock.domain.worker import Load, WorkerOrder, WorkerState
+from penstock.domain.models.model import AdapterSettings, ModelVersion
 from tests.support import control_things as things
 from tests.support.control_things import NOW
 

@@ -6,8 +6,8 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from penstock.control.fleet.shown import FleetMetrics
-from penstock.domain.fleet import Deployment
-from penstock.domain.worker import WorkerEnd, WorkerState
+from penstock.domain.fleet.versions import Deployment
+from penstock.domain.fleet.worker import WorkerEnd, WorkerState
 from penstock.telemetry.metrics import Metrics
 from tests.support import control_things as things
 

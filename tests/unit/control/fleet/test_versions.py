@@ -7,9 +7,9 @@ import pytest
 
 from penstock.control.fleet.plan import FleetPolicy, plan
 from penstock.control.fleet.versions import plan_versions
-from penstock.domain.fleet import Catalogue, Deployment, FleetPlan, FleetView, Running, Seen
+from penstock.domain.fleet.versions import Catalogue, Deployment, FleetPlan, FleetView, Running, Seen
+from penstock.domain.fleet.worker import Load, WorkerState
 from penstock.domain.ids import WorkerId
-from penstock.domain.worker import Load, WorkerState
 from tests.support import control_things as things
 from tests.support.control_things import NOW
 

@@ -7,11 +7,11 @@ import msgspec
 from penstock.control.fleet.plan import FleetPolicy, plan
 from penstock.control.fleet.versions import plan_versions
 from penstock.control.publish.build import build
-from penstock.domain.fleet import Catalogue, Deployment, FleetView, Seen
+from penstock.domain.fleet.table import EMPTY, RoutingTable, VersionEntry, validate
+from penstock.domain.fleet.versions import Catalogue, Deployment, FleetView, Seen
+from penstock.domain.fleet.worker import PhaseTiming, WorkerState
 from penstock.domain.ids import TenantId, VersionId
-from penstock.domain.owners import Owned
-from penstock.domain.table import EMPTY, RoutingTable, VersionEntry, validate
-from penstock.domain.worker import PhaseTiming, WorkerState
+from penstock.domain.tenancy.owners import Owned
 from penstock.gateway.routing import CurrentTable
 from tests.support import adapter_things as made
 from tests.support import control_things as things

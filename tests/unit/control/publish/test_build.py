@@ -6,15 +6,15 @@ from functools import partial
 from hypothesis import given
 from hypothesis import strategies as st
 
+from penstock.control.capacity.memory import worker_bytes
 from penstock.control.publish.build import LOAD_EVERY_S, build
-from penstock.domain.auto import Auto, Rule
-from penstock.domain.fleet import Catalogue, Deployment, Seen
+from penstock.domain.fleet.table import EMPTY, RoutingTable, validate
+from penstock.domain.fleet.versions import Catalogue, Deployment, Seen
+from penstock.domain.fleet.worker import PhaseTiming, WorkerState
 from penstock.domain.ids import Alias, TenantId
-from penstock.domain.memory import worker_bytes
-from penstock.domain.model import ModelVersion, Task, digest_of, version_id
-from penstock.domain.owners import Owned
-from penstock.domain.table import EMPTY, RoutingTable, validate
-from penstock.domain.worker import PhaseTiming, WorkerState
+from penstock.domain.models.model import ModelVersion, Task, digest_of, version_id
+from penstock.domain.serving.auto import Auto, Rule
+from penstock.domain.tenancy.owners import Owned
 from tests.support import control_things as things
 from tests.support.control_things import NOW
 

@@ -3,9 +3,9 @@
 from dataclasses import replace
 
 from penstock.control.publish.changes import changes
+from penstock.domain.fleet.table import EMPTY, RoutingTable, WorkerEntry
+from penstock.domain.fleet.worker import Load, WorkerState
 from penstock.domain.ids import WorkerId
-from penstock.domain.table import EMPTY, RoutingTable, WorkerEntry
-from penstock.domain.worker import Load, WorkerState
 from tests.support.calls import VERSION
 from tests.support.control_things import route
 

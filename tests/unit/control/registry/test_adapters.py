@@ -6,9 +6,9 @@ import pytest
 
 from penstock.control.registry import adapters, rules
 from penstock.domain.errors import ArtifactRefused, Conflict, InvalidField
-from penstock.domain.fleet import Catalogue, Deployment
+from penstock.domain.fleet.versions import Catalogue, Deployment
 from penstock.domain.ids import VersionId
-from penstock.domain.model import (
+from penstock.domain.models.model import (
     AdapterSettings,
     Artifact,
     EngineSettings,

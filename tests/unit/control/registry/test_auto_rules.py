@@ -5,12 +5,12 @@ from dataclasses import replace
 import pytest
 
 from penstock.control.registry.auto_rules import changes_to, check_alias, check_auto, check_unled
-from penstock.domain.auto import MOST_AUTOS, Auto, Rule
 from penstock.domain.errors import Conflict, InvalidField
 from penstock.domain.ids import Alias
-from penstock.domain.model import Manifest, ModelVersion, Task, digest_of, version_id
+from penstock.domain.models.model import Manifest, ModelVersion, Task, digest_of, version_id
 from penstock.domain.money import MicroUsd
-from penstock.domain.request import Api
+from penstock.domain.serving.auto import MOST_AUTOS, Auto, Rule
+from penstock.domain.serving.request import Api
 from tests.support import control_things as things
 
 

@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import pytest
 
+from penstock.control.capacity.memory import worker_bytes
 from penstock.control.registry.pool import check
 from penstock.domain.errors import Conflict
-from penstock.domain.fleet import Catalogue, Deployment
-from penstock.domain.memory import worker_bytes
+from penstock.domain.fleet.versions import Catalogue, Deployment
 from tests.support import adapter_things
 from tests.support import control_things as things
 

@@ -6,10 +6,10 @@ import pytest
 
 from penstock.control.registry import rules
 from penstock.domain.errors import ArtifactRefused, InvalidField
-from penstock.domain.fleet import Deployment
+from penstock.domain.fleet.table import WEIGHT_TOTAL, Route, Share
+from penstock.domain.fleet.versions import Deployment
 from penstock.domain.ids import ModelName, VersionId
-from penstock.domain.model import EngineSettings, Manifest, digest_of
-from penstock.domain.table import WEIGHT_TOTAL, Route, Share
+from penstock.domain.models.model import EngineSettings, Manifest, digest_of
 from tests.support import control_things as things
 
 GOOD = things.manifest()

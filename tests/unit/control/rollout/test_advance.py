@@ -6,23 +6,23 @@ from dataclasses import replace
 
 import pytest
 
-from penstock.adapters.memory.audit import MemoryAudit
-from penstock.adapters.memory.registry import MemoryRegistry
-from penstock.adapters.memory.rollouts import MemoryRollouts
 from penstock.apps import rollout_gates
+from penstock.connectors.memory.audit import MemoryAudit
+from penstock.connectors.memory.registry import MemoryRegistry
+from penstock.connectors.memory.rollouts import MemoryRollouts
+from penstock.control.capacity.memory import sizes
 from penstock.control.registry.registry import Registry
 from penstock.control.rollout import steps
 from penstock.control.rollout.advance import Advance, needed
 from penstock.control.rollout.comparisons import Comparisons
 from penstock.control.rollout.shown import RolloutMetrics
-from penstock.domain.audit import Act
-from penstock.domain.decision import Decision
-from penstock.domain.fleet import Catalogue, Deployment
+from penstock.domain.fleet.decision import Decision
+from penstock.domain.fleet.table import Share
+from penstock.domain.fleet.versions import Catalogue, Deployment
 from penstock.domain.ids import VersionId
-from penstock.domain.memory import sizes
-from penstock.domain.model import Tier
-from penstock.domain.rollout import STAGES, Change, Rollout, State, Step, Stored
-from penstock.domain.table import Share
+from penstock.domain.models.model import Tier
+from penstock.domain.rollout.rollout import STAGES, Change, Rollout, State, Step, Stored
+from penstock.domain.tenancy.audit import Act
 from penstock.telemetry.metrics import Metrics
 from tests.support import adapter_things
 from tests.support import control_things as things

@@ -5,7 +5,7 @@ import random
 import pytest
 
 from penstock.control.rollout.cells import LEAST, MOST_S, SPAN_S, Ranks
-from penstock.domain.arms import BUCKETS, Cell, Times, bucket, cell, price_bucket
+from penstock.domain.rollout.arms import BUCKETS, Cell, Times, bucket, cell, price_bucket
 
 SHORT, LONG = Cell(5, 3), Cell(11, 3)
 

@@ -4,18 +4,18 @@ from dataclasses import replace
 
 import pytest
 
-from penstock.adapters.memory.arms import MemoryArms
 from penstock.apps import rollout_gates
+from penstock.connectors.memory.arms import MemoryArms
 from penstock.control.rollout.comparisons import Comparisons, Pair, pairs
 from penstock.control.rollout.evidence import Evidence
 from penstock.control.rollout.watch import FOLLOW_EVERY_S, ComparisonWatch
-from penstock.domain.arms import ArmCounts, Cell, Times, fault
-from penstock.domain.fleet import Catalogue
+from penstock.domain.fleet.table import Route, Share
+from penstock.domain.fleet.versions import Catalogue
 from penstock.domain.ids import VersionId
-from penstock.domain.judgement import Verdict
-from penstock.domain.model import Tier
-from penstock.domain.rollout import STAGES, Rollout
-from penstock.domain.table import Route, Share
+from penstock.domain.models.model import Tier
+from penstock.domain.rollout.arms import ArmCounts, Cell, Times, fault
+from penstock.domain.rollout.judgement import Verdict
+from penstock.domain.rollout.rollout import STAGES, Rollout
 from tests.support.arms_world import ALIAS, NEW, OLD, Regression, World
 from tests.support.clock import ManualClock
 

@@ -9,9 +9,9 @@ import yaml
 from penstock.apps import rollout_gates
 from penstock.apps.shipped import shipped
 from penstock.control.rollout.gates import ShareGate, parse
-from penstock.domain.judgement import Metric
-from penstock.domain.model import Tier
-from penstock.domain.spec import SpecRefused
+from penstock.domain.models.model import Tier
+from penstock.domain.rollout.judgement import Metric
+from penstock.domain.serving.spec import SpecRefused
 
 
 def shipped_data() -> dict[str, Any]:

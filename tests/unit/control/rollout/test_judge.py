@@ -9,10 +9,10 @@ import pytest
 
 from penstock.apps import rollout_gates
 from penstock.control.rollout.judge import AHEAD_S, LATE_S, Judge
-from penstock.domain.arms import ArmCounts, ArmSecond, Times, Worse
 from penstock.domain.ids import Alias, TenantId, VersionId
-from penstock.domain.judgement import Judgement, Metric, Verdict
-from penstock.domain.model import Tier
+from penstock.domain.models.model import Tier
+from penstock.domain.rollout.arms import ArmCounts, ArmSecond, Times, Worse
+from penstock.domain.rollout.judgement import Judgement, Metric, Verdict
 from tests.support.arms_world import ALIAS, NEW, OLD, Regression, World
 
 

@@ -4,8 +4,8 @@ import math
 import random
 
 from penstock.control.rollout.noise import CAP, Noise
-from penstock.domain.arms import Cell, Times, bucket
 from penstock.domain.ids import WorkerId
+from penstock.domain.rollout.arms import Cell, Times, bucket
 
 CELL = Cell(6, 4)
 A, B, C = (WorkerId(name) for name in "abc")

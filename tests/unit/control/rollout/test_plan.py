@@ -10,10 +10,10 @@ from penstock.apps import rollout_gates
 from penstock.control.rollout.bets import Bets, expected_s
 from penstock.control.rollout.judge import Judge
 from penstock.control.rollout.plan import Planned, plan
-from penstock.domain.judgement import Verdict
-from penstock.domain.model import Tier
-from penstock.domain.rollout import PATIENCE_S, STAGES, Kind, Rollout, Stage
-from penstock.domain.shadow import ShadowCaps
+from penstock.domain.models.model import Tier
+from penstock.domain.rollout.judgement import Verdict
+from penstock.domain.rollout.rollout import PATIENCE_S, STAGES, Kind, Rollout, Stage
+from penstock.domain.serving.shadow import ShadowCaps
 from tests.support.arms_world import ALIAS, NEW, OLD, Regression, World
 
 GATES = rollout_gates.load(Tier.CHAT)

@@ -5,8 +5,8 @@ import math
 from penstock.control.rollout.bets import Bets
 from penstock.control.rollout.cells import Ranks
 from penstock.control.rollout.priced import MOST_PURSES, NAMELESS, Prices, Purses, prices
-from penstock.domain.arms import PRICE_BUCKETS, ArmCounts, Cell, Priced, Times
 from penstock.domain.ids import Alias, TenantId, VersionId, WorkerId
+from penstock.domain.rollout.arms import PRICE_BUCKETS, ArmCounts, Cell, Priced, Times
 
 WHERE = Cell(8, 0)
 ODDS = (math.log(1e5), math.log(1e6))

@@ -9,10 +9,10 @@ import pytest
 from penstock.apps import rollout_gates
 from penstock.control.rollout.judge import LATE_S, Judge
 from penstock.control.rollout.sides import ALONE
-from penstock.domain.arms import ArmCounts, ArmSecond, Cell, Priced
 from penstock.domain.ids import TenantId, VersionId, WorkerId
-from penstock.domain.judgement import Finding, Metric, Verdict
-from penstock.domain.model import Tier
+from penstock.domain.models.model import Tier
+from penstock.domain.rollout.arms import ArmCounts, ArmSecond, Cell, Priced
+from penstock.domain.rollout.judgement import Finding, Metric, Verdict
 from tests.support.arms_world import ALIAS, LENGTHS, NEW, OLD, Regression, World, histograms
 
 

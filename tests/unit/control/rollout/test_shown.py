@@ -4,8 +4,8 @@ from dataclasses import replace
 
 from penstock.control.rollout.shown import RolloutMetrics
 from penstock.domain.ids import Alias, VersionId
-from penstock.domain.judgement import Judgement, Verdict
-from penstock.domain.rollout import Rollout, State
+from penstock.domain.rollout.judgement import Judgement, Verdict
+from penstock.domain.rollout.rollout import Rollout, State
 from penstock.telemetry.metrics import Metrics
 
 ONE = Rollout(id="r1", alias=Alias("chat"), incumbent=VersionId("m@old"), candidate=VersionId("m@new"), stage=3)

@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 from penstock.control.rollout import steps
 from penstock.control.rollout.steps import Seen
 from penstock.domain.errors import Conflict, InvalidField
+from penstock.domain.fleet.table import WEIGHT_TOTAL
 from penstock.domain.ids import Alias, VersionId
-from penstock.domain.judgement import Finding, Judgement, Metric, Verdict
-from penstock.domain.rollout import STAGES, Blast, Rollout, Stage, State, Step
-from penstock.domain.shadow import ShadowCaps
-from penstock.domain.table import WEIGHT_TOTAL
+from penstock.domain.rollout.judgement import Finding, Judgement, Metric, Verdict
+from penstock.domain.rollout.rollout import STAGES, Blast, Rollout, Stage, State, Step
+from penstock.domain.serving.shadow import ShadowCaps
 
 OLD, NEW = VersionId("m@old"), VersionId("m@new")
 START = Rollout(id="r", alias=Alias("chat"), incumbent=OLD, candidate=NEW, stages=STAGES[1:])

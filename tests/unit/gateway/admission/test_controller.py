@@ -4,19 +4,19 @@ from dataclasses import replace
 
 import pytest
 
-from penstock.adapters.memory.limits import MemoryLimits
-from penstock.domain.cost import UNBOUNDED, Cost
+from penstock.connectors.memory.limits import MemoryLimits
 from penstock.domain.errors import DeadlineInQueue, InvalidField, OverLimit
 from penstock.domain.ids import RequestId, VersionId
-from penstock.domain.ledger import LEAST_GPU_S, LedgerRow, Opening
-from penstock.domain.model import Tier
+from penstock.domain.models.model import Tier
 from penstock.domain.money import MicroUsd, Price
 from penstock.domain.outcome import Degradation, Outcome, Stage
-from penstock.domain.request import Api
-from penstock.domain.slo import SloTier
-from penstock.domain.tenant import Plan, Priority
+from penstock.domain.serving.request import Api
+from penstock.domain.serving.slo import SloTier
+from penstock.domain.serving.used import Used
+from penstock.domain.tenancy.cost import UNBOUNDED, Cost
+from penstock.domain.tenancy.ledger import LEAST_GPU_S, LedgerRow, Opening
+from penstock.domain.tenancy.tenant import Plan, Priority
 from penstock.domain.tokens import Usage
-from penstock.domain.used import Used
 from penstock.gateway.admission.controller import AdmissionController, bounded
 from penstock.gateway.admission.expectation import OutputExpectation
 from penstock.gateway.admission.reservations import Reservations

@@ -9,14 +9,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.domain.call import Call
-from penstock.domain.cost import UNBOUNDED, Cost
+from penstock.domain.fleet.table import VersionEntry
 from penstock.domain.ids import Alias, VersionId
-from penstock.domain.model import Task, Tier
+from penstock.domain.models.model import Task, Tier
 from penstock.domain.money import MicroUsd, Price
 from penstock.domain.outcome import Degradation
-from penstock.domain.request import Api, InferenceRequest
-from penstock.domain.table import VersionEntry
-from penstock.domain.tenant import Plan
+from penstock.domain.serving.request import Api, InferenceRequest
+from penstock.domain.tenancy.cost import UNBOUNDED, Cost
+from penstock.domain.tenancy.tenant import Plan
 from penstock.gateway.admission.controller import bounded
 from penstock.gateway.admission.degrade import OUTPUT_FIELD, capped, may_move
 from penstock.gateway.admission.degrader import PressureDegrader

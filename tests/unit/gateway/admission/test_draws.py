@@ -5,9 +5,9 @@ from datetime import UTC, datetime
 import pytest
 
 from penstock.domain.ids import VersionId
-from penstock.domain.limits import Measure
 from penstock.domain.money import MicroUsd
-from penstock.domain.tenant import Plan
+from penstock.domain.tenancy.limits import Measure
+from penstock.domain.tenancy.tenant import Plan
 from penstock.gateway.admission.draws import Need, Scope, draws
 
 NEED = Need(version=VersionId("m@1"), tokens=300, cost=MicroUsd(42), stream=True)

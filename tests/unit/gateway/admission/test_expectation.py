@@ -5,8 +5,8 @@ import random
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.domain.cost import Cost
 from penstock.domain.ids import TenantId, VersionId
+from penstock.domain.tenancy.cost import Cost
 from penstock.gateway.admission.expectation import OutputExpectation
 
 T, V = TenantId("t"), VersionId("m@1")

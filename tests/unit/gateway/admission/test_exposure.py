@@ -4,9 +4,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.domain.errors import OverBudget
-from penstock.domain.limits import Draw, Measure, MeterKind
 from penstock.domain.money import MicroUsd
-from penstock.domain.tenant import Plan
+from penstock.domain.tenancy.limits import Draw, Measure, MeterKind
+from penstock.domain.tenancy.tenant import Plan
 from penstock.gateway.admission.exposure import Exposure
 from tests.support.clock import ManualClock
 from tests.unit.gateway.admission.test_reservations import Till

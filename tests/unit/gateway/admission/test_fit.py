@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from penstock.domain.cost import Cost
 from penstock.domain.errors import ExceedsEngine
+from penstock.domain.tenancy.cost import Cost
 from penstock.gateway.admission.fit import check
 from tests.support.calls import VERSION
 

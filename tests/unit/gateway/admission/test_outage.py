@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.domain.limits import Draw, Measure, MeterKind
+from penstock.domain.tenancy.limits import Draw, Measure, MeterKind
 from penstock.gateway.admission.outage import POLICY, Breaker, Reach, Times, WhenAway, closes, held_alone, share
 
 

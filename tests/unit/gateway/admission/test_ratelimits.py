@@ -2,7 +2,7 @@
 
 import pytest
 
-from penstock.domain.limits import Draw, Measure, MeterKind
+from penstock.domain.tenancy.limits import Draw, Measure, MeterKind
 from penstock.gateway.admission.ratelimits import duration, headers
 
 

@@ -1,14 +1,14 @@
 """Counters come back from the ledger."""
 
-from penstock.adapters.memory.ledger import MemoryLedger
-from penstock.adapters.memory.limits import MemoryLimits
-from penstock.domain.budget import day
+from penstock.connectors.memory.ledger import MemoryLedger
+from penstock.connectors.memory.limits import MemoryLimits
 from penstock.domain.ids import KeyId, RequestId, TenantId, VersionId
-from penstock.domain.ledger import Opening, close
-from penstock.domain.limits import Measure
 from penstock.domain.money import MicroUsd, Price
 from penstock.domain.outcome import Outcome
-from penstock.domain.tenant import KeyRing, Plan, Priority, Tenant
+from penstock.domain.tenancy.budget import day
+from penstock.domain.tenancy.ledger import Opening, close
+from penstock.domain.tenancy.limits import Measure
+from penstock.domain.tenancy.tenant import KeyRing, Plan, Priority, Tenant
 from penstock.domain.tokens import Usage
 from penstock.gateway.admission.draws import Need, draws
 from penstock.gateway.admission.rebuild import rebuild

@@ -5,10 +5,10 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from penstock.domain.budget import day, month
 from penstock.domain.errors import BudgetHeld, OverBudget, PenstockError
 from penstock.domain.money import MicroUsd
-from penstock.domain.tenant import Plan
+from penstock.domain.tenancy.budget import day, month
+from penstock.domain.tenancy.tenant import Plan
 from tests.support.clock import ManualClock
 from tests.unit.gateway.admission.test_reservations import Till
 

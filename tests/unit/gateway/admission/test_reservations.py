@@ -6,21 +6,21 @@ from collections.abc import Callable, Coroutine, Sequence
 
 import pytest
 
-from penstock.adapters.memory.limits import MemoryLimits
-from penstock.domain.cost import Cost
+from penstock.connectors.memory.limits import MemoryLimits
 from penstock.domain.errors import ExceedsLimit, OverBudget, OverLimit, PenstockError, StoreUnavailable
 from penstock.domain.ids import KeyId, RequestId, TenantId, VersionId
-from penstock.domain.lease import Lease, Settlement
-from penstock.domain.ledger import LedgerRow, Opening, close
-from penstock.domain.limits import Decision, Draw, LimitStore, Measure
 from penstock.domain.money import MicroUsd, Price
 from penstock.domain.outcome import Outcome
-from penstock.domain.tenant import OverQuota, Plan, Priority
+from penstock.domain.tenancy.cost import Cost
+from penstock.domain.tenancy.lease import Lease, Settlement
+from penstock.domain.tenancy.ledger import LedgerRow, Opening, close
+from penstock.domain.tenancy.limits import Decision, Draw, LimitStore, Measure
+from penstock.domain.tenancy.tenant import OverQuota, Plan, Priority
 from penstock.domain.tokens import Usage
 from penstock.gateway.admission.draws import Need, Scope, draws
 from penstock.gateway.admission.expectation import OutputExpectation
 from penstock.gateway.admission.reservations import OVER_QUOTA, Claim, Reservation, Reservations
-from penstock.gateway.edge.errors import response_of
+from penstock.gateway.listener.errors import response_of
 from tests.support.clock import ManualClock
 
 DOLLAR_A_TOKEN = Price(

@@ -2,10 +2,10 @@
 
 import pytest
 
-from penstock.adapters.memory.limits import MemoryLimits
+from penstock.connectors.memory.limits import MemoryLimits
 from penstock.domain.errors import StoreUnavailable
 from penstock.domain.ids import RequestId
-from penstock.domain.limits import Draw, Measure, MeterKind
+from penstock.domain.tenancy.limits import Draw, Measure, MeterKind
 from penstock.gateway.admission.unsynced import DEBTS_AT_ONCE, MINUTE_S, UnsyncedLeases
 from tests.support.clock import ManualClock
 

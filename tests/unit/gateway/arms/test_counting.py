@@ -5,17 +5,17 @@ from typing import Any
 
 import pytest
 
-from penstock.domain.arms import ArmCounts, ArmSecond, Cell, bucket, cell, price_bucket
 from penstock.domain.call import Answer, Call
 from penstock.domain.errors import ContextTooLong, Overloaded
+from penstock.domain.fleet.table import WorkerEntry
+from penstock.domain.fleet.worker import Load, WorkerState
 from penstock.domain.ids import Alias, RequestId, TenantId, VersionId, WorkerId
 from penstock.domain.money import MicroUsd, Price
 from penstock.domain.outcome import Degradation, FinishReason, Outcome, Stage
-from penstock.domain.shadow import Copy
-from penstock.domain.slo import Pace
-from penstock.domain.table import WorkerEntry
+from penstock.domain.rollout.arms import ArmCounts, ArmSecond, Cell, bucket, cell, price_bucket
+from penstock.domain.serving.shadow import Copy
+from penstock.domain.serving.slo import Pace
 from penstock.domain.tokens import UNKNOWN, Usage
-from penstock.domain.worker import Load, WorkerState
 from penstock.gateway.arms import Arms, Shared
 from penstock.gateway.arms.counting import MOST_EXPOSED
 from penstock.gateway.routing import sticky_key

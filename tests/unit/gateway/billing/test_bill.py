@@ -7,9 +7,9 @@ import pytest
 
 from penstock.domain.call import Answer, Call
 from penstock.domain.outcome import Outcome
-from penstock.domain.request import Prepared
+from penstock.domain.serving.request import Prepared
+from penstock.domain.serving.used import Used
 from penstock.domain.tokens import UNKNOWN, Usage
-from penstock.domain.used import Used
 from penstock.gateway.billing import bill
 from tests.support import calls
 

@@ -7,15 +7,15 @@ from dataclasses import dataclass, field, replace
 import pytest
 
 from penstock.domain.call import Answer, Call
-from penstock.domain.cost import Cost
+from penstock.domain.fleet.table import WorkerEntry
+from penstock.domain.fleet.worker import WorkerState
 from penstock.domain.ids import RequestId, WorkerId
-from penstock.domain.lease import Lease
 from penstock.domain.outcome import Outcome, Stage
-from penstock.domain.request import Prepared
-from penstock.domain.table import WorkerEntry
+from penstock.domain.serving.request import Prepared
+from penstock.domain.serving.used import Used
+from penstock.domain.tenancy.cost import Cost
+from penstock.domain.tenancy.lease import Lease
 from penstock.domain.tokens import UNKNOWN, Usage
-from penstock.domain.used import Used
-from penstock.domain.worker import WorkerState
 from penstock.gateway.billing import Closing, ForgivenEnds, LiveCounts
 from penstock.gateway.billing.together import MOST
 from penstock.telemetry import names

@@ -6,12 +6,12 @@ from penstock.domain.call import Answer, Call
 from penstock.domain.doubt import Doubt
 from penstock.domain.errors import Overloaded
 from penstock.domain.ids import Alias, RequestId, TenantId
-from penstock.domain.lease import Lease
-from penstock.domain.ledger import Forgiven
 from penstock.domain.outcome import Outcome
-from penstock.domain.shadow import Copy
+from penstock.domain.serving.shadow import Copy
+from penstock.domain.serving.waited import TENANT_QUEUE
+from penstock.domain.tenancy.lease import Lease
+from penstock.domain.tenancy.ledger import Forgiven
 from penstock.domain.tokens import UNKNOWN
-from penstock.domain.waited import TENANT_QUEUE
 from penstock.gateway.billing import ForgivenEnds
 from tests.support import calls
 from tests.support.clock import ManualClock

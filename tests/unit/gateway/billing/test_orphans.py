@@ -4,13 +4,13 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from penstock.domain.fleet.table import RoutingTable, VersionEntry, WorkerEntry
+from penstock.domain.fleet.worker import WorkerState
 from penstock.domain.ids import KeyId, RequestId, TenantId, WorkerId
-from penstock.domain.ledger import Opening
-from penstock.domain.table import RoutingTable, VersionEntry, WorkerEntry
-from penstock.domain.tenant import Priority
+from penstock.domain.serving.used import Used
+from penstock.domain.tenancy.ledger import Opening
+from penstock.domain.tenancy.tenant import Priority
 from penstock.domain.tokens import Usage
-from penstock.domain.used import Used
-from penstock.domain.worker import WorkerState
 from penstock.gateway.billing import Orphans
 from penstock.gateway.routing.roster import staffed
 from tests.support import adapter_things

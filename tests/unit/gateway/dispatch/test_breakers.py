@@ -3,8 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
+from penstock.domain.fleet.worker import WorkerState
 from penstock.domain.ids import WorkerId
-from penstock.domain.worker import WorkerState
 from penstock.gateway.dispatch import Change, Evidence, Finding, Level, Why
 from tests.support.breakers import STEADY, Room, origin, version
 from tests.support.calls import VERSION

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from penstock.domain.cost import Cost
 from penstock.domain.errors import OverBudget
+from penstock.domain.fleet.table import VersionEntry
 from penstock.domain.outcome import Outcome, Stage
-from penstock.domain.request import Api, InferenceRequest
-from penstock.domain.table import VersionEntry
+from penstock.domain.serving.request import Api, InferenceRequest
+from penstock.domain.tenancy.cost import Cost
 from penstock.domain.tokens import Usage
 from penstock.gateway.dispatch import RetryBudget
 from penstock.gateway.streaming import RelaySettings

@@ -19,13 +19,13 @@ from penstock.domain.errors import (
     UnsupportedByModel,
     WorkerLost,
 )
+from penstock.domain.fleet.worker import Load
 from penstock.domain.ids import WorkerId
 from penstock.domain.outcome import Outcome, Stage
-from penstock.domain.request import Api
-from penstock.domain.ticket import binding_of, unseal
-from penstock.domain.worker import Load
+from penstock.domain.serving.request import Api
+from penstock.domain.serving.ticket import binding_of, unseal
 from penstock.gateway.dispatch import RetryBudget, dispatcher, verdict
-from penstock.gateway.edge.errors import row_of
+from penstock.gateway.listener.errors import row_of
 from tests.support.calls import VERSION
 from tests.support.corridor import FakeReply, corridor, stream_request, ticket_key, unary_request, until
 from tests.support.stub_engine import Behaviour, Mode

@@ -9,7 +9,7 @@ import pytest
 
 from penstock.domain.errors import DeadlineExceeded, EngineError, EngineRefused
 from penstock.domain.outcome import Outcome
-from penstock.domain.request import InferenceRequest
+from penstock.domain.serving.request import InferenceRequest
 from penstock.telemetry import names
 from tests.support.corridor import FakeReply, corridor, stream_request, unary_request, until
 from tests.support.stub_engine import Behaviour

@@ -5,11 +5,11 @@ import time
 
 import pytest
 
-from penstock.domain.model import Task
-from penstock.domain.probe import question
-from penstock.domain.request import Api
-from penstock.domain.tenant import PLATFORM
-from penstock.domain.ticket import unseal
+from penstock.domain.models.model import Task
+from penstock.domain.serving.probe import question
+from penstock.domain.serving.request import Api
+from penstock.domain.serving.ticket import unseal
+from penstock.domain.tenancy.tenant import PLATFORM
 from penstock.gateway.dispatch import Evidence
 from penstock.telemetry import names
 from tests.support.breakers import origin

@@ -3,7 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.domain.errors import Asleep, EngineError, EngineRefused, PenstockError, WorkerLost
-from penstock.domain.worker import Load
+from penstock.domain.fleet.worker import Load
 from penstock.gateway.dispatch import engine_words, verdict, wire
 from penstock.gateway.dispatch.records import Evidence
 

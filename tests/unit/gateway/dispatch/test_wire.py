@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from penstock.domain.request import Api
+from penstock.domain.serving.request import Api
 from penstock.gateway.dispatch import wire
 from tests.support import calls
 

@@ -3,7 +3,7 @@
 import asyncio
 from contextlib import suppress
 
-from penstock.adapters.memory.wanted import MemoryWanted
+from penstock.connectors.memory.wanted import MemoryWanted
 from penstock.domain.errors import StoreUnavailable
 from penstock.domain.ids import VersionId
 from penstock.gateway.holding import Demand

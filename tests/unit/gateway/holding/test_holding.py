@@ -20,12 +20,12 @@ from penstock.domain.errors import (
     PenstockError,
     WorkerLost,
 )
+from penstock.domain.fleet.table import VersionEntry, WorkerEntry
+from penstock.domain.fleet.worker import WorkerState
 from penstock.domain.ids import TenantId, VersionId, WorkerId
-from penstock.domain.lease import Lease
 from penstock.domain.outcome import Stage
 from penstock.domain.relay import Source
-from penstock.domain.table import VersionEntry, WorkerEntry
-from penstock.domain.worker import WorkerState
+from penstock.domain.tenancy.lease import Lease
 from penstock.gateway.holding import Demand, Holding, HoldSettings
 from penstock.gateway.holding.holding import Held
 from penstock.telemetry import names

@@ -4,7 +4,7 @@ import random
 from collections import Counter
 
 from penstock.domain.ids import TenantId
-from penstock.domain.standing import Standing
+from penstock.domain.tenancy.standing import Standing
 from penstock.gateway.holding.hold_settings import HoldSettings
 from penstock.gateway.holding.places import Entry, Places
 

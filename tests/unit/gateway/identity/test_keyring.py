@@ -6,8 +6,8 @@ import pytest
 
 from penstock.domain.errors import Forbidden, Unauthenticated
 from penstock.domain.ids import Alias, OrgId, TenantId
-from penstock.domain.keys import Purpose, derive, mint
-from penstock.domain.tenant import DEFAULT_ORG, KeyRing, Org, Plan, Role, Scope, Tenant
+from penstock.domain.tenancy.keys import Purpose, derive, mint
+from penstock.domain.tenancy.tenant import DEFAULT_ORG, KeyRing, Org, Plan, Role, Scope, Tenant
 from penstock.gateway.identity.keyring import Keyring
 from tests.support.clock import ManualClock
 

@@ -8,8 +8,8 @@ import pytest
 
 from penstock.domain.clock import SystemClock
 from penstock.domain.errors import ContextTooLong, InvalidField, UnsupportedByModel
-from penstock.domain.model import Task
-from penstock.domain.request import Api, Prepared
+from penstock.domain.models.model import Task
+from penstock.domain.serving.request import Api, Prepared
 from penstock.gateway.preprocess import PreprocessSettings, PromptPreprocessor
 from penstock.gateway.preprocess.tokenizer_cache import LoadedTokenizer
 from tests.support import real_tokenizers

@@ -4,11 +4,11 @@ from dataclasses import replace
 
 import pytest
 
-from penstock.domain.model import HandlerSettings
-from penstock.domain.request import Api, InferenceRequest, Prepared, Sealed
-from penstock.domain.table import VersionEntry
-from penstock.domain.tenant import Principal
-from penstock.domain.tensors import Datatype, TensorSpec
+from penstock.domain.fleet.table import VersionEntry
+from penstock.domain.models.model import HandlerSettings
+from penstock.domain.models.tensors import Datatype, TensorSpec
+from penstock.domain.serving.request import Api, InferenceRequest, Prepared, Sealed
+from penstock.domain.tenancy.tenant import Principal
 from penstock.gateway.preprocess import OffloadedPreprocessor
 from penstock.gateway.preprocess.offload import DONE
 from tests.support.calls import VERSION, principal, request

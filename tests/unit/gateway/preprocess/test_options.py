@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from penstock.domain.errors import InvalidField
-from penstock.domain.model import Task
-from penstock.domain.request import Api
+from penstock.domain.models.model import Task
+from penstock.domain.serving.request import Api
 from tests.support import real_tokenizers
 from tests.support.counter import Counter, counter_of
 

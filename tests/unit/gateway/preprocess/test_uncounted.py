@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from penstock.domain.request import Api
+from penstock.domain.serving.request import Api
 from tests.support.counter import Counter
 
 SYSTEM = {"role": "system", "content": "Be brief."}

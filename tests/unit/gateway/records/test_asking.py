@@ -7,8 +7,8 @@ import pytest
 
 from penstock.domain.errors import OverLimit, UnknownRequest
 from penstock.domain.ids import KeyId, TenantId
-from penstock.domain.request_record import RequestRecord
-from penstock.domain.tenant import OPERATORS, Principal, Role
+from penstock.domain.serving.request_record import RequestRecord
+from penstock.domain.tenancy.tenant import OPERATORS, Principal, Role
 from penstock.gateway.records import Asking
 from tests.support.calls import principal
 

@@ -9,15 +9,15 @@ from penstock.apps import slos
 from penstock.domain.call import Answer, Call
 from penstock.domain.errors import ContextTooLong, EngineRefused, InvalidField, OverLimit, PenstockError
 from penstock.domain.ids import RequestId, TenantId
-from penstock.domain.lease import Lease
-from penstock.domain.limits import Draw, Measure, MeterKind
-from penstock.domain.model import Tier
+from penstock.domain.models.model import Tier
 from penstock.domain.outcome import Outcome, Stage
-from penstock.domain.request import Api
-from penstock.domain.request_record import Choice, Considered, Drawn, Refusal, RequestRecord, Tried
-from penstock.domain.slo import Indicator
+from penstock.domain.serving.request import Api
+from penstock.domain.serving.request_record import Choice, Considered, Drawn, Refusal, RequestRecord, Tried
+from penstock.domain.serving.slo import Indicator
+from penstock.domain.serving.used import Used
+from penstock.domain.tenancy.lease import Lease
+from penstock.domain.tenancy.limits import Draw, Measure, MeterKind
 from penstock.domain.tokens import UNKNOWN, Usage
-from penstock.domain.used import Used
 from penstock.gateway.records import Early, Records
 from penstock.gateway.records.quota import AT_ONCE, RefusalQuota
 from tests.support import calls

@@ -7,10 +7,10 @@ from dataclasses import replace
 import pytest
 
 from penstock.domain.errors import NoCapacity, UnknownModel
+from penstock.domain.fleet.table import WEIGHT_TOTAL, Route, RoutingTable, Share, VersionEntry, WorkerEntry
+from penstock.domain.fleet.worker import WorkerState
 from penstock.domain.ids import NO_VERSION, Alias, VersionId, WorkerId
-from penstock.domain.request import Prepared
-from penstock.domain.table import WEIGHT_TOTAL, Route, RoutingTable, Share, VersionEntry, WorkerEntry
-from penstock.domain.worker import WorkerState
+from penstock.domain.serving.request import Prepared
 from penstock.gateway.dispatch import Breakers, Evidence, Finding, Origin, Shape
 from penstock.gateway.routing import (
     CurrentTable,

@@ -7,12 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.domain.auto import Auto, Caller, Rule
 from penstock.domain.errors import BadRequest, ContextTooLong, InvalidField, NoRuleFits, TooDear, UnsupportedByModel
 from penstock.domain.ids import Alias
 from penstock.domain.money import MicroUsd
-from penstock.domain.request import Api, Sealed
-from penstock.domain.tenant import Plan, Priority
+from penstock.domain.serving.auto import Auto, Caller, Rule
+from penstock.domain.serving.request import Api, Sealed
+from penstock.domain.tenancy.tenant import Plan, Priority
 from penstock.gateway.routing.asked import asked
 from penstock.gateway.routing.auto import Misfit, first_of, misfit, nothing_fits, of_error, unable
 from tests.support.calls import VERSION, principal, request

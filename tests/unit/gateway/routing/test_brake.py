@@ -5,11 +5,11 @@ from dataclasses import replace
 import pytest
 
 from penstock.domain.errors import TableRefused, UnknownModel, UnsupportedByModel
+from penstock.domain.fleet.table import Override, Route, RoutingTable, Share, VersionEntry, validate
+from penstock.domain.fleet.worker import WorkerState
 from penstock.domain.ids import NO_VERSION, Alias, TenantId, VersionId, WorkerId
-from penstock.domain.model import Task
-from penstock.domain.request import Api
-from penstock.domain.table import Override, Route, RoutingTable, Share, VersionEntry, validate
-from penstock.domain.worker import WorkerState
+from penstock.domain.models.model import Task
+from penstock.domain.serving.request import Api
 from penstock.gateway.dispatch import Finding
 from penstock.gateway.routing import CurrentTable, TableResolver
 from tests.support.breakers import Room, version

@@ -7,9 +7,9 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
+from penstock.domain.fleet.table import WorkerEntry
+from penstock.domain.fleet.worker import WorkerState
 from penstock.domain.ids import VersionId, WorkerId
-from penstock.domain.table import WorkerEntry
-from penstock.domain.worker import WorkerState
 from penstock.gateway.routing import residency, scorers
 from penstock.gateway.routing.residency import MOST_ORDERS, MOST_RANKED, REPLICAS, Homes, ordered
 from penstock.gateway.routing.scorers import Candidate, Weights

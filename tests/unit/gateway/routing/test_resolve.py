@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.domain.errors import TableRefused, UnknownModel, UnsupportedByModel
+from penstock.domain.fleet.table import Override, Route, RoutingTable, Share, validate
 from penstock.domain.ids import Alias, TenantId, VersionId
-from penstock.domain.request import Api
-from penstock.domain.table import Override, Route, RoutingTable, Share, validate
+from penstock.domain.serving.request import Api
 from penstock.gateway.routing import CurrentTable, TableResolver
 from penstock.gateway.routing.resolve import choose, reachable, sticky_key
 from tests.support.calls import VERSION, principal, request

@@ -7,11 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.domain.errors import NoCapacity, Overloaded
+from penstock.domain.fleet.table import RoutingTable, VersionEntry, WorkerEntry
+from penstock.domain.fleet.worker import Load, WorkerState
 from penstock.domain.ids import WorkerId
-from penstock.domain.request import Prepared
-from penstock.domain.request_record import Choice
-from penstock.domain.table import RoutingTable, VersionEntry, WorkerEntry
-from penstock.domain.worker import Load, WorkerState
+from penstock.domain.serving.request import Prepared
+from penstock.domain.serving.request_record import Choice
 from penstock.gateway.dispatch import Breakers, BreakerSettings, CircuitSettings, Evidence, Finding
 from penstock.gateway.routing import CurrentTable, LoadBoard, RouterSettings, WorkerRouter, choice, scorers
 from penstock.gateway.routing.load_board import BELIEVED_S

@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.domain.errors import Rejected
+from penstock.domain.fleet.table import RoutingTable, VersionEntry, WorkerEntry
+from penstock.domain.fleet.worker import Load, WorkerState
 from penstock.domain.ids import WorkerId
-from penstock.domain.request import Prepared
-from penstock.domain.table import RoutingTable, VersionEntry, WorkerEntry
-from penstock.domain.worker import Load, WorkerState
+from penstock.domain.serving.request import Prepared
 from penstock.gateway.dispatch import Breakers, Evidence
 from penstock.gateway.routing import CurrentTable, RouterSettings, SampleSettings, WorkerRouter
 from penstock.gateway.routing.load_board import LoadBoard, Seen

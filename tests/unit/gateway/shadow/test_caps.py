@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.domain.ids import TenantId
-from penstock.domain.shadow import ShadowCaps
+from penstock.domain.serving.shadow import ShadowCaps
 from penstock.gateway.shadow.caps import LATELY_S, MOST_TENANTS, Compared, Level, Taken, Turns
 
 ACME = TenantId("acme")

@@ -8,19 +8,19 @@ from typing import Any
 
 import pytest
 
-from penstock.domain.agreement import Counts, Pair
-from penstock.domain.auto import Auto, Rule
 from penstock.domain.call import Answer, Call, no_ids
 from penstock.domain.errors import BadRequest, ContextTooLong, NoCapacity, UnknownModel
+from penstock.domain.fleet.table import VersionEntry
 from penstock.domain.ids import Alias, TenantId, VersionId
 from penstock.domain.money import MicroUsd, Price
 from penstock.domain.outcome import Degradation, Outcome
 from penstock.domain.relay import Reply
-from penstock.domain.request import InferenceRequest
-from penstock.domain.request_record import Ruled
-from penstock.domain.shadow import TokenIds
-from penstock.domain.table import VersionEntry
-from penstock.domain.tenant import SHADOWS, Plan, Principal
+from penstock.domain.serving.agreement import Counts, Pair
+from penstock.domain.serving.auto import Auto, Rule
+from penstock.domain.serving.request import InferenceRequest
+from penstock.domain.serving.request_record import Ruled
+from penstock.domain.serving.shadow import TokenIds
+from penstock.domain.tenancy.tenant import SHADOWS, Plan, Principal
 from penstock.domain.tokens import Usage
 from penstock.gateway.arms import Arms
 from penstock.gateway.shadow import Asking, Comparing, asking, comparing

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from penstock.domain.shadow import TokenIds
+from penstock.domain.serving.shadow import TokenIds
 from penstock.gateway.shadow import scoring
 
 TOLD = {

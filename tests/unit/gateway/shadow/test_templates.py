@@ -10,7 +10,7 @@ from tokenizers import Tokenizer
 from penstock.domain.call import Call
 from penstock.domain.outcome import Outcome
 from penstock.domain.relay import Reply
-from penstock.domain.shadow import TokenIds
+from penstock.domain.serving.shadow import TokenIds
 from penstock.gateway.preprocess.template import ChatTemplate
 from tests.support import calls, real_tokenizers
 from tests.support.clock import ManualClock

@@ -6,9 +6,9 @@ from collections.abc import Iterable
 import pytest
 
 from penstock.domain.call import Answer, Call, Timings
-from penstock.domain.lease import Lease
 from penstock.domain.outcome import FinishReason, Outcome
-from penstock.domain.request import Api, Prepared
+from penstock.domain.serving.request import Api, Prepared
+from penstock.domain.tenancy.lease import Lease
 from penstock.domain.tokens import Usage
 from penstock.gateway.streaming.continuity import Continuity
 from penstock.gateway.streaming.frame import Frame

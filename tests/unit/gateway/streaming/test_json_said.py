@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from penstock.domain.outcome import Outcome
-from penstock.domain.request import Api, InferenceRequest
+from penstock.domain.serving.request import Api, InferenceRequest
 from penstock.gateway.streaming import forms, json_said
 from tests.support.calls import call
 from tests.support.corridor import FakeReply, corridor, stream_request, unary_request

@@ -8,7 +8,7 @@ from openai._streaming import SSEDecoder
 
 from penstock.domain.errors import DeadlineExceeded
 from penstock.domain.outcome import FinishReason, Outcome
-from penstock.domain.request import Api
+from penstock.domain.serving.request import Api
 from penstock.domain.tokens import Usage
 from penstock.gateway.streaming import RelaySettings
 from tests.support.corridor import FakeReply, corridor, stream_request, until

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from penstock.domain.shadow import TokenIds
+from penstock.domain.serving.shadow import TokenIds
 from penstock.gateway.streaming import token_ids
 
 CHAT = {

@@ -7,11 +7,11 @@ from hypothesis import strategies as st
 
 from penstock.domain.call import Call, Timings
 from penstock.domain.errors import EngineError
-from penstock.domain.lease import Lease
 from penstock.domain.outcome import FinishReason, Outcome, Stage
-from penstock.domain.request import Api
+from penstock.domain.serving.request import Api
+from penstock.domain.serving.used import Used
+from penstock.domain.tenancy.lease import Lease
 from penstock.domain.tokens import Usage
-from penstock.domain.used import Used
 from penstock.gateway.streaming import RelaySettings, reports
 from penstock.gateway.streaming.frame import Frame
 from penstock.gateway.streaming.stages import spliced

@@ -13,7 +13,7 @@ import pytest
 from penstock.domain.clock import SystemClock
 from penstock.domain.errors import ArtifactRefused, EngineError, StoreUnavailable
 from penstock.domain.ids import ModelName, VersionId
-from penstock.domain.model import (
+from penstock.domain.models.model import (
     AdapterSettings,
     EngineSettings,
     GoldenPrompt,

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from penstock.domain.fleet.worker import PhaseTiming, WorkerEnd, WorkerState
 from penstock.domain.ids import VersionId
-from penstock.domain.worker import PhaseTiming, WorkerEnd, WorkerState
 from penstock.worker.agent.lifecycle import LEAST_WAIT_S, Life
 from penstock.worker.agent.phases import PhaseMemory
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from penstock.domain.clock import SystemClock
 from penstock.domain.errors import ArtifactRefused, StoreUnavailable
-from penstock.domain.model import Artifact
+from penstock.domain.models.model import Artifact
 from penstock.worker.artifacts.fetch import Fetcher
 from penstock.worker.artifacts.progress import Meter, Progress
 from tests.support.clock import ManualClock

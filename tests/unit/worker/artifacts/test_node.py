@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from penstock.adapters.folder.store import FolderStore
+from penstock.connectors.folder.store import FolderStore
 from penstock.domain.errors import ArtifactRefused, StoreUnavailable
+from penstock.domain.fleet.worker import WorkerState
 from penstock.domain.ids import ModelName
-from penstock.domain.worker import WorkerState
 from penstock.packaging.packing import Packed
 from penstock.worker.artifacts.node import Watch
 from tests.support.versions import CHOICES, Home, home_with_model, model_folder, safetensors

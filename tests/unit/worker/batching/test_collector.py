@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from penstock.domain.batched import Batched, Trigger
 from penstock.domain.clock import SystemClock
 from penstock.domain.errors import DeadlineInQueue, Draining, EngineError, InvalidField, WorkerLost
+from penstock.domain.serving.batched import Batched, Trigger
 from penstock.worker.batching.collector import Batcher
 from penstock.worker.batching.faults import ComputeLost, OutOfMemory, Quarantined
 from penstock.worker.batching.items import Fired, Item, Left

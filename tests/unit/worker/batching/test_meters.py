@@ -2,8 +2,8 @@
 
 import pytest
 
-from penstock.domain.batched import Trigger
 from penstock.domain.ids import VersionId
+from penstock.domain.serving.batched import Trigger
 from penstock.worker.batching.items import Fired, Left
 from penstock.worker.batching.meters import BatchMeters
 from tests.support.batches import KEY

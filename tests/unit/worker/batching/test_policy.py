@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.domain.batched import Trigger
-from penstock.domain.standing import Standing
+from penstock.domain.serving.batched import Trigger
+from penstock.domain.tenancy.standing import Standing
 from penstock.simulator.batches import Arrival, Played, play
 from penstock.worker.batching.compute import Computes
 from penstock.worker.batching.items import Item, Key, Waiting

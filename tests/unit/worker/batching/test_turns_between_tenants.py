@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from penstock.domain.ids import TenantId
-from penstock.domain.tenant import PLATFORM
+from penstock.domain.tenancy.tenant import PLATFORM
 from penstock.worker.batching.bounds import BESIDE_PART
 from penstock.worker.batching.compute import Computes
 from penstock.worker.batching.items import Item, Key, Waiting

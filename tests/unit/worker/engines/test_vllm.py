@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from penstock.domain.ids import ModelName, VersionId, WorkerId
-from penstock.domain.model import EngineSettings, Manifest, Provenance, SamplingDefaults, Task, Tier
+from penstock.domain.models.model import EngineSettings, Manifest, Provenance, SamplingDefaults, Task, Tier
 from penstock.domain.money import MicroUsd, Price
 from penstock.worker.engines import compiled, plan
 from penstock.worker.engines.vllm import Place, arguments, at_exec, environment, threads_for

@@ -4,8 +4,8 @@ import asyncio
 
 import pytest
 
-from penstock.domain.adapted import Adapted, Met, heard
 from penstock.domain.ids import NO_VERSION, RequestId, VersionId
+from penstock.domain.serving.adapted import Adapted, Met, heard
 from penstock.worker.gate.adapter_wait import AdapterWait
 from penstock.worker.gate.admission.adapter_slots import AdapterSlots
 from penstock.worker.gate.admission.cost import Work

@@ -10,9 +10,9 @@ import pytest
 from starlette.types import Message, Receive, Send
 
 from penstock.domain.ids import RequestId, TenantId, VersionId, WorkerId
-from penstock.domain.standing import Standing
-from penstock.domain.tenant import PLATFORM
-from penstock.domain.ticket import HEADER, Ticket, binding_of, seal
+from penstock.domain.serving.ticket import HEADER, Ticket, binding_of, seal
+from penstock.domain.tenancy.standing import Standing
+from penstock.domain.tenancy.tenant import PLATFORM
 from penstock.worker import meter as meter_module
 from penstock.worker.gate.admission.cost import Work
 from penstock.worker.gate.serve import Gate

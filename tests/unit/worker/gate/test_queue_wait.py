@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from penstock.domain.ids import RequestId, TenantId
-from penstock.domain.standing import Standing
+from penstock.domain.tenancy.standing import Standing
 from penstock.telemetry import names
 from penstock.worker.gate.admission import doors
 from penstock.worker.gate.admission.cost import Work

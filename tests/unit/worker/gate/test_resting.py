@@ -9,7 +9,7 @@ import pytest
 from starlette.types import Receive, Send
 
 from penstock.domain.ids import VersionId, WorkerId
-from penstock.domain.tenant import PLATFORM
+from penstock.domain.tenancy.tenant import PLATFORM
 from penstock.worker.gate.serve import Gate
 from tests.support.clock import ManualClock
 from tests.unit.worker.gate.test_serve import CONFIG, SILENCE, TICKET, Client, Engine, settle, started

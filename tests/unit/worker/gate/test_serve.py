@@ -10,10 +10,10 @@ import pytest
 from starlette.types import Message, Receive, Send
 
 from penstock.domain.ids import RequestId, TenantId, VersionId, WorkerId
-from penstock.domain.standing import Standing
-from penstock.domain.tenant import PLATFORM
-from penstock.domain.ticket import HEADER, Ticket, binding_of, seal
-from penstock.domain.waited import Waited, heard
+from penstock.domain.serving.ticket import HEADER, Ticket, binding_of, seal
+from penstock.domain.serving.waited import Waited, heard
+from penstock.domain.tenancy.standing import Standing
+from penstock.domain.tenancy.tenant import PLATFORM
 from penstock.telemetry import names
 from penstock.telemetry.definitions import Kind, Metric
 from penstock.worker.gate.admission.door import Door

@@ -4,8 +4,8 @@ import pytest
 
 from penstock.domain.errors import Unauthenticated
 from penstock.domain.ids import RequestId, TenantId
-from penstock.domain.standing import Standing
-from penstock.domain.ticket import MAX_SKEW_S, Ticket, binding_of, seal, unseal
+from penstock.domain.serving.ticket import MAX_SKEW_S, Ticket, binding_of, seal, unseal
+from penstock.domain.tenancy.standing import Standing
 from penstock.worker.gate.tickets import TicketCheck, UsedTickets
 from tests.support.clock import ManualClock
 

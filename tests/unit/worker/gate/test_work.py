@@ -6,8 +6,8 @@ from dataclasses import replace
 import pytest
 
 from penstock.domain.ids import RequestId, TenantId
-from penstock.domain.standing import Standing
-from penstock.domain.ticket import Ticket
+from penstock.domain.serving.ticket import Ticket
+from penstock.domain.tenancy.standing import Standing
 from penstock.worker.gate.admission.seats import EngineSize
 from penstock.worker.gate.serve import Gate
 from penstock.worker.gate.work import excess, work_of

@@ -8,9 +8,9 @@ import math
 from collections.abc import Iterable, Mapping
 from typing import Any, cast
 
-from penstock.domain.model import GoldenPrompt, Manifest, Task
-from penstock.domain.request import Api
-from penstock.domain.tenant import PLATFORM
+from penstock.domain.models.model import GoldenPrompt, Manifest, Task
+from penstock.domain.serving.request import Api
+from penstock.domain.tenancy.tenant import PLATFORM
 from penstock.worker.agent.warmup.ask import Ask
 
 TIMEOUT_S = 60.0

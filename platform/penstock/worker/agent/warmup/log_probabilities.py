@@ -8,9 +8,9 @@ import math
 from typing import Any, cast
 
 from penstock.domain.errors import EngineError
-from penstock.domain.model import Manifest
-from penstock.domain.request import Api
-from penstock.domain.tenant import PLATFORM
+from penstock.domain.models.model import Manifest
+from penstock.domain.serving.request import Api
+from penstock.domain.tenancy.tenant import PLATFORM
 from penstock.worker.agent.warmup.ask import Ask
 
 TIMEOUT_S = 60.0

@@ -7,10 +7,10 @@ the long prompt, in the same steps. Pure: only says what to send.
 
 from dataclasses import dataclass
 
-from penstock.domain.model import EngineSettings, Task
-from penstock.domain.probe import EXAMPLES
-from penstock.domain.request import Api
-from penstock.domain.tenant import PLATFORM
+from penstock.domain.models.model import EngineSettings, Task
+from penstock.domain.serving.probe import EXAMPLES
+from penstock.domain.serving.request import Api
+from penstock.domain.tenancy.tenant import PLATFORM
 
 BATCH = 4
 SHORT_TOKENS = 8

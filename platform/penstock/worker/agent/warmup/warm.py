@@ -3,7 +3,7 @@
 import asyncio
 from contextlib import suppress
 
-from penstock.domain.model import EngineSettings, Task
+from penstock.domain.models.model import EngineSettings, Task
 from penstock.worker.agent.warmup.ask import Ask, EngineRefused
 from penstock.worker.agent.warmup.shapes import Body, Round, rounds
 

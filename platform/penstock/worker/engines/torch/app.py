@@ -13,9 +13,6 @@ from typing import Any, cast
 
 import msgspec
 
-from penstock.domain.batched import HEADER as BATCH_HEADER
-from penstock.domain.batched import told
-from penstock.domain.engine import HANDLER_FAILED
 from penstock.domain.errors import (
     BadRequest,
     DeadlineExceeded,
@@ -26,11 +23,14 @@ from penstock.domain.errors import (
     PenstockError,
     Rejected,
 )
-from penstock.domain.model import HandlerSettings
-from penstock.domain.request import Api
-from penstock.domain.tenant import PLATFORM
-from penstock.domain.tensors import HEAD_LENGTH
-from penstock.domain.ticket import Ticket
+from penstock.domain.models.model import HandlerSettings
+from penstock.domain.models.tensors import HEAD_LENGTH
+from penstock.domain.serving.batched import HEADER as BATCH_HEADER
+from penstock.domain.serving.batched import told
+from penstock.domain.serving.engine import HANDLER_FAILED
+from penstock.domain.serving.request import Api
+from penstock.domain.serving.ticket import Ticket
+from penstock.domain.tenancy.tenant import PLATFORM
 from penstock.worker.batching.faults import OutOfMemory
 from penstock.worker.engines.torch import bodies, infer
 from penstock.worker.engines.torch.declared import Undeclared, check_example

@@ -8,7 +8,7 @@ from typing import cast
 import msgspec
 
 from penstock.domain.errors import EngineError, InvalidField, MalformedBody
-from penstock.domain.model import HandlerSettings
+from penstock.domain.models.model import HandlerSettings
 from penstock.worker.engines.torch.handler import Features, Given
 
 MOST_EXAMPLES = 64

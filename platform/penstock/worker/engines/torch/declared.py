@@ -1,8 +1,8 @@
 """A version's outputs as they are declared, held against those that its handler gives."""
 
 from penstock.domain.errors import EngineError
-from penstock.domain.model import HandlerSettings
-from penstock.domain.tensors import ANY, TensorSpec
+from penstock.domain.models.model import HandlerSettings
+from penstock.domain.models.tensors import ANY, TensorSpec
 from penstock.worker.engines.torch.dtypes import DATATYPES
 from penstock.worker.engines.torch.handler import Features
 

@@ -2,7 +2,7 @@
 
 import torch
 
-from penstock.domain.tensors import Datatype
+from penstock.domain.models.tensors import Datatype
 
 DTYPES = {
     Datatype.BOOL: torch.bool,

@@ -12,7 +12,7 @@ from pathlib import Path
 import torch
 from safetensors.torch import load_file
 
-from penstock.domain.model import HandlerSettings
+from penstock.domain.models.model import HandlerSettings
 
 Features = Mapping[str, torch.Tensor]
 """Tensors by name: of one item without a batch's dimension, or of a batch, whose first dimension it is."""

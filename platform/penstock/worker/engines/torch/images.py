@@ -12,9 +12,9 @@ from binascii import Error
 
 from PIL import Image, UnidentifiedImageError
 
-from penstock.domain import pictures
 from penstock.domain.errors import InvalidField
-from penstock.domain.pictures import MAX_PIXELS
+from penstock.formats import pictures
+from penstock.formats.pictures import MAX_PIXELS
 from penstock.worker.engines.torch.stripping import damaged, stripped
 from penstock.worker.engines.torch.turning import turn
 

@@ -11,8 +11,8 @@ import msgspec
 import torch
 
 from penstock.domain.errors import EngineError, InvalidField, MalformedBody
-from penstock.domain.model import HandlerSettings
-from penstock.domain.tensors import BINARY_SIZE, CLASSES, Datatype, Tensor, TensorSpec, checked, elements_of
+from penstock.domain.models.model import HandlerSettings
+from penstock.domain.models.tensors import BINARY_SIZE, CLASSES, Datatype, Tensor, TensorSpec, checked, elements_of
 from penstock.worker.engines.torch.dtypes import DATATYPES, DTYPES
 from penstock.worker.engines.torch.handler import Features, Given
 from penstock.worker.engines.torch.ranking import ranked

@@ -9,9 +9,9 @@ from types import ModuleType
 import msgspec
 import torch
 
-from penstock.domain.contents import HANDLER, MANIFEST
 from penstock.domain.errors import ArtifactRefused
-from penstock.domain.model import HandlerSettings, Manifest
+from penstock.domain.models.model import HandlerSettings, Manifest
+from penstock.formats.contents import HANDLER, MANIFEST
 from penstock.worker.engines.torch.handler import Handler, Model
 from penstock.worker.engines.torch.handlers import SHIPPED
 

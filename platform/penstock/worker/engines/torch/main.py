@@ -13,7 +13,7 @@ import uvicorn
 import uvloop
 
 from penstock.domain.clock import SystemClock
-from penstock.domain.model import HandlerSettings, Manifest
+from penstock.domain.models.model import HandlerSettings, Manifest
 from penstock.worker.batching.collector import Batcher
 from penstock.worker.batching.meters import BatchMeters
 from penstock.worker.batching.settings import BatchSettings, Caps

@@ -5,7 +5,7 @@ import traceback
 from contextvars import Context
 from pathlib import Path
 
-from penstock.domain.contents import HANDLER
+from penstock.formats.contents import HANDLER
 
 
 def place_of(error: BaseException) -> str:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from penstock.domain.clock import Clock
 from penstock.domain.errors import DeadlineInQueue
-from penstock.domain.ticket import Ticket
+from penstock.domain.serving.ticket import Ticket
 from penstock.worker.engines.torch.handler import Prepared
 from penstock.worker.engines.torch.turns import Turns, Waiting
 

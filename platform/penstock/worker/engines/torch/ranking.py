@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import torch
 
-from penstock.domain.tensors import joined
+from penstock.domain.models.tensors import joined
 
 
 def ranked(rows: torch.Tensor, classes: int, labels: Sequence[str]) -> tuple[bytes, list[int]]:

@@ -12,11 +12,11 @@ from typing import cast
 
 import torch
 
-from penstock.domain.batched import Batched
 from penstock.domain.clock import Clock, SystemClock
 from penstock.domain.errors import BadRequest, DeadlineInQueue, EngineError, PenstockError
 from penstock.domain.ids import VersionId
-from penstock.domain.ticket import Ticket
+from penstock.domain.serving.batched import Batched
+from penstock.domain.serving.ticket import Ticket
 from penstock.worker.batching.collector import Batcher
 from penstock.worker.batching.faults import OutOfMemory
 from penstock.worker.batching.items import Item, Key

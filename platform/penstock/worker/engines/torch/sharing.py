@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from penstock.domain.ids import TenantId
-from penstock.domain.tenant import PLATFORM
+from penstock.domain.tenancy.tenant import PLATFORM
 from penstock.worker.share import Share
 
 

@@ -10,7 +10,7 @@ import zlib
 from dataclasses import dataclass
 
 from penstock.domain.errors import InvalidField
-from penstock.domain.pictures import JPEG, PNG
+from penstock.formats.pictures import JPEG, PNG
 
 MAX_SCANS = 20
 """A progressive JPEG has about ten; each goes over all of its pixels, however few bytes it has."""

@@ -8,7 +8,7 @@ from collections import Counter, OrderedDict
 from typing import NamedTuple
 
 from penstock.domain.ids import TenantId
-from penstock.domain.standing import Standing
+from penstock.domain.tenancy.standing import Standing
 from penstock.worker.gate.admission.cost import Work
 from penstock.worker.gate.admission.fair_queue import LANE_WEIGHT, in_engine
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from penstock.domain.ids import TenantId
-from penstock.domain.standing import Standing
-from penstock.domain.waited import Ahead
+from penstock.domain.serving.waited import Ahead
+from penstock.domain.tenancy.standing import Standing
 from penstock.worker.gate.admission.cost import Work
 
 _NOBODY = (0,) * len(Standing)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from penstock.domain.ids import NO_VERSION, RequestId, TenantId, VersionId
-from penstock.domain.standing import Standing
+from penstock.domain.tenancy.standing import Standing
 from penstock.domain.tokens import OUTPUT_WEIGHT, PROMPT_WEIGHT
 
 

@@ -11,7 +11,7 @@ than the reserve has seats gets the next ones that come free.
 import math
 
 from penstock.domain.ids import TenantId
-from penstock.domain.standing import Standing
+from penstock.domain.tenancy.standing import Standing
 from penstock.worker.gate.admission.active import Active
 from penstock.worker.gate.admission.cost import Fit, Work
 from penstock.worker.gate.admission.reserved import Reserved

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from penstock.domain.ids import TenantId
-from penstock.domain.standing import Standing
+from penstock.domain.tenancy.standing import Standing
 
 MOST_WAIT_S = 4.0
 """Nobody is waited for longer, and a longer pause counts as one of these: a lunch must not outweigh fifty questions."""

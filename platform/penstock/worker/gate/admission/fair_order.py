@@ -6,7 +6,7 @@ which of its requests a tenant would start.
 from collections.abc import Sequence
 
 from penstock.domain.ids import RequestId, TenantId, VersionId
-from penstock.domain.tenant import PLATFORM
+from penstock.domain.tenancy.tenant import PLATFORM
 from penstock.worker.gate.admission.adapter_slots import AdapterSlots
 from penstock.worker.gate.admission.cost import Fit, Work
 from penstock.worker.gate.admission.entitlement import Entitlement

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from penstock.domain.ids import RequestId, TenantId
-from penstock.domain.standing import Standing
+from penstock.domain.tenancy.standing import Standing
 from penstock.worker.gate.admission.cost import Fit, Work
 from penstock.worker.gate.admission.flow import Flow
 from penstock.worker.gate.admission.lane import Lane

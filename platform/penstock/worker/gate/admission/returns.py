@@ -14,7 +14,7 @@ from collections import OrderedDict
 from typing import NamedTuple
 
 from penstock.domain.ids import TenantId
-from penstock.domain.standing import Standing
+from penstock.domain.tenancy.standing import Standing
 from penstock.worker.gate.admission.cost import Work, cost
 
 LAPSE_S = 5.0

@@ -6,8 +6,8 @@ from typing import Any, cast
 
 import pytest
 
-from penstock.domain.model import EngineSettings, GoldenPrompt, Task
-from penstock.domain.request import Api
+from penstock.domain.models.model import EngineSettings, GoldenPrompt, Task
+from penstock.domain.serving.request import Api
 from penstock.worker.agent.warmup import golden, shapes, warm
 from penstock.worker.agent.warmup.ask import EngineRefused
 from tests.unit.worker.engines.test_vllm import MANIFEST

@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 import torch
 
-from penstock.domain.batched import heard
-from penstock.domain.request import Api
-from penstock.domain.tenant import PLATFORM
-from penstock.domain.tensors import Datatype, TensorSpec
+from penstock.domain.models.tensors import Datatype, TensorSpec
+from penstock.domain.serving.batched import heard
+from penstock.domain.serving.request import Api
+from penstock.domain.tenancy.tenant import PLATFORM
 from penstock.worker.engines.torch.handler import Features, Given, Handler, Model, Prepared
 from penstock.worker.gate_config import TICKET
 from penstock.worker.share import Share

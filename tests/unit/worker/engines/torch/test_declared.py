@@ -9,9 +9,9 @@ from typing import ClassVar
 import pytest
 import torch
 
-from penstock.domain.request import Api
-from penstock.domain.tenant import PLATFORM
-from penstock.domain.tensors import Datatype, TensorSpec
+from penstock.domain.models.tensors import Datatype, TensorSpec
+from penstock.domain.serving.request import Api
+from penstock.domain.tenancy.tenant import PLATFORM
 from penstock.worker.engines.torch.handler import Features
 from tests.support.torch_engine import SETTINGS, Toy, asked, model, running, told_by
 

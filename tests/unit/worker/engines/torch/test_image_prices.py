@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
-from penstock.domain import pictures
-from penstock.domain.pictures import UNKNOWN, Picture
+from penstock.formats import pictures
+from penstock.formats.pictures import UNKNOWN, Picture
 
 KINDS: dict[str, tuple[str, dict[str, object]]] = {
     "JPEG": ("JPEG", {}),

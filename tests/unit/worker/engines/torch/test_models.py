@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from penstock.domain.model import HandlerSettings
+from penstock.domain.models.model import HandlerSettings
 from penstock.packaging.demo_models import EFFICIENTNET, MINILM_TORCH, PICTURES
 from penstock.worker.engines.torch.handler import Handler, Model
 from penstock.worker.engines.torch.handlers.efficientnet_lite import EfficientNetLite, ImageClassifier

@@ -3,7 +3,7 @@
 import asyncio
 import threading
 
-from penstock.domain.request import Api
+from penstock.domain.serving.request import Api
 from penstock.worker.engines.torch.handler import Features, Model
 from penstock.worker.engines.translate import parse
 from tests.support.patience import patient, until

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from penstock.domain.request import Api
+from penstock.domain.serving.request import Api
 from penstock.worker.engines import log_lines
 from penstock.worker.engines.torch.handler import Features, Given, Prepared
 from tests.support.torch_engine import Toy, model, running

@@ -11,8 +11,8 @@ import pytest
 
 from penstock.domain.errors import DeadlineInQueue, InvalidField
 from penstock.domain.ids import TenantId, VersionId
-from penstock.domain.request import Api
-from penstock.domain.ticket import Ticket
+from penstock.domain.serving.request import Api
+from penstock.domain.serving.ticket import Ticket
 from penstock.worker.engines.torch.handler import Given, Prepared
 from penstock.worker.engines.torch.prepare_meters import PrepareMeters
 from penstock.worker.engines.torch.preparing import Preparing

@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 import pytest
 
 from penstock.domain.ids import TenantId
-from penstock.domain.tenant import PLATFORM
+from penstock.domain.tenancy.tenant import PLATFORM
 from penstock.worker.engines.torch.sharing import Sharing
 from penstock.worker.share import Share
 

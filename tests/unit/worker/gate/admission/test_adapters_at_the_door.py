@@ -6,7 +6,7 @@ from itertools import count
 import pytest
 
 from penstock.domain.ids import NO_VERSION, RequestId, TenantId, VersionId
-from penstock.domain.standing import Standing
+from penstock.domain.tenancy.standing import Standing
 from penstock.worker.gate.admission import doors
 from penstock.worker.gate.admission.adapter_slots import AdapterSlots
 from penstock.worker.gate.admission.cost import Work

@@ -1,8 +1,8 @@
 """Who goes before somebody that waits, as counts."""
 
 from penstock.domain.ids import RequestId, TenantId
-from penstock.domain.standing import Standing
-from penstock.domain.waited import Ahead
+from penstock.domain.serving.waited import Ahead
+from penstock.domain.tenancy.standing import Standing
 from penstock.worker.gate.admission.before import Before
 from penstock.worker.gate.admission.cost import Work
 

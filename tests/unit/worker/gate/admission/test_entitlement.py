@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from penstock.domain.ids import RequestId, TenantId
-from penstock.domain.standing import Standing
+from penstock.domain.tenancy.standing import Standing
 from penstock.worker.gate.admission.active import ACTIVE_S
 from penstock.worker.gate.admission.cost import Fit, Work
 from penstock.worker.gate.admission.entitlement import Entitlement

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.domain.ids import RequestId, TenantId
-from penstock.domain.standing import Standing
+from penstock.domain.tenancy.standing import Standing
 from penstock.worker.gate.admission.cost import Fit, Work
 from penstock.worker.gate.admission.fair_queue import LANE_WEIGHT, Bounds, FairQueue
 from penstock.worker.gate.admission.lane import MAX_BYPASSES

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from penstock.domain.ids import RequestId, TenantId
-from penstock.domain.standing import Standing
+from penstock.domain.tenancy.standing import Standing
 from penstock.worker.gate.admission.cost import Work
 from penstock.worker.gate.admission.returns import LAPSE_S, LEAST_KEPT, MOST_LINES, MOST_PLACES, Returns
 

@@ -14,8 +14,8 @@ from pathlib import Path
 import torch
 from safetensors.torch import save_file
 
-from penstock.domain.contents import LABELS
-from penstock.domain.model import HandlerSettings
+from penstock.domain.models.model import HandlerSettings
+from penstock.formats.contents import LABELS
 from penstock.worker.engines.torch.handler import Model
 from penstock.worker.engines.torch.handlers.sentences import EMBEDDING, SentenceEncoder
 from penstock.worker.engines.torch.handlers.text_classifier import BIAS, HEAD, WEIGHT

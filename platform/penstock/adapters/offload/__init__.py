@@ -1,5 +1,0 @@
-"""Work that would hold up the event loop, done by child processes."""
-
-from penstock.adapters.offload.pool import OffloadPool
-
-__all__ = ["OffloadPool"]

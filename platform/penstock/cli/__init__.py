@@ -1,0 +1,90 @@
+"""The command line. Each command talks to the running platform over its public and operator APIs, or runs a process.
+
+Imports of rooms happen inside the commands: `penstock --help` and `penstock ask` should not wait for a database driver.
+"""
+
+from typing import Annotated
+
+import typer
+
+from penstock.cli import (
+    ask,
+    audit,
+    budgets,
+    classify,
+    contract,
+    diagnose,
+    embed,
+    explain,
+    keys,
+    logs,
+    models,
+    processes,
+    promises,
+    rollouts,
+    spool,
+    status,
+    tenants,
+    usage,
+)
+
+app = typer.Typer(
+    name="penstock",
+    no_args_is_help=True,
+    rich_markup_mode="markdown",
+    pretty_exceptions_enable=False,
+    help="""A multi-tenant GPU inference platform.
+
+**penstock up** starts everything here and asks a first question; the other commands work beside it.
+
+What tenants' admins and auditors may see, they see with `--key` and `--url` from any machine.
+
+Settings come from `PENSTOCK_*` variables and from `settings.yaml` in `PENSTOCK_HOME` (default `.penstock`).
+""",
+)
+app.command()(processes.up)
+app.command()(processes.down)
+app.command()(processes.restart)
+app.command()(ask.ask)
+app.command()(embed.embed)
+app.command()(classify.classify)
+app.command()(status.status)
+app.command()(logs.logs)
+app.command()(diagnose.diagnose)
+app.add_typer(models.app, name="models")
+app.add_typer(models.aliases, name="aliases")
+app.add_typer(rollouts.app, name="rollout")
+app.add_typer(keys.app, name="keys")
+app.add_typer(tenants.app, name="tenants")
+app.add_typer(tenants.orgs, name="orgs")
+app.add_typer(budgets.app, name="budgets")
+app.add_typer(usage.app, name="usage")
+app.add_typer(promises.app, name="slo")
+app.command()(audit.audit)
+app.command()(explain.explain)
+app.add_typer(spool.app, name="spool")
+app.command()(status.config)
+app.command()(processes.init)
+app.command()(processes.gateway)
+app.command()(processes.controller)
+app.command()(processes.worker)
+app.command()(processes.worker_key)
+app.command()(contract.contract)
+app.command()(status.version)
+
+
+@app.callback()
+def _common(
+    home: Annotated[
+        str, typer.Option(envvar="PENSTOCK_HOME", help="The platform's data folder.", show_default=".penstock")
+    ] = "",
+) -> None:
+    from penstock.apps.settings import choose_home
+
+    if home:
+        choose_home(home)
+
+
+def main() -> None:
+    """Run the command line."""
+    app()

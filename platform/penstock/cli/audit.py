@@ -1,0 +1,51 @@
+"""`penstock audit`: who did what to what, and when; a tenant's own keys see what concerns their tenant."""
+
+import json
+from typing import Annotated
+from urllib.parse import urlencode
+
+import typer
+
+from penstock.apps.connections import operator
+from penstock.apps.settings import load
+from penstock.cli import tables
+from penstock.cli.caller import as_caller
+from penstock.cli.moments import seconds
+from penstock.cli.terminal import explained
+
+MOST = 1000
+
+
+@as_caller
+def audit(
+    since: Annotated[str, typer.Option(help="From this UTC day or moment on.", show_default="the beginning")] = "",
+    until: Annotated[str, typer.Option(help="Before this UTC day or moment.", show_default="now")] = "",
+    actor: Annotated[str, typer.Option(help="Only acts of this key's id, or of `platform`.", show_default="all")] = "",
+    action: Annotated[
+        str, typer.Option(help="Only acts of this kind, as `key.revoke`, or `key` for all of keys.", show_default="all")
+    ] = "",
+    limit: Annotated[int, typer.Option(min=1, max=MOST, help="So many of the newest.")] = 50,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object a line; times in Unix seconds.")] = False,
+) -> None:
+    """List administrative acts, newest first.
+
+    A tenant's admins and auditors see those that concern their tenant, operators all.
+
+    For example:
+
+    * `penstock audit --since 2026-11-01 --action key`
+
+    * `PENSTOCK_KEY=psk_… penstock audit --url http://127.0.0.1:8079 --json | jq .what`
+    """
+    with explained():
+        wanted = {"since": seconds(since), "until": seconds(until), "who": actor, "what": action, "limit": limit}
+        acts = operator(load()).get(f"/audit?{urlencode(wanted)}")["acts"]
+        if as_json:
+            for act in acts:
+                typer.echo(json.dumps(act))
+            return
+        rows = [
+            (tables.when(act["at"]), act["who"], act["what"], act["target"], act["tenant"], act["detail"])
+            for act in acts
+        ]
+        tables.show("Audit log", ("at (UTC)", "actor", "action", "target", "tenant", "detail"), rows)

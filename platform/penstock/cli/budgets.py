@@ -1,0 +1,70 @@
+"""`penstock budgets …`: what may be spent a day and a month, and what was."""
+
+from typing import Annotated
+
+import typer
+
+from penstock.apps.connections import operator
+from penstock.apps.settings import load
+from penstock.cli import bounds, tables
+from penstock.cli.caller import as_caller
+from penstock.cli.terminal import explained, out
+from penstock.domain.command_error import CommandError
+
+app = typer.Typer(
+    no_args_is_help=True, help="Budgets: spend caps of keys, tenants and organisations; days and months are UTC."
+)
+
+
+@app.command("show")
+@as_caller
+def show_budgets(
+    scope: Annotated[str, typer.Argument(help="Only this one's, as tenant:shop.", show_default="all")] = "",
+) -> None:
+    """Show what was spent of each budget in the present day and month, the fullest first.
+
+    For example: `penstock budgets show`, or `penstock budgets show org:retail`.
+    """
+    with explained():
+        found = operator(load()).get("/budgets")["budgets"]
+        rows = [
+            (
+                one["scope"],
+                one["window"],
+                bounds.dollars(one["spent"]),
+                bounds.dollars(one["cap"]),
+                f"{one['used_ratio']:.1%}",
+                tables.when(one["ends_at"]),
+            )
+            for one in found
+            if scope in {"", one["scope"]}
+        ]
+        tables.show("Budgets", ("scope", "window", "spent $", "cap $", "used", "ends"), rows)
+
+
+@app.command("set")
+@as_caller
+def set_budget(
+    scope: Annotated[str, typer.Argument(help="Whose: key:ID, tenant:ID or org:ID.")],
+    per_day: Annotated[str, typer.Option(help="Dollars a day; 0 takes the cap away.", show_default="as it is")] = "",
+    per_month: Annotated[str, typer.Option(help="Dollars a month; 0 likewise.", show_default="as it is")] = "",
+) -> None:
+    """Cap what somebody may spend. What was already spent in the present day or month counts.
+
+    For example:
+
+    * `penstock budgets set tenant:shop --per-day 5 --per-month 100`
+
+    * `penstock budgets set key:1a2B3c4D5e6F --per-day 0.25`
+    """
+    with explained():
+        kind, _, name = scope.partition(":")
+        if not name:
+            raise CommandError(f"{scope!r} names nobody.", do="Give key:ID, tenant:ID or org:ID.")
+        given = {"spend_per_day": per_day, "spend_per_month": per_month}
+        caps = {field: bounds.micro_usd(dollars) for field, dollars in given.items() if dollars}
+        if not caps:
+            raise CommandError("There is nothing to set.", do="Give --per-day or --per-month.")
+        plan = operator(load()).patch(f"/budgets/{kind}/{name}", caps)
+        day, month = (bounds.dollars(plan[field]) for field in given)
+        out.print(f"{scope}: ${day} a day, ${month} a month (0.00: no cap).", highlight=False)

@@ -1,0 +1,120 @@
+"""`penstock keys …`: who may call."""
+
+from typing import Annotated
+
+import typer
+
+from penstock.apps.connections import operator
+from penstock.apps.settings import load
+from penstock.cli import bounds, tables
+from penstock.cli.caller import as_caller
+from penstock.cli.terminal import err, explained, out
+from penstock.domain.tenancy.tenant import Role
+
+app = typer.Typer(no_args_is_help=True, help="API keys: shown once when made, stored only as a keyed hash.")
+ROLES = (
+    "infer asks models. auditor reads its tenant's usage, keys, budgets and audit log. admin reads the same and keeps "
+    "its tenant's keys: makes, changes, rotates, revokes. Both do so by these commands with `--key` and `--url`. "
+    "Of the tenant operators, an auditor reads all tenants' and an admin does everything."
+)
+Id = Annotated[str, typer.Argument(help="A key's id: the part between `psk_` and the next `_`.")]
+
+
+@app.command("create")
+@as_caller
+def create_key(
+    tenant: Annotated[str, typer.Argument(help="Whose key it is.")],
+    role: Annotated[Role, typer.Option(help=ROLES)] = Role.INFER,
+    model: Annotated[list[str] | None, typer.Option(help="Only for this alias; may be repeated.")] = None,
+    expires_in_s: Annotated[float, typer.Option(help="End by itself after so many seconds; 0 never.")] = 0.0,
+    plan: Annotated[
+        list[str] | None, typer.Option(help=f"A bound of this key alone; may be repeated. {bounds.CAPS_HELP}")
+    ] = None,
+) -> None:
+    """Make a key and show it, this one time.
+
+    For example:
+
+    * `penstock keys create demo`
+
+    * `penstock keys create shop --model smollm2 --expires-in-s 86400`
+
+    * `penstock keys create shop --plan requests_per_min=60 --plan spend_per_day=2.50`
+
+    * `penstock keys create shop --role auditor` - reads of shop alone
+
+    * `penstock keys create operators --role admin` - for another operator of the platform
+    """
+    with explained():
+        body = {
+            "tenant": tenant,
+            "role": role,
+            "models": model or [],
+            "expires_in_s": expires_in_s,
+            "plan": bounds.parsed(plan or []),
+        }
+        _show_secret(operator(load()).post("/keys", body))
+
+
+@app.command("list")
+@as_caller
+def list_keys(tenant: Annotated[str, typer.Argument(help="Only this tenant's.", show_default="all")] = "") -> None:
+    """List keys, never their secrets."""
+    with explained():
+        found = operator(load()).get("/keys")["keys"]
+        rows = [
+            (
+                key["id"],
+                key["tenant"],
+                key["role"],
+                ", ".join(key["models"]) or "all",
+                tables.when(key["created_at"]),
+                tables.when(key["expires_at"]),
+                tables.when(key["revoked_at"]),
+                bounds.described(key["plan"]),
+            )
+            for key in found
+            if not tenant or key["tenant"] == tenant
+        ]
+        tables.show("Keys", ("id", "tenant", "role", "models", "created", "expires", "revoked", "bounds"), rows)
+
+
+@app.command("plan")
+@as_caller
+def change_plan(
+    key_id: Id, changes: Annotated[list[str], typer.Argument(help=f"Bounds of this key alone. {bounds.CAPS_HELP}")]
+) -> None:
+    """Change a key's own bounds; the tenant's hold beside them.
+
+    For example: `penstock keys plan 1a2B3c4D5e6F requests_per_min=60 max_streams=4`
+    """
+    with explained():
+        out.print(
+            bounds.described(operator(load()).patch(f"/keys/{key_id}/plan", bounds.parsed(changes))) or "no bounds"
+        )
+
+
+@app.command("revoke")
+@as_caller
+def revoke_key(key_id: Id) -> None:
+    """Make a key worthless within seconds, on every gateway."""
+    with explained():
+        operator(load()).post(f"/keys/{key_id}/revoke")
+        out.print(f"{key_id} is revoked.")
+
+
+@app.command("rotate")
+@as_caller
+def rotate_key(
+    key_id: Id,
+    overlap_s: Annotated[float, typer.Option("--overlap", help="Seconds for which the old key works on.")] = 3600.0,
+) -> None:
+    """Make a key's successor and show it; the old one works on for a while, so that callers can change over."""
+    with explained():
+        _show_secret(operator(load()).post(f"/keys/{key_id}/rotate", {"overlap_s": overlap_s}))
+
+
+def _show_secret(answer: dict[str, object]) -> None:
+    """The secret alone goes to the standard output, so that a script can take it."""
+    out.print(str(answer["secret"]), markup=False, highlight=False, soft_wrap=True)
+    err.print("This is the only time the key is shown.", style="dim")

@@ -1,0 +1,81 @@
+"""`penstock logs`: the last lines of this home's processes that say something, wherever the home is."""
+
+import json
+from collections import deque
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from penstock.apps.settings import Settings, load
+from penstock.cli.terminal import explained, out
+from penstock.domain.command_error import CommandError
+
+Line = tuple[str, str]
+"""When it was written, as far as the line says so, and itself."""
+
+
+def logs(
+    what: Annotated[
+        str, typer.Argument(help="Whose: gateway, controller, worker, engine, postgres, …", show_default="all")
+    ] = "",
+    event: Annotated[
+        list[str] | None, typer.Option("--event", "-e", help="Only lines with this, such as `breaker_turned`.")
+    ] = None,
+    lines: Annotated[int, typer.Option("--lines", "-n", min=1, max=10_000, help="So many of the last.")] = 10,
+) -> None:
+    """Print what processes of this home logged last, the newest at the end.
+
+    Of what tells no time, such as an engine's own log, it is the file that was written last.
+
+    For example:
+
+    * `penstock logs gateway -e breaker_turned`
+
+    * `penstock logs engine -n 30`
+    """
+    with explained():
+        settings = load()
+        for line in _last(_files(settings, what, event or ()), event or (), lines):
+            out.print(line, markup=False, highlight=False, soft_wrap=True)
+
+
+def _files(settings: Settings, what: str, events: Sequence[str]) -> list[Path]:
+    """Return the logs of this home, the oldest first, or say where else they are."""
+    folder = settings.paths.logs
+    found = sorted(folder.glob(f"{what}*.log*"), key=lambda path: path.stat().st_mtime)  # those that were cut away too
+    if not found:
+        words = "".join(f" -e {event}" for event in events) or " ''"
+        raise CommandError(
+            f"There is no log of {what or 'anything'} in {folder}.",
+            do=f"Name the home in PENSTOCK_HOME; in a cluster: kubectl logs --all-containers POD | grep{words}",
+        )
+    return found
+
+
+def _last(files: Sequence[Path], events: Sequence[str], most: int) -> list[str]:
+    """Return the last lines with one of these words: those that tell their time in its order, else of one file."""
+    told: list[Line] = []
+    untold: list[str] = []
+    for path in files:
+        found = deque(_lines(path, events), maxlen=most)
+        told += [line for line in found if line[0]]
+        untold = [text for at, text in found if not at] or untold
+    return [*untold, *(text for _, text in sorted(told, key=lambda line: line[0]))][-most:]
+
+
+def _lines(path: Path, events: Sequence[str]) -> Iterator[Line]:
+    with path.open(errors="replace") as log:
+        for text in log:
+            if not events or any(event in text for event in events):
+                yield _time_of(text), text.rstrip("\n")
+
+
+def _time_of(text: str) -> str:
+    """Return when a line of our own was written; nothing for other programs' lines."""
+    try:
+        line = json.loads(text)
+    except ValueError:
+        return ""
+    return str(line.get("time", "")) if isinstance(line, dict) else ""

@@ -1,0 +1,173 @@
+"""Commands that run or steer processes: the whole platform, one of its processes, a restart."""
+
+import os
+import signal
+from enum import StrEnum
+from typing import Annotated
+
+import typer
+
+from penstock.cli.terminal import explained, out
+
+Parent = Annotated[int, typer.Option(hidden=True, help="End when this process ends.")]
+
+
+class Restartable(StrEnum):
+    """What can be restarted without breaking a stream."""
+
+    GATEWAY = "gateway"
+    WORKERS = "workers"
+
+
+def up(
+    question: Annotated[bool, typer.Option(help="Ask the platform a first question when it is ready.")] = True,
+    tls: Annotated[
+        bool, typer.Option("--tls", help="Mutual TLS between its processes, with an authority of this home.")
+    ] = False,
+    observe: Annotated[
+        bool,
+        typer.Option("--observe", help="A Prometheus and an Alertmanager beside it, reading all its processes."),
+    ] = False,
+) -> None:
+    """Start the whole platform here and keep it running until Ctrl-C, which drains.
+
+    For example:
+
+    * `penstock up`
+
+    * `PENSTOCK_HOME=/tmp/second PENSTOCK_PORT=8081 penstock up` - another one beside it
+
+    * `PENSTOCK_MODELS=smollm2 PENSTOCK_WORKERS=2 penstock up` - two workers of one model
+
+    * `penstock up --tls` - no process listens to another without its certificate
+
+    * `penstock up --observe` - with metrics, rules and alerts, kept in the same folder
+    """
+    from penstock.apps.settings import Tls, load
+    from penstock.local.run import run
+
+    _begin()
+    with explained():
+        asked = {**({"tls": Tls.ON} if tls else {}), **({"observe": True} if observe else {})}
+        code = run(load().model_copy(update=asked), ask=question)
+    raise typer.Exit(code)
+
+
+def down() -> None:
+    """Stop the platform of this home: drains first, like Ctrl-C in its terminal."""
+    from penstock.apps.settings import load
+    from penstock.local.down import stop
+
+    with explained():
+        out.print(stop(load()))
+
+
+def restart(
+    what: Annotated[Restartable, typer.Argument(help="The gateways, or the workers one after another.")],
+) -> None:
+    """Replace running processes one by one; no request is refused and no stream breaks.
+
+    For example:
+
+    * `penstock restart gateway`
+
+    * `penstock restart workers`
+    """
+    from penstock.apps.settings import load
+    from penstock.domain.command_error import CommandError
+    from penstock.supervision import lock
+
+    with explained():
+        settings = load()
+        pid = lock.holder(settings.paths.run)
+        if not pid:
+            raise CommandError(f"No platform runs in {settings.paths.root}.", do="Start it with `penstock up`.")
+        os.kill(pid, signal.SIGHUP if what is Restartable.GATEWAY else signal.SIGUSR1)
+        out.print(f"{what}: the rolling restart has begun; `penstock status` shows it.")
+
+
+def gateway(
+    fd: Annotated[int, typer.Option(help="An inherited listening socket; -1 opens one.", show_default="-1")] = -1,
+    parent: Parent = 0,
+) -> None:
+    """Run one gateway in the foreground (`penstock up` does this for you)."""
+    from penstock.apps.gateway.process import main
+    from penstock.apps.settings import load
+
+    _begin(parent)
+    with explained():
+        main(load(), fd if fd >= 0 else None)
+
+
+def controller(parent: Parent = 0) -> None:
+    """Run the controller in the foreground (`penstock up` does this for you)."""
+    from penstock.apps.controller import main
+    from penstock.apps.settings import load
+
+    _begin(parent)
+    with explained():
+        main(load(), is_supervised=bool(parent))
+
+
+def init() -> None:
+    """Prepare the database of a platform, and write the operators' first key to its file; may run again at any time.
+
+    For example: `PENSTOCK_ADMIN_KEY_FILE=/run/out/admin.key penstock init`
+    """
+    from penstock.apps.init import main
+    from penstock.apps.settings import load
+    from penstock.domain.clock import SystemClock
+
+    _begin()
+    with explained():
+        out.print(str(main(load(), SystemClock())), highlight=False)
+
+
+def worker(
+    version: Annotated[str, typer.Argument(help="The version to serve, as name@digest.")],
+    worker_id: Annotated[str, typer.Option("--id", help="This worker's name; default: a random one.")] = "",
+) -> None:
+    """Run one worker of a version in the foreground (the controller does this for you).
+
+    Example: `penstock worker smollm2-135m-instruct@0123456789ab`
+    """
+    import secrets
+
+    from penstock.apps.settings import load
+    from penstock.apps.worker import main
+    from penstock.apps.worker_keys import provide
+    from penstock.domain.ids import VersionId, WorkerId
+
+    _begin()
+    with explained():
+        settings, name = load(), WorkerId(worker_id or f"{version.partition('@')[0]}-{secrets.token_hex(4)}")
+        if not settings.worker_key_file and not settings.paths.worker_key(name).exists():
+            provide(settings, name, VersionId(version))  # started by hand, beside the platform's own key
+        main(settings, version, name)
+
+
+def worker_key(
+    name: Annotated[str, typer.Argument(help="The worker's name, as in `penstock worker --id NAME`.")],
+    version: Annotated[str, typer.Argument(help="The version that it serves, as name@digest.")],
+) -> None:
+    """Print the secrets of one worker, for PENSTOCK_WORKER_KEY_FILE on its machine.
+
+    Example: `penstock worker-key gpu-17 smollm2-135m-instruct@0123456789ab > /run/secrets/worker.key`
+    """
+    from penstock.apps.settings import load
+    from penstock.apps.worker_keys import made_for
+    from penstock.domain.ids import VersionId, WorkerId
+
+    with explained():
+        typer.echo(made_for(load(), WorkerId(name), VersionId(version)))
+
+
+def _begin(parent: int = 0) -> None:
+    """Make what the process writes private, and let it end with its supervisor."""
+    from penstock.supervision.files import keep_private
+    from penstock.supervision.parent import terminate_with
+
+    keep_private()
+
+    if parent:
+        terminate_with(parent)

@@ -1,0 +1,83 @@
+"""`penstock slo …`: the promises as rules for Prometheus, and what is left of their error budgets."""
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from penstock.cli.terminal import explained, out
+
+app = typer.Typer(no_args_is_help=True, help="Service level objectives: their rules, alerts and error budgets.")
+
+
+@app.command("rules")
+def write_rules(
+    folder: Annotated[Path, typer.Argument(help="Where Prometheus reads rules; `rule_files` names it.")],
+) -> None:
+    """Write the rules of all promises, and the alerts on causes, as files for Prometheus.
+
+    Older files of this command are replaced, others in the folder are left alone.
+
+    For example: `penstock slo rules /etc/prometheus/rules`
+    """
+    from penstock.apps import rule_files
+
+    with explained():
+        for path in rule_files.write(folder):
+            out.print(path, highlight=False, soft_wrap=True)
+
+
+@app.command("alertmanager")
+def write_alertmanager(
+    page: Annotated[str, typer.Option(help="Webhook that wakes somebody.", show_default="nobody")] = "",
+    ticket: Annotated[str, typer.Option(help="Webhook that opens a ticket.", show_default="nobody")] = "",
+    rollback: Annotated[str, typer.Option(help="Webhook that hears of burning promises.", show_default="nobody")] = "",
+) -> None:
+    """Print a configuration for Alertmanager: pages and tickets, and which alert explains which.
+
+    For example: `penstock slo alertmanager --page https://pager.example/hook > alertmanager.yaml`
+    """
+    from penstock.apps import rule_files
+    from penstock.slo.alertmanager import Receivers
+
+    with explained():
+        receivers = Receivers(page=page, ticket=ticket, rollback=rollback)
+        out.print(rule_files.alertmanager(receivers), end="", markup=False, highlight=False, soft_wrap=True)
+
+
+@app.command("status")
+def show_status(
+    prometheus: Annotated[
+        str, typer.Option(help="Address of a Prometheus with the rules.", show_default="of `penstock up --observe`")
+    ] = "",
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON for programs.")] = False,
+) -> None:
+    """Show what is left of each error budget, how fast it burns, when it is spent, and what that means for rollouts.
+
+    A burn of 1 spends a budget exactly within its period, and 10 within a tenth of it. `-` is unknown, or few asked.
+    Of fewer events than an alert would speak of there is no verdict: they are counted, and said to be too few.
+    Without a Prometheus the processes' own pages tell what happened since they started: no burn, and no forecast.
+    Rollouts heed availability always, by the ledger, and the other promises where the controller has a Prometheus:
+    that of `penstock up --observe`, or PENSTOCK_BUDGETS_URL.
+
+    For example:
+
+    * `penstock slo status`
+
+    * `penstock slo status --prometheus http://prometheus:9090 --json`
+    """
+    from penstock.apps import error_budgets
+    from penstock.apps.settings import load
+    from penstock.cli import budget_screen
+    from penstock.slo.policy import judge
+
+    with explained():
+        found = error_budgets.look(load(), prometheus)
+        verdict = judge(error_budgets.known_policy(), found.for_rollouts)
+        if as_json:
+            out.print(
+                json.dumps(budget_screen.plain(found, verdict), indent=2), markup=False, highlight=False, soft_wrap=True
+            )
+        else:
+            budget_screen.show(found, verdict)

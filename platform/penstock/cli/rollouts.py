@@ -1,0 +1,232 @@
+"""`penstock rollout …`: a candidate takes an alias over, stage by stage, judged while it runs."""
+
+import time
+from collections.abc import Iterator
+from itertools import count
+from typing import Annotated, Any
+
+import typer
+
+from penstock.apps.connections import operator
+from penstock.apps.settings import load
+from penstock.cli import rollout_screen
+from penstock.cli.caller import as_caller
+from penstock.cli.terminal import explained, out
+from penstock.domain.command_error import CommandError
+from penstock.domain.fleet.table import WEIGHT_TOTAL
+from penstock.domain.rollout.rollout import PATIENCE_S, STAGES, Kind
+from penstock.domain.serving.shadow import ShadowCaps
+
+app = typer.Typer(no_args_is_help=True, help="Rollouts: a candidate takes an alias over, judged while it runs.")
+
+_LOOK_S = 1.0
+_SAID_EVERY = 10
+"""Looks from one line of the judge to the next."""
+_NO_SHARE = "shadow"
+_SHARES = ",".join(f"{stage.weight * 100 / WEIGHT_TOTAL:g}" for stage in STAGES if not stage.watched)
+
+Alias = Annotated[str, typer.Argument(help="The alias, or the id of its rollout.")]
+Kinds = Annotated[Kind, typer.Option("--kind", help="Whether it is the same model by other means, or another one.")]
+Shares = Annotated[
+    str, typer.Option("--shares", help="The shares to go through, in percent: 0 first for copies alone, 100 at last.")
+]
+Patience = Annotated[float, typer.Option("--patience-s", min=0, help="Seconds without a proof until a share is held.")]
+Copies = Annotated[
+    float, typer.Option("--copies", min=0, help="Unseen copies a second that each gateway sends it; 0 for none.")
+]
+Reason = Annotated[str, typer.Option(help="Why; it stands in the history and in the audit log.")]
+Override = Annotated[bool, typer.Option("--override-budget", help="Though the error budget is spent; needs --reason.")]
+
+
+@app.command("start")
+@as_caller
+def start(  # noqa: PLR0913  one for each option
+    alias: Annotated[str, typer.Argument(help="The alias; who has all of it now is the incumbent.")],
+    candidate: Annotated[str, typer.Argument(help="The version that is to take it over, as name@digest.")],
+    *,
+    kind: Kinds = Kind.EQUIVALENT,
+    shares: Shares = _SHARES,
+    stage_s: Annotated[float, typer.Option(min=0, help="Seconds that each share lasts at least.")] = STAGES[0].min_s,
+    watch_s: Annotated[float, typer.Option(min=0, help="Seconds that it is watched with everything.")] = (
+        STAGES[-1].min_s
+    ),
+    patience_s: Patience = PATIENCE_S,
+    guard: Annotated[bool, typer.Option("--guard", help="Abort also what a person has promoted.")] = False,
+    stay_out: Annotated[list[str] | None, typer.Option("--out", help="A tenant that keeps the incumbent.")] = None,
+    first: Annotated[list[str] | None, typer.Option("--first", help="A tenant that has the candidate at once.")] = None,
+    most_tokens: Annotated[
+        float, typer.Option(min=0, max=100, help="Hold it where it has more percent of the tokens, until it has all.")
+    ] = 100.0,
+    copies: Copies = ShadowCaps().per_s,
+    accept_dearer: Annotated[bool, typer.Option("--accept-dearer", help="Take a dearer price list.")] = False,
+    override_budget: Override = False,
+    reason: Reason = "",
+) -> None:
+    """Give a candidate a small share of an alias, and more as the evidence proves it no worse.
+
+    It is held or aborted by itself where the evidence speaks against it; an abort gives the incumbent everything back.
+    A caller keeps its version while a share grows: by its `x-penstock-session` header, else by the request's `user`,
+    else by tenant. So one per cent may be any part of the tokens; --most-tokens bounds that part.
+
+    For example:
+
+    * `penstock rollout start chat smollm2-135m-instruct@0123456789ab`
+
+    * `penstock rollout start chat smollm2-135m-instruct@0123456789ab --shares 0,5,50,100 --out careful-tenant`
+    """
+    with explained():
+        body = {
+            "alias": alias,
+            "candidate": candidate,
+            "kind": kind,
+            "stages": _stages(shares, stage_s, watch_s),
+            "patience_s": patience_s,
+            "guard": guard,
+            "blast": {"tokens_ratio": most_tokens / 100, "out": stay_out or [], "first": first or []},
+            "shadow": {"per_s": copies},
+            "accept_dearer": accept_dearer,
+            "override_budget": override_budget,
+            "reason": reason,
+        }
+        rollout_screen.show(operator(load()).post("/rollouts", body))
+
+
+@app.command("plan")
+@as_caller
+def plan(  # noqa: PLR0913  one for each option
+    alias: Annotated[str, typer.Argument(help="The alias; who has all of it now is the incumbent.")],
+    candidate: Annotated[str, typer.Argument(help="The version that is to take it over, as name@digest.")],
+    *,
+    kind: Kinds = Kind.EQUIVALENT,
+    shares: Shares = _SHARES,
+    patience_s: Patience = PATIENCE_S,
+    hours: Annotated[float, typer.Option(min=0.01, max=168, help="Take the traffic of so many hours.")] = 1.0,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object with every number.")] = False,
+) -> None:
+    """Say how long each share will take, what it can find out, and for which ones the traffic is too thin.
+
+    Nothing is started. The figures hold for requests that find company: about as much load on each worker.
+
+    For example: `penstock rollout plan chat smollm2-135m-instruct@0123456789ab --shares 25,50,100 --hours 24`
+    """
+    with explained():
+        body = {
+            "alias": alias,
+            "candidate": candidate,
+            "kind": kind,
+            "stages": _stages(shares, STAGES[0].min_s, STAGES[-1].min_s),
+            "patience_s": patience_s,
+        }
+        found = operator(load()).post(f"/rollout-plans?hours={hours:g}", body)
+        out.print_json(data=found) if as_json else rollout_screen.planned(alias, found)
+
+
+@app.command("status")
+@as_caller
+def status(
+    alias: Annotated[str, typer.Argument(help="The alias, or the id of a rollout; without it all, newest first.")] = "",
+    *,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on with what happens, until it is over.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object with every number.")] = False,
+) -> None:
+    """Say where rollouts are, what the judge says now, and all that happened."""
+    with explained():
+        if not alias:
+            found = operator(load()).get("/rollouts")
+            out.print_json(data=found) if as_json else rollout_screen.listed(found["rollouts"])
+            return
+        whole = _whole(alias)
+        if as_json:
+            out.print_json(data=whole)
+            return
+        rollout_screen.show(whole)
+        for line in _following(whole) if follow else ():
+            rollout_screen.told(line)
+
+
+@app.command("hold")
+@as_caller
+def hold(alias: Alias, *, reason: Reason) -> None:
+    """Let it stay at its share until it is resumed."""
+    _move(alias, "hold", reason)
+
+
+@app.command("resume")
+@as_caller
+def resume(alias: Alias, *, reason: Reason) -> None:
+    """Let it go on from where it is held."""
+    _move(alias, "resume", reason)
+
+
+@app.command("promote")
+@as_caller
+def promote(alias: Alias, *, reason: Reason, override_budget: Override = False) -> None:
+    """Give it its next share whatever the evidence says: you have looked.
+
+    Automation then undoes nothing at that share, unless the rollout was started with --guard: it says what it would do.
+    At 100 % what comes next is the watch: the share stays, and the incumbent is let go when the watch is over.
+    A promotion during the watch ends it at once: the rollout is done.
+    """
+    _move(alias, "promote", reason, override_budget=override_budget)
+
+
+@app.command("abort")
+@as_caller
+def abort(alias: Alias, *, reason: Reason) -> None:
+    """Give the incumbent everything back, at once. Answers that are under way end where they began."""
+    _move(alias, "abort", reason)
+
+
+def _move(alias: str, word: str, reason: str, *, override_budget: bool = False) -> None:
+    with explained():
+        whole = _whole(alias)
+        body = {"reason": reason, "override_budget": override_budget, "stage": whole["stage"]}
+        rollout_screen.show(operator(load()).post(f"/rollouts/{whole['id']}/{word}", body))
+
+
+def _id_of(alias: str) -> str:
+    """Return the id of an alias's newest rollout; an id is its own."""
+    found = operator(load()).get("/rollouts")["rollouts"]
+    ids = [one["id"] for one in found if alias in (one["id"], one["alias"])]
+    if not ids:
+        raise CommandError(
+            f"{alias!r} has no rollout.",
+            do="List them with `penstock rollout status`, or start one.",
+        )
+    return str(ids[0])
+
+
+def _whole(alias: str) -> dict[str, Any]:
+    return operator(load()).get(f"/rollouts/{_id_of(alias)}")
+
+
+def _following(whole: dict[str, Any]) -> Iterator[str]:
+    """Yield each change that comes, and now and then what the judge says, until it is over."""
+    told, said, caller = len(whole["history"]), "", operator(load())
+    for look in count(1):
+        now = caller.get(f"/rollouts/{whole['id']}")
+        yield from (rollout_screen.line(now, change) for change in now["history"][told:])
+        told = len(now["history"])
+        if now["state"] in ("aborted", "done"):
+            return
+        if look % _SAID_EVERY == 0 and (says := rollout_screen.judged(now)) != said:
+            yield says
+            said = says
+        time.sleep(_LOOK_S)
+
+
+def _stages(shares: str, stage_s: float, watch_s: float) -> list[dict[str, object]]:
+    """Return the stages of these shares in percent, and the watched one at last."""
+    try:
+        weights = [round(float(text) / 100 * WEIGHT_TOTAL) for text in shares.split(",")]
+    except ValueError as error:
+        raise CommandError(f"{shares!r} are no shares.", do="Write percentages: 1,5,25,50,100.") from error
+    stages: list[dict[str, object]] = [
+        {
+            "name": f"{weight * 100 / WEIGHT_TOTAL:g} %" if weight else _NO_SHARE,
+            "weight": weight,
+            "min_s": stage_s,
+        }
+        for weight in weights
+    ]
+    return [*stages, {"name": "watched", "weight": WEIGHT_TOTAL, "min_s": watch_s, "watched": True}]

@@ -1,0 +1,145 @@
+"""`penstock tenants …` and `penstock orgs …`: whose keys, limits and budgets there are."""
+
+from typing import Annotated
+
+import typer
+
+from penstock.apps.connections import operator
+from penstock.apps.settings import load
+from penstock.cli import bounds, tables
+from penstock.cli.caller import as_caller
+from penstock.cli.terminal import explained, out
+from penstock.domain.tenancy.tenant import Priority
+
+app = typer.Typer(no_args_is_help=True, help="Tenants: who keys, limits and prefix caches belong to.")
+orgs = typer.Typer(no_args_is_help=True, help="Organisations: their bounds hold for all of their tenants together.")
+Changes = Annotated[list[str], typer.Argument(help=bounds.HELP)]
+Caps = Annotated[list[str], typer.Argument(help=bounds.CAPS_HELP)]
+
+
+@app.command("create")
+@as_caller
+def create_tenant(
+    tenant: Annotated[str, typer.Argument(help="Its id, for example shop.")],
+    name: Annotated[str, typer.Option(help="Its name for people; default: its id.")] = "",
+    priority: Annotated[Priority, typer.Option(help="Who is served first, and shed last.")] = Priority.STANDARD,
+    weight: Annotated[int, typer.Option(min=1, help="Its share among tenants of the same class.")] = 1,
+    org: Annotated[str, typer.Option(help="The organisation it belongs to.")] = "default",
+    plan: Annotated[list[str] | None, typer.Option(help=f"A bound; may be repeated. {bounds.HELP}")] = None,
+) -> None:
+    """Make a tenant. It has no key yet: `penstock keys create TENANT`.
+
+    For example:
+
+    * `penstock tenants create shop`
+
+    * `penstock tenants create shop --priority interactive --plan tokens_per_min=20000 --plan spend_per_month=50`
+    """
+    with explained():
+        wanted = {"priority": priority, "weight": weight, **bounds.parsed(plan or [])}
+        operator(load()).post("/tenants", {"id": tenant, "name": name or tenant, "plan": wanted, "org": org})
+        out.print(f"{tenant} created; make it a key with `penstock keys create {tenant}`.")
+
+
+@app.command("list")
+@as_caller
+def list_tenants() -> None:
+    """List tenants and their plans."""
+    with explained():
+        found = operator(load()).get("/tenants")["tenants"]
+        rows = [
+            (
+                one["id"],
+                one["name"],
+                one["org"],
+                one["plan"]["priority"],
+                one["plan"]["weight"],
+                bounds.described(one["plan"]),
+            )
+            for one in found
+        ]
+        tables.show("Tenants", ("id", "name", "org", "priority", "weight", "plan"), rows)
+
+
+@app.command("show")
+@as_caller
+def show_tenant(tenant: Annotated[str, typer.Argument(help="Its id.")]) -> None:
+    """Show a tenant with every field of its plan; 0 is no bound.
+
+    For example: `penstock tenants show demo`
+    """
+    with explained():
+        found = operator(load()).get(f"/tenants/{tenant}")
+        plan = found["plan"]
+        values = [
+            (name, bounds.dollars(plan[name]) if name in bounds.DOLLARS else plan[name]) for name in bounds.FIELDS
+        ]
+        tables.show(f"{found['id']}: {found['name']}, of {found['org']}", ("plan", "value"), values)
+
+
+@app.command("plan")
+@as_caller
+def change_plan(tenant: Annotated[str, typer.Argument(help="Its id.")], changes: Changes) -> None:
+    """Change a tenant's plan; what is not named stays. Gateways have it within a second.
+
+    For example: `penstock tenants plan shop requests_per_min=600 max_streams=20 deadline_s=30`
+    """
+    with explained():
+        plan = operator(load()).patch(f"/tenants/{tenant}/plan", bounds.parsed(changes))
+        out.print(f"{tenant}: {bounds.described(plan) or 'no bounds'}", highlight=False)
+
+
+@app.command("move")
+@as_caller
+def move_tenant(
+    tenant: Annotated[str, typer.Argument(help="Its id.")],
+    org: Annotated[str, typer.Argument(help="The organisation that it shall belong to.")],
+) -> None:
+    """Let a tenant belong to another organisation.
+
+    The new one's bounds hold within a second, and the tenant's spend of this day and month counts for its budgets.
+
+    For example: `penstock tenants move shop retail`
+    """
+    with explained():
+        moved = operator(load()).put(f"/tenants/{tenant}/org", {"org": org})
+        out.print(f"{moved['id']} belongs to {moved['org']}.", highlight=False)
+
+
+@orgs.command("create")
+@as_caller
+def create_org(
+    org: Annotated[str, typer.Argument(help="Its id, for example retail.")],
+    name: Annotated[str, typer.Option(help="Its name for people; default: its id.")] = "",
+    plan: Annotated[list[str] | None, typer.Option(help=f"A bound; may be repeated. {bounds.CAPS_HELP}")] = None,
+) -> None:
+    """Make an organisation; tenants join it with `penstock tenants create TENANT --org ORG`.
+
+    For example: `penstock orgs create retail --plan spend_per_month=1000`
+    """
+    with explained():
+        body = {"id": org, "name": name or org, "plan": bounds.parsed(plan or [])}
+        operator(load()).post("/orgs", body)
+        out.print(f"{org} created.")
+
+
+@orgs.command("list")
+@as_caller
+def list_orgs() -> None:
+    """List organisations and their bounds."""
+    with explained():
+        found = operator(load()).get("/orgs")["orgs"]
+        rows = [(one["id"], one["name"], bounds.described(one["plan"])) for one in found]
+        tables.show("Organisations", ("id", "name", "bounds"), rows)
+
+
+@orgs.command("plan")
+@as_caller
+def change_org(org: Annotated[str, typer.Argument(help="Its id.")], changes: Caps) -> None:
+    """Change an organisation's bounds; what is not named stays.
+
+    For example: `penstock orgs plan retail tokens_per_min=1000000`
+    """
+    with explained():
+        plan = operator(load()).patch(f"/orgs/{org}/plan", bounds.parsed(changes))
+        out.print(f"{org}: {bounds.described(plan) or 'no bounds'}", highlight=False)

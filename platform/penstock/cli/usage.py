@@ -1,0 +1,140 @@
+"""`penstock usage …`: what was asked and spent, row by row too; and whether counters agree with the ledger."""
+
+import csv
+import json
+import sys
+from collections.abc import Iterable, Iterator
+from contextlib import nullcontext
+from dataclasses import fields
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any, TextIO
+from urllib.parse import quote, urlencode
+
+import typer
+
+from penstock.apps.connections import operator
+from penstock.apps.settings import load
+from penstock.cli import bounds, tables
+from penstock.cli.caller import as_caller
+from penstock.cli.moments import seconds
+from penstock.cli.terminal import err, explained, out
+from penstock.clients.operator import Operator
+from penstock.domain.tenancy.ledger import LedgerRow
+
+PAGE_ROWS = 5000
+COLUMNS = tuple(field.name for field in fields(LedgerRow))
+app = typer.Typer(no_args_is_help=True, help="Usage: sums and rows of the ledger, one row for each admitted request.")
+Since = Annotated[str, typer.Option(help="From this UTC day or moment on.", show_default="begin of the month")]
+Until = Annotated[str, typer.Option(help="Before this UTC day or moment.", show_default="now")]
+
+
+class Form(StrEnum):
+    """How rows are written."""
+
+    CSV = "csv"
+    JSON = "json"
+
+
+@app.command("show")
+@as_caller
+def show_usage(
+    tenant: Annotated[str, typer.Argument(help="Whose usage.")], since: Since = "", until: Until = ""
+) -> None:
+    """Sum up a tenant's requests by version and outcome.
+
+    For example: `penstock usage show demo --since 2026-11-01 --until 2026-12-01`
+    """
+    with explained():
+        query = urlencode({"begin": seconds(since), "end": seconds(until)})
+        found = operator(load()).get(f"/usage/{quote(tenant, safe='')}?{query}")
+        counted = ("requests", "prompt_tokens", "cached_tokens", "output_tokens")
+        rows = [
+            (one["version"], one["outcome"], *(one[name] for name in counted), f"{one['gpu_s']:.3f}", _cost(one))
+            for one in found["lines"]
+        ]
+        title = f"Usage of {tenant} from {tables.when(found['begin'])} to {tables.when(found['end'])}"
+        tables.show(title, ("version", "outcome", *counted, "GPU s", "$"), rows)
+
+
+@app.command("export")
+@as_caller
+def export_usage(
+    tenant: Annotated[str, typer.Option(help="Only this tenant's.", show_default="all")] = "",
+    form: Annotated[Form, typer.Option("--format", help="CSV, or JSON with one object a line.")] = Form.CSV,
+    since: Since = "",
+    until: Until = "",
+    output: Annotated[Path | None, typer.Option(help="The file to write.", show_default="standard output")] = None,
+) -> None:
+    """Write the ledger's rows, in the order in which the requests ended. Money is in micro-dollars, times in Unix s.
+
+    For example:
+
+    * `penstock usage export --since 2026-11-01 --until 2026-12-01 --output november.csv`
+
+    * `penstock usage export --tenant shop --format json | jq .cost`
+    """
+    with explained():
+        rows = _rows(operator(load()), tenant, seconds(since), seconds(until))
+        with output.open("w", newline="") if output else nullcontext(sys.stdout) as file:
+            count = _write(rows, form, file)
+        err.print(f"{count} row{'' if count == 1 else 's'}", style="dim")
+
+
+@app.command("reconcile")
+@as_caller
+def reconcile(
+    rebuild: Annotated[
+        bool, typer.Option("--rebuild", help="Make the counters what the ledger says; for a platform at rest.")
+    ] = False,
+) -> None:
+    """Compare what the shared limits store counts with the ledger, and end with code 1 where they differ.
+
+    At rest there is no difference. While requests run, counters are ahead by what is not written to the ledger yet.
+
+    For example: `penstock usage reconcile`, and after a loss of the limits store `penstock usage reconcile --rebuild`.
+    """
+    with explained():
+        api = operator(load())
+        found = api.post("/budgets/reconcile") if rebuild else api.get("/budgets/reconcile")
+        if not found["shared"]:
+            out.print("The gateway keeps its counters itself and rebuilds them from the ledger at each start.")
+            return
+        rows = [
+            (one["scope"], one["window"], *(bounds.dollars(one[name]) for name in ("ledger", "counted", "difference")))
+            for one in found["budgets"]
+        ]
+        tables.show("Budgets", ("scope", "window", "ledger $", "counted $", "difference $"), rows)
+        wrong = sum(1 for one in found["budgets"] if one["difference"])
+        out.print(f"{len(rows)} budgets, {wrong} differ, {found['corrected']} corrected", highlight=False)
+        if wrong:
+            raise typer.Exit(1)
+
+
+def _rows(api: Operator, tenant: str, begin: float, end: float) -> Iterator[dict[str, Any]]:
+    after = ""
+    while True:
+        query = {"tenant": tenant, "begin": begin, "end": end, "after": after, "limit": PAGE_ROWS}
+        page = api.get(f"/usage/rows?{urlencode(query)}")
+        yield from page["rows"]
+        after = page["next"]
+        if not after:
+            return
+
+
+def _write(rows: Iterable[dict[str, Any]], form: Form, file: TextIO) -> int:
+    """Write rows and return how many there were; CSV has its line of names also where there are none."""
+    count, writer = 0, csv.DictWriter(file, COLUMNS)
+    if form is Form.CSV:
+        writer.writeheader()
+    for row in rows:
+        count += 1
+        if form is Form.CSV:
+            writer.writerow(row)
+        else:
+            file.write(json.dumps(row) + "\n")
+    return count
+
+
+def _cost(line: dict[str, Any]) -> str:
+    return bounds.dollars(line["cost"])

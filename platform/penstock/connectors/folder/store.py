@@ -1,0 +1,148 @@
+"""Artifacts in a folder: ``blobs/<sha256>`` and ``signatures/<digest>``.
+
+Fulfils ``ArtifactSource`` of the worker, ``ArtifactStore`` of packing and ``BlobSource`` of the gateway.
+A blob appears whole or not at all: written beside its place, hashed on the way, then renamed.
+"""
+
+import asyncio
+import errno
+import hashlib
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO
+from uuid import uuid4
+
+from penstock.domain.errors import ArtifactRefused, StoreUnavailable
+from penstock.domain.models.model import is_sha256
+
+MAX_SMALL_BYTES = 64 << 20
+_CHUNK_BYTES = 1 << 20
+
+
+class FolderStore:
+    """A store below ``root``; several processes may use it at once."""
+
+    def __init__(self, root: Path) -> None:
+        """Take the folder; it is made with the first blob."""
+        self._root = root
+
+    def has(self, sha256: str) -> bool:
+        """Tell whether the blob is there."""
+        return self._blob(sha256).is_file()
+
+    def size(self, sha256: str) -> int:
+        """Return the blob's size in bytes, or raise ``ArtifactRefused`` where there is none."""
+        with _explained(self._root, sha256):
+            return self._blob(sha256).stat().st_size
+
+    def put(self, sha256: str, content: Path | bytes) -> bool:
+        """Store a blob; False where it was there already. Refuses content whose digest is another.
+
+        A blob that is there but damaged is replaced.
+        """
+        place = self._blob(sha256)
+        with _explained(self._root, sha256):
+            if place.is_file() and _digest(place) == sha256:
+                return False
+            with self._appearing(place) as out:
+                if _copy(content, out) != sha256:
+                    raise ArtifactRefused(f"the content put under {sha256} has another SHA-256")
+        return True
+
+    def put_signature(self, digest: str, signature: bytes) -> None:
+        """Store a version's signature; a former one is replaced."""
+        with _explained(self._root, digest), self._appearing(self._signature(digest)) as out:
+            out.write(signature)
+
+    def signature(self, digest: str) -> bytes | None:
+        """Return a version's signature, None where it has none."""
+        path = self._signature(digest)
+        with _explained(self._root, digest):
+            return path.read_bytes() if path.is_file() else None
+
+    def signed(self, prefix: str) -> tuple[str, ...]:
+        """Return the digests of signed versions that begin with ``prefix``."""
+        with _explained(self._root, prefix):
+            folder = self._root / "signatures"
+            names = [path.name for path in folder.iterdir()] if folder.is_dir() else []
+        return tuple(sorted(name for name in names if is_sha256(name) and name.startswith(prefix)))
+
+    def read_range(self, sha256: str, start: int, length: int) -> bytes:
+        """Return up to ``length`` bytes from ``start``; fewer where the blob ends."""
+        with _explained(self._root, sha256), self._blob(sha256).open("rb") as file:
+            file.seek(start)
+            return file.read(length)
+
+    def read_small(self, sha256: str) -> bytes:
+        """Return a whole blob of at most 64 MiB, digest checked."""
+        if self.size(sha256) > MAX_SMALL_BYTES:
+            raise ArtifactRefused(f"blob {sha256} is too large to be read at once")
+        raw = self.read_range(sha256, 0, MAX_SMALL_BYTES)
+        if hashlib.sha256(raw).hexdigest() != sha256:
+            raise ArtifactRefused(f"blob {sha256} is damaged or was altered in the artifact store; push it again")
+        return raw
+
+    async def read(self, sha256: str) -> bytes:
+        """``read_small`` off the event loop."""
+        return await asyncio.to_thread(self.read_small, sha256)
+
+    @contextmanager
+    def _appearing(self, place: Path) -> Iterator[IO[bytes]]:
+        """Give a file that takes its place when the block ends well, and leaves nothing when it does not."""
+        place.parent.mkdir(parents=True, exist_ok=True)
+        path = place.parent / f".{place.name[:12]}.{uuid4().hex}"
+        try:
+            with path.open("xb") as out:
+                yield out
+                out.flush()
+                os.fsync(out.fileno())
+            path.replace(place)
+        finally:
+            path.unlink(missing_ok=True)
+
+    def _blob(self, sha256: str) -> Path:
+        return self._root / "blobs" / _checked(sha256)
+
+    def _signature(self, digest: str) -> Path:
+        return self._root / "signatures" / _checked(digest)
+
+
+def _checked(sha256: str) -> str:
+    if not is_sha256(sha256):
+        raise ArtifactRefused(f"{sha256[:80]!r} is not a SHA-256")
+    return sha256
+
+
+def _copy(content: Path | bytes, out: IO[bytes]) -> str:
+    """Write the content and return the digest of what was written."""
+    if isinstance(content, bytes):
+        out.write(content)
+        return hashlib.sha256(content).hexdigest()
+    digest = hashlib.sha256()
+    with content.open("rb") as source:
+        while chunk := source.read(_CHUNK_BYTES):
+            digest.update(chunk)
+            out.write(chunk)
+    return digest.hexdigest()
+
+
+def _digest(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+@contextmanager
+def _explained(root: Path, sha256: str) -> Iterator[None]:
+    """Turn the operating system's errors into ours."""
+    try:
+        yield
+    except FileNotFoundError as error:
+        raise ArtifactRefused(f"the artifact store {root} has no blob {sha256}; push the model again") from error
+    except OSError as error:
+        if error.errno in {errno.ENOSPC, errno.EDQUOT}:
+            free = shutil.disk_usage(root).free
+            raise StoreUnavailable(f"no room in the artifact store {root}: {free:,} bytes free") from error
+        raise StoreUnavailable(f"the artifact store {root} can't be used: {error.strerror}") from error

@@ -1,0 +1,192 @@
+"""Pools of keep-alive connections to workers, and one call: ``send``.
+
+A request that dies on a reused connection before any byte of an answer is sent once more on a fresh one: the
+worker closed the idle connection just as the request was on its way (RFC 9112, section 9.3.1).
+"""
+
+import asyncio
+import ssl
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from urllib.parse import urlsplit
+
+from penstock.connectors.http.connection import Connection, Exchange, Receiver
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PoolLimits:
+    """Bounds of one worker's pool.
+
+    ``max_idle_s`` stays below the workers' own keep-alive (5 s in vLLM), so that they rarely close first;
+    ``max_age_s`` lets connections spread again after a change of addresses.
+    """
+
+    max_idle: int = 64
+    max_idle_s: float = 4.0
+    max_age_s: float = 300.0
+    connect_timeout_s: float = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class _Origin:
+    host: str
+    port: int
+    secure: bool
+
+
+def _always() -> bool:
+    return True
+
+
+class HttpClient:
+    """Sends requests to many workers.
+
+    ``tls`` returns what a new connection is made with: where it is given, nobody is spoken to in the clear.
+    """
+
+    def __init__(
+        self,
+        *,
+        clock: Callable[[], float],
+        limits: PoolLimits = PoolLimits(),
+        tls: Callable[[], ssl.SSLContext] | None = None,
+    ) -> None:
+        """``clock``: monotonic seconds."""
+        self._clock = clock
+        self._limits = limits
+        self._tls = tls
+        self._idle: dict[str, list[Connection]] = {}
+        self._origins: dict[str, _Origin] = {}
+        self._resends: set[asyncio.Task[None]] = set()
+
+    async def send(
+        self,
+        url: str,
+        path: str,
+        headers: Sequence[tuple[str, str]],
+        body: bytes,
+        receiver: Receiver,
+        *,
+        is_wanted: Callable[[], bool] = _always,
+    ) -> Exchange:
+        """POST ``body``; return when it is on its way.
+
+        Raises ``OSError`` (``TimeoutError`` among them) where no connection can be had, or where it is not wanted any
+        more once there is one: nothing was sent. What happens later comes to ``receiver``.
+        """
+        exchange = Exchange(receiver, self._head(url, path, headers, len(body)) + body)
+        connection = self._take(url)
+        exchange.reused = connection is not None
+        if connection is None:
+            connection = await self._connect(url)
+            if not is_wanted():
+                self._free(url, connection)
+                raise ConnectionAbortedError("nobody waits for it any more")
+        connection.run(exchange)
+        return exchange
+
+    def idle(self, url: str) -> int:
+        """Return how many connections to this worker wait for work."""
+        return len(self._idle.get(url, ()))
+
+    async def close(self) -> None:
+        """Close idle connections; exchanges under way are left to their owners."""
+        for task in list(self._resends):
+            task.cancel()
+        await asyncio.gather(*self._resends, return_exceptions=True)
+        for pool in self._idle.values():
+            for connection in pool:
+                connection.close()
+        self._idle.clear()
+
+    # -- pool --------------------------------------------------------------------------
+
+    def _take(self, url: str) -> Connection | None:
+        """Return the most recently used connection: the others may grow old and close."""
+        pool = self._idle.get(url)
+        if not pool:
+            return None
+        now = self._clock()
+        while pool:
+            connection = pool.pop()
+            rested = now - connection.idle_since
+            if (
+                connection.usable
+                and rested < self._limits.max_idle_s
+                and now - connection.opened_at < self._limits.max_age_s
+            ):
+                return connection
+            connection.close()
+        return None
+
+    def _free(self, url: str, connection: Connection) -> None:
+        """Take a connection back, or forget it where it has closed."""
+        pool = self._idle.setdefault(url, [])
+        if connection.usable and len(pool) < self._limits.max_idle:
+            connection.idle_since = self._clock()
+            pool.append(connection)
+            return
+        if connection in pool:
+            pool.remove(connection)
+        if not pool:
+            self._idle.pop(url, None)
+        connection.close()
+
+    async def _connect(self, url: str) -> Connection:
+        origin = self._origin(url)
+        if self._tls is not None and not origin.secure:
+            raise ConnectionError(f"{url} is plain HTTP, and this process speaks to https:// alone")
+        loop = asyncio.get_running_loop()
+        async with asyncio.timeout(self._limits.connect_timeout_s):
+            _, connection = await loop.create_connection(
+                lambda: Connection(lambda freed: self._free(url, freed), lambda stale: self._resend(url, stale)),
+                origin.host,
+                origin.port,
+                ssl=(self._tls() if self._tls else True) if origin.secure else None,
+            )
+        connection.opened_at = self._clock()
+        return connection
+
+    def _resend(self, url: str, exchange: Exchange) -> None:
+        task = asyncio.get_running_loop().create_task(self._send_again(url, exchange))
+        self._resends.add(task)
+        task.add_done_callback(self._resends.discard)
+
+    async def _send_again(self, url: str, exchange: Exchange) -> None:
+        exchange.reused = False
+        try:
+            connection = await self._connect(url)
+        except OSError as error:
+            if not exchange.aborted:
+                exchange.receiver.on_end(error)
+            return
+        if exchange.aborted:
+            connection.abort()
+        else:
+            connection.run(exchange)
+
+    # -- wire --------------------------------------------------------------------------
+
+    def _origin(self, url: str) -> _Origin:
+        origin = self._origins.get(url)
+        if origin is None:
+            parts = urlsplit(url)
+            secure = parts.scheme == "https"
+            origin = _Origin(parts.hostname or "", parts.port or (443 if secure else 80), secure)
+            if len(self._origins) > _MAX_ORIGINS:
+                self._origins.clear()
+            self._origins[url] = origin
+        return origin
+
+    def _head(self, url: str, path: str, headers: Sequence[tuple[str, str]], length: int) -> bytes:
+        lines = [f"POST {path} HTTP/1.1\r\nhost: {url.partition('://')[2]}\r\ncontent-length: {length}\r\n"]
+        lines += [f"{name}: {value}\r\n" for name, value in headers]
+        lines.append("\r\n")
+        text = "".join(lines)
+        if text.count("\n") != len(headers) + 4:
+            raise ValueError("a header holds a line break")
+        return text.encode("latin-1", "replace")
+
+
+_MAX_ORIGINS = 4096
+"""Addresses of workers come and go; what was parsed of them must not pile up."""

@@ -1,0 +1,190 @@
+"""The official client, with our own bounds: no call waits for long, none repeats itself, and each error says when to
+try again. It knows HTTP and the API's conventions, and not what is read or written.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+
+import aiohttp
+import yaml
+from kubernetes.aio.client import ApiClient, Configuration
+from kubernetes.aio.config import ConfigException, load_incluster_config, load_kube_config
+
+from penstock.connectors.kubernetes import answers, names
+from penstock.connectors.kubernetes.answers import NO_ANSWER, Json, Refused
+from penstock.connectors.kubernetes.kinds import Kind
+from penstock.connectors.kubernetes.manifests import Written
+from penstock.domain.command_error import CommandError
+
+CONFLICT, NOT_FOUND, MANY = 409, 404, 429
+_OK, _ELSEWHERE = range(200, 300), range(300, 400)
+OPENED = "OPENED"
+_PAGE = 500
+Load = Callable[..., Awaitable[object]]
+_GARBAGE = (OSError, ValueError, TypeError, AttributeError, LookupError, yaml.YAMLError)
+"""What the official client raises for a file of another shape: it looks at none before it reaches into it."""
+_APPLY, _MERGE = "application/apply-patch+yaml", "application/merge-patch+json"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Patience:
+    """Seconds: for a connection, for a whole answer, for how long one watch runs, and what it may be late."""
+
+    connect_s: float = 3.0
+    answer_s: float = 10.0
+    watch_s: int = 60
+    late_s: float = 15.0
+
+
+class Api:
+    """Calls to one namespace."""
+
+    def __init__(self, client: ApiClient, namespace: str, patience: Patience = Patience()) -> None:
+        """Take a client that is set up."""
+        self._client, self._namespace, self._patience = client, namespace, patience
+
+    async def listed(self, kind: Kind, selector: str) -> tuple[list[Json], str]:
+        """Return all objects that are selected, and the version of the list, from which a watch goes on."""
+        found: list[Json] = []
+        following = ""
+        while True:
+            query = [("labelSelector", selector), ("limit", _PAGE)]
+            query += [("continue", following)] if following else []
+            objects, version, following = answers.page(await self._call("GET", kind.path(self._namespace), query))
+            found += objects
+            if not following:
+                return found, version
+
+    async def watch(self, kind: Kind, selector: str, since: str) -> AsyncIterator[tuple[str, Json]]:
+        """Yield ``OPENED``, then what changes after ``since``, until the server ends it; 410 means: list anew."""
+        asked = self._patience.watch_s
+        query = [
+            ("labelSelector", selector),
+            ("watch", "true"),
+            ("resourceVersion", since),
+            ("allowWatchBookmarks", "true"),
+            ("timeoutSeconds", asked),
+        ]
+        within = aiohttp.ClientTimeout(
+            total=None, sock_connect=self._patience.connect_s, sock_read=asked + self._patience.late_s
+        )
+        async with self._request("GET", kind.path(self._namespace), query, within=within) as response:
+            yield OPENED, {}
+            async for line in response.content:
+                yield answers.event(line)
+
+    async def apply(self, written: Written) -> Json:
+        """Write an object's fields as ours (server-side apply); somebody else's fields are never taken."""
+        query = [("fieldManager", names.OWNER), ("force", "false")]
+        path = written.kind.path(self._namespace, written.name)
+        return answers.written(await self._call("PATCH", path, query, written.body, _APPLY))
+
+    async def patch(self, kind: Kind, name: str, body: Mapping[str, object]) -> None:
+        """Change single fields of an object."""
+        query, path = [("fieldManager", names.OWNER)], kind.path(self._namespace, name)
+        answers.written(await self._call("PATCH", path, query, body, _MERGE))
+
+    async def delete(self, kind: Kind, name: str, uid: str = "") -> None:
+        """Delete an object, with a ``uid`` only that very one; one that is not there is no error."""
+        options: dict[str, object] = {"kind": "DeleteOptions", "apiVersion": "v1", "propagationPolicy": "Background"}
+        if uid:
+            options["preconditions"] = {"uid": uid}
+        try:
+            answers.done(await self._call("DELETE", kind.path(self._namespace, name), [], options))
+        except Refused as refusal:
+            if refusal.status != NOT_FOUND:
+                raise
+
+    async def _call(
+        self,
+        method: str,
+        path: str,
+        query: Sequence[tuple[str, Any]],
+        body: Mapping[str, object] | None = None,
+        content: str = "application/json",
+    ) -> bytes:
+        within = aiohttp.ClientTimeout(total=self._patience.answer_s, sock_connect=self._patience.connect_s)
+        async with self._request(method, path, query, within=within, body=body, content=content) as response:
+            return await response.read()
+
+    @asynccontextmanager
+    async def _request(
+        self,
+        method: str,
+        path: str,
+        query: Sequence[tuple[str, Any]],
+        *,
+        within: aiohttp.ClientTimeout,
+        body: Mapping[str, object] | None = None,
+        content: str = "application/json",
+    ) -> AsyncIterator[aiohttp.ClientResponse]:
+        """Yield the answer's head where it is a yes; everything else is ``Refused``."""
+        headers = {"Accept": "application/json", "Content-Type": content}
+        try:
+            asked = await self._client.param_serialize(
+                method, path, query_params=list(query), header_params=headers, body=body, auth_settings=["BearerToken"]
+            )
+            response = (await self._client.call_api(*asked, _request_timeout=within)).response
+            try:
+                if response.status not in _OK:
+                    raise answers.refusal(
+                        response.status, await response.read(), response.headers.get("Retry-After", "")
+                    )
+                yield response
+            finally:
+                response.close()
+        except (aiohttp.ClientError, TimeoutError, OSError, ConfigException) as error:
+            raise Refused(NO_ANSWER, f"no answer ({type(error).__name__})") from error
+        except ValueError as error:  # a line that is longer than any object
+            raise Refused(NO_ANSWER, "an answer that can't be read") from error
+
+
+async def _refuse_redirects(
+    request: aiohttp.ClientRequest, handler: aiohttp.ClientHandlerType
+) -> aiohttp.ClientResponse:
+    """Ask nobody else: an API server redirects no client, and where one leads we would be obeyed by a stranger."""
+    response = await handler(request)
+    if response.status in _ELSEWHERE:
+        response.close()
+        raise Refused(response.status, "a redirect, which is not followed")
+    return response
+
+
+@asynccontextmanager
+async def connected(kubeconfig: str, namespace: str, patience: Patience = Patience()) -> AsyncIterator[Api]:
+    """Yield calls to the cluster of this file, or to the one that this pod is in; ``CommandError`` where there is none.
+
+    The pod's token is read again as it changes.
+    """
+    async with await _client(kubeconfig) as client:
+        yield Api(client, namespace, patience)
+
+
+async def _client(kubeconfig: str) -> ApiClient:
+    try:
+        return ApiClient(await _configuration(kubeconfig))
+    except ConfigException as error:
+        raise _no_way(kubeconfig, str(error).partition("{")[0]) from error  # a misspelt entry is shown with its token
+    except _GARBAGE as error:  # of these the kind alone, for the same reason
+        raise _no_way(kubeconfig, f"it can't be read as one ({type(error).__name__})") from error
+
+
+async def _configuration(kubeconfig: str) -> Configuration:
+    configuration = Configuration(retries=None)
+    configuration.client_session_kwargs = {"trust_env": False, "middlewares": (_refuse_redirects,)}
+    if kubeconfig:
+        load = cast("Load", load_kube_config)
+        await load(kubeconfig, client_configuration=configuration, persist_config=False)
+    else:
+        await asyncio.to_thread(load_incluster_config, configuration)
+    return configuration
+
+
+def _no_way(kubeconfig: str, why: str) -> CommandError:
+    file = Path(kubeconfig) if kubeconfig else "the pod's service account"
+    do = "Run the controller in a pod with automountServiceAccountToken, or name a kubeconfig: PENSTOCK_KUBECONFIG."
+    return CommandError(f"There is no way to the cluster by {file}: {why}.", do=do)

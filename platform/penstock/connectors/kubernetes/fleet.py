@@ -1,0 +1,94 @@
+"""The Kubernetes fleet: tells what runs, and has versions stand as the plan says. Fits `control.fleet.orders.Host`.
+
+It starts nothing on this machine and never says how many pods there are. View and apply answer at once, from what the
+cluster last told and into what is done beside the loop: a cluster that hangs holds up no routing table.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from penstock.connectors.kubernetes import names
+from penstock.connectors.kubernetes.backoff import Backoff
+from penstock.connectors.kubernetes.client import Api
+from penstock.connectors.kubernetes.kinds import DEPLOYMENT, POD
+from penstock.connectors.kubernetes.mirror import Mirror
+from penstock.connectors.kubernetes.pods import Deaths, running, version_of
+from penstock.connectors.kubernetes.pools import Pools
+from penstock.connectors.kubernetes.steps import not_placed, steps, stuck
+from penstock.connectors.kubernetes.writer import Pace, Writer
+from penstock.domain.clock import Clock
+from penstock.domain.fleet.versions import FleetPlan, FleetView
+from penstock.telemetry.logs import logger
+
+PACE = Pace()
+
+
+class KubernetesFleet:
+    """Observes pods and workloads under our label, and writes what a fresh plan asks for."""
+
+    def __init__(self, api: Api, pools: Pools, clock: Clock, pace: Pace = PACE, first_wait_s: float = 1.0) -> None:
+        """Know nothing of the cluster yet."""
+        self._pools, self._clock, self._pace = pools, clock, pace
+        self._deaths = Deaths(clock)
+        self._pods = Mirror(api, POD, names.OURS, self._deaths.note, Backoff(first_s=first_wait_s))
+        self._workloads = Mirror(api, DEPLOYMENT, names.OURS, lambda *_: None, Backoff(first_s=first_wait_s))
+        self._writer = Writer(
+            api=api,
+            clock=clock,
+            workloads=self._workloads.objects,
+            pace=pace,
+            backoff=Backoff(first_s=first_wait_s),
+        )
+        self._plan, self._planned_at = FleetPlan(), 0.0
+        self._not_placed: dict[str, str] = {}
+        self._news = asyncio.Event()
+
+    @asynccontextmanager
+    async def following(self) -> AsyncIterator[None]:
+        """Follow the cluster while this is open."""
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(one) for one in (self._pods.follow(), self._workloads.follow(), self._write())]
+            try:
+                yield
+            finally:
+                for task in tasks:
+                    task.cancel()
+
+    async def view(self) -> FleetView:
+        """Return what the cluster last told, and whether it can be heard now."""
+        pods = sorted(self._pods.objects.items())
+        workloads = self._workloads.objects.values()
+        return FleetView(
+            running=tuple(found for _, pod in pods if (found := running(pod))),
+            deaths=self._deaths.recent(),
+            is_known=self._pods.is_known and self._workloads.is_known,
+            placed=tuple(sorted({version for one in workloads if (version := version_of(one))})),
+            held=tuple(sorted((*self._writer.held.values(), *self._not_placed.values()))),
+        )
+
+    async def apply(self, plan: FleetPlan) -> None:
+        """Have this plan brought about; it replaces the one before."""
+        self._plan, self._planned_at = plan, self._clock.monotonic()
+        self._news.set()
+
+    async def _write(self) -> None:
+        while True:
+            await self._news.wait()
+            self._news.clear()
+            plan = self._plan
+            self._say_not_placed(plan)
+            held = self._writer.held_names(DEPLOYMENT)
+            due = list(steps(plan, self._workloads.objects, self._pods.objects, self._pools, held))
+            await self._writer.bring_about(due, self._is_fresh)
+
+    def _is_fresh(self) -> bool:
+        is_known = self._pods.is_known and self._workloads.is_known
+        return is_known and self._clock.monotonic() - self._planned_at < self._pace.fresh_s
+
+    def _say_not_placed(self, plan: FleetPlan) -> None:
+        workloads = self._workloads.objects
+        found = {**stuck(workloads), **not_placed(plan.served or (), workloads, self._pools)}
+        for key in found.keys() - self._not_placed.keys():
+            logger().warning("version_not_placed", object=key, reason=found[key])
+        self._not_placed = found

@@ -1,0 +1,105 @@
+"""What stands in the cluster for a version in a pool: its pods, their scaler, and how many may move at a time. Pure.
+
+A Deployment here never says how many pods: that number is the scaler's, and whoever wrote it would set it back.
+"""
+
+import hashlib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+import msgspec
+
+from penstock.connectors.kubernetes import names, scaling
+from penstock.connectors.kubernetes.kinds import BUDGET, DEPLOYMENT, SCALER, Kind
+from penstock.connectors.kubernetes.placing import Placed, place
+from penstock.connectors.kubernetes.pools import Pools
+from penstock.domain.fleet.versions import Served
+
+MAIN = "worker"
+ROLLOUT_SLACK_S = 600
+"""What a rollout may take longer than one start before Kubernetes calls it stuck."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Written:
+    """One object as we write it."""
+
+    kind: Kind
+    name: str
+    body: Mapping[str, object]
+
+
+def written(served: Served, pools: Pools) -> Iterator[Written]:
+    """Yield the objects of one version; each is whole before the one that needs it."""
+    for placed in place(served, pools.pools):
+        yield from _objects(placed, pools)
+
+
+def _objects(placed: Placed, pools: Pools) -> Iterator[Written]:
+    version, pool = placed.served.version, placed.pool
+    name, filling = names.workload(version, pool.name), names.filled(version, pool.name)
+    select = {names.WORKLOAD: name}
+    target = {"apiVersion": DEPLOYMENT.api_version, "kind": DEPLOYMENT.name, "name": name}
+    deployment = _deployment(placed, select, filling)
+    specs: tuple[tuple[Kind, dict[str, object]], ...] = (
+        (DEPLOYMENT, deployment),
+        (
+            BUDGET,
+            {
+                "maxUnavailable": 1,
+                "selector": {"matchLabels": select},
+                "unhealthyPodEvictionPolicy": "AlwaysAllow",
+            },
+        ),
+        (SCALER, scaling.spec(placed, target, pools.prometheus)),
+    )
+    for kind, spec in specs:
+        meta = {
+            "name": name,
+            "namespace": pools.namespace,
+            "labels": {names.MANAGED_BY: names.OWNER, **select},
+            "annotations": {names.VERSION: version, **(_mark(deployment) if kind is DEPLOYMENT else {})},
+        }
+        body = {"apiVersion": kind.api_version, "kind": kind.name, "metadata": meta, "spec": spec}
+        yield Written(kind=kind, name=name, body=body)
+
+
+def _deployment(placed: Placed, select: dict[str, str], filling: Mapping[str, str]) -> dict[str, object]:
+    served, pool = placed.served, placed.pool
+    template = fill(pool.template, filling)
+    assert isinstance(template, dict)  # noqa: S101  a template is an object, and so is what is made of it
+    meta = dict(template["metadata"])
+    meta["labels"] = {**meta.get("labels", {}), names.MANAGED_BY: names.OWNER, **select}
+    meta["annotations"] = {
+        **meta.get("annotations", {}),
+        names.VERSION: served.version,
+        **({names.RENEWED: f"{served.renew_before:.3f}"} if served.renew_before else {}),
+    }
+    containers = [
+        {**one, "resources": placed.size.resources} if one["name"] == MAIN else one
+        for one in template["spec"]["containers"]
+    ]
+    return {
+        "revisionHistoryLimit": 3,
+        "progressDeadlineSeconds": pool.start_s + ROLLOUT_SLACK_S,
+        "selector": {"matchLabels": select},
+        "strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}},
+        "template": {"metadata": meta, "spec": {**template["spec"], "containers": containers}},
+    }
+
+
+def _mark(deployment: Mapping[str, object]) -> dict[str, str]:
+    text = msgspec.json.encode(deployment["template"], order="sorted")
+    return {names.TEMPLATE: hashlib.sha256(text).hexdigest()[:16]}
+
+
+def fill(value: object, filling: Mapping[str, str]) -> object:
+    """Return the value with what stands for its open places, in every text of it."""
+    if isinstance(value, Mapping):
+        return {key: fill(one, filling) for key, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [fill(one, filling) for one in value]
+    if isinstance(value, str):
+        for place_, text in filling.items():
+            value = value.replace(place_, text)
+    return value

@@ -1,0 +1,81 @@
+"""One kind's objects as the API server last told them: listed once, then watched, listed again when the thread is lost.
+
+What is known may be old; ``is_known`` says whether the server was heard. An object that is missing from a failed list
+is not gone: nothing is forgotten but what the server itself says is deleted, or leaves out of a whole list.
+"""
+
+import asyncio
+from collections.abc import Callable
+
+from penstock.connectors.kubernetes.answers import BOOKMARK, GONE, Json, Refused
+from penstock.connectors.kubernetes.backoff import Backoff
+from penstock.connectors.kubernetes.client import OPENED, Api
+from penstock.connectors.kubernetes.kinds import Kind
+from penstock.telemetry.logs import logger
+
+REST_S = 0.1
+"""Between the end of a watch and the next: a server that ends each at once is not asked without a pause."""
+OnChange = Callable[[Json | None, Json | None], None]
+"""Takes an object before and after: None where it was not there, or is no more."""
+
+
+class Mirror:
+    """Follows one kind, selected by label."""
+
+    def __init__(self, api: Api, kind: Kind, selector: str, on_change: OnChange, backoff: Backoff) -> None:
+        """Know nothing yet."""
+        self._api, self._kind, self._selector, self._on_change = api, kind, selector, on_change
+        self._backoff = backoff
+        self._since = ""
+        self.objects: dict[str, Json] = {}
+        self.is_known = False
+
+    async def follow(self) -> None:
+        """Keep up with the server until cancelled."""
+        while True:
+            try:
+                await self._once()
+                await asyncio.sleep(REST_S)
+            except Refused as refusal:
+                self._lost(refusal)
+                await asyncio.sleep(self._backoff.failed(refusal.retry_after_s))
+
+    async def _once(self) -> None:
+        if not self._since:
+            objects, since = await self._api.listed(self._kind, self._selector)
+            self._replace({one["metadata"]["name"]: one for one in objects})
+            self._since = since
+        async for kind, one in self._api.watch(self._kind, self._selector, self._since):
+            self.is_known = True
+            if kind == OPENED:
+                continue
+            self._backoff.worked()
+            if kind != BOOKMARK:
+                self._put(one["metadata"]["name"], None if kind == "DELETED" else one)
+            self._since = one["metadata"]["resourceVersion"]
+        self._backoff.worked()
+
+    def _lost(self, refusal: Refused) -> None:
+        """Begin anew with a list where the server has forgotten where we were; else go on from there."""
+        if refusal.status == GONE:
+            self._since = ""
+            return
+        if self.is_known:
+            reason = f"{refusal.status} {refusal.message}"
+            logger().warning("cluster_not_heard", kind=self._kind.name, reason=reason)
+        self.is_known = False
+
+    def _replace(self, found: dict[str, Json]) -> None:
+        for name in self.objects.keys() - found.keys():
+            self._put(name, None)
+        for name, one in found.items():
+            self._put(name, one)
+
+    def _put(self, name: str, after: Json | None) -> None:
+        before = self.objects.get(name)
+        if after is None:
+            self.objects.pop(name, None)
+        else:
+            self.objects[name] = after
+        if before != after:
+            self._on_change(before, after)

@@ -1,0 +1,71 @@
+"""Pods as workers: which run, which were told to go, which died. Pure but for what it remembers of deaths."""
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+from penstock.connectors.kubernetes import names
+from penstock.domain.clock import Clock
+from penstock.domain.fleet.versions import Death, Running
+from penstock.domain.ids import VersionId, WorkerId
+from penstock.telemetry.logs import logger
+
+Json = Mapping[str, Any]
+KEPT_S = 600.0
+_OVER = frozenset({"Succeeded", "Failed"})
+
+
+def version_of(one: Json) -> VersionId:
+    """Return the version that an object of ours is for, empty where somebody took that away."""
+    return VersionId(one["metadata"].get("annotations", {}).get(names.VERSION, ""))
+
+
+def is_told_to_go(pod: Json) -> bool:
+    """Tell whether we drain it, or whoever deletes it."""
+    meta = pod["metadata"]
+    return bool(meta.get("deletionTimestamp") or names.DRAINING in meta.get("annotations", {}))
+
+
+def running(pod: Json) -> Running | None:
+    """Return the worker of a pod, None where it runs no more. A node that is not heard of may still run it."""
+    meta, status = pod["metadata"], pod.get("status", {})
+    if not version_of(pod) or status.get("phase") in _OVER:
+        return None
+    began = status.get("startTime") or meta["creationTimestamp"]
+    return Running(
+        worker=WorkerId(meta["name"]),
+        version=version_of(pod),
+        started_at=datetime.fromisoformat(began).timestamp(),
+        draining=is_told_to_go(pod),
+    )
+
+
+class Deaths:
+    """Notices workers that ended without having been told to: a pod that failed, or whose container began again."""
+
+    def __init__(self, clock: Clock) -> None:
+        """Remember none."""
+        self._clock = clock
+        self._kept: list[Death] = []
+
+    def note(self, before: Json | None, after: Json | None) -> None:
+        """Compare a pod with what it was; what happened before we looked is held against nobody."""
+        if before is None or is_told_to_go(before) or not version_of(before):
+            return
+        if after is None or is_told_to_go(after):
+            return
+        if _restarts(after) > _restarts(before) or (running(before) and not running(after)):
+            worker, version = WorkerId(before["metadata"]["name"]), version_of(before)
+            logger().warning("worker_died", worker=worker, version=version)
+            self._kept.append(Death(worker=worker, version=version, at=self._clock.now()))
+
+    def recent(self) -> tuple[Death, ...]:
+        """Return those of late."""
+        now = self._clock.now()
+        self._kept = [one for one in self._kept if now - one.at < KEPT_S]
+        return tuple(self._kept)
+
+
+def _restarts(pod: Json) -> int:
+    statuses = pod.get("status", {}).get("containerStatuses", [])
+    return sum(int(one.get("restartCount", 0)) for one in statuses)

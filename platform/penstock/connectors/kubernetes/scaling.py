@@ -1,0 +1,89 @@
+"""How many workers: what the scaler (KEDA) asks, out of the catalogue of metrics, never of utilisation.
+
+A query without an answer is an error to the scaler, on which it holds the number that it has: no query puts a number
+where an answer is missing, and there is no fallback to a fixed one, which would scale a loaded fleet in just when
+nobody can see it.
+"""
+
+from penstock.connectors.kubernetes.placing import Placed
+from penstock.telemetry.names import KV_USED_RATIO, QUEUED_TOKENS, TTFT_SECONDS
+
+QUEUED_TOKENS_PER_WORKER = 20_000
+KV_TARGET_RATIO = 0.75
+TTFT_GUARD_S = 2.0
+POLL_S, COOLDOWN_S = 10, 900
+UP_WINDOW_S, DOWN_WINDOW_S = 30, 300
+
+
+def spec(placed: Placed, target: dict[str, str], server: str) -> dict[str, object]:
+    """Return a ScaledObject's ``spec``: out fast, in slowly, one worker at a time."""
+    down = {
+        "stabilizationWindowSeconds": DOWN_WINDOW_S,
+        "policies": [{"type": "Pods", "value": 1, "periodSeconds": 120}],
+    }
+    up = {
+        "stabilizationWindowSeconds": UP_WINDOW_S,
+        "policies": [{"type": "Percent", "value": 100, "periodSeconds": 30}],
+    }
+    return {
+        "scaleTargetRef": target,
+        "minReplicaCount": placed.least,
+        "maxReplicaCount": max(placed.size.most, placed.least),
+        "pollingInterval": POLL_S,
+        "cooldownPeriod": COOLDOWN_S,
+        "advanced": {
+            "restoreToOriginalReplicaCount": False,
+            "horizontalPodAutoscalerConfig": {"behavior": {"scaleUp": up, "scaleDown": down}},
+        },
+        "triggers": triggers(placed, server),
+    }
+
+
+def triggers(placed: Placed, server: str) -> list[dict[str, object]]:
+    """Queued tokens first, KV use as the bound of concurrency; first-token latency guards the first pool alone.
+
+    Only what is beyond the workers of the pools before this one counts, so that pools fill in their order and no load
+    is answered twice.
+    """
+    version = placed.served.version
+    of, carried = f'{{version="{version}"}}', placed.carried
+    queued = _beyond(f"sum({QUEUED_TOKENS.name}{of})", QUEUED_TOKENS_PER_WORKER * carried)
+    used = _beyond(f"sum({KV_USED_RATIO.name}{of})", KV_TARGET_RATIO * carried)
+    found = [
+        _trigger(server, "queued-tokens", queued, threshold=QUEUED_TOKENS_PER_WORKER, activation=1),
+        _trigger(server, "kv-used-ratio", used, threshold=KV_TARGET_RATIO, activation=0.1),
+    ]
+    if carried:
+        return found
+    late = _quantile(0.95, TTFT_SECONDS.name, f'{{model="{version.partition("@")[0]}"}}')
+    guard = _trigger(server, "ttft-seconds", late, threshold=TTFT_GUARD_S, activation=TTFT_GUARD_S)
+    return [*found, {**guard, "metricType": "Value"}]  # a ceiling over all workers, not a share of each
+
+
+def _trigger(server: str, name: str, query: str, *, threshold: float, activation: float) -> dict[str, object]:
+    return {
+        "type": "prometheus",
+        "name": name,
+        "metricType": "AverageValue",
+        "metadata": {
+            "serverAddress": server,
+            "query": query,
+            "threshold": f"{threshold:g}",
+            "activationThreshold": f"{activation:g}",
+            "ignoreNullValues": "false",
+        },
+    }
+
+
+def _beyond(query: str, carried: float) -> str:
+    return f"clamp_min({query} - {carried:g}, 0)" if carried else query
+
+
+def _quantile(part: float, histogram: str, selector: str) -> str:
+    """A quantile that is 0 where nothing was observed, and nothing at all where nobody was scraped.
+
+    Without observations the quantile is no number, which no scaler may be handed; hence the comparison.
+    """
+    rate = f"rate({histogram}_bucket{selector}[2m])"
+    count = f"rate({histogram}_count{selector}[2m])"
+    return f"histogram_quantile({part:g}, sum by (le) ({rate})) >= 0 or 0 * sum({count})"

@@ -1,0 +1,136 @@
+"""From a plan and what stands in the cluster to what is to be done, in order. Pure.
+
+Nothing is removed because it is not in a plan: only what the plan names as withdrawn or ended goes, and of that only
+what stands under our label.
+"""
+
+from collections.abc import Container, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from penstock.connectors.kubernetes import names
+from penstock.connectors.kubernetes.kinds import BUDGET, DEPLOYMENT, POD, SCALER, Kind
+from penstock.connectors.kubernetes.manifests import Written, written
+from penstock.connectors.kubernetes.placing import why_nowhere
+from penstock.connectors.kubernetes.pods import is_told_to_go, version_of
+from penstock.connectors.kubernetes.pools import Pools
+from penstock.domain.fleet.versions import FleetPlan, Served
+
+Objects = Mapping[str, Mapping[str, Any]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Apply:
+    """Have this object stand as it is written."""
+
+    written: Written
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Drain:
+    """Mark a pod as drained, and as the first to go where the number of pods sinks."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Delete:
+    """Take an object away: with ``uid``, that very one."""
+
+    kind: Kind
+    name: str
+    uid: str = ""
+
+
+Step = Apply | Drain | Delete
+
+
+def steps(
+    plan: FleetPlan, workloads: Objects, pods: Objects, pools: Pools, held: Container[str] = ()
+) -> Iterator[Step]:
+    """Yield what the plan asks for: first what must stand, then who leaves.
+
+    ``held`` names the Deployments that can't be written: no other waits for them.
+    """
+    standing = [one for served in plan.served or () for one in written(served, pools)]
+    waits = set(_waiting(standing, workloads, held))
+    yield from (Apply(written=one) for one in standing if one.kind is not DEPLOYMENT or one.name not in waits)
+    if plan.served is not None:
+        yield from _leaving(plan, plan.served, workloads)
+    for worker in plan.drain:
+        if worker in pods and not is_told_to_go(pods[worker]):
+            yield Drain(name=worker)
+    for worker in plan.ended:
+        meta = pods.get(worker, {}).get("metadata", {})
+        if meta and not meta.get("deletionTimestamp"):
+            yield Delete(kind=POD, name=worker, uid=meta["uid"])
+
+
+def _waiting(standing: list[Written], workloads: Objects, held: Container[str]) -> Iterator[str]:
+    """Yield the Deployments whose pods are exchanged later: one version in one pool at a time.
+
+    Each exchange takes one machine more than there are workers; all at once would ask for a machine each, and a bad
+    template would be everywhere before the first pod of it has served.
+    """
+    is_free = not any(is_exchanging(one) for one in workloads.values())
+    for one in standing:
+        live = workloads.get(one.name)
+        if one.kind is not DEPLOYMENT or live is None or _template(live) == _template(one.body) or one.name in held:
+            continue
+        if not is_free:
+            yield one.name
+        is_free = False
+
+
+def is_exchanging(workload: Mapping[str, Any]) -> bool:
+    """Tell whether pods of an older template still run, as `kubectl rollout status` judges.
+
+    https://kubernetes.io/docs/concepts/workloads/controllers/deployment/#deployment-status
+    """
+    status = workload.get("status", {})
+    is_seen = int(status.get("observedGeneration", 0)) >= int(workload["metadata"].get("generation", 0))
+    return not is_seen or int(status.get("updatedReplicas", 0)) < int(status.get("replicas", 0))
+
+
+def stuck(workloads: Objects) -> dict[str, str]:
+    """Say which exchange Kubernetes has given up to wait for; all others wait for it."""
+    found = {}
+    for name, workload in workloads.items():
+        for one in workload.get("status", {}).get("conditions", []):
+            if (one.get("type"), one.get("status")) == ("Progressing", "False"):
+                do = "make room in its pool, or deploy a template that starts; others are exchanged after it"
+                found[name] = f"{name} does not get on with the exchange of its pods ({one.get('reason', '')}): {do}"
+    return found
+
+
+def _template(deployment: Mapping[str, Any]) -> str:
+    return str(deployment["metadata"].get("annotations", {}).get(names.TEMPLATE, ""))
+
+
+def _leaving(plan: FleetPlan, served: tuple[Served, ...], workloads: Objects) -> Iterator[Step]:
+    wanted = {one.version for one in served}
+    for name, workload in workloads.items():
+        version = version_of(workload)
+        if not version or version in wanted:
+            continue
+        yield Delete(kind=SCALER, name=name)  # the number stays as it is while streams end
+        if version in plan.withdrawn:
+            yield Delete(kind=BUDGET, name=name)
+            yield Delete(kind=DEPLOYMENT, name=name, uid=workload["metadata"]["uid"])
+
+
+def not_placed(served: tuple[Served, ...], workloads: Objects, pools: Pools) -> dict[str, str]:
+    """Say which versions no pool holds, and which workloads are in a pool that is not shipped any more."""
+    found: dict[str, str] = {}
+    placed: set[str] = set()
+    for one in served:
+        objects = {item.name for item in written(one, pools)}
+        placed |= objects
+        if not objects:
+            found[one.version] = why_nowhere(one, pools.pools)
+    versions = {one.version for one in served}
+    for name, workload in workloads.items():
+        if version_of(workload) in versions and name not in placed:
+            pool = workload["metadata"].get("labels", {}).get(names.POOL, "its pool")
+            found[name] = f"{name} stays as it is: {pool} takes the version no more; withdraw the version, or delete it"
+    return found

@@ -1,0 +1,5 @@
+"""Work that would hold up the event loop, done by child processes."""
+
+from penstock.connectors.offload.pool import OffloadPool
+
+__all__ = ["OffloadPool"]

@@ -1,0 +1,134 @@
+"""A few child processes that do what would hold up the event loop: threads can't, they share its interpreter lock.
+
+Whose work is next: ``turns``. A child that takes too long or dies is replaced, and only the work it had is lost.
+Children are started when there is work for them, stay, and end with this process: their input ends.
+"""
+
+import asyncio
+import contextlib
+from asyncio.subprocess import PIPE, Process
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from penstock.connectors.offload.frames import exchange
+from penstock.connectors.offload.turns import FairTurns
+from penstock.domain.errors import Overloaded
+
+PIPE_BYTES = 1 << 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Program:
+    """What a child runs, and with which environment."""
+
+    arguments: tuple[str, ...]
+    environment: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class _Work:
+    pieces: tuple[bytes, ...]
+    done: "asyncio.Future[bytes]"
+
+
+class OffloadPool:
+    """At most ``processes`` children; each does one piece of work at a time."""
+
+    def __init__(self, program: Program, *, processes: int, patience_s: float) -> None:
+        """Start nothing yet; work that takes longer than ``patience_s`` is given up, its child with it."""
+        self._program = program
+        self._patience_s = patience_s
+        self._free = processes
+        self._idle: list[Process] = []
+        self._busy: set[asyncio.Task[None]] = set()
+        self._turns: FairTurns[_Work] = FairTurns()
+
+    async def ask(self, who: str, pieces: Sequence[bytes]) -> bytes:
+        """Return a child's answer; ``Overloaded`` where it took too long, ``EOFError`` where it died of this work."""
+        work = _Work(tuple(pieces), asyncio.get_running_loop().create_future())
+        self._turns.put(who, sum(map(len, pieces)), work)
+        self._go_on()
+        return await work.done
+
+    async def warm(self) -> None:
+        """Start one child, so that the first work finds it there."""
+        if self._free and not self._idle:
+            self._free -= 1
+            try:
+                self._idle.append(await self._started())
+            finally:
+                self._free += 1
+            self._go_on()
+
+    async def close(self) -> None:
+        """End the children; work that is under way is lost."""
+        self._free = 0
+        for task in self._busy:
+            task.cancel()
+        await asyncio.gather(*self._busy, return_exceptions=True)
+        for child in self._idle:
+            await _ended(child)
+        self._idle.clear()
+
+    def _go_on(self) -> None:
+        """Give free children to whose turn it is."""
+        while self._free and self._turns:
+            work = self._turns.take()
+            if work.done.done():  # who asked has left
+                continue
+            self._free -= 1
+            task = asyncio.create_task(self._do(work))
+            self._busy.add(task)
+            task.add_done_callback(self._freed)
+
+    def _freed(self, task: "asyncio.Task[None]") -> None:
+        self._busy.discard(task)
+        if not task.cancelled():
+            self._free += 1
+            self._go_on()
+
+    async def _do(self, work: _Work) -> None:
+        """Have one piece of work done."""
+        child: Process | None = None
+        try:
+            child = self._idle.pop() if self._idle else await self._started()
+            async with asyncio.timeout(self._patience_s):
+                answer = await _asked(child, work.pieces)
+        except BaseException as error:  # whoever waits hears of it, and the child is no more to be trusted
+            if child is not None:
+                await _ended(child)
+            _tell(work, error)
+            if isinstance(error, asyncio.CancelledError):
+                raise
+        else:
+            self._idle.append(child)
+            if not work.done.done():
+                work.done.set_result(answer)
+
+    async def _started(self) -> Process:
+        program = self._program
+        return await asyncio.create_subprocess_exec(
+            *program.arguments, stdin=PIPE, stdout=PIPE, env=dict(program.environment), limit=PIPE_BYTES
+        )
+
+
+async def _asked(child: Process, pieces: Sequence[bytes]) -> bytes:
+    assert child.stdin is not None  # noqa: S101  both are pipes
+    assert child.stdout is not None  # noqa: S101
+    return await exchange(child.stdout, child.stdin, pieces)
+
+
+def _tell(work: _Work, error: BaseException) -> None:
+    if work.done.done():
+        return
+    if isinstance(error, TimeoutError):
+        error = Overloaded("this gateway is too busy to read the request", retry_after_s=1.0)
+    elif isinstance(error, OSError):
+        error = EOFError("a child process died of its work")
+    work.done.set_exception(error if isinstance(error, Exception) else Overloaded(retry_after_s=1.0))
+
+
+async def _ended(child: Process) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        child.kill()
+    await child.wait()

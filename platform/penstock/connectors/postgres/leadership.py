@@ -1,0 +1,58 @@
+"""Who leads: an advisory lock that Postgres lets go when its holder's connection ends, however it ends.
+
+Fits `control.runtime.Leadership`. Knowing it costs one round trip on the connection that holds the lock, so a leader
+that was cut off learns it before it acts, not after.
+"""
+
+import asyncio
+from contextlib import suppress
+
+import asyncpg
+
+from penstock.connectors.postgres.database import CONNECT_WITHIN_S, translated, way
+from penstock.connectors.postgres.queries import load
+from penstock.domain.errors import StoreUnavailable
+
+_SQL = load("leadership")
+
+
+class PostgresLeadership:
+    """One candidate, on a connection of its own."""
+
+    def __init__(self, dsn: str) -> None:
+        """Take the address; nothing connects yet."""
+        self._way = way(dsn)
+        self._connection: asyncpg.Connection | None = None
+        self._holds = False
+
+    async def is_mine(self) -> bool:
+        """Take the lock or confirm it; ``StoreUnavailable`` where the database is away (then nobody leads)."""
+        try:
+            with translated():
+                async with asyncio.timeout(CONNECT_WITHIN_S):
+                    return await self._ask()
+        except StoreUnavailable:
+            self._drop()
+            raise
+
+    async def resign(self) -> None:
+        """Let the lock go."""
+        connection, self._connection, self._holds = self._connection, None, False
+        if connection is not None:
+            with suppress(OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError):
+                await connection.close(timeout=CONNECT_WITHIN_S)
+
+    async def _ask(self) -> bool:
+        if self._connection is None or self._connection.is_closed():
+            self._holds = False
+            self._connection = await asyncpg.connect(self._way.dsn, password=self._way.password)
+        if self._holds:
+            await self._connection.execute(_SQL["still_here"])
+        else:
+            self._holds = bool(await self._connection.fetchval(_SQL["take"]))
+        return self._holds
+
+    def _drop(self) -> None:
+        connection, self._connection, self._holds = self._connection, None, False
+        if connection is not None:
+            connection.terminate()

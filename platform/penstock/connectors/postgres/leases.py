@@ -1,0 +1,48 @@
+"""Workers' last heartbeats, in Postgres. Fits `control.fleet.heartbeats.LeaseStore`."""
+
+from collections.abc import Sequence
+
+import msgspec
+from asyncpg import Record
+
+from penstock.connectors.postgres.database import Database
+from penstock.connectors.postgres.queries import load
+from penstock.domain.fleet.versions import Seen
+from penstock.domain.fleet.worker import WorkerReport
+from penstock.domain.ids import WorkerId
+
+_SQL = load("fleet")
+_REPORT = msgspec.json.Decoder(WorkerReport)
+
+
+class PostgresLeases:
+    """One row per worker; an older heartbeat never replaces a newer one."""
+
+    def __init__(self, database: Database) -> None:
+        """Take the pool."""
+        self._database = database
+        self._read: dict[WorkerId, Seen] = {}
+
+    async def save(self, seen: Sequence[Seen]) -> None:
+        """Store heartbeats, all in one statement."""
+        reports = [msgspec.json.encode(one.report).decode() for one in seen]
+        workers = [one.report.worker for one in seen]
+        await self._database.rows(_SQL["save"], workers, reports, [one.at for one in seen])
+        self._read.update((one.report.worker, one) for one in seen)
+
+    async def load(self, after: float) -> tuple[Seen, ...]:
+        """Return the heartbeats since ``after`` (Unix seconds), by worker."""
+        found = [self._seen(row) for row in await self._database.rows(_SQL["load"], after)]
+        self._read = {one.report.worker: one for one in found}
+        return tuple(found)
+
+    def _seen(self, row: Record) -> Seen:
+        """Return what a row says; what was read or written here before is not decoded again."""
+        known = self._read.get(row["worker"])
+        if known is not None and known.at == row["seen_at"]:
+            return known
+        return Seen(report=_REPORT.decode(row["report"]), at=row["seen_at"])
+
+    async def forget(self, before: float) -> None:
+        """Remove what is older."""
+        await self._database.rows(_SQL["forget"], before)

@@ -1,0 +1,67 @@
+"""The usage ledger in Postgres. Fits `LedgerSink`, `LedgerReader` and `ForgivenSink` of `domain.ledger`."""
+
+from collections.abc import Sequence
+
+import msgspec
+
+from penstock.connectors.postgres.database import Database
+from penstock.connectors.postgres.queries import load
+from penstock.domain.ids import KeyId, TenantId
+from penstock.domain.money import MicroUsd
+from penstock.domain.tenancy.ledger import Cursor, Ended, Forgiven, LedgerRow, Span, Spent, UsageLine, hour_of
+
+_SQL = load("ledger")
+_COLUMNS = tuple(LedgerRow.__dataclass_fields__)
+_FORGIVEN = tuple(Forgiven.__dataclass_fields__)
+
+
+class PostgresLedger:
+    """Appends and reads; nothing here changes a row."""
+
+    def __init__(self, database: Database) -> None:
+        """Take the pool."""
+        self._database = database
+
+    async def append(self, rows: Sequence[LedgerRow]) -> None:
+        """Store each row once, all in one statement; a request that has a row keeps it."""
+        if rows:
+            columns = [[getattr(row, column) for row in rows] for column in _COLUMNS]
+            await self._database.rows(_SQL["append"], *columns)
+
+    async def page(
+        self, span: Span, *, tenant: TenantId | None = None, after: Cursor | None = None, limit: int = 1000
+    ) -> tuple[LedgerRow, ...]:
+        """Return rows in order of their end, at most ``limit``, after the cursor."""
+        at, request = after or Cursor(0.0, "")
+        rows = await self._database.rows(_SQL["page"], tenant, span.begin, span.end, at, request, limit)
+        return tuple(msgspec.convert(dict(row), LedgerRow) for row in rows)
+
+    async def spent(self, span: Span) -> tuple[Spent, ...]:
+        """Return what each key spent on requests opened in the span, from the rows themselves."""
+        return await self._spent(_SQL["spent"], span.begin, span.end)
+
+    async def spent_in(self, period: str) -> tuple[Spent, ...]:
+        """Return what each key spent in a day or month, from the sums that the database keeps with the rows."""
+        return await self._spent(_SQL["spent_in"], period)
+
+    async def _spent(self, sql: str, *arguments: object) -> tuple[Spent, ...]:
+        rows = await self._database.rows(sql, *arguments)
+        return tuple(
+            Spent(tenant=TenantId(row["tenant"]), key=KeyId(row["key"]), cost=MicroUsd(row["cost"])) for row in rows
+        )
+
+    async def usage(self, tenant: TenantId, span: Span) -> tuple[UsageLine, ...]:
+        """Return a tenant's sums by version and outcome."""
+        rows = await self._database.rows(_SQL["usage"], tenant, span.begin, span.end)
+        return tuple(msgspec.convert(dict(row), UsageLine) for row in rows)
+
+    async def ended(self, since: float) -> tuple[Ended, ...]:
+        """Return how each version's requests ended since the beginning of that moment's UTC hour."""
+        rows = await self._database.rows(_SQL["ended"], hour_of(since))
+        return tuple(msgspec.convert(dict(row), Ended) for row in rows)
+
+    async def forgive(self, ends: Sequence[Forgiven]) -> None:
+        """Leave these out of the ends that budgets read."""
+        if ends:
+            columns = [[getattr(one, column) for one in ends] for column in _FORGIVEN]
+            await self._database.rows(_SQL["forgive"], *columns)

@@ -1,0 +1,50 @@
+"""Workers without a controller: found, drained, ended. Starting and restarting them is the controller's job."""
+
+import asyncio
+import signal
+from collections.abc import Sequence
+from pathlib import Path
+
+from penstock.connectors.process import identity
+from penstock.connectors.process.records import Record, Records
+
+FOLDER = "workers"
+POLL_S = 0.1
+
+
+def living(run: Path) -> list[Record]:
+    """Return the workers of this home whose process exists."""
+    return [record for record in Records(run / FOLDER).all() if _lives(record)]
+
+
+async def drain(run: Path, grace_s: float) -> int:
+    """Ask all workers to drain and end, kill those that don't; return how many were killed."""
+    alive = living(run)
+    for record in alive:
+        identity.send(record.pid, record.start, signal.SIGTERM)
+    for _ in range(int(grace_s / POLL_S) + 1):
+        alive = [record for record in alive if _lives(record)]
+        if not alive:
+            break
+        await asyncio.sleep(POLL_S)
+    kill(alive)
+    _forget_ended(run)
+    return len(alive)
+
+
+def kill(records: Sequence[Record]) -> None:
+    """End workers at once; their engines end with them."""
+    for record in records:
+        identity.kill_group(record.pid, record.start)
+
+
+def _forget_ended(run: Path) -> None:
+    """Remove the records of those that were drained: the next controller shall not take that for a crash."""
+    records = Records(run / FOLDER)
+    for record in list(records.all()):
+        if not _lives(record):
+            records.remove(record.worker)
+
+
+def _lives(record: Record) -> bool:
+    return bool(record.start) and identity.started(record.pid) == record.start

@@ -1,0 +1,99 @@
+"""A client of Prometheus's HTTP API: instant and range queries with typed results.
+
+Foreign errors become ``CommandError`` here, once. What the queries mean is their callers' business.
+"""
+
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import httpx
+
+from penstock.domain.command_error import CommandError
+from penstock.telemetry.series import Sample, Series
+
+TIMEOUT_S = 30.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Span:
+    """From when until when, in Unix seconds, and how far apart points are."""
+
+    begin: float
+    end: float
+    step_s: float
+
+
+class Prometheus:
+    """Speaks to the Prometheus at ``url``."""
+
+    def __init__(self, url: str, transport: httpx.BaseTransport | None = None) -> None:
+        """Connect to nothing yet; ``transport`` is how requests travel, or how anybody's do."""
+        self._url = url.rstrip("/")
+        self.url = re.sub(r"(?<=//)[^/@]*@", "", self._url)
+        """Its address without the name and password that it may hold."""
+        self._transport = transport
+
+    def instant(self, query: str, at: float | None = None) -> tuple[Sample, ...]:
+        """Return the query's value for each series now, or at a Unix time; none where nothing was measured."""
+        data = self._ask("query", {"query": query} | ({} if at is None else {"time": f"{at:.3f}"}))
+        if data["resultType"] == "scalar":
+            return (Sample(labels={}, value=_number(data["result"][1])),)
+        if data["resultType"] != "vector":
+            raise CommandError(
+                f"Prometheus answered a {data['resultType']} to {query!r}.", do="Ask for a vector or a scalar."
+            )
+        return tuple(Sample(labels=_labels(one), value=_number(one["value"][1])) for one in data["result"])
+
+    def range(self, query: str, span: Span) -> tuple[Series, ...]:
+        """Return the query's values over a time; a series has no point where nothing was measured."""
+        times = {"start": f"{span.begin:.3f}", "end": f"{span.end:.3f}", "step": f"{span.step_s:.3f}"}
+        data = self._ask("query_range", {"query": query} | times)
+        return tuple(
+            Series(labels=_labels(one), points=tuple((float(at), _number(text)) for at, text in one["values"]))
+            for one in data["result"]
+        )
+
+    def _ask(self, what: str, form: Mapping[str, str]) -> Mapping[str, Any]:
+        try:
+            with self._http() as http:
+                answer = http.post(f"{self._url}/api/v1/{what}", data=dict(form))
+        except (httpx.HTTPError, httpx.InvalidURL) as error:
+            raise CommandError(
+                f"No Prometheus answers at {self.url} ({type(error).__name__}).",
+                do="Start one with `penstock up --observe`, or give the address of yours with --prometheus.",
+            ) from error
+        return self._data(answer, form["query"])
+
+    def _data(self, answer: httpx.Response, query: str) -> Mapping[str, Any]:
+        """Return what an answer holds, or raise ``CommandError`` in Prometheus's own words."""
+        try:
+            body = answer.json()
+            if body["status"] == "success":
+                data: Mapping[str, Any] = body["data"]
+                return data
+            kind, message = str(body["errorType"]), str(body["error"])
+        except (ValueError, LookupError, TypeError) as error:
+            raise CommandError(
+                f"What answers at {self.url} with status {answer.status_code} is no Prometheus.",
+                do="Give the address of its web page with --prometheus.",
+            ) from error
+        remedy = "Ask for a shorter time." if kind in _TOO_MUCH else "Correct the query."
+        raise CommandError(f"Prometheus refused {query!r}: {message} [{kind}].", do=remedy)
+
+    def _http(self) -> httpx.Client:
+        return httpx.Client(timeout=TIMEOUT_S, trust_env=False, transport=self._transport)
+
+
+_TOO_MUCH = frozenset({"timeout", "canceled", "execution", "unavailable"})
+
+
+def _labels(result: Mapping[str, Any]) -> dict[str, str]:
+    return dict(result["metric"])
+
+
+def _number(text: str) -> float | None:
+    value = float(text)
+    return None if math.isnan(value) else value

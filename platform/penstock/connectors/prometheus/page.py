@@ -1,0 +1,58 @@
+"""Pages of metrics as processes show them, read without a Prometheus in between."""
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import httpx
+from prometheus_client.parser import text_string_to_metric_families
+
+from penstock.telemetry.series import INSTANCE, Sample
+
+TIMEOUT_S = 10.0
+Page = Mapping[str, tuple[Sample, ...]]
+"""Samples by their full name, such as ``penstock_requests_total``."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reading:
+    """All pages at one moment (monotonic seconds) by address; those that did not answer are ``silent``."""
+
+    at: float
+    pages: Mapping[str, Page]
+    silent: tuple[str, ...] = ()
+
+
+def parse(text: str, instance: str) -> Page:
+    """Return the samples of one page in the Prometheus text format, each with whose it is."""
+    found: dict[str, list[Sample]] = {}
+    for family in text_string_to_metric_families(text):
+        for one in family.samples:
+            value = None if math.isnan(one.value) else float(one.value)
+            found.setdefault(one.name, []).append(Sample(labels={**one.labels, INSTANCE: instance}, value=value))
+    return {name: tuple(samples) for name, samples in found.items()}
+
+
+def read(addresses: Iterable[str], at: float, transport: httpx.BaseTransport | None = None) -> Reading:
+    """Read all pages once; a process that does not answer, or not with such a page, is named and left out."""
+    pages: dict[str, Page] = {}
+    silent: list[str] = []
+    with httpx.Client(timeout=TIMEOUT_S, trust_env=False, transport=transport) as http:
+        for address in addresses:
+            try:
+                answer = http.get(address).raise_for_status()
+                pages[address] = parse(answer.text, instance_of(address))
+            except (httpx.HTTPError, httpx.InvalidURL, ValueError):
+                silent.append(address)
+    return Reading(at=at, pages=pages, silent=tuple(silent))
+
+
+def instance_of(address: str) -> str:
+    """Return host and port, as Prometheus names a target."""
+    url = httpx.URL(address)
+    return url.netloc.decode()
+
+
+def everywhere(reading: Reading, name: str) -> Sequence[Sample]:
+    """Return the samples of this name on all pages."""
+    return [sample for page in reading.pages.values() for sample in page.get(name, ())]

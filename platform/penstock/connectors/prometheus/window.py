@@ -1,0 +1,161 @@
+"""Two ways to the same figures of a stretch of time: by asking a Prometheus, or by reading pages again and again.
+
+Names are those of samples: a counter has its ``_total``, a histogram its ``_bucket``, ``_sum`` or ``_count``.
+Each result has one sample for each series; its labels are the series' own and ``instance``. A series that was not seen
+is absent, never 0.
+"""
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
+from statistics import fmean
+
+from penstock.connectors.prometheus.client import Prometheus, Span
+from penstock.connectors.prometheus.growth import Page, Point, growth, step, sum_of
+from penstock.connectors.prometheus.page import Reading, everywhere
+from penstock.telemetry.series import INSTANCE, STARTED, Sample, Series
+
+JOB, UP = "job", "up"
+"""What every Prometheus knows of whom it reads."""
+_NOT_OURS = frozenset({"__name__", JOB})
+_PARTS = ("_total", "_bucket", "_sum", "_count")
+_POINTS = 60
+"""A counter is looked at so often, however long the window is: one that was born and gone in between is not seen."""
+_LEAST_STEP_S = 1.0
+Key = frozenset[tuple[str, str]]
+Labels = Mapping[str, str]
+
+
+class PrometheusWindow:
+    """The last ``seconds`` before now, or before ``until``, as a Prometheus has them.
+
+    Counters are counted here, by ``growth``: Prometheus's own ``increase`` takes the first value of one that is younger
+    than the window for nothing.
+    """
+
+    def __init__(self, prometheus: Prometheus, seconds: float, until: float | None = None) -> None:
+        """Ask nothing but the time, where no end is given: the Prometheus's own."""
+        self._prometheus = prometheus
+        self._until = round(until if until is not None else prometheus.instant("time()")[0].value or 0.0, 3)
+        self._span = _even(self._until, seconds)
+        self.seconds = self._span.end - self._span.begin
+        self._created: dict[str, Mapping[Key, Mapping[float, float | None]]] = {}
+
+    @cached_property
+    def seen_s(self) -> float:
+        """How much of the window the Prometheus has read anybody in."""
+        first = min((page.read_at for page in self._pages.values() if page.read_at is not None), default=self._until)
+        return self._until - first
+
+    def increases(self, name: str) -> tuple[Sample, ...]:
+        """Return by how much each counter grew; None where it is not known how much of it is older than the window."""
+        span = self._span
+        found = []
+        for series in self._prometheus.range(name, span):
+            created = self._creations(name).get(_key(series.labels, without="le"), {})
+            points = (Point(at, value, created.get(at)) for at, value in series.points)
+            grown = growth(points, self._pages.get(_page(series.labels), Page()), span.begin)
+            found.append(Sample(labels=_own(series.labels), value=grown))
+        return tuple(found)
+
+    def levels(self, name: str) -> tuple[Sample, ...]:
+        """Return each gauge's mean."""
+        return self._ask(f"avg_over_time({name}[{self.seconds:g}s])")
+
+    def peaks(self, name: str) -> tuple[Sample, ...]:
+        """Return each gauge's greatest value."""
+        return self._ask(f"max_over_time({name}[{self.seconds:g}s])")
+
+    @cached_property
+    def _pages(self) -> Mapping[Key, Page]:
+        read, started = (self._prometheus.range(name, self._span) for name in (UP, STARTED))
+        starts = {_page(one.labels): _least(one) for one in started}
+        firsts = {_page(one.labels): next((at for at, is_up in one.points if is_up), None) for one in read}
+        return {key: Page(read_at=firsts.get(key), started_at=starts.get(key)) for key in {*firsts, *starts}}
+
+    def _creations(self, name: str) -> Mapping[Key, Mapping[float, float | None]]:
+        """Return when each counter was created, as its own process says beside it, by moment."""
+        whole = next((name.removesuffix(part) for part in _PARTS if name.endswith(part)), name)
+        if whole not in self._created:
+            found = self._prometheus.range(f"{whole}_created", self._span)
+            self._created[whole] = {_key(one.labels): dict(one.points) for one in found}
+        return self._created[whole]
+
+    def _ask(self, query: str) -> tuple[Sample, ...]:
+        return tuple(
+            Sample(labels=_own(one.labels), value=one.value) for one in self._prometheus.instant(query, self._until)
+        )
+
+
+class PagesWindow:
+    """The time between the first and the last of some readings, two at least."""
+
+    def __init__(self, readings: Sequence[Reading]) -> None:
+        """Take the readings in their order."""
+        if len(readings) < 2:  # noqa: PLR2004
+            raise ValueError("a window needs two readings")
+        self._readings = tuple(readings)
+        self.seconds = readings[-1].at - readings[0].at
+
+    def increases(self, name: str) -> tuple[Sample, ...]:
+        """Return by how much each counter grew.
+
+        A counter that became less was started again: it grew by what it has. One that appeared began at 0. One whose
+        page was silent at first may be of any age: unknown. A page that nobody named at first is of a new process.
+        """
+        grown: dict[Key, float | None] = {}
+        known: dict[str, Mapping[Key, float | None] | None] = dict.fromkeys(self._readings[0].silent)
+        known |= {address: _by_series(page.get(name, ())) for address, page in self._readings[0].pages.items()}
+        for reading in self._readings[1:]:
+            for address, page in reading.pages.items():
+                before, now = known.get(address, {}), _by_series(page.get(name, ()))
+                for key, value in now.items():
+                    more = None if before is None else step(before.get(key, 0.0), value)
+                    grown[key] = sum_of(grown.get(key, 0.0), more)
+                known[address] = now
+        return _samples(grown)
+
+    def levels(self, name: str) -> tuple[Sample, ...]:
+        """Return each gauge's mean over the readings."""
+        return _samples({key: fmean(found) if found else None for key, found in self._found(name).items()})
+
+    def peaks(self, name: str) -> tuple[Sample, ...]:
+        """Return each gauge's greatest value among the readings."""
+        return _samples({key: max(found) if found else None for key, found in self._found(name).items()})
+
+    def _found(self, name: str) -> Mapping[Key, list[float]]:
+        found: dict[Key, list[float]] = {}
+        for reading in self._readings:
+            for key, value in _by_series(everywhere(reading, name)).items():
+                found.setdefault(key, []).extend([] if value is None else [value])
+        return found
+
+
+def _by_series(samples: Iterable[Sample]) -> dict[Key, float | None]:
+    return {frozenset(sample.labels.items()): sample.value for sample in samples}
+
+
+def _samples(values: Mapping[Key, float | None]) -> tuple[Sample, ...]:
+    return tuple(Sample(labels=dict(key), value=value) for key, value in values.items())
+
+
+def _even(end: float, seconds: float) -> Span:
+    """Return the window, a little longer where that is needed, in even steps of whole milliseconds."""
+    step_s = max(_LEAST_STEP_S, math.ceil(seconds * 1e3 / _POINTS) / 1e3)
+    return Span(begin=round(end - step_s * math.ceil(seconds / step_s), 3), end=end, step_s=step_s)
+
+
+def _own(labels: Labels) -> dict[str, str]:
+    return {name: value for name, value in labels.items() if name not in _NOT_OURS}
+
+
+def _key(labels: Labels, without: str = "") -> Key:
+    return frozenset((name, value) for name, value in labels.items() if name not in {"__name__", without})
+
+
+def _page(labels: Labels) -> Key:
+    return frozenset((name, labels.get(name, "")) for name in (JOB, INSTANCE))
+
+
+def _least(series: Series) -> float | None:
+    return min((value for _, value in series.points if value is not None), default=None)

@@ -1,0 +1,143 @@
+"""A folder of record files, one line for each request, which all gateways of a home write and read.
+
+Requests only leave their record in memory; four times a second all that came is written in one go, by a thread. So a
+killed process takes a quarter of a second of them along, and a full disk costs records, never a request.
+
+Trade-off: there is no index. A look-up reads files, newest first, one look-up at a time and with pauses (``lines``):
+256 MiB take a second and a tenth of a core, which people wait for rarely and requests would pay for each time.
+"""
+
+import asyncio
+import os
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+
+from penstock.connectors.records import lines
+from penstock.domain.clock import Clock
+from penstock.domain.serving.request_record import RequestRecord
+
+PAUSE_S = 0.25
+SWEEP_EVERY_S = 60.0
+MOST_WAITING = 50_000
+"""Records in memory: what comes while the disk stands still is dropped beyond that."""
+SEGMENT_BYTES = 4 << 20
+SEGMENT_S = 3600.0
+_ENDING = ".jsonl"
+_encode = msgspec.json.Encoder().encode
+_decode = msgspec.json.Decoder(RequestRecord).decode
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bounds:
+    """What all files of the folder may take together, and how old one may become."""
+
+    most_bytes: int
+    keep_s: float
+
+
+def _nobody(_: int) -> None:
+    """Nobody counts what was lost."""
+
+
+class RecordFolder:
+    """One process's way to the folder."""
+
+    def __init__(self, folder: Path, bounds: Bounds, clock: Clock, on_lost: Callable[[int], None] = _nobody) -> None:
+        """Create the folder, closed to others; ``on_lost`` is told how many records the disk did not take."""
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        self._folder, self._bounds, self._clock, self._on_lost = folder, bounds, clock, on_lost
+        self._new: list[RequestRecord] = []
+        self._fd, self._size, self._began_at, self._number = -1, 0, 0.0, 0
+        self._swept_at = -SWEEP_EVERY_S
+        self._writing, self._reading = asyncio.Lock(), asyncio.Lock()
+
+    def keep(self, record: RequestRecord) -> None:
+        """Take a record; it is written soon."""
+        if len(self._new) < MOST_WAITING:
+            self._new.append(record)
+        else:
+            self._on_lost(1)
+
+    async def run(self) -> None:
+        """Write until cancelled, then write the rest."""
+        try:
+            while True:
+                await asyncio.sleep(PAUSE_S)
+                await self.flush()
+        finally:
+            self._write(self._new)
+
+    async def flush(self) -> None:
+        """Write what came, and delete what is beyond the bounds."""
+        async with self._writing:
+            batch, self._new = self._new, []
+            await asyncio.to_thread(self._write, batch)
+
+    async def find(self, request_id: str) -> RequestRecord | None:
+        """Return the record of a request that ended; None where there is none (any more)."""
+        await self.flush()
+        async with self._reading:
+            line = await asyncio.to_thread(self._found, request_id)
+        try:
+            return _decode(line) if line else None
+        except msgspec.MsgspecError:  # of a newer gateway, before this one was put back
+            return None
+
+    def _found(self, request_id: str) -> bytes:
+        start = f'["{request_id}",'.encode()
+        return next(filter(None, (lines.beginning(file, start) for file in self._newest_first())), b"")
+
+    def _write(self, batch: Sequence[RequestRecord]) -> None:
+        now = self._clock.now()
+        data = b"".join([_encode(record) + b"\n" for record in batch])
+        if data and not self._append(data, now):
+            self._on_lost(len(batch))
+        if now - self._swept_at >= SWEEP_EVERY_S:
+            self._swept_at = now
+            self._sweep(now)
+
+    def _append(self, data: bytes, now: float) -> bool:
+        try:
+            if self._fd < 0 or self._size + len(data) > self._most_of_one or now - self._began_at > SEGMENT_S:
+                self._rotate(now)
+            written = os.write(self._fd, data)
+            if written < len(data):
+                os.ftruncate(self._fd, self._size)
+                return False
+        except OSError:
+            return False
+        self._size += written
+        return True
+
+    @property
+    def _most_of_one(self) -> int:
+        return min(SEGMENT_BYTES, self._bounds.most_bytes // 8)
+
+    def _rotate(self, now: float) -> None:
+        self._sweep(now)
+        self._number += 1
+        path = self._folder / f"{int(now * 1e6):020d}-{os.getpid()}-{self._number}{_ENDING}"
+        fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        if self._fd >= 0:
+            os.close(self._fd)
+        self._fd, self._size, self._began_at = fd, 0, now
+
+    def _sweep(self, now: float) -> None:
+        """Delete the oldest files: those beyond the time, and those beyond the bytes, with room for one more."""
+        left = self._bounds.most_bytes - self._most_of_one
+        for file in self._newest_first():
+            with suppress(FileNotFoundError):  # another gateway was quicker
+                left -= file.stat().st_size
+                if left < 0 or _began_at(file) < now - self._bounds.keep_s:
+                    file.unlink()
+
+    def _newest_first(self) -> list[Path]:
+        return sorted(self._folder.glob(f"*{_ENDING}"), key=lambda file: file.name, reverse=True)
+
+
+def _began_at(file: Path) -> float:
+    return int(file.name.partition("-")[0]) / 1e6

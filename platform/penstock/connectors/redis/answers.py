@@ -1,0 +1,192 @@
+"""``domain.idempotency.AnswerStore`` on Valkey or Redis: a claim, and a stream of sealed pieces.
+
+The store is one of its own: a day of answers must not fill the one that decides on limits. It sees whose records there
+are, how large and how old; it reads none.
+"""
+
+import asyncio
+import secrets
+from collections.abc import AsyncIterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from importlib.resources import files
+from itertools import pairwise
+from typing import TYPE_CHECKING, cast
+
+import msgspec
+
+from penstock.connectors.redis.seal import Seal, Unreadable, print_of
+from penstock.connectors.redis.wire import RETRY_S, Argument, ReplyError, Script, Value, Wire
+from penstock.domain.errors import Conflict, StoreUnavailable
+from penstock.domain.serving.idempotency import (
+    ALIVE_S,
+    KEEP_S,
+    PIECE_BYTES,
+    USUAL_QUOTA,
+    AnswerQuota,
+    Claim,
+    Piece,
+    RecordKey,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_Read = list[tuple[bytes, list[tuple[bytes, list[bytes]]]]]
+
+SHORTEST_WAIT_S = 0.02
+LONGEST_WAIT_S = 0.4
+"""Followers ask again after the first of these, and less often the longer nothing comes.
+
+Blocking reads would hold up everybody else on the connection.
+"""
+_PIECE = msgspec.msgpack.Decoder(Piece)
+_OURS = "the first request with this idempotency key broke off; send it again"
+
+
+def _script(name: str) -> str:
+    folder = files("penstock.connectors.redis")
+    return folder.joinpath("answers.lua").read_text() + folder.joinpath(name).read_text()
+
+
+@dataclass(slots=True)
+class _Writing:
+    """A record that a request of this gateway writes."""
+
+    seal: Seal
+    owner: str = field(default_factory=lambda: secrets.token_hex(8))
+    is_begun: bool = False
+
+
+class RedisAnswers:
+    """Answers in Redis, sealed under ``key``. ``prefix`` keeps platforms apart.
+
+    A record is its claimant's alone: a gateway that was frozen until its claim lapsed can't write into another's.
+    """
+
+    def __init__(self, wire: Wire, key: bytes, quota: AnswerQuota = USUAL_QUOTA, *, prefix: str = "penstock") -> None:
+        """Take a connection of its own: an answer's bytes must not stand before somebody's decision."""
+        self._wire = wire
+        self._key = key
+        self._quota = quota
+        self._prefix = prefix
+        self._writing: dict[RecordKey, _Writing] = {}
+        self._claim = Script(wire, _script("answer_claim.lua"))
+        self._append = Script(wire, _script("answer_append.lua"))
+        self._release = Script(wire, _script("answer_release.lua"))
+
+    async def claim(self, key: RecordKey, fingerprint: str) -> Claim:
+        """Open a record for this body, or tell what is there."""
+        writing, quota = _Writing(Seal.new(self._key, key)), self._quota
+        told: list[Argument] = [
+            print_of(self._key, key, fingerprint),
+            writing.owner,
+            _ms(ALIVE_S),
+            quota.max_bytes,
+            quota.max_records,
+        ]
+        with _store():
+            found = await self._claim(self._keys(key), [self._stem(key), key.name, *told])
+        assert isinstance(found, bytes)  # noqa: S101  as the script says
+        claim = Claim(found.decode())
+        if claim is Claim.MINE:
+            self._writing[key] = writing
+        return claim
+
+    async def has(self, key: RecordKey) -> bool:
+        """Tell whether there is a record: its claim is there as long as the record."""
+        with _store():
+            return bool(await self._wire.call("EXISTS", self._record(key, "claim")))
+
+    async def append(self, key: RecordKey, piece: Piece) -> None:
+        """Add to the record and keep it: shortly while it grows, long once it is complete."""
+        writing = self._writing.get(key)
+        if writing is None:
+            raise Conflict(_OURS)
+        fields = _sealed(writing, piece) if piece != Piece() else []
+        size_bytes = PIECE_BYTES + sum(map(len, fields))
+        keep_ms = _ms(KEEP_S if piece.is_end else ALIVE_S)
+        told: list[Argument] = [writing.owner, keep_ms, _ms(ALIVE_S), self._quota.max_bytes, size_bytes, *fields]
+        with _store():
+            is_kept = await self._append(self._keys(key), [self._stem(key), key.name, *told])
+        if piece.is_end or not is_kept:
+            self._writing.pop(key, None)
+        if not is_kept:
+            raise Conflict("the claim on this idempotency key lapsed, or the tenant has no room for the answer")
+
+    async def release(self, key: RecordKey) -> None:
+        """Forget the record."""
+        writing = self._writing.pop(key, None)
+        if writing is not None:
+            await self._drop(key, writing.owner)
+
+    async def follow(self, key: RecordKey) -> AsyncIterator[Piece]:
+        """Yield the record's pieces as they come; a record that disappears broke off, one that can't be read goes."""
+        last, wait_s, seal = b"0-0", SHORTEST_WAIT_S, None
+        while True:
+            with _store():
+                found = _entries(
+                    await self._wire.call("XREAD", "COUNT", 256, "STREAMS", self._record(key, "body"), last)
+                )
+                alive = bool(found) or await self._wire.call("EXISTS", self._record(key, "claim"))
+            if not alive:
+                raise Conflict(_OURS)
+            for entry, fields in found:
+                last, seal = entry, seal or Seal(self._key, key, fields.get(b"s", b""))
+                try:
+                    piece = _opened(seal, fields)
+                except (Unreadable, msgspec.MsgspecError, KeyError) as error:
+                    await self._drop(key, "")
+                    raise Conflict(_OURS) from error
+                yield piece
+                if piece.is_end:
+                    return
+            wait_s = SHORTEST_WAIT_S if found else min(2 * wait_s, LONGEST_WAIT_S)
+            await asyncio.sleep(wait_s)
+
+    async def _drop(self, key: RecordKey, owner: str) -> None:
+        with _store():
+            await self._release(self._keys(key), [self._stem(key), key.name, owner])
+
+    def _keys(self, key: RecordKey) -> list[str]:
+        stem = self._stem(key)
+        return [f"{stem}index", f"{stem}sizes"]
+
+    def _stem(self, key: RecordKey) -> str:
+        return f"{self._prefix}:answers:{{{key.tenant}}}:"
+
+    def _record(self, key: RecordKey, part: str) -> str:
+        return f"{self._stem(key)}{key.name}:{part}"
+
+
+@contextmanager
+def _store() -> "Iterator[None]":
+    try:
+        yield
+    except ReplyError as error:
+        raise StoreUnavailable("the store of idempotent answers refuses to work", retry_after_s=RETRY_S) from error
+
+
+def _entries(read: Value) -> list[tuple[bytes, dict[bytes, bytes]]]:
+    """Return a stream's entries: the answer names each stream, and a stream's fields come flat."""
+    if not read:
+        return []
+    return [(entry, dict(list(pairwise(fields))[::2])) for entry, fields in cast("_Read", read)[0][1]]
+
+
+def _sealed(writing: _Writing, piece: Piece) -> list[bytes]:
+    """Return a piece's entry; the first one carries the salt, the last one says that it is the last."""
+    fields = [b"e" if piece.is_end else b"p", writing.seal.close(msgspec.msgpack.encode(piece), is_last=piece.is_end)]
+    if not writing.is_begun:
+        writing.is_begun = True
+        fields += [b"s", writing.seal.salt]
+    return fields
+
+
+def _opened(seal: Seal, fields: dict[bytes, bytes]) -> Piece:
+    is_last = b"e" in fields
+    return _PIECE.decode(seal.open(fields[b"e" if is_last else b"p"], is_last=is_last))
+
+
+def _ms(seconds: float) -> int:
+    return int(seconds * 1000)

@@ -1,0 +1,146 @@
+"""``domain.limits.LimitStore`` and ``SpentStore`` on Valkey or Redis: each script is one round trip and one decision.
+
+Keys of one organisation share a hash tag, so a lease over key, tenant and organisation is one slot of a cluster.
+"""
+
+import secrets
+from collections.abc import Mapping, Sequence
+from importlib.resources import files
+
+from penstock.connectors.redis.wire import RETRY_S, Argument, ReplyError, Script, Value, Wire
+from penstock.domain.errors import Conflict, StoreUnavailable
+from penstock.domain.ids import RequestId
+from penstock.domain.tenancy.limits import SLOTS_RETRY_S, Decision, Draw, Measure, MeterKind, Presence
+
+KEEP_MS = 24 * 3600 * 1000
+"""How long a lease that nobody settles is remembered, so that a late settlement still counts."""
+NO_LEASE = RequestId("")
+RENEWED_AT_ONCE = 500
+"""Leases in one call: the store does nothing else meanwhile."""
+
+
+def _script(name: str) -> str:
+    return files("penstock.connectors.redis").joinpath(name).read_text()
+
+
+class RedisLimits:
+    """Meters in Redis. ``prefix`` keeps platforms apart."""
+
+    def __init__(self, wire: Wire, *, prefix: str = "penstock", shard: str = "0") -> None:
+        """Take a connection that fails soon: an admission decision must not hang on a dead store."""
+        self._wire = wire
+        self._prefix = f"{prefix}:{{{shard}}}:"
+        self._reserve = Script(wire, _script("reserve.lua"))
+        self._free = Script(wire, _script("free.lua"))
+        self._settle = Script(wire, _script("settle.lua"))
+        self._renew = Script(wire, _script("renew.lua"))
+        self._spent = Script(wire, _script("spent.lua"))
+        self._count = Script(wire, _script("count.lua"))
+        self._present = Script(wire, _script("present.lua"))
+
+    async def reserve(self, lease: RequestId, draws: Sequence[Draw], hold_s: float) -> Decision:
+        """Take all draws or none."""
+        return _decision(draws, await self._draw(lease, draws, hold_s, "ask"))
+
+    async def look(self, draws: Sequence[Draw]) -> Decision:
+        """Tell what ``reserve`` would decide now, and take nothing."""
+        return _decision(draws, await self._draw(NO_LEASE, draws, 0.0, "look"))
+
+    async def adopt(self, lease: RequestId, draws: Sequence[Draw], hold_s: float) -> None:
+        """Take all draws, also where they don't fit."""
+        await self._draw(lease, draws, hold_s, "adopt")
+
+    async def renew(self, leases: Sequence[RequestId], hold_s: float) -> None:
+        """Keep the holds of living leases."""
+        for start in range(0, len(leases), RENEWED_AT_ONCE):
+            keys = [self._lease(lease) for lease in leases[start : start + RENEWED_AT_ONCE]]
+            await _answered(self._renew, keys, [int(hold_s * 1000), KEEP_MS])
+
+    async def free(self, lease: RequestId) -> None:
+        """Give back the slots; what else it drew stays."""
+        await _answered(self._free, [self._lease(lease)], [])
+
+    async def settle(self, lease: RequestId, actual: dict[Measure, int]) -> bool:
+        """Replace what was reserved by what was used, once."""
+        argv = [part for pair in actual.items() for part in pair]
+        return bool(await _answered(self._settle, [self._lease(lease)], argv))
+
+    async def ping(self) -> None:
+        """Answer."""
+        await self._wire.call("PING")
+
+    async def present(self, gateway: str, alive_s: float, since_ms: int = 0) -> Presence:
+        """Say that this gateway is there, and tell who else is."""
+        keys = [f"{self._prefix}gateways", f"{self._prefix}mark"]
+        # A new one each time: with one of its own, who marked the store before would mark it alike after a loss.
+        mark = secrets.token_hex(8)
+        found = await _answered(self._present, keys, [gateway, int(alive_s * 1000), since_ms, mark])
+        assert isinstance(found, list)  # noqa: S101  as the script says
+        *counts, marked = found
+        at_ms, gateways, since = _ints(counts)
+        assert isinstance(marked, bytes)  # noqa: S101
+        return Presence(at_ms=at_ms, gateways=gateways, since=since, mark=marked.decode())
+
+    async def spent(self, meters: Sequence[str]) -> Mapping[str, int]:
+        """Return what each of these meters has counted."""
+        counted = await _answered(self._spent, [self._prefix + key for key in meters], []) if meters else []
+        return dict(zip(meters, _ints(counted), strict=True))
+
+    async def raise_spent(self, at_least: Mapping[str, int]) -> None:
+        """Count at least so much."""
+        await self._counts(at_least, "at_least")
+
+    async def put_spent(self, exactly: Mapping[str, int]) -> None:
+        """Count exactly so much."""
+        await self._counts(exactly, "exactly")
+
+    async def _counts(self, amounts: Mapping[str, int], how: str) -> None:
+        if amounts:
+            await _answered(self._count, [self._prefix + key for key in amounts], [how, *amounts.values()])
+
+    async def _draw(self, lease: RequestId, draws: Sequence[Draw], hold_s: float, how: str) -> Value:
+        argv: list[Argument] = [int(hold_s * 1000), KEEP_MS, how]
+        for draw in draws:
+            argv += (draw.kind, draw.measure, draw.amount, draw.capacity, draw.refill_per_s / 1000)
+        return await _answered(self._reserve, [self._lease(lease), *(self._prefix + draw.key for draw in draws)], argv)
+
+    def _lease(self, lease: RequestId) -> str:
+        return f"{self._prefix}lease:{lease}"
+
+
+async def _answered(script: Script, keys: Sequence[str], argv: Sequence[Argument]) -> Value:
+    try:
+        return await script(keys, argv)
+    except ReplyError as error:
+        if "LEASE exists" in str(error):
+            raise Conflict("this lease is open already") from error
+        raise StoreUnavailable("the store that gateways share refuses to work", retry_after_s=RETRY_S) from error
+
+
+def _ints(values: Value) -> list[int]:
+    assert isinstance(values, list)  # noqa: S101  as every script of ours says
+    return [value for value in values if isinstance(value, int)]
+
+
+def _retry_after_s(draw: Draw, wait_ms: int) -> float:
+    """Turn the script's answer into seconds: a bucket's refill, a window's end, a slot's likely end, or never."""
+    if draw.kind is MeterKind.BUDGET:
+        return draw.window_ends_in_s
+    if draw.kind is MeterKind.SLOTS:
+        return SLOTS_RETRY_S
+    return wait_ms / 1000 if wait_ms >= 0 else 0.0
+
+
+def _decision(draws: Sequence[Draw], answer: Value) -> Decision:
+    refused, wait_ms, spent, held, *left = _ints(answer)
+    if not refused:
+        return Decision(granted=True, remaining=tuple(left))
+    draw = draws[refused - 1]
+    return Decision(
+        granted=False,
+        refused_by=draw,
+        retry_after_s=_retry_after_s(draw, wait_ms),
+        remaining=tuple(left),
+        spent=spent,
+        held=held,
+    )

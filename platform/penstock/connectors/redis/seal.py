@@ -1,0 +1,59 @@
+"""Answers sealed before they leave this process: whoever reads the store, its copies or its wire reads nothing.
+
+Each tenant has a key derived from the platform's, each record one derived from that and a random salt, so that its
+pieces can be numbered from 0: a piece's nonce is its number and whether it is the last. A piece that is altered, moved,
+left out before others or put into another record does not open; one that is missing at the end is waited for.
+"""
+
+import hashlib
+import hmac
+import secrets
+
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
+from penstock.domain.serving.idempotency import RecordKey
+
+SALT_BYTES = 16
+_NUMBER_BYTES = 11
+
+
+class Unreadable(Exception):
+    """Sealed under another key, or altered."""
+
+
+class Seal:
+    """One record's key, and how many pieces it has sealed or opened."""
+
+    def __init__(self, key: bytes, record: RecordKey, salt: bytes) -> None:
+        """Derive the record's key (HKDF-expand of RFC 5869, twice)."""
+        of_tenant = hmac.digest(key, b"answers/" + record.tenant.encode() + b"\x01", hashlib.sha256)
+        of_record = hmac.digest(of_tenant, record.name.encode() + salt + b"\x01", hashlib.sha256)
+        self.salt = salt
+        self._cipher = AESGCM(of_record)
+        self._number = 0
+
+    @classmethod
+    def new(cls, key: bytes, record: RecordKey) -> "Seal":
+        """Return a seal that was never used."""
+        return cls(key, record, secrets.token_bytes(SALT_BYTES))
+
+    def close(self, data: bytes, *, is_last: bool) -> bytes:
+        """Return the next piece, sealed."""
+        return self._cipher.encrypt(self._next(is_last=is_last), data, None)
+
+    def open(self, data: bytes, *, is_last: bool) -> bytes:
+        """Return the next piece; raises ``Unreadable``."""
+        try:
+            return self._cipher.decrypt(self._next(is_last=is_last), data, None)
+        except InvalidTag as error:
+            raise Unreadable from error
+
+    def _next(self, *, is_last: bool) -> bytes:
+        number, self._number = self._number, self._number + 1
+        return number.to_bytes(_NUMBER_BYTES) + bytes([is_last])
+
+
+def print_of(key: bytes, record: RecordKey, fingerprint: str) -> str:
+    """Return what a store may know of a body: equal where it is, and nothing that can be guessed without the key."""
+    return hmac.new(key, f"print/{record.tenant}\x1f{fingerprint}".encode(), hashlib.sha256).hexdigest()

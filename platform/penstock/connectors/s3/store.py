@@ -1,0 +1,200 @@
+"""Artifacts in S3: ``<prefix>/blobs/<sha256>`` and ``<prefix>/signatures/<digest>``.
+
+Fulfils the same ports as the folder store. Nobody overwrites a blob by accident: puts carry ``If-None-Match: *``
+and the SHA-256, which S3 checks against what it received. Credentials come from boto3's own chain.
+"""
+
+import asyncio
+import base64
+import hashlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+import boto3
+from botocore.config import Config
+from botocore.exceptions import BotoCoreError, ClientError
+
+from penstock.connectors.s3.upload import put_large, put_whole
+from penstock.domain.errors import ArtifactRefused, StoreUnavailable
+from penstock.domain.models.model import is_sha256
+
+if TYPE_CHECKING:
+    from mypy_boto3_s3 import S3Client
+
+MAX_SMALL_BYTES = 64 << 20
+MAX_PUT_BYTES = 5 << 30
+"""S3's limit of one put; larger files go up in parts."""
+_ABSENT = frozenset({"404", "NoSuchKey", "NotFound"})
+_EXISTS = frozenset({"412", "PreconditionFailed"})
+
+
+class S3Store:
+    """A store in one bucket below one prefix; thread-safe, as boto3's clients are."""
+
+    def __init__(self, url: str, *, endpoint: str = "", region: str = "", max_put_bytes: int = MAX_PUT_BYTES) -> None:
+        """Take ``s3://bucket/prefix``; ``endpoint`` where it is not AWS's; larger files than that go up in parts."""
+        parts = urlsplit(url)
+        if parts.scheme != "s3" or not parts.netloc:
+            raise StoreUnavailable(f"{url!r} is no S3 address; write s3://bucket/prefix")
+        self._bucket, self._prefix = parts.netloc, parts.path.strip("/")
+        self._max_put_bytes = max_put_bytes
+        with self._explained():
+            self._client: S3Client = boto3.client(
+                "s3",
+                endpoint_url=endpoint or None,
+                region_name=region or None,
+                config=Config(
+                    retries={"mode": "standard", "max_attempts": 4},
+                    connect_timeout=5,
+                    read_timeout=30,
+                    max_pool_connections=16,
+                ),
+            )
+
+    def has(self, sha256: str) -> bool:
+        """Tell whether the blob is there and S3 knows no other digest of it."""
+        with self._explained():
+            return self._sound(sha256)
+
+    def size(self, sha256: str) -> int:
+        """Return the blob's size in bytes, or raise ``ArtifactRefused`` where there is none."""
+        with self._explained(sha256):
+            return self._client.head_object(Bucket=self._bucket, Key=self._blob(sha256))["ContentLength"]
+
+    def put(self, sha256: str, content: Path | bytes) -> bool:
+        """Store a blob; False where it was there already. Refuses content whose digest is another.
+
+        A blob that is there with another digest or size is replaced.
+        """
+        key = self._blob(sha256)
+        size = _checked_size(sha256, content)
+        with self._explained(sha256):
+            if self._sound(sha256, size):
+                return False
+            replace = self._exists(key)
+            try:
+                self._send(key, content, sha256, replace=replace)
+            except ClientError as error:
+                if _code(error) in _EXISTS:
+                    return False  # somebody put it meanwhile
+                raise
+        return True
+
+    def put_signature(self, digest: str, signature: bytes) -> None:
+        """Store a version's signature; a former one is replaced."""
+        with self._explained(digest):
+            self._client.put_object(Bucket=self._bucket, Key=self._signature(digest), Body=signature)
+
+    def signature(self, digest: str) -> bytes | None:
+        """Return a version's signature, None where it has none."""
+        with self._explained(digest):
+            try:
+                answer = self._client.get_object(Bucket=self._bucket, Key=self._signature(digest))
+            except ClientError as error:
+                if _code(error) in _ABSENT:
+                    return None
+                raise
+            return answer["Body"].read()
+
+    def signed(self, prefix: str) -> tuple[str, ...]:
+        """Return the digests of signed versions that begin with ``prefix``."""
+        folder = "/".join(part for part in (self._prefix, "signatures") if part)
+        with self._explained(prefix):
+            answer = self._client.list_objects_v2(Bucket=self._bucket, Prefix=f"{folder}/{prefix}")
+        names = (found["Key"].rpartition("/")[2] for found in answer.get("Contents", ()))
+        return tuple(sorted(name for name in names if is_sha256(name)))
+
+    def read_range(self, sha256: str, start: int, length: int) -> bytes:
+        """Return up to ``length`` bytes from ``start``; fewer where the blob ends."""
+        with self._explained(sha256):
+            wanted = f"bytes={start}-{start + length - 1}"
+            answer = self._client.get_object(Bucket=self._bucket, Key=self._blob(sha256), Range=wanted)
+            return answer["Body"].read()
+
+    def read_small(self, sha256: str) -> bytes:
+        """Return a whole blob of at most 64 MiB, digest checked."""
+        if self.size(sha256) > MAX_SMALL_BYTES:
+            raise ArtifactRefused(f"blob {sha256} is too large to be read at once")
+        with self._explained(sha256):
+            raw = self._client.get_object(Bucket=self._bucket, Key=self._blob(sha256))["Body"].read()
+        if hashlib.sha256(raw).hexdigest() != sha256:
+            raise ArtifactRefused(f"blob {sha256} is damaged or was altered in the artifact store; push it again")
+        return raw
+
+    async def read(self, sha256: str) -> bytes:
+        """``read_small`` off the event loop."""
+        return await asyncio.to_thread(self.read_small, sha256)
+
+    def _send(self, key: str, content: Path | bytes, sha256: str, *, replace: bool) -> None:
+        size = len(content) if isinstance(content, bytes) else content.stat().st_size
+        if isinstance(content, Path) and size > self._max_put_bytes:
+            put_large(self._client, self._bucket, key, content, replace=replace)
+        else:
+            checksum = base64.b64encode(bytes.fromhex(sha256)).decode()
+            put_whole(self._client, self._bucket, key, content, checksum, replace=replace)
+
+    def _exists(self, key: str) -> bool:
+        try:
+            self._client.head_object(Bucket=self._bucket, Key=key)
+        except ClientError as error:
+            if _code(error) in _ABSENT:
+                return False
+            raise
+        return True
+
+    def _sound(self, sha256: str, size: int | None = None) -> bool:
+        """Tell whether the blob is there and, as far as S3 knows, right; a file sent in parts has no digest there."""
+        try:
+            head = self._client.head_object(Bucket=self._bucket, Key=self._blob(sha256), ChecksumMode="ENABLED")
+        except ClientError as error:
+            if _code(error) in _ABSENT:
+                return False
+            raise
+        checksum = head.get("ChecksumSHA256", "")
+        known = base64.b64encode(bytes.fromhex(sha256)).decode()
+        return size in {None, head["ContentLength"]} and (not checksum or "-" in checksum or checksum == known)
+
+    def _blob(self, sha256: str) -> str:
+        return self._key("blobs", sha256)
+
+    def _signature(self, digest: str) -> str:
+        return self._key("signatures", digest)
+
+    def _key(self, kind: str, sha256: str) -> str:
+        if not is_sha256(sha256):
+            raise ArtifactRefused(f"{sha256[:80]!r} is not a SHA-256")
+        return "/".join(part for part in (self._prefix, kind, sha256) if part)
+
+    @contextmanager
+    def _explained(self, sha256: str = "") -> Iterator[None]:
+        """Turn boto3's errors into ours."""
+        place = f"s3://{self._bucket}/{self._prefix}"
+        try:
+            yield
+        except ClientError as error:
+            if _code(error) in _ABSENT:
+                raise ArtifactRefused(
+                    f"the artifact store {place} has no blob {sha256}; push the model again"
+                ) from error
+            raise StoreUnavailable(f"the artifact store {place} refused: {_code(error)}") from error
+        except BotoCoreError as error:
+            raise StoreUnavailable(f"the artifact store {place} can't be reached: {error}") from error
+
+
+def _code(error: ClientError) -> str:
+    return str(error.response.get("Error", {}).get("Code", ""))
+
+
+def _checked_size(sha256: str, content: Path | bytes) -> int:
+    """Return the content's size, once its digest is the one it is put under."""
+    if isinstance(content, bytes):
+        actual, size = hashlib.sha256(content).hexdigest(), len(content)
+    else:
+        with content.open("rb") as file:
+            actual, size = hashlib.file_digest(file, "sha256").hexdigest(), content.stat().st_size
+    if actual != sha256:
+        raise ArtifactRefused(f"the content put under {sha256} has another SHA-256")
+    return size

@@ -1,0 +1,90 @@
+"""Signs and verifies a version's folder: OpenSSF Model Signing v1 with a key pair, no network.
+
+Fulfils ``Signer`` of packing and ``SignatureVerifier`` of the worker. Both speak of folders and bundles, not of
+keys, so that a signer whose key never leaves a KMS can take this one's place; the bundle stays the same.
+The library reads and writes bundles as files, hence the temporary folders.
+"""
+
+import json
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from cryptography.exceptions import InvalidSignature
+from model_signing import signing, verifying
+
+from penstock.connectors.signing.keys import PRIVATE, ensure_key_pair, fingerprint
+from penstock.domain.errors import ArtifactRefused
+
+
+class KeyPairSigner:
+    """Signs with the private key of a folder."""
+
+    def __init__(self, folder: Path) -> None:
+        """Use the key pair in the folder; make it if it is not there."""
+        self._private = folder / PRIVATE
+        self._fingerprint = fingerprint(ensure_key_pair(folder))
+
+    def sign(self, folder: Path) -> bytes:
+        """Return the Sigstore bundle over every file of the folder."""
+        with _bundle_file() as path:
+            signing.Config().use_elliptic_key_signer(private_key=self._private).sign(folder, path)
+            return path.read_bytes()
+
+    def has_signed(self, bundle: bytes) -> bool:
+        """Tell whether the bundle names this key; says nothing about whether the signature is right."""
+        return _named_key(bundle) == self._fingerprint
+
+
+class PublicKeyVerifier:
+    """Verifies with a public key, or with the one before it while that is still there."""
+
+    def __init__(self, public_key: Path, before: Path | None = None) -> None:
+        """Take the paths of PEM files; they are read anew for each version."""
+        self._public_key = public_key
+        self._before = before
+
+    def verify(self, folder: Path, signature: bytes) -> None:
+        """Return where all files are signed, unchanged and none is extra; else raise ``ArtifactRefused``."""
+        key = self._key_of(signature)
+        with _bundle_file(signature) as path:
+            try:
+                verifying.Config().use_elliptic_key_verifier(public_key=key).verify(folder, path)
+            except InvalidSignature as error:
+                raise ArtifactRefused(
+                    "the signature is not by this platform's key or was altered; push the model again"
+                ) from error
+            except (ValueError, KeyError, TypeError) as error:
+                raise ArtifactRefused(f"{error}; push the model again") from error
+
+    def _key_of(self, signature: bytes) -> Path:
+        """Return the key that the bundle names, or raise ``ArtifactRefused``."""
+        if not self._public_key.is_file():
+            raise ArtifactRefused(f"there is no public key at {self._public_key} to verify versions with")
+        named, ours = _named_key(signature), fingerprint(self._public_key)
+        if self._before is not None and self._before.is_file() and named == fingerprint(self._before):
+            return self._before
+        if named != ours:
+            raise ArtifactRefused(
+                f"the version is signed with another key ({named[:12] or 'unnamed'}) than {self._public_key} "
+                f"({ours[:12]}); push the model again, or give this worker the key that signed it"
+            )
+        return self._public_key
+
+
+def _named_key(bundle: bytes) -> str:
+    """Return the fingerprint that a bundle names its key by; empty where it names none."""
+    try:
+        hint = json.loads(bundle)["verificationMaterial"]["publicKey"]["hint"]
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return ""
+    return hint if isinstance(hint, str) else ""
+
+
+@contextmanager
+def _bundle_file(content: bytes = b"") -> Iterator[Path]:
+    with tempfile.TemporaryDirectory(prefix="penstock-bundle-") as folder:
+        path = Path(folder, "model.sig")
+        path.write_bytes(content)
+        yield path

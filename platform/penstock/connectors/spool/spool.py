@@ -1,0 +1,249 @@
+"""The spool: a gateway appends here on the hot path; a loop carries whole segments to the ledger.
+
+Delivery is at least once and the ledger keeps one row per request, so together it is exactly once. A process that
+died leaves its segments behind; whoever starts next in the same home finishes them, open requests included.
+Plain ``write`` survives the death of the process; ``fsync`` once a second bounds what a lost node can take along. It
+takes a disk's milliseconds, so it runs in a thread: nobody's token waits for it.
+A row that the ledger refuses for what it says is set aside in a file of its own, so that it does not hold up the rows
+of everybody else; once its process has ended it is finished like the rest, and after a mended release it is taken.
+"""
+
+import asyncio
+import errno
+import fcntl
+import os
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from itertools import chain
+from pathlib import Path
+
+from penstock.connectors.spool.segment import Closed, History, Line, Opened, Progress, encode, lines
+from penstock.domain.clock import Clock
+from penstock.domain.errors import BadRequest, StoreUnavailable
+from penstock.domain.ids import RequestId
+from penstock.domain.tenancy.ledger import LedgerRow, LedgerSink, Opening
+from penstock.domain.tokens import Usage
+
+SEGMENT_BYTES = 1 << 20
+BATCH_ROWS = 500
+LINES_AT_ONCE = 64
+"""Read so many lines, a quarter of a millisecond, before the event loop has its turn."""
+REFUSED = ".refused"
+"""What the files are called that hold rows which the ledger does not take."""
+Took = Callable[[Iterable[Opening]], Awaitable[Mapping[RequestId, Usage]]]
+Heir = Callable[[Sequence[LedgerRow]], Awaitable[None]]
+OnRefused = Callable[[LedgerRow, str], None]
+
+SHORTEST_WAIT_S, LONGEST_WAIT_S = 1.0, 60.0
+"""The ``retry_after`` of a caller that is refused for a full disk."""
+
+
+class Spool:
+    """One process's spool in a folder that all gateways of a home share."""
+
+    def __init__(self, folder: Path, clock: Clock, on_refused: OnRefused = lambda *_: None) -> None:
+        """Create the folder and the first segment; hold its lock for as long as this process lives.
+
+        ``on_refused`` gets each row that the ledger does not take, and why.
+        """
+        folder.mkdir(parents=True, exist_ok=True)
+        self._folder = folder
+        self._clock = clock
+        self._on_refused = on_refused
+        self._name = f"{int(clock.now() * 1e6):020d}-{os.getpid()}"
+        self._lock = _lock(folder / f"{self._name}.lock")
+        self._open: dict[RequestId, Opening] = {}
+        self._tokens: dict[RequestId, int] = {}
+        self._is_behind = False
+        self._number = 0
+        self._sealed: list[int] = []
+        self._fd = self._new_segment()
+        self._size = 0
+        self._backlog: list[Line] = []
+        self._full_since: float | None = None
+
+    @property
+    def is_full(self) -> bool:
+        """True while the disk refuses lines: new work must be refused, loudly."""
+        return bool(self._backlog)
+
+    def opened(self, opening: Opening) -> None:
+        """Note that a request starts, or raise ``StoreUnavailable`` where the disk takes no more."""
+        if (self.is_full and not self._retry()) or not self._write(Opened(opening)):
+            message = "the ledger spool is full; free disk space in the data folder"
+            raise StoreUnavailable(message, retry_after_s=self._wait_s())
+        self._open[opening.request] = opening
+
+    def delivered(self, request: RequestId, tokens: int) -> None:
+        """Remember how many tokens a stream has passed on; written by the next ``flush``."""
+        if tokens and request in self._open:
+            self._tokens[request] = tokens
+            self._is_behind = True
+
+    def closed(self, row: LedgerRow) -> None:
+        """Note that a request ended. Where the disk is full the row waits in memory, and ``is_full`` says so."""
+        self._open.pop(row.request, None)
+        self._tokens.pop(row.request, None)
+        line = Closed(row)
+        if self.is_full or not self._write(line):
+            self._backlog.append(line)
+
+    def flush(self) -> None:
+        """Write progress and retry what the disk refused; call it about once a second."""
+        self._retry()
+        if self._is_behind:
+            self._note_progress()
+
+    async def deliver(self, sink: LedgerSink, heir: Heir | None = None, took: Took | None = None) -> int:
+        """Sync, then carry sealed segments, and those of dead processes, to the ledger; return the rows delivered.
+
+        ``inherit`` gets the rows that a dead process left first, perhaps more than once: it settles their leases.
+        """
+        if self._size and not self.is_full:
+            self._rotate()
+        await self._sync()
+        rows = 0
+        for segment in sorted(self._folder.glob(f"{self._name}.*.jsonl"))[:-1]:
+            rows += await self._carry((await _read([segment])).rows, [segment], sink)
+        for name in sorted({p.name.split(".")[0] for p in self._folder.glob("*.lock")} - {self._name}):
+            rows += await self._finish(name, sink, heir, took)
+        return rows
+
+    def leave(self) -> None:
+        """End without requests of one's own: take away the files that hold nothing, and let go of the others."""
+        for fd in (*self._sealed, self._fd):
+            os.close(fd)
+        aside = self._folder / f"{self._name}{REFUSED}"
+        if not self._size and not aside.exists():
+            for segment in self._folder.glob(f"{self._name}.*.jsonl"):
+                segment.unlink()
+            (self._folder / f"{self._name}.lock").unlink()
+        os.close(self._lock)
+
+    async def _sync(self) -> None:
+        """Bring everything to the disk, the new segment too: what is still open stands only there."""
+        sealed, self._sealed = self._sealed, []
+        await asyncio.to_thread(_sync_and_close, [*sealed, os.dup(self._fd)])
+
+    async def _finish(self, name: str, sink: LedgerSink, heir: Heir | None, took: Took | None) -> int:
+        """Deliver all of a dead process's segments; nothing where it lives or another one finishes it."""
+        lock = self._folder / f"{name}.lock"
+        try:
+            fd = _lock(lock)
+        except OSError:
+            return 0
+        try:
+            segments = [*sorted(self._folder.glob(f"{name}.*.jsonl")), *self._folder.glob(f"{name}{REFUSED}")]
+            history = await _read(segments)
+            rows = history.rows + history.lost(await took(history.open.values()) if took is not None else {})
+            if heir is not None:
+                await heir(rows)
+            await self._carry(rows, segments, sink)
+            lock.unlink(missing_ok=True)
+        finally:
+            os.close(fd)
+        return len(rows)
+
+    async def _carry(self, rows: Sequence[LedgerRow], segments: list[Path], sink: LedgerSink) -> int:
+        for start in range(0, len(rows), BATCH_ROWS):
+            await self._append(rows[start : start + BATCH_ROWS], sink)
+        for segment in segments:
+            segment.unlink()
+        return len(rows)
+
+    async def _append(self, rows: Sequence[LedgerRow], sink: LedgerSink) -> None:
+        """Append all; where they are refused, find by halves which row it is, and set that one aside."""
+        try:
+            await sink.append(rows)
+        except BadRequest as refused:
+            if len(rows) == 1:
+                await asyncio.to_thread(self._set_aside, rows[0])
+                self._on_refused(rows[0], str(refused))
+                return
+            half = len(rows) // 2
+            await self._append(rows[:half], sink)
+            await self._append(rows[half:], sink)
+
+    def _set_aside(self, row: LedgerRow) -> None:
+        fd = os.open(self._folder / f"{self._name}{REFUSED}", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        with os.fdopen(fd, "ab") as aside:
+            aside.write(encode(Closed(row)) + b"\n")
+            aside.flush()
+            os.fsync(fd)
+
+    def _write(self, line: Line) -> bool:
+        data = encode(line) + b"\n"
+        try:
+            written = os.write(self._fd, data)
+        except OSError as error:
+            if error.errno not in {errno.ENOSPC, errno.EDQUOT}:
+                raise
+            written = 0
+        if written < len(data):
+            if written:
+                os.ftruncate(self._fd, self._size)
+            if self._full_since is None:
+                self._full_since = self._clock.monotonic()
+            return False
+        self._full_since = None
+        self._size += written
+        if self._size >= SEGMENT_BYTES:
+            self._rotate()
+        return True
+
+    def _note_progress(self) -> None:
+        if self._tokens:
+            self._is_behind = not self._write(Progress(self._clock.now(), self._tokens))
+
+    def _wait_s(self) -> float:
+        """Return when to come back: nobody knows, but what has lasted a while is likely to last as long again."""
+        full_s = 0.0 if self._full_since is None else self._clock.monotonic() - self._full_since
+        return min(LONGEST_WAIT_S, max(SHORTEST_WAIT_S, full_s))
+
+    def _retry(self) -> bool:
+        while self._backlog and self._write(self._backlog[0]):
+            self._backlog.pop(0)
+        return not self._backlog
+
+    def _rotate(self) -> None:
+        """Seal the segment; what is still open is carried into the next, so that each is complete by itself."""
+        fd = self._new_segment()
+        self._sealed.append(self._fd)
+        self._fd, self._size = fd, 0
+        for opening in self._open.values():
+            if not self._write(Opened(opening)):
+                self._backlog.append(Opened(opening))
+        self._note_progress()
+
+    def _new_segment(self) -> int:
+        self._number += 1
+        path = self._folder / f"{self._name}.{self._number:06d}.jsonl"
+        return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+
+
+def _sync_and_close(fds: Sequence[int]) -> None:
+    try:
+        for fd in fds:
+            os.fsync(fd)
+    finally:
+        for fd in fds:
+            os.close(fd)
+
+
+async def _read(segments: list[Path]) -> History:
+    history = History()
+    for number, line in enumerate(chain.from_iterable(map(lines, segments)), start=1):
+        history.take(line)
+        if number % LINES_AT_ONCE == 0:
+            await asyncio.sleep(0)
+    return history
+
+
+def _lock(path: Path) -> int:
+    """Take the lock file, or raise ``OSError`` where a living process holds it; it frees itself with the process."""
+    fd = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(fd)
+        raise
+    return fd

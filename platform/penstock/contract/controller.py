@@ -1,0 +1,88 @@
+"""What a controller needs."""
+
+from penstock.apps.settings import CONTROLLER_PORT, ControllerSettings
+from penstock.connectors.kubernetes.kinds import RIGHTS
+from penstock.connectors.postgres import roles
+from penstock.contract import shared
+from penstock.contract.nouns import Called, Certificate, Ending, Life, Port, Probe, Process, Right
+from penstock.telemetry import pages
+from penstock.tls.identity import Role
+
+CONTROLLER = Process(
+    name="controller",
+    about="Decides what runs where, and publishes the routing table; the operators' API.",
+    command=("penstock", "controller"),
+    settings=ControllerSettings,
+    needed=(
+        "home",
+        "host",
+        "metrics_host",
+        "advertise",
+        "database_url",
+        "database_user",
+        "platform_key_file",
+        "pepper_file",
+        "tls_cert_file",
+        "tls_key_file",
+        "tls_ca_file",
+        "limits_url",
+    ),
+    ports=(
+        Port(
+            name="api",
+            setting="controller_port",
+            number=CONTROLLER_PORT,
+            callers=("operators", "worker"),
+            meaning="The operators' API, and where workers report.",
+        ),
+        shared.private("Metrics and probes."),
+    ),
+    probes=(
+        ("live", shared.LIVE),
+        (
+            "ready",
+            Probe(
+                port="private",
+                path=pages.READY,
+                meaning="It leads and its ticks succeed (none older than three leases), or stands by.",
+            ),
+        ),
+    ),
+    metrics=("private", pages.METRICS),
+    folders=(
+        shared.home(
+            shared.GIB,
+            Life.PROCESS,
+            "Where it is, what it knows of processes that it started, and why it decided what it did.",
+        ),
+        shared.TEMPORARY,
+    ),
+    secrets=(
+        shared.PLATFORM_KEY,
+        shared.PEPPER,
+        shared.database_password("controller"),
+        shared.LIMITS_PASSWORD,
+        shared.DATABASE_CA,
+        shared.LIMITS_CA,
+    ),
+    certificate=Certificate(role=Role.CONTROLLER),
+    calls=(
+        shared.database(roles.CONTROLLER),
+        shared.LIMITS,
+        Called(
+            to="cluster", setting="kubeconfig", port="https", meaning="The cluster's API, where a cluster runs workers."
+        ),
+        Called(
+            to="prometheus",
+            setting="budgets_url",
+            port="http",
+            meaning="Where the promises are recorded, if anywhere: rollouts heed all error budgets then.",
+        ),
+    ),
+    rights=tuple(Right(group=kind.group, resource=kind.plural, verbs=verbs) for kind, verbs in RIGHTS.items()),
+    ending=Ending(
+        signals=(("SIGTERM", "Gives the lead back and ends; what runs goes on without it."),),
+        exits=((0, "ended in good order"), (1, "can't start; the log's last line says why")),
+    ),
+    replicas="two: one leads, the other stands by",
+)

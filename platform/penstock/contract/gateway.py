@@ -1,0 +1,103 @@
+"""What a gateway needs."""
+
+from penstock.apps.settings import GatewaySettings
+from penstock.connectors.postgres import roles
+from penstock.contract import shared
+from penstock.contract.nouns import Called, Certificate, Ending, Life, Port, Probe, Process
+from penstock.telemetry import pages
+from penstock.tls.identity import Role
+
+GATEWAY = Process(
+    name="gateway",
+    about="Takes requests of clients and sends them to workers.",
+    command=("penstock", "gateway"),
+    settings=GatewaySettings,
+    needed=(
+        "home",
+        "host",
+        "metrics_host",
+        "database_url",
+        "database_user",
+        "platform_key_file",
+        "pepper_file",
+        "tls_cert_file",
+        "tls_key_file",
+        "tls_ca_file",
+        "limits_url",
+        "answers_url",
+        "artifact_store",
+    ),
+    ports=(
+        Port(
+            name="public",
+            setting="port",
+            number=8080,
+            callers=("clients",),
+            meaning="The inference APIs, and yes or no to sending requests here, or to this region; nothing else.",
+        ),
+        Port(
+            name="grpc",
+            setting="grpc_port",
+            number=8081,
+            callers=("clients",),
+            meaning="The Open Inference Protocol over gRPC (HTTP/2 without TLS), with health and reflection.",
+        ),
+        shared.private("Metrics and probes; it must not be reached from where clients are."),
+    ),
+    probes=(
+        ("live", shared.LIVE),
+        (
+            "ready",
+            Probe(
+                port="private",
+                path=pages.READY,
+                meaning="It has a routing table and keys and does not drain. A no wants no requests sent here.",
+            ),
+        ),
+        (
+            "region",
+            Probe(
+                port="private",
+                path=pages.REGION,
+                meaning="A worker of some alias could answer. A no wants requests sent to another region.",
+            ),
+        ),
+    ),
+    metrics=("private", pages.METRICS),
+    folders=(
+        shared.home(
+            shared.GIB,
+            Life.REPLICA,
+            "The spool of ledger rows that the database has not yet, the last good table, and records of requests.",
+        ),
+        shared.TEMPORARY,
+    ),
+    secrets=(
+        shared.PLATFORM_KEY,
+        shared.PEPPER,
+        shared.database_password("gateway"),
+        shared.LIMITS_PASSWORD,
+        shared.DATABASE_CA,
+        shared.LIMITS_CA,
+        shared.authority("answers", "the answers' store", optional=True),
+        shared.password("answers", "The password of the answers' store."),
+    ),
+    certificate=Certificate(role=Role.GATEWAY),
+    calls=(
+        shared.database(roles.GATEWAY),
+        shared.LIMITS,
+        Called(to="answers", setting="answers_url", port="redis", meaning="Answers under idempotency keys."),
+        shared.ARTIFACTS,
+        Called(to="worker", setting="", port="gate", meaning="Requests; where workers are, the routing table says."),
+        Called(to="collector", setting="otlp_endpoint", port="http", meaning="Traces, where that is wanted."),
+    ),
+    ending=Ending(
+        grace_setting="drain_grace_s",
+        signals=(
+            ("SIGTERM", "Drains: takes no new connection, lets running answers end, delivers what they took."),
+            ("SIGTERM again", "Ends at once."),
+        ),
+        exits=((0, "ended in good order"), (1, "can't start or go on; the log's last line says why")),
+    ),
+    replicas="any number",
+)

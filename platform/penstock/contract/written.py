@@ -1,0 +1,100 @@
+"""The contract as JSON: the declarations, and every setting out of the code that reads it."""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import fields, is_dataclass
+
+from penstock import __version__
+from penstock.apps.settings import Kind, Told
+from penstock.apps.settings.told import PREFIX
+from penstock.contract.controller import CONTROLLER
+from penstock.contract.gateway import GATEWAY
+from penstock.contract.init import INIT
+from penstock.contract.nouns import Process
+from penstock.contract.worker import WORKER
+
+EDITION = 1
+"""Another number where a reader of the last one would read something wrong."""
+PROCESSES = (GATEWAY, CONTROLLER, WORKER, INIT)
+Json = Mapping[str, object]
+
+
+def text() -> str:
+    """Return the whole contract."""
+    processes = {process.name: written(process) for process in PROCESSES}
+    content = {"edition": EDITION, "version": __version__, "digest": digest(processes), "processes": processes}
+    return json.dumps(content, indent=2) + "\n"
+
+
+def digest(processes: Json) -> str:
+    """Return what a reader recomputes, so that a file that was edited or half merged is none of ours."""
+    plain = json.dumps(processes, sort_keys=True, separators=(",", ":"))
+    return f"sha256:{hashlib.sha256(plain.encode()).hexdigest()}"
+
+
+def written(process: Process) -> Json:
+    """Return one process."""
+    plain = {field.name: _plain(getattr(process, field.name)) for field in fields(process)}
+    port, path = process.metrics
+    return plain | {
+        "command": list(process.command),
+        "arguments": dict(process.arguments),
+        "settings": settings_of(process.settings, process.needed),
+        "needed": [variable(name) for name in process.needed],
+        "probes": {name: _plain(probe) for name, probe in process.probes},
+        "metrics": {"port": port, "path": path} if port else None,
+    }
+
+
+def settings_of(declared: type[Told], needed: tuple[str, ...] = ()) -> list[Json]:
+    """Return the settings that a process is told, by name."""
+    schema = declared.model_json_schema()
+    return [_setting(name, declared, schema, is_needed=name in needed) for name in sorted(declared.model_fields)]
+
+
+def variable(field: str) -> str:
+    """Return what a field is called in the environment; other variables are called what they are."""
+    return field if not field or field.isupper() else f"{PREFIX}{field.upper()}"
+
+
+def _setting(name: str, declared: type[Told], schema: Mapping[str, object], *, is_needed: bool) -> Json:
+    field, shape = declared.model_fields[name], _shape(schema, name)
+    kinds = [str(kind) for kind in Kind if kind in field.metadata]
+    bounds: dict[str, object] = {
+        key: shape[key] for key in ("minimum", "maximum", "exclusiveMinimum", "enum") if key in shape
+    }
+    return {
+        "name": variable(name),
+        "type": shape.get("type", "string"),
+        "default": shape.get("default"),
+        **bounds,
+        "kind": kinds[0] if kinds else "plain",
+        "needed": is_needed,
+        "meaning": " ".join((field.description or "").split()),
+    }
+
+
+def _shape(schema: Mapping[str, object], name: str) -> dict[str, object]:
+    """Return a property's JSON schema, with what it refers to."""
+    properties, definitions = schema["properties"], schema.get("$defs", {})
+    assert isinstance(properties, dict) and isinstance(definitions, dict)  # noqa: S101, PT018  it is JSON schema
+    shape: dict[str, object] = dict(properties[name])
+    referred = shape.pop("$ref", "")
+    return {**definitions.get(str(referred).rpartition("/")[2], {}), **shape}
+
+
+def _plain(value: object) -> object:
+    """Return a declaration as JSON; fields that name settings become variables."""
+    if is_dataclass(value) and not isinstance(value, type):
+        return {field.name: _field(field.name, getattr(value, field.name)) for field in fields(value)}
+    if isinstance(value, tuple):
+        pairs = [item for item in value if isinstance(item, tuple) and len(item) == 2]  # noqa: PLR2004
+        if value and len(pairs) == len(value):
+            return {str(key): _plain(item) for key, item in pairs}
+        return [_plain(item) for item in value]
+    return value if isinstance(value, (str, int, float, bool)) else None
+
+
+def _field(name: str, value: object) -> object:
+    return variable(str(value)) if name.endswith("setting") else _plain(value)

@@ -1,0 +1,53 @@
+"""What a worker of a version takes of a pool's bytes: weights, KV cache, adapters' slots.
+
+Trade-off: it is counted from the manifest, before anything runs, and not measured: a version's place must not depend on
+how a worker of it once fared. What its processes take beside that is not in the pool's bytes.
+"""
+
+import math
+from collections.abc import Iterable, Mapping
+
+from penstock.domain.fleet.versions import Catalogue
+from penstock.domain.ids import VersionId
+from penstock.domain.models.model import Manifest, ModelVersion, Runtime
+
+DEFAULT_KV_BYTES = 64 << 20
+"""Where a manifest leaves it to the engine, on a CPU."""
+_SLOT_BYTES = 70.0
+"""Of an adapter's slot, for each rank and each root of a byte of weights: an adapter is as large as the rims of its
+matrices, and they are as large as the roots of the faces. An upper end: SmolLM2-135M has 37, Llama 3 8B 41, 70B 70."""
+
+
+def worker_bytes(manifest: Manifest) -> int:
+    """Return what one worker of this version holds while it is awake; an adapter has no worker of its own."""
+    if manifest.adapter is not None:
+        return 0
+    engine = manifest.engine
+    kv = (engine.kv_cache_bytes or DEFAULT_KV_BYTES) * engine.tensor_parallel_size
+    slots = math.ceil(_SLOT_BYTES * engine.adapter_slots * engine.adapter_rank * math.sqrt(manifest.size_bytes))
+    return manifest.size_bytes + (kv if manifest.runtime is Runtime.VLLM else 0) + slots
+
+
+def sizes(versions: Iterable[ModelVersion]) -> Mapping[VersionId, int]:
+    """Return what a worker of each version holds."""
+    return {one.id: worker_bytes(one.manifest) for one in versions}
+
+
+def crowded_out(known: Catalogue, limit_bytes: int) -> Mapping[VersionId, int]:
+    """Return the versions that can't get a place beside what is pinned, each with the bytes that one would need.
+
+    ``limit_bytes`` 0: there is no pool. What is pinned has its place; what is larger than the pool is another matter.
+    """
+    if not limit_bytes or not known.kept:
+        return {}
+    held = sizes(known.versions)
+    left = limit_bytes - sum(
+        one.replicas * held.get(one.version, 0) for one in known.staffed if one.version in known.kept
+    )
+    others = [one.version for one in known.staffed if one.replicas and one.version not in known.kept]
+    return {version: held[version] for version in others if left < held.get(version, 0) <= limit_bytes}
+
+
+def megabytes(size: int) -> str:
+    """Return it in words."""
+    return f"{size / 1_000_000:,.0f} MB"

@@ -1,0 +1,1 @@
+"""Nouns of what runs: versions, workers, the routing table, decisions about them."""

@@ -1,0 +1,193 @@
+"""The routing table: an immutable, versioned snapshot; the one bridge from controller to gateway.
+
+The gateway serves from the last good one when the controller and its database are away (I2, I3).
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from penstock.domain.errors import TableRefused
+from penstock.domain.fleet.worker import Load, WorkerState
+from penstock.domain.ids import NO_VERSION, Alias, TenantId, VersionId, WorkerId
+from penstock.domain.models.model import SHORT_DIGEST, HandlerSettings, SamplingDefaults, Task, Tier
+from penstock.domain.money import Price
+from penstock.domain.serving.auto import MOST_AUTOS, Auto, fault
+from penstock.domain.serving.shadow import Shadow
+from penstock.domain.tenancy.owners import EVERYBODY, Owners
+
+WEIGHT_TOTAL = 10_000
+"""Weights of an alias's versions are shares of this."""
+MOST_OVERRIDES = 1_000
+"""Of one alias: every gateway has them all in each of its tables."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerEntry:
+    """A worker as the gateways see it; without address while it starts (its ``ready_in_s`` is what matters then)."""
+
+    id: WorkerId
+    url: str
+    state: WorkerState
+    zone: str = ""
+    load: Load = field(default_factory=Load)
+    ready_in_s: float = 0.0
+    key_mark: str = ""
+    """Which secret it holds, while the platform's key is exchanged."""
+    adapters: tuple[VersionId, ...] = ()
+    """Those whose weights its engine holds, checked and ready to answer."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VersionEntry:
+    """A servable version: what preprocessing, admission and routing need to know, and its workers."""
+
+    id: VersionId
+    digest: str
+    task: Task
+    tier: Tier
+    price: Price
+    max_model_len: int
+    block_size: int
+    tokenizer_sha256: str
+    """Blob key of ``tokenizer.json`` in the artifact store, readable by the gateway."""
+    special_tokens: tuple[tuple[str, str], ...] = ()
+    """Names and texts that the chat template may use, for example ``("bos_token", "<s>")``."""
+    chat_template: str = ""
+    """Of an adapter empty in a table that is sent: it is its base's, and a gateway reads it there."""
+    sampling: SamplingDefaults = field(default_factory=SamplingDefaults)
+    max_num_seqs: int = 0
+    """How many sequences an engine decodes at once; 0 in a table that doesn't say."""
+    workers: tuple[WorkerEntry, ...] = ()
+    start_s: float = 0.0
+    """What a start of its workers takes, measured; 0 where none has started yet."""
+    kin_start_s: float = 0.0
+    """Where none of its own was measured: the longest measured start of its kind; 0 where there is none."""
+    is_crowded_out: bool = False
+    """Whether pinned versions hold all of the pool that its workers would need, so that none can wake or start."""
+    restart_s: float = 0.0
+    """What it takes to start one again where it was: nothing is fetched or imported anew; 0 where none has started."""
+    handler: HandlerSettings | None = None
+    """What goes in and out of a model that vLLM does not run."""
+    base: VersionId = NO_VERSION
+    """Of an adapter: the version whose workers serve it, as it has none of its own."""
+    tool_parser: str = ""
+    """The engine's name for the way this model writes tool calls; empty where it was taught none."""
+    tenants: Owners = EVERYBODY
+    """For whom it is there; of an adapter those of its base as well."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Share:
+    """A version's share of an alias, in parts of ``WEIGHT_TOTAL``."""
+
+    version: VersionId
+    weight: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Override:
+    """A tenant that has one version of an alias, whatever the weights are."""
+
+    tenant: TenantId
+    version: VersionId
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Route:
+    """An alias and the versions behind it; weights add up to ``WEIGHT_TOTAL``."""
+
+    alias: Alias
+    shares: tuple[Share, ...]
+    fallback: VersionId = NO_VERSION
+    """One of them that takes new requests over from each other one that can take none; empty for nobody."""
+    overrides: tuple[Override, ...] = ()
+    shadow: Shadow | None = None
+    """One of them that is sent copies of what the others have answered."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RoutingTable:
+    """One snapshot. ``number`` only grows; ``made_at`` is Unix seconds."""
+
+    number: int
+    made_at: float
+    routes: tuple[Route, ...] = ()
+    versions: tuple[VersionEntry, ...] = ()
+    autos: tuple[Auto, ...] = ()
+
+
+EMPTY = RoutingTable(number=0, made_at=0.0)
+
+
+def by_digest(versions: Iterable[VersionEntry], name: str) -> VersionEntry | None:
+    """Return the version that ``name@digest`` names by more than the digest's first digits; None where none or two."""
+    model, _, digits = name.partition("@")
+    if len(digits) <= SHORT_DIGEST:
+        return None
+    known = [one for one in versions if one.digest.startswith(digits) and one.id.startswith(f"{model}@")]
+    return known[0] if len(known) == 1 else None
+
+
+def validate(table: RoutingTable) -> RoutingTable:
+    """Return the table, or raise ``TableRefused`` naming the first thing that is wrong with it."""
+    known = {v.id for v in table.versions}
+    if len(known) != len(table.versions):
+        raise TableRefused("a version stands in the table twice")
+    if len({r.alias for r in table.routes}) != len(table.routes):
+        raise TableRefused("an alias stands in the table twice")
+    for route in table.routes:
+        _validate_route(route, known)
+    _validate_autos(table, known)
+    workers = [w.id for v in table.versions for w in v.workers]
+    if len(set(workers)) != len(workers):
+        raise TableRefused("a worker stands in the table twice")
+    bases = {version.id for version in table.versions if not version.base}
+    for version in table.versions:
+        _validate_version(version)
+        if version.base and (version.base not in bases or version.workers):
+            raise TableRefused(f"the adapter {version.id} has workers of its own, or no base in the table")
+    return table
+
+
+def _validate_autos(table: RoutingTable, known: set[VersionId]) -> None:
+    autos = {auto.alias for auto in table.autos}
+    if len(autos) != len(table.autos) or len(autos) > MOST_AUTOS:
+        raise TableRefused(f"an auto alias stands in the table twice, or there are more than {MOST_AUTOS}")
+    targets = {*(route.alias for route in table.routes), *known}
+    for auto in table.autos:
+        if wrong := fault(auto, targets, autos):
+            raise TableRefused(f"auto alias {auto.alias}: {wrong}")
+
+
+def _validate_route(route: Route, known: set[VersionId]) -> None:
+    for share in route.shares:
+        if share.version not in known:
+            raise TableRefused(f"alias {route.alias} names the unknown version {share.version}")
+        if share.weight < 0:
+            raise TableRefused(f"alias {route.alias} gives {share.version} a negative weight")
+    if sum(s.weight for s in route.shares) != WEIGHT_TOTAL:
+        raise TableRefused(f"the weights of alias {route.alias} do not add up to {WEIGHT_TOTAL}")
+    _validate_exceptions(route)
+
+
+def _validate_exceptions(route: Route) -> None:
+    """Check what a route says beside its weights."""
+    own = {share.version for share in route.shares}
+    if route.fallback and route.fallback not in own:
+        raise TableRefused(f"alias {route.alias} falls back to {route.fallback}, which is none of its versions")
+    for override in route.overrides:
+        if override.version not in own:
+            raise TableRefused(f"alias {route.alias} gives {override.tenant} {override.version}, none of its versions")
+    if route.shadow is not None and route.shadow.version not in own:
+        raise TableRefused(f"alias {route.alias} is copied to {route.shadow.version}, none of its versions")
+    if len({override.tenant for override in route.overrides}) != len(route.overrides):
+        raise TableRefused(f"alias {route.alias} has two overrides for one tenant")
+
+
+def _validate_version(version: VersionEntry) -> None:
+    if version.max_model_len <= 0 or version.block_size <= 0:
+        raise TableRefused(f"{version.id} has no context length or block size")
+    for worker in version.workers:
+        has_address = worker.url.startswith(("http://", "https://"))
+        if not has_address and (worker.url or worker.state.serves):
+            raise TableRefused(f"worker {worker.id} has no address")

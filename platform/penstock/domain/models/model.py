@@ -1,0 +1,229 @@
+"""What may be served: immutable, content-addressed model versions."""
+
+import hashlib
+import json
+from dataclasses import asdict, dataclass, field
+from enum import StrEnum
+
+from penstock.domain.ids import ModelName, VersionId
+from penstock.domain.models.tensors import TensorSpec
+from penstock.domain.money import Price
+
+_SHA256_CHARS = 64
+_HEX = frozenset("0123456789abcdef")
+_LATER_OF_ENGINES = (("tensor_parallel_size", 1), ("adapter_slots", 0), ("adapter_rank", 0))
+"""Settings of engines that came after the first versions, and what they were until then."""
+
+
+class Task(StrEnum):
+    """What a model is for; decides which APIs it answers."""
+
+    GENERATE = "generate"
+    EMBED = "embed"
+    CLASSIFY = "classify"
+    """Labels and scores, of images, texts or tensors."""
+
+
+class Runtime(StrEnum):
+    """What runs a model."""
+
+    VLLM = "vllm"
+    TORCH = "torch"
+
+
+class Tier(StrEnum):
+    """SLO tiers; their objectives are declared in ``slo/specs``, one file for each."""
+
+    CHAT = "chat"
+    """The interactive tier; the name stands in signed manifests, so it stays."""
+    STANDARD = "standard"
+    BATCH = "batch"
+    EMBEDDING = "embedding"
+    CLASSIC = "classic"
+    """Classifiers and whatever else answers in one step."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Artifact:
+    """One file of a version: path inside it, hex SHA-256, size."""
+
+    path: str
+    sha256: str
+    size_bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GoldenPrompt:
+    """A question with a known answer; a worker that gets it wrong never becomes ready (G1).
+
+    For generating models ``expect`` is a substring of the greedy answer to ``prompt`` (sent as one chat message
+    where the model has a chat template). For embedding models ``prompt`` and ``near`` must be closer (cosine)
+    than ``prompt`` and ``far``. For classifiers ``prompt`` is a text, or an image as a ``data:`` URL, and ``expect``
+    its label.
+    """
+
+    prompt: str
+    expect: str = ""
+    max_tokens: int = 16
+    near: str = ""
+    far: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SamplingDefaults:
+    """Defaults the engine applies where the request is silent; None leaves the engine's own."""
+
+    temperature: float | None = None
+    top_p: float | None = None
+    top_k: int | None = None
+    repetition_penalty: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EngineSettings:
+    """How the engine runs this version; zero leaves the choice to the planner or the engine."""
+
+    max_model_len: int = 2048
+    max_num_seqs: int = 32
+    max_num_batched_tokens: int = 512
+    long_prefill_tokens: int = 0
+    """The most that one prompt takes of a step, while its request isn't the only one; 0 bounds it by the step alone."""
+    block_size: int = 32
+    kv_cache_bytes: int = 268_435_456
+    dtype: str = "bfloat16"
+    tool_parser: str = ""
+    """The engine's name for the way this model writes tool calls; empty where it was taught none."""
+    tensor_parallel_size: int = 1
+    """Over how many GPUs of one node each worker spreads the weights."""
+    adapter_slots: int = 0
+    """Adapters of how many versions may be in one batch; 0 where this version is nobody's base."""
+    adapter_rank: int = 0
+    """The highest rank of an adapter that fits into a slot."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HandlerSettings:
+    """How a model runs that vLLM does not know: through a handler in torch, in batches that we make.
+
+    ``name`` is that of a handler that we ship, or ``handler.py``, the file of the version that has one. In ``inputs``
+    and ``outputs`` -1 is a dimension that varies, the first one the batch.
+    """
+
+    name: str
+    inputs: tuple[TensorSpec, ...]
+    outputs: tuple[TensorSpec, ...]
+    max_batch: int = 16
+    buckets: tuple[int, ...] = ()
+    """Lengths that texts are padded to; empty where all inputs have one shape."""
+    labels: str = ""
+    """The file with the label of each class, one a line; empty where a class is its number."""
+    item_tokens: int = 0
+    """What one item counts as in limits, shares and price, which are in tokens; 0 where texts are counted."""
+    optional: tuple[str, ...] = ()
+    """Inputs that a request may leave out. Of the others it gives all tensors of numbers, or one of ``BYTES`` alone."""
+    notes: tuple[tuple[str, str], ...] = ()
+    """What a tensor holds, in words, by its name: the scale of pixels, the order of colours."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AdapterSettings:
+    """A version that is a change of low rank (LoRA, Hu et al. 2021) to the weights of another one, its base.
+
+    Its files are the change, its settings and its base's tokenizer; the workers of its base serve it.
+    """
+
+    base: str
+    """The base's whole digest: an adapter made for other weights answers, and answers nonsense."""
+    rank: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Provenance:
+    """Where the weights came from."""
+
+    origin: str
+    licence: str
+    source_sha256: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Manifest:
+    """Everything that makes a version what it is; its canonical JSON is what the version's digest covers."""
+
+    name: ModelName
+    task: Task
+    tier: Tier
+    files: tuple[Artifact, ...]
+    price: Price
+    provenance: Provenance
+    engine: EngineSettings = field(default_factory=EngineSettings)
+    sampling: SamplingDefaults = field(default_factory=SamplingDefaults)
+    golden: tuple[GoldenPrompt, ...] = ()
+    chat_template: str = ""
+    """Jinja source; empty where the model does not chat."""
+    special_tokens: tuple[tuple[str, str], ...] = ()
+    """Names and texts that the chat template may use, for example ``("bos_token", "<s>")``."""
+    handler: HandlerSettings | None = None
+    """None where vLLM runs it."""
+    adapter: AdapterSettings | None = None
+    """None where the version has weights of its own."""
+
+    @property
+    def runtime(self) -> Runtime:
+        """What runs it."""
+        return Runtime.VLLM if self.handler is None else Runtime.TORCH
+
+    @property
+    def size_bytes(self) -> int:
+        """All files together."""
+        return sum(f.size_bytes for f in self.files)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelVersion:
+    """A registered version: the manifest, its full hex SHA-256, when it came."""
+
+    id: VersionId
+    digest: str
+    manifest: Manifest
+    created_at: float
+
+
+SHORT_DIGEST = 12
+"""So many digits of its digest stand in a version's id."""
+
+
+def version_id(name: ModelName, digest: str) -> VersionId:
+    """Return ``name@digest12``."""
+    return VersionId(f"{name}@{digest[:SHORT_DIGEST]}")
+
+
+def is_sha256(text: str) -> bool:
+    """Tell whether this is a hex SHA-256 as artifacts write it; anything else must never become a path."""
+    return len(text) == _SHA256_CHARS and not set(text) - _HEX
+
+
+def canonical(manifest: Manifest) -> bytes:
+    """Return the manifest as the one JSON text that its digest covers: keys sorted, no spaces, UTF-8.
+
+    These bytes are ``manifest.json`` of the version and a blob of the artifact store under their digest. Whoever
+    checks a stored version hashes the stored bytes: encoding it again with a newer ``Manifest`` may add fields.
+    A field that came later is left out at its default, so that versions from before it keep their digests.
+    """
+    content = asdict(manifest)
+    for later, default in _LATER_OF_ENGINES:
+        if content["engine"][later] == default:
+            del content["engine"][later]
+    for later in ("handler", "adapter"):
+        if content[later] is None:
+            del content[later]
+    for later in ("optional", "notes") if manifest.handler is not None else ():
+        if not content["handler"][later]:
+            del content["handler"][later]
+    text = json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+    return text.encode()
+
+
+def digest_of(manifest: Manifest) -> str:
+    """Return the hex SHA-256 of the canonical manifest: the version's digest, and its blob key."""
+    return hashlib.sha256(canonical(manifest)).hexdigest()

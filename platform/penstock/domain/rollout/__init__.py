@@ -1,0 +1,1 @@
+"""Nouns of rollouts: stages, evidence per arm, judgements."""

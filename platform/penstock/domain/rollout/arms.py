@@ -1,0 +1,255 @@
+"""What a gateway saw of each arm in one second: the evidence that rollouts and experiments are judged by.
+
+An arm is a version behind an alias, at one worker. Counts and histograms only, never a request and never a text; who
+named a version instead of an alias is no evidence. Times go into buckets of 10 % growth, in cells of requests that are
+alike: prompt tokens that the engine had to compute, and how many ran beside it there.
+"""
+
+import math
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from penstock.domain.ids import Alias, TenantId, VersionId, WorkerId
+from penstock.domain.serving.agreement import Agreement
+
+BUCKETS = 110
+PRICE_BUCKETS = 330
+FIRST_S = 0.005
+GROWTH = 1.1
+MOST_CELLS = 256
+"""Cells of one histogram that a second may hold; a gateway leaves the rest out and says so in ``left_out``."""
+
+
+DEARER = (1 / 1.25, 1 / 1.02, 1.02, 1.25)
+"""Between these ratios of two prices are the steps of ``dearness``: within 2 % they are alike."""
+PERCENTS = 101
+"""Whole percents of an answer's tokens that differ, 0 to 100."""
+MOST_COUNTED = 1_000_000
+MOST_TOKENS = 1_000_000_000
+MOST_SECONDS = 10_000_000_000
+"""Of one gateway's life, and since 1970: three centuries."""
+MOST_BITS = 64
+
+
+MINUTE_S = 60.0
+ASKED_KEPT_S = 8 * 86_400.0
+"""Requests of aliases are kept by the minute for a week, and a day."""
+
+
+class Cell(NamedTuple):
+    """Requests that are alike: log2 of the uncached prompt tokens, half of a log2 of the running requests."""
+
+    prompt: int
+    running: int
+
+
+class Times(NamedTuple):
+    """How many requests of a cell took how long: pairs of bucket and count, by bucket."""
+
+    cell: Cell
+    counts: tuple[tuple[int, int], ...]
+
+
+class Exposed(NamedTuple):
+    """Tokens of a tenant's prompts and answers that an arm dealt with."""
+
+    tenant: TenantId
+    tokens: int
+
+
+class Worse(NamedTuple):
+    """A tenant's part of a count that its prompts may make: refused, empty, cut or json_broken."""
+
+    tenant: TenantId
+    what: str
+    many: int
+
+
+class Priced(NamedTuple):
+    """A tenant's part of what answers cost, and of how dear copies were beside their originals."""
+
+    tenant: TenantId
+    price: tuple[Times, ...] = ()
+    paired: tuple[tuple[int, int], ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ArmCounts:
+    """One arm's requests that ended in one second.
+
+    ``good`` and ``bad`` count each sticky key once in 10 s, so that one caller's retries are one event; ``bad`` is what
+    spends the error budget. The other counts are of requests. What can't be known is left out of both counts of a pair.
+    """
+
+    alias: Alias
+    version: VersionId
+    worker: WorkerId
+    ttft: tuple[Times, ...] = ()
+    itl: tuple[Times, ...] = ()
+    price: tuple[Times, ...] = ()
+    """What callers' answers cost as if nothing were cached, in buckets of ``price_bucket``; the cell is that of the
+    body's bytes, which versions share."""
+    paired: tuple[tuple[int, int], ...] = ()
+    """Copies by how dear each was beside its own original: pairs of ``dearness`` and count."""
+    priced: tuple[Priced, ...] = ()
+    """Whose prices these were, those with the most; what is left without a name counts as one tenant's."""
+    good: int = 0
+    bad: int = 0
+    refused: int = 0
+    """Bodies that are too long for this version alone, or that were copied from another's answer and refused: sticky
+    keys once; also in no other pair."""
+    answers: int = 0
+    """Those whose callers left their end to the model, but for a bound."""
+    empty: int = 0
+    cut: int = 0
+    """Answers that ended by length although their caller set no bound below the tier's own."""
+    json_asked: int = 0
+    json_broken: int = 0
+    differ: tuple[tuple[int, int], ...] = ()
+    """Answers that both versions have scored, by the percent of places where they hold another token for likeliest."""
+    prompt_tokens: int = 0
+    output_tokens: int = 0
+    exposed: tuple[Exposed, ...] = ()
+    worse: tuple[Worse, ...] = ()
+    """Whose events these were, those with the most; what is left without a name counts as one tenant's."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ArmSecond:
+    """One gateway's second. ``number`` grows by one within a ``life`` of the process; ``at`` is its Unix second."""
+
+    gateway: str
+    life: str
+    number: int
+    at: int
+    arms: tuple[ArmCounts, ...] = ()
+    asked: tuple[tuple[Alias, int], ...] = ()
+    """Callers' requests that ended, by the alias that they named: also where one version answers for it alone."""
+    left_out: int = 0
+    """Requests that found no room in the bounded histograms."""
+    agreements: tuple[Agreement, ...] = ()
+    """What came of the comparisons between rules."""
+
+    @property
+    def is_evidence(self) -> bool:
+        """True where judges read it: also where it holds nothing, which tells that the gateway lives."""
+        return bool(self.arms) or not (self.asked or self.agreements)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """How many requests an alias had in so many seconds before now; fewer than were asked for where nobody counted."""
+
+    requests: int
+    over_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Told:
+    """A second as a store has it: its number there, when it was told (Unix seconds); None where it can't be read."""
+
+    id: int
+    at: float
+    second: ArmSecond | None
+
+
+def fault(second: ArmSecond) -> str:
+    """Say what can't be in a second that somebody told; empty where it is sound."""
+    is_then = 1 <= second.number <= MOST_SECONDS and 0 <= second.at <= MOST_SECONDS
+    if not is_then or not 0 <= second.left_out <= MOST_COUNTED:
+        return "its number, time or count is none that there can be"
+    return next((found for arm in second.arms if (found := _fault_of(arm))), "")
+
+
+def _fault_of(arm: ArmCounts) -> str:
+    counts = (arm.good, arm.bad, arm.refused, arm.answers, arm.empty, arm.cut, arm.json_asked, arm.json_broken)
+    if not all(0 <= one <= MOST_COUNTED for one in counts):
+        return "a count is below 0 or above what a second can hold"
+    tokens = (arm.prompt_tokens, arm.output_tokens, *(one.tokens for one in arm.exposed))
+    if not all(0 <= one <= MOST_TOKENS for one in tokens):
+        return "tokens are below 0 or above what a second can hold"
+    is_more = arm.empty > arm.answers or arm.cut > arm.answers or arm.json_broken > arm.json_asked
+    if is_more or not all(_is_part(one, arm) for one in arm.worse) or not _are_priced(arm):
+        return "a part is more than the whole"
+    for times, buckets in ((arm.ttft, BUCKETS), (arm.itl, BUCKETS), (arm.price, PRICE_BUCKETS)):
+        if not all(_is_sound(one, buckets) for one in times):
+            return "a histogram has cells, buckets or counts that there are not"
+    if not (_are_sound(arm.differ, PERCENTS) and _are_sound(arm.paired, len(DEARER) + 1)):
+        return "answers differ by percents, or in price by steps, that there are not"
+    told = ((arm.price, arm.paired), *((one.price, one.paired) for one in arm.priced))
+    return "" if all(_is_told_once(*one) for one in told) else "a price, or a copy's, is told twice"
+
+
+def _is_part(worse: Worse, arm: ArmCounts) -> bool:
+    whole = {"refused": arm.refused, "empty": arm.empty, "cut": arm.cut, "json_broken": arm.json_broken}
+    return 0 < worse.many <= whole.get(worse.what, 0)
+
+
+def _are_priced(arm: ArmCounts) -> bool:
+    """Tell whether no price is somebody's that is not among all; what is among them is looked at there."""
+    if not arm.priced:
+        return True
+    named, copies = Counter[tuple[Cell, int]](), Counter[int]()
+    for one in arm.priced:
+        for cell_, counts in one.price:
+            for place, many in counts:
+                named[cell_, place] += many if many > 0 else MOST_COUNTED
+        for step, many in one.paired:
+            copies[step] += many if many > 0 else MOST_COUNTED
+    whole = Counter({(cell_, place): many for cell_, counts in arm.price for place, many in counts})
+    return named <= whole and copies <= Counter(dict(arm.paired))
+
+
+def _is_told_once(price: Iterable[Times], paired: Iterable[tuple[int, int]]) -> bool:
+    """Tell whether each place of a cell, and each step, is there once: what is nobody's is what names leave of it."""
+    places = [(times.cell, place) for times in price for place, _ in times.counts]
+    steps = [step for step, _ in paired]
+    return len(set(places)) == len(places) and len(set(steps)) == len(steps)
+
+
+def asked_since(requests: int, first: int | None, since: int, now: float) -> Asked:
+    """Return requests from a minute on; ``first`` is the first minute that anybody counted, None for nobody."""
+    begin = MINUTE_S * max(since, since if first is None else first)
+    return Asked(requests=requests, over_s=max(MINUTE_S, now - begin))
+
+
+def _are_sound(counts: Iterable[tuple[int, int]], places: int) -> bool:
+    return all(0 <= place < places and 0 < many <= MOST_COUNTED for place, many in counts)
+
+
+def _is_sound(times: Times, buckets: int) -> bool:
+    return (
+        0 <= times.cell.prompt <= MOST_BITS
+        and 0 <= times.cell.running <= MOST_BITS
+        and _are_sound(times.counts, buckets)
+    )
+
+
+def bucket(seconds: float) -> int:
+    """Return the bucket of a time: 0 up to 5 ms, 109 from 162 s on."""
+    if seconds <= FIRST_S:
+        return 0
+    return min(BUCKETS - 1, 1 + int(math.log(seconds / FIRST_S) / _LOG_GROWTH))
+
+
+def price_bucket(tokens_times_price: int) -> int:
+    """Return the bucket of an answer's price: tokens times micro-dollars per million of them, not yet rounded."""
+    return min(PRICE_BUCKETS - 1, int(math.log(tokens_times_price) / _LOG_GROWTH)) if tokens_times_price > 1 else 0
+
+
+def dearness(own: int, other: int) -> int:
+    """Return how dear an answer is beside another one to the same request: 0 much cheaper, 2 alike, 4 much dearer."""
+    if not other:
+        return _ALIKE if not own else len(DEARER)
+    return sum(own / other > ratio for ratio in DEARER)
+
+
+def cell(uncached_tokens: int, running: int) -> Cell:
+    """Return the cell of a request: what its prompt took to compute, and how many ran beside it there."""
+    return Cell(max(0, uncached_tokens).bit_length(), (max(0, running) ** 2).bit_length())
+
+
+_LOG_GROWTH = math.log(GROWTH)
+_ALIKE = 2

@@ -1,0 +1,179 @@
+"""A rollout: how a candidate takes an alias over from an incumbent, stage by stage, and how that may end."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from penstock.domain.fleet.table import WEIGHT_TOTAL, Override, Route, Share
+from penstock.domain.ids import Alias, TenantId, VersionId
+from penstock.domain.rollout.judgement import Judgement, Verdict
+from penstock.domain.serving.shadow import CAPS, Shadow, ShadowCaps
+
+
+class Kind(StrEnum):
+    """What the candidate is to the incumbent."""
+
+    EQUIVALENT = "equivalent"
+    """The same model by other means (engine, precision, template): it is to answer as the incumbent does."""
+    DIFFERENT = "different"
+    """Another model: that its answers differ says nothing, and a person judges their worth."""
+
+
+class State(StrEnum):
+    """Where a rollout is in its life."""
+
+    RUNNING = "running"
+    HELD = "held"
+    """It stays at its share until a person resumes it."""
+    FROZEN = "frozen"
+    """The alias's error budget is spent: nothing is promoted until it is not, or a person overrides."""
+    ABORTED = "aborted"
+    DONE = "done"
+
+    @property
+    def is_over(self) -> bool:
+        """True where nothing changes any more."""
+        return self in _OVER
+
+
+_OVER = frozenset({State.ABORTED, State.DONE})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stage:
+    """One step: the candidate's share of the alias, in parts of ``WEIGHT_TOTAL``. A watched one is the last.
+
+    The first one may have no share at all: the candidate gets copies alone, and no caller sees its answers.
+    """
+
+    name: str
+    weight: int
+    min_s: float = 60.0
+    """Seconds that it lasts at least."""
+    watched: bool = False
+    """The candidate has everything; the incumbent stays able to take it back until ``min_s`` is over."""
+
+
+PATIENCE_S = 3600.0
+"""Seconds that a stage may last without a proof, where nothing else is said."""
+STAGES = (
+    Stage(name="shadow", weight=0),
+    Stage(name="1 %", weight=WEIGHT_TOTAL // 100),
+    Stage(name="5 %", weight=WEIGHT_TOTAL // 20),
+    Stage(name="25 %", weight=WEIGHT_TOTAL // 4),
+    Stage(name="50 %", weight=WEIGHT_TOTAL // 2),
+    Stage(name="100 %", weight=WEIGHT_TOTAL),
+    Stage(name="watched", weight=WEIGHT_TOTAL, min_s=600.0, watched=True),
+)
+"""What a rollout goes through that names no stages of its own."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Blast:
+    """How much a candidate may touch before it has everything, and whom."""
+
+    tokens_ratio: float = 1.0
+    """Its part of both versions' tokens of late; with more it is held. A share by user or tenant is not that part."""
+    out: tuple[str, ...] = ()
+    """Tenants that stay with the incumbent until it is done."""
+    first: tuple[str, ...] = ()
+    """Tenants that are with the candidate from the first stage on."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rollout:
+    """One rollout as it stands. Times are Unix seconds; ``stage`` is an index into ``stages``."""
+
+    id: str
+    alias: Alias
+    incumbent: VersionId
+    candidate: VersionId
+    kind: Kind = Kind.EQUIVALENT
+    stages: tuple[Stage, ...] = STAGES
+    blast: Blast = Blast()
+    shadow: ShadowCaps = CAPS
+    """What copies may take: evidence in the shadow stage, and the load of an incumbent's worker in those after it."""
+    patience_s: float = PATIENCE_S
+    """Seconds that a stage may last without a proof; then it is held."""
+    guard: bool = False
+    """May automation abort after a person has promoted it."""
+    state: State = State.RUNNING
+    stage: int = 0
+    since: float = 0.0
+    """When it came to this stage or state."""
+    by_person: bool = False
+    """A person promoted it to this stage: automation proposes and pages, and aborts only where ``guard`` says so."""
+    proposed: bool = False
+    """Automation has said what it would undo of a person's promotion."""
+    proposes: Verdict | None = None
+    """What it has said last; None where it has said nothing, or before this was kept."""
+    began_at: float = 0.0
+
+    @property
+    def weight(self) -> int:
+        """The candidate's share now, in parts of ``WEIGHT_TOTAL``."""
+        if self.state is State.ABORTED:
+            return 0
+        return WEIGHT_TOTAL if self.state is State.DONE else self.stages[self.stage].weight
+
+
+def shadow_of(rollout: Rollout) -> Shadow | None:
+    """Return what is copied to its candidate now; None where nothing is.
+
+    A held one goes on being judged, so its copies go on too: else what is held in shadow could never be proven worse.
+    """
+    if rollout.state not in (State.RUNNING, State.HELD) or rollout.weight == WEIGHT_TOTAL or not rollout.shadow.per_s:
+        return None
+    scores = rollout.kind is Kind.EQUIVALENT and rollout.shadow.scored_per_s > 0
+    out = tuple(TenantId(tenant) for tenant in sorted(rollout.blast.out))
+    return Shadow(version=rollout.candidate, caps=rollout.shadow, scores=scores, out=out)
+
+
+def route_of(rollout: Rollout) -> Route:
+    """Return where its alias leads now; while it lives both versions stand there, one perhaps without a share.
+
+    While the candidate has one, gateways that find it dead send its requests to the incumbent by themselves. Tenants
+    that stay out, or go first, have their version whatever the share is.
+    """
+    alone = {State.ABORTED: rollout.incumbent, State.DONE: rollout.candidate}.get(rollout.state)
+    if alone is not None:
+        return Route(alias=rollout.alias, shares=(Share(version=alone, weight=WEIGHT_TOTAL),))
+    rest = Share(version=rollout.incumbent, weight=WEIGHT_TOTAL - rollout.weight)
+    shares, shadow = (rest, Share(version=rollout.candidate, weight=rollout.weight)), shadow_of(rollout)
+    if not rollout.weight:
+        return Route(alias=rollout.alias, shares=shares, shadow=shadow)
+    own = dict.fromkeys(rollout.blast.first, rollout.candidate) | dict.fromkeys(rollout.blast.out, rollout.incumbent)
+    overrides = tuple(Override(tenant=TenantId(tenant), version=own[tenant]) for tenant in sorted(own))
+    return Route(alias=rollout.alias, shares=shares, fallback=rollout.incumbent, overrides=overrides, shadow=shadow)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """One line of a rollout's history, append-only: what it became, who did it and from what evidence."""
+
+    rollout: str
+    number: int
+    at: float
+    actor: str
+    """A key's id, or ``controller``."""
+    state: State
+    stage: int
+    says: str
+    """Why, in words and figures."""
+    judgement: Judgement | None = None
+    """The evidence behind it; None for a person's act."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """The rollout as it is from now on, and what its history says of it."""
+
+    rollout: Rollout
+    change: Change
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stored:
+    """A rollout as it stands, and the number of its last change."""
+
+    rollout: Rollout
+    number: int

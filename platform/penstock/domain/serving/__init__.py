@@ -1,0 +1,1 @@
+"""Nouns of one request: what it asks, what it costs, what the platform promises for it, what is reported about it."""

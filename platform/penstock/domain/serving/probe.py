@@ -1,0 +1,17 @@
+"""The platform's own question to an engine: the least work that it can do, so that asking costs next to nothing."""
+
+from penstock.domain.models.model import Task
+from penstock.domain.serving.request import Api
+from penstock.domain.tenancy.tenant import PLATFORM
+
+EXAMPLES = "examples"
+"""A field of what the platform itself asks classifiers: so many of the inputs that a handler gives as its examples."""
+
+
+def question(task: Task) -> tuple[Api, dict[str, object]]:
+    """Return where to send it, and the body without the model's name."""
+    if task is Task.EMBED:
+        return Api.EMBEDDINGS, {"input": [[1]]}
+    if task is Task.CLASSIFY:
+        return Api.CLASSIFY, {EXAMPLES: 1}
+    return Api.COMPLETIONS, {"prompt": [1], "max_tokens": 1, "cache_salt": PLATFORM}

@@ -1,0 +1,74 @@
+"""Shadow copies: an answered request is sent once more, to a version that is tried; nobody sees that answer."""
+
+from dataclasses import dataclass
+from math import isfinite
+
+from penstock.domain.ids import Alias, RequestId, TenantId, VersionId
+from penstock.domain.serving.agreement import Pair
+
+MOST_PER_S = 1_000.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShadowCaps:
+    """What the copies of one gateway may take of a candidate at most; they are the first to be shed in any case."""
+
+    per_s: float = 5.0
+    """Copies a second; 0 for none."""
+    tokens_per_s: float = 5_000.0
+    """Tokens of the copied prompts and answers."""
+    at_once: int = 16
+    scored_per_s: float = 1.0
+    """Answers a second that both versions are asked to score; 0 for none. Each costs both a prompt of that length."""
+
+    @property
+    def fault(self) -> str:
+        """What can't be; empty where it is sound."""
+        rates = (self.per_s, self.scored_per_s)
+        if not all(isfinite(one) and 0 <= one <= MOST_PER_S for one in rates):
+            return f"rates are from 0 to {MOST_PER_S:g} a second"
+        if not (isfinite(self.tokens_per_s) and self.tokens_per_s >= 0) or self.at_once < 0:
+            return "tokens and copies at once are 0 or more"
+        return ""
+
+
+CAPS = ShadowCaps()
+"""Where nothing else is said."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shadow:
+    """Which version of a route is sent copies of what the others have answered."""
+
+    version: VersionId
+    caps: ShadowCaps = CAPS
+    scores: bool = False
+    """Both versions score the incumbent's answers: they are to be the same model."""
+    out: tuple[TenantId, ...] = ()
+    """Tenants whose requests are not copied."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Copy:
+    """What a request is a copy of: ``tenant`` and ``sticky`` are those of the caller, who knows nothing of it."""
+
+    of: RequestId
+    alias: Alias
+    tenant: TenantId
+    sticky: str
+    is_evidence: bool = True
+    """False where it only keeps the candidate busy, or asks how likely an answer is."""
+    paid: int | None = None
+    """What its original cost (``Price.uncached``); None where nobody knows."""
+    is_scored: bool = False
+    """Its engine is to tell the tokens of its prompt: the candidate's own, behind which it scores the answer."""
+    pair: Pair | None = None
+    """Whose answers are compared, where it is no candidate's but another rule's; no judge counts it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TokenIds:
+    """A prompt and its answer, as its engine had them."""
+
+    prompt: list[int]
+    answer: list[int]

@@ -1,0 +1,164 @@
+"""Promises as data: what each tier of callers may expect, in numbers that everything else reads.
+
+Admission takes its default deadlines from here, the gateway its histograms' meaning, benches and load tests their
+verdicts; rules and dashboards are made from the same objects. ``parse`` is the one place that judges a specification;
+reading files is its callers' business.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+from penstock.domain.models.model import Tier
+from penstock.domain.serving.spec import SpecReader, SpecRefused
+
+
+class Indicator(StrEnum):
+    """What is counted as good or bad; each name is a key in a specification."""
+
+    AVAILABILITY = "availability"
+    """A request ends without the platform being at fault. A missed deadline is its fault, but for one of the caller's
+    own that left less time than the other promises take (``Pace``)."""
+    STREAM_COMPLETION = "stream_completion"
+    """A stream that began ends with its terminal event."""
+    TTFT = "ttft"
+    """Arrival of the whole request to first token of a stream: what the caller takes to send its body is its own."""
+    ITL = "itl"
+    """Time between two tokens of a stream."""
+    LATENCY = "latency"
+    """Arrival of the whole request to last byte of an answer: who was refused, or left, was answered neither way."""
+
+    @property
+    def is_timed(self) -> bool:
+        """True where good means: within so many seconds."""
+        return self in _TIMED
+
+
+_TIMED = frozenset({Indicator.TTFT, Indicator.ITL, Indicator.LATENCY})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Objective:
+    """One promise: this share of events is good; for timed indicators good means within ``within_s``."""
+
+    indicator: Indicator
+    good_ratio: float
+    within_s: float = 0.0
+    says: str = ""
+
+    @property
+    def error_budget_ratio(self) -> float:
+        """The share of events that may be bad."""
+        return 1.0 - self.good_ratio
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pace:
+    """How soon an answer is promised: its first token, or all of it, and then each further token; seconds.
+
+    A caller's deadline that leaves less is its own choice, and to miss it breaks no promise. One that leaves more is a
+    deadline as the tier's: an answer that this pace would have given in time was missed by the platform.
+    """
+
+    first_s: float
+    each_s: float = 0.0
+
+    def of(self, tokens: float) -> float:
+        """Return within how many seconds so many tokens are promised."""
+        return self.first_s + self.each_s * tokens
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SloTier:
+    """One tier's promises, over a rolling window. ``deadline_s`` is what a request gets that names none itself.
+
+    Such a request also waits for the engine no longer than ``queue_timeout_s``; 0 leaves that to the deadline.
+    """
+
+    tier: Tier
+    says: str
+    window_days: int
+    deadline_s: float
+    objectives: tuple[Objective, ...]
+    queue_timeout_s: float = 0.0
+
+    def objective(self, indicator: Indicator) -> Objective | None:
+        """Return the promise about this indicator, None where there is none."""
+        return next((one for one in self.objectives if one.indicator is indicator), None)
+
+    @property
+    def pace(self) -> Pace:
+        """What its timed promises come to; where it promises none, an answer within its deadline."""
+        whole_s, first_s = self.within_s(Indicator.LATENCY), self.within_s(Indicator.TTFT)
+        return Pace(first_s=whole_s or first_s or self.deadline_s, each_s=self.within_s(Indicator.ITL))
+
+    def within_s(self, indicator: Indicator) -> float:
+        """Return a timed indicator's bound in seconds; 0 where nothing is promised about it."""
+        found = self.objective(indicator)
+        return found.within_s if found else 0.0
+
+
+REQUIRED = {
+    Tier.CHAT: (Indicator.AVAILABILITY, Indicator.STREAM_COMPLETION, Indicator.TTFT, Indicator.ITL),
+    Tier.EMBEDDING: (Indicator.AVAILABILITY, Indicator.LATENCY),
+    Tier.CLASSIC: (Indicator.AVAILABILITY, Indicator.LATENCY),
+}
+"""What some tiers must promise at least; any other must promise availability."""
+_KEYS = ("tier", "says", "window_days", "deadline_s", "queue_timeout_s", "objectives")
+_MAX_WINDOW_DAYS = 90
+_MAX_SECONDS = 86_400.0
+
+
+def parse(raw: object, source: str) -> SloTier:
+    """Return the tier that a specification describes, or raise ``SpecRefused``; ``source`` names it in messages."""
+    spec = SpecReader(source, "", raw)
+    spec.only(_KEYS)
+    tier = spec.choice("tier", Tier)
+    objectives = spec.inner("objectives")
+    objectives.only(tuple(Indicator))
+    found = tuple(_objective(objectives.inner(key), Indicator(key)) for key in objectives.keys)
+    promised = {one.indicator for one in found}
+    missing = [name for name in REQUIRED.get(tier, (Indicator.AVAILABILITY,)) if name not in promised]
+    if missing:
+        raise objectives.wrong(missing[0], f"tier {tier} must promise this; add it")
+    return SloTier(
+        tier=tier,
+        says=spec.text("says"),
+        window_days=int(spec.number("window_days", lambda n: n == int(n) and 1 <= n <= _MAX_WINDOW_DAYS, "1 to 90")),
+        deadline_s=spec.number("deadline_s", lambda n: 0 < n <= _MAX_SECONDS, "seconds above 0, at most a day"),
+        queue_timeout_s=_queue_timeout_s(spec),
+        objectives=found,
+    )
+
+
+def _queue_timeout_s(spec: SpecReader) -> float:
+    if "queue_timeout_s" not in spec.keys:
+        return 0.0
+    most = spec.number("deadline_s", lambda n: n > 0, "seconds above 0")
+    return spec.number("queue_timeout_s", lambda n: 0 < n < most, "seconds above 0, below deadline_s")
+
+
+def parse_all(specs: Mapping[str, object]) -> dict[Tier, SloTier]:
+    """Return all tiers by name from raw specifications by source; each tier exactly once."""
+    found: dict[Tier, SloTier] = {}
+    for source, raw in sorted(specs.items()):
+        tier = parse(raw, source)
+        if tier.tier in found:
+            raise SpecRefused(f"{source}: tier: {tier.tier} is described twice; keep one file for each tier")
+        found[tier.tier] = tier
+    for name in Tier:
+        if name not in found:
+            raise SpecRefused(f"no file describes tier {name}; add one to slo/specs")
+    return found
+
+
+def _objective(spec: SpecReader, indicator: Indicator) -> Objective:
+    spec.only(("good_ratio", "within_s", "says") if indicator.is_timed else ("good_ratio", "says"))
+    return Objective(
+        indicator=indicator,
+        good_ratio=spec.number("good_ratio", lambda n: 0 < n < 1, "a share between 0 and 1, for example 0.999"),
+        within_s=spec.number("within_s", lambda n: 0 < n <= _MAX_SECONDS, "seconds above 0")
+        if indicator.is_timed
+        else 0.0,
+        says=spec.text("says"),
+    )

@@ -1,0 +1,159 @@
+"""The signed pass that a request carries from gateway to worker.
+
+The worker trusts nothing else: identity, standing and deadline are the gateway's word under a key that this worker
+alone shares with the gateways, so nothing gets round the edge (A4, B2). It is good for one request only: bound to the
+path, the body and the worker, for one use, for as long as clocks may differ. Compact on purpose: it is made and
+checked once per attempt.
+
+Clocks may differ by ``MAX_SKEW_S``: what counts is the time left when it was made, not a moment on the gateway's clock.
+"""
+
+import hashlib
+import hmac
+import secrets
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from dataclasses import dataclass, replace
+
+from penstock.domain.errors import Unauthenticated
+from penstock.domain.ids import NO_VERSION, RequestId, TenantId, VersionId
+from penstock.domain.tenancy.standing import Standing
+from penstock.domain.tenancy.tenant import PLATFORM
+
+HEADER = "x-penstock-ticket"
+MAX_SKEW_S = 90.0
+"""How far the clocks of gateway and worker may differ, and how long a ticket may be on its way."""
+
+_MAC_BYTES, _BINDING_BYTES, _NONCE_BYTES = 32, 16, 9
+_SEPARATOR = "\x1f"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ticket:
+    """What the gateway vouches for; tokens are those of all prompts and sequences.
+
+    ``deadline_at`` is Unix seconds of whoever holds the ticket just now. ``work_tokens``: what the request makes the
+    CPU do beside reading its prompt, as prompt tokens.
+    """
+
+    request: RequestId
+    tenant: TenantId
+    standing: Standing
+    weight: int
+    deadline_at: float
+    prompt_tokens: int
+    expected_output_tokens: int
+    reserved: float = 0.0
+    """The part of the engine that is kept for the tenant."""
+    prompts: int = 1
+    sequences: int = 1
+    work_tokens: int = 0
+    start_by: float = 0.0
+    """Unix second until which it may wait for the engine, on the clock of ``deadline_at``; 0: as its deadline says."""
+    adapter: VersionId = NO_VERSION
+    """The adapter that answers it, where its version is one."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Presented:
+    """A ticket whose seal is whole: whether it is for this request, and was not used before, is still to be seen."""
+
+    ticket: Ticket
+    binding: bytes
+    """``binding_of`` the request that it was made for."""
+    nonce: bytes
+    """Tells it from all others."""
+    stale_at: float
+    """Unix seconds from which it is refused for its age."""
+
+
+def of_platform(deadline_at: float) -> Ticket:
+    """Return the ticket of the platform's own small requests: probes, orders, questions."""
+    return Ticket(
+        request=RequestId("platform"),
+        tenant=PLATFORM,
+        standing=Standing.INTERACTIVE,
+        weight=1,
+        deadline_at=deadline_at,
+        prompt_tokens=1,
+        expected_output_tokens=1,
+    )
+
+
+def binding_of(path: str, body: bytes) -> bytes:
+    """Return what binds a ticket to a POST of this body to this path."""
+    digest = hashlib.blake2b(path.encode(), digest_size=_BINDING_BYTES)
+    digest.update(b"\x00")
+    digest.update(body)
+    return digest.digest()
+
+
+def seal(ticket: Ticket, key: bytes, binding: bytes, now: float) -> str:
+    """Return the header value for one use: MAC, binding, nonce and fields, base64. ``now`` is Unix seconds."""
+    nonce = secrets.token_bytes(_NONCE_BYTES)  # like the keys: one that can be repeated is none
+    fields = _SEPARATOR.join(
+        (
+            ticket.request,
+            ticket.tenant,
+            str(ticket.standing.value),
+            str(ticket.weight),
+            f"{now:.3f}",
+            f"{ticket.deadline_at - now:.3f}",
+            str(ticket.prompt_tokens),
+            str(ticket.expected_output_tokens),
+            str(ticket.reserved),
+            str(ticket.prompts),
+            str(ticket.sequences),
+            str(ticket.work_tokens),
+            f"{ticket.start_by - now:.3f}" if ticket.start_by else "",
+            *((ticket.adapter,) if ticket.adapter else ()),
+        )
+    ).encode()
+    sealed = binding + nonce + fields
+    return urlsafe_b64encode(hmac.digest(key, sealed, hashlib.sha256) + sealed).decode()
+
+
+def unseal(value: str, key: bytes, now: float) -> Presented:
+    """Return what was presented, or raise ``Unauthenticated`` where it is forged, damaged, or older than clocks differ.
+
+    ``now`` is the reader's Unix second; the ticket's deadline is on the reader's clock.
+    """
+    try:
+        raw = urlsafe_b64decode(value.encode())
+    except ValueError as error:
+        raise Unauthenticated("the internal ticket is damaged") from error
+    mac, sealed = raw[:_MAC_BYTES], raw[_MAC_BYTES:]
+    if not hmac.compare_digest(mac, hmac.digest(key, sealed, hashlib.sha256)):
+        raise Unauthenticated("the internal ticket is not signed for this worker")
+    head = _BINDING_BYTES + _NONCE_BYTES
+    issued_at, ticket = _fields(sealed[head:])
+    if abs(now - issued_at) > MAX_SKEW_S:
+        raise Unauthenticated("the internal ticket is of another time, or the clocks differ by more than 90 s")
+    return Presented(
+        ticket=replace(
+            ticket, deadline_at=now + ticket.deadline_at, start_by=ticket.start_by and now + ticket.start_by
+        ),
+        binding=sealed[:_BINDING_BYTES],
+        nonce=sealed[_BINDING_BYTES:head],
+        stale_at=issued_at + MAX_SKEW_S,
+    )
+
+
+def _fields(raw: bytes) -> tuple[float, Ticket]:
+    """Return when it was made, and the ticket with the seconds left in place of its deadline."""
+    request, tenant, standing, weight, issued_at, left_s, *rest = raw.decode().split(_SEPARATOR)
+    prompt, output, reserved, prompts, sequences, work, start_in_s, *adapter = rest
+    return float(issued_at), Ticket(
+        request=RequestId(request),
+        tenant=TenantId(tenant),
+        standing=Standing(int(standing)),
+        weight=int(weight),
+        deadline_at=float(left_s),
+        prompt_tokens=int(prompt),
+        expected_output_tokens=int(output),
+        reserved=float(reserved),
+        prompts=int(prompts),
+        sequences=int(sequences),
+        work_tokens=int(work),
+        start_by=float(start_in_s or 0.0),
+        adapter=VersionId(adapter[0]) if adapter else NO_VERSION,
+    )

@@ -1,0 +1,120 @@
+"""Budgets: calendar windows in UTC, what may be spent in them, and what was.
+
+Windows are calendar days and months, so that an invoice and a budget speak of the same time. A request counts in the
+window in which it was opened, also when it ends in the next one: the meter that it was admitted by is the one it pays.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from enum import StrEnum
+from functools import lru_cache
+
+from penstock.domain.ids import OrgId, TenantId
+from penstock.domain.money import MicroUsd
+from penstock.domain.tenancy.ledger import LedgerReader, Span, Spent
+from penstock.domain.tenancy.tenant import KeyRing, Scope, ScopeId, ScopeKind
+
+DAY_S = 86_400
+
+
+class Period(StrEnum):
+    """How long a budget lasts."""
+
+    DAY = "day"
+    MONTH = "month"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Window:
+    """One day or month: its name (``2026-11-21``, ``2026-11``) and its seconds."""
+
+    period: Period
+    name: str
+    span: Span
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Budget:
+    """What one scope may spend in one window."""
+
+    scope: str
+    window: Window
+    cap: MicroUsd
+
+    @property
+    def meter(self) -> str:
+        """The key of the meter that counts it."""
+        return f"{self.scope}:spend:{self.window.name}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BudgetLine:
+    """A budget and what the ledger says was spent of it."""
+
+    budget: Budget
+    spent: MicroUsd
+
+    @property
+    def used_ratio(self) -> float:
+        """The share that is used; 1.0 and more means used up."""
+        return self.spent / self.budget.cap
+
+
+def day(now: float) -> Window:
+    """Return the day that holds Unix second ``now``."""
+    return _day(int(now // DAY_S))
+
+
+def month(now: float) -> Window:
+    """Return the month that holds Unix second ``now``."""
+    return _month(int(now // DAY_S))
+
+
+@lru_cache(maxsize=8)  # every request with a budget asks for today's
+def _day(number: int) -> Window:
+    begin = datetime.fromtimestamp(number * DAY_S, UTC)
+    return _window(Period.DAY, f"{begin:%Y-%m-%d}", begin, begin + timedelta(days=1))
+
+
+@lru_cache(maxsize=8)
+def _month(day_number: int) -> Window:
+    begin = datetime.fromtimestamp(day_number * DAY_S, UTC).replace(day=1)
+    return _window(Period.MONTH, f"{begin:%Y-%m}", begin, (begin + timedelta(days=32)).replace(day=1))
+
+
+def _window(period: Period, name: str, begin: datetime, end: datetime) -> Window:
+    return Window(period=period, name=name, span=Span(begin=begin.timestamp(), end=end.timestamp()))
+
+
+def budgets(scopes: Iterable[Scope], now: float) -> tuple[Budget, ...]:
+    """Return the budgets in force; a bound of zero is none."""
+    today, this_month = day(now), month(now)
+    return tuple(
+        Budget(scope=scope.name, window=window, cap=cap)
+        for scope in scopes
+        for window, cap in ((today, scope.plan.spend_per_day), (this_month, scope.plan.spend_per_month))
+        if cap
+    )
+
+
+def sums(spent: Iterable[Spent], orgs: Mapping[TenantId, OrgId]) -> Mapping[str, MicroUsd]:
+    """Return what keys spent as sums by the names of keys, tenants and organisations."""
+    found: Counter[str] = Counter()
+    for line in spent:
+        found[str(ScopeId(kind=ScopeKind.KEY, id=line.key))] += line.cost
+        found[str(ScopeId(kind=ScopeKind.TENANT, id=line.tenant))] += line.cost
+        if line.tenant in orgs:
+            found[str(ScopeId(kind=ScopeKind.ORG, id=orgs[line.tenant]))] += line.cost
+    return {name: MicroUsd(cost) for name, cost in found.items()}
+
+
+async def read(reader: LedgerReader, ring: KeyRing, now: float) -> tuple[BudgetLine, ...]:
+    """Return every budget in force with what the ledger says was spent; raises ``StoreUnavailable``."""
+    wanted = budgets(ring.scopes(), now)
+    orgs = {tenant.id: tenant.org for tenant in ring.tenants}
+    by_window = {
+        period: sums(await reader.spent_in(period), orgs) for period in {budget.window.name for budget in wanted}
+    }
+    return tuple(BudgetLine(budget=one, spent=by_window[one.window.name].get(one.scope, MicroUsd(0))) for one in wanted)

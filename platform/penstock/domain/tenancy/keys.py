@@ -1,0 +1,135 @@
+"""Keys: what is derived from the platform's one secret, and the API keys that callers hold.
+
+An API key reads ``psk_<key id>_<secret><checksum>``: the prefix and the checksum let secret scanners find a leaked
+one without asking us; the id finds the stored record; only an HMAC of the whole is stored. The secret is 256 random
+bits, so a fast keyed hash is enough (a slow one protects guessable passwords, and would cost 100 ms a request).
+
+``secrets`` is the one source of chance here: a key that can be repeated is no key.
+"""
+
+import hashlib
+import hmac
+import secrets
+import string
+import zlib
+from enum import StrEnum
+
+from penstock.domain.ids import Alias, KeyId, TenantId, VersionId, WorkerId
+from penstock.domain.tenancy.tenant import ApiKey, Role
+
+PREFIX = "psk"
+_DIGITS = string.digits + string.ascii_uppercase + string.ascii_lowercase
+_ID_CHARS = 12
+_SECRET_CHARS = 43
+_CHECK_CHARS = 6
+KEY_CHARS = len(PREFIX) + _ID_CHARS + _SECRET_CHARS + _CHECK_CHARS + 2
+"""How long every API key is."""
+
+
+class Purpose(StrEnum):
+    """What a derived key is for; one purpose's key tells nothing about another's."""
+
+    PEPPER = "pepper"
+    TICKET = "ticket"
+    CACHE_SALT = "cache-salt"
+    ANSWERS = "answers"
+    WORKER = "worker"
+    METRICS = "metrics"
+    FINGERPRINT = "fingerprint"
+
+
+def derive(platform_key: bytes, purpose: Purpose) -> bytes:
+    """Return the 32-byte key for this purpose (HKDF-expand of RFC 5869 with one block)."""
+    return hmac.digest(platform_key, b"penstock/" + purpose.encode() + b"\x01", hashlib.sha256)
+
+
+def worker_secret(platform_key: bytes, worker: WorkerId) -> bytes:
+    """Return what this worker shares with the gateways, and no other worker does: the key of tickets for it.
+
+    It says nothing of the platform's key.
+    """
+    return hmac.digest(derive(platform_key, Purpose.TICKET), worker.encode(), hashlib.sha256)
+
+
+def key_mark(secret: bytes) -> str:
+    """Return what a worker's secret may be called in the open: it tells one from another, and nothing else."""
+    return hmac.digest(secret, b"penstock/mark", hashlib.sha256).hex()[:8]
+
+
+def worker_bearer(platform_key: bytes, worker: WorkerId, version: VersionId) -> str:
+    """Return what this worker shows with its reports: good for itself, and for the version that it was started for."""
+    name = f"{worker}\x1f{version}".encode()
+    return hmac.digest(derive(platform_key, Purpose.WORKER), name, hashlib.sha256).hex()
+
+
+def hash_secret(secret: str, pepper: bytes) -> str:
+    """Return what is stored of an API key: hex HMAC-SHA-256 of all of it under the pepper."""
+    return hmac.digest(pepper, secret.encode(), hashlib.sha256).hex()
+
+
+def is_hash_of(stored: str, secret: str, peppers: tuple[bytes, ...]) -> bool:
+    """Tell whether this hash is the secret's under one of the peppers; the time it takes tells at most which."""
+    return any(hmac.compare_digest(hash_secret(secret, pepper), stored) for pepper in peppers)
+
+
+def cache_salt(tenant: TenantId, salt_key: bytes) -> str:
+    """Return the tenant's prefix-cache salt: stable, and not to be guessed from outside (E5)."""
+    return hmac.digest(salt_key, tenant.encode(), hashlib.sha256).hex()[:32]
+
+
+def tenant_label(tenant: str, label_key: bytes) -> str:
+    """Return what metrics may call a tenant that they must not name."""
+    return hmac.digest(label_key, tenant.encode(), hashlib.sha256).hex()[:12]
+
+
+def mint(
+    tenant: TenantId,
+    *,
+    pepper: bytes,
+    now: float,
+    role: Role = Role.INFER,
+    models: tuple[Alias, ...] = (),
+    expires_at: float = 0.0,
+) -> tuple[str, ApiKey]:
+    """Return a new API key's secret, to be shown once, and the record to store. Times are Unix seconds."""
+    key_id = _random(_ID_CHARS)
+    stem = f"{PREFIX}_{key_id}_{_random(_SECRET_CHARS)}"
+    secret = stem + _checksum(stem)
+    record = ApiKey(
+        id=KeyId(key_id),
+        tenant=tenant,
+        secret_hash=hash_secret(secret, pepper),
+        role=role,
+        models=models,
+        created_at=now,
+        expires_at=expires_at,
+    )
+    return secret, record
+
+
+def key_id_of(secret: str) -> KeyId | None:
+    """Return the id inside a well-formed API key, or None; says nothing about whether the key is valid."""
+    if len(secret) != KEY_CHARS or not secret.isascii():
+        return None
+    prefix, _, rest = secret.partition("_")
+    key_id, _, _ = rest.partition("_")
+    if prefix != PREFIX or len(key_id) != _ID_CHARS:
+        return None
+    return KeyId(key_id)
+
+
+def is_well_formed(secret: str) -> bool:
+    """Tell whether prefix, shape and checksum are those of an API key (for scanners and for clear messages)."""
+    return key_id_of(secret) is not None and _checksum(secret[:-_CHECK_CHARS]) == secret[-_CHECK_CHARS:]
+
+
+def _random(chars: int) -> str:
+    return "".join(secrets.choice(_DIGITS) for _ in range(chars))
+
+
+def _checksum(stem: str) -> str:
+    rest, out = zlib.crc32(stem.encode()), ""
+    for _ in range(_CHECK_CHARS):
+        rest, digit = divmod(rest, len(_DIGITS))
+        out = _DIGITS[digit] + out
+    return out

@@ -1,0 +1,219 @@
+"""Who calls: organisations, tenants, plans, keys, and the principal that a valid key yields."""
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from penstock.domain.ids import Alias, KeyId, OrgId, TenantId
+from penstock.domain.money import FREE, MicroUsd
+from penstock.domain.tenancy.owners import Owners
+
+PLATFORM = TenantId("_platform")
+"""The platform itself: probes, warm-up and orders to a gate travel under this tenant, uncounted. No caller has it."""
+
+SHADOWS = TenantId("_shadow")
+"""The platform as it asks a candidate what others have asked before: copies are its own to pay. No caller has it."""
+
+_OF_THE_PLATFORM = frozenset({PLATFORM, SHADOWS})
+
+OPERATORS = TenantId("operators")
+"""The tenant whose admin and auditor keys reach the platform and all tenants; any other's reach their own."""
+
+
+class Priority(StrEnum):
+    """Service classes, best first (B7)."""
+
+    INTERACTIVE = "interactive"
+    STANDARD = "standard"
+    BATCH = "batch"
+
+
+class OverQuota(StrEnum):
+    """What becomes of a request beyond its tenant's requests or tokens a minute."""
+
+    REFUSE = "refuse"
+    YIELD = "yield"
+    """It runs on capacity that nobody else wants, or is refused as if it had never been let try."""
+
+
+NO_MODEL = Alias("")
+
+
+class Role(StrEnum):
+    """What a key may do."""
+
+    INFER = "infer"
+    ADMIN = "admin"
+    """Of the operators: everything. Of another tenant: reads like an auditor, and makes and ends keys of its own."""
+    AUDITOR = "auditor"
+    """Reads usage, ledger, keys, budgets and audit log; changes nothing and asks no model."""
+
+
+MOST_RESERVED = 0.5
+"""The largest part of an engine that one tenant may reserve."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """A tenant's promises and bounds. Zero means: no bound of this kind.
+
+    Keys and organisations have bounds only: class, weight and the like are the tenant's.
+    """
+
+    priority: Priority = Priority.STANDARD
+    weight: int = 1
+    max_output_tokens: int = 0
+    max_concurrent: int = 0
+    """Requests at a time; one with several sequences (choices, beams, prompts) counts as so many."""
+    max_streams: int = 0
+    requests_per_min: int = 0
+    tokens_per_min: int = 0
+    spend_per_day: MicroUsd = FREE
+    spend_per_month: MicroUsd = FREE
+    degrade_output_tokens: int = 0
+    """Under pressure each answer has at most so many tokens, instead of a refusal."""
+    degrade_model: Alias = NO_MODEL
+    """Under pressure this model answers, instead of a refusal; empty for none."""
+    deadline_s: float = 0.0
+    paid: bool = True
+    """False is the free tier: shed before everybody who pays."""
+    over_quota: OverQuota = OverQuota.REFUSE
+    copied: bool = True
+    """May its requests be sent once more, unseen, to a version that is tried; the platform pays for that."""
+    reserved: float = 0.0
+    """The part of each engine, seats and KV cache, that is kept for a paying tenant: 0 to ``MOST_RESERVED``."""
+
+    @property
+    def draws(self) -> bool:
+        """Tell whether any bound counts something, so that a request has to ask a meter."""
+        counted = self.max_concurrent or self.max_streams or self.requests_per_min or self.tokens_per_min
+        return bool(counted or self.spend_per_day or self.spend_per_month)
+
+
+class ScopeKind(StrEnum):
+    """What has bounds, narrowest first."""
+
+    KEY = "key"
+    TENANT = "tenant"
+    ORG = "org"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScopeId:
+    """Names whose bounds are meant; as text ``key:<id>``, ``tenant:<id>`` or ``org:<id>``."""
+
+    kind: ScopeKind
+    id: str
+
+    def __str__(self) -> str:
+        """Return the name that meters have."""
+        return f"{self.kind}:{self.id}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scope:
+    """Whose meters: ``name`` is a ``ScopeId`` as text."""
+
+    name: str
+    plan: Plan
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Org:
+    """An organisation: its bounds hold for all of its tenants together."""
+
+    id: OrgId
+    name: str
+    plan: Plan = field(default_factory=Plan)
+
+
+DEFAULT_ORG = OrgId("default")
+"""Where tenants belong that nobody put elsewhere."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tenant:
+    """One customer of the platform."""
+
+    id: TenantId
+    name: str
+    plan: Plan = field(default_factory=Plan)
+    org: OrgId = DEFAULT_ORG
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ApiKey:
+    """A stored key: its keyed hash, never the secret. Times are Unix seconds; zero means never.
+
+    ``models`` empty means every model; ``secret_hash`` is hex HMAC-SHA-256 under the platform's pepper.
+    """
+
+    id: KeyId
+    tenant: TenantId
+    secret_hash: str
+    role: Role = Role.INFER
+    models: tuple[Alias, ...] = ()
+    created_at: float = 0.0
+    expires_at: float = 0.0
+    revoked_at: float = 0.0
+    plan: Plan = field(default_factory=Plan)
+
+    def valid_at(self, now: float) -> bool:
+        """Tell whether the key works at Unix time ``now``."""
+        return not (self.revoked_at and now >= self.revoked_at) and not (self.expires_at and now >= self.expires_at)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeyRing:
+    """Every stored key, tenant and organisation at one moment: what a gateway needs to tell who calls."""
+
+    keys: tuple[ApiKey, ...] = ()
+    tenants: tuple[Tenant, ...] = ()
+    orgs: tuple[Org, ...] = ()
+
+    def scopes(self) -> tuple[Scope, ...]:
+        """Return everything that has bounds which count."""
+        keys = (scope(ScopeKind.KEY, key.id, key.plan) for key in self.keys)
+        tenants = (scope(ScopeKind.TENANT, one.id, one.plan) for one in self.tenants)
+        orgs = (scope(ScopeKind.ORG, org.id, org.plan) for org in self.orgs)
+        return tuple(one for one in (*keys, *tenants, *orgs) if one.plan.draws)
+
+    def tenant_of(self, scope: str) -> TenantId:
+        """Return whose a scope of this name is; empty for an organisation's, and for one that there isn't."""
+        kind, _, name = scope.partition(":")
+        owners = {str(key.id): key.tenant for key in self.keys} if kind == ScopeKind.KEY else {}
+        return TenantId(name) if kind == ScopeKind.TENANT else owners.get(name, TenantId(""))
+
+
+def scope(kind: ScopeKind, name: str, plan: Plan) -> Scope:
+    """Return the scope of a key, a tenant or an organisation."""
+    return Scope(name=str(ScopeId(kind=kind, id=name)), plan=plan)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Principal:
+    """Who a request comes from; built from the credential only (A4).
+
+    ``plan`` is the tenant's, with the tightest deadline and output bound of key, tenant and organisation.
+    """
+
+    tenant: TenantId
+    key: KeyId
+    role: Role
+    plan: Plan
+    models: tuple[Alias, ...]
+    cache_salt: str
+    """HMAC of the tenant id: keeps prefix caches of tenants apart (E5)."""
+    scopes: tuple[Scope, ...] = ()
+    """Whose meters a request draws on: key, tenant, organisation, where they have bounds that count."""
+
+    def may_use(self, model: str) -> bool:
+        """Tell whether the key's scope holds this alias or version."""
+        return not self.models or model in self.models
+
+    def sees(self, owners: Owners) -> bool:
+        """Tell whether a version of these tenants is there for this caller: for operators, and for copies, all are."""
+        return owners is None or self.tenant in owners or self._sees_all
+
+    @property
+    def _sees_all(self) -> bool:
+        return self.tenant in _OF_THE_PLATFORM or (self.tenant == OPERATORS and self.role is Role.ADMIN)

@@ -1,0 +1,77 @@
+"""The hot path: one request of an inference API from its head to its last byte, in pure ASGI.
+
+Identity first, from the credential alone: a stranger is refused before the body is read. Then the body under its
+limits, then parsing, then the corridor. Whatever goes wrong before the first byte becomes one line of the error
+table; after it, the relay has already said it in band.
+"""
+
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
+from functools import partial
+
+from penstock.domain.call import Call
+from penstock.domain.relay import Reply
+from penstock.domain.serving.request import JSON_APIS, Api
+from penstock.gateway.listener.direct import EXTENSION, DirectReply
+from penstock.gateway.listener.plain import PlainReply
+from penstock.gateway.listener.types import App, Receive, Scope, Send
+from penstock.gateway.oip import rest as oip
+from penstock.gateway.oip.rest import InferExchange
+from penstock.gateway.openai import head
+from penstock.gateway.openai.http1 import HttpExchange, HttpReply
+from penstock.gateway.openai.parse import COUNT_TOKENS, check_bounded
+from penstock.gateway.openai.services import Corridor, Services
+
+PATHS: dict[str, Api] = {str(api): api for api in JSON_APIS}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Edge(Services):
+    """The ASGI application: the inference APIs here, everything else in ``rest``."""
+
+    counting: Corridor
+    rest: App
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request."""
+        if b"%" in scope.get("raw_path", b""):
+            scope["path"] = head.path(scope["raw_path"])
+        make = self._exchange(scope)
+        if make is None:
+            await self.rest(scope, receive, send)
+            return
+        reply = scope.get("extensions", {}).get(EXTENSION)
+        if isinstance(reply, DirectReply):
+            await make(scope, receive, reply)
+            return
+        reply = PlainReply(receive, send, self.limits.write_buffer_bytes)
+        await make(scope, receive, reply)
+        await reply.end()
+
+    def _exchange(self, scope: Scope) -> "Run | None":
+        """Return what runs a request for inference; None for any other."""
+        if scope["type"] != "http" or scope["method"] != "POST":
+            return None
+        path: str = scope["path"]
+        if (api := PATHS.get(path)) is not None:
+            return partial(self._run, api)
+        if path == COUNT_TOKENS:
+            return self._count
+        where = oip.target(path)
+        return None if where is None else partial(self._infer, where)
+
+    async def _run(self, api: Api, scope: Scope, receive: Receive, reply: HttpReply) -> None:
+        await HttpExchange(self, api, scope, receive, reply).run(self._answer)
+
+    async def _count(self, scope: Scope, receive: Receive, reply: HttpReply) -> None:
+        await HttpExchange(self, Api.MESSAGES, scope, receive, reply).run(self.counting.serve)
+
+    async def _infer(self, where: tuple[str, str], scope: Scope, receive: Receive, reply: HttpReply) -> None:
+        await InferExchange(self, where, scope, receive, reply).run(self.corridor.serve)
+
+    async def _answer(self, call: Call, reply: Reply) -> None:
+        check_bounded(call.request.api, call.request.cost)
+        await self.corridor.serve(call, reply)
+
+
+Run = Callable[[Scope, Receive, HttpReply], Coroutine[None, None, None]]

@@ -1,0 +1,243 @@
+"""The API document (OpenAPI 3.1): what the gateway itself checks and answers, no less and no more (A11).
+
+Bodies are loose on purpose: fields that only the engine understands pass through, so the document doesn't list what
+an engine's next version may add. Error answers come from the error table, so they can't be forgotten here.
+"""
+
+from collections.abc import Mapping
+from functools import lru_cache
+
+from penstock import __version__
+from penstock.domain.outcome import Outcome
+from penstock.domain.serving.request import JSON_APIS, Api
+from penstock.gateway.app import openapi_tensors
+from penstock.gateway.app.openapi_parts import (
+    DEGRADED,
+    HEADERS,
+    LIMITS,
+    REPLAYED,
+    RULED,
+    SECURITY,
+    STATUSES,
+    Json,
+    answer,
+    errors,
+    get,
+    one,
+    parameter,
+    ref,
+)
+from penstock.gateway.listener.errors import TABLE
+from penstock.gateway.openai import bounds, parse
+
+REQUESTS = "/v1/requests"
+"""Where callers read what became of their requests."""
+_NULL: Json = {"type": "null"}
+_VERSION: Json = {"type": "object", "required": ["version"], "properties": {"version": {"type": "string"}}}
+_COUNTED: Json = {
+    "type": "object",
+    "required": ["input_tokens"],
+    "properties": {"input_tokens": {"type": "integer", "minimum": 0}},
+}
+_REQUEST: Json = {
+    "type": "object",
+    "required": ["object", "id", "outcome", "says", "timeline"],
+    "properties": {
+        "object": {"const": "request"},
+        "id": {"type": "string"},
+        "outcome": {"enum": [str(one) for one in Outcome]},
+        "says": {"type": "array", "items": {"type": "string"}, "description": "Its story, sentence by sentence."},
+        "timeline": {"type": "array", "description": "Stages as name, start and length in seconds."},
+    },
+    "description": "What is not known is null.",
+}
+_NO_BODY: Json = {"200": {"description": "It can."}, "503": {"description": "Not yet, or no more."}}
+_STRINGS: Json = {"type": "array", "items": {"type": "string"}, "minItems": 1, "maxItems": parse.MAX_PROMPTS}
+_IDS: Json = {"type": "array", "items": {"type": "integer", "minimum": 0}, "minItems": 1}
+_ID_LISTS: Json = {"type": "array", "items": _IDS, "minItems": 1, "maxItems": parse.MAX_PROMPTS}
+_PROMPT: Json = {"anyOf": [{"type": "string"}, _STRINGS, _IDS, _ID_LISTS]}
+_CLASSIFIED: Json = {**_PROMPT, "description": "Texts, or images as data: URLs (JPEG, PNG, WebP)."}
+_CONTENT: Json = {
+    "anyOf": [
+        {"type": "string"},
+        {
+            "type": "array",
+            "maxItems": bounds.MAX_PARTS,
+            "items": {"anyOf": [{"type": "object"}, {"type": "string"}]},
+            "description": "Media come as data: addresses; nothing is fetched.",
+        },
+        _NULL,
+    ]
+}
+_MESSAGES: Json = {
+    "type": "array",
+    "minItems": 1,
+    "maxItems": parse.MAX_MESSAGES,
+    "items": {
+        "type": "object",
+        "required": ["role"],
+        "properties": {"role": {"type": "string", "minLength": 1}, "content": _CONTENT},
+    },
+}
+_ITEMS: Json = {"type": "array", "minItems": 1, "maxItems": parse.MAX_MESSAGES, "items": {"type": "object"}}
+_MODEL: Json = {
+    "type": "string",
+    "minLength": 1,
+    "maxLength": parse.MAX_MODEL_CHARS,
+    "description": "Alias or name@version",
+}
+_TOKENS: Json = {"type": ["integer", "null"], "minimum": 1, "maximum": parse.MAX_OUTPUT_TOKENS}
+_SEQUENCES: Json = {"type": ["integer", "null"], "minimum": 1, "maximum": parse.MAX_SEQUENCES}
+_TOOLS: Json = {"type": ["array", "null"], "maxItems": bounds.MAX_TOOLS, "items": {"type": "object"}}
+_TEMPLATE_ARGUMENTS: Json = {"type": ["object", "null"], "maxProperties": bounds.MAX_TEMPLATE_ARGUMENTS}
+_STREAM_OPTIONS: Json = {
+    "type": ["object", "null"],
+    "properties": {"include_usage": {"type": ["boolean", "null"]}},
+    "description": "Only together with stream.",
+}
+
+_INPUTS: Mapping[Api, tuple[Json, list[str]]] = {
+    Api.CHAT: ({"messages": _MESSAGES}, ["model", "messages"]),
+    Api.COMPLETIONS: ({"prompt": _PROMPT}, ["model", "prompt"]),
+    Api.EMBEDDINGS: ({"input": _PROMPT}, ["model", "input"]),
+    Api.CLASSIFY: ({"input": _CLASSIFIED}, ["model", "input"]),
+    Api.RESPONSES: ({"input": {"anyOf": [{"type": "string"}, _ITEMS]}}, ["model", "input"]),
+    Api.MESSAGES: ({"messages": _MESSAGES}, ["model", "messages", "max_tokens"]),
+}
+
+_SUMMARIES: Mapping[Api, str] = {
+    Api.CHAT: "Answer a conversation.",
+    Api.COMPLETIONS: "Continue a prompt.",
+    Api.EMBEDDINGS: "Turn text into vectors.",
+    Api.CLASSIFY: "Tell what texts or images are: labels and scores.",
+    Api.RESPONSES: "Answer a conversation (responses API; nothing is stored).",
+    Api.MESSAGES: "Answer a conversation (messages API).",
+}
+
+
+@lru_cache(maxsize=1)
+def document() -> Json:
+    """Return the document."""
+    paths: Json = {str(api): {"post": _inference(api)} for api in JSON_APIS}
+    paths[parse.COUNT_TOKENS] = {"post": _counting()}
+    paths["/v1/models"] = {"get": get("List the models that this key may use.", _list("Model"), secured=True)}
+    model = get("Describe one model.", ref("Model"), secured=True)
+    paths["/v1/models/{model}"] = {"get": one(model, "model", statuses={404})}
+    request = get("Tell the life of a request that has ended, and why it was as it was.", _REQUEST, secured=True)
+    paths[f"{REQUESTS}/{{request_id}}"] = {"get": one(request, "request_id", statuses={404, 429})}
+    paths["/healthz"] = {"get": get("Tell that the process lives.", ref("Status"))}
+    paths["/readyz"] = {"get": get("Tell whether it can serve.", ref("Status"))}
+    paths["/readyz/region"] = {"get": get("Tell whether any model of this region can answer.", ref("Status"))}
+    as_vllm = {"summary": "Tell by the status whether it can serve, as vLLM does.", "responses": _NO_BODY}
+    paths["/health"] = {"get": as_vllm}
+    paths["/ping"] = {"get": as_vllm, "post": as_vllm}
+    paths["/version"] = {"get": get("Tell the platform's version.", _VERSION)}
+    paths["/docs"] = {"get": get("This document, for people.", {"type": "string"}, content="text/html")}
+    paths["/openapi.json"] = {"get": get("This document.", {"type": "object"})}
+    return {
+        "openapi": "3.1.0",
+        "info": {
+            "title": "Penstock",
+            "version": __version__,
+            "description": "Large language models behind one gateway. Fields not listed go to the engine unchanged.",
+        },
+        "paths": paths | openapi_tensors.paths(),
+        "components": {"schemas": _schemas() | openapi_tensors.schemas(), "securitySchemes": _SECURITY_SCHEMES},
+    }
+
+
+_SECURITY_SCHEMES: Json = {
+    "bearer": {"type": "http", "scheme": "bearer"},
+    "header": {"type": "apiKey", "in": "header", "name": "x-api-key"},
+}
+
+
+def _list(name: str) -> Json:
+    return {
+        "type": "object",
+        "required": ["object", "data"],
+        "properties": {"object": {"const": "list"}, "data": {"type": "array", "items": ref(name)}},
+    }
+
+
+def _inference(api: Api) -> Json:
+    content: Json = {"application/json": {"schema": {"type": "object"}}}
+    if api.generates:
+        content["text/event-stream"] = {"schema": {"type": "string"}}
+    error = "MessagesError" if api is Api.MESSAGES else "Error"
+    return {
+        "summary": _SUMMARIES[api],
+        **SECURITY,
+        "parameters": [parameter(name, schema) for name, schema in HEADERS.items()],
+        "requestBody": {"required": True, "content": {"application/json": {"schema": _body(api)}}},
+        "responses": {
+            "200": answer(
+                "The answer, or its events where stream is true.", content, {**LIMITS, **REPLAYED, **DEGRADED, **RULED}
+            ),
+            **errors(STATUSES, error),
+        },
+    }
+
+
+def _counting() -> Json:
+    body = {**_body(Api.MESSAGES), "required": ["model", "messages"]}
+    statuses = STATUSES - {402}
+    return {
+        "summary": "Count the tokens of a conversation; no engine works and nothing is billed.",
+        **SECURITY,
+        "requestBody": {"required": True, "content": {"application/json": {"schema": body}}},
+        "responses": {
+            "200": answer("How many tokens it has.", {"application/json": {"schema": _COUNTED}}, LIMITS),
+            **errors(statuses, "MessagesError"),
+        },
+    }
+
+
+def _body(api: Api) -> Json:
+    fields, required = _INPUTS[api]
+    properties: Json = {"model": _MODEL, **fields}
+    if api is not Api.COMPLETIONS:
+        properties["chat_template_kwargs"] = _TEMPLATE_ARGUMENTS
+    if api.generates:
+        properties |= {"stream": {"type": ["boolean", "null"]}, "stream_options": _STREAM_OPTIONS}
+        properties |= {name: {"type": ["number", "null"]} for name in parse.NUMBERS}
+        properties |= {**dict.fromkeys(parse.OUTPUT_FIELDS[api], _TOKENS), "tools": _TOOLS}
+    if api in {Api.CHAT, Api.COMPLETIONS}:
+        properties["n"] = _SEQUENCES
+    if api is Api.MESSAGES:
+        properties["max_tokens"] = {**_TOKENS, "type": "integer"}
+    whole = {"type": "object", "required": required, "properties": properties, "additionalProperties": True}
+    return {**whole, "maxProperties": bounds.MAX_FIELDS}
+
+
+def _schemas() -> Json:
+    fields: Json = {
+        "type": "object",
+        "required": ["message", "type", "code", "request_id", "retryable"],
+        "properties": {
+            "message": {"type": "string"},
+            "type": {"enum": sorted({t for row in TABLE.values() for t in (row.type, row.anthropic)})},
+            "code": {"enum": sorted({kind.code for kind in TABLE})},
+            "param": {"type": ["string", "null"]},
+            "reason": {"type": ["string", "null"], "description": "The limit that refused, as tenant_tokens."},
+            "request_id": {"type": "string"},
+            "retryable": {"type": "boolean"},
+            "retry_after": {"type": ["integer", "null"], "minimum": 1, "description": "Seconds"},
+        },
+    }
+    card: Json = {
+        "type": "object",
+        "required": ["id", "object", "created", "owned_by", "version", "task", "max_model_len"],
+        "properties": {"id": {"type": "string"}, "object": {"const": "model"}, "created": {"type": "integer"}},
+    }
+    return {
+        "ErrorFields": fields,
+        "Error": {"type": "object", "required": ["error"], "properties": {"error": ref("ErrorFields")}},
+        "MessagesError": {
+            "type": "object",
+            "required": ["type", "error"],
+            "properties": {"type": {"const": "error"}, "error": ref("ErrorFields")},
+        },
+        "Model": card,
+        "Status": {"type": "object", "required": ["status"], "properties": {"status": {"type": "string"}}},
+    }

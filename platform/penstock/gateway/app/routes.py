@@ -1,0 +1,256 @@
+"""Everything but inference: models, health, the API document. A small FastAPI application.
+
+It speaks our error shape everywhere, for paths and methods that don't exist too. Nothing here is on the hot path.
+"""
+
+from collections.abc import Callable, Mapping
+
+import msgspec
+from fastapi import FastAPI, Request, Response
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+
+from penstock import __version__
+from penstock.domain.errors import (
+    BadRequest,
+    Draining,
+    InvalidField,
+    MethodNotAllowed,
+    NoCapacity,
+    PenstockError,
+    UnknownModel,
+    UnknownRoute,
+)
+from penstock.domain.fleet.table import RoutingTable, VersionEntry, by_digest
+from penstock.domain.ids import RequestId, VersionId
+from penstock.domain.serving.request import JSON_APIS, Api
+from penstock.domain.tenancy.tenant import Principal
+from penstock.domain.visible import shares_of
+from penstock.gateway.app.docs import add_docs
+from penstock.gateway.app.openapi import REQUESTS, document
+from penstock.gateway.listener.errors import response_of
+from penstock.gateway.listener.types import App, Message, Receive, Scope, Send
+from penstock.gateway.oip.routes import ROOT, add_oip
+from penstock.gateway.openai import head
+from penstock.gateway.openai.facts import READY_RETRY_S, Facts
+from penstock.gateway.openai.observer import ErrorObserver
+from penstock.gateway.openai.parse import COUNT_TOKENS
+from penstock.gateway.pipeline import Identity
+from penstock.telemetry.pages import LIVE, READY, REGION
+
+
+def application(identity: Identity, facts: Facts, observer: ErrorObserver, *, ids: Callable[[], str]) -> App:
+    """Return the ASGI application of all routes that are not inference."""
+    api = FastAPI(openapi_url=None, docs_url=None, redoc_url=None, redirect_slashes=False)
+    _add_models(api, identity, facts)
+    _add_requests(api, identity, facts)
+    _add_health(api, facts)
+    _add_as_vllm(api, facts)
+    add_oip(api, lambda request: _caller(request, identity), facts)
+    add_docs(api)
+
+    @api.get("/openapi.json")
+    async def openapi() -> Response:
+        return Response(msgspec.json.encode(document()), media_type="application/json")
+
+    @api.exception_handler(PenstockError)
+    async def refused(request: Request, error: PenstockError) -> Response:
+        return _refusal(request, error, observer)
+
+    @api.exception_handler(HTTPException)
+    async def missing(request: Request, error: HTTPException) -> Response:
+        return _refusal(request, _translated(error), observer, dict(error.headers or {}))
+
+    @api.exception_handler(RequestValidationError)
+    async def invalid(request: Request, _: RequestValidationError) -> Response:
+        return _refusal(request, InvalidField(), observer)
+
+    @api.exception_handler(Exception)
+    async def crashed(request: Request, _: Exception) -> Response:
+        return _refusal(request, PenstockError(), observer)
+
+    for path in (*JSON_APIS, COUNT_TOKENS):  # only other methods come here
+        api.add_api_route(path, _only_post, methods=["GET", "PUT", "PATCH", "DELETE", "OPTIONS", "HEAD", "TRACE"])
+    return _Guarded(api, observer, ids)
+
+
+async def _only_post() -> Response:
+    raise HTTPException(405, headers={"allow": "POST"})
+
+
+def _add_models(api: FastAPI, identity: Identity, facts: Facts) -> None:
+    @api.get("/v1/models")
+    async def models(request: Request) -> Response:
+        who = _caller(request, identity)
+        return _json({"object": "list", "data": list(visible(facts.table(), who).values())})
+
+    @api.get("/v1/models/{model:path}")
+    async def model(model: str, request: Request) -> Response:
+        table, name = facts.table(), model.replace("%2F", "/")
+        seen, pinned = visible(table, _caller(request, identity)), by_digest(table.versions, name)
+        found = seen.get(name) or seen.get(pinned.id if pinned is not None else "")
+        if found is None:
+            raise UnknownModel(param="model")
+        return _json(found)
+
+
+def _add_requests(api: FastAPI, identity: Identity, facts: Facts) -> None:
+    @api.get(f"{REQUESTS}/{{request_id}}")
+    async def explained(request_id: str, request: Request) -> Response:
+        return _json(await facts.explain(identity.recognise(_credential(request)), request_id))
+
+
+def _add_health(api: FastAPI, facts: Facts) -> None:
+    """Add what a load balancer asks: yes or no; what is missing is told on the private listener alone."""
+
+    @api.get(LIVE)
+    async def health() -> Response:
+        return _json({"status": "ok"})
+
+    @api.get(READY)
+    async def ready() -> Response:
+        if facts.draining():
+            raise Draining(retry_after_s=READY_RETRY_S)
+        if facts.missing():
+            raise NoCapacity("not ready", retry_after_s=READY_RETRY_S)
+        return _json({"status": "ready"})
+
+    @api.get(REGION)
+    async def region() -> Response:
+        if facts.missing() or not facts.serves():
+            raise NoCapacity("not serving", retry_after_s=READY_RETRY_S)
+        return _json({"status": "serving"})
+
+
+def _add_as_vllm(api: FastAPI, facts: Facts) -> None:
+    """Add what load generators and hosts ask vLLM before they send it anything: status alone, no body."""
+
+    async def health() -> Response:
+        return Response(status_code=503 if facts.draining() or facts.missing() else 200)
+
+    api.add_api_route("/health", health, methods=["GET"])
+    api.add_api_route("/ping", health, methods=["GET", "POST"])
+
+    @api.get("/version")
+    async def version() -> Response:
+        return _json({"version": __version__})
+
+
+def _caller(request: Request, identity: Identity) -> Principal:
+    return identity.authenticate(_credential(request))
+
+
+def _credential(request: Request) -> str:
+    head.check_single(request.headers.raw)
+    return head.credential({name.lower(): value for name, value in request.headers.raw})
+
+
+def visible(table: RoutingTable, who: Principal) -> dict[str, dict[str, object]]:
+    """Return what this caller may name as ``model``: aliases first, then pinned versions behind them."""
+    made = int(table.made_at)
+    versions: dict[str, VersionEntry] = {version.id: version for version in table.versions}
+    ready = {
+        one.id: sum([worker.state.serves for worker in one.workers]) for one in table.versions if not one.base
+    }  # an adapter's are its base's: counted once for all of them
+    seen: dict[str, dict[str, object]] = {}
+    pinned: dict[VersionId, None] = {
+        one.id: None for one in table.versions if who.may_use(one.id) and who.sees(one.tenants)
+    }
+    for route in table.routes:
+        if who.may_use(route.alias) and (shares := shares_of(route, versions, who)):
+            main = max(shares, key=lambda share: share.weight).version
+            seen[route.alias] = _card(route.alias, versions[main], ready, made)
+            pinned |= {one.version: None for one in route.shares if who.sees(versions[one.version].tenants)}
+    cards = seen | {version: _card(version, versions[version], ready, made) for version in pinned}
+    return cards | _by_rules(table, who, cards)
+
+
+def _by_rules(
+    table: RoutingTable, who: Principal, cards: Mapping[str, dict[str, object]]
+) -> dict[str, dict[str, object]]:
+    """Return auto aliases as their last rule's model, with the largest context that one of their rules leads to."""
+    found: dict[str, dict[str, object]] = {}
+    contexts = {str(version.id): version.max_model_len for version in table.versions}
+    for auto in table.autos:
+        led = {rule.name: cards[rule.to] for rule in auto.rules if rule.to in cards and who.may_use(rule.to)}
+        if led and who.may_use(auto.alias):
+            longest = max(contexts[str(card["version"])] for card in led.values())
+            last = {**list(led.values())[-1], "id": auto.alias}
+            found[auto.alias] = {**last, "max_model_len": longest, "rules": list(led)}
+    return found
+
+
+def _card(name: str, version: VersionEntry, ready: Mapping[VersionId, int], made: int) -> dict[str, object]:
+    return {
+        "id": name,
+        "object": "model",
+        "created": made,
+        "owned_by": "penstock",
+        "version": version.id,
+        "task": version.task,
+        "max_model_len": version.max_model_len,
+        "ready_workers": ready.get(version.base or version.id, 0),
+    }
+
+
+def _json(value: object) -> Response:
+    return Response(msgspec.json.encode(value), media_type="application/json")
+
+
+def _translated(error: HTTPException) -> PenstockError:
+    if error.status_code == 404:  # noqa: PLR2004
+        return UnknownRoute("There is nothing at this path; /docs shows what is served here.")
+    if error.status_code == 405:  # noqa: PLR2004
+        return MethodNotAllowed()
+    return BadRequest()
+
+
+def _refusal(
+    request: Request, error: PenstockError, observer: ErrorObserver, more: dict[str, str] | None = None
+) -> Response:
+    request_id = RequestId(request.scope["state"]["request_id"])
+    observer.refused(error, request_id)
+    status, headers, body = response_of(error, request_id, _spoken(request.url.path))
+    told = {name.decode(): value.decode() for name, value in headers} | (more or {})
+    return Response(body, status, headers=told)
+
+
+def _spoken(path: str) -> Api | None:
+    """Return the API in whose shape errors at this path are told; None for the common one."""
+    if path == ROOT or path.startswith(f"{ROOT}/"):
+        return Api.INFER
+    return Api.MESSAGES if path == Api.MESSAGES or path.startswith(f"{Api.MESSAGES}/") else None
+
+
+class _Guarded:
+    """Puts the request id on every answer, and turns a fault of ours into the table's 500."""
+
+    def __init__(self, app: App, observer: ErrorObserver, ids: Callable[[], str]) -> None:
+        self._app, self._observer, self._ids = app, observer, ids
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            return
+        request_id = RequestId(head.request_id(dict(scope["headers"]), self._ids()))
+        scope["state"] = {**scope.get("state", {}), "request_id": request_id}
+        started = False
+
+        async def send_with_id(message: Message) -> None:
+            nonlocal started
+            if message["type"] == "http.response.start":
+                started = True
+                message = {**message, "headers": [*message["headers"], (b"x-request-id", request_id.encode())]}
+            await send(message)
+
+        try:
+            await self._app(scope, receive, send_with_id)
+        except Exception as error:  # noqa: BLE001  a bug of ours must not become a broken connection
+            self._observer.crashed(error, request_id)
+            if not started:
+                await _send_500(send_with_id, request_id, _spoken(scope["path"]))
+
+
+async def _send_500(send: Send, request_id: RequestId, api: Api | None) -> None:
+    status, headers, body = response_of(PenstockError(), request_id, api)
+    await send({"type": "http.response.start", "status": status, "headers": headers})
+    await send({"type": "http.response.body", "body": body})

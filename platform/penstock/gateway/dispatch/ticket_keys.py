@@ -1,0 +1,46 @@
+"""Which key a ticket is sealed with: the one that its worker was given, also while the platform's is exchanged.
+
+A worker keeps its secret for as long as it runs, so those that were started before an exchange of the platform's key
+hold one of the old key. Each tells, with its heartbeat, by which mark its own is known.
+"""
+
+from collections.abc import Mapping
+from functools import lru_cache
+
+from penstock.domain.ids import WorkerId
+from penstock.domain.tenancy.keys import key_mark, worker_secret
+
+AT_HAND = 1 << 14
+
+
+class TicketKeys:
+    """The keys of tickets by worker; those of workers asked lately are at hand."""
+
+    def __init__(self, platform_keys: tuple[bytes, ...]) -> None:
+        """Take the platform's keys, the newest first."""
+        self._platform_keys = platform_keys
+        self._marks: Mapping[WorkerId, str] = {}
+        self._cached = lru_cache(maxsize=AT_HAND)(self._key)
+
+    def __call__(self, worker: WorkerId) -> bytes:
+        """Return what tickets for this worker are sealed with."""
+        return self._cached(worker, self._marks.get(worker, ""))
+
+    @property
+    def is_changing(self) -> bool:
+        """True while there is more than one platform key: only then marks are needed."""
+        return len(self._platform_keys) > 1
+
+    def exchange(self, platform_keys: tuple[bytes, ...]) -> None:
+        """Put other platform keys into force."""
+        self._platform_keys = platform_keys
+        self._cached.cache_clear()
+
+    def learn(self, marks: Mapping[WorkerId, str]) -> None:
+        """Take the marks of the keys that workers hold."""
+        self._marks = marks
+
+    def _key(self, worker: WorkerId, mark: str) -> bytes:
+        """Return the worker's secret with this mark; where none has it, or it tells none, the newest key's."""
+        found = [worker_secret(key, worker) for key in self._platform_keys]
+        return next((one for one in found if mark and key_mark(one) == mark), found[0])

@@ -1,1 +1,0 @@
-"""Where HTTP begins and ends: nothing behind this room knows sockets, status codes or headers."""

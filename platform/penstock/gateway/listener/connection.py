@@ -1,0 +1,310 @@
+"""One client connection: uvicorn's httptools protocol, with bounds on everything a client can make it wait or hold.
+
+Time limits are kept as one moment per connection and looked at by the server's sweep: a timer per request would cost
+more than the request's parsing. What is refused here never reached a request, so it is answered without ASGI.
+"""
+
+import math
+from collections import deque
+from collections.abc import Callable
+from enum import Enum
+from typing import TYPE_CHECKING
+
+import httptools
+from uvicorn import Config
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
+
+from penstock.domain.errors import BadRequest, HeadersTooLarge, Overloaded, PenstockError, RequestTimedOut
+from penstock.domain.ids import RequestId
+from penstock.gateway.listener.addresses import Addresses
+from penstock.gateway.listener.direct import EXTENSION, DirectReply
+from penstock.gateway.listener.errors import response_of
+from penstock.gateway.listener.limits import Limits
+
+if TYPE_CHECKING:
+    import asyncio
+
+PIPELINED = 4
+"""Requests read ahead of the one being answered; more wait in the kernel's buffer."""
+LINGER_S = 2.0
+LINGER_BYTES = 8 << 20
+"""After a refusal, how long and how much of a still arriving body is thrown away, so that the answer is not lost."""
+BODY_MARGIN_S = 2.0
+"""The reader of a body gives up first and answers; this is the net below."""
+
+
+class Awaits(Enum):
+    """What a connection waits for from its client."""
+
+    HEAD = "head"
+    BODY = "body"
+    NOTHING = "nothing"
+    NEXT = "next"
+    CLOSE = "close"
+
+
+class EdgeConfig(Config):
+    """uvicorn's configuration with what our connections share."""
+
+    limits: Limits
+    refused: Callable[[PenstockError, RequestId], None]
+    ids: Callable[[], str]
+    addresses: "Addresses[Connection]"
+    draining: bool = False
+
+
+class Connection(HttpToolsProtocol):
+    """A client's connection; its requests find their reply in ``scope["extensions"]``."""
+
+    config: EdgeConfig
+
+    def connection_made(self, transport: "asyncio.Transport") -> None:  # type: ignore[override]
+        """Take the connection, or turn it away when there are too many."""
+        super().connection_made(transport)
+        self._limits = self.config.limits
+        self._replies: deque[DirectReply] = deque()
+        self._refusal: PenstockError | None = None
+        self._in_head = True
+        self._head_bytes = 0
+        self._discarded_bytes = 0
+        self._has_declined = False
+        self._raw_bytes_left = 0
+        self._closing_since = 0.0
+        self._expect(Awaits.HEAD, self._limits.header_timeout_s)
+        transport.set_write_buffer_limits(high=self._limits.write_buffer_bytes)
+        self._address = self.client[0] if self.client else ""
+        self._is_proven = False
+        stays, gives_way = self.config.addresses.enter(self._address, self, self.loop.time())
+        if gives_way is not None:
+            gives_way.transport.abort()
+        if not stays or len(self.connections) > self._limits.connections:
+            self._refuse(Overloaded("this gateway has too many connections", retry_after_s=1.0))
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Tell every request of this connection, not only the newest."""
+        for reply in list(self._replies):
+            reply.lost()
+        self._replies.clear()
+        self.config.addresses.leave(self._address, self)
+        super().connection_lost(exc)
+
+    def pause_writing(self) -> None:
+        """Pass the pressure on to whoever produces."""
+        super().pause_writing()
+        if self._replies:
+            self._replies[0].paused()
+
+    def resume_writing(self) -> None:
+        """Let the producer go on."""
+        super().resume_writing()
+        if self._replies:
+            self._replies[0].resumed()
+
+    # -- reading -----------------------------------------------------------------------
+
+    def data_received(self, data: bytes) -> None:
+        """Parse what came; count what stays without end."""
+        if self._awaits is Awaits.CLOSE:
+            self._discard(len(data))
+            return
+        if self._has_declined:
+            self._take_raw(data)
+            return
+        try:
+            self.parser.feed_data(data)
+        except httptools.HttpParserUpgrade as upgrade:
+            self._decline(data[upgrade.args[0] :])
+        except httptools.HttpParserError:
+            self._break_off(self._refusal or BadRequest("this is not valid HTTP/1.1"))
+            return
+        if self._in_head:
+            self._head_bytes += len(data)
+            if self._head_bytes > self._limits.header_bytes:
+                self._break_off(HeadersTooLarge())
+
+    def on_message_begin(self) -> None:
+        """A request begins: from here its headers have their time."""
+        super().on_message_begin()
+        self._in_head = True
+        self._head_bytes = self._counted_bytes = 0
+        self._expect(Awaits.HEAD, self._limits.header_timeout_s)
+
+    def on_url(self, url: bytes) -> None:
+        """Count the path too."""
+        self._count(len(url))
+        super().on_url(url)
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """Take a header; trailers behind a body are dropped, they would pass for headers."""
+        if not self._in_head:
+            return
+        self._count(len(name) + len(value) + 4)
+        if len(self.headers) >= self._limits.headers:
+            self._refusal = HeadersTooLarge()
+            raise self._refusal
+        super().on_header(name, value)
+
+    def on_headers_complete(self) -> None:
+        """Start the request, with its reply in the scope."""
+        self._check_host()
+        self.config.addresses.spoke(self._address, self)
+        self._in_head = False
+        self._expect(Awaits.BODY, self._limits.body_timeout_s + BODY_MARGIN_S)
+        super().on_headers_complete()
+        reply = DirectReply(self, self.cycle)
+        self.scope["extensions"] = {EXTENSION: reply}  # type: ignore[dict-item]  # the value is ours
+        self._replies.append(reply)
+        if self.config.draining:
+            reply.last()
+        if 1 < len(self._replies) <= PIPELINED:
+            self.flow.resume_reading()  # reading on is how a disconnect is noticed
+
+    def on_message_complete(self) -> None:
+        """The request is here whole."""
+        super().on_message_complete()
+        self._in_head = False
+        if self._awaits is Awaits.BODY:
+            self._rest()
+
+    def _check_host(self) -> None:
+        """Refuse what could mean one host to us and another to whoever stands before us (RFC 9112, 3.2)."""
+        hosts = sum([name == b"host" for name, _ in self.headers])
+        if hosts > 1 or (hosts == 0 and self.parser.get_http_version() == "1.1"):
+            self._refusal = BadRequest("an HTTP/1.1 request names its host, once")
+            raise self._refusal
+
+    # -- a client that proposes another protocol (h2c, WebSocket) is answered in HTTP/1.1, once ------
+
+    def _decline(self, rest: bytes) -> None:
+        """Go on without the parser, which gives up here: the rest of the body is told by its length."""
+        self._has_declined = True
+        self._last_request()
+        headers = dict(self.headers)
+        if b"transfer-encoding" in headers:
+            self._break_off(BadRequest("a request that proposes another protocol must tell its length"))
+            return
+        self._raw_bytes_left = int(headers.get(b"content-length", 0))
+        if self._raw_bytes_left:
+            self.cycle.more_body = True
+            self._expect(Awaits.BODY, self._limits.body_timeout_s + BODY_MARGIN_S)
+            self._take_raw(rest)
+
+    def _take_raw(self, data: bytes) -> None:
+        if self._raw_bytes_left:
+            data = data[: self._raw_bytes_left]
+            self._raw_bytes_left -= len(data)
+            self.on_body(data)
+            if not self._raw_bytes_left:
+                self.on_message_complete()
+
+    def _count(self, size: int) -> None:
+        self._counted_bytes += size
+        if self._counted_bytes > self._limits.header_bytes:
+            self._refusal = HeadersTooLarge()
+            raise self._refusal
+
+    # -- ending ------------------------------------------------------------------------
+
+    def on_response_complete(self) -> None:
+        """A response is out: go on with the next request, or wait for one."""
+        if self._replies:  # a lost connection has let go of them
+            self._replies.popleft().forget()
+        self.server_state.total_requests += 1
+        if self.transport.is_closing() or self._awaits is Awaits.CLOSE:
+            return
+        self.flow.resume_reading()
+        if self.pipeline:
+            cycle, app = self.pipeline.pop()
+            self._start_asgi_task(cycle, app)
+        elif self._awaits is Awaits.NOTHING:
+            self._rest()
+
+    def close_after(self, *, unread: bool) -> None:
+        """Close once everything is sent; linger where the client may still be sending."""
+        if self.transport.is_closing():
+            return
+        if unread:
+            self._expect(Awaits.CLOSE, LINGER_S)
+            self.flow.resume_reading()
+            self.transport.write_eof()
+        else:
+            self.transport.close()
+
+    def prove(self) -> None:
+        """A valid key came on this connection: its address is no stranger."""
+        if not self._is_proven:
+            self._is_proven = True
+            self.config.addresses.prove(self._address)
+
+    def shutdown(self) -> None:
+        """Drain: what runs or is queued is answered, and then the connection closes."""
+        if self._replies:
+            self._last_request()
+
+    def is_idle(self) -> bool:
+        """Tell whether no request is running or arriving."""
+        return not self._replies and not (self._in_head and self._head_bytes)
+
+    def sweep(self, now: float) -> None:
+        """Act on a limit of time that has passed; ``now`` is the loop's time."""
+        if self.transport.is_closing():
+            self._sweep_closing(now)
+            return
+        if now < self._expires_at or self._is_answering():
+            return
+        if self._awaits is Awaits.HEAD and self._head_bytes:
+            self._refuse(RequestTimedOut("the headers were not received in time"))
+        else:
+            self.transport.close()
+
+    def _sweep_closing(self, now: float) -> None:
+        """Drop a reader that stopped after its answer was complete: closing waits for it to take the rest."""
+        if self._closing_since == 0.0:
+            self._closing_since = now
+        elif now - self._closing_since > self._limits.closing_s:
+            self.transport.abort()
+
+    def _is_answering(self) -> bool:
+        """Tell whether an answer is under way that must not be cut off because the next request is slow to come."""
+        arriving = self._awaits is Awaits.BODY
+        return len(self._replies) > arriving and self._awaits is not Awaits.CLOSE
+
+    def _expect(self, what: Awaits, within_s: float) -> None:
+        self._awaits = what
+        self._expires_at = self.loop.time() + within_s
+
+    def _rest(self) -> None:
+        """Wait for nothing while a request runs, for the next one otherwise."""
+        if self._replies:
+            self._expect(Awaits.NOTHING, math.inf)
+        else:
+            self._expect(Awaits.NEXT, self._limits.keep_alive_s)
+
+    def _last_request(self) -> None:
+        if self._replies:
+            self._replies[-1].last()
+
+    def _break_off(self, error: PenstockError) -> None:
+        """Stop reading this connection; requests before the fault are still answered, the faulty one is refused."""
+        if not self._replies:
+            self._refuse(error)
+            return
+        self._last_request()
+        if not self._in_head:
+            self._replies[-1].spoil()
+        self._expect(Awaits.CLOSE, math.inf)
+
+    def _refuse(self, error: PenstockError) -> None:
+        """Answer what never became a request, and close."""
+        request_id = RequestId(f"req-{self.config.ids()}")
+        status, headers, body = response_of(error, request_id)
+        headers += [(b"x-request-id", request_id.encode()), (b"connection", b"close")]
+        lines = b"".join(b"%b: %b\r\n" % header for header in (*self.server_state.default_headers, *headers))
+        self.transport.write(b"".join((STATUS_LINE[status], lines, b"\r\n", body)))
+        self.config.refused(error, request_id)
+        self.close_after(unread=self._head_bytes > 0 or self._refusal is not None)
+
+    def _discard(self, size: int) -> None:
+        self._discarded_bytes += size
+        if self._discarded_bytes > LINGER_BYTES and not self._replies:
+            self.transport.abort()

@@ -1,0 +1,212 @@
+"""The fast way back to a client: a reply that writes to the transport itself.
+
+A streamed token costs one ``transport.write``: no task switch, no ASGI message. The connection's own book-keeping
+(uvicorn's request-response cycle) is kept true, so that keep-alive, pipelining and disconnects work as always.
+It knows bytes and HTTP/1.1 framing, nothing of what they say.
+"""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Protocol
+
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, RequestResponseCycle
+
+from penstock.domain.errors import BadRequest
+from penstock.gateway.listener.errors import Headers
+from penstock.gateway.listener.types import Message, Receive
+
+if TYPE_CHECKING:
+    import asyncio
+
+EXTENSION = "penstock.reply"
+"""The reply's name among the scope's extensions."""
+
+_CHUNKED = b"transfer-encoding: chunked\r\n"
+_CLOSE = b"connection: close\r\n"
+_END = b"0\r\n\r\n"
+
+
+def _nothing() -> None:
+    """Nobody watches yet."""
+
+
+def _no_headers() -> Headers:
+    return []
+
+
+class ClientConnection(Protocol):
+    """What a reply needs of its connection."""
+
+    transport: "asyncio.Transport"
+    loop: "asyncio.AbstractEventLoop"
+
+    def prove(self) -> None:
+        """A valid key came."""
+        ...
+
+    def close_after(self, *, unread: bool) -> None:
+        """Close once everything is sent; ``unread`` tells that the client may still be sending its body."""
+        ...
+
+
+class DirectReply:
+    """One request's reply; implements the pipeline's ``Reply``."""
+
+    __slots__ = ("_chunked", "_connection", "_cycle", "_head", "_on_gone", "_on_pause", "_on_resume", "broken", "decor")
+
+    def __init__(self, connection: ClientConnection, cycle: RequestResponseCycle) -> None:
+        """Take the connection and uvicorn's cycle of this request."""
+        self._connection = connection
+        self._cycle = cycle
+        self._head: tuple[int, Headers] | None = None
+        self._chunked = False
+        self._on_gone = self._on_pause = self._on_resume = _nothing
+        self.broken = False
+        """The request's body can't be read to its end: its framing is wrong."""
+        self.decor: Callable[[], Headers] = _no_headers
+        """Headers that every reply of this request carries, asked for when the head is sent."""
+
+    # -- the request's body ----------------------------------------------------------
+
+    def whole_body(self, limit: int) -> bytes | None:
+        """Return the body if it is here already and within ``limit``; the usual case, without waiting."""
+        cycle = self._cycle
+        if cycle.more_body or self.broken or len(cycle.body) > limit:
+            return None
+        body = bytes(cycle.body)
+        cycle.body = bytearray()
+        return body
+
+    def spoil(self) -> None:
+        """Tell whoever reads the body that its framing is wrong."""
+        self.broken = True
+        self._cycle.keep_alive = False
+        self._cycle.message_event.set()
+
+    def guarded(self, receive: Receive) -> Receive:
+        """Return ``receive``, raising ``BadRequest`` where the rest of the body can't be read."""
+
+        async def receive_or_raise() -> Message:
+            message = await receive()
+            if self.broken:
+                raise BadRequest("the body's chunks are not valid HTTP/1.1")
+            return message
+
+        return receive_or_raise
+
+    def prove(self) -> None:
+        """Tell the connection that a valid key came on it."""
+        self._connection.prove()
+
+    # -- the reply -----------------------------------------------------------------------
+
+    @property
+    def started(self) -> bool:
+        """True once a status has been given."""
+        return self._cycle.response_started
+
+    @property
+    def gone(self) -> bool:
+        """True once the client has left."""
+        return self._cycle.disconnected
+
+    def start(self, status: int, headers: Headers) -> None:
+        """Take status and headers; they go out together with the first bytes of the body."""
+        self._cycle.response_started = True
+        self._head = (status, headers)
+
+    def write(self, data: bytes) -> None:
+        """Send body bytes; a no-op when the client is gone."""
+        if self._cycle.disconnected or not data:
+            return
+        head = self._compose(ends=False) if self._head is not None else b""
+        if self._chunked:
+            self._connection.transport.write(b"%b%x\r\n%b\r\n" % (head, len(data), data))
+        else:
+            self._connection.transport.write(head + data if head else data)
+
+    def finish(self) -> None:
+        """End the body, and the connection where it does not stay."""
+        cycle = self._cycle
+        if cycle.response_complete:
+            return
+        cycle.response_complete = True
+        cycle.message_event.set()
+        if not cycle.disconnected:
+            if self._head is not None:
+                self._connection.transport.write(self._compose(ends=True))
+            elif self._chunked:
+                self._connection.transport.write(_END)
+            if not cycle.keep_alive:
+                self._connection.close_after(unread=cycle.more_body)
+        cycle.on_response()
+
+    def abort(self) -> None:
+        """Drop the connection without a word; nobody is told, because the caller knows."""
+        self.forget()
+        self._cycle.disconnected = True
+        self._connection.transport.abort()
+
+    def watch(
+        self, *, on_gone: Callable[[], None], on_pause: Callable[[], None], on_resume: Callable[[], None]
+    ) -> None:
+        """Be told when the client leaves, when its buffer is full, and when it has room again."""
+        if self._cycle.disconnected:
+            self._connection.loop.call_soon(on_gone)
+            return
+        self._on_gone, self._on_pause, self._on_resume = on_gone, on_pause, on_resume
+        if self._cycle.flow.write_paused:
+            self._connection.loop.call_soon(on_pause)
+
+    def _compose(self, *, ends: bool) -> bytes:
+        """Return the head's bytes, once; ``ends`` tells that no body follows."""
+        assert self._head is not None  # noqa: S101  callers look first
+        status, headers = self._head
+        self._head = None
+        cycle = self._cycle
+        has_length = any(name == b"content-length" for name, _ in headers)
+        parts = [STATUS_LINE[status]]
+        for name, value in (*cycle.default_headers, *headers, *self.decor()):
+            parts += (name, b": ", value, b"\r\n")
+        if cycle.more_body or cycle.scope["http_version"] == "1.0":
+            cycle.keep_alive = False  # an unread body, or a client that can't tell where a body of no length ends
+        if not has_length and ends:
+            parts.append(b"content-length: 0\r\n")
+        elif not has_length and cycle.scope["http_version"] != "1.0":
+            self._chunked = True
+            parts.append(_CHUNKED)
+        if not cycle.keep_alive:
+            parts.append(_CLOSE)
+        parts.append(b"\r\n")
+        return b"".join(parts)
+
+    def forget(self) -> None:
+        """Let go of who watched and who asked: the reply is out, or nobody is there to take it.
+
+        They know us. What knows one another in a ring is found by the garbage collector alone, and that holds up every
+        stream of the process while it looks.
+        """
+        self._on_gone = self._on_pause = self._on_resume = _nothing
+        self.decor = _no_headers
+        self._cycle.scope.pop("extensions", None)
+
+    # -- what happens to the connection ----------------------------------------------------
+
+    def lost(self) -> None:
+        """The client has left."""
+        if not self._cycle.disconnected:
+            self._cycle.disconnected = True
+            self._cycle.message_event.set()
+            self._on_gone()
+            self.forget()
+
+    def last(self) -> None:
+        """No further request is taken on this connection after this one."""
+        self._cycle.keep_alive = False
+
+    def paused(self) -> None:
+        """The client's buffer is full."""
+        self._on_pause()
+
+    def resumed(self) -> None:
+        """The client's buffer has room again."""
+        self._on_resume()

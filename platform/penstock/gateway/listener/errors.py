@@ -1,0 +1,194 @@
+"""The published table: what each error looks like over HTTP and over gRPC, in one place (A10).
+
+OpenAI's shape with our fields, Anthropic's shape for ``/v1/messages``, the Open Inference Protocol's for ``/v2``, and
+the in-band forms for streams that have begun. It decides nothing: which error it is was decided where it was raised.
+
+``retryable`` says that the same request, sent again, may succeed, and that no answer to it exists: it never started, or
+its worker was lost with all that it had done.
+"""
+
+import math
+from dataclasses import dataclass
+
+import msgspec
+
+from penstock.domain import errors
+from penstock.domain.errors import PenstockError
+from penstock.domain.ids import RequestId
+from penstock.domain.serving.request import Api
+
+Headers = list[tuple[bytes, bytes]]
+
+JSON = (b"content-type", b"application/json")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """One line of the table: status, gRPC's, OpenAI's and Anthropic's word for the kind, whether to send it again.
+
+    gRPC's clients send again by themselves what is ``UNAVAILABLE``: it stands only where that is safe.
+    """
+
+    status: int
+    type: str
+    anthropic: str
+    grpc: str
+    retryable: bool = False
+
+
+_OVER = "RESOURCE_EXHAUSTED"
+
+
+def _invalid(status: int, grpc: str, *, anthropic: str = "invalid_request_error", retryable: bool = False) -> Row:
+    return Row(status=status, type="invalid_request_error", anthropic=anthropic, grpc=grpc, retryable=retryable)
+
+
+def _same(status: int, name: str, grpc: str, *, retryable: bool = False) -> Row:
+    """Return a line where OpenAI and Anthropic have one word."""
+    return Row(status=status, type=name, anthropic=name, grpc=grpc, retryable=retryable)
+
+
+def _quota(*, retryable: bool = False) -> Row:
+    return Row(status=402, type="insufficient_quota", anthropic="billing_error", grpc=_OVER, retryable=retryable)
+
+
+def _ours(status: int, grpc: str, *, retryable: bool = False) -> Row:
+    return Row(status=status, type="server_error", anthropic="api_error", grpc=grpc, retryable=retryable)
+
+
+_INVALID = _invalid(400, "INVALID_ARGUMENT")
+_NOT_FOUND = _same(404, "not_found_error", "NOT_FOUND")
+_NO_CAPACITY = _same(503, "overloaded_error", "UNAVAILABLE", retryable=True)
+_INTERNAL = _ours(500, "INTERNAL")
+_UPSTREAM = _ours(502, "INTERNAL")
+_LATE = _same(504, "timeout_error", "DEADLINE_EXCEEDED")
+_GONE = Row(status=499, type="client_closed_request", anthropic="api_error", grpc="CANCELLED")
+
+
+TABLE: dict[type[PenstockError], Row] = {
+    PenstockError: _INTERNAL,
+    # change the request
+    errors.BadRequest: _INVALID,
+    errors.MalformedBody: _INVALID,
+    errors.InvalidField: _INVALID,
+    errors.UnsupportedField: _INVALID,
+    errors.ContextTooLong: _INVALID,
+    errors.UnsupportedByModel: _INVALID,
+    errors.TooDear: _INVALID,
+    errors.NoRuleFits: _INVALID,
+    errors.EngineRefused: _INVALID,
+    errors.ExceedsEngine: _INVALID,
+    errors.Unauthenticated: _same(401, "authentication_error", "UNAUTHENTICATED"),
+    errors.OverBudget: _quota(),
+    errors.BudgetHeld: _quota(retryable=True),
+    errors.Forbidden: _same(403, "permission_error", "PERMISSION_DENIED"),
+    errors.UnknownModel: _NOT_FOUND,
+    errors.UnknownRequest: _NOT_FOUND,
+    errors.UnknownRollout: _NOT_FOUND,
+    errors.UnknownRoute: _NOT_FOUND,
+    errors.MethodNotAllowed: _invalid(405, "UNIMPLEMENTED"),
+    errors.RequestTimedOut: _invalid(408, "DEADLINE_EXCEEDED", anthropic="timeout_error", retryable=True),
+    errors.Conflict: _invalid(409, "ABORTED"),
+    errors.BodyTooLarge: _invalid(413, _OVER, anthropic="request_too_large"),
+    errors.IdempotencyMismatch: _invalid(422, "INVALID_ARGUMENT"),
+    errors.ArtifactRefused: _invalid(422, "INVALID_ARGUMENT"),
+    errors.TableRefused: _invalid(422, "INVALID_ARGUMENT"),
+    errors.HeadersTooLarge: _invalid(431, _OVER),
+    # come back later
+    errors.OverLimit: _same(429, "rate_limit_error", _OVER, retryable=True),
+    errors.ExceedsLimit: _same(429, "rate_limit_error", _OVER),
+    errors.Rejected: _NO_CAPACITY,
+    errors.NoCapacity: _NO_CAPACITY,
+    errors.Asleep: _NO_CAPACITY,
+    errors.Overloaded: _NO_CAPACITY,
+    errors.DeadlineUnreachable: _NO_CAPACITY,
+    errors.Draining: _NO_CAPACITY,
+    errors.StoreUnavailable: _NO_CAPACITY,
+    # waited, never ran
+    errors.Evicted: _NO_CAPACITY,
+    errors.DeadlineInQueue: _same(504, "timeout_error", "DEADLINE_EXCEEDED", retryable=True),
+    # may have run
+    errors.ClientGone: _GONE,
+    errors.ReaderTooSlow: _GONE,
+    errors.BudgetReached: _quota(),
+    errors.LimitReached: _same(429, "rate_limit_error", _OVER),
+    errors.Failed: _INTERNAL,
+    errors.EngineError: _UPSTREAM,
+    errors.WorkerLost: _ours(502, "UNAVAILABLE", retryable=True),
+    errors.LastWorkerLost: _NO_CAPACITY,
+    errors.LosesWorkers: _UPSTREAM,
+    errors.StreamBroken: _UPSTREAM,
+    errors.DeadlineExceeded: _LATE,
+}
+
+
+def row_of(error: PenstockError) -> Row:
+    """Return the table's line for this error; a class of its own without a line takes its parent's."""
+    return next(TABLE[kind] for kind in type(error).__mro__ if kind in TABLE)
+
+
+def retry_after_s(error: PenstockError) -> int | None:
+    """Return whole seconds for ``Retry-After``, rounded up, at least one; None where nobody knows."""
+    seconds = error.retry_after_s
+    return None if seconds is None or not math.isfinite(seconds) else max(1, math.ceil(seconds))
+
+
+def _waits(error: PenstockError) -> Headers:
+    """Return the wait in whole seconds, and exactly: the official SDKs read that one first."""
+    wait = retry_after_s(error)
+    if wait is None:
+        return []
+    exact_ms = math.ceil(1000 * (error.retry_after_s or 0.0))
+    return [(b"retry-after", b"%d" % wait), (b"retry-after-ms", b"%d" % max(1, exact_ms))]
+
+
+def body_of(error: PenstockError, request_id: RequestId, api: Api | None = None) -> dict[str, object]:
+    """Return the error as the API at hand spells it."""
+    row = row_of(error)
+    fields: dict[str, object] = {
+        "message": error.message,
+        "type": row.anthropic if api is Api.MESSAGES else row.type,
+        "code": error.code,
+        "param": error.param,
+        "reason": error.reason,
+        "request_id": request_id,
+        "retryable": row.retryable,
+        "retry_after": retry_after_s(error),
+    }
+    if api is Api.MESSAGES:
+        return {"type": "error", "error": fields, "request_id": request_id}
+    if api is Api.INFER:
+        return {**fields, "error": fields["message"]}
+    return {"error": fields}
+
+
+def response_of(error: PenstockError, request_id: RequestId, api: Api | None = None) -> tuple[int, Headers, bytes]:
+    """Return status, headers and body of a refusal, where no byte of an answer was sent yet."""
+    row = row_of(error)
+    body = msgspec.json.encode(body_of(error, request_id, api))
+    headers = [JSON, (b"content-length", b"%d" % len(body)), *error.headers, *_waits(error)]
+    if error.reason is not None:
+        headers.append((b"x-penstock-reason", error.reason.encode()))
+    headers.append((b"x-should-retry", b"true" if row.retryable else b"false"))  # the official SDKs obey this one
+    if row.status == 401:  # noqa: PLR2004  RFC 9110 wants the challenge with this status
+        headers.append((b"www-authenticate", b"Bearer"))
+    return row.status, headers, body
+
+
+def render(error: PenstockError, request_id: RequestId, api: Api) -> bytes:
+    """Return the JSON of an error that ends a stream: after the first byte there is no status any more.
+
+    OpenAI's chat streams carry data alone, and SDKs raise on one with an ``error``; responses streams have flat
+    events with a ``type``.
+    """
+    if api is not Api.RESPONSES:
+        return msgspec.json.encode(body_of(error, request_id, api))
+    fields = body_of(error, request_id)["error"]
+    assert isinstance(fields, dict)  # noqa: S101  made above
+    return msgspec.json.encode({**fields, "type": "error"})
+
+
+def in_band(error: PenstockError, request_id: RequestId, api: Api) -> bytes:
+    """Return the same as an event, for the edge's own last words."""
+    name = b"event: error\n" if api in {Api.RESPONSES, Api.MESSAGES} else b""
+    return name + b"data: " + render(error, request_id, api) + b"\n\n"

@@ -1,0 +1,74 @@
+"""Bodies on their way in: how many bytes of them are held, whose they are, and when no more are taken.
+
+Counted is what has come, not what was announced, from a body's first byte beyond a small one's until its request is
+admitted: from there the plan's limits on requests at a time hold. Small bodies that come at once are not counted.
+"""
+
+from penstock.domain.errors import OverLimit, Overloaded, PenstockError
+from penstock.domain.ids import TenantId
+from penstock.gateway.listener.share import SharedRoom
+
+RETRY_S = 1.0
+TOTAL_BYTES = 256 << 20
+MOST_ARRIVING = 1024
+"""Requests at a time whose bodies have begun and not ended: a quarter of the connections that a gateway has."""
+
+
+class Intake:
+    """What all bodies of one gateway hold together."""
+
+    def __init__(self, *, total_bytes: int = TOTAL_BYTES, most_arriving: int = MOST_ARRIVING) -> None:
+        """Begin empty."""
+        self._bytes = SharedRoom(total_bytes)
+        self._arriving = SharedRoom(2 * most_arriving)
+
+    @property
+    def held_bytes(self) -> int:
+        """What all hold now."""
+        return self._bytes.used
+
+    def begin(self, tenant: TenantId) -> "Held":
+        """Return the account of one body."""
+        return Held(self._bytes, self._arriving, tenant)
+
+
+class Held:
+    """What one body holds; ``release`` may be called often."""
+
+    __slots__ = ("_arriving", "_bytes", "_held", "_is_arriving", "_tenant")
+
+    def __init__(self, room: SharedRoom, arriving: SharedRoom, tenant: TenantId) -> None:
+        """Hold nothing yet."""
+        self._bytes, self._arriving, self._tenant = room, arriving, tenant
+        self._held = 0
+        self._is_arriving = False
+
+    def arrives(self) -> None:
+        """The body is not here whole; refused where too many of this caller's aren't."""
+        if not self._arriving.take(self._tenant, 1):
+            raise self._refusal(self._arriving, "bodies on their way", "tenant_arriving")
+        self._is_arriving = True
+
+    def is_here(self) -> None:
+        """The body is here whole."""
+        if self._is_arriving:
+            self._is_arriving = False
+            self._arriving.give(self._tenant, 1)
+
+    def grow(self, size: int) -> None:
+        """Hold so many bytes more, or raise ``OverLimit``, or ``Overloaded`` where others hold most."""
+        if not self._bytes.take(self._tenant, size):
+            raise self._refusal(self._bytes, "bytes of requests", "tenant_bytes")
+        self._held += size
+
+    def release(self) -> None:
+        """Give everything back."""
+        self.is_here()
+        if self._held:
+            self._bytes.give(self._tenant, self._held)
+            self._held = 0
+
+    def _refusal(self, room: SharedRoom, what: str, reason: str) -> PenstockError:
+        if 2 * room.held(self._tenant) >= room.used:
+            return OverLimit(f"this tenant has too many {what} to this gateway", retry_after_s=RETRY_S, reason=reason)
+        return Overloaded(f"this gateway holds too many {what}", retry_after_s=RETRY_S)

@@ -1,0 +1,32 @@
+"""What an answer of tensors says of itself beside them: what its worker counted, where the time went. Pure.
+
+A model that writes or embeds tells both in its own API's answer. Here they come from the call: the gate's count is the
+bill, and what nobody counted is left out.
+"""
+
+from dataclasses import replace
+
+import msgspec
+
+from penstock.domain.call import Call
+from penstock.gateway.oip.nouns import InferAnswer, Parameter
+
+ITEMS = "items"
+_ENCODER = msgspec.json.Encoder()
+
+
+def with_account(answer: InferAnswer, call: Call | None) -> InferAnswer:
+    """Return the answer with what is known of it, where it says nothing itself."""
+    return answer if answer.parameters or call is None else replace(answer, parameters=_account(call))
+
+
+def _account(call: Call) -> dict[str, Parameter]:
+    used = call.used
+    said: dict[str, Parameter] = {}
+    if used is not None and used.prompts:
+        said = {"prompt_tokens": used.prompt_tokens, "output_tokens": used.output_tokens, ITEMS: used.prompts}
+    stages = {stage: round(seconds * 1e3, 3) for stage, seconds in call.timings.seconds.items()}
+    said["stages_ms"] = _ENCODER.encode(stages).decode()
+    if call.degraded:
+        said["degraded"] = ",".join(call.degraded)
+    return said

@@ -1,0 +1,66 @@
+"""From what a caller asks to what the corridor is given: the body of the model's own API, or packed tensors."""
+
+import asyncio
+import hashlib
+from collections.abc import Sequence
+
+import msgspec
+
+from penstock.domain.models.tensors import Datatype, Tensor, elements_of
+from penstock.domain.serving.request import PackedTensors
+from penstock.domain.tenancy.cost import Cost
+from penstock.domain.tenancy.tenant import Principal
+from penstock.formats import pictures
+from penstock.gateway.oip.forms import Body, Form
+from penstock.gateway.oip.nouns import InferRequest
+from penstock.gateway.openai.bounds import BodyBounds
+from penstock.gateway.openai.parse import Parsed
+from penstock.gateway.openai.reading import BodyReader
+
+_AT_ONCE = 256
+"""Heads of images that are looked at before others of this loop have their turn: 2 ms."""
+_COPIED_BYTES = 1 << 20
+"""To copy so much takes 1 ms."""
+_ENCODER = msgspec.json.Encoder()
+
+
+async def packed(
+    form: Form, asked: InferRequest, body: Body, *, is_repeatable: bool
+) -> tuple[Parsed, PackedTensors] | None:
+    """Return a request of tensors; None where the model takes none.
+
+    One that may be repeated under an idempotency key has their digest in its body, which is what is compared.
+    """
+    if form.pack is None:
+        return None
+    if sum(one.data.nbytes for one in asked.inputs) > _COPIED_BYTES:
+        await asyncio.sleep(0)  # the wire has just copied all of it at one go
+    tensors = form.pack(asked)
+    if is_repeatable:
+        body = {**body, "tensors": (await asyncio.to_thread(hashlib.sha256, tensors.data)).hexdigest()}
+    items, (text, work) = tensors.items, await _measured(asked.inputs)
+    size = tensors.head_bytes + text
+    cost = Cost(prompts=items, sequences=items, output_tokens=0, body_bytes=size, decode_tokens=work)
+    made = Parsed(body=body, model=str(body["model"]), stream=False, include_usage=False, cost=cost)
+    return made, tensors
+
+
+async def _measured(inputs: Sequence[Tensor]) -> tuple[int, int]:
+    """Return what tensors cost beside the model: bytes that are read as text, and all else as prompt tokens."""
+    text = tokens = 0
+    for tensor in inputs:
+        if tensor.spec.datatype is not Datatype.BYTES:
+            tokens += pictures.tokens_of(None, tensor.data.nbytes)
+            continue
+        for i, element in enumerate(elements_of(tensor)):
+            found = pictures.of_bytes(element)
+            text += len(element) if found is None else 0
+            tokens += 0 if found is None else pictures.tokens_of(found, len(element))
+            if i % _AT_ONCE == _AT_ONCE - 1:
+                await asyncio.sleep(0)
+    return text, tokens
+
+
+async def parsed(reader: BodyReader, who: Principal, form: Form, body: Body, bounds: BodyBounds) -> tuple[Parsed, str]:
+    """Return the request of the model's own API, checked as any of it is."""
+    return await reader.read(who.tenant, form.api, _ENCODER.encode(body), bounds)

@@ -1,0 +1,164 @@
+"""What callers may see of the models, in the protocol's words: names with versions, tensors, readiness. Pure.
+
+A name is an alias or a model's own, a version the digest behind the ``@`` of its id. Who may not use a name is answered
+as if there were none.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+from penstock.domain.errors import UnknownModel, UnsupportedByModel
+from penstock.domain.fleet.table import RoutingTable, VersionEntry, by_digest
+from penstock.domain.models.tensors import TensorSpec
+from penstock.domain.tenancy.tenant import Principal
+from penstock.domain.visible import shares_of
+from penstock.gateway.oip import handled
+from penstock.gateway.oip.forms import FORMS, Form
+
+MAX_CHARS = 256
+READY, UNAVAILABLE = "READY", "UNAVAILABLE"
+Entries = dict[str, VersionEntry]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """A model as a caller named it: ``name`` is what the corridor resolves, ``version`` who answers as things stand."""
+
+    asked: str
+    name: str
+    version: VersionEntry
+
+    @property
+    def form(self) -> Form:
+        """What it takes and gives."""
+        return form_of(self.version)
+
+
+def form_of(version: VersionEntry) -> Form:
+    """Return what a version takes and gives, or raise ``UnsupportedByModel``."""
+    form = FORMS.get(version.task) if version.handler is None else handled.form_of(version.handler)
+    if form is None:
+        raise UnsupportedByModel(f"{version.id} is not offered over the Open Inference Protocol", param="model")
+    return form
+
+
+def digest_of(version_id: str) -> str:
+    """Return a version as the protocol names it, beside the model's name."""
+    return version_id.partition("@")[2] or version_id
+
+
+def find(table: RoutingTable, who: Principal, model: str, version: str = "") -> Found:
+    """Return what a caller means, or raise ``UnknownModel``."""
+    found = _of_alias(table, who, model, version) or _pinned(table, who, f"{model}@{version}" if version else model)
+    if found is None:
+        if who.may_use(model) and _has_rules(table, who, model):
+            raise UnsupportedByModel("names that stand for rules are not offered over this protocol", param="model")
+        name = f"{model} version {version}" if version else model
+        raise UnknownModel(f"the model {name[:80]!r} does not exist, or this key may not see it", param="model")
+    return Found(asked=model, name=found[0], version=found[1])
+
+
+def _of_alias(table: RoutingTable, who: Principal, model: str, version: str) -> tuple[str, VersionEntry] | None:
+    route = next((route for route in table.routes if route.alias == model), None)
+    if route is None or not who.may_use(model):
+        return None
+    named = {share.version for share in route.shares}
+    entries: Entries = {entry.id: entry for entry in table.versions if entry.id in named}
+    shares = shares_of(route, entries, who)
+    if not shares:
+        return None
+    if not version:
+        return model, entries[max(shares, key=lambda share: share.weight).version]
+    theirs = [one for one in named if who.sees(entries[one].tenants)]
+    meant = [one for one in theirs if digest_of(one).startswith(version)]
+    if len(meant) != 1:
+        return None
+    if who.may_use(meant[0]):
+        return meant[0], entries[meant[0]]
+    return (model, entries[meant[0]]) if len(theirs) == 1 else None
+
+
+def _has_rules(table: RoutingTable, who: Principal, name: str) -> bool:
+    """Tell whether this is an auto alias of which a rule leads to what is there for this caller."""
+    rules = next((auto.rules for auto in table.autos if auto.alias == name), ())
+    entries: Entries = {entry.id: entry for entry in table.versions}
+    led = {str(rule.to) for rule in rules}
+    is_there = any(who.sees(entry.tenants) for version, entry in entries.items() if version in led)
+    return is_there or any(shares_of(route, entries, who) for route in table.routes if route.alias in led)
+
+
+def _pinned(table: RoutingTable, who: Principal, name: str) -> tuple[str, VersionEntry] | None:
+    entry = next((entry for entry in table.versions if entry.id == name), None) or by_digest(table.versions, name)
+    is_there = entry is not None and who.may_use(entry.id) and who.sees(entry.tenants)
+    return (entry.id, entry) if entry is not None and is_there else None
+
+
+def listed(table: RoutingTable, who: Principal) -> Iterator[tuple[str, VersionEntry]]:
+    """Yield each name that a caller may use with each of its versions, aliases first."""
+    entries = {entry.id: entry for entry in table.versions if who.sees(entry.tenants)}
+    known: Entries = {entry.id: entry for entry in table.versions}
+    routes = [route for route in table.routes if who.may_use(route.alias) and shares_of(route, known, who)]
+    named = [(str(route.alias), share.version) for route in routes for share in route.shares]
+    seen = {(name, version): entries[version] for name, version in named if version in entries}
+    own = [(entry.id.partition("@")[0], entry) for entry in entries.values() if who.may_use(entry.id)]
+    seen |= {(name, entry.id): entry for name, entry in own}
+    yield from ((name, entry) for (name, _), entry in seen.items())
+
+
+def is_ready(version: VersionEntry) -> bool:
+    """Tell whether a worker of it could answer."""
+    return any(worker.state.serves for worker in version.workers)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Metadata:
+    """What the protocol tells of a model."""
+
+    name: str
+    versions: tuple[str, ...]
+    platform: str
+    inputs: tuple[TensorSpec, ...]
+    outputs: tuple[TensorSpec, ...]
+    ways: str = ""
+    """Which inputs make a request, in words, where the version says it."""
+    notes: Mapping[str, str] = field(default_factory=dict)
+    """What tensors hold, in words, by name."""
+
+
+def metadata(table: RoutingTable, who: Principal, model: str, version: str = "") -> Metadata:
+    """Return what is told of a model, or raise ``UnknownModel``."""
+    found = find(table, who, model, version)
+    others = [digest_of(entry.id) for name, entry in listed(table, who) if name == model]
+    form, handler = found.form, found.version.handler
+    return Metadata(
+        name=model,
+        versions=(digest_of(found.version.id),) if version else tuple(others or [digest_of(found.version.id)]),
+        platform=f"penstock_{found.version.task}",
+        inputs=form.inputs,
+        outputs=form.outputs,
+        ways=handled.ways(handler) if handler is not None else "",
+        notes=dict(handler.notes) if handler is not None else {},
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Indexed:
+    """A line of the repository's index."""
+
+    name: str
+    version: str
+    state: str
+    reason: str = ""
+
+
+def index(table: RoutingTable, who: Principal, *, only_ready: bool = False) -> tuple[Indexed, ...]:
+    """Return all versions of all names that a caller may use."""
+    lines = [_indexed(name, entry) for name, entry in listed(table, who)]
+    return tuple(line for line in lines if not only_ready or line.state == READY)
+
+
+def _indexed(name: str, entry: VersionEntry) -> Indexed:
+    if is_ready(entry):
+        return Indexed(name=name, version=digest_of(entry.id), state=READY)
+    reason = "starting" if entry.workers else "no worker"
+    return Indexed(name=name, version=digest_of(entry.id), state=UNAVAILABLE, reason=reason)

@@ -1,0 +1,238 @@
+"""What a kind of model takes and gives in the protocol, and which of its own APIs that is. Pure.
+
+A model that writes takes ``text_input`` and gives ``text_output``, as Triton's back ends for language models name them;
+one that embeds gives ``embedding``. Several texts are one batch: one request, several prompts.
+"""
+
+from base64 import b64decode
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from struct import pack
+
+import msgspec
+
+from penstock.domain.errors import EngineError, InvalidField
+from penstock.domain.models.model import Task
+from penstock.domain.models.tensors import ANY, Datatype, Tensor, TensorSpec, checked, joined
+from penstock.domain.serving.request import Api, PackedTensors
+from penstock.gateway.oip.nouns import InferAnswer, InferRequest, Parameter, check_batch, check_outputs, spec
+from penstock.gateway.oip.scalars import number_of, object_of, of_model, options, texts_of
+
+Body = dict[str, object]
+TEXT, ANSWER, REASON, VECTOR = "text_input", "text_output", "finish_reason", "embedding"
+STREAM, SAMPLING = "stream", "sampling_parameters"
+_NUMBERS = frozenset(
+    """
+    max_tokens min_tokens temperature top_p top_k min_p seed presence_penalty frequency_penalty repetition_penalty
+    """.split()
+)
+_TAKEN = _NUMBERS | {"stop", "user", "ignore_eos", STREAM, SAMPLING, "exclude_input_in_output"}
+_FLOAT_BYTES = 4
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Form:
+    """One kind of model: its API, its tensors, and the way there and back."""
+
+    api: Api
+    inputs: tuple[TensorSpec, ...]
+    outputs: tuple[TensorSpec, ...]
+    body: Callable[[InferRequest], Body]
+    """The body of the API's request, without the model, or ``InvalidField``."""
+    answer: Callable[[InferRequest, bytes], InferAnswer]
+    """The answer out of the API's, or ``EngineError``."""
+    pack: Callable[[InferRequest], PackedTensors] | None = None
+    """The tensors as they go to a worker, where it takes them as they are."""
+
+
+class _Usage(msgspec.Struct, gc=False):
+    prompt_tokens: int = 0
+    completion_tokens: int | None = 0
+
+
+class _Choice(msgspec.Struct, gc=False):
+    index: int = 0
+    text: str = ""
+    finish_reason: str | None = None
+
+
+class _Vector(msgspec.Struct, gc=False):
+    embedding: str | list[float]
+    index: int = 0
+
+
+class _Own(msgspec.Struct, gc=False):
+    stages_ms: msgspec.Raw = msgspec.Raw(b"{}")
+    degraded: list[str] = []
+
+
+class Completion(msgspec.Struct, gc=False):
+    """A completion, or an event of one."""
+
+    choices: list[_Choice] = []
+    usage: _Usage | None = None
+    penstock: _Own | None = None
+
+
+class _Embeddings(msgspec.Struct, gc=False):
+    data: list[_Vector]
+    usage: _Usage | None = None
+    penstock: _Own | None = None
+
+
+_COMPLETION = msgspec.json.Decoder(Completion)
+_EMBEDDINGS = msgspec.json.Decoder(_Embeddings)
+_ENCODER = msgspec.json.Encoder()
+
+
+# -- models that write -----------------------------------------------------------------------------
+
+
+def _asked_completion(request: InferRequest) -> Body:
+    prompts = _prompts(request)
+    others = [tensor for tensor in request.inputs if tensor.spec.name != TEXT]
+    asked = options(of_model(request.parameters), others, _TAKEN)
+    if (sampling := asked.pop(SAMPLING, None)) is not None:
+        asked = options(object_of(sampling, SAMPLING), (), _TAKEN - {SAMPLING}) | asked
+    if asked.pop("exclude_input_in_output", True) not in (True, 1):
+        raise InvalidField("the answer never repeats the prompt", param="exclude_input_in_output")
+    for name in asked.keys() & _NUMBERS:
+        asked[name] = number_of(asked[name])
+    return {"prompt": prompts[0] if len(prompts) == 1 else prompts, **asked}
+
+
+def _prompts(request: InferRequest) -> list[str]:
+    """Return the texts of a batch, or raise ``InvalidField``."""
+    given = request.input(TEXT)
+    if given is None:
+        raise InvalidField(f"the input {TEXT} is missing", param=TEXT)
+    check_batch(given)
+    return texts_of(given)
+
+
+def _told_completion(request: InferRequest, raw: bytes) -> InferAnswer:
+    said = completion(raw)
+    choices = sorted(said.choices, key=lambda choice: choice.index)
+    if not choices:
+        raise EngineError
+    texts = [choice.text.encode() for choice in choices]
+    reasons = [(choice.finish_reason or "").encode() for choice in choices]
+    shape = _shape(request, len(choices))
+    outputs = (_bytes(ANSWER, shape, texts), _bytes(REASON, shape, reasons))
+    return InferAnswer(
+        outputs=tuple(one for one in outputs if request.wants(one.spec.name)),
+        parameters=told(said.usage, said.penstock),
+    )
+
+
+def completion(raw: bytes) -> Completion:
+    """Return a completion or an event of one, or raise ``EngineError``."""
+    try:
+        return _COMPLETION.decode(raw)
+    except msgspec.MsgspecError as error:
+        raise EngineError from error
+
+
+class _Failure(msgspec.Struct, gc=False):
+    message: str = ""
+
+
+class _Failed(msgspec.Struct, gc=False):
+    error: _Failure
+
+
+def message_of(raw: bytes) -> str | None:
+    """Return the words of an error event; None where it has none."""
+    try:
+        return msgspec.json.decode(raw, type=_Failed).error.message or None
+    except msgspec.MsgspecError:
+        return None
+
+
+def own(raw: bytes) -> _Own:
+    """Return what the gateway itself says of a stream, in its comment."""
+    return msgspec.json.decode(raw, type=_Own)
+
+
+def piece(text: str, reason: str = "") -> tuple[Tensor, ...]:
+    """Return the outputs of one piece of a streamed answer."""
+    outputs = (_bytes(ANSWER, (1,), [text.encode()]),)
+    return (*outputs, _bytes(REASON, (1,), [reason.encode()])) if reason else outputs
+
+
+def told(usage: _Usage | None, own: _Own | None) -> Mapping[str, Parameter]:
+    """Return what an answer says of itself beside its tensors."""
+    said: dict[str, Parameter] = {}
+    if usage is not None:
+        said = {"prompt_tokens": usage.prompt_tokens, "output_tokens": usage.completion_tokens or 0}
+    if own is not None:
+        said["stages_ms"] = bytes(own.stages_ms).decode()
+        if own.degraded:
+            said["degraded"] = ",".join(own.degraded)
+    return said
+
+
+# -- models that embed -----------------------------------------------------------------------------
+
+
+def _asked_vectors(request: InferRequest) -> Body:
+    texts = _prompts(request)
+    others = [tensor for tensor in request.inputs if tensor.spec.name != TEXT]
+    return {"input": texts, "encoding_format": "base64", **options(of_model(request.parameters), others, _OF_VECTORS)}
+
+
+_OF_VECTORS = frozenset({"dimensions", "truncate_prompt_tokens", "user"})
+
+
+def _told_vectors(_: InferRequest, raw: bytes) -> InferAnswer:
+    try:
+        said = _EMBEDDINGS.decode(raw)
+        rows = [_row(one.embedding) for one in sorted(said.data, key=lambda one: one.index)]
+    except (msgspec.MsgspecError, ValueError) as error:
+        raise EngineError from error
+    data = b"".join(rows)
+    if not rows or any(len(row) != len(rows[0]) for row in rows):
+        raise EngineError
+    vectors = checked(spec(VECTOR, Datatype.FP32, len(rows), len(rows[0]) // _FLOAT_BYTES), memoryview(data))
+    return InferAnswer(outputs=(vectors,), parameters=told(said.usage, said.penstock))
+
+
+def _row(vector: str | list[float]) -> bytes:
+    """Return a vector's bytes; engines that know nothing of base64 give numbers."""
+    return b64decode(vector) if isinstance(vector, str) else pack(f"<{len(vector)}f", *vector)
+
+
+# -- both ------------------------------------------------------------------------------------------
+
+
+def _shape(request: InferRequest, items: int) -> tuple[int, ...]:
+    """Return the shape of an output with one element for each item: the input's own."""
+    given = request.input(TEXT)
+    return (items, 1) if given is not None and len(given.spec.shape) > 1 else (items,)
+
+
+def _bytes(name: str, shape: tuple[int, ...], elements: list[bytes]) -> Tensor:
+    return Tensor(spec=spec(name, Datatype.BYTES, *shape), data=memoryview(joined(elements)))
+
+
+_WRITING = Form(
+    api=Api.COMPLETIONS,
+    inputs=(spec(TEXT, Datatype.BYTES, ANY),),
+    outputs=(spec(ANSWER, Datatype.BYTES, ANY), spec(REASON, Datatype.BYTES, ANY)),
+    body=_asked_completion,
+    answer=_told_completion,
+)
+_EMBEDDING = Form(
+    api=Api.EMBEDDINGS,
+    inputs=(spec(TEXT, Datatype.BYTES, ANY),),
+    outputs=(spec(VECTOR, Datatype.FP32, ANY, ANY),),
+    body=_asked_vectors,
+    answer=_told_vectors,
+)
+FORMS: Mapping[Task, Form] = {Task.GENERATE: _WRITING, Task.EMBED: _EMBEDDING}
+
+
+def body_of(form: Form, request: InferRequest, model: str) -> Body:
+    """Return the body of the model's own API, or raise ``InvalidField`` naming the tensor or parameter."""
+    check_outputs(request, form.outputs, has_classes=form.pack is not None)
+    return {"model": model, **form.body(request)}

@@ -1,0 +1,135 @@
+"""Calls by whose they are: neither a key nor an address takes them all, with messages or without.
+
+Each call is held from its metadata on, by its tenant where they show a valid key, and by its address where not. That is
+why every call reads its message itself: the library would wait for it first, for ever, and nobody would be asked.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any, NamedTuple
+
+import grpc
+import grpc.aio
+
+from penstock.domain.errors import MalformedBody, OverLimit, Overloaded, PenstockError, RequestTimedOut
+from penstock.domain.ids import RequestId
+from penstock.domain.tenancy.tenant import Principal
+from penstock.gateway.listener.addresses import KNOWN_PARTS
+from penstock.gateway.listener.errors import Headers
+from penstock.gateway.listener.share import SharedRoom
+from penstock.gateway.oip.grpc import status
+from penstock.gateway.openai import head
+from penstock.gateway.openai.services import Services
+
+RETRY_S = 1.0
+STRANGERS_RATIO = 8
+"""One call of so many is for those who show no key: probes, and programs that ask what there is."""
+Context = Any
+"""What grpc.aio gives its handlers; its own types are generic over messages."""
+Handler = Any
+"""Its description of a method."""
+
+
+class Caller(NamedTuple):
+    """Who is in a call: what its metadata say, and whose valid key they show, if anybody's."""
+
+    headers: Headers
+    who: Principal | None
+
+
+class Calls(grpc.aio.ServerInterceptor):
+    """The calls of one server."""
+
+    def __init__(self, edge: Services, inference: frozenset[str]) -> None:
+        """Have room for as many as there may be connections over HTTP.
+
+        Handlers of the methods ``inference`` are given the ``Caller`` in the place of messages, which they read.
+        """
+        self._inference = inference
+        self._edge = edge
+        most = edge.limits.connections
+        strangers = max(2, most // STRANGERS_RATIO)
+        self._known = SharedRoom(most - strangers, parts=KNOWN_PARTS)
+        self._strangers = SharedRoom(strangers)
+        self._bounded: dict[str, Handler] = {}
+
+    async def intercept_service(
+        self, continuation: Callable[[Any], Awaitable[Handler]], handler_call_details: grpc.HandlerCallDetails
+    ) -> Handler:
+        """Return what serves the method, within its bounds; nothing where nobody does."""
+        handler, method = await continuation(handler_call_details), handler_call_details.method
+        if handler is not None and method not in self._bounded:
+            self._bounded[method] = self._made(handler, is_inference=method in self._inference)
+        return self._bounded.get(method)
+
+    def _made(self, handler: Handler, *, is_inference: bool) -> Handler:
+        serve = handler.unary_unary or handler.unary_stream or handler.stream_unary or handler.stream_stream
+
+        async def call(messages: object, context: Context) -> object:
+            caller = self._caller(context)
+            room, who = self._place_of(caller, context)
+            if not room.take(who, 1):
+                await abort(context, _refusal(room, who), f"req-{self._edge.ids()}", [])
+            try:
+                if is_inference:
+                    return await serve(caller, context)
+                asked = messages if handler.request_streaming else await self._message(context)
+                return await _answered(serve(asked, context), context)
+            finally:
+                room.give(who, 1)
+
+        streaming, whole = grpc.stream_stream_rpc_method_handler, grpc.stream_unary_rpc_method_handler
+        make = streaming if handler.response_streaming else whole
+        return make(call, handler.request_deserializer, handler.response_serializer)
+
+    def _caller(self, context: Context) -> Caller:
+        headers = headers_of(context)
+        try:
+            return Caller(headers, self._edge.identity.recognise(head.credential(dict(headers))))
+        except PenstockError:
+            return Caller(headers, None)
+
+    def _place_of(self, caller: Caller, context: Context) -> tuple[SharedRoom, str]:
+        """Return the room that the call takes a place of, and in whose name."""
+        if caller.who is not None:
+            return self._known, caller.who.tenant
+        return self._strangers, context.peer().rpartition(":")[0]
+
+    async def _message(self, context: Context) -> object:
+        """Return the message of a question, which is as small as a head is over HTTP."""
+        error: PenstockError = MalformedBody("the call ended without a message")
+        try:
+            async with asyncio.timeout(self._edge.limits.header_timeout_s):
+                message = await context.read()
+            if message is not grpc.aio.EOF:
+                return message
+        except TimeoutError:
+            error = RequestTimedOut("no message was received in time")
+        await abort(context, error, f"req-{self._edge.ids()}", [])
+        raise AssertionError("an aborted call goes no further")
+
+
+async def _answered(answer: Any, context: Context) -> object:  # noqa: ANN401  a message, or several
+    if not isinstance(answer, AsyncIterator):
+        return await answer
+    async for message in answer:
+        await context.write(message)
+    return None
+
+
+def _refusal(room: SharedRoom, who: str) -> PenstockError:
+    if 2 * room.held(who) >= room.used:
+        return OverLimit("too many calls at a time to this gateway", retry_after_s=RETRY_S, reason="tenant_calls")
+    return Overloaded("this gateway is in too many calls", retry_after_s=RETRY_S)
+
+
+def headers_of(context: Context) -> Headers:
+    """Return a call's metadata as headers."""
+    found = context.invocation_metadata() or ()
+    return [(name.encode(), value.encode("latin-1") if isinstance(value, str) else value) for name, value in found]
+
+
+async def abort(context: Context, error: PenstockError, request_id: str, told: Headers) -> None:
+    """End a call by an error; raises what the library ends its handlers by."""
+    trailers = status.trailers_of(error, RequestId(request_id), told)
+    await context.abort(status.code_of(error), error.message, trailers)

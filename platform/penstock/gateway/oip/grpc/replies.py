@@ -1,0 +1,262 @@
+"""Ways back over gRPC: an answer as one message, or as a message for each piece of text.
+
+Writing never waits: pieces stand in an outbox, from which the call's own writer takes them at the client's pace. What
+comes while it writes joins the next message, so a client or a gateway that is behind gets fewer and longer ones.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+from typing import Protocol
+
+from penstock.domain.errors import EngineError, PenstockError
+from penstock.gateway.listener.errors import Headers
+from penstock.gateway.oip import forms
+from penstock.gateway.oip.catalogue import digest_of
+from penstock.gateway.oip.grpc import messages
+from penstock.gateway.oip.nouns import InferAnswer, Named, Parameter
+
+FINAL = "triton_final_response"
+"""The parameter by which Triton's clients see the last message of an answer."""
+_DATA, _OWN, _ERROR, _DONE = b"data: ", b": penstock ", b'data: {"error"', b"data: [DONE]"
+_LOW_WATER_SHARE = 4
+
+
+def _nothing() -> None:
+    """Nobody watches."""
+
+
+def _unheard(_: bytes) -> None:
+    """Nobody takes the answer."""
+
+
+class RpcReply:
+    """What every reply over gRPC has: a head, a client that may leave."""
+
+    def __init__(self) -> None:
+        """Begin."""
+        self.head: Headers = []
+        self._is_started = self._is_gone = self._is_over = False
+        self._on_gone = self._on_pause = self._on_resume = _nothing
+
+    @property
+    def started(self) -> bool:
+        """True once a part of the answer has gone to the client, or is about to."""
+        return self._is_started
+
+    @property
+    def gone(self) -> bool:
+        """True once the client has left."""
+        return self._is_gone
+
+    @property
+    def version(self) -> str:
+        """The version that answers, as the protocol names it."""
+        return digest_of(dict(self.head).get(b"x-penstock-version", b"").decode())
+
+    def start(self, status: int, headers: Headers) -> None:
+        """Keep what becomes trailers; the status is an answer's."""
+        del status
+        self._is_started, self.head = True, headers
+
+    def watch(
+        self, *, on_gone: Callable[[], None], on_pause: Callable[[], None], on_resume: Callable[[], None]
+    ) -> None:
+        """Be told of the client's going and of its pace."""
+        if self._is_gone:
+            asyncio.get_running_loop().call_soon(on_gone)
+            return
+        self._on_gone, self._on_pause, self._on_resume = on_gone, on_pause, on_resume
+
+    def lost(self) -> None:
+        """The client has left."""
+        if not self._is_gone and not self._is_over:
+            self._is_gone = True
+            self._on_gone()
+            self._forget()
+
+    def abort(self) -> None:
+        """Say nothing more."""
+        self._is_gone = True
+        self._forget()
+
+    def _forget(self) -> None:
+        self._on_gone = self._on_pause = self._on_resume = _nothing
+
+    def part(self) -> None:
+        """The request is over: let go of whoever holds this reply. A ring of two is the garbage collector's work."""
+        self._forget()
+
+
+class WholeReply(RpcReply):
+    """An answer that comes whole: its bytes, once it is over."""
+
+    def __init__(self, done: Callable[[bytes], None]) -> None:
+        """``done`` takes them."""
+        super().__init__()
+        self._done = done
+        self._pieces: list[bytes] = []
+
+    def write(self, data: bytes) -> None:
+        """Keep the bytes."""
+        self._pieces.append(data)
+
+    def finish(self) -> None:
+        """Pass them on, where there is an answer and somebody to take it."""
+        if not self._is_over:
+            self._is_over = True
+            self._forget()
+            if self._is_started and not self._is_gone:
+                self._done(b"".join(self._pieces))
+
+    def part(self) -> None:
+        """Let go of who took the answer too."""
+        super().part()
+        self._done = _unheard
+
+
+class Speaker(Protocol):
+    """Who has something to say."""
+
+    is_queued: bool
+
+    def take(self) -> bytes:
+        """Return all of it as one message."""
+        ...
+
+
+class Outbox:
+    """What one call has to write: who has something to say, in the order in which they had."""
+
+    def __init__(self) -> None:
+        """Begin empty."""
+        self._speakers: deque[Speaker] = deque()
+        self._news = asyncio.Event()
+        self._is_closed = False
+
+    def ready(self, speaker: Speaker) -> None:
+        """Somebody has something to say."""
+        if not speaker.is_queued:
+            speaker.is_queued = True
+            self._speakers.append(speaker)
+            self._news.set()
+
+    def close(self) -> None:
+        """Nothing more will come."""
+        self._is_closed = True
+        self._news.set()
+
+    async def next(self) -> bytes | None:
+        """Return the next message; None where nothing more will come."""
+        while not self._speakers:
+            if self._is_closed:
+                return None
+            self._news.clear()
+            await self._news.wait()
+        speaker = self._speakers.popleft()
+        speaker.is_queued = False
+        return speaker.take()
+
+
+class Said:
+    """One message, as it is."""
+
+    def __init__(self, message: bytes) -> None:
+        """Take it."""
+        self._message = message
+        self.is_queued = False
+
+    def take(self) -> bytes:
+        """Return it."""
+        return self._message
+
+
+class TextReply(RpcReply):
+    """A streamed answer: takes the events of a completion, says its text."""
+
+    def __init__(self, outbox: Outbox, model: str, caller_id: str, buffer_bytes: int) -> None:
+        """``buffer_bytes`` may wait for a slow client."""
+        super().__init__()
+        self._outbox, self._buffer_bytes = outbox, buffer_bytes
+        self._model, self._id = model, caller_id
+        self._texts: list[str] = []
+        self._waiting_chars = 0
+        self._is_paused = False
+        self._reason = ""
+        self._usage = self._own = b""
+        self._error: PenstockError | None = None
+        self._told: dict[str, Parameter] = {}
+        self._piece: messages.Piece | None = None
+        self.is_queued = False
+
+    @property
+    def told(self) -> dict[str, Parameter]:
+        """What the answer said of itself, once it is over."""
+        return self._told
+
+    def write(self, data: bytes) -> None:
+        """Take whole events."""
+        if self._is_gone:
+            return
+        try:
+            for event in data.split(b"\n\n"):
+                self._take_event(event)
+        except EngineError as error:
+            self._error = error
+        if self._texts and not self._reason:  # the last text goes with what is said at the end
+            self._outbox.ready(self)
+            if not self._is_paused and self._waiting_chars > self._buffer_bytes:
+                self._is_paused = True
+                self._on_pause()
+
+    def _take_event(self, event: bytes) -> None:
+        if event.startswith(_ERROR):
+            self._error = _error_of(event[len(_DATA) :])
+        elif event.startswith(_OWN):
+            own, _, event = event.partition(b"\n")
+            self._own = own[len(_OWN) :]
+        elif event.startswith(_DATA) and not event.startswith(_DONE):
+            said = forms.completion(event[len(_DATA) :])
+            if said.usage is not None:
+                self._told |= forms.told(said.usage, None)
+            for choice in said.choices:
+                self._reason = choice.finish_reason or self._reason
+                if choice.text:
+                    self._texts.append(choice.text)
+                    self._waiting_chars += len(choice.text)
+
+    def finish(self) -> None:
+        """The answer is over: its last message says how."""
+        if not self._is_over:
+            self._is_over = True
+            self._forget()
+            if self._is_started and not self._is_gone:
+                self._told |= forms.told(None, forms.own(self._own)) if self._own else {}
+                self._outbox.ready(self)
+
+    def take(self) -> bytes:
+        """Return the text that came since the last message."""
+        text = "".join(self._texts)
+        self._texts.clear()
+        self._waiting_chars = 0
+        if self._is_paused:
+            self._is_paused = False
+            self._on_resume()
+        if not self._is_over:
+            if self._piece is None:
+                self._piece = messages.Piece(self._named(), forms.piece(""), {FINAL: False})
+            return self._piece.of(text.encode())
+        parameters = {**self._told, FINAL: True}
+        if self._error is not None:
+            return messages.streamed(InferAnswer(outputs=(), parameters=parameters), self._named(), str(self._error))
+        return messages.streamed(
+            InferAnswer(outputs=forms.piece(text, self._reason), parameters=parameters), self._named()
+        )
+
+    def _named(self) -> Named:
+        return Named(model=self._model, version=self.version, id=self._id)
+
+
+def _error_of(raw: bytes) -> PenstockError:
+    """Return what an error event says."""
+    return EngineError(forms.message_of(raw))

@@ -1,0 +1,126 @@
+"""The listening gRPC server: bounds on what a client can send, hold or ask for, health, reflection, and a drain.
+
+Several gateways of one machine listen at one port (``SO_REUSEPORT``): a successor listens before its predecessor goes.
+"""
+
+import asyncio
+
+import grpc
+import grpc.aio
+from grpc_health.v1 import health_pb2, health_pb2_grpc
+
+from penstock.gateway.listener.limits import Limits
+from penstock.gateway.oip.grpc.calls import Calls, Context
+from penstock.gateway.oip.grpc.messages import POOL, SERVICE
+from penstock.gateway.oip.grpc.reflecting import reflect
+from penstock.gateway.oip.grpc.service import INFERENCE, OpenInference
+from penstock.gateway.openai.bounds import TENSOR_BYTES
+from penstock.gateway.openai.facts import Facts
+from penstock.gateway.openai.services import Services
+
+MAX_STREAMS = 128
+"""Calls at a time on one connection, as HTTP/2 servers have it; further ones wait at the client."""
+KEEPALIVE_S, KEEPALIVE_WITHIN_S = 60.0, 20.0
+PING_EVERY_S = 10.0
+"""A client that pings more often is sent away."""
+MAX_PING_STRIKES = 4
+CANCEL_S = 1.0
+WATCH_EVERY_S = 0.5
+HEALTH = health_pb2.DESCRIPTOR.services_by_name["Health"].full_name
+
+
+def options(limits: Limits) -> list[tuple[str, int]]:
+    """Return the bounds as gRPC's channel arguments."""
+    return [
+        ("grpc.so_reuseport", 1),
+        ("grpc.max_receive_message_length", limits.body_bytes or TENSOR_BYTES),
+        ("grpc.max_send_message_length", -1),
+        ("grpc.max_metadata_size", limits.header_bytes),
+        ("grpc.absolute_max_metadata_size", 2 * limits.header_bytes),
+        ("grpc.max_concurrent_streams", MAX_STREAMS),
+        ("grpc.max_allowed_incoming_connections", limits.connections),
+        ("grpc.max_connection_idle_ms", _ms(limits.keep_alive_s)),
+        ("grpc.server_handshake_timeout_ms", _ms(limits.header_timeout_s)),
+        ("grpc.keepalive_time_ms", _ms(KEEPALIVE_S)),
+        ("grpc.keepalive_timeout_ms", _ms(KEEPALIVE_WITHIN_S)),
+        ("grpc.http2.min_ping_interval_without_data_ms", _ms(PING_EVERY_S)),
+        ("grpc.http2.min_recv_ping_interval_without_data_ms", _ms(PING_EVERY_S)),
+        ("grpc.http2.max_ping_strikes", MAX_PING_STRIKES),
+    ]
+
+
+def _ms(seconds: float) -> int:
+    return int(seconds * 1e3)
+
+
+class RpcServer:
+    """Serves from ``start`` until ``drain`` has ended."""
+
+    def __init__(self, edge: Services, facts: Facts) -> None:
+        """Serve what the HTTP server serves; nothing listens yet."""
+        self._service, self._facts, self._limits = OpenInference(edge, facts), facts, edge.limits
+        self._edge = edge
+        self._server: grpc.aio.Server | None = None
+
+    async def start(self, address: str) -> int:
+        """Listen at ``host:port`` and return the port, or raise ``OSError``."""
+        most = self._limits.connections
+        server = grpc.aio.server(
+            options=options(self._limits), interceptors=(Calls(self._edge, INFERENCE),), maximum_concurrent_rpcs=most
+        )
+        server.add_generic_rpc_handlers((self._service.handler,))
+        health_pb2_grpc.add_HealthServicer_to_server(Health(self._facts), server)
+        POOL.AddSerializedFile(health_pb2.DESCRIPTOR.serialized_pb)
+        reflect(server, (SERVICE, HEALTH), POOL)
+        try:
+            port = server.add_insecure_port(address)
+        except RuntimeError as error:
+            raise OSError(f"can't listen at {address}") from error
+        await server.start()
+        self._server = server
+        return port
+
+    async def drain(self) -> None:
+        """Take no new call, let running ones end within the grace, and cut off what is left."""
+        server, self._server = self._server, None
+        if server is None:
+            return
+        stopping = asyncio.ensure_future(server.stop(self._limits.drain_grace_s + CANCEL_S))
+        await asyncio.wait({stopping}, timeout=self._limits.drain_grace_s)
+        self._service.cut_off()
+        await stopping
+
+
+class Health(health_pb2_grpc.HealthServicer):  # type: ignore[misc]  # the library has no types
+    """``grpc.health.v1``: serving where the gateway would say that it is ready."""
+
+    def __init__(self, facts: Facts) -> None:
+        """Tell what the probes over HTTP tell."""
+        self._facts = facts
+
+    def _now(self, service: str) -> int:
+        if service not in ("", SERVICE):
+            return int(health_pb2.HealthCheckResponse.SERVICE_UNKNOWN)
+        is_ready = not self._facts.draining() and not self._facts.missing()
+        states = health_pb2.HealthCheckResponse
+        return int(states.SERVING if is_ready else states.NOT_SERVING)
+
+    async def Check(  # noqa: N802  the protocol's name
+        self, request: health_pb2.HealthCheckRequest, context: Context
+    ) -> health_pb2.HealthCheckResponse:
+        """Answer how it is."""
+        now = self._now(request.service)
+        if now == health_pb2.HealthCheckResponse.SERVICE_UNKNOWN:
+            await context.abort(grpc.StatusCode.NOT_FOUND, "there is no such service here")
+        return health_pb2.HealthCheckResponse(status=now)
+
+    async def Watch(  # noqa: N802
+        self, request: health_pb2.HealthCheckRequest, context: Context
+    ) -> None:
+        """Answer how it is, and again whenever that changes."""
+        told = -1
+        while True:
+            if (now := self._now(request.service)) != told:
+                told = now
+                await context.write(health_pb2.HealthCheckResponse(status=now))
+            await asyncio.sleep(WATCH_EVERY_S)

@@ -1,0 +1,284 @@
+"""The protocol's service: each call an exchange, watched for its client's leaving.
+
+A unary call reads its message as a stream's does: on the wire they are the same, and so the key is checked first.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import Any, Protocol
+
+import grpc
+from google.protobuf.message import DecodeError
+
+from penstock import __version__
+from penstock.domain.errors import BodyTooLarge, MalformedBody, PenstockError, RequestTimedOut, UnknownModel
+from penstock.domain.models.tensors import TensorSpec
+from penstock.domain.tenancy.tenant import Principal
+from penstock.gateway.listener.errors import Headers
+from penstock.gateway.oip import catalogue
+from penstock.gateway.oip.grpc import status
+from penstock.gateway.oip.grpc.calls import Caller, Context, abort, headers_of
+from penstock.gateway.oip.grpc.exchange import Read, RpcExchange, StreamedExchange, UnaryExchange
+from penstock.gateway.oip.grpc.messages import CLASSES, SERVICE, message
+from penstock.gateway.oip.grpc.replies import Outbox
+from penstock.gateway.oip.routes import EXTENSIONS, SERVER
+from penstock.gateway.openai import head
+from penstock.gateway.openai.facts import Facts
+from penstock.gateway.openai.services import Services
+
+MOST_AT_ONCE = 32
+"""Requests of one stream that are answered at a time; further ones wait in its flow control."""
+INFERENCE = frozenset({f"/{SERVICE}/ModelInfer", f"/{SERVICE}/ModelStreamInfer"})
+"""Methods whose handlers are given who calls, and read messages themselves."""
+MAX_QUESTION_BYTES = 64 << 10
+"""Of what asks for no inference: a name and a version."""
+
+
+class Handler(Protocol):
+    """What answers one plain call: the caller, and the message that it sent."""
+
+    def __call__(self, who: Principal, asked: Any) -> bytes: ...  # noqa: ANN401  a message of the pool
+
+
+class OpenInference:
+    """The calls, and who is in them."""
+
+    def __init__(self, edge: Services, facts: Facts) -> None:
+        """Serve what the HTTP server serves."""
+        self._edge, self._facts = edge, facts
+        self._running: set[asyncio.Task[None]] = set()
+
+    @property
+    def handler(self) -> grpc.GenericRpcHandler:
+        """Return what the server is given."""
+        calls = {
+            "ServerLive": self._plain(self._live, is_open=True),
+            "ServerReady": self._plain(self._ready, is_open=True),
+            "ServerMetadata": self._plain(self._server, is_open=True),
+            "ModelReady": self._plain(self._model_ready),
+            "ModelMetadata": self._plain(self._model),
+            "RepositoryIndex": self._plain(self._index),
+        }
+        unary: dict[str, Any] = {name: grpc.unary_unary_rpc_method_handler(call(name)) for name, call in calls.items()}
+        infer: dict[str, Any] = {
+            "ModelInfer": grpc.stream_unary_rpc_method_handler(self._infer),
+            "ModelStreamInfer": grpc.stream_stream_rpc_method_handler(self._stream_infer),
+        }
+        return grpc.method_handlers_generic_handler(SERVICE, {**unary, **infer})
+
+    def cut_off(self) -> None:
+        """End what still runs: each caller is told that this gateway goes."""
+        for task in self._running:
+            task.cancel()
+
+    # -- inference -------------------------------------------------------------------------
+
+    async def _infer(self, caller: Caller, context: Context) -> bytes:
+        headers, who = caller
+        exchange = UnaryExchange(self._edge, headers, _reading(context), context.time_remaining(), who)
+        await self._watched(exchange, context)
+        if exchange.error is not None or exchange.message is None:
+            await abort(context, exchange.error or PenstockError(), exchange.id, exchange.told)
+            raise AssertionError("an aborted call goes no further")
+        context.set_trailing_metadata(status.metadata(exchange.trailers))
+        return exchange.message
+
+    async def _stream_infer(self, caller: Caller, context: Context) -> None:
+        try:
+            self._edge.identity.authenticate(head.credential(dict(caller.headers)))
+        except PenstockError as error:
+            await abort(context, error, f"req-{self._edge.ids()}", [])
+        call = _StreamCall(self, context, caller.headers, self._edge.limits.keep_alive_s)
+        try:
+            await call.run()
+        except RequestTimedOut as error:
+            await abort(context, error, f"req-{self._edge.ids()}", [])
+
+    def exchange(self, headers: Headers, raw: bytes, context: Context, outbox: Outbox) -> StreamedExchange:
+        """Return one request of a stream."""
+
+        async def read() -> bytes:
+            return raw
+
+        return StreamedExchange(self._edge, headers, read, context.time_remaining(), outbox)
+
+    def begin(self, exchange: RpcExchange) -> "asyncio.Task[None]":
+        """Answer a request in a task of its own: a client's leaving ends it by its reply, not by a cancellation."""
+        task = asyncio.get_running_loop().create_task(exchange.run(self._edge.corridor.serve))
+        self._running.add(task)
+        task.add_done_callback(self._running.discard)
+        return task
+
+    async def _watched(self, exchange: RpcExchange, context: Context) -> None:
+        task, over = self.begin(exchange), asyncio.get_running_loop().create_future()
+        task.add_done_callback(partial(_tell, over))
+        try:
+            await over
+        except asyncio.CancelledError:
+            leave(exchange, context)
+            if not task.done():
+                await asyncio.wait({task})
+            raise
+
+    # -- questions ---------------------------------------------------------------------------
+
+    def _plain(self, answer: Handler, *, is_open: bool = False) -> Callable[[str], Callable[..., Awaitable[bytes]]]:
+        """Return what makes a call's handler; an open one needs no key."""
+
+        def make(name: str) -> Callable[..., Awaitable[bytes]]:
+            kind = CLASSES[f"{name}Request"]
+
+            async def call(raw: bytes, context: Context) -> bytes:
+                try:
+                    if len(raw) > MAX_QUESTION_BYTES:
+                        raise BodyTooLarge(f"a {name}Request is at most {MAX_QUESTION_BYTES} bytes")
+                    who = None if is_open else self._edge.identity.authenticate(_credential(context))
+                    return answer(who, kind.FromString(raw))  # type: ignore[arg-type]  # open ones don't look
+                except DecodeError:
+                    error: PenstockError = MalformedBody(f"the message is no {name}Request")
+                except PenstockError as refusal:
+                    error = refusal
+                await abort(context, error, f"req-{self._edge.ids()}", [])
+                raise AssertionError("an aborted call goes no further")
+
+            return call
+
+        return make
+
+    def _live(self, who: Principal, asked: Any) -> bytes:  # noqa: ANN401
+        del who, asked
+        return message("ServerLiveResponse", live=True)
+
+    def _ready(self, who: Principal, asked: Any) -> bytes:  # noqa: ANN401
+        del who, asked
+        is_ready = not self._facts.draining() and not self._facts.missing()
+        return message("ServerReadyResponse", ready=is_ready)
+
+    def _server(self, who: Principal, asked: Any) -> bytes:  # noqa: ANN401
+        del who, asked
+        return message("ServerMetadataResponse", name=SERVER, version=__version__, extensions=EXTENSIONS)
+
+    def _model_ready(self, who: Principal, asked: Any) -> bytes:  # noqa: ANN401
+        try:
+            found = catalogue.find(self._edge.table(), who, asked.name, asked.version)
+        except UnknownModel:  # an answer and no error, as Triton's: clients ask until a model comes
+            return message("ModelReadyResponse", ready=False)
+        return message("ModelReadyResponse", ready=catalogue.is_ready(found.version))
+
+    def _model(self, who: Principal, asked: Any) -> bytes:  # noqa: ANN401
+        told = catalogue.metadata(self._edge.table(), who, asked.name, asked.version)
+        plain = {"name": told.name, "versions": told.versions, "platform": told.platform}
+        tensors = {"inputs": _described(told.inputs), "outputs": _described(told.outputs)}
+        return message("ModelMetadataResponse", **plain, **tensors)
+
+    def _index(self, who: Principal, asked: Any) -> bytes:  # noqa: ANN401
+        lines = catalogue.index(self._edge.table(), who, only_ready=asked.ready)
+        return message("RepositoryIndexResponse", models=[_fields(line) for line in lines])
+
+
+class _StreamCall:
+    """One ``ModelStreamInfer``: requests as they come, their pieces as they are made, one writer."""
+
+    def __init__(self, service: OpenInference, context: Context, headers: Headers, patience_s: float) -> None:
+        """``patience_s`` is how long the first request may be awaited, as on a connection over HTTP."""
+        self._service, self._context, self._headers = service, context, headers
+        self._patience_s = patience_s
+        self._outbox = Outbox()
+        self._running: dict[asyncio.Task[None], StreamedExchange] = {}
+        self._room = asyncio.Semaphore(MOST_AT_ONCE)
+
+    async def run(self) -> None:
+        """Serve until the client has said and heard all, or has left."""
+        reading = asyncio.get_running_loop().create_task(self._take())
+        last: StreamedExchange | None = None
+        try:
+            while (piece := await self._outbox.next()) is not None:
+                await self._context.write(piece)
+            last = await reading
+        except asyncio.CancelledError:
+            for exchange in self._running.values():
+                leave(exchange, self._context)
+            if self._running:
+                await asyncio.wait(set(self._running))
+            raise
+        finally:
+            reading.cancel()
+        if last is not None:
+            last.ended()
+            self._context.set_trailing_metadata(status.metadata(last.trailers))
+
+    async def _take(self) -> StreamedExchange | None:
+        """Begin what comes; when nothing more does and all is answered, close the outbox."""
+        read, last, number = _reading(self._context), None, 0
+        try:
+            while True:
+                await self._room.acquire()
+                raw = await (read() if number else self._first(read))
+                if raw is None:
+                    break
+                number += 1
+                last = self._service.exchange(self._own(number), raw, self._context, self._outbox)
+                task = self._service.begin(last)
+                self._running[task] = last
+                task.add_done_callback(self._over)
+            if self._running:
+                await asyncio.wait(set(self._running))
+        finally:
+            self._outbox.close()
+        return last
+
+    async def _first(self, read: Read) -> bytes | None:
+        try:
+            async with asyncio.timeout(self._patience_s):
+                return await read()
+        except TimeoutError as error:
+            raise RequestTimedOut("no message was received in time") from error
+
+    def _own(self, number: int) -> Headers:
+        """Return the headers of a request: an idempotency key is each one's own."""
+        if number == 1:
+            return self._headers
+        key = b"idempotency-key"
+        return [(name, b"%b-%d" % (value, number) if name == key else value) for name, value in self._headers]
+
+    def _over(self, task: "asyncio.Task[None]") -> None:
+        del self._running[task]
+        self._room.release()
+
+
+def _tell(over: "asyncio.Future[None]", _: "asyncio.Task[None]") -> None:
+    """Tell who waits for a request that it is over; a shield would be two more futures' worth of work a call."""
+    if not over.done():
+        over.set_result(None)
+
+
+def leave(exchange: RpcExchange, context: Context) -> None:
+    """End a request whose call is over, unless its own deadline is about to."""
+    left = context.time_remaining()
+    if left is None or left > 0:
+        exchange.lost()
+        return
+    asyncio.get_running_loop().call_later(1.0, exchange.lost)
+
+
+def _credential(context: Context) -> str:
+    headers = headers_of(context)
+    head.check_single(headers)
+    return head.credential(dict(headers))
+
+
+def _reading(context: Context) -> Callable[[], Awaitable[bytes | None]]:
+    async def read() -> bytes | None:
+        message: bytes | object = await context.read()
+        return message if isinstance(message, bytes) else None
+
+    return read
+
+
+def _described(tensors: tuple[TensorSpec, ...]) -> list[dict[str, object]]:
+    return [{"name": one.name, "datatype": one.datatype, "shape": one.shape} for one in tensors]
+
+
+def _fields(line: catalogue.Indexed) -> dict[str, str]:
+    return {"name": line.name, "version": line.version, "state": line.state, "reason": line.reason}

@@ -1,0 +1,58 @@
+"""An error over gRPC: the table's status code, words, and details for programs in Google's error model.
+
+Trailers say what headers say over HTTP: request id, what is left of limits, when to come back.
+"""
+
+from google.protobuf import any_pb2, duration_pb2
+from google.rpc import error_details_pb2, status_pb2
+from grpc import StatusCode
+
+from penstock.domain.errors import PenstockError
+from penstock.domain.ids import RequestId
+from penstock.gateway.listener.errors import Headers, response_of, row_of
+
+DOMAIN = "penstock"
+DETAILS = "grpc-status-details-bin"
+_OF_HTTP = frozenset({b"content-type", b"content-length", b"www-authenticate", b"x-should-retry"})
+Metadata = tuple[tuple[str, str | bytes], ...]
+
+
+def code_of(error: PenstockError) -> StatusCode:
+    """Return the table's code."""
+    return StatusCode[row_of(error).grpc]
+
+
+def trailers_of(error: PenstockError, request_id: RequestId, told: Headers) -> Metadata:
+    """Return what goes with the status; ``told`` is how far the request came."""
+    _, headers, _ = response_of(error, request_id)
+    plain = [(b"x-request-id", request_id.encode()), (b"x-penstock-code", error.code.encode()), *headers, *told]
+    return (*metadata(plain), (DETAILS, details(error, request_id)))
+
+
+def metadata(headers: Headers) -> Metadata:
+    """Return headers as metadata, without what belongs to HTTP."""
+    return tuple((name.decode(), value.decode("latin-1")) for name, value in headers if name not in _OF_HTTP)
+
+
+def details(error: PenstockError, request_id: RequestId) -> bytes:
+    """Return Google's ``Status``: what happened in a word, which field, when to come back."""
+    row = row_of(error)
+    said = {"request_id": request_id, "retryable": str(row.retryable).lower(), "type": row.type}
+    said |= {name: value for name, value in (("param", error.param), ("reason", error.reason)) if value}
+    found = [_any(error_details_pb2.ErrorInfo(reason=error.code.upper(), domain=DOMAIN, metadata=said))]
+    if error.param:
+        violation = error_details_pb2.BadRequest.FieldViolation(field=error.param, description=error.message)
+        found.append(_any(error_details_pb2.BadRequest(field_violations=[violation])))
+    if error.retry_after_s is not None:
+        delay = duration_pb2.Duration(seconds=max(1, round(error.retry_after_s)))
+        found.append(_any(error_details_pb2.RetryInfo(retry_delay=delay)))
+    status = status_pb2.Status(code=code_of(error).value[0], message=error.message, details=found)
+    return bytes(status.SerializeToString())
+
+
+def _any(
+    message: error_details_pb2.ErrorInfo | error_details_pb2.BadRequest | error_details_pb2.RetryInfo,
+) -> any_pb2.Any:
+    packed = any_pb2.Any()
+    packed.Pack(message)
+    return packed

@@ -1,0 +1,207 @@
+"""A request and an answer of the protocol, whichever wire they come by. Pure."""
+
+from collections.abc import Iterable, Mapping, Sequence, Sized
+from dataclasses import dataclass, field
+from itertools import islice
+from math import prod
+
+from penstock.domain.errors import InvalidField
+from penstock.domain.models.tensors import AS_BINARY, BINARY_SIZE, CLASSES, MAX_RANK, Datatype, Tensor, TensorSpec
+
+MAX_TENSORS = 64
+MAX_NAME_CHARS = 256
+MAX_PARAMETERS = 256
+MAX_ITEMS = 2048
+"""The most prompts that a request of any other API may hold."""
+
+MAX_ELEMENTS = 8192
+"""The most elements of a request's ``BYTES`` tensors: to walk so many takes 2 ms. Numbers have no such bound."""
+MAX_SIZE = (1 << 63) - 1
+"""What gRPC can say of a dimension."""
+SHARED_MEMORY = "shared_memory"
+CONTENT_TYPE = "content_type"
+_OF_INPUTS, _OF_OUTPUTS = frozenset({BINARY_SIZE, CONTENT_TYPE}), frozenset({AS_BINARY, CLASSES})
+_AS_IT_IS, _TEXT = frozenset({"np", "raw"}), "str"
+"""What MLServer's clients say of an input that is read here as they mean it: numbers or bytes as they stand, UTF-8."""
+
+Parameter = bool | int | float | str
+Parameters = Mapping[str, Parameter]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """An output that a caller names; ``is_binary`` is of REST alone."""
+
+    name: str
+    is_binary: bool = False
+    classes: int = 0
+    """So many of its highest values are told with their labels, instead of all of them; 0 where it is told as it is."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InferRequest:
+    """What a caller asks of a model; without ``outputs`` it takes all, binary where ``is_binary`` says so."""
+
+    id: str = ""
+    model: str = ""
+    """Its name, where a body over REST repeats what the path says, as KServe's clients do."""
+    parameters: Parameters = field(default_factory=dict)
+    inputs: tuple[Tensor, ...]
+    outputs: tuple[Wanted, ...] = ()
+    is_binary: bool = False
+
+    def __post_init__(self) -> None:
+        """Refuse what no honest request holds, or what could mean two things."""
+        names = _names("inputs", [tensor.spec.name for tensor in self.inputs])
+        wanted = _names("outputs", [one.name for one in self.outputs])
+        if not names:
+            raise InvalidField("inputs must hold at least one tensor", param="inputs")
+        check_parameters(self.parameters)
+        if CONTENT_TYPE in self.parameters:
+            for tensor in self.inputs:
+                _check_content("parameters", tensor.spec, self.parameters)
+        if max(map(len, (self.id, *names, *wanted))) > MAX_NAME_CHARS:
+            raise InvalidField(f"a name or id is longer than {MAX_NAME_CHARS} characters")
+
+    def input(self, name: str) -> Tensor | None:
+        """Return the input of this name."""
+        return next((tensor for tensor in self.inputs if tensor.spec.name == name), None)
+
+    @property
+    def classified(self) -> dict[str, int]:
+        """How many classes are asked for, by output."""
+        return {one.name: one.classes for one in self.outputs if one.classes}
+
+    def wants(self, name: str) -> bool:
+        """Tell whether the caller takes this output."""
+        return not self.outputs or any(one.name == name for one in self.outputs)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InferAnswer:
+    """What a model answers."""
+
+    outputs: tuple[Tensor, ...]
+    parameters: Parameters = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Named:
+    """Who answers, as answers say it: the name that was asked for, the version's digest, the caller's own id."""
+
+    model: str
+    version: str
+    id: str = ""
+
+
+def _names(what: str, named: list[str]) -> list[str]:
+    """Return the names of tensors, or raise ``InvalidField`` where there are too many, or one twice."""
+    if len(named) > MAX_TENSORS:
+        raise InvalidField(f"{what} holds more than {MAX_TENSORS} tensors", param=what)
+    if len(named) > 1 and len(set(named)) != len(named):
+        raise InvalidField(f"{what} names a tensor twice", param=what)
+    return named
+
+
+def datatype_of(text: str, name: str) -> Datatype:
+    """Return the datatype of this name, or raise ``InvalidField``."""
+    try:
+        return Datatype(text)
+    except ValueError as error:
+        known = ", ".join(Datatype)
+        raise InvalidField(f"{name}: {text[:40]!r} is no datatype; there are {known}", param=name) from error
+
+
+def spec(name: str, datatype: Datatype, *shape: int) -> TensorSpec:
+    """Return a description in one line."""
+    return TensorSpec(name=name, datatype=datatype, shape=shape)
+
+
+def described_as(name: str, datatype: str, shape: Iterable[int]) -> TensorSpec:
+    """Return what a caller says of a tensor, or raise ``InvalidField`` where nobody should reckon with it."""
+    found = TensorSpec(name=name, datatype=datatype_of(datatype, name), shape=tuple(islice(shape, MAX_RANK + 1)))
+    if len(found.shape) > MAX_RANK:
+        raise InvalidField(f"{name} has more than {MAX_RANK} dimensions", param=name)
+    if found.shape and not 0 <= min(found.shape) <= max(found.shape) <= MAX_SIZE:
+        raise InvalidField(f"{name} has a dimension below 0, or beyond any memory", param=name)
+    return found
+
+
+def described_all(given: Sequence[tuple[str, str, Iterable[int]]]) -> list[TensorSpec]:
+    """Return what a caller says of its tensors, each a name, a datatype and a shape; none has been touched yet.
+
+    ``InvalidField`` where there are more of them than anybody sends, or more elements to walk.
+    """
+    if len(given) > MAX_TENSORS:
+        raise InvalidField(f"inputs holds more than {MAX_TENSORS} tensors", param="inputs")
+    found = [described_as(*one) for one in given]
+    walked = 0
+    for spec in found:
+        walked += prod(spec.shape) if spec.datatype is Datatype.BYTES else 0
+        if walked > MAX_ELEMENTS:
+            what = f"{spec.name}: inputs hold more than {MAX_ELEMENTS} elements of BYTES: send several requests"
+            raise InvalidField(what, param=spec.name)
+    return found
+
+
+def wanted(name: str, parameters: Parameters) -> Wanted:
+    """Return what a caller says of an output, or raise ``InvalidField`` for what is not honoured."""
+    _check_names(name, parameters, "an output", _OF_OUTPUTS, "take")
+    classes = parameters.get(CLASSES, 0)
+    if type(classes) is not int or not 0 <= classes <= MAX_ELEMENTS:
+        raise InvalidField(f"{name}: {CLASSES} must be a whole number from 0 to {MAX_ELEMENTS}", param=name)
+    return Wanted(name=name, is_binary=parameters.get(AS_BINARY) is True, classes=classes)
+
+
+def check_input(spec: TensorSpec, parameters: Parameters) -> None:
+    """Raise ``InvalidField`` where a tensor's data are said to be elsewhere, or to be read as something else."""
+    if parameters:
+        _check_names(spec.name, parameters, "an input", _OF_INPUTS, "send")
+        _check_content(spec.name, spec, parameters)
+
+
+def _check_content(where: str, spec: TensorSpec, parameters: Parameters) -> None:
+    """Let pass what says how a tensor is read here anyway; ``base64``, ``pd`` and others would change what it says."""
+    said = parameters.get(CONTENT_TYPE)
+    if said is None or said in _AS_IT_IS or (said == _TEXT and spec.datatype is Datatype.BYTES):
+        return
+    known = "np, raw, or str for BYTES"
+    what = f"{CONTENT_TYPE} {str(said)[:40]!r} of {spec.name}, which is {spec.datatype}, is not read here"
+    raise InvalidField(f"{what}: leave it out, or say {known}", param=CONTENT_TYPE if where == "parameters" else where)
+
+
+def _check_names(name: str, parameters: Iterable[str], what: str, known: frozenset[str], instead: str) -> None:
+    for parameter in parameters:
+        if parameter.startswith(SHARED_MEMORY):
+            raise InvalidField(f"{name}: memory can't be shared with this server: {instead} the data", param=name)
+        if parameter not in known:
+            told = ", ".join(sorted(known))
+            raise InvalidField(f"{name}: {what} takes no {parameter[:80]!r}; it takes {told}", param=name)
+
+
+def check_parameters(*given: Sized) -> None:
+    """Raise ``InvalidField`` where there are more in all than anybody sends."""
+    if sum(map(len, given)) > MAX_PARAMETERS:
+        raise InvalidField(f"more than {MAX_PARAMETERS} parameters", param="parameters")
+
+
+def check_batch(tensor: Tensor) -> int:
+    """Return how many items a tensor of shape ``[n]`` or ``[n, 1]`` holds, before anything walks them."""
+    shape, name = tensor.spec.shape, tensor.spec.name
+    if len(shape) not in (1, 2) or (len(shape) == 2 and shape[1] != 1):  # noqa: PLR2004  a batch, and one of each
+        raise InvalidField(f"{name} must have the shape [n] or [n, 1]", param=name)
+    if not shape[0]:
+        raise InvalidField(f"{name} is an empty batch", param=name)
+    if shape[0] > MAX_ITEMS:
+        raise InvalidField(f"{name} holds {shape[0]} items; one request may have {MAX_ITEMS}", param=name)
+    return shape[0]
+
+
+def check_outputs(request: InferRequest, offered: tuple[TensorSpec, ...], *, has_classes: bool) -> None:
+    """Raise ``InvalidField`` where an output, or classes of it, are asked for that the model does not have."""
+    names = [one.name for one in offered]
+    for wanted in request.outputs:
+        if wanted.name not in names:
+            raise InvalidField(f"there is no output {wanted.name!r}; there are {', '.join(names)}", param="outputs")
+        if wanted.classes and not has_classes:
+            raise InvalidField(f"{wanted.name} has no classes: this model takes no {CLASSES}", param=wanted.name)

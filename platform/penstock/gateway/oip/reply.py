@@ -1,0 +1,112 @@
+"""The way back of a whole answer: takes the bytes of the model's own API, gives them on in the protocol's form.
+
+An answer that is no such bytes is an error like any other: nothing of it has been sent yet. A long one is written in
+parts, between which others of the loop have their turn.
+"""
+
+import asyncio
+from collections.abc import Callable
+
+from penstock.domain.errors import PenstockError
+from penstock.domain.models.tensors import HEAD_LENGTH
+from penstock.domain.relay import Reply
+from penstock.gateway.listener.errors import JSON, Headers
+from penstock.gateway.oip.json_answers import Written
+
+Translate = Callable[[bytes, str], Written]
+"""An answer's bytes and the version that gave them → what is to be sent; or raises."""
+_TURN_BYTES = 64 << 10
+"""So much is written before others of the loop have their turn: less than 1 ms. A shorter answer is sent at once."""
+_OWN = frozenset({b"content-type", b"content-length"})
+_BINARY = (b"content-type", b"application/octet-stream")
+_HEAD_LENGTH = HEAD_LENGTH.encode()
+
+
+class TranslatedReply:
+    """The pipeline's ``Reply`` around another one."""
+
+    def __init__(self, reply: Reply, translate: Translate, fail: Callable[[PenstockError], None]) -> None:
+        """``fail`` says an error to the caller."""
+        self._reply, self._translate, self._fail = reply, translate, fail
+        self._head: tuple[int, Headers] | None = None
+        self._pieces: list[bytes] = []
+        self._written: Written | None = None
+        self._json: list[bytes] = []
+
+    @property
+    def started(self) -> bool:
+        """True once a status line has been sent, or is about to be."""
+        return self._head is not None or self._written is not None or self._reply.started
+
+    @property
+    def gone(self) -> bool:
+        """True once the client has left."""
+        return self._reply.gone
+
+    def start(self, status: int, headers: Headers) -> None:
+        """Keep both until the answer is whole."""
+        self._head = status, headers
+
+    def write(self, data: bytes) -> None:
+        """Keep the bytes."""
+        self._pieces.append(data)
+
+    def finish(self) -> None:
+        """Translate and send; of a long answer the first parts, ``complete`` does the rest."""
+        if self._head is None:
+            self._reply.finish()
+            return
+        version = dict(self._head[1]).get(b"x-penstock-version", b"").decode()
+        try:
+            self._written = self._translate(b"".join(self._pieces), version)
+        except PenstockError as error:
+            self._head = None
+            self._fail(error)
+            return
+        finally:
+            self._pieces = []
+        self._write()
+
+    async def complete(self) -> None:
+        """Write what is left of a long answer, while its caller is there."""
+        try:
+            while self._written is not None and not self._reply.gone:
+                await asyncio.sleep(0)
+                self._write()
+        except asyncio.CancelledError:
+            self._reply.abort()
+            raise
+
+    def _write(self) -> None:
+        """Write as much of the JSON as one turn may take, and send all once the last part is there."""
+        assert self._written is not None  # noqa: S101  callers look first
+        size = 0
+        for part in self._written.json:
+            self._json.append(part)
+            size += len(part)
+            if size >= _TURN_BYTES:
+                return
+        written, self._written = self._written, None
+        self._send(written.blobs)
+
+    def _send(self, blobs: list[memoryview]) -> None:
+        assert self._head is not None  # noqa: S101  it came before the answer
+        (status, headers), self._head = self._head, None
+        json, self._json = b"".join(self._json), []
+        own: Headers = [_BINARY, (_HEAD_LENGTH, b"%d" % len(json))] if blobs else [JSON]
+        size = len(json) + sum(map(len, blobs))
+        kept = [header for header in headers if header[0] not in _OWN]
+        self._reply.start(status, [*own, (b"content-length", b"%d" % size), *kept])
+        for piece in (json, *blobs):
+            self._reply.write(bytes(piece))
+        self._reply.finish()
+
+    def abort(self) -> None:
+        """Drop the connection."""
+        self._reply.abort()
+
+    def watch(
+        self, *, on_gone: Callable[[], None], on_pause: Callable[[], None], on_resume: Callable[[], None]
+    ) -> None:
+        """Be told of the client's going and of its pace."""
+        self._reply.watch(on_gone=on_gone, on_pause=on_pause, on_resume=on_resume)

@@ -1,0 +1,95 @@
+"""Options of a request, as the protocol's clients send them: as parameters, or as inputs with one element. Pure."""
+
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+
+import msgspec
+
+from penstock.domain.errors import InvalidField
+from penstock.domain.models.tensors import Datatype, Tensor, elements_of
+from penstock.domain.models.tensors import unpacked as numbers_of
+from penstock.gateway.oip.nouns import CONTENT_TYPE
+from penstock.gateway.openai.head import MAX_DEADLINE_S
+
+MAX_ELEMENTS = 64
+"""More stop texts, or more of any option, than anybody has a use for."""
+TIMEOUT, PRIORITY = "timeout", "priority"
+_OF_THE_PROTOCOL = frozenset({TIMEOUT, PRIORITY, CONTENT_TYPE, "triton_enable_empty_final_response"})
+"""What clients say to the server and not to the model; a stream's last message always comes, empty or not."""
+_SEQUENCES = "sequence_"
+_MICROSECONDS = 1_000_000
+
+
+def timeout_s(parameters: Mapping[str, object]) -> float:
+    """Return the seconds that a caller gives us (``timeout``, in Triton's microseconds); 0 where silent."""
+    given = parameters.get(TIMEOUT, 0)
+    if type(given) is not int or not 0 <= given <= MAX_DEADLINE_S * _MICROSECONDS:
+        most = int(MAX_DEADLINE_S) * _MICROSECONDS
+        raise InvalidField(f"timeout must be whole microseconds from 1 to {most}, or 0 for none", param=TIMEOUT)
+    return given / _MICROSECONDS
+
+
+def soonest(*seconds: float) -> float:
+    """Return the shortest of several times that a caller gives; 0 where all are silent."""
+    return min((one for one in seconds if one), default=0.0)
+
+
+def of_model(parameters: Mapping[str, object]) -> dict[str, object]:
+    """Return the parameters that are for the model, or raise ``InvalidField`` for others that are not honoured."""
+    if parameters.get(PRIORITY, 0) != 0:
+        raise InvalidField("priority is not taken: the plan of the key decides who waits; leave it out", param=PRIORITY)
+    for name in parameters:
+        if name.startswith(_SEQUENCES):
+            raise InvalidField(f"{name} is not supported: each request stands for itself", param=name)
+    return {name: value for name, value in parameters.items() if name not in _OF_THE_PROTOCOL}
+
+
+def options(parameters: Mapping[str, object], inputs: Iterable[Tensor], taken: frozenset[str]) -> dict[str, object]:
+    """Return what is asked for among the options ``taken``, or raise ``InvalidField`` for any other."""
+    found = {_known(name, taken, "parameter"): value for name, value in parameters.items()}
+    for tensor in inputs:
+        found[_known(tensor.spec.name, taken, "input")] = _value(tensor)
+    return found
+
+
+def _known(name: str, taken: frozenset[str], what: str) -> str:
+    if name not in taken:
+        raise InvalidField(f"this model takes no {what} {name[:80]!r}; it takes {', '.join(sorted(taken))}", param=name)
+    return name
+
+
+def _value(tensor: Tensor) -> object:
+    """Return the one element of an input, or the texts of one that has several."""
+    name = tensor.spec.name
+    if not 1 <= tensor.elements <= MAX_ELEMENTS:
+        raise InvalidField(f"{name} must have from 1 to {MAX_ELEMENTS} elements", param=name)
+    values: list[object] = list(texts_of(tensor) if tensor.spec.datatype is Datatype.BYTES else numbers_of(tensor))
+    if len(values) > 1 and tensor.spec.datatype is not Datatype.BYTES:
+        raise InvalidField(f"{name} must have one element", param=name)
+    return values[0] if len(values) == 1 else values
+
+
+def texts_of(tensor: Tensor) -> list[str]:
+    """Return the texts of a ``BYTES`` tensor, or raise ``InvalidField`` where they are none."""
+    name = tensor.spec.name
+    if tensor.spec.datatype is not Datatype.BYTES:
+        raise InvalidField(f"{name} must be BYTES: text in UTF-8", param=name)
+    try:
+        return [str(element, "utf-8") for element in elements_of(tensor)]
+    except UnicodeDecodeError as error:
+        raise InvalidField(f"{name} holds bytes that are no UTF-8", param=name) from error
+
+
+def object_of(value: object, name: str) -> dict[str, object]:
+    """Return the JSON object that stands in a text, as Triton's vLLM back end takes sampling parameters."""
+    with suppress(msgspec.MsgspecError, TypeError):
+        return msgspec.json.decode(value, type=dict[str, object])  # type: ignore[call-overload, no-any-return]
+    raise InvalidField(f"{name} must be a JSON object in a text", param=name)
+
+
+def number_of(value: object) -> object:
+    """Return the number that stands in a text, as the same clients write it; anything else as it is."""
+    if isinstance(value, str):
+        with suppress(msgspec.MsgspecError):
+            return msgspec.json.decode(value, type=int | float)
+    return value

@@ -1,0 +1,1 @@
+"""The OpenAI-shaped APIs: bodies checked and parsed, answers written, idempotency keys."""

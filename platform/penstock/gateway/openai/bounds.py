@@ -1,0 +1,194 @@
+"""How much a body may ask for, whatever it costs in tokens: checked before anything walks it. Pure.
+
+Each bound is a figure that somebody publishes, or follows from the largest context that is served: a prompt of more
+ids, or a conversation of more parts, would not fit into any model here. What a schema may hold: ``schemas``.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from penstock.domain.errors import ContextTooLong, InvalidField
+from penstock.domain.fleet.table import RoutingTable
+from penstock.domain.serving.request import Api
+from penstock.domain.tenancy.tenant import Principal
+from penstock.gateway.openai import answer_forms, media, schemas
+from penstock.gateway.openai.depth import is_too_deep_text
+from penstock.gateway.openai.fields import Body
+
+MAX_FIELDS = 256
+"""vLLM 0.32's chat request has 111 fields, the most of all APIs."""
+MAX_PARTS = 1_024
+"""Parts of one message. Anthropic takes 100 images in a request, OpenAI 500."""
+MAX_TOOLS = 128
+"""OpenAI's published maximum."""
+MAX_TEMPLATE_ARGUMENTS = 64
+"""A chat template reads a handful of switches."""
+
+BYTES_PER_TOKEN = 16
+"""A token is 4 to 5 characters of English, and one or two of Chinese, each 6 bytes where JSON escapes it; the rest is
+room for the JSON around it."""
+BATCH_TOKENS = 300_000
+"""What OpenAI takes in one embeddings request, over all its inputs."""
+MIN_BODY_BYTES = 1 << 20
+TENSOR_BYTES = 16 << 20
+"""Of a request's tensors: a full batch of the largest model that we ship is 16 images of 224 by 224 pixels, in three
+colours of four bytes, 9.6 MB. To take in so much costs 25 ms over gRPC, whose library copies each message whole."""
+
+MOST_LENGTH_PENALTY = 32.0
+"""Beams are scored by their length to this power: of any context's length a float still holds it, and its inverse."""
+
+_BATCHES = frozenset({Api.COMPLETIONS, Api.EMBEDDINGS, Api.CLASSIFY})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BodyBounds:
+    """``context_tokens`` is the largest context that is served; the default is larger than any that there is."""
+
+    context_tokens: int = 16 << 20
+
+    def body_bytes(self, api: Api) -> int:
+        """Return the most bytes a body may have: what holds the largest context, whatever its language."""
+        if api is Api.INFER:
+            return TENSOR_BYTES
+        tokens = max(self.context_tokens, BATCH_TOKENS) if api in _BATCHES else self.context_tokens
+        return max(MIN_BODY_BYTES, tokens * BYTES_PER_TOKEN)
+
+
+UNBOUNDED = BodyBounds()
+"""Where nobody knows yet what is served."""
+
+
+def of_table(table: RoutingTable, who: Principal) -> BodyBounds:
+    """Return the bounds that the served models give a caller: those that are others' alone have no part in them."""
+    contexts = [version.max_model_len for version in table.versions if who.sees(version.tenants)]
+    return BodyBounds(context_tokens=max(contexts)) if contexts else UNBOUNDED
+
+
+def check(body: Body, bounds: BodyBounds) -> None:
+    """Refuse what no honest request holds, or raise nothing."""
+    if len(body) > MAX_FIELDS:
+        raise InvalidField(f"the body has more than {MAX_FIELDS} fields")
+    for name in body.keys() & _CHECKS.keys():
+        if (value := body[name]) is not None:
+            _CHECKS[name](value, name, bounds)
+
+
+def _messages(value: object, at: str, bounds: BodyBounds) -> None:
+    """Bound a conversation's parts, and look into those that are no plain text."""
+    if type(value) is not list:
+        return
+    parts = 0
+    for i, item in enumerate(value):
+        if type(item) is dict:
+            content = item.get("content")
+            if type(content) is list:
+                parts += _parts(content, f"{at}[{i}].content")
+            if len(item) > 2:  # noqa: PLR2004  role and content
+                _tool_calls(item, f"{at}[{i}]")
+    if parts > bounds.context_tokens:
+        raise ContextTooLong(f"{at} holds more parts than any context here has tokens: send fewer", param=at)
+
+
+def _parts(content: list[object], at: str) -> int:
+    if len(content) > MAX_PARTS:
+        raise InvalidField(f"a message has more than {MAX_PARTS} parts", param=at)
+    media.check(content, at)
+    return len(content)
+
+
+def _tool_calls(item: Body, at: str) -> None:
+    """Bound the JSON that stands in strings: templates and engines read it by recursion."""
+    calls = item.get("tool_calls")
+    functions = [call.get("function") for call in calls if type(call) is dict] if type(calls) is list else []
+    for function in (item, item.get("function_call"), *functions):
+        arguments = function.get("arguments") if type(function) is dict else None
+        if type(arguments) is str and is_too_deep_text(arguments):
+            raise InvalidField("the arguments are nested too deep", param=f"{at}.arguments")
+
+
+def _input(value: object, at: str, bounds: BodyBounds) -> None:
+    """Bound prompts and inputs: texts, ids, lists of either, or the items of the Responses API."""
+    if type(value) is dict:
+        media.check(value, at)
+    if type(value) is not list or not value:
+        return
+    if type(value[0]) is dict:
+        _messages(value, at, bounds)
+        media.check(value, at)
+    elif type(value[0]) is int:
+        _ids(value, at, bounds)
+    elif type(value[0]) is list:
+        for item in value:
+            _ids(item, at, bounds)
+
+
+def _ids(value: object, at: str, bounds: BodyBounds) -> None:
+    if type(value) is list and len(value) > bounds.context_tokens:
+        most = bounds.context_tokens
+        raise ContextTooLong(
+            f"the prompt has {len(value)} tokens; the largest context here has {most}: shorten it", param=at
+        )
+
+
+def _system(value: object, at: str, bounds: BodyBounds) -> None:
+    del bounds
+    if type(value) is list:
+        _parts(value, at)
+
+
+def _tools(value: object, at: str, bounds: BodyBounds) -> None:
+    del bounds
+    if type(value) is not list:
+        return
+    if len(value) > MAX_TOOLS:
+        raise InvalidField(f"{at} holds more than {MAX_TOOLS} items", param=at)
+    counted = schemas.Counted()
+    for i, tool in enumerate(value):
+        schemas.check(tool, at, f"{at}[{i}]", counted)
+
+
+def _template_arguments(value: object, at: str, bounds: BodyBounds) -> None:
+    del bounds
+    if type(value) is dict and len(value) > MAX_TEMPLATE_ARGUMENTS:
+        raise InvalidField(f"{at} holds more than {MAX_TEMPLATE_ARGUMENTS} items", param=at)
+
+
+def _length_penalty(value: object, at: str, bounds: BodyBounds) -> None:
+    """Bound what engines raise a length to; they take a number that comes as a text, too."""
+    del bounds
+    try:
+        power = float(value) if isinstance(value, int | float | str) else 0.0
+    except (ValueError, OverflowError):
+        return  # no number that a float holds: the engine says so
+    if abs(power) > MOST_LENGTH_PENALTY:
+        most = MOST_LENGTH_PENALTY
+        raise InvalidField(f"{at} must be between -{most:g} and {most:g}", param=at)
+
+
+def _schemas(value: object, at: str, bounds: BodyBounds) -> None:
+    del bounds
+    schemas.check(value, at, at)
+
+
+def _structured_outputs(value: object, at: str, bounds: BodyBounds) -> None:
+    answer_forms.check_structured_outputs(value, at)
+    _schemas(value, at, bounds)
+
+
+def _response_format(value: object, at: str, bounds: BodyBounds) -> None:
+    answer_forms.check_response_format(value, at)
+    _schemas(value, at, bounds)
+
+
+_CHECKS: dict[str, Callable[[object, str, BodyBounds], None]] = {
+    "messages": _messages,
+    "input": _input,
+    "prompt": _input,
+    "system": _system,
+    "tools": _tools,
+    "chat_template_kwargs": _template_arguments,
+    "length_penalty": _length_penalty,
+    "structured_outputs": _structured_outputs,
+    "response_format": _response_format,
+    **dict.fromkeys("text output_config output_format structural_tag".split(), _schemas),
+}

@@ -1,0 +1,188 @@
+"""One request on its way through the edge, whichever wire it came by: identity, body, corridor, and what went wrong.
+
+Identity first, from the credential alone: a stranger is refused before the body is read. Then the body under its
+limits, then parsing, then the corridor. What a wire has of its own (how a body comes, how an error is said) is its
+subclass's.
+"""
+
+import asyncio
+from abc import ABC, abstractmethod
+
+from penstock.domain.call import Call, Timings
+from penstock.domain.errors import ClientGone, Draining, OverBudget, OverLimit, PenstockError
+from penstock.domain.ids import RequestId
+from penstock.domain.outcome import Stage
+from penstock.domain.relay import Reply
+from penstock.domain.serving.request import Api, InferenceRequest, PackedTensors
+from penstock.domain.tenancy.tenant import Principal
+from penstock.gateway.listener.errors import Headers
+from penstock.gateway.listener.intake import Held
+from penstock.gateway.openai import head
+from penstock.gateway.openai.bounds import UNBOUNDED
+from penstock.gateway.openai.parse import Parsed
+from penstock.gateway.openai.services import Serve, Services
+from penstock.gateway.records import Early
+
+
+class Exchange(ABC):
+    """One request."""
+
+    __slots__ = (
+        "_api",
+        "_bounds",
+        "_call",
+        "_edge",
+        "_head",
+        "_headers",
+        "_held",
+        "_is_passed",
+        "_is_refused",
+        "_request_id",
+        "_session",
+        "_tensors",
+        "_timings",
+        "_who",
+    )
+
+    def __init__(self, edge: Services, api: Api, headers: list[tuple[bytes, bytes]]) -> None:
+        """Begin; ``api`` is the one that the request is for, as far as its path tells."""
+        self._edge, self._api = edge, api
+        self._timings = Timings(edge.clock.monotonic, edge.clock.monotonic())
+        self._head = headers
+        self._headers = dict(self._head)
+        self._request_id = RequestId(head.request_id(self._headers, edge.ids()))
+        self._call: Call | None = None
+        self._bounds = UNBOUNDED
+        self._held: Held | None = None
+        self._tensors: PackedTensors | None = None
+        self._who: Principal | None = None
+        self._session = ""
+        self._is_passed = self._is_refused = False
+
+    # -- the wire's part -----------------------------------------------------------------
+
+    @property
+    @abstractmethod
+    def _reply(self) -> Reply:
+        """The way back, as the corridor is to have it."""
+
+    @abstractmethod
+    async def _read(self, who: Principal) -> tuple[Parsed, str]:
+        """Return what the body asks for, and its digest where it is large; or raise why it can't be."""
+
+    @abstractmethod
+    def _say(self, error: PenstockError) -> None:
+        """Tell the caller what went wrong, before the first byte or after it."""
+
+    def _known(self, who: Principal) -> None:  # noqa: B027  most wires have nothing to do then
+        """A valid key came."""
+
+    # -- the way ---------------------------------------------------------------------------
+
+    async def run(self, serve: Serve) -> None:
+        """Answer the request, whatever happens."""
+        try:
+            if len(self._headers) < len(self._head):
+                head.check_single(self._head)
+            principal = self._who = self._identified()
+            self._bounds = self._edge.bounds(principal)
+            self._known(principal)
+            self._timings.mark(Stage.AUTH)
+            self._session = head.session(self._headers)
+            request = self._request(*await self._read(principal))
+            call = self._call = Call(request=request, principal=principal, timings=self._timings)
+            if self._held is not None:
+                call.on_admitted = self._held.release
+            self._timings.mark(Stage.EDGE)
+            await serve(call, self._reply)
+        except PenstockError as error:
+            self._refuse(error)
+        except asyncio.CancelledError:
+            self._refuse(Draining("this gateway was shut down before the answer was complete", retry_after_s=1.0))
+        except Exception as error:  # noqa: BLE001  a bug of ours must not become a broken connection
+            self._edge.observer.crashed(error, self._request_id)
+            self._refuse(PenstockError())
+        finally:
+            self._give_back()
+
+    def _identified(self) -> Principal:
+        """Return whose key this is, or raise ``Unauthenticated`` or ``Forbidden``."""
+        return self._edge.identity.authenticate(head.credential(self._headers))
+
+    def _give_back(self) -> None:
+        """Give back what only a request that is being answered holds."""
+        if self._held is not None:
+            self._held.release()
+        if self._is_passed and self._who is not None:
+            now = self._edge.clock.monotonic()
+            self._edge.looks.give_pass(self._who.tenant, now, was_of_use=not self._is_refused)
+
+    async def _refuse_early(self, who: Principal, model: str = "") -> None:
+        """Ask the limits; who is over one may still be answered from a record, which costs nothing."""
+        try:
+            await self._edge.refuse_early(who, model)
+        except PenstockError:
+            key = head.idempotency_key(self._headers)
+            if self._is_passed:
+                return
+            if not key or not await self._edge.is_recorded(who, key):
+                raise
+            if not self._edge.looks.take_pass(who.tenant, self._edge.clock.monotonic()):
+                raise
+            self._is_passed = True
+
+    def _request(self, parsed: Parsed, digest: str) -> InferenceRequest:
+        headers = self._headers
+        given = head.traceparent(headers)
+        return InferenceRequest(
+            id=self._request_id,
+            api=self._api,
+            model=parsed.model,
+            body=parsed.body,
+            stream=parsed.stream,
+            include_usage=parsed.include_usage,
+            cost=parsed.cost,
+            arrived_at=self._timings.started_at,
+            deadline_s=self._deadline_s(),
+            traceparent=self._edge.trace(given),
+            caller_trace=given,
+            idempotency_key=head.idempotency_key(headers),
+            digest=digest,
+            session=self._session,
+            tensors=self._tensors,
+            price_cap=head.price_cap(headers),
+            kept_rule=head.kept_rule(headers),
+        )
+
+    def _deadline_s(self) -> float:
+        """Return the seconds that the caller gives; 0 where silent."""
+        return head.deadline_s(self._headers)
+
+    def _told(self) -> Headers:
+        """Return how far a refused request came: its version where it is known, the time of each stage."""
+        stages = [f"{stage};dur={seconds * 1e3:.3f}" for stage, seconds in self._timings.seconds.items()]
+        told = [(b"server-timing", ", ".join(stages).encode())] if stages else []
+        if self._call is not None and self._call.version is not None:
+            told.append((b"x-penstock-version", self._call.version.id.encode()))
+            if self._call.ruled is not None:
+                told.append((b"x-penstock-auto", self._call.ruled.rule.encode()))
+        return told
+
+    def _refuse(self, error: PenstockError) -> None:
+        reply, self._is_refused = self._reply, True
+        if self._who is not None and isinstance(error, OverLimit | OverBudget):
+            self._edge.looks.refused(self._who.key, self._edge.clock.monotonic())
+        if reply.gone or isinstance(error, ClientGone):
+            self._keep(error)
+            reply.finish()
+            return
+        self._edge.observer.refused(error, self._request_id)
+        self._keep(error)
+        self._say(error)
+
+    def _keep(self, error: PenstockError) -> None:
+        """Have the end of a known caller's request kept and counted, where the corridor has not seen it."""
+        who, call = self._who, self._call
+        if who is not None and (call is None or call.outcome is None):
+            timings = self._timings
+            self._edge.keep_early(error, Early(self._request_id, who, self._api, timings.started_at, timings.seconds))

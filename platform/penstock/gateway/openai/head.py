@@ -1,0 +1,125 @@
+"""What the head of a request says: path, credential, ids, deadline. Each is taken as it stands or refused. Pure."""
+
+import re
+from collections.abc import Iterable, Mapping
+from urllib.parse import unquote
+
+from penstock.domain.errors import BadRequest, InvalidField
+from penstock.domain.money import FREE, MICRO_PER_USD, MicroUsd
+from penstock.domain.serving.auto import NAME as RULE
+
+MAX_DEADLINE_S = 3600.0
+SINGLE = frozenset(
+    b"""
+    authorization x-api-key idempotency-key
+    x-penstock-auto x-penstock-deadline-ms x-penstock-price-cap x-penstock-session
+    """.split()
+)
+"""Given twice, these would mean the one or the other to whoever reads them."""
+
+_REQUEST_ID = re.compile(rb"[A-Za-z0-9_.-]{1,64}")
+_TRACEPARENT = re.compile(rb"(?!ff)[0-9a-f]{2}-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}")
+_PRINTABLE = re.compile(rb"[\x21-\x7e]{1,255}")
+_MAX_DIGITS = 9
+MAX_SESSION_CHARS = 256
+_SESSION = re.compile(rb"[\x20-\x7e]{1,%d}" % MAX_SESSION_CHARS)
+
+_PRICE = re.compile(rb"[0-9]{1,6}(?:\.[0-9]{1,6})?")
+
+HeaderMap = Mapping[bytes, bytes]
+
+
+def request_id(headers: HeaderMap, unique: str) -> str:
+    """Return the caller's own id with ``unique`` behind it, or ``unique`` alone.
+
+    Two requests never share one: an engine that is asked to abort an id must not stop somebody else's.
+    """
+    given = headers.get(b"x-request-id")
+    return f"{given.decode()}-{unique}" if given and _REQUEST_ID.fullmatch(given) else f"req-{unique}"
+
+
+def traceparent(headers: HeaderMap) -> str:
+    """Return the caller's W3C trace context, or nothing where it is absent or damaged."""
+    given = headers.get(b"traceparent")
+    return given.decode() if given and _TRACEPARENT.fullmatch(given) else ""
+
+
+def deadline_s(headers: HeaderMap) -> float:
+    """Return the seconds that the caller gives us (``x-penstock-deadline-ms``); 0 where silent."""
+    given = headers.get(b"x-penstock-deadline-ms")
+    if given is None:
+        return 0.0
+    seconds = int(given) / 1000 if given.isdigit() and len(given) <= _MAX_DIGITS else 0.0
+    if not 0 < seconds <= MAX_DEADLINE_S:
+        most = int(MAX_DEADLINE_S * 1000)
+        raise InvalidField(f"x-penstock-deadline-ms must be whole milliseconds from 1 to {most}", param="deadline")
+    return seconds
+
+
+def idempotency_key(headers: HeaderMap) -> str:
+    """Return the caller's ``Idempotency-Key``; nothing where silent."""
+    given = headers.get(b"idempotency-key")
+    if given is None:
+        return ""
+    if not _PRINTABLE.fullmatch(given):
+        raise BadRequest("Idempotency-Key must be 1 to 255 printable characters", param="idempotency-key")
+    return given.decode()
+
+
+def session(headers: HeaderMap) -> str:
+    """Return what the caller calls the session that its request belongs to (``x-penstock-session``), or nothing."""
+    given = headers.get(b"x-penstock-session")
+    if not given:
+        return ""
+    if not _SESSION.fullmatch(given):
+        most = MAX_SESSION_CHARS
+        raise InvalidField(f"x-penstock-session must be at most {most} printable ASCII characters", param="session")
+    return given.decode()
+
+
+def price_cap(headers: HeaderMap) -> MicroUsd:
+    """Return the most that the caller pays for a million tokens (``x-penstock-price-cap``, dollars); 0 where silent."""
+    given = headers.get(b"x-penstock-price-cap")
+    if given is None:
+        return FREE
+    cap = round(float(given) * MICRO_PER_USD) if _PRICE.fullmatch(given) else 0
+    if not cap:
+        raise InvalidField("x-penstock-price-cap must be dollars for a million tokens, such as 0.40", param="price-cap")
+    return MicroUsd(cap)
+
+
+def kept_rule(headers: HeaderMap) -> str:
+    """Return the rule of an auto alias that a conversation has had (``x-penstock-auto``); nothing where it is none."""
+    given = headers.get(b"x-penstock-auto")
+    name = given.decode("latin-1") if given else ""
+    return name if name and RULE.fullmatch(name) else ""
+
+
+def credential(headers: HeaderMap) -> str:
+    """Return the API key from ``Authorization: Bearer`` or ``x-api-key``; nothing where there is none.
+
+    Anthropic's SDK may send both: one key is fine, two would mean the one or the other to whoever reads them.
+    """
+    given, plain = headers.get(b"authorization"), headers.get(b"x-api-key", b"")
+    if given is None:
+        return plain.decode("latin-1")
+    scheme, _, token = given.partition(b" ")
+    bearer = token.strip() if scheme.lower() == b"bearer" else b""
+    if plain and bearer and plain != bearer:
+        raise BadRequest("authorization and x-api-key hold different keys")
+    return bearer.decode("latin-1")
+
+
+def check_single(headers: Iterable[tuple[bytes, bytes]]) -> None:
+    """Refuse a head that says something twice which can be meant once only."""
+    seen: set[bytes] = set()
+    for name, _ in headers:
+        if name in seen and name in SINGLE:
+            raise BadRequest(f"the header {name.decode()} was given more than once")
+        seen.add(name)
+
+
+def path(raw: bytes) -> str:
+    """Return the path by its segments: an encoded slash is a part of its segment and stays ``%2F`` (RFC 3986, 2.2)."""
+    text = raw.decode("ascii", "replace")
+    return unquote(text.replace("%2f", "%252F").replace("%2F", "%252F")) if "%" in text else text

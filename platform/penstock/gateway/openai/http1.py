@@ -1,0 +1,121 @@
+"""One request over HTTP/1.1: its body under its bounds, and its refusals with a status."""
+
+import asyncio
+
+from penstock.domain.errors import BodyTooLarge, MalformedBody, PenstockError, RequestTimedOut
+from penstock.domain.outcome import Stage
+from penstock.domain.relay import Reply
+from penstock.domain.serving.request import Api
+from penstock.domain.tenancy.tenant import Principal
+from penstock.gateway.listener.direct import DirectReply
+from penstock.gateway.listener.errors import Headers, in_band, response_of
+from penstock.gateway.listener.intake import Held
+from penstock.gateway.listener.plain import PlainReply, read_body
+from penstock.gateway.listener.types import Receive, Scope
+from penstock.gateway.openai.exchange import Exchange
+from penstock.gateway.openai.parse import Parsed, parse
+from penstock.gateway.openai.reading import INLINE_BYTES, is_small, model_of
+from penstock.gateway.openai.services import Services
+
+_LONG = len(str(INLINE_BYTES))
+"""Digits of a length that may be too much to be read on the event loop."""
+HttpReply = DirectReply | PlainReply
+
+
+class HttpExchange(Exchange):
+    """One request over HTTP/1.1."""
+
+    __slots__ = ("_receive", "_way_back")
+
+    def __init__(self, edge: Services, api: Api, scope: Scope, receive: Receive, reply: HttpReply) -> None:
+        """Begin."""
+        super().__init__(edge, api, scope["headers"])
+        self._receive, self._way_back = receive, reply
+        reply.decor = self._decor
+
+    @property
+    def _reply(self) -> Reply:
+        return self._way_back
+
+    @property
+    def _speaks(self) -> Api:
+        """The API in whose shape errors are told."""
+        return self._api
+
+    def _known(self, who: Principal) -> None:
+        del who
+        self._way_back.prove()
+
+    async def _read(self, who: Principal) -> tuple[Parsed, str]:
+        """Return what the body asks for; whoever is over its limits is told so as soon as that is known."""
+        edge, length = self._edge, self._headers.get(b"content-length", b"")
+        limit = edge.limits.body_bytes or self._bounds.body_bytes(self._api)
+        if length and int(length) > limit:  # the HTTP parser lets only digits through
+            raise BodyTooLarge(f"the body is larger than {limit} bytes")
+        if self._headers.get(b"content-encoding", b"identity") != b"identity":
+            raise MalformedBody("the body must not be compressed")
+        if len(length) >= _LONG or not length:  # five digits, or nobody knows
+            await self._refuse_early(who)
+        raw = await self._body(who, limit)
+        if is_small(raw):
+            if edge.looks.comes_first(who.key, edge.clock.monotonic()):
+                await self._refuse_early(who, self._model_of(raw))
+            return await self._parsed(who, raw, is_small=True)
+        model = self._model_of(raw)
+        if model:
+            await self._refuse_early(who, model)
+        parsed = await self._parsed(who, raw, is_small=False)
+        if not model:
+            await self._refuse_early(who, parsed[0].model)
+        return parsed
+
+    def _model_of(self, raw: bytes) -> str:
+        """Return the model that the request is for, nothing where only its whole body tells."""
+        return model_of(raw)
+
+    async def _parsed(self, who: Principal, raw: bytes, *, is_small: bool) -> tuple[Parsed, str]:
+        if is_small:
+            return parse(self._api, raw, self._bounds), ""
+        return await self._edge.reader.read(who.tenant, self._api, raw, self._bounds)
+
+    async def _body(self, who: Principal, limit: int) -> bytes:
+        if isinstance(self._way_back, DirectReply):
+            whole = self._way_back.whole_body(limit)
+            if whole is not None:
+                if len(whole) > INLINE_BYTES:
+                    self._held = self._edge.intake.begin(who.tenant)
+                    self._held.grow(len(whole))
+                return whole
+        self._held = held = self._edge.intake.begin(who.tenant)
+        held.arrives()
+        self._timings.mark(Stage.EDGE)
+        try:
+            async with asyncio.timeout(self._edge.limits.body_timeout_s):
+                body = await self._arriving_body(limit, held)
+        except TimeoutError as error:
+            raise RequestTimedOut("the body was not received in time") from error
+        finally:
+            self._timings.mark(Stage.UPLOAD)
+        held.is_here()
+        return body
+
+    async def _arriving_body(self, limit: int, held: Held) -> bytes:
+        receive = self._way_back.guarded(self._receive) if isinstance(self._way_back, DirectReply) else self._receive
+        return await read_body(receive, limit, held.grow)
+
+    def _decor(self) -> Headers:
+        """Return what every reply carries; version and stages come from whoever starts the reply."""
+        return [(b"x-request-id", self._request_id.encode())]
+
+    def _say(self, error: PenstockError) -> None:
+        reply = self._way_back
+        if not reply.started:
+            status, headers, body = response_of(error, self._request_id, self._speaks)
+            reply.start(status, headers + self._told())
+            reply.write(body)
+            reply.finish()
+        elif self._call is not None and self._call.request.stream:
+            reply.write(in_band(error, self._request_id, self._speaks))
+            reply.finish()
+        else:
+            reply.abort()

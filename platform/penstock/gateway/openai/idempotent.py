@@ -1,0 +1,224 @@
+"""Requests with an ``Idempotency-Key``: the first one answers and records, later ones get the same bytes (A8).
+
+It stands before the corridor and knows nothing of what happens there: a replay passes no limit, costs nothing and has
+no ledger row. Requests without a key pay one look at a field.
+
+Kept are answers that came to their end. What was refused, broke off or was cancelled takes no room and frees its key;
+whoever waited for it takes its place.
+
+Trade-off: the caller may read the end of an answer a moment before the store has it. A gateway killed in that moment
+loses the record, not the answer.
+"""
+
+import asyncio
+import hashlib
+from collections.abc import Callable, Coroutine
+from contextlib import suppress
+from enum import StrEnum
+from functools import partial
+from typing import Protocol
+
+import msgspec
+
+from penstock.domain.call import Call
+from penstock.domain.errors import (
+    ClientGone,
+    Conflict,
+    DeadlineInQueue,
+    Evicted,
+    IdempotencyMismatch,
+    OverLimit,
+    ReaderTooSlow,
+    StreamBroken,
+)
+from penstock.domain.ids import RequestId
+from penstock.domain.outcome import Outcome
+from penstock.domain.relay import Reply
+from penstock.domain.serving.idempotency import AnswerStore, Claim, Piece, RecordKey
+from penstock.domain.serving.request import InferenceRequest
+from penstock.domain.serving.used import heard, told
+from penstock.domain.tenancy.tenant import Principal
+from penstock.gateway.listener.errors import Headers
+from penstock.gateway.openai.recorder import MAX_ANSWER_BYTES, AnswerRecorder, RecordedReply
+
+CLAIMS = 4
+"""How often a request may find its forerunner broken off before it is sent back."""
+_ENCODER = msgspec.json.Encoder(order="deterministic")
+
+
+class Use(StrEnum):
+    """What became of a request with a key; also a metric's label."""
+
+    FIRST = "first"
+    REPLAYED = "replayed"
+    JOINED = "joined"
+    CONFLICTING = "conflicting"
+
+
+_FOLLOWS = {Claim.SAME: Use.REPLAYED, Claim.GROWING: Use.JOINED}
+
+
+def _uncounted(_: Use) -> None:
+    """Nobody counts."""
+
+
+def _unnoted(_: Call, original: RequestId) -> None:
+    """Nobody keeps records."""
+
+
+class Corridor(Protocol):
+    """What serves a request the first time."""
+
+    def serve(self, call: Call, reply: Reply) -> Coroutine[object, object, None]:
+        """Answer it; raise a ``PenstockError`` only before the reply has started."""
+        ...
+
+
+class Once:
+    """The corridor as the edge sees it, with answers kept for requests that carry a key."""
+
+    def __init__(
+        self,
+        corridor: Corridor,
+        answers: AnswerStore,
+        *,
+        stall_s: float = 30.0,
+        max_bytes: int = MAX_ANSWER_BYTES,
+        count: Callable[[Use], None] = _uncounted,
+        note: Callable[[Call, RequestId], None] = _unnoted,
+    ) -> None:
+        """Take the shared store, and who is told whose answer was repeated.
+
+        A follower that reads nothing for ``stall_s`` is cut off.
+        """
+        self._corridor = corridor
+        self._count, self._note = count, note
+        self._answers = answers
+        self._stall_s = stall_s
+        self._max_bytes = max_bytes
+
+    def serve(self, call: Call, reply: Reply) -> Coroutine[object, object, None]:
+        """Answer, or repeat what was answered; a key that may not use the model gets no replay, but its refusal."""
+        request = call.request
+        if not request.idempotency_key or not call.principal.may_use(request.model):
+            return self._corridor.serve(call, reply)
+        return self._once(call, reply)
+
+    async def is_recorded(self, who: Principal, idempotency_key: str) -> bool:
+        """Tell, without its body, whether a request may be answered from a record."""
+        return await self._answers.has(record_key(who, idempotency_key))
+
+    async def _once(self, call: Call, reply: Reply) -> None:
+        key = record_key(call.principal, call.request.idempotency_key)
+        print_of_body = fingerprint(call.request)
+        for _ in range(CLAIMS):
+            claim = await self._answers.claim(key, print_of_body)
+            if claim is Claim.OTHER:
+                self._count(Use.CONFLICTING)
+                raise IdempotencyMismatch(param="idempotency-key")
+            if claim is Claim.FULL:
+                raise OverLimit("too many answers under idempotency keys are under way", retry_after_s=1.0)
+            if claim is Claim.MINE:
+                self._count(Use.FIRST)
+                await self._record(key, call, reply)
+                return
+            follower = _Follower(call, reply, self._stall_s)
+            if await self._repeat(key, call, reply, follower):
+                self._count(_FOLLOWS[claim])
+                self._note(call, follower.original)
+                return
+        raise Evicted("the requests before this one with its idempotency key broke off", retry_after_s=1.0)
+
+    async def _record(self, key: RecordKey, call: Call, reply: Reply) -> None:
+        recorder = AnswerRecorder(self._answers, key, call.request.id, self._max_bytes)
+        try:
+            await self._corridor.serve(call, RecordedReply(reply, recorder, partial(_used, call)))
+        finally:
+            await recorder.close(keeps=call.outcome is Outcome.OK)
+
+    async def _repeat(self, key: RecordKey, call: Call, reply: Reply, follower: "_Follower") -> bool:
+        """Pass the recorded answer on as it comes; False where it broke off before anything was passed on."""
+        copying = asyncio.create_task(follower.copy(self._answers, key))
+
+        def stop() -> None:
+            copying.cancel()
+
+        reply.watch(on_gone=stop, on_pause=follower.room.clear, on_resume=follower.room.set)
+        if reply.gone:
+            stop()
+        try:
+            async with asyncio.timeout(call.request.deadline_s or None):
+                await copying
+        except Conflict as error:
+            if reply.started:
+                raise StreamBroken("the answer that this one repeats broke off") from error
+            return False
+        except TimeoutError as error:
+            raise DeadlineInQueue from error
+        except asyncio.CancelledError:
+            if reply.gone:
+                raise ClientGone from None
+            raise
+        return True
+
+
+class _Follower:
+    """Copies a record into a reply at the pace of its reader; what the answer took becomes the call's, to be told."""
+
+    def __init__(self, call: Call, reply: Reply, stall_s: float) -> None:
+        self._call, self._reply = call, reply
+        self._stall_s = stall_s
+        self.original = RequestId("")
+        self.room = asyncio.Event()
+        self.room.set()
+
+    async def copy(self, answers: AnswerStore, key: RecordKey) -> None:
+        reply = self._reply
+        async for piece in answers.follow(key):
+            if piece.status:
+                if reply.started:
+                    raise Conflict("another answer took the record's place")
+                self.original = RequestId(piece.request)
+                self._call.used = heard(piece.used) or self._call.used
+                reply.start(piece.status, _replayed(piece))
+            if piece.data:
+                await self._until_room()
+                reply.write(piece.data)
+        reply.finish()
+
+    async def _until_room(self) -> None:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(self._stall_s):
+                await self.room.wait()
+                return
+        self._reply.abort()
+        raise ReaderTooSlow
+
+
+def record_key(who: Principal, idempotency_key: str) -> RecordKey:
+    """Return the name of the record: keys of tenants can't meet, and the caller's words don't reach the store."""
+    name = hashlib.sha256(f"{who.tenant}\x1f{idempotency_key}".encode()).hexdigest()
+    return RecordKey(who.tenant, name)
+
+
+def fingerprint(request: InferenceRequest) -> str:
+    """Return what must be the same in a repeated request: the API, and the body's meaning."""
+    if request.is_large:
+        return request.digest
+    return hashlib.sha256(request.api.encode() + b"\x1f" + _ENCODER.encode(request.body)).hexdigest()
+
+
+def _used(call: Call) -> bytes:
+    """Return what a request took, for its record; nothing where nobody has told."""
+    return told(call.used) if call.used is not None and call.used.prompts else b""
+
+
+def _replayed(head: Piece) -> Headers:
+    headers = [(b"content-type", head.content_type.encode()), (b"idempotency-replayed", b"true")]
+    if head.version:
+        headers.append((b"x-penstock-version", head.version.encode()))
+    if head.rule:
+        headers.append((b"x-penstock-auto", head.rule.encode()))
+    if head.content_type.startswith("text/event-stream"):
+        headers += [(b"cache-control", b"no-cache"), (b"x-accel-buffering", b"no")]
+    return headers

@@ -1,0 +1,223 @@
+"""From bytes to what they ask for: the one place where a client's word is taken or dropped.
+
+It checks what the platform itself relies on and no more: sampling ranges, tools, schemas and the rest pass through
+untouched, so that every feature of the engine stays reachable. It knows nothing of tenants, models or sockets.
+
+JSON with a repeated key keeps the last value, and what goes on to the engine is the decoded object written anew:
+there is no second parser that could read the same bytes in another way.
+"""
+
+from collections.abc import Mapping
+
+import msgspec
+
+from penstock.domain.errors import InvalidField, MalformedBody
+from penstock.domain.serving.request import Api
+from penstock.domain.tenancy.cost import UNBOUNDED, Cost
+from penstock.formats import pictures
+from penstock.gateway.openai import bounds, fields, unserved
+from penstock.gateway.openai.bounds import BodyBounds
+from penstock.gateway.openai.depth import MAX_DEPTH, is_too_deep
+from penstock.gateway.openai.fields import Body
+
+MAX_MESSAGES = 4096
+MAX_PROMPTS = 2048
+MAX_MODEL_CHARS = 256
+MAX_SEQUENCES = 128
+MAX_OUTPUT_TOKENS = 1 << 20
+
+STRIPPED = frozenset(
+    """
+    priority service_tier cache_salt request_id session_id data_parallel_rank
+    kv_transfer_params ec_transfer_params vllm_xargs mm_payload return_mm_kwargs
+    """.split()
+)
+"""Fields that claim identity, class or cache, or that reach into the engine's insides: dropped without a word (A4).
+
+``user`` stays: it is the caller's own word for its end user, and nothing here reads it as an identity.
+"""
+
+STRIPPED_FROM_UNARY = STRIPPED | {"stream", "stream_options"}
+"""There is nothing to stream: an engine that was asked to would answer in another form than a stream's (K4)."""
+
+NUMBERS = (
+    "temperature",
+    "top_p",
+    "top_k",
+    "min_p",
+    "frequency_penalty",
+    "presence_penalty",
+    "repetition_penalty",
+    "length_penalty",
+    "seed",
+)
+
+OUTPUT_FIELDS: Mapping[Api, tuple[str, ...]] = {
+    Api.CHAT: ("max_completion_tokens", "max_tokens"),
+    Api.COMPLETIONS: ("max_tokens",),
+    Api.EMBEDDINGS: (),
+    Api.CLASSIFY: (),
+    Api.RESPONSES: ("max_output_tokens",),
+    Api.MESSAGES: ("max_tokens",),
+}
+"""What bounds the output of one sequence, the field that wins first."""
+
+COMPLETIONS_DEFAULT = 16
+"""The engine's (and OpenAI's) own bound where a completions request is silent."""
+
+COUNT_TOKENS = f"{Api.MESSAGES}/count_tokens"
+"""What is sent here is a request of the messages API that wants no answer, but to know its length."""
+
+_WITH_CHOICES = frozenset({Api.CHAT, Api.COMPLETIONS})
+"""APIs that know ``n`` and ``best_of``; elsewhere the engine does not look at them."""
+
+_WITH_IMAGES = frozenset({Api.CLASSIFY, Api.EMBEDDINGS})
+"""APIs whose inputs may be images, where the model has a handler; to others they are text, whose tokens are counted."""
+
+_DECODER = msgspec.json.Decoder()
+
+ANY = BodyBounds()
+
+
+class Parsed(msgspec.Struct, frozen=True, gc=False):
+    """What a body says; ``cost`` is as much as can be told without a model."""
+
+    body: Body
+    model: str
+    stream: bool
+    include_usage: bool
+    cost: Cost
+
+
+def parse(api: Api, raw: bytes, within: BodyBounds = ANY) -> Parsed:
+    """Return what the body asks for, or raise ``MalformedBody`` or ``InvalidField`` naming the field."""
+    body = decode(raw)
+    unserved.check(api, body)
+    bounds.check(body, within)
+    model = fields.text(body, "model", max_chars=MAX_MODEL_CHARS)
+    for name in body.keys() & (STRIPPED if api.generates else STRIPPED_FROM_UNARY):
+        del body[name]
+    for name in NUMBERS:
+        if name in body:
+            fields.number(body, name)
+    stream = fields.flag(body, "stream")
+    return Parsed(body, model, stream, _include_usage(body, stream=stream), _cost(api, body, len(raw)))
+
+
+def check_bounded(api: Api, cost: Cost) -> None:
+    """Refuse a request for an answer of any length where the API wants a bound; one that only counts needs none."""
+    if api is Api.MESSAGES and cost.names_no_output:
+        raise InvalidField("max_tokens is required", param="max_tokens")
+
+
+def decode(raw: bytes) -> Body:
+    """Return the JSON object, or raise ``MalformedBody``."""
+    try:
+        value = _DECODER.decode(raw)
+    except (msgspec.DecodeError, ValueError) as error:  # ValueError: bytes that are no UTF-8, integers without end
+        raise MalformedBody(f"the body is not valid JSON in UTF-8: {_where(error)}") from error
+    except RecursionError as error:
+        raise MalformedBody(f"the body is nested deeper than {MAX_DEPTH} levels") from error
+    if type(value) is not dict:
+        raise MalformedBody("the body must be a JSON object")
+    # Counting brackets is cheap and bounds the depth from above; only suspicious bodies are walked.
+    if is_too_deep(value, raw.count(b"{") + raw.count(b"[")):
+        raise MalformedBody(f"the body is nested deeper than {MAX_DEPTH} levels")
+    return value
+
+
+def _where(error: Exception) -> str:
+    """Say what the decoder said, without any of the caller's text."""
+    return "bytes that are no UTF-8" if isinstance(error, UnicodeDecodeError) else str(error)[:200]
+
+
+def _input(api: Api, body: Body) -> int:
+    """Check the input that this API takes; return how many prompts it holds."""
+    if api is Api.CHAT or api is Api.MESSAGES:
+        fields.messages(body, "messages", most=MAX_MESSAGES)
+        return 1
+    if api is Api.COMPLETIONS:
+        return fields.prompts(body, "prompt", most=MAX_PROMPTS)
+    if api is Api.RESPONSES:
+        return _responses_input(body)
+    if body.get("input") is None and body.get("messages") is not None:
+        fields.messages(body, "messages", most=MAX_MESSAGES)
+        return 1
+    return fields.prompts(body, "input", most=MAX_PROMPTS)
+
+
+def _responses_input(body: Body) -> int:
+    if fields.flag(body, "background"):
+        raise InvalidField("background responses are not offered", param="background")
+    given = body.get("input")
+    if type(given) is str:
+        return 1
+    if type(given) is not list or not given or any(type(item) is not dict for item in given):
+        raise InvalidField("input is required and must be a string or a list of items", param="input")
+    if len(given) > MAX_MESSAGES:
+        raise InvalidField(f"input holds more than {MAX_MESSAGES} items", param="input")
+    return 1
+
+
+def _cost(api: Api, body: Body, size: int) -> Cost:
+    """Return what the request may cost, as far as its body says."""
+    prompts = _input(api, body)
+    sequences, each = prompts * _sequences(api, body), _per_sequence(api, body)
+    images = _images(body) if api in _WITH_IMAGES else []
+    return Cost(
+        prompts=prompts,
+        sequences=sequences,
+        output_tokens=UNBOUNDED if each is None else each * sequences,
+        body_bytes=size - sum(map(len, images)),
+        scores_prompt=_scores_prompt(api, body),
+        decode_tokens=pictures.tokens_of_urls(images),
+    )
+
+
+def _images(body: Body) -> list[str]:
+    """Return the inputs that say they are images: what those cost stands in their heads, not in their length."""
+    given = body.get("input")
+    inputs = given if type(given) is list else [given]
+    return [one for one in inputs if type(one) is str and one.startswith(pictures.DATA_URL)]
+
+
+def _scores_prompt(api: Api, body: Body) -> bool:
+    """Tell whether the engine gives log probabilities for the prompt: as told, or as a part of what it echoes."""
+    if body.get("prompt_logprobs") is not None:
+        return True
+    return bool(body.get("echo")) and (api is Api.CHAT or body.get("logprobs") is not None)
+
+
+def _sequences(api: Api, body: Body) -> int:
+    """Return how many answers each prompt gets; beams are as many as ``n``."""
+    n = fields.whole(body, "n", low=1, high=MAX_SEQUENCES) or 1
+    best_of = fields.whole(body, "best_of", low=1, high=MAX_SEQUENCES) or 1
+    if best_of > 1 and best_of < n:
+        raise InvalidField("best_of must not be less than n", param="best_of")
+    if api not in _WITH_CHOICES:
+        return 1
+    unserved.check_best_of(n, best_of)
+    return n
+
+
+def _per_sequence(api: Api, body: Body) -> int | None:
+    """Return the most tokens that the body allows each sequence; None where it leaves that open."""
+    given = [fields.whole(body, name, low=1, high=MAX_OUTPUT_TOKENS) for name in OUTPUT_FIELDS[api]]
+    first = next((value for value in given if value is not None), None)
+    if first is not None:
+        return first
+    if not api.generates:
+        return 0
+    # Null is not silence here: the engine takes it as no bound at all.
+    return COMPLETIONS_DEFAULT if api is Api.COMPLETIONS and "max_tokens" not in body else None
+
+
+def _include_usage(body: Body, *, stream: bool) -> bool:
+    options = body.get("stream_options")
+    if options is None:
+        return False
+    if type(options) is not dict:
+        raise InvalidField("stream_options must be an object", param="stream_options")
+    if not stream:
+        raise InvalidField("stream_options is only for streams", param="stream_options")
+    return fields.flag(options, "include_usage")

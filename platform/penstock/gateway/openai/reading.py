@@ -1,0 +1,182 @@
+"""Bodies, read where they may be: a small one here, a large one in another process that keeps this one's streams going.
+
+What comes back of a large body are the few small fields that the gateway looks at, and the others as JSON, written
+anew by whoever read them: the engine gets the decoded object either way.
+
+Trade-off: a large body is decoded twice, once to be checked and once to be counted. That costs a tenth of what its
+prompt costs to tokenise, and leaves nothing in another process that would have to be found again.
+"""
+
+import hashlib
+from collections.abc import Sequence
+
+import msgspec
+
+from penstock.domain.serving.request import Api, Sealed
+from penstock.gateway.openai.bounds import BodyBounds
+from penstock.gateway.openai.fields import Body
+from penstock.gateway.openai.parse import Parsed, parse
+from penstock.gateway.preprocess.offload import DONE, Offload, result
+
+INLINE_BYTES = 16 << 10
+INLINE_BRACKETS = 256
+"""What is read on the event loop: at most 2 ms of decoding, checking and rendering, whatever it holds."""
+SCANNED_BYTES = 256 << 10
+"""To pass over so much takes 1.5 ms at most."""
+READABLE_BYTES = 4 << 10
+"""So much of a large body comes back to be looked at: its smallest fields."""
+CONTENT = frozenset({"messages", "prompt", "input"})
+
+_ENCODER = msgspec.json.Encoder()
+_SORTED = msgspec.json.Encoder(order="deterministic")
+
+
+class _Asked(msgspec.Struct):
+    """What stands before the raw body."""
+
+    api: Api
+    context_tokens: int
+
+
+class _Field(msgspec.Struct):
+    """A field that comes back as JSON: its part of what follows, and what ``Sealed`` tells."""
+
+    name: str
+    size: int
+    items: int
+    is_text: bool
+
+
+class _Read(msgspec.Struct):
+    """What stands before the sealed fields."""
+
+    parsed: Parsed
+    sealed: list[_Field]
+    digest: str
+
+
+class _Named(msgspec.Struct):
+    """What a body is for; everything else in it is passed over."""
+
+    model: str = ""
+
+
+_ASKED = msgspec.json.Decoder(_Asked)
+_NAMED = msgspec.json.Decoder(_Named)
+_READ = msgspec.json.Decoder(_Read)
+
+
+def is_small(raw: bytes) -> bool:
+    """Tell whether a body may be read on the event loop: by its length, and by how many things it can hold."""
+    return len(raw) <= INLINE_BYTES and raw.count(b"{") + raw.count(b"[") <= INLINE_BRACKETS
+
+
+def model_of(raw: bytes) -> str:
+    """Return the model that a body names; nothing where it is too large to be passed over here, or damaged."""
+    if len(raw) > SCANNED_BYTES:
+        return ""
+    try:
+        return _NAMED.decode(raw).model
+    except (msgspec.DecodeError, ValueError, RecursionError):
+        return ""
+
+
+class BodyReader:
+    """Bytes → what they ask for."""
+
+    def __init__(
+        self,
+        elsewhere: Offload | None = None,
+        *,
+        task: bytes = b"",
+        tensors_task: bytes = b"",
+        messages_task: bytes = b"",
+    ) -> None:
+        """Without another process everything is read here."""
+        self._elsewhere, self._task = elsewhere, task
+        self._tensors_task, self._messages_task = tensors_task, messages_task
+
+    async def read(self, who: str, api: Api, raw: bytes, bounds: BodyBounds) -> tuple[Parsed, str]:
+        """Return the request and, where it is large, its digest; or raise ``MalformedBody`` or ``InvalidField``."""
+        if self._elsewhere is None or is_small(raw):
+            return parse(api, raw, bounds), ""
+        asked = _ENCODER.encode(_Asked(api, bounds.context_tokens))
+        answer = await self._elsewhere.ask(who, (self._task, asked, b"\n", raw))
+        return _opened(result(answer))
+
+    async def tensors(self, who: str, head: memoryview) -> memoryview | None:
+        """Return what another process makes of the JSON of tensors; None where it may be, or must be, read here."""
+        if self._elsewhere is None or (len(head) <= INLINE_BYTES and is_small(bytes(head))):
+            return None
+        return result(await self._elsewhere.ask(who, (self._tensors_task, bytes(head))))
+
+    async def message(self, who: str, head: bytes) -> memoryview | None:
+        """Return what another process makes of a large message of tensors; None where it must be read here."""
+        if self._elsewhere is None:
+            return None
+        return result(await self._elsewhere.ask(who, (self._messages_task, head)))
+
+
+def read(frame: memoryview) -> Sequence[bytes]:
+    """Answer a frame of the above; in the other process."""
+    head, _, raw = bytes(frame).partition(b"\n")
+    asked = _ASKED.decode(head)
+    parsed = parse(asked.api, raw, BodyBounds(context_tokens=asked.context_tokens))
+    digest = hashlib.sha256(asked.api.encode() + b"\x1f" + _SORTED.encode(parsed.body)).hexdigest()
+    readable, sealed = _parted(parsed.body)
+    fields = [_Field(name, len(json), _items(parsed.body[name]), _is_text(parsed.body[name])) for name, json in sealed]
+    told = _Read(msgspec.structs.replace(parsed, body=readable), fields, digest)
+    return (DONE, _ENCODER.encode(told), b"\n", *[json for _, json in sealed])
+
+
+def _parted(body: Body) -> tuple[Body, list[tuple[str, bytes]]]:
+    """Return the smallest fields as they are, and the rest as JSON."""
+    readable: Body = {}
+    sealed: list[tuple[str, bytes]] = []
+    left = READABLE_BYTES
+    for name, json in sorted(((name, _ENCODER.encode(value)) for name, value in body.items()), key=_size):
+        left -= len(name) + len(json)
+        if left < 0 or name in CONTENT:
+            sealed.append((name, json))
+        else:
+            readable[name] = body[name]
+    return readable, sealed
+
+
+def _size(field: tuple[str, bytes]) -> int:
+    return len(field[1])
+
+
+def _opened(answer: memoryview) -> tuple[Parsed, str]:
+    raw = bytes(answer)
+    at = raw.index(b"\n") + 1
+    told = _READ.decode(memoryview(raw)[: at - 1])
+    for field in told.sealed:
+        json = raw[at : at + field.size]
+        told.parsed.body[field.name] = Sealed(json, items=field.items, is_text=field.is_text)
+        at += field.size
+    return told.parsed, told.digest
+
+
+# -- what others must know of a field that they can't read ---------------------------------
+
+
+def _items(value: object) -> int:
+    """Return how many prompts or messages it holds: one where it is a text, or the ids of one."""
+    return len(value) if isinstance(value, list) and value and type(value[0]) is not int else 1
+
+
+def _is_text(value: object) -> bool:
+    """Tell whether it is text alone: no images, no sounds, no token ids."""
+    if isinstance(value, str):
+        return True
+    return isinstance(value, list) and all(isinstance(one, str) or _is_spoken(one) for one in value)
+
+
+def _is_spoken(message: object) -> bool:
+    if not isinstance(message, dict):
+        return False
+    content = message.get("content")
+    if not isinstance(content, list):
+        return content is None or isinstance(content, str)
+    return all(isinstance(part, str) or (isinstance(part, dict) and part.get("type") == "text") for part in content)

@@ -1,0 +1,145 @@
+"""Records a reply while it goes out: writes never wait for the store, a task of its own brings them there in order.
+
+It knows pieces and the store, not what they say or whether they are worth keeping.
+"""
+
+import asyncio
+from collections.abc import Callable
+from contextlib import suppress
+
+from penstock.domain.errors import Conflict, StoreUnavailable
+from penstock.domain.ids import RequestId
+from penstock.domain.relay import Reply
+from penstock.domain.serving.idempotency import ALIVE_S, AnswerStore, Piece, RecordKey
+from penstock.gateway.listener.errors import Headers
+
+MAX_ANSWER_BYTES = 4 << 20
+"""What one record may take; a longer answer is passed on, but not kept."""
+SIGN_OF_LIFE_S = ALIVE_S / 4
+"""How often the store hears of an answer that says nothing."""
+
+
+class AnswerRecorder:
+    """One answer on its way into the store; ``close`` must be awaited."""
+
+    def __init__(self, answers: AnswerStore, key: RecordKey, request: RequestId, max_bytes: int) -> None:
+        """Begin to show signs of life; ``request`` is whose answer it is."""
+        self._request = request
+        self._answers, self._key = answers, key
+        self._left_bytes = max_bytes
+        self._pieces: list[Piece] = []
+        self._news = asyncio.Event()
+        self._task = asyncio.create_task(self._run())
+
+    def head(self, status: int, headers: Headers, used: bytes) -> None:
+        """Note how the answer begins, and what its request took."""
+        told = dict(headers)
+        content_type = told.get(b"content-type", b"").decode()
+        version = told.get(b"x-penstock-version", b"").decode()
+        piece = Piece(
+            status=status,
+            content_type=content_type,
+            version=version,
+            request=self._request,
+            used=used,
+            rule=told.get(b"x-penstock-auto", b"").decode(),
+        )
+        self._put(piece)
+
+    def body(self, data: bytes) -> None:
+        """Note body bytes."""
+        self._left_bytes -= len(data)
+        if self._left_bytes >= 0:
+            self._put(Piece(data=data))
+        else:
+            self._pieces.clear()
+            self._news.set()
+
+    async def close(self, *, keeps: bool) -> None:
+        """Bring the rest into the store, or free the key."""
+        if keeps:
+            self._put(Piece(is_end=True))
+        else:
+            self._task.cancel()
+        with suppress(asyncio.CancelledError, StoreUnavailable):
+            is_over = await self._task
+            if is_over:
+                return
+        with suppress(StoreUnavailable):
+            await self._answers.release(self._key)
+
+    def _put(self, piece: Piece) -> None:
+        self._pieces.append(piece)
+        self._news.set()
+
+    async def _run(self) -> bool:
+        """Return True when the record is complete, given up, or no longer ours."""
+        with suppress(Conflict):
+            return await self._bring()
+        return True
+
+    async def _bring(self) -> bool:
+        while True:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(SIGN_OF_LIFE_S):
+                    await self._news.wait()
+            self._news.clear()
+            if self._left_bytes < 0:
+                await self._answers.release(self._key)
+                return True
+            pieces, self._pieces = _joined(self._pieces), []
+            for piece in pieces or [Piece()]:
+                await self._answers.append(self._key, piece)
+                if piece.is_end:
+                    return True
+
+
+class RecordedReply:
+    """The way back to the client, with a recorder beside it."""
+
+    def __init__(self, reply: Reply, recorder: AnswerRecorder, used: Callable[[], bytes]) -> None:
+        """Take both; ``used`` tells what the request took, as far as anybody knows."""
+        self._reply, self._recorder, self._used = reply, recorder, used
+
+    @property
+    def started(self) -> bool:
+        """True once a status line has been sent."""
+        return self._reply.started
+
+    @property
+    def gone(self) -> bool:
+        """True once the client has left."""
+        return self._reply.gone
+
+    def start(self, status: int, headers: Headers) -> None:
+        """Send and note status and headers."""
+        self._recorder.head(status, headers, self._used())
+        self._reply.start(status, headers)
+
+    def write(self, data: bytes) -> None:
+        """Send and note body bytes."""
+        if data:
+            self._recorder.body(data)
+            self._reply.write(data)
+
+    def finish(self) -> None:
+        """End the body; the record ends when it is known how."""
+        self._reply.finish()
+
+    def abort(self) -> None:
+        """Drop the connection."""
+        self._reply.abort()
+
+    def watch(
+        self, *, on_gone: Callable[[], None], on_pause: Callable[[], None], on_resume: Callable[[], None]
+    ) -> None:
+        """Be told of the client's going and of its pace."""
+        self._reply.watch(on_gone=on_gone, on_pause=on_pause, on_resume=on_resume)
+
+
+def _joined(pieces: list[Piece]) -> list[Piece]:
+    """Return the same answer in fewer pieces: a record's order is head, bytes, end."""
+    heads = [piece for piece in pieces if piece.status]
+    data = b"".join(piece.data for piece in pieces)
+    ends = [piece for piece in pieces if piece.is_end]
+    return [*heads, *([Piece(data=data)] if data else []), *ends]

@@ -1,0 +1,224 @@
+"""What a request may ask of the grammar compiler: it works by properties, values and repeats, not by tokens. Pure.
+
+The bounds are those that OpenAI publishes for structured outputs, so nobody meets them who could ask OpenAI the same.
+A ``$ref`` that leads to itself through nothing but references and choices stands for no value: engines end in an
+endless loop over it, or fail.
+Source: https://platform.openai.com/docs/guides/structured-outputs (supported schemas, limits).
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+import msgspec
+
+from penstock.domain.errors import InvalidField
+from penstock.gateway.openai.depth import is_too_deep_text
+from penstock.gateway.openai.patterns import MAX_REPEATS, MAX_REPEATS_TOTAL, repeats
+
+MAX_PROPERTIES = 5_000
+MAX_VALUES = 1_000
+"""Values of all ``enum``s together; also of a choice."""
+MAX_CHARS = 120_000
+"""Names and values together; also of a pattern or a grammar."""
+MAX_OPTIONAL = 1_000
+"""Properties of one object that may be left out: the compiler's work grows with their square. OpenAI takes none."""
+
+HOLDERS = frozenset({"schema", "json", "parameters", "input_schema"})
+"""Names under which requests hold a schema."""
+_GRAMMARS = frozenset({"regex", "grammar", "pattern"})
+_TAGS = "structural_tag"
+_WRAPPED = "json_schema"
+"""Holds a schema in OpenAI's form, and is one itself in a structural tag."""
+_CHOICES = frozenset({"choice"})
+_PROSE = frozenset({"description", "title", "default", "examples", "$comment"})
+"""Said for readers: no grammar is made of it."""
+_WORDS = frozenset({"type", "format", "$ref", "$schema", "$id"})
+"""Their texts are the schema language's, and are not what OpenAI counts."""
+_NAMED = frozenset({"properties", "patternProperties", "$defs", "definitions", "dependentSchemas"})
+"""Under these stand names of the caller's, not words of the schema language."""
+_ALTERNATIVES = ("anyOf", "oneOf", "allOf")
+_CONTAINERS = (dict, list)
+
+Schema = dict[str, object]
+
+
+@dataclass(slots=True)
+class Counted:
+    """What all schemas of a request hold together so far."""
+
+    properties: int = 0
+    repeats: int = 0
+
+    def properties_of(self, more: int, at: str) -> None:
+        """Count properties, or refuse them."""
+        self.properties += more
+        if self.properties > MAX_PROPERTIES:
+            raise InvalidField(f"schemas may have at most {MAX_PROPERTIES} properties", param=at)
+
+    def pattern(self, text: object, at: str) -> None:
+        """Count what a pattern or grammar repeats, or refuse it."""
+        for times in repeats(text) if isinstance(text, str) else ():
+            self.repeats += times
+            if times > MAX_REPEATS:
+                raise InvalidField(f"a pattern may repeat something at most {MAX_REPEATS} times", param=at)
+        if self.repeats > MAX_REPEATS_TOTAL:
+            raise InvalidField(f"patterns may repeat at most {MAX_REPEATS_TOTAL} times together", param=at)
+
+
+def check(given: object, name: str, at: str, counted: Counted | None = None) -> None:
+    """Check every schema, choice and grammar in the value at ``name``; what is ``counted`` already counts with it."""
+    counted = Counted() if counted is None else counted
+    waiting = [(name, given)]
+    while waiting:
+        holder, value = waiting.pop()
+        if holder in _GRAMMARS and isinstance(value, str):
+            _check_chars(len(value), at)
+            counted.pattern(value, at)
+        elif holder in _CHOICES and isinstance(value, list):
+            _check_choice(value, at)
+        elif _holds_schema(holder, value) and (schema := _schema(value, at)) is not None:
+            _check_schema(schema, at, counted)
+        else:
+            waiting.extend(_inside(holder, value, at))
+
+
+def _holds_schema(holder: str, value: object) -> bool:
+    return holder in HOLDERS or (holder == _WRAPPED and isinstance(value, dict) and "schema" not in value)
+
+
+def _inside(holder: str, value: object, at: str) -> Iterable[tuple[str, object]]:
+    """Return what stands in a value, and under which names; a structural tag may come as a text."""
+    if holder == _TAGS and isinstance(value, str):
+        value = _schema(value, at)
+    if isinstance(value, dict):
+        return value.items()
+    return [(holder, child) for child in value] if isinstance(value, list) else ()
+
+
+def _schema(value: object, at: str) -> Schema | None:
+    """Return the schema, read where it comes as a text; None where it is none."""
+    if isinstance(value, str):
+        if is_too_deep_text(value):
+            raise InvalidField("the schema is nested too deep", param=at)
+        try:
+            value = msgspec.json.decode(value)
+        except (msgspec.DecodeError, ValueError):
+            return None
+    return value if isinstance(value, dict) else None
+
+
+def _check_choice(values: list[object], at: str) -> None:
+    if len(values) > MAX_VALUES:
+        raise InvalidField(f"a choice may have at most {MAX_VALUES} values", param=at)
+    _check_chars(sum(len(value) for value in values if isinstance(value, str)), at)
+
+
+def _check_chars(chars: int, at: str) -> None:
+    if chars > MAX_CHARS:
+        raise InvalidField(f"names and values may have at most {MAX_CHARS} characters together", param=at)
+
+
+def _check_schema(schema: Schema, at: str, counted: Counted) -> None:
+    """Count what the grammar is made of, then look for references that lead nowhere."""
+    values = chars = 0
+    waiting: list[object] = [schema]
+    while waiting:
+        one = waiting.pop()
+        if isinstance(one, dict):
+            _check_node(one, at, counted)
+            listed = one.get("enum")
+            values += len(listed) if isinstance(listed, list) else 0
+            waiting.extend(_said(one))
+        elif isinstance(one, list):
+            waiting.extend(one)
+        elif isinstance(one, str):
+            chars += len(one)
+    if values > MAX_VALUES:
+        raise InvalidField(f"a schema may have at most {MAX_VALUES} enum values", param=at)
+    _check_chars(chars, at)
+    if _leads_nowhere(schema):
+        raise InvalidField("a $ref in the schema leads back to itself", param=at)
+
+
+def _check_node(node: Schema, at: str, counted: Counted) -> None:
+    """Count the properties and patterns of one node."""
+    counted.pattern(node.get("pattern"), at)
+    named = node.get("patternProperties")
+    for pattern in named if isinstance(named, dict) else ():
+        counted.pattern(pattern, at)
+    found = node.get("properties")
+    if not isinstance(found, dict):
+        return
+    counted.properties_of(len(found), at)
+    required = node.get("required")
+    needed = {name for name in required if isinstance(name, str)} if isinstance(required, list) else set()
+    if len(found.keys() - needed) > MAX_OPTIONAL:
+        raise InvalidField(f"an object may have at most {MAX_OPTIONAL} optional properties", param=at)
+
+
+def _said(node: Schema) -> Iterator[object]:
+    """Yield what a node of a schema says; what is said for readers is left out."""
+    for name, child in node.items():
+        if name in _NAMED and isinstance(child, dict):
+            yield list(child)
+            yield from child.values()
+        elif name not in _PROSE and not (name in _WORDS and isinstance(child, str)):
+            yield child
+
+
+# -- references ------------------------------------------------------------------------
+
+
+def _leads_nowhere(root: Schema) -> bool:
+    """Tell whether a chain of references and alternatives comes back to where it began."""
+    done: set[int] = set()
+    for start in _referring(root):
+        path: set[int] = set()
+        waiting: list[tuple[Schema, bool]] = [(start, True)]
+        while waiting:
+            node, enters = waiting.pop()
+            if not enters:
+                path.discard(id(node))
+                done.add(id(node))
+            elif id(node) in path:
+                return True
+            elif id(node) not in done:
+                path.add(id(node))
+                waiting.append((node, False))
+                waiting.extend((child, True) for child in _same_value(node, root))
+    return False
+
+
+def _referring(root: Schema) -> Iterator[Schema]:
+    """Yield each object that holds a reference."""
+    waiting: list[object] = [root]
+    while waiting:
+        one = waiting.pop()
+        if isinstance(one, dict):
+            if "$ref" in one:
+                yield one
+            waiting.extend(child for child in one.values() if type(child) in _CONTAINERS)
+        elif isinstance(one, list):
+            waiting.extend(one)
+
+
+def _same_value(node: Schema, root: Schema) -> Iterator[Schema]:
+    """Yield the schemas that describe the same value as this one: nothing of the value lies between them."""
+    if (target := _target(node.get("$ref"), root)) is not None:
+        yield target
+    for name in _ALTERNATIVES:
+        listed = node.get(name)
+        if isinstance(listed, list):
+            yield from (child for child in listed if isinstance(child, dict))
+
+
+def _target(reference: object, root: Schema) -> Schema | None:
+    """Return what a reference inside the document names; None where it is elsewhere or nothing."""
+    if not isinstance(reference, str) or not reference.startswith("#"):
+        return None
+    at: object = root
+    for step in reference[1:].split("/")[1:]:
+        if not isinstance(at, dict):
+            return None
+        at = at.get(step.replace("~1", "/").replace("~0", "~"))
+    return at if isinstance(at, dict) else None

@@ -1,0 +1,79 @@
+"""What every exchange of the edge works with, whichever wire it is on: the corridor, identities, bounds."""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from penstock.domain.call import Call
+from penstock.domain.clock import Clock
+from penstock.domain.errors import PenstockError
+from penstock.domain.fleet.table import EMPTY, RoutingTable
+from penstock.domain.relay import Reply
+from penstock.domain.tenancy.tenant import Principal
+from penstock.gateway.listener.intake import Intake
+from penstock.gateway.listener.limits import Limits
+from penstock.gateway.openai.bounds import UNBOUNDED, BodyBounds
+from penstock.gateway.openai.looks import Looks
+from penstock.gateway.openai.observer import ErrorObserver
+from penstock.gateway.openai.reading import BodyReader
+from penstock.gateway.pipeline import Identity
+from penstock.gateway.records import Early
+
+
+class Corridor(Protocol):
+    """What serves an identified, parsed request: the pipeline."""
+
+    async def serve(self, call: Call, reply: Reply) -> None:
+        """Answer it; raise a ``PenstockError`` only before the reply has started."""
+        ...
+
+
+Serve = Callable[[Call, Reply], Awaitable[None]]
+
+
+async def _let_in(_who: Principal, _model: str) -> None:
+    """Nobody is over a limit."""
+
+
+async def _unrecorded(_who: Principal, _idempotency_key: str) -> bool:
+    """Nobody keeps answers."""
+    return False
+
+
+def _unkept(_error: PenstockError, _early: Early) -> None:
+    """Nobody keeps records."""
+
+
+def _unbounded(_who: Principal) -> BodyBounds:
+    return UNBOUNDED
+
+
+def _no_table() -> RoutingTable:
+    return EMPTY
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Services:
+    """Shared by the servers of one gateway, HTTP's and gRPC's."""
+
+    corridor: Corridor
+    identity: Identity
+    clock: Clock
+    limits: Limits
+    ids: Callable[[], str]
+    observer: ErrorObserver
+    reader: BodyReader = field(default_factory=BodyReader)
+    intake: Intake = field(default_factory=Intake)
+    looks: Looks = field(default_factory=Looks)
+    table: Callable[[], RoutingTable] = _no_table
+    """The table in force: what kind of model a name of the Open Inference Protocol is."""
+    refuse_early: Callable[[Principal, str], Awaitable[None]] = _let_in
+    """Raises what a caller would hear for any request for this model, or for any at all."""
+    is_recorded: Callable[[Principal, str], Awaitable[bool]] = _unrecorded
+    """Tells whether there may be an answer under a caller's idempotency key."""
+    bounds: Callable[[Principal], BodyBounds] = _unbounded
+    """How much a caller's request may ask for now."""
+    keep_early: Callable[[PenstockError, Early], None] = _unkept
+    """Told of each request of a known caller that is refused before the corridor has seen it."""
+    trace: Callable[[str], str] = str
+    """The caller's ``traceparent`` (or nothing) → the one to go on with."""

@@ -1,0 +1,94 @@
+"""Postgres under the supervisor: the embedded server is started, revived and stopped; an external one is left alone."""
+
+import asyncio
+import os
+import signal
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+
+from penstock.apps.settings import Settings
+from penstock.connectors.postgres.embedded import EmbeddedPostgres
+from penstock.domain.clock import Clock
+from penstock.domain.command_error import CommandError
+from penstock.domain.errors import StoreUnavailable
+from penstock.supervision.restarts import RestartPolicy
+
+LOOK_EVERY_S = 1.0
+STOP_WITHIN_S = 20.0
+STOP_POLL_S = 0.1
+NOBODY = 1 << 30
+"""A process id that nobody has."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Database:
+    """The platform's Postgres; ``server`` is None where it is somebody else's."""
+
+    settings: Settings
+    server: EmbeddedPostgres | None
+    clock: Clock
+    report: Callable[[str], None]
+    policy: RestartPolicy
+
+    @property
+    def pid(self) -> int:
+        """Return the server's process id, 0 where it is not ours or does not run."""
+        return self.server.pid() if self.server else 0
+
+    async def start(self) -> str:
+        """Make the server run and return its address."""
+        if self.server is None:
+            return self.settings.database_url
+        try:
+            return await asyncio.to_thread(self.server.start)
+        except (StoreUnavailable, OSError) as error:
+            raise CommandError(
+                f"The embedded Postgres did not start: {error}.",
+                do="Mend what the log says, or name another server in PENSTOCK_DATABASE_URL.",
+                log=self.settings.paths.logs / "postgres.log",
+            ) from error
+
+    async def watch(self) -> None:
+        """Start the server again whenever it is gone; raise ``CommandError`` on a crash loop."""
+        deaths: list[float] = []
+        while self.server is not None:
+            await asyncio.sleep(LOOK_EVERY_S)
+            if self.server.is_running():
+                continue
+            deaths.append(self.clock.monotonic())
+            wait_s = self.policy.wait_s(deaths, deaths[-1])
+            if wait_s is None:
+                raise CommandError("Postgres keeps dying.", log=self.settings.paths.logs / "postgres.log")
+            self.report(f"postgres is gone; starting it again in {wait_s:.1f} s")
+            await asyncio.sleep(wait_s)
+            await self.start()
+
+    async def stop(self) -> None:
+        """Stop the embedded server in good order; where its own tool can't, by the signal that the tool sends."""
+        if self.server is None:
+            return
+        try:
+            await asyncio.to_thread(self.server.stop)
+        except (StoreUnavailable, OSError) as error:
+            self.report(f"postgres: {error}; ending it by a signal")
+            await self._interrupt(self.server)
+
+    async def _interrupt(self, server: EmbeddedPostgres) -> None:
+        """Ask for what Postgres calls a fast shutdown."""
+        with suppress(ProcessLookupError):
+            os.kill(server.pid() or NOBODY, signal.SIGINT)
+        for _ in range(int(STOP_WITHIN_S / STOP_POLL_S)):
+            if not server.is_running():
+                return
+            await asyncio.sleep(STOP_POLL_S)
+        raise CommandError(
+            f"Postgres (process {server.pid()}) does not end.", log=self.settings.paths.logs / "postgres.log"
+        )
+
+
+def of(settings: Settings, clock: Clock, report: Callable[[str], None]) -> Database:
+    """Return the database that these settings name."""
+    paths = settings.paths
+    server = None if settings.database_url else EmbeddedPostgres(paths.postgres, paths.logs / "postgres.log")
+    return Database(settings=settings, server=server, clock=clock, report=report, policy=RestartPolicy())

@@ -1,0 +1,189 @@
+"""Prometheus and Alertmanager beside the platform (`penstock up --observe`): what they are started with.
+
+They are told of processes by a file that changes as workers come and go. Their end never ends the platform.
+"""
+
+import json
+import shutil
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import httpx
+
+from penstock.apps import exposition, rule_files
+from penstock.apps.settings import Home, Settings
+from penstock.connectors.process import leftovers
+from penstock.connectors.prometheus import configuration
+from penstock.connectors.prometheus.configuration import Scraping, Target
+from penstock.domain.command_error import CommandError
+from penstock.slo.alertmanager import Receivers, plain
+from penstock.supervision import listening, tied
+from penstock.supervision.child import Child, Command
+from penstock.supervision.files import write_private
+from penstock.telemetry.series import INSTANCE
+
+HOST = "127.0.0.1"
+PROMETHEUS, ALERTMANAGER = "prometheus", "prometheus-alertmanager"
+PROMETHEUS_PORT, ALERTMANAGER_PORT = 9090, 9093
+KEPT, KEPT_BYTES = "35d", "2GB"
+"""Longer than the longest window of an objective, and no more than a small disk has."""
+ROLES = ("gateway", "controller")
+"""The supervisor's own processes that show metrics, by the first word of their names."""
+PROBE_TIMEOUT_S = 2.0
+TARGETS = "targets.json"
+ALERTS_PAGE = Path(__file__).parent / "alerts_page"
+"""Alertmanager's web page: Debian's package has none."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sites:
+    """Where the two listen."""
+
+    prometheus: str
+    alertmanager: str
+
+
+def check(settings: Settings) -> None:
+    """Raise ``CommandError`` where the platform shall be observed and the programs for it are missing."""
+    if settings.observe:
+        for program in (PROMETHEUS, ALERTMANAGER):
+            find(program)
+
+
+def find(program: str) -> str:
+    """Return the program's path: beside the interpreter, or wherever the machine has it."""
+    found = shutil.which(program, path=Path(sys.executable).parent) or shutil.which(program)
+    if found is None:
+        raise CommandError(
+            f"There is no {program} on this machine.",
+            do="Fetch it with `make observability`, or install Debian's package of that name.",
+        )
+    return str(Path(found).absolute())
+
+
+def choose(settings: Settings) -> Sites:
+    """Return free addresses for both."""
+    return Sites(
+        prometheus=_free(settings.prometheus_port, PROMETHEUS_PORT),
+        alertmanager=_free(settings.alertmanager_port, ALERTMANAGER_PORT),
+    )
+
+
+def _free(asked: int, usual: int) -> str:
+    """Return an address on loopback: the port that was asked for, the usual one where it is free, or any."""
+    with listening.bind(HOST, asked) if asked else listening.bind_first_free(HOST, usual) as listener:
+        return listening.url_of(HOST, listener.getsockname()[1])
+
+
+def prepare(settings: Settings, sites: Sites) -> None:
+    """Write what both are configured with; Alertmanager keeps alerts for whoever looks, and tells nobody."""
+    folder = settings.paths.observe
+    folder.mkdir(mode=0o700, exist_ok=True)
+    scraping = Scraping(
+        targets=folder / TARGETS,
+        rules=rule_files.write(folder / "rules"),
+        alertmanager=urlsplit(sites.alertmanager).netloc,
+        every_s=settings.scrape_s,
+    )
+    write_private(folder / "prometheus.yml", configuration.prometheus(scraping))
+    write_private(folder / "alertmanager.yml", json.dumps(plain(Receivers()), indent=2))
+
+
+def prometheus(settings: Settings, sites: Sites) -> Command:
+    """Return how Prometheus is started."""
+    folder = settings.paths.observe
+    return _command(
+        settings,
+        PROMETHEUS,
+        f"--config.file={folder / 'prometheus.yml'}",
+        f"--storage.tsdb.path={folder / 'prometheus'}",
+        f"--storage.tsdb.retention.time={KEPT}",
+        f"--storage.tsdb.retention.size={KEPT_BYTES}",
+        f"--web.listen-address={urlsplit(sites.prometheus).netloc}",
+        f"--web.external-url={sites.prometheus}",
+        "--enable-feature=exemplar-storage",
+    )
+
+
+def alertmanager(settings: Settings, sites: Sites) -> Command:
+    """Return how Alertmanager is started: alone, without a cluster of its kind."""
+    folder = settings.paths.observe
+    return _command(
+        settings,
+        ALERTMANAGER,
+        f"--config.file={folder / 'alertmanager.yml'}",
+        f"--storage.path={folder / 'alertmanager'}",
+        f"--web.listen-address={urlsplit(sites.alertmanager).netloc}",
+        f"--web.external-url={sites.alertmanager}",
+        f"--web.ui-path={ALERTS_PAGE}",
+        "--cluster.listen-address=",
+    )
+
+
+def _command(settings: Settings, program: str, *arguments: str) -> Command:
+    """Return how one of them is started; of our environment it gets nothing."""
+    name = program.removeprefix("prometheus-")
+    return Command(
+        name=name,
+        argv=tied.argv(find(program), *arguments),
+        log=settings.paths.logs / f"{name}.log",
+        environment={},
+    )
+
+
+def announce(paths: Home, sites: Sites) -> None:
+    """Leave their addresses for whoever asks of this home."""
+    write_private(paths.prometheus_address, sites.prometheus)
+    write_private(paths.alertmanager_address, sites.alertmanager)
+
+
+def forget(paths: Home) -> None:
+    """Remove the addresses."""
+    for file in (paths.prometheus_address, paths.alertmanager_address):
+        file.unlink(missing_ok=True)
+
+
+def addresses(paths: Home) -> dict[str, str]:
+    """Return where they listen, by what they show; nothing where they don't run."""
+    shown = {"metrics": paths.prometheus_address, "alerts": paths.alertmanager_address}
+    return {what: file.read_text().strip() for what, file in shown.items() if file.exists()}
+
+
+async def is_ready(url: str, _: Child) -> bool:
+    """Tell whether one of them serves."""
+    try:
+        async with httpx.AsyncClient(timeout=PROBE_TIMEOUT_S, trust_env=False) as http:
+            return (await http.get(f"{url}/-/ready")).is_success
+    except httpx.HTTPError:
+        return False
+
+
+def tell(settings: Settings, pids: Mapping[str, int]) -> None:
+    """Let Prometheus know of the processes that show metrics now: the supervisor's by name, and the workers."""
+    text = configuration.discovered(sorted(_targets(settings, pids), key=lambda target: target.labels[INSTANCE]))
+    file = settings.paths.observe / TARGETS
+    if not file.exists() or file.read_text().strip() != text:
+        write_private(file, text)
+
+
+def _targets(settings: Settings, pids: Mapping[str, int]) -> Iterator[Target]:
+    target = partial(_target, settings)
+    for name, pid in pids.items():
+        role = name.partition(" ")[0]
+        if role in ROLES:
+            yield from target(pid, role=role, instance=name.replace(" ", "-"))
+    for record in leftovers.living(settings.paths.run):
+        model = record.version.partition("@")[0]
+        yield from target(
+            record.pid, role="worker", instance=record.worker, worker=record.worker, version=record.version, model=model
+        )
+
+
+def _target(settings: Settings, pid: int, **labels: str) -> Iterator[Target]:
+    """Yield the process's page where it says that it has one. An instance keeps its name when its port is another."""
+    if url := exposition.address(settings.paths.run, pid):
+        yield Target(address=urlsplit(url).netloc, labels={"zone": settings.zone, **labels})

@@ -1,0 +1,44 @@
+"""What a running platform consists of, as its supervisor holds it; whatever was not started yet is missing."""
+
+import socket
+from dataclasses import dataclass, field
+
+from penstock.local.database import Database
+from penstock.supervision.supervisor import Supervisor
+
+
+@dataclass(slots=True, kw_only=True)
+class Parts:
+    """The supervisor's own processes and sockets; the workers are the controller's.
+
+    ``lifeline`` is a file descriptor whose closing ends the engines' parent.
+    """
+
+    database: Database
+    listener: socket.socket | None = None
+    grpc_listener: socket.socket | None = None
+    """Keeps the port that gateways share; it never listens itself."""
+    controller: Supervisor | None = None
+    gateways: list[Supervisor] = field(default_factory=list)
+    engines_parent: Supervisor | None = None
+    observers: list[Supervisor] = field(default_factory=list)
+    lifeline: int = -1
+
+    @property
+    def vital(self) -> list[Supervisor]:
+        """Return the processes without which the platform can't go on for long."""
+        return [*self.gateways, *([self.controller] if self.controller else [])]
+
+    @property
+    def spare(self) -> list[Supervisor]:
+        """Return the processes without which the platform goes on: slower, or seen by nobody."""
+        return [*([self.engines_parent] if self.engines_parent else []), *self.observers]
+
+    @property
+    def supervisors(self) -> list[Supervisor]:
+        """Return all that is kept running."""
+        return [*self.vital, *self.spare]
+
+    def pids(self) -> dict[str, int]:
+        """Return the process ids by name; 0 for what does not run just now."""
+        return {"postgres": self.database.pid, **{supervisor.name: supervisor.pid for supervisor in self.supervisors}}

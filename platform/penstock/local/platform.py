@@ -1,0 +1,142 @@
+"""One local platform as a whole: started, watched, rolled, ended."""
+
+import asyncio
+import os
+from collections.abc import Awaitable, Callable
+
+from penstock.apps import connections
+from penstock.apps.settings import Settings
+from penstock.domain.clock import Clock
+from penstock.domain.command_error import CommandError
+from penstock.local import certificates, database, logs, observing, question, shutdown, state
+from penstock.local.parts import Parts
+from penstock.local.screen import Screen
+from penstock.local.starting import Start
+from penstock.supervision.listening import url_of
+from penstock.supervision.supervisor import Supervisor
+from penstock.telemetry.log_files import LogBounds
+
+Request = Callable[[], Awaitable[None]]
+
+
+class LocalPlatform:
+    """Everything that runs in one home."""
+
+    def __init__(self, settings: Settings, screen: Screen, clock: Clock) -> None:
+        """Start nothing yet."""
+        self._settings = settings
+        self._screen = screen
+        self._clock = clock
+        self._parts = Parts(database=database.of(settings, clock, screen.say))
+        self._state = state.UpState(pid=os.getpid())
+        self._requests: asyncio.Queue[Request] = asyncio.Queue()
+
+    async def start(self) -> None:
+        """Bring everything up, in order."""
+        begun = Start(self._settings, self._parts, self._clock, self._screen.say)
+        for title, work in begun.phases:
+            self._write_state(phase=title)
+            with self._screen.phase(title) as phase:
+                await work(phase)
+            self._settings = begun.settings
+        self._state.url = url_of(self._settings.host, self._settings.port)
+        self._write_state(phase="serving", ready=True)
+
+    async def first_question(self) -> None:
+        """Show how to use the platform, and that it works."""
+        await asyncio.to_thread(question.ask, self._settings, self._screen)
+
+    async def watch(self) -> None:
+        """Keep everything running; return only by raising ``CommandError`` or being cancelled."""
+        try:
+            async with asyncio.TaskGroup() as group:
+                group.create_task(self._parts.database.watch())
+                for supervisor in self._parts.vital:
+                    group.create_task(supervisor.watch())
+                for supervisor in self._parts.spare:
+                    group.create_task(self._watch_spare(supervisor))
+                group.create_task(self._serve_requests())
+                group.create_task(self._keep_state())
+                group.create_task(self._keep_logs())
+                group.create_task(certificates.keep(self._settings, self._clock))
+        except BaseExceptionGroup as errors:
+            raise _first(errors) from errors
+
+    async def _watch_spare(self, supervisor: Supervisor) -> None:
+        """Keep what the platform can do without: a crash loop of it is told, and ends nothing else."""
+        try:
+            await supervisor.watch()
+        except CommandError as error:
+            self._screen.error(error)
+
+    # -- rolling restarts ----------------------------------------------------------------------------
+
+    def request(self, what: Request) -> None:
+        """Have a restart done, one after another."""
+        self._requests.put_nowait(what)
+
+    async def _serve_requests(self) -> None:
+        while True:
+            what = await self._requests.get()
+            try:
+                await what()
+            except CommandError as error:  # a restart that fails leaves what ran before
+                self._screen.error(error)
+
+    async def roll_gateways(self) -> None:
+        """Replace the gateways one by one: each successor serves before its predecessor drains."""
+        for supervisor in self._parts.gateways:
+            self._screen.say(f"{supervisor.name}: starting its successor")
+            await supervisor.replace(self._settings.drain_grace_s + shutdown.BEYOND_GRACE_S)
+            self._screen.say(f"{supervisor.name}: replaced, now process {supervisor.pid}")
+
+    async def roll_workers(self) -> None:
+        """Have the controller replace all workers, one at a time."""
+        await connections.fleet(self._settings, self._clock).renew()
+        self._screen.say("workers: the controller replaces them one by one")
+
+    # -- end ------------------------------------------------------------------------------------------
+
+    async def drain(self) -> None:
+        """End everything in good order."""
+        self._write_state(phase="draining", ready=False)
+        await shutdown.drain(self._parts, self._settings, self._screen.say)
+        self._write_state(phase="ended")
+
+    async def force(self) -> None:
+        """End everything at once."""
+        await shutdown.force(self._parts, self._settings)
+        self._write_state(phase="ended", ready=False)
+
+    # -- what is told ------------------------------------------------------------------------------------
+
+    async def _keep_state(self) -> None:
+        while True:
+            self._write_state()
+            if self._parts.observers:
+                observing.tell(self._settings, self._parts.pids())
+            await asyncio.sleep(database.LOOK_EVERY_S)
+
+    async def _keep_logs(self) -> None:
+        while True:
+            await asyncio.to_thread(logs.bound, self._settings.paths, LogBounds())
+            await asyncio.sleep(database.LOOK_EVERY_S)
+
+    def _write_state(self, *, phase: str | None = None, ready: bool | None = None) -> None:
+        """Write the state where something about it is new."""
+        before = repr(self._state)
+        self._state.phase = phase if phase is not None else self._state.phase
+        self._state.ready = ready if ready is not None else self._state.ready
+        self._state.processes = self._parts.pids()
+        if repr(self._state) != before:
+            self._settings.paths.run.mkdir(parents=True, exist_ok=True)
+            state.write(self._settings.paths.run, self._state)
+
+
+def _first(errors: BaseExceptionGroup[BaseException]) -> BaseException:
+    """Return the first command error of a group, or its first error."""
+    expected = errors.subgroup(CommandError)
+    error: BaseException = expected or errors
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error

@@ -1,0 +1,94 @@
+"""The one main function of ``penstock up``: phases, then watching, then draining; and what signals mean.
+
+SIGINT or SIGTERM drains, a second one forces; SIGHUP replaces the gateways one by one, SIGUSR1 the workers.
+"""
+
+import asyncio
+import signal
+
+from rich.console import Console
+
+from penstock.apps import exposition
+from penstock.apps.settings import Settings
+from penstock.apps.sharing import check_shared
+from penstock.domain.clock import SystemClock
+from penstock.domain.command_error import CommandError
+from penstock.local import observing
+from penstock.local.platform import LocalPlatform
+from penstock.local.screen import Screen
+from penstock.supervision.lock import HomeLock
+
+PHASES = 7
+
+
+def run(settings: Settings, *, ask: bool) -> int:
+    """Run a whole platform until it is asked to end; return the exit code."""
+    check_shared(settings)
+    observing.check(settings)
+    clock = SystemClock()
+    screen = Screen(Console(), clock, PHASES + settings.observe)
+    with HomeLock(settings.paths.run):
+        exposition.check_port(settings)
+        return asyncio.run(_Session(LocalPlatform(settings, screen, clock), screen).run(ask=ask))
+
+
+class _Session:
+    """One run. The work goes on in a task that the first signal ends; the second ends the draining after it."""
+
+    def __init__(self, platform: LocalPlatform, screen: Screen) -> None:
+        self._platform = platform
+        self._screen = screen
+        self._to_end: list[asyncio.Task[None]] = []
+
+    async def run(self, *, ask: bool) -> int:
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.add_signal_handler(number, self._end)
+        loop.add_signal_handler(signal.SIGHUP, self._platform.request, self._platform.roll_gateways)
+        loop.add_signal_handler(signal.SIGUSR1, self._platform.request, self._platform.roll_workers)
+        work = asyncio.create_task(self._work(ask=ask))
+        self._to_end = [work]
+        try:
+            code = await self._outcome(work)
+        finally:
+            is_clean = await self._drain()
+        return code if is_clean else 1
+
+    async def _work(self, *, ask: bool) -> None:
+        await self._platform.start()
+        if ask:
+            try:
+                await self._platform.first_question()
+            except CommandError as error:  # what runs is still worth looking at
+                self._screen.error(error)
+        await self._platform.watch()
+
+    async def _outcome(self, work: asyncio.Task[None]) -> int:
+        try:
+            await work
+        except asyncio.CancelledError:
+            return 0
+        except CommandError as error:
+            self._screen.error(error)
+            return 1
+        return 0
+
+    async def _drain(self) -> bool:
+        self._screen.say("Draining: running answers may finish. A second Ctrl-C ends everything at once.")
+        task = asyncio.create_task(self._platform.drain())
+        self._to_end = [task]
+        try:
+            await task
+        except asyncio.CancelledError:
+            await self._platform.force()
+            self._screen.say("Everything was ended at once.")
+        except CommandError as error:
+            self._screen.error(error)
+            return False
+        else:
+            self._screen.say("Everything has ended in good order.")
+        return True
+
+    def _end(self) -> None:
+        for task in self._to_end:
+            task.cancel()

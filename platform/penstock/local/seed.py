@@ -1,0 +1,160 @@
+"""What a new platform begins with: its tables, the demo tenant and the operators with their keys, aliases, deployments.
+
+At later starts only what is missing is made: an alias that an operator moved stays where it is.
+"""
+
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from penstock.apps import keys, ownership
+from penstock.apps.init import OPERATORS_TENANT, WHO
+from penstock.apps.settings import Settings
+from penstock.connectors.postgres import roles
+from penstock.connectors.postgres.database import Database
+from penstock.connectors.postgres.migrations import migrate as apply_migrations
+from penstock.connectors.postgres.registry import PostgresRegistry
+from penstock.connectors.postgres.tenancy import PostgresTenancy
+from penstock.control.registry.registry import Registry
+from penstock.domain.clock import Clock
+from penstock.domain.command_error import CommandError
+from penstock.domain.errors import Conflict, PenstockError
+from penstock.domain.fleet.table import WEIGHT_TOTAL, Route, Share
+from penstock.domain.ids import Alias, ModelName, TenantId, VersionId
+from penstock.domain.tenancy.audit import NO_TENANT, Act
+from penstock.domain.tenancy.keys import is_hash_of, key_id_of, mint
+from penstock.domain.tenancy.tenant import Role, Tenant
+from penstock.packaging.packing import Packed
+from penstock.supervision.files import write_private
+
+DEMO = Tenant(id=TenantId("demo"), name="Demo")
+
+
+@asynccontextmanager
+async def opened(address: str) -> AsyncIterator[Database]:
+    """Yield the database; say its errors in words."""
+    try:
+        async with Database(address, max_connections=2) as database:
+            yield database
+    except PenstockError as error:
+        raise CommandError(
+            f"The database did not do what the start needs: {error.message}.",
+            do="Check PENSTOCK_DATABASE_URL, or read the log of the embedded one: logs/postgres.log.",
+        ) from error
+
+
+async def migrate(address: str) -> int:
+    """Bring the tables up to date; return how many migrations that took."""
+    async with opened(address) as database:
+        return await apply_migrations(database)
+
+
+async def let_in(address: str) -> None:
+    """Give the processes roles of their own on a server that trusts whoever reaches it."""
+    async with opened(address) as database:
+        await roles.grant(database, {roles.GATEWAY: "", roles.CONTROLLER: ""})
+
+
+async def claim(settings: Settings) -> None:
+    """Make the database this platform's, or raise ``CommandError`` where it is another's."""
+    async with opened(settings.database_url) as database:
+        await ownership.check(settings, database, keys.read(settings))
+
+
+class Seed:
+    """What this start finds missing."""
+
+    def __init__(self, settings: Settings, database: Database, clock: Clock) -> None:
+        """Take an open database that is up to date."""
+        self._paths = settings.paths
+        self._replicas = settings.workers
+        self._tenancy = PostgresTenancy(database)
+        self._registry = Registry(PostgresRegistry(database))
+        self._clock = clock
+        self._peppers = keys.read(settings).peppers
+
+    async def tenants(self) -> int:
+        """Make the two tenants and their keys where they are missing; return how many keys were minted."""
+        known = {tenant.id for tenant in await self._tenancy.tenants()}
+        for tenant in (DEMO, OPERATORS_TENANT):
+            if tenant.id not in known:
+                await self._tenancy.add_tenant(tenant, self._act("tenant.create", tenant.id, tenant=tenant.id))
+        minted = 0
+        for file, tenant, role in (
+            (self._paths.demo_key, DEMO, Role.INFER),
+            (self._paths.admin_key, OPERATORS_TENANT, Role.ADMIN),
+        ):
+            if not await self._works(file):
+                await self._mint(file, tenant, role)
+                minted += 1
+        return minted
+
+    async def demo(self, packed: Mapping[Alias, Packed], names: frozenset[ModelName]) -> None:
+        """Register these demo versions, route their aliases, deploy them; ``names`` are those of all demo models."""
+        for one in packed.values():
+            await self._registry.register(
+                one.manifest, f"signatures/{one.digest}", self._act("version.register", one.id)
+            )
+        versions = {alias: one.id for alias, one in packed.items()}
+        routes = {route.alias: route for route in await self._registry.routes()}
+        for alias, version in versions.items():
+            if alias not in routes or _is_outdated(routes[alias], version):
+                await self._registry.put_alias(_route(alias, version), self._act("alias.set", alias))
+        await self._deploy(frozenset(versions.values()), names)
+
+    async def _deploy(self, wanted: frozenset[VersionId], names: frozenset[ModelName]) -> None:
+        """Set the workers of demo versions to what the settings say; others are the operators' business."""
+        present = {deployment.version: deployment.replicas for deployment in await self._registry.deployments()}
+        retired = {version for version in present if _name_of(version) in names} - wanted
+        for version, replicas in [*((one, self._replicas) for one in wanted), *((one, 0) for one in retired)]:
+            if present.get(version) != replicas:
+                await self._put_replicas(version, replicas)
+
+    async def _put_replicas(self, version: VersionId, replicas: int) -> None:
+        """Set it; a retired version stays on for as long as an adapter that somebody made of it is used."""
+        try:
+            await self._registry.put_replicas(version, replicas, self._act("deployment.set", version))
+        except Conflict:
+            if replicas:
+                raise
+
+    async def _works(self, file: Path) -> bool:
+        """Tell whether the key in this file is one that the database knows and has not revoked."""
+        secret = read_key(file)
+        key_id = key_id_of(secret)
+        stored = await self._tenancy.key(key_id) if key_id is not None else None
+        if stored is None or not is_hash_of(stored.secret_hash, secret, self._peppers):
+            return False
+        return stored.valid_at(self._clock.now())
+
+    async def _mint(self, file: Path, tenant: Tenant, role: Role) -> None:
+        secret, key = mint(tenant.id, pepper=self._peppers[0], now=self._clock.now(), role=role)
+        await self._tenancy.add_key(
+            key, self._act("key.create", key.id, f"for {tenant.id} at first start", tenant=tenant.id)
+        )
+        write_private(file, secret)
+
+    def _act(self, what: str, target: str, detail: str = "", *, tenant: TenantId = NO_TENANT) -> Act:
+        return Act(who=WHO, what=what, target=target, at=self._clock.now(), detail=detail, tenant=tenant)
+
+
+def read_key(file: Path) -> str:
+    """Return the key in a file, or nothing."""
+    try:
+        return file.read_text().strip()
+    except OSError:
+        return ""
+
+
+def _name_of(version: VersionId) -> ModelName:
+    return ModelName(version.partition("@")[0])
+
+
+def _is_outdated(route: Route, version: VersionId) -> bool:
+    """Tell whether an alias leads to older versions of the same model only: nobody moved it elsewhere."""
+    versions = {share.version for share in route.shares}
+    return version not in versions and {_name_of(one) for one in versions} == {_name_of(version)}
+
+
+def _route(alias: Alias, version: VersionId) -> Route:
+    return Route(alias=alias, shares=(Share(version=version, weight=WEIGHT_TOTAL),))

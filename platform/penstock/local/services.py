@@ -1,0 +1,108 @@
+"""How the supervisor's own children are started, and how it sees that they serve."""
+
+import os
+import sys
+from pathlib import Path
+
+import httpx
+
+from penstock.apps import exposition, peers
+from penstock.apps.settings import Settings, environment, environment_of_workers
+from penstock.apps.sharing import ready_file
+from penstock.connectors.process import leftovers
+from penstock.supervision.child import Child, Command
+from penstock.worker.engines import device
+from penstock.worker.engines.process import zygote_argv
+from penstock.worker.engines.vllm import at_exec
+
+PROBE_TIMEOUT_S = 2.0
+ENGINES_SOCKET = "engines.sock"
+
+
+def gateway(settings: Settings, number: int, fd: int) -> Command:
+    """Return how gateway ``number`` is started on the inherited socket."""
+    settings = _with_metrics_port(settings, number - 1)
+    return _command(settings, f"gateway {number}", f"gateway-{number}.log", ("gateway", "--fd", str(fd)), (fd,))
+
+
+def controller(settings: Settings) -> Command:
+    """Return how the controller is started."""
+    settings = _with_metrics_port(settings, settings.gateways)
+    return _command(settings, "controller", "controller.log", ("controller",), ())
+
+
+def _with_metrics_port(settings: Settings, offset: int) -> Settings:
+    """Give each process a port of its own for its metrics; with 0 each takes a free one."""
+    port = settings.metrics_port and settings.metrics_port + offset
+    return settings.model_copy(update={"metrics_port": port})
+
+
+def wants_engines_parent(settings: Settings) -> bool:
+    """Tell whether engines shall be forked from one pre-imported parent that all workers of this home share."""
+    has_gpu = settings.device is not device.Device.CPU and device.has_gpu(device.names())
+    is_possible = settings.engine_zygote == "on" or (settings.engine_zygote == "auto" and not has_gpu)
+    return is_possible and not settings.zygote_socket and settings.workers > 0 and bool(settings.demo_models)
+
+
+def engines_parent(settings: Settings, end: int) -> Command:
+    """Return how the engines' parent is started; it ends when the other end of the lifeline ``end`` closes."""
+    address = settings.paths.run / ENGINES_SOCKET
+    return Command(
+        name="engines' parent",
+        argv=zygote_argv(address, end, str(settings.compiled)),
+        log=settings.paths.logs / "engines-parent.log",
+        environment=at_exec(environment_of_workers(settings)),
+        fds=(end,),
+        leads=False,
+    )
+
+
+def _command(settings: Settings, name: str, log: str, arguments: tuple[str, ...], fds: tuple[int, ...]) -> Command:
+    return Command(
+        name=name,
+        argv=(sys.executable, "-m", "penstock.cli", *arguments, "--parent", str(os.getpid())),
+        log=settings.paths.logs / log,
+        environment=environment(settings),
+        fds=fds,
+    )
+
+
+async def always_ready(_: Child) -> bool:
+    """Return True: nothing waits for this process."""
+    return True
+
+
+def forget_ended(run: Path) -> None:
+    """Remove what processes of an earlier run left behind: gateways' ready files, and where the dead had metrics."""
+    for file in (run / "gateway").glob("*.ready"):
+        file.unlink(missing_ok=True)
+    kept = {str(record.pid) for record in leftovers.living(run)}
+    for file in (run / exposition.FOLDER).glob("*"):
+        if file.name not in kept:
+            file.unlink(missing_ok=True)
+
+
+async def gateway_is_ready(run: Path, child: Child) -> bool:
+    """Tell whether this gateway serves."""
+    return ready_file(run, child.pid).exists()
+
+
+async def controller_is_ready(settings: Settings, address_file: Path) -> bool:
+    """Tell whether a controller answers at the address in its file."""
+    url = _address(address_file)
+    if not url:
+        return False
+    try:
+        verify = peers.operator_tls(settings, url) or url.startswith("https:")
+        async with httpx.AsyncClient(timeout=PROBE_TIMEOUT_S, trust_env=False, verify=verify) as http:
+            answer = await http.get(f"{url}/readyz")
+    except httpx.HTTPError:
+        return False
+    return answer.status_code == httpx.codes.OK
+
+
+def _address(file: Path) -> str:
+    try:
+        return file.read_text().strip()
+    except OSError:
+        return ""

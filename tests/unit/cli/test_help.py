@@ -1,0 +1,161 @@
+"""The command line's surface: every command explains itself, and mistakes end in words."""
+
+from collections.abc import Iterator
+from enum import StrEnum
+from pathlib import Path
+from typing import cast
+
+import click
+import pytest
+import typer
+from msgspec import convert
+from typer.testing import CliRunner
+
+from penstock import __version__
+from penstock.apps.settings import load
+from penstock.cli import app, bounds, engine_settings
+from penstock.cli.models import _price, _share
+from penstock.control.api.plans import checked
+from penstock.domain.command_error import CommandError
+from penstock.domain.errors import InvalidField
+from penstock.domain.tenancy.tenant import OverQuota, Plan, Priority, Role, ScopeKind
+
+RUNNER = CliRunner()
+
+
+@pytest.fixture(autouse=True)
+def _own_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Let commands find an empty home."""
+    monkeypatch.setenv("PENSTOCK_HOME", str(tmp_path))
+    load.cache_clear()
+    yield
+    load.cache_clear()
+
+
+def commands(command: click.Command, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], click.Command]]:
+    inner = getattr(command, "commands", None)
+    if inner is None:
+        yield path, command
+        return
+    for name, child in inner.items():
+        yield from commands(child, (*path, name))
+
+
+ALL = dict(commands(cast("click.Command", typer.main.get_command(app))))
+
+
+@pytest.mark.parametrize("path", ALL, ids=" ".join)
+def test_every_command_and_argument_explains_itself(path: tuple[str, ...]) -> None:
+    """Each has a sentence of help, and so does everything it takes."""
+    command = ALL[path]
+    assert command.help
+    assert command.help.strip().split("\n")[0].endswith((".", ":")), command.help
+    silent = [
+        parameter.name
+        for parameter in command.params
+        if not getattr(parameter, "help", None) and not getattr(parameter, "hidden", False)
+    ]
+    assert silent == []
+    assert RUNNER.invoke(app, [*path, "--help"]).exit_code == 0
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        ("up",),
+        ("ask",),
+        ("restart",),
+        ("models", "push"),
+        ("aliases", "set"),
+        ("keys", "create"),
+        ("tenants", "plan"),
+        ("orgs", "create"),
+        ("budgets", "set"),
+        ("usage", "export"),
+        ("usage", "reconcile"),
+    ],
+    ids=" ".join,
+)
+def test_help_has_examples(path: tuple[str, ...]) -> None:
+    """Commands that take something show how they are used."""
+    assert "For example" in (ALL[path].help or "")
+
+
+@pytest.mark.parametrize(
+    ("command", "choices"),
+    [(["keys", "create", "x", "--role", "root"], Role), (["tenants", "create", "x", "--priority", "high"], Priority)],
+)
+def test_a_wrong_choice_is_answered_with_the_right_ones(command: list[str], choices: type[StrEnum]) -> None:
+    """Who names a role or class that there is not sees those that there are."""
+    result = RUNNER.invoke(app, command)
+    assert result.exit_code == 2
+    assert [choice for choice in choices if choice not in result.stderr] == []
+
+
+def test_what_the_help_of_bounds_names_is_what_keys_and_organisations_take() -> None:
+    """Every field that is named is accepted, and every other field of a plan is refused in words."""
+    others = {"priority": Priority.BATCH, "over_quota": OverQuota.YIELD, "paid": False, "weight": 2, "copied": False}
+    for kind, who in ((ScopeKind.KEY, "a key"), (ScopeKind.ORG, "an organisation")):
+        for name in bounds.CAPS:
+            checked(convert({name: 1}, Plan), kind)
+        for name, value in others.items():
+            with pytest.raises(InvalidField, match=f"{who} has bounds only"):
+                checked(convert({name: value}, Plan), kind)
+    assert {*bounds.FIELDS} - {*bounds.CAPS} == {*others, "degrade_output_tokens", "degrade_model", "reserved"}
+
+
+def test_the_version_is_the_packages() -> None:
+    """`penstock version` prints what the package says."""
+    assert RUNNER.invoke(app, ["version"]).stdout == f"penstock {__version__}\n"
+
+
+@pytest.mark.parametrize("command", [["status"], ["keys", "list"], ["models", "list"], ["ask", "Hi"]], ids=" ".join)
+def test_without_a_platform_the_way_to_one_is_told(command: list[str]) -> None:
+    """Nothing running ends in exit code 1 and a sentence, without a traceback."""
+    result = RUNNER.invoke(app, command)
+    assert result.exit_code == 1
+    assert "penstock up" in result.stderr
+    assert "Traceback" not in result.output
+
+
+def test_a_controller_that_is_gone_is_told(tmp_path: Path) -> None:
+    """A stale address file is told as a controller that does not answer."""
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run/controller.addr").write_text("http://127.0.0.1:9\n")
+    (tmp_path / "admin.key").write_text("psk_x\n")
+    result = RUNNER.invoke(app, ["keys", "list"])
+    assert result.exit_code == 1
+    assert "No controller answers at http://127.0.0.1:9" in result.stderr
+
+
+def test_down_without_a_platform_is_no_error() -> None:
+    """There is nothing to stop, and that is said."""
+    result = RUNNER.invoke(app, ["down"])
+    assert result.exit_code == 0
+    assert "No platform runs" in result.stdout
+
+
+def test_shares_are_percentages() -> None:
+    """A version alone has all of an alias; percentages become shares of ten thousand."""
+    assert _share("a@0123456789ab") == {"version": "a@0123456789ab", "weight": 10_000}
+    assert _share("a@0123456789ab=12.5") == {"version": "a@0123456789ab", "weight": 1_250}
+    with pytest.raises(CommandError, match="no percentage"):
+        _share("a@0123456789ab=much")
+
+
+def test_prices_are_dollars_per_million() -> None:
+    """Three numbers become exact micro-dollars; anything else is told with an example."""
+    price = _price("0.10/0.05/0.4")
+    assert (price.prompt_per_mtok, price.cached_per_mtok, price.output_per_mtok) == (100_000, 50_000, 400_000)
+    with pytest.raises(CommandError, match="no price") as caught:
+        _price("cheap")
+    assert "0.10/0.05/0.40" in caught.value.do
+
+
+def test_engine_settings_are_read_and_refused_by_name() -> None:
+    """Whole numbers and the dtype of the engine's settings are taken by name; anything else is told what there is."""
+    assert engine_settings.parsed(["max_num_seqs=64", "block_size=16"]) == {"max_num_seqs": 64, "block_size": 16}
+    assert engine_settings.parsed(["dtype=float32"]) == {"dtype": "float32"}
+    for text in ("max_num_seqs", "max_num_seqs=-1", "dtype=float8", "seqs=1", "tensor_parallel_size=2"):
+        with pytest.raises(CommandError, match="no setting of an engine"):
+            engine_settings.parsed([text])

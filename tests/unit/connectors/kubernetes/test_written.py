@@ -1,0 +1,184 @@
+"""What the controller writes for a version in a pool: names, places, numbers, queries."""
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from penstock.connectors.kubernetes import names
+from penstock.connectors.kubernetes.manifests import written
+from penstock.connectors.kubernetes.placing import place, why_nowhere
+from penstock.connectors.kubernetes.pools import EDITION, FILLED, Pools, read
+from penstock.connectors.kubernetes.steps import Apply, Delete, steps, stuck
+from penstock.domain.command_error import CommandError
+from penstock.domain.fleet.versions import FleetPlan, Served
+from penstock.domain.ids import VersionId
+from tests.support import kube_pools
+from tests.support.kube_pools import GIB
+
+VERSION = VersionId("chat-8b@0123456789ab")
+LABEL = re.compile(r"[a-z]([a-z0-9-]{0,44}[a-z0-9])?")
+MODEL = re.compile(r"[a-z0-9][a-z0-9._-]{0,62}")
+RESTS = 17
+"""What Kubernetes adds to a Deployment's name for a pod's: a hash of the template, and one of the pod."""
+
+
+def pools(folder: Path, *some: dict[str, object]) -> Pools:
+    return read(kube_pools.file(folder, *some))
+
+
+def served(gib: float = 16, *, gpus: int = 1, least: int = 1) -> Served:
+    return Served(version=VERSION, least=least, gpus=gpus, held_bytes=int(gib * GIB))
+
+
+@given(model=st.from_regex(MODEL, fullmatch=True), pool=st.from_regex(r"[a-z][a-z0-9-]{0,40}", fullmatch=True))
+def test_every_name_is_valid(model: str, pool: str) -> None:
+    """Whatever a model and a pool are called, the name is a DNS label that leaves room for a pod's own part."""
+    name = names.workload(VersionId(f"{model}@0123456789ab"), pool)
+    assert LABEL.fullmatch(name)
+    assert len(name) + RESTS <= 63
+
+
+def test_no_two_names_are_the_same() -> None:
+    """Models that differ in what a label can't say, or in their digests, have different names."""
+    versions = ["a.b@000000000000", "a-b@000000000000", "a_b@000000000000", "a-b@000000000001", "a" * 60 + "@0" * 2]
+    found = {names.workload(VersionId(version), pool) for version in versions for pool in ("p", "q", "p" * 30)}
+    assert len(found) == len(versions) * 3
+
+
+@pytest.mark.parametrize(("gib", "into"), [(4, ["slice"]), (40, ["base", "spot"]), (60, ["big"]), (100, [])])
+def test_the_smallest_device_that_holds_it(tmp_path: Path, gib: float, into: list[str]) -> None:
+    """A version goes to all pools of the smallest device that holds one worker, and to no larger one."""
+    some = [
+        kube_pools.pool("base"),
+        kube_pools.pool("spot", spot=True),
+        kube_pools.pool("slice", device_gib=20),
+        kube_pools.pool("big", device_gib=80, gpus=8),
+    ]
+    assert [one.pool.name for one in place(served(gib), pools(tmp_path, *some).pools)] == into
+
+
+def test_several_gpus_are_of_one_node(tmp_path: Path) -> None:
+    """A version of several GPUs goes where one node has so many; nowhere, it says what there is."""
+    some = pools(tmp_path, kube_pools.pool("base"), kube_pools.pool("big", device_gib=80, gpus=8)).pools
+    assert [(one.pool.name, one.size.gpus) for one in place(served(500, gpus=8), some)] == [("big", 8)]
+    assert place(served(gpus=3), some) == ()
+    assert "needs 3 GPUs in one node; pools offer 1, 8" in why_nowhere(served(gpus=3), some)
+    assert "needs 900 GiB" in why_nowhere(served(900, gpus=8), some)
+
+
+def test_the_least_is_never_on_spot(tmp_path: Path) -> None:
+    """How few there may be is spread over what can't be taken away; a pool's number stays within what it holds."""
+    some = pools(tmp_path, kube_pools.pool("a", most=2), kube_pools.pool("s", spot=True), kube_pools.pool("b"))
+    found = place(served(least=3), some.pools)
+    assert [(one.pool.name, one.least, one.carried) for one in found] == [("a", 2, 0), ("s", 0, 2), ("b", 1, 6)]
+
+
+def test_numbers_are_the_scalers(tmp_path: Path) -> None:
+    """Finding U2: no Deployment says a number, every one has a scaler with bounds, and nothing stays open."""
+    objects = list(written(served(least=2), pools(tmp_path)))
+    assert [one.kind.name for one in objects] == ["Deployment", "PodDisruptionBudget", "ScaledObject"] * 2
+    assert "replicas" not in json.dumps([one.body["spec"] for one in objects if one.kind.name == "Deployment"])
+    bounds = [one.body["spec"] for one in objects if one.kind.name == "ScaledObject"]
+    assert [(one["minReplicaCount"], one["maxReplicaCount"]) for one in bounds] == [(2, 4), (0, 4)]  # type: ignore[index]
+    text = json.dumps([one.body for one in objects])
+    assert [place_ for place_ in FILLED if place_ in text] == []
+    assert VERSION in text
+
+
+def test_missing_data_is_not_no_load(tmp_path: Path) -> None:
+    """Finding 3.18: no query gives a number where an answer is missing, and no scaler falls back to one."""
+    scalers = [one.body["spec"] for one in written(served(), pools(tmp_path)) if one.kind.name == "ScaledObject"]
+    asked = [trigger["metadata"] for one in scalers for trigger in one["triggers"]]  # type: ignore[index]
+    assert {one["ignoreNullValues"] for one in asked} == {"false"}
+    assert [one for one in asked if "vector(" in one["query"] or "absent" in one["query"]] == []
+    assert [one for one in scalers if "fallback" in one] == []  # type: ignore[operator]
+
+
+def test_later_pools_wait_for_the_first(tmp_path: Path) -> None:
+    """A later pool counts only the load beyond what the pools before it carry; latency guards the first alone."""
+    scalers = [one.body["spec"] for one in written(served(), pools(tmp_path)) if one.kind.name == "ScaledObject"]
+    queries = [[trigger["metadata"]["query"] for trigger in one["triggers"]] for one in scalers]  # type: ignore[index]
+    first, later = queries
+    assert first[0] == f'sum(penstock_queued_tokens{{version="{VERSION}"}})'
+    assert later[0] == f'clamp_min(sum(penstock_queued_tokens{{version="{VERSION}"}}) - 80000, 0)'
+    assert ["histogram_quantile" in query for query in first] == [False, False, True]
+    assert len(later) == 2
+
+
+def test_a_renewal_is_another_template(tmp_path: Path) -> None:
+    """Renewing a version changes its pods' template, so that Kubernetes replaces them one at a time."""
+    once, again = (
+        next(written(Served(version=VERSION, least=1, renew_before=at), pools(tmp_path))).body for at in (0.0, 5.0)
+    )
+    assert once["spec"] != again["spec"]
+
+
+def standing(at: float, folder: Path, **status: object) -> dict[str, dict[str, Any]]:
+    """Return the Deployments of a version in two pools, as the cluster shows them once they stand."""
+    plain = {"observedGeneration": 1, "replicas": 2, "updatedReplicas": 2}
+    made = written(Served(version=VERSION, least=1, renew_before=at), pools(folder))
+    found = {one.name: dict(one.body) for one in made if one.kind.name == "Deployment"}
+    for one in found.values():
+        one |= {"metadata": {**one["metadata"], "generation": 1, "uid": "u"}, "status": {**plain, **status}}  # type: ignore[dict-item]
+    return found
+
+
+def applied(folder: Path, workloads: dict[str, dict[str, Any]], held: tuple[str, ...] = ()) -> list[str]:
+    """Return the Deployments that a plan of another template writes now."""
+    plan = FleetPlan(served=(Served(version=VERSION, least=1, renew_before=5.0),))
+    due = [one for one in steps(plan, workloads, {}, pools(folder), held) if isinstance(one, Apply)]
+    return [one.written.name for one in due if one.written.kind.name == "Deployment"]
+
+
+def test_one_exchange_at_a_time(tmp_path: Path) -> None:
+    """Another template goes to one Deployment, to the next once no pod of the old one is left; a stuck one is said."""
+    # All at once would ask for a machine more for each of them, and spread a bad template before it has served once.
+    first, second = standing(0.0, tmp_path)
+    assert applied(tmp_path, {}) == [first, second], "what does not stand yet waits for nobody"
+    old = standing(0.0, tmp_path)
+    assert applied(tmp_path, old) == [first]
+    assert applied(tmp_path, old, held=(first,)) == [first, second], "nobody waits for what can't be written"
+    new = standing(5.0, tmp_path)
+    for status in ({"observedGeneration": 0}, {"updatedReplicas": 1, "replicas": 3}):
+        half = {first: standing(5.0, tmp_path, **status)[first], second: old[second]}
+        assert applied(tmp_path, half) == [first]
+    assert applied(tmp_path, {first: new[first], second: old[second]}) == [first, second]
+    assert applied(tmp_path, new) == [first, second]
+    gave_up = [{"type": "Progressing", "status": "False", "reason": "ProgressDeadlineExceeded"}]
+    assert stuck(standing(0.0, tmp_path)) == {}
+    assert "(ProgressDeadlineExceeded): make room" in stuck(standing(0.0, tmp_path, conditions=gave_up))[first]
+
+
+def test_a_version_leaves_in_steps(tmp_path: Path) -> None:
+    """Wanted no more, a version loses its scaler alone; its pods go when the plan says that their streams ended."""
+    stands = standing(0.0, tmp_path)
+    for plan, kinds in (
+        (FleetPlan(served=()), ["ScaledObject"]),
+        (FleetPlan(served=(), withdrawn=(VERSION,)), ["ScaledObject", "PodDisruptionBudget", "Deployment"]),
+        (FleetPlan(served=None, withdrawn=(VERSION,)), []),
+    ):
+        due = [one for one in steps(plan, stands, {}, pools(tmp_path)) if isinstance(one, Delete)]
+        assert [one.kind.name for one in due] == kinds * 2
+
+
+@pytest.mark.parametrize(
+    ("content", "told"),
+    [
+        ("", "can't be read"),
+        ('{"edition": 1}', "can't be read"),
+        (json.dumps(kube_pools.content() | {"edition": EDITION + 1}), f"not {EDITION}"),
+        (json.dumps(kube_pools.content() | {"pools": []}), "no pool"),
+    ],
+)
+def test_pools_that_nobody_can_use(tmp_path: Path, content: str, told: str) -> None:
+    """A file that is missing, damaged, of another edition or empty ends the start with words."""
+    file = tmp_path / "pools.json"
+    if content:
+        file.write_text(content)
+    with pytest.raises(CommandError, match=told):
+        read(file)

@@ -1,0 +1,110 @@
+"""One request over gRPC by itself, without a socket: who asks, and what it leaves behind."""
+
+import gc
+import weakref
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import pytest
+
+from penstock.domain.errors import Forbidden
+from penstock.domain.tenancy.tenant import Principal, Role
+from penstock.gateway.oip.grpc.exchange import RpcExchange, StreamedExchange, UnaryExchange
+from penstock.gateway.oip.grpc.replies import Outbox
+from penstock.gateway.pipeline import Identity
+from tests.support.oip import oip_edge
+from tests.support.oip_grpc import PLAIN, message
+from tests.support.toy_gateway import SECRET, Toy
+
+pytestmark = pytest.mark.filterwarnings("ignore:Protobuf gencode:UserWarning")
+HEADERS = [(b"authorization", f"Bearer {SECRET}".encode())]
+GOOD = message(inputs=[PLAIN])
+
+
+@pytest.fixture
+def uncollected() -> Iterator[None]:
+    """Let no collector run."""
+    gc.disable()
+    yield
+    gc.enable()
+
+
+@dataclass
+class Watched:
+    """An identity that says how often a key was looked at."""
+
+    inner: Identity
+    looks: int = 0
+
+    def authenticate(self, credential: str) -> Principal:
+        self.looks += 1
+        return self.inner.authenticate(credential)
+
+    def recognise(self, credential: str) -> Principal:
+        self.looks += 1
+        return self.inner.recognise(credential)
+
+    def asking(self, who: Principal) -> Principal:
+        return self.inner.asking(who)
+
+
+async def _run(exchange: RpcExchange, toy: Toy) -> None:
+    await exchange.run(toy.serve)
+    toy.seen.calls.clear()
+
+
+@pytest.mark.usefixtures("uncollected")
+async def test_a_whole_answer_leaves_nothing_to_the_collector() -> None:
+    """An exchange and its reply know one another until the answer is there, and no longer."""
+
+    async def read() -> bytes:
+        return GOOD
+
+    edge, toy = oip_edge()
+    exchange = UnaryExchange(edge, HEADERS, read, None)
+    gone = weakref.ref(exchange._way_back)
+    await _run(exchange, toy)
+    assert exchange.message is not None
+    del exchange
+    assert gone() is None
+
+
+@pytest.mark.usefixtures("uncollected")
+async def test_a_request_of_a_stream_leaves_nothing_to_the_collector() -> None:
+    """As a whole answer: thousands of requests may come on one stream."""
+
+    async def read() -> bytes:
+        return message(inputs=[PLAIN], parameters={"stream": {"bool_param": False}})
+
+    edge, toy = oip_edge()
+    exchange = StreamedExchange(edge, HEADERS, read, None, Outbox())
+    gone = weakref.ref(exchange._way_back)
+    await _run(exchange, toy)
+    del exchange
+    assert gone() is None
+
+
+async def test_who_was_recognised_is_not_looked_at_again() -> None:
+    """A call's key is hashed once: for its place among the calls, and for its request."""
+
+    async def read() -> bytes:
+        return GOOD
+
+    edge, toy = oip_edge()
+    watched = Watched(edge.identity)
+    exchange = UnaryExchange(replace(edge, identity=watched), HEADERS, read, None, edge.identity.recognise(SECRET))
+    await exchange.run(toy.serve)
+    assert (exchange.message is not None, watched.looks) == (True, 0)
+
+
+async def test_who_was_recognised_may_still_be_no_asker() -> None:
+    """An auditor's key opens the call and asks no model."""
+
+    async def read() -> bytes:
+        return GOOD
+
+    edge, toy = oip_edge()
+    auditor = replace(edge.identity.recognise(SECRET), role=Role.AUDITOR)
+    exchange = UnaryExchange(edge, HEADERS, read, None, auditor)
+    await exchange.run(toy.serve)
+    assert (type(exchange.error), toy.seen.calls) == (Forbidden, [])

@@ -1,0 +1,56 @@
+"""`penstock up` keeps every log of its home within bounds, not only those of engines."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from penstock.apps.settings import Home
+from penstock.connectors.process import identity
+from penstock.connectors.process.records import Record, Records
+from penstock.domain.ids import VersionId, WorkerId
+from penstock.local import logs
+from penstock.telemetry.log_files import LogBounds
+
+SMALL = LogBounds(most_bytes=100, pieces=2, gone=1)
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Home:
+    """Return a home with a folder for logs."""
+    paths = Home(tmp_path)
+    paths.logs.mkdir()
+    return paths
+
+
+@pytest.mark.parametrize("name", ["gateway-1", "gateway-2", "controller", "postgres", "prometheus", "worker-a-1"])
+def test_any_log_that_has_grown_is_cut(home: Home, name: str) -> None:
+    """A gateway's log of requests had no bound and filled the disk; whoever wrote a log, it is cut like an engine's."""
+    log = home.logs / f"{name}.log"
+    log.write_bytes(b"x" * 150)
+    logs.bound(home, SMALL)
+    assert log.stat().st_size == 0
+    assert log.with_name(f"{log.name}.1").stat().st_size == 150
+
+
+def test_an_engines_log_is_left_to_its_agent(home: Home) -> None:
+    """The agent reads its end before it cuts it: two that cut one log would lose the reason of a death."""
+    log = home.logs / "engine-a-1.log"
+    log.write_bytes(b"x" * 150)
+    logs.bound(home, SMALL)
+    assert log.stat().st_size == 150
+
+
+def test_of_gone_workers_the_newest_logs_stay(home: Home) -> None:
+    """A worker that crashes again and again leaves no log for each of its lives; a living one's stays however old."""
+    for age, worker in enumerate(("alive", "first", "second")):
+        log = home.logs / f"worker-{worker}.log"
+        log.write_bytes(b"x")
+        os.utime(log, (age, age))
+    pid = os.getpid()
+    record = Record(
+        worker=WorkerId("alive"), version=VersionId("a@1"), pid=pid, start=identity.started(pid), started_at=0.0
+    )
+    Records(home.run / "workers").write(record)
+    logs.bound(home, SMALL)
+    assert {path.name for path in home.logs.iterdir()} == {"worker-alive.log", "worker-second.log"}
