@@ -248,7 +248,6 @@ def _pipeline(
         ledger=ledger,
         shadows=copies,
     )
-    copies.asking.serve = pipeline.serve
     shared.accounting.live = LiveCounts(admission.running, asking)
     shared.accounting.orphans = Orphans(lambda: shared.table.view.table.versions, asking)
     return pipeline, HealthWatch(

@@ -8,7 +8,7 @@ from penstock.domain.clock import Clock
 from penstock.domain.errors import PenstockError
 from penstock.domain.fleet.table import EMPTY, RoutingTable
 from penstock.domain.tenancy.tenant import Principal
-from penstock.gateway.calls.call import Call
+from penstock.gateway.calls.call import Progress
 from penstock.gateway.calls.relay import Reply
 from penstock.gateway.listener.intake import Intake
 from penstock.gateway.listener.limits import Limits
@@ -23,12 +23,12 @@ from penstock.gateway.records import Early
 class Corridor(Protocol):
     """What serves an identified, parsed request: the pipeline."""
 
-    async def serve(self, call: Call, reply: Reply) -> None:
+    async def serve(self, progress: Progress, reply: Reply) -> None:
         """Answer it; raise a ``PenstockError`` only before the reply has started."""
         ...
 
 
-Serve = Callable[[Call, Reply], Awaitable[None]]
+Serve = Callable[[Progress, Reply], Awaitable[None]]
 
 
 async def _let_in(_who: Principal, _model: str) -> None:

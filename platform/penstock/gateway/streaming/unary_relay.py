@@ -105,7 +105,7 @@ class UnaryRelay:
         pieces, self._pieces = self._pieces, []
         if any(self._reads):
             pieces = [self._read(b"".join(pieces))]
-        if self._size <= READ_BYTES or frame.call.used is None:
+        if self._size <= READ_BYTES or frame.call.attempts.used is None:
             pieces = [b"".join(pieces)]
             frame.learn(reports.read(pieces[0]))
         frame.first_at = None
@@ -135,14 +135,14 @@ class UnaryRelay:
 
     def _read(self, whole: bytes) -> bytes:
         """Keep what is read of the answer, and return it as its caller is to have it."""
-        call = self._frame.call
+        frame = self._frame
         if self._reads.json:
-            call.is_json, call.form = partial(json_said.whole, whole), partial(json_said.form, whole)
+            frame.is_json, frame.form = partial(json_said.whole, whole), partial(json_said.form, whole)
         if self._reads.labels:
-            call.form = partial(forms.of_labels, whole)
+            frame.form = partial(forms.of_labels, whole)
         if not self._reads.ids:
             return whole
-        call.ids = partial(token_ids.told, whole)
+        frame.ids = partial(token_ids.told, whole)
         return token_ids.without(whole)
 
     def _end_early(self, error: PenstockError) -> None:
