@@ -27,7 +27,6 @@ ALLOWED: dict[str, set[str]] = {
     "penstock.gateway.oip": {"fastapi", "msgspec"},
     "penstock.gateway.oip.grpc": {"google", "grpc", "grpc_health", "grpc_reflection", "msgspec"},
     "penstock.gateway.preprocess": {"jinja2", "msgspec", "tokenizers"},
-    "penstock.worker.gate.serve": {"fastapi", "msgspec", "starlette", "uvicorn"},
     "penstock.worker.engines.listening": {"uvicorn"},
     "penstock.worker.engines.torch": {
         "PIL",
