@@ -53,7 +53,6 @@ class Gate:
         clock: Clock | None = None,
         meters: Meters | None = None,
     ) -> None:
-        """Wrap the engine's app; without a config the installed one counts."""
         self._app, self._numbers = app, itertools.count()
         self.config, self.clock = config or gate_config.installed(), clock or SystemClock()
         self.door = doors.before(self.config)

@@ -73,7 +73,6 @@ class QueueWait:
     )
 
     def __init__(self, door: Door, work: Work, receive: Receive, clock: Callable[[], float]) -> None:
-        """Take the door, the request with its deadline in the clock's seconds, and the way its body comes."""
         self._door, self._work, self._receive, self._clock = door, work, receive, clock
         self._kept: deque[Message] = deque()
         self._outcome: asyncio.Future[Rejection | None] = asyncio.get_running_loop().create_future()
