@@ -11,7 +11,6 @@ import random
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from penstock.domain.call import Call
 from penstock.domain.clock import Clock
 from penstock.domain.errors import (
     DeadlineExceeded,
@@ -25,10 +24,11 @@ from penstock.domain.errors import (
 from penstock.domain.fleet.table import WorkerEntry
 from penstock.domain.ids import NO_VERSION, VersionId, WorkerId
 from penstock.domain.outcome import Stage
-from penstock.domain.relay import Relay, Rest
 from penstock.domain.serving import adapted, batched, waited
 from penstock.domain.serving.request_record import Tried
 from penstock.domain.serving.ticket import Ticket, binding_of, seal
+from penstock.gateway.calls.call import Call
+from penstock.gateway.calls.relay import Relay, Rest
 from penstock.gateway.dispatch import verdict, wire
 from penstock.gateway.dispatch.attempt import Attempt
 from penstock.gateway.dispatch.breaker import Breakers

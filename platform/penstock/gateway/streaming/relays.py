@@ -4,13 +4,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from penstock.domain.call import Call
 from penstock.domain.clock import Clock
 from penstock.domain.errors import PenstockError
 from penstock.domain.ids import RequestId
-from penstock.domain.relay import Relay, Reply
 from penstock.domain.serving.request import Api
 from penstock.domain.tenancy.lease import Lease
+from penstock.gateway.calls.call import Call
+from penstock.gateway.calls.relay import Relay, Reply
 from penstock.gateway.streaming import json_said
 from penstock.gateway.streaming.continuation import Obstacle
 from penstock.gateway.streaming.continuity import NO_WORKER, Continuity, End, Take, TokenReader, same
