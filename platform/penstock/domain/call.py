@@ -26,7 +26,6 @@ class Timings:
     __slots__ = ("_clock", "_last", "seconds", "started_at")
 
     def __init__(self, clock: Callable[[], float], started_at: float) -> None:
-        """Begin at monotonic second ``started_at``."""
         self._clock = clock
         self._last = self.started_at = started_at
         self.seconds: dict[Stage, float] = {}

@@ -43,7 +43,6 @@ class AdmissionController:
         clock: Clock,
         in_flight: Callable[[str, int], None],
     ) -> None:
-        """Take each tier's promises, and a counter called with a model's name and ±1."""
         self._reservations = reservations
         self._tiers = tiers
         self._clock = clock

@@ -71,7 +71,6 @@ class PressureDegrader:
         return replace(call.request, model=wish)
 
     def fits(self, call: Call, smaller: VersionEntry) -> bool:
-        """Tell whether this version may answer instead, and has room."""
         if call.version is None or not degrade.may_move(call.request, call.version, smaller):
             return False
         return not self._is_pressed(smaller) and self.crowd.wait_s(smaller) < inf

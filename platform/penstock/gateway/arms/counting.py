@@ -328,7 +328,6 @@ def _told(arm: Arm, counts: _Counts) -> ArmCounts:
 
 
 def _priced_by(prices: Mapping[TenantId, Counter[tuple[Cell, int] | int]]) -> tuple[Priced, ...]:
-    """Return those with the most."""
     most = sorted(prices, key=lambda tenant: prices[tenant].total(), reverse=True)[:MOST_EXPOSED]
     found = []
     for tenant in most:

@@ -46,7 +46,6 @@ class Closing:
     def __init__(
         self, *, asks: Asks, ledger: Ledger, forgiven: ForgivenEnds, clock: Clock, spawn: Spawn, metrics: Metrics
     ) -> None:
-        """``spawn`` starts what a worker must be asked for."""
         self._asks = Together(asks, spawn, within_s=WITHIN_S, wait_s=WAIT_S)
         self._ledger, self._clock, self._spawn = ledger, clock, spawn
         self._forgiven = forgiven

@@ -21,7 +21,6 @@ class ForgivenEnds:
     """One gateway's, since they were last taken."""
 
     def __init__(self, clock: Clock) -> None:
-        """Begin with none."""
         self._clock = clock
         self._counts: Counter[tuple[int, VersionId, Outcome]] = Counter()
 

@@ -21,7 +21,6 @@ class LiveCounts:
     """Looks at the open leases, and writes into them what their requests have generated."""
 
     def __init__(self, running: Mapping[Lease, Call], asks: Asks) -> None:
-        """``running`` are the open leases and whose they are."""
         self._running, self._asks = running, asks
 
     async def look(self) -> None:

@@ -83,13 +83,11 @@ class Attempt:
     # -- the relay's source ------------------------------------------------------------
 
     def pause(self) -> None:
-        """Stop reading."""
         self._paused = True
         if self._exchange is not None:
             self._exchange.pause()
 
     def resume(self) -> None:
-        """Read again."""
         self._paused = False
         if self._exchange is not None:
             self._exchange.resume()

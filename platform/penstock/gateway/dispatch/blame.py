@@ -36,7 +36,6 @@ class Blame:
     __slots__ = ("_complaints", "_doubts", "_settings")
 
     def __init__(self, settings: BlameSettings) -> None:
-        """Blame nobody."""
         self._settings = settings
         self._complaints: defaultdict[VersionId, dict[TenantId, tuple[float, Shape]]] = defaultdict(dict)
         self._doubts: defaultdict[WorkerId, list[tuple[VersionId, Doubt]]] = defaultdict(list)

@@ -55,7 +55,6 @@ class Breakers:
     def __init__(
         self, chance: random.Random, settings: BreakerSettings | None = None, on_change: Tell = _nobody
     ) -> None:
-        """``chance`` jitters the open times, so that gateways don't probe together."""
         self._settings = settings or BreakerSettings()
         self._chance = chance
         self._tell = on_change

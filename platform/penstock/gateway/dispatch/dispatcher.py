@@ -96,7 +96,6 @@ class WorkerDispatcher:
     poison: Poison = field(default_factory=Poison)
 
     async def run(self, call: Call, ticket: Ticket, relay: Relay, pick: Pick) -> None:
-        """Return when the answer has begun to come (or is complete), or raise the reason why it can't."""
         self.budget.deposit()
         parcel = await self._parcel(call, ticket, relay)
         call.binding = parcel.binding

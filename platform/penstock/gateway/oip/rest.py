@@ -43,7 +43,6 @@ class InferExchange(HttpExchange):
     def __init__(
         self, edge: Services, where: tuple[str, str], scope: Scope, receive: Receive, reply: HttpReply
     ) -> None:
-        """``where``: model and version, as the path says them."""
         super().__init__(edge, Api.INFER, scope, receive, reply)
         self._where = where
         self._found: Found | None = None

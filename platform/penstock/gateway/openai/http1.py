@@ -28,7 +28,6 @@ class HttpExchange(Exchange):
     __slots__ = ("_receive", "_way_back")
 
     def __init__(self, edge: Services, api: Api, scope: Scope, receive: Receive, reply: HttpReply) -> None:
-        """Begin."""
         super().__init__(edge, api, scope["headers"])
         self._receive, self._way_back = receive, reply
         reply.decor = self._decor

@@ -36,7 +36,6 @@ async def _let_in(_who: Principal, _model: str) -> None:
 
 
 async def _unrecorded(_who: Principal, _idempotency_key: str) -> bool:
-    """Nobody keeps answers."""
     return False
 
 

@@ -48,7 +48,6 @@ class Records:
     """``keep`` takes each record that is made."""
 
     def __init__(self, keep: Callable[[RequestRecord], None], slos: Mapping[Tier, SloTier], clock: Clock) -> None:
-        """Take where records go, what each tier promises, and the time."""
         self._keep, self._clock = keep, clock
         self._promises: Promises = {tier: _promised(slo) for tier, slo in slos.items()}
         self._refusals = RefusalQuota()

@@ -148,7 +148,6 @@ class Shadows:
                 self.differed(note.alias, version.id, ratio)
 
     async def _apart(self, taken: Taken, times: float) -> None:
-        """Wait for the copy's moment."""
         try:
             await asyncio.sleep(times * self.apart_s())
         finally:

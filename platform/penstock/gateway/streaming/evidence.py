@@ -56,7 +56,6 @@ class Kept:
     __slots__ = ("_bytes", "_events")
 
     def __init__(self) -> None:
-        """Begin with nothing."""
         self._events: list[bytes] = []
         self._bytes = 0
 

@@ -22,7 +22,6 @@ from penstock.telemetry.metrics import Metrics, begin_at_zero
 
 
 def _unwanted(_: Call) -> bool:
-    """Nobody reads it."""
     return False
 
 

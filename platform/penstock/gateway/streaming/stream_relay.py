@@ -58,7 +58,6 @@ class StreamRelay:
         heartbeat_s: float,
         on_beat: Callable[[], None],
     ) -> None:
-        """Begin to watch the client, the deadline and the silence."""
         self._frame = frame
         self._render_error = render_error
         self._dialect = DIALECTS[frame.call.request.api]
@@ -159,7 +158,6 @@ class StreamRelay:
         return self._fail(error)
 
     async def rest(self) -> Rest | None:
-        """Wait until the answer is over (None), or broke off where another worker may go on with it."""
         frame = self._frame
         await frame.news()
         lost = None if frame.is_over else self._lost
@@ -173,7 +171,6 @@ class StreamRelay:
         return rest
 
     async def answer(self) -> Answer:
-        """Wait for the end of the answer."""
         return await self._frame.answer()
 
     def _fail(self, error: PenstockError) -> Answer:

@@ -32,7 +32,6 @@ class Transcript:
     __slots__ = ("_has_finished", "_ids", "_is_faithful", "_prompt", "_said", "_unread", "_unread_bytes", "head")
 
     def __init__(self) -> None:
-        """Begin with nothing said."""
         self.head = b""
         """How every event of this stream begins, up to its choices: id, object, time, model."""
         self._prompt = b""
@@ -127,7 +126,6 @@ class Transcript:
         return tokens, events
 
     def _fold(self) -> None:
-        """Read what was kept."""
         if not self._unread:
             return
         events, self._unread, self._unread_bytes = b"".join(self._unread), [], 0

@@ -132,7 +132,6 @@ class UnaryRelay:
         return self._frame.settle_with(error)
 
     async def answer(self) -> Answer:
-        """Wait for the end of the answer."""
         return await self._frame.answer()
 
     def _read(self, whole: bytes) -> bytes:
