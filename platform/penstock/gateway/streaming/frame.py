@@ -3,14 +3,14 @@
 import asyncio
 from collections.abc import Callable
 
-from penstock.domain.call import Answer, Call
 from penstock.domain.errors import PenstockError
 from penstock.domain.outcome import FinishReason, Outcome, Stage
-from penstock.domain.relay import Reply
 from penstock.domain.tenancy.lease import Lease
 from penstock.domain.tokens import UNKNOWN, Usage
 from penstock.gateway.answers import account
 from penstock.gateway.answers.account import Account, EngineTimes
+from penstock.gateway.calls.call import Answer, Call
+from penstock.gateway.calls.relay import Reply
 from penstock.gateway.streaming import batch_stages, stages
 from penstock.gateway.streaming.watch import Watch, nobody
 

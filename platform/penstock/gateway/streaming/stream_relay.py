@@ -8,15 +8,15 @@ looked into. Once anything has been sent there is no status any more: another wo
 import asyncio
 from collections.abc import Callable
 
-from penstock.domain.call import Answer
 from penstock.domain.errors import EngineError, PenstockError, ReaderTooSlow, StreamBroken
 from penstock.domain.ids import RequestId
 from penstock.domain.outcome import Outcome, Stage
-from penstock.domain.relay import Rest, Source
 from penstock.domain.serving import used
 from penstock.domain.serving.engine import is_dead
 from penstock.domain.serving.request import Api
 from penstock.gateway.answers import account
+from penstock.gateway.calls.call import Answer
+from penstock.gateway.calls.relay import Rest, Source
 from penstock.gateway.streaming import sse, stages
 from penstock.gateway.streaming.continuity import Continuity
 from penstock.gateway.streaming.dialects import DIALECTS

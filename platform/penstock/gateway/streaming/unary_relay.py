@@ -7,7 +7,6 @@ A large one stays in the pieces in which it came and nobody reads it, for its wo
 from functools import partial
 from typing import NamedTuple
 
-from penstock.domain.call import Answer
 from penstock.domain.errors import (
     BudgetReached,
     EngineError,
@@ -18,9 +17,10 @@ from penstock.domain.errors import (
     ReaderTooSlow,
 )
 from penstock.domain.outcome import Outcome
-from penstock.domain.relay import Rest, Source
 from penstock.gateway.answers import account, content
-from penstock.gateway.streaming import evidence, stages
+from penstock.gateway.calls.call import Answer
+from penstock.gateway.calls.relay import Rest, Source
+from penstock.gateway.streaming import comparable, stages
 from penstock.gateway.streaming.frame import Frame
 
 READ_BYTES = 1 << 20
@@ -138,9 +138,9 @@ class UnaryRelay:
         """Keep what is read of the answer, and return it as its caller is to have it."""
         call = self._frame.call
         if self._reads.json:
-            call.is_json, call.form = partial(evidence.whole, whole), partial(evidence.form, whole)
+            call.is_json, call.form = partial(comparable.whole, whole), partial(comparable.form, whole)
         if self._reads.labels:
-            call.form = partial(evidence.of_labels, whole)
+            call.form = partial(comparable.of_labels, whole)
         if not self._reads.ids:
             return whole
         call.ids = partial(content.token_ids, whole)

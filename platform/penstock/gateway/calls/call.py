@@ -3,7 +3,6 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from penstock.domain.doubt import Doubt
 from penstock.domain.errors import DeadlineUnreachable, PenstockError
 from penstock.domain.fleet.table import VersionEntry, WorkerEntry
 from penstock.domain.ids import NO_VERSION, VersionId, WorkerId
@@ -18,6 +17,7 @@ from penstock.domain.tenancy.cost import Cost
 from penstock.domain.tenancy.lease import Lease
 from penstock.domain.tenancy.tenant import Principal
 from penstock.domain.tokens import Usage
+from penstock.gateway.calls.doubt import Doubt
 
 
 class Timings:
