@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from penstock.apps import rollout_gates
+from penstock.apps import slos
 from penstock.connectors.memory.audit import MemoryAudit
 from penstock.connectors.memory.registry import MemoryRegistry
 from penstock.connectors.memory.rollouts import MemoryRollouts
@@ -40,7 +40,7 @@ class House:
         self.audit = MemoryAudit()
         self.registry = MemoryRegistry(self.audit)
         self.store = MemoryRollouts(self.registry)
-        self.judges = Comparisons(rollout_gates.load)
+        self.judges = Comparisons(slos.gates)
         self.is_spent, self.asked = False, list[Tier]()
         self.versions = {OLD, NEW}
         self.decided = list[Decision]()
