@@ -7,7 +7,6 @@ import pytest
 from penstock.apps import error_budgets
 from penstock.apps.ledger_budgets import REREAD_S, LedgerBudgets
 from penstock.apps.recorded_budgets import KEPT_S, RecordedBudgets
-from penstock.connectors.memory.ledger import MemoryLedger
 from penstock.connectors.prometheus.client import Prometheus
 from penstock.domain.command_error import CommandError
 from penstock.domain.errors import StoreUnavailable
@@ -20,6 +19,7 @@ from penstock.domain.tenancy.tenant import Priority
 from penstock.slo.budget import Budget
 from penstock.slo.policy import Pace
 from tests.support.clock import ManualClock
+from tests.twins.ledger import MemoryLedger
 
 ONE, OTHER = VersionId("m@1"), VersionId("e@1")
 VERSIONS = {ONE: Tier.CHAT, OTHER: Tier.EMBEDDING}
