@@ -9,11 +9,11 @@ from typing import Any
 import httpx
 from fastapi import FastAPI
 
-from penstock.apps import rollout_gates
-from penstock.apps.ledger_budgets import LedgerBudgets
+from penstock.apps import slos
 from penstock.connectors.memory.limits import MemoryLimits
 from penstock.control.api.app import make_app
 from penstock.control.api.deps import Control, Secrets
+from penstock.control.budgets.errors import LedgerBudgets
 from penstock.control.decisions import Decisions
 from penstock.control.fleet.addresses import WorkerAddresses
 from penstock.control.fleet.demand import Demand
@@ -102,8 +102,8 @@ class Room:
         self.leadings = 0
         self.decisions = Decisions(MemoryDecisions())
         self.rules, self.rollouts = Registry(self.registry, pool_bytes=pool_bytes), MemoryRollouts(self.registry)
-        self.comparisons = Comparisons(rollout_gates.load)
-        self.budgets = LedgerBudgets(ledger=self.ledger, clock=clock)
+        self.comparisons = Comparisons(slos.gates)
+        self.budgets = LedgerBudgets(ledger=self.ledger, clock=clock, promised=slos.promised(), policy=slos.policy())
         self.loop = self._loop()
         self.parts = Parts(
             loop=self.loop,
@@ -136,7 +136,7 @@ class Room:
                 catalogue=self.registry.catalogue,
                 seen=self.heartbeats.seen,
                 budget_spent=self.budgets.is_spent,
-                gates=rollout_gates.load,
+                gates=slos.gates,
                 asked=self.arms.asked,
             ),
             agreements=self.arms.agreements,

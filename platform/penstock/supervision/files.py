@@ -28,3 +28,8 @@ def write_private(path: Path, text: str) -> None:
         file.flush()
         os.fsync(file.fileno())
     draft.replace(path)
+
+
+def ready_file(run: Path, pid: int) -> Path:
+    """Return the file that marks a gateway as ready: on a shared socket a probe could meet another one."""
+    return run / "gateway" / f"{pid}.ready"

@@ -2,6 +2,8 @@
 
 import fcntl
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -16,7 +18,6 @@ class HomeLock:
     """Held while a platform runs in this home; the file names the holder."""
 
     def __init__(self, run: Path) -> None:
-        """Lock ``up.lock`` in the home's ``run`` folder."""
         self._path = run / FILE
         self._fd = -1
 
@@ -69,6 +70,18 @@ def holder(run: Path) -> int:
     finally:
         os.close(fd)
     return 0
+
+
+@contextmanager
+def held(file: Path, *, shared: bool) -> Iterator[None]:
+    """Hold a lock of this file, alone or with others that share it; raise ``BlockingIOError`` if it can't be had."""
+    file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    fd = os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(fd, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
+        yield
+    finally:
+        os.close(fd)
 
 
 def holders(file: Path) -> str:

@@ -8,12 +8,24 @@ over all tenants stay exact.
 """
 
 from collections.abc import Callable
+from enum import StrEnum
+from functools import partial
+
+from penstock.domain.tenancy.keys import Purpose, derive, tenant_label
 
 OTHER = "other"
 HALVE_AT = 50_000
 """Requests after which all counts halve; also the most tenants that are counted."""
 LOOK_EVERY = 32
 """A tenant without a name is compared with the named at each so many requests of its own."""
+
+
+class TenantNames(StrEnum):
+    """The form of tenants' names in metrics."""
+
+    NAMED = "named"
+    HASHED = "hashed"
+    OFF = "off"
 
 
 def _nobody(_: str) -> None:
@@ -24,7 +36,6 @@ class TenantLabels:
     """``name`` may hide names; ``on_drop`` is told the label of a tenant that has lost its name."""
 
     def __init__(self, limit: int = 50, name: Callable[[str], str] = str) -> None:
-        """Keep at most ``limit`` names."""
         self._limit, self._name = limit, name
         self.on_drop: Callable[[str], None] = _nobody
         self._known: dict[str, str] = {}
@@ -56,3 +67,24 @@ class TenantLabels:
     def _halve(self) -> None:
         self._counted = 0
         self._counts = {tenant: count // 2 for tenant, count in self._counts.items() if count > 1}
+
+
+def labels(names: TenantNames, limit: int, platform_key: bytes) -> TenantLabels:
+    """Return the labels of at most ``limit`` tenants, named as set."""
+    if names is TenantNames.OFF:
+        return TenantLabels(limit=0)
+    return TenantLabels(limit=limit, name=_namer(names, platform_key))
+
+
+def scope_label(names: TenantNames, platform_key: bytes) -> Callable[[str], str]:
+    """Return the function that gives the label of a budget's scope, such as ``tenant:shop``."""
+    if names is TenantNames.OFF:
+        return lambda scope: f"{scope.partition(':')[0]}:{OTHER}"
+    named = _namer(names, platform_key)
+    return lambda scope: f"{scope.partition(':')[0]}:{named(scope.partition(':')[2])}"
+
+
+def _namer(names: TenantNames, platform_key: bytes) -> Callable[[str], str]:
+    if names is TenantNames.NAMED:
+        return str
+    return partial(tenant_label, label_key=derive(platform_key, Purpose.METRICS))

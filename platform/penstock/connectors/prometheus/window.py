@@ -6,13 +6,16 @@ is absent, never 0.
 """
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from statistics import fmean
 
 from penstock.connectors.prometheus.client import Prometheus, Span
 from penstock.connectors.prometheus.growth import Page, Point, growth, step, sum_of
-from penstock.connectors.prometheus.page import Reading, everywhere
+from penstock.connectors.prometheus.page import Reading, everywhere, read
+from penstock.domain.clock import Clock
+from penstock.domain.command_error import CommandError
 from penstock.telemetry.series import INSTANCE, STARTED, Sample, Series
 
 JOB, UP = "job", "up"
@@ -22,6 +25,7 @@ _PARTS = ("_total", "_bucket", "_sum", "_count")
 _POINTS = 60
 """A counter is looked at so often, however long the window is: one that was born and gone in between is not seen."""
 _LEAST_STEP_S = 1.0
+_READ_EVERY_S = 1.0
 Key = frozenset[tuple[str, str]]
 Labels = Mapping[str, str]
 
@@ -34,7 +38,6 @@ class PrometheusWindow:
     """
 
     def __init__(self, prometheus: Prometheus, seconds: float, until: float | None = None) -> None:
-        """Ask nothing but the time, where no end is given: the Prometheus's own."""
         self._prometheus = prometheus
         self._until = round(until if until is not None else prometheus.instant("time()")[0].value or 0.0, 3)
         self._span = _even(self._until, seconds)
@@ -59,7 +62,6 @@ class PrometheusWindow:
         return tuple(found)
 
     def levels(self, name: str) -> tuple[Sample, ...]:
-        """Return each gauge's mean."""
         return self._ask(f"avg_over_time({name}[{self.seconds:g}s])")
 
     def peaks(self, name: str) -> tuple[Sample, ...]:
@@ -91,7 +93,6 @@ class PagesWindow:
     """The time between the first and the last of some readings, two at least."""
 
     def __init__(self, readings: Sequence[Reading]) -> None:
-        """Take the readings in their order."""
         if len(readings) < 2:  # noqa: PLR2004
             raise ValueError("a window needs two readings")
         self._readings = tuple(readings)
@@ -129,6 +130,30 @@ class PagesWindow:
             for key, value in _by_series(everywhere(reading, name)).items():
                 found.setdefault(key, []).extend([] if value is None else [value])
         return found
+
+
+def watch(
+    addresses: Callable[[], Sequence[str]], clock: Clock, seconds: float, sleep: Callable[[float], None] = time.sleep
+) -> PagesWindow:
+    """Read the pages now, each second and at the end, so that gauges have a mean; raise ``CommandError`` for none."""
+    end = clock.monotonic() + seconds
+    readings = [reading(addresses, clock)]
+    while (left := end - clock.monotonic()) > 0:
+        sleep(min(_READ_EVERY_S, left))
+        readings.append(reading(addresses, clock))
+    return PagesWindow(readings)
+
+
+def reading(addresses: Callable[[], Sequence[str]], clock: Clock) -> Reading:
+    """Read the pages once; raise ``CommandError`` if no process shows any."""
+    found = read(addresses(), clock.monotonic())
+    if not found.pages:
+        raise CommandError(
+            "No process of this home shows metrics.",
+            do="Start the platform with `penstock up`, name its folder in PENSTOCK_HOME, or give a Prometheus with"
+            " --prometheus.",
+        )
+    return found
 
 
 def _by_series(samples: Iterable[Sample]) -> dict[Key, float | None]:

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from penstock.apps import rollout_gates
+from penstock.apps import slos
 from penstock.control.capacity.memory import sizes
 from penstock.control.registry.registry import Registry
 from penstock.control.rollout import steps
@@ -40,7 +40,7 @@ class House:
         self.audit = MemoryAudit()
         self.registry = MemoryRegistry(self.audit)
         self.store = MemoryRollouts(self.registry)
-        self.judges = Comparisons(rollout_gates.load)
+        self.judges = Comparisons(slos.gates)
         self.is_spent, self.asked = False, list[Tier]()
         self.versions = {OLD, NEW}
         self.decided = list[Decision]()

@@ -1,4 +1,4 @@
-"""Metrics have a listener of their own, and say no more of tenants than the settings let them."""
+"""Metrics have a listener of their own."""
 
 import asyncio
 import os
@@ -8,13 +8,11 @@ from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
 import httpx
-import pytest
 
-from penstock.apps import exposition
-from penstock.apps.settings import Settings, TenantNames
+from penstock.apps.settings import Settings
 from penstock.local import services
+from penstock.supervision import exposition
 
-KEY = b"k" * 32
 WITHIN_S = 10.0
 
 
@@ -29,7 +27,7 @@ async def address(settings: Settings) -> str:
 @asynccontextmanager
 async def served(settings: Settings) -> AsyncIterator[str]:
     """Serve one line, and yield where."""
-    task = asyncio.create_task(exposition.serve(settings, lambda: b"up 1\n"))
+    task = asyncio.create_task(exposition.serve(settings.metrics_address, settings.paths.run, lambda: b"up 1\n"))
     try:
         yield await address(settings)
     finally:
@@ -52,7 +50,7 @@ async def test_a_successor_waits_for_its_port(tmp_path: Path) -> None:
     """A process that is started beside its predecessor takes the port when that one lets it go."""
     with socket.create_server(("127.0.0.1", 0)) as taken:
         settings = Settings(home=tmp_path, metrics_port=taken.getsockname()[1])
-        task = asyncio.create_task(exposition.serve(settings, lambda: b"up 1\n"))
+        task = asyncio.create_task(exposition.serve(settings.metrics_address, settings.paths.run, lambda: b"up 1\n"))
         await asyncio.sleep(0)
         assert exposition.address(settings.paths.run, os.getpid()) == ""
     assert await address(settings)
@@ -66,21 +64,6 @@ def test_each_process_has_a_port_of_its_own(tmp_path: Path) -> None:
         settings = Settings(home=tmp_path, gateways=2, metrics_port=port)
         commands = [services.gateway(settings, 1, 3), services.gateway(settings, 2, 3), services.controller(settings)]
         assert [(one.environment or {})["PENSTOCK_METRICS_PORT"] for one in commands] == expected
-
-
-@pytest.mark.parametrize("names", TenantNames)
-def test_tenants_are_bounded_and_hidden_as_set(tmp_path: Path, names: TenantNames) -> None:
-    """Finding 8: the first tenants and others, by name, by a keyed digest, or not at all; budgets' scopes alike."""
-    settings = Settings(home=tmp_path, metrics_tenants=names, metrics_most_tenants=2)
-    labels = exposition.tenant_labels(settings, KEY)
-    shown = [labels.of(tenant) for tenant in ("alice", "bob", "carol", "alice")]
-    assert shown[0] == shown[3]
-    assert shown[2] == "other"
-    assert len(set(shown)) == (1 if names is TenantNames.OFF else 3)
-    scope = exposition.scope_label(settings, KEY)("tenant:alice")
-    assert scope == f"tenant:{shown[0]}"
-    assert ("alice" in scope) is (names is TenantNames.NAMED)
-    assert exposition.tenant_labels(settings, b"x" * 32).of("alice") == shown[0] or names is TenantNames.HASHED
 
 
 async def test_the_pages_of_a_home_are_those_of_its_living_processes(tmp_path: Path) -> None:

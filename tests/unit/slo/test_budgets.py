@@ -10,20 +10,21 @@ import httpx
 import pytest
 from typer.testing import CliRunner
 
-from penstock.apps import error_budgets
+from penstock.apps import observed, slos
 from penstock.apps.settings import Settings
 from penstock.cli import app
 from penstock.connectors.prometheus.client import Prometheus
-from penstock.connectors.prometheus.page import Reading, parse
+from penstock.connectors.prometheus.page import parse
 from penstock.domain.command_error import CommandError
 from penstock.domain.models.model import Tier
 from penstock.domain.outcome import Outcome
-from penstock.slo import recorded
+from penstock.slo import budgets, recorded
 from penstock.slo.budget import Budget, Seen
 from penstock.telemetry import names
 from penstock.telemetry.metrics import Metrics
 
 RATIO = recorded.error_ratio
+PROMISED = slos.promised()
 TTFT = {"tier": "chat", "objective": "ttft"}
 
 
@@ -47,7 +48,7 @@ def test_a_prometheus_tells_what_is_left_and_how_fast_it_goes() -> None:
     """Shares of bad events over a period and its windows become what is left, burns and a forecast."""
     ratios = {RATIO("28d"): 0.025, RATIO("1h"): 0.2, RATIO("6h"): 0.1}
     told = [({"__name__": name, **TTFT}, value) for name, value in ratios.items()]
-    found = error_budgets.of_prometheus(prometheus({"{__name__": told, recorded.BAD_EVENTS: [(TTFT, 0.1)]}))
+    found = budgets.of_prometheus(prometheus({"{__name__": told, recorded.BAD_EVENTS: [(TTFT, 0.1)]}), PROMISED)
     ttft = the(found.budgets, "ttft")
     assert ttft.left_ratio == pytest.approx(0.5)
     assert ttft.burns == {"1h": pytest.approx(4), "6h": pytest.approx(2), "3d": None}
@@ -68,7 +69,7 @@ def test_few_events_are_told_and_not_judged(bad: float, events: float, is_few: b
     """As with alerts: less than five bad ones, of so many that five would have been allowed, are no verdict."""
     ratios = [({"__name__": RATIO("28d"), **TTFT}, bad / events)]
     answers = {"{__name__": ratios, **seen("28d", bad, events), recorded.BAD_EVENTS: [(TTFT, 0.0)]}
-    ttft = the(error_budgets.of_prometheus(prometheus(answers)).budgets, "ttft")
+    ttft = the(budgets.of_prometheus(prometheus(answers), PROMISED).budgets, "ttft")
     assert (ttft.is_few, ttft.left_ratio is None, ttft.seen) == (is_few, is_few, Seen(bad=bad, events=events))
 
 
@@ -78,7 +79,7 @@ def test_few_events_of_a_window_are_no_forecast() -> None:
     told = [({"__name__": name, **TTFT}, value) for name, value in ratios.items()]
     counts = seen("28d", 500, 20_000) | seen("6h", 1, 2)
     answers = {"{__name__": told, **counts, recorded.BAD_EVENTS: [(TTFT, 0.1)]}
-    ttft = the(error_budgets.of_prometheus(prometheus(answers)).budgets, "ttft")
+    ttft = the(budgets.of_prometheus(prometheus(answers), PROMISED).budgets, "ttft")
     assert ttft.left_ratio == pytest.approx(0.5)
     assert (ttft.burns["6h"], ttft.spent_in_s) == (None, None)
 
@@ -91,15 +92,15 @@ def test_lost_series_are_unknown_and_idle_ones_are_not() -> None:
         "present_over_time": [(TTFT, 1.0), (itl, 1.0)],
         "{__name__": [({"__name__": RATIO("28d"), **TTFT}, 0.0)],
     }
-    found = error_budgets.of_prometheus(prometheus(answers))
+    found = budgets.of_prometheus(prometheus(answers), PROMISED)
     assert the(found.budgets, "ttft").left_ratio is None
     assert the(found.budgets, "itl").left_ratio == 1.0
 
 
 def test_a_prometheus_without_the_rules_is_told_of() -> None:
     """A Prometheus that knows no promise is no platform without trouble."""
-    with pytest.raises(CommandError, match="knows no promise") as told:
-        error_budgets.of_prometheus(prometheus({}))
+    with pytest.raises(CommandError, match="has no recorded promises") as told:
+        budgets.of_prometheus(prometheus({}), PROMISED)
     assert "penstock slo rules" in told.value.do
 
 
@@ -119,7 +120,7 @@ def page() -> str:
 def test_pages_tell_what_happened_since_the_processes_started() -> None:
     """Two gateways' counters are added up; a burn and a forecast need a history that nobody has."""
     pages = {f"http://{one}": parse(page(), one) for one in ("g1", "g2")}
-    found = error_budgets.of_pages(Reading(at=0.0, pages=pages, silent=("http://g3",)))
+    found = budgets.of_pages(pages, ("http://g3",), PROMISED)
     assert the(found.budgets, "availability").left_ratio == pytest.approx(0.5)
     assert the(found.budgets, "ttft").left_ratio == pytest.approx(0.5)
     assert the(found.budgets, "stream_completion").left_ratio == 1.0
@@ -134,8 +135,8 @@ def test_pages_tell_what_happened_since_the_processes_started() -> None:
 def test_the_command_shows_budgets_and_what_they_mean(monkeypatch: pytest.MonkeyPatch, form: str) -> None:
     """A spent budget freezes rollouts, and the screen says which; what is unknown is a dash, or null."""
     ratios = [({"__name__": RATIO("28d"), **TTFT}, 0.06)]
-    found = error_budgets.of_prometheus(prometheus({"{__name__": ratios, recorded.BAD_EVENTS: [(TTFT, 0.1)]}))
-    monkeypatch.setattr(error_budgets, "look", lambda *_: replace(found, heeded=True))
+    found = budgets.of_prometheus(prometheus({"{__name__": ratios, recorded.BAD_EVENTS: [(TTFT, 0.1)]}), PROMISED)
+    monkeypatch.setattr(observed, "budgets", lambda *_: replace(found, heeded=True))
     result = CliRunner().invoke(app, ["slo", "status", *(["--json"] if form == "json" else [])])
     assert result.exit_code == 0
     if form == "table":
@@ -152,8 +153,8 @@ def test_the_command_shows_budgets_and_what_they_mean(monkeypatch: pytest.Monkey
 def test_no_screen_says_frozen_where_the_controller_does_not_hear_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without a Prometheus of the controller's own a spent budget of times stops nothing, and the screen says so."""
     ratios = [({"__name__": RATIO("28d"), **TTFT}, 0.06)]
-    found = error_budgets.of_prometheus(prometheus({"{__name__": ratios, recorded.BAD_EVENTS: [(TTFT, 0.1)]}))
-    monkeypatch.setattr(error_budgets, "look", lambda *_: found)
+    found = budgets.of_prometheus(prometheus({"{__name__": ratios, recorded.BAD_EVENTS: [(TTFT, 0.1)]}), PROMISED)
+    monkeypatch.setattr(observed, "budgets", lambda *_: found)
     result = CliRunner().invoke(app, ["slo", "status"])
     assert "frozen" not in result.output
     assert "rollouts heed availability alone" in result.output
@@ -161,14 +162,14 @@ def test_no_screen_says_frozen_where_the_controller_does_not_hear_of_it(monkeypa
 
 def test_rollouts_heed_the_prometheus_that_the_controller_has(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """That of its home or its settings, and no other that somebody asks."""
-    told = error_budgets.Found(source="", over="", budgets=())
-    monkeypatch.setattr(error_budgets, "of_prometheus", lambda _: told)
+    told = budgets.ErrorBudgets(source="", over="", budgets=())
+    monkeypatch.setattr(budgets, "of_prometheus", lambda *_: told)
     settings = Settings(home=tmp_path)
     settings.paths.run.mkdir()
     settings.paths.prometheus_address.write_text("http://own:1\n")
-    assert error_budgets.look(settings).heeded
-    assert not error_budgets.look(settings, "http://other:1").heeded
-    assert error_budgets.look(Settings(home=tmp_path, budgets_url="http://other:1"), "http://other:1").heeded
+    assert observed.budgets(settings).heeded
+    assert not observed.budgets(settings, "http://other:1").heeded
+    assert observed.budgets(Settings(home=tmp_path, budgets_url="http://other:1"), "http://other:1").heeded
 
 
 @pytest.mark.parametrize(
@@ -194,8 +195,8 @@ def test_the_screen_says_what_is_left_in_words(monkeypatch: pytest.MonkeyPatch, 
         seen=count,
         is_few=left is None,
     )
-    found = error_budgets.Found(source="a test", over="a while", budgets=(budget,))
-    monkeypatch.setattr(error_budgets, "look", lambda *_: found)
+    found = budgets.ErrorBudgets(source="a test", over="a while", budgets=(budget,))
+    monkeypatch.setattr(observed, "budgets", lambda *_: found)
     output = CliRunner().invoke(app, ["slo", "status"]).output
     assert says in output
     assert "spent in spent" not in output

@@ -1,13 +1,11 @@
 """Error budgets by the ledger: bad ends freeze rollouts, few of them say nothing, and nobody to ask is no data."""
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 
 import pytest
 
-from penstock.apps import error_budgets
-from penstock.apps.ledger_budgets import REREAD_S, LedgerBudgets
-from penstock.apps.recorded_budgets import KEPT_S, RecordedBudgets
-from penstock.connectors.prometheus.client import Prometheus
+from penstock.apps import slos
+from penstock.control.budgets.errors import KEPT_S, REREAD_S, LedgerBudgets, RecordedBudgets
 from penstock.domain.command_error import CommandError
 from penstock.domain.errors import StoreUnavailable
 from penstock.domain.ids import KeyId, RequestId, TenantId, VersionId
@@ -22,7 +20,16 @@ from tests.support.clock import ManualClock
 from tests.twins.ledger import MemoryLedger
 
 ONE, OTHER = VersionId("m@1"), VersionId("e@1")
+Recorded = Callable[[Tier], Awaitable[tuple[Budget, ...]]]
 VERSIONS = {ONE: Tier.CHAT, OTHER: Tier.EMBEDDING}
+
+
+async def unrecorded(_: Tier) -> tuple[Budget, ...]:
+    return ()
+
+
+def by_ledger(ledger: MemoryLedger, clock: ManualClock, recorded: Recorded = unrecorded) -> LedgerBudgets:
+    return LedgerBudgets(ledger=ledger, clock=clock, promised=slos.promised(), policy=slos.policy(), recorded=recorded)
 
 
 async def ledger_with(clock: ManualClock, *counts: tuple[VersionId, Outcome, int]) -> MemoryLedger:
@@ -71,7 +78,7 @@ async def test_the_pace_is_the_policys_word_on_what_is_left(
     clock: ManualClock, counts: Sequence[tuple[VersionId, Outcome, int]], pace: Pace
 ) -> None:
     """Only a tier's own versions count, and only ends that are the platform's fault or good."""
-    budgets = LedgerBudgets(ledger=await ledger_with(clock, *counts), clock=clock)
+    budgets = by_ledger(await ledger_with(clock, *counts), clock)
     assert (await budgets.verdict(Tier.CHAT, VERSIONS)).pace is pace
 
 
@@ -79,9 +86,9 @@ async def test_one_caller_can_not_freeze_a_tier(clock: ManualClock) -> None:
     """Failures that are known to be their caller's own spend no budget; the same number of others freezes."""
     ledger = await ledger_with(clock, (ONE, Outcome.OK, 9_000), (ONE, Outcome.ENGINE_ERROR, 360))
     own = Forgiven(hour=hour_of(clock.now()), version=ONE, outcome=Outcome.ENGINE_ERROR, requests=360)
-    assert await LedgerBudgets(ledger=ledger, clock=clock).is_spent(Tier.CHAT, VERSIONS)
+    assert await by_ledger(ledger, clock).is_spent(Tier.CHAT, VERSIONS)
     await ledger.forgive([own])
-    assert (await LedgerBudgets(ledger=ledger, clock=clock).verdict(Tier.CHAT, VERSIONS)).pace is Pace.FREE
+    assert (await by_ledger(ledger, clock).verdict(Tier.CHAT, VERSIONS)).pace is Pace.FREE
 
 
 async def test_a_recorded_budget_freezes_where_the_ledger_knows_nothing_of_it(clock: ManualClock) -> None:
@@ -93,7 +100,7 @@ async def test_a_recorded_budget_freezes_where_the_ledger_knows_nothing_of_it(cl
     async def recorded(tier: Tier) -> tuple[Budget, ...]:
         return (itl,) if tier is Tier.CHAT else ()
 
-    budgets = LedgerBudgets(ledger=ledger, clock=clock, recorded=recorded)
+    budgets = by_ledger(ledger, clock, recorded)
     assert (await budgets.verdict(Tier.CHAT, VERSIONS)).because == (itl,)
     assert await budgets.is_spent(Tier.CHAT, VERSIONS)
     assert not await budgets.is_spent(Tier.EMBEDDING, VERSIONS)
@@ -102,31 +109,30 @@ async def test_a_recorded_budget_freezes_where_the_ledger_knows_nothing_of_it(cl
     assert await budgets.is_spent(Tier.CHAT, VERSIONS)
 
 
-async def test_a_prometheus_that_is_away_has_the_last_word_for_an_hour(
-    clock: ManualClock, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_prometheus_that_is_away_has_the_last_word_for_an_hour(clock: ManualClock) -> None:
     """What it froze does not go on because it can't be asked; without one nothing is recorded."""
     itl = Budget(tier="chat", objective="itl", good_ratio=0.95, period_days=28, left_ratio=-1.87, burns={})
-    told = error_budgets.Found(source="", over="", budgets=(itl,))
-    monkeypatch.setattr(error_budgets, "of_prometheus", lambda _: told)
-    recorded = RecordedBudgets(find=lambda: Prometheus("http://p"), clock=clock)
+    told = [(itl,)]
+
+    def read() -> tuple[Budget, ...]:
+        if not told:
+            raise CommandError("nobody answers")
+        return told[0]
+
+    recorded = RecordedBudgets(read=read, clock=clock)
     assert (await recorded.of(Tier.CHAT), await recorded.of(Tier.CLASSIC)) == ((itl,), ())
-
-    def away(_: Prometheus) -> error_budgets.Found:
-        raise CommandError("nobody answers")
-
-    monkeypatch.setattr(error_budgets, "of_prometheus", away)
+    told.clear()
     clock.advance(REREAD_S)
     assert await recorded.of(Tier.CHAT) == (itl,)
     clock.advance(KEPT_S)
     assert await recorded.of(Tier.CHAT) == ()
-    assert await RecordedBudgets(find=lambda: None, clock=clock).of(Tier.CHAT) == ()
+    assert await RecordedBudgets(read=tuple, clock=clock).of(Tier.CHAT) == ()
 
 
 async def test_what_is_older_than_the_promises_period_is_forgiven(clock: ManualClock) -> None:
     """A budget comes back as its bad days leave the window."""
     ledger = await ledger_with(clock, (ONE, Outcome.ENGINE_ERROR, 500), (ONE, Outcome.OK, 500))
-    budgets = LedgerBudgets(ledger=ledger, clock=clock)
+    budgets = by_ledger(ledger, clock)
     assert (await budgets.verdict(Tier.CHAT, VERSIONS)).pace is Pace.FROZEN
     clock.advance(40 * 86_400.0)
     assert (await budgets.verdict(Tier.CHAT, VERSIONS)).pace is not Pace.FROZEN
@@ -149,7 +155,7 @@ class Counting(MemoryLedger):
 async def test_it_is_read_now_and_then_and_its_absence_is_no_data(clock: ManualClock) -> None:
     """A tick costs no query; a ledger that is away neither frees nor freezes."""
     ledger = Counting()
-    budgets = LedgerBudgets(ledger=ledger, clock=clock)
+    budgets = by_ledger(ledger, clock)
     for _ in range(10):
         assert (await budgets.verdict(Tier.CHAT, VERSIONS)).pace is Pace.FREE
     assert ledger.reads == 1
