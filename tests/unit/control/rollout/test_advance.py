@@ -7,9 +7,6 @@ from dataclasses import replace
 import pytest
 
 from penstock.apps import slos
-from penstock.connectors.memory.audit import MemoryAudit
-from penstock.connectors.memory.registry import MemoryRegistry
-from penstock.connectors.memory.rollouts import MemoryRollouts
 from penstock.control.capacity.memory import sizes
 from penstock.control.registry.registry import Registry
 from penstock.control.rollout import steps
@@ -27,6 +24,9 @@ from penstock.telemetry.metrics import Metrics
 from tests.support import adapter_things
 from tests.support import control_things as things
 from tests.support.arms_world import ALIAS, NEW, OLD, Regression, World
+from tests.twins.audit import MemoryAudit
+from tests.twins.registry import MemoryRegistry
+from tests.twins.rollouts import MemoryRollouts
 
 SEEN = tuple(things.seen(things.report(f"w-{version}", version)) for version in (OLD, NEW))
 KNOWN = Catalogue(versions=tuple(replace(things.version(), id=version) for version in (OLD, NEW)))

@@ -1,4 +1,4 @@
-"""Workers' last heartbeats, in memory. Twin of `adapters.postgres.leases`."""
+"""Workers' last heartbeats, in memory. Twin of `connectors.postgres.leases`."""
 
 from collections.abc import Sequence
 

@@ -1,9 +1,9 @@
-"""Rollouts in memory. Twin of ``adapters.postgres.rollouts``."""
+"""Rollouts in memory. Twin of ``connectors.postgres.rollouts``."""
 
-from penstock.connectors.memory.registry import MemoryRegistry
 from penstock.domain.errors import Conflict
 from penstock.domain.rollout.rollout import Change, Step, Stored, route_of
 from penstock.domain.tenancy.audit import Act
+from tests.twins.registry import MemoryRegistry
 
 
 class MemoryRollouts:

@@ -1,13 +1,13 @@
-"""Organisations, tenants and API keys (hashes only), in memory. Twin of `adapters.postgres.tenancy`."""
+"""Organisations, tenants and API keys (hashes only), in memory. Twin of `connectors.postgres.tenancy`."""
 
 from collections.abc import Callable
 from dataclasses import replace
 
-from penstock.connectors.memory.audit import MemoryAudit
 from penstock.domain.errors import Conflict
 from penstock.domain.ids import KeyId, OrgId, TenantId
 from penstock.domain.tenancy.audit import Act
 from penstock.domain.tenancy.tenant import DEFAULT_ORG, ApiKey, Org, Plan, ScopeId, ScopeKind, Tenant
+from tests.twins.audit import MemoryAudit
 
 
 class MemoryTenancy:

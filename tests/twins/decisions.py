@@ -1,4 +1,4 @@
-"""The controller's decisions, in memory. Twin of `adapters.records.decisions`."""
+"""The controller's decisions, in memory. Twin of `connectors.records.decisions`."""
 
 from collections import deque
 from collections.abc import Sequence

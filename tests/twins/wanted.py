@@ -1,4 +1,4 @@
-"""Which versions gateways hold requests for, in memory. Twin of `adapters.postgres.wanted`, both sides."""
+"""Which versions gateways hold requests for, in memory. Twin of `connectors.postgres.wanted`, both sides."""
 
 import asyncio
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""Published routing tables, in memory. Twin of `adapters.postgres.tables`."""
+"""Published routing tables, in memory. Twin of `connectors.postgres.tables`."""
 
 from penstock.domain.errors import Conflict
 from penstock.domain.fleet.table import EMPTY, RoutingTable

@@ -1,6 +1,5 @@
-"""What exists, in memory. Twin of `adapters.postgres.registry`."""
+"""What exists, in memory. Twin of `connectors.postgres.registry`."""
 
-from penstock.connectors.memory.audit import MemoryAudit
 from penstock.domain.errors import Conflict
 from penstock.domain.fleet.table import Route
 from penstock.domain.fleet.versions import Catalogue, Deployment, PastRoute
@@ -9,6 +8,7 @@ from penstock.domain.models.model import ModelVersion
 from penstock.domain.serving.auto import Auto, PastAuto
 from penstock.domain.tenancy.audit import Act
 from penstock.domain.tenancy.owners import EVERYBODY, Owned, Owners
+from tests.twins.audit import MemoryAudit
 
 
 class MemoryRegistry:

@@ -1,4 +1,4 @@
-"""Who leads, in this process. Twin of `adapters.postgres.leadership`."""
+"""Who leads, in this process. Twin of `connectors.postgres.leadership`."""
 
 
 class LeaderLock:

@@ -1,4 +1,4 @@
-"""The audit log, in memory. Twin of `adapters.postgres.audit`."""
+"""The audit log, in memory. Twin of `connectors.postgres.audit`."""
 
 from penstock.domain.ids import TenantId
 from penstock.domain.tenancy.audit import ALL, Act, Selection
