@@ -16,7 +16,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 
-from penstock.domain.call import Call
 from penstock.domain.clock import Clock
 from penstock.domain.errors import DeadlineInQueue, InvalidField
 from penstock.domain.fleet.table import VersionEntry
@@ -30,6 +29,7 @@ from penstock.domain.tenancy.tenant import OverQuota, Priority
 from penstock.gateway.admission import fit
 from penstock.gateway.admission.degrade import OUTPUT_FIELD
 from penstock.gateway.admission.reservations import Claim, Reservation, Reservations
+from penstock.gateway.calls.call import Call
 
 
 class AdmissionController:

@@ -9,7 +9,6 @@ from dataclasses import dataclass, field, replace
 from math import inf
 from typing import Protocol
 
-from penstock.domain.call import Call
 from penstock.domain.clock import Clock
 from penstock.domain.fleet.table import VersionEntry
 from penstock.domain.ids import VersionId
@@ -18,6 +17,7 @@ from penstock.domain.outcome import Degradation
 from penstock.domain.serving.request import InferenceRequest
 from penstock.gateway.admission import degrade
 from penstock.gateway.admission.pressure import Pressure, PressureSettings
+from penstock.gateway.calls.call import Call
 
 
 class Crowd(Protocol):

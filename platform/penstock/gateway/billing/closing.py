@@ -8,7 +8,6 @@ from collections.abc import Callable, Coroutine
 from dataclasses import replace
 from typing import Protocol
 
-from penstock.domain.call import Answer, Call
 from penstock.domain.clock import Clock
 from penstock.domain.outcome import Outcome, Stage
 from penstock.domain.serving.request import Api, Prepared
@@ -19,6 +18,7 @@ from penstock.gateway.billing import bill
 from penstock.gateway.billing.asking import Asks
 from penstock.gateway.billing.forgiven import ForgivenEnds
 from penstock.gateway.billing.together import Together
+from penstock.gateway.calls.call import Answer, Call
 from penstock.telemetry import names
 from penstock.telemetry.logs import logger
 from penstock.telemetry.metrics import Metrics, begin_at_zero

@@ -10,11 +10,11 @@ from collections import Counter
 from collections.abc import Iterable
 from functools import partial
 
-from penstock.domain.call import Call
 from penstock.domain.clock import Clock
 from penstock.domain.ids import VersionId
 from penstock.domain.outcome import Outcome
 from penstock.domain.tenancy.ledger import Forgiven, hour_of
+from penstock.gateway.calls.call import Call
 
 
 class ForgivenEnds:

@@ -8,11 +8,11 @@ import asyncio
 from collections import defaultdict
 from collections.abc import Mapping
 
-from penstock.domain.call import Call
 from penstock.domain.fleet.table import WorkerEntry
 from penstock.domain.ids import RequestId, WorkerId
 from penstock.domain.tenancy.lease import Lease
 from penstock.gateway.billing.asking import Asks
+from penstock.gateway.calls.call import Call
 
 WITHIN_S = 0.4
 

@@ -12,8 +12,8 @@ Trade-off: with one or two tenants a fault that the probe does not meet spends n
 from collections import defaultdict
 from dataclasses import dataclass
 
-from penstock.domain.doubt import Doubt
 from penstock.domain.ids import TenantId, VersionId, WorkerId
+from penstock.gateway.calls.doubt import Doubt
 from penstock.gateway.dispatch.shapes import Origin, Shape
 
 

@@ -18,9 +18,9 @@ import random
 from collections.abc import Callable, Iterable, Sequence
 from itertools import islice
 
-from penstock.domain.doubt import Doubt
 from penstock.domain.fleet.table import VersionEntry
 from penstock.domain.ids import TenantId, VersionId, WorkerId
+from penstock.gateway.calls.doubt import Doubt
 from penstock.gateway.dispatch.blame import Blame
 from penstock.gateway.dispatch.charges import Charges
 from penstock.gateway.dispatch.circuit import Circuit

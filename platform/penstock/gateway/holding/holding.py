@@ -12,7 +12,6 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from penstock.domain.call import Call
 from penstock.domain.clock import Clock
 from penstock.domain.errors import (
     Asleep,
@@ -26,9 +25,10 @@ from penstock.domain.errors import (
 from penstock.domain.fleet.table import VersionEntry
 from penstock.domain.ids import VersionId, WorkerId
 from penstock.domain.outcome import Stage
-from penstock.domain.relay import Relay
 from penstock.domain.tenancy.lease import Lease
 from penstock.domain.tenancy.standing import standing_of
+from penstock.gateway.calls.call import Call
+from penstock.gateway.calls.relay import Relay
 from penstock.gateway.holding import wakes
 from penstock.gateway.holding.demand import Demand, Want
 from penstock.gateway.holding.hold_settings import HoldSettings

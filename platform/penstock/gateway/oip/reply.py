@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 from penstock.domain.errors import PenstockError
 from penstock.domain.models.tensors import HEAD_LENGTH
-from penstock.domain.relay import Reply
+from penstock.gateway.calls.relay import Reply
 from penstock.gateway.listener.errors import JSON, Headers
 from penstock.gateway.oip.json_answers import Written
 

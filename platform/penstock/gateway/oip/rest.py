@@ -7,9 +7,9 @@ import re
 
 from penstock.domain.errors import InvalidField, PenstockError
 from penstock.domain.models.tensors import HEAD_LENGTH
-from penstock.domain.relay import Reply
 from penstock.domain.serving.request import Api
 from penstock.domain.tenancy.tenant import Principal
+from penstock.gateway.calls.relay import Reply
 from penstock.gateway.listener.types import Receive, Scope
 from penstock.gateway.oip import catalogue, json_answers
 from penstock.gateway.oip.account import with_account

@@ -9,8 +9,8 @@ from contextlib import suppress
 
 from penstock.domain.errors import Conflict, StoreUnavailable
 from penstock.domain.ids import RequestId
-from penstock.domain.relay import Reply
 from penstock.domain.serving.idempotency import ALIVE_S, AnswerStore, Piece, RecordKey
+from penstock.gateway.calls.relay import Reply
 from penstock.gateway.listener.errors import Headers
 
 MAX_ANSWER_BYTES = 4 << 20

@@ -8,7 +8,6 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import zip_longest
 from typing import NamedTuple
 
-from penstock.domain.call import Answer, Call
 from penstock.domain.clock import Clock
 from penstock.domain.errors import PenstockError
 from penstock.domain.ids import RequestId
@@ -20,6 +19,7 @@ from penstock.domain.serving.slo import Indicator, SloTier
 from penstock.domain.tenancy.lease import Lease
 from penstock.domain.tenancy.standing import Standing, standing_of
 from penstock.domain.tenancy.tenant import Principal
+from penstock.gateway.calls.call import Answer, Call
 from penstock.gateway.records.quota import RefusalQuota
 
 

@@ -8,9 +8,9 @@ from collections.abc import Awaitable, Callable
 
 from penstock.domain.errors import BodyTooLarge, InvalidField, MalformedBody, PenstockError, RequestTimedOut
 from penstock.domain.outcome import Stage
-from penstock.domain.relay import Reply
 from penstock.domain.serving.request import Api
 from penstock.domain.tenancy.tenant import Principal
+from penstock.gateway.calls.relay import Reply
 from penstock.gateway.listener.errors import Headers
 from penstock.gateway.oip import catalogue
 from penstock.gateway.oip.account import ITEMS, with_account
