@@ -24,7 +24,7 @@ from penstock.domain.tenancy.tenant import (
     ScopeKind,
     Tenant,
 )
-from tests.support import control_things as things
+from tests.support.samples import control_plane as things
 
 PLAN = Plan(
     priority=Priority.INTERACTIVE, weight=3, deadline_s=2.5, paid=True, over_quota=OverQuota.YIELD, reserved=0.25

@@ -32,10 +32,11 @@ from penstock.worker.gate.admission.residents import Residents
 from penstock.worker.gate.admission.seats import EngineSize
 from penstock.worker.gate.in_flight import Tally
 from penstock.worker.gate_config import DoorOrder
-from tests.support import control_things, runbooks
-from tests.support.alert_rules import RULES
+from tests.support.monitoring import runbooks
+from tests.support.monitoring.alert_rules import RULES
+from tests.support.samples import control_plane
 
-VERSION = control_things.TINY
+VERSION = control_plane.TINY
 RISES = re.compile(r"(?:rate|increase)\((penstock_\w+)(?:\{(.*?)\})?\[")
 OTHERWISE = re.compile(r" unless | / |_bucket")
 ASKED = [query for book in runbooks.every() for query in book.queries() if not OTHERWISE.search(query)]

@@ -21,8 +21,8 @@ from penstock.telemetry import names
 from penstock.telemetry.logs import ALLOWED_FIELDS
 from penstock.telemetry.metrics import Metrics
 from tests.support.clock import ManualClock
-from tests.support.ledger_rows import row
 from tests.support.patience import patient
+from tests.support.samples.ledger_rows import row
 
 
 def tenant(name: str, cap: int) -> Tenant:

@@ -13,8 +13,8 @@ from penstock.domain.tenancy.lease import Lease
 from penstock.domain.tenancy.ledger import Forgiven
 from penstock.domain.tokens import UNKNOWN
 from penstock.gateway.billing import ForgivenEnds
-from tests.support import calls
 from tests.support.clock import ManualClock
+from tests.support.samples import calls
 from tests.unit.gateway.billing.test_closing import Desk
 
 HOUR = 3600.0
