@@ -15,7 +15,6 @@ from dataclasses import replace
 from penstock.apps import rollout_gates
 from penstock.connectors.postgres.arms import body_of
 from penstock.control.rollout.comparisons import Comparisons
-from penstock.domain.call import Answer, Call
 from penstock.domain.fleet.table import WEIGHT_TOTAL, Override, Route, RoutingTable, Share, WorkerEntry
 from penstock.domain.fleet.worker import Load, WorkerState
 from penstock.domain.ids import Alias, RequestId, TenantId, VersionId, WorkerId
@@ -24,7 +23,8 @@ from penstock.domain.outcome import Outcome, Stage
 from penstock.domain.rollout.arms import ArmSecond
 from penstock.domain.rollout.rollout import Rollout, route_of
 from penstock.domain.tokens import Usage
-from penstock.gateway.arms import Arms, Shared
+from penstock.gateway.calls.call import Answer, Call
+from penstock.gateway.evidence import Arms, Shared
 from penstock.gateway.routing import CurrentTable, TableResolver, sticky_key
 from tests.support.clock import ManualClock
 from tests.support.gateways.simulated_arms import NEW, OLD, World

@@ -66,7 +66,6 @@ class Workplace:
     """What the settings mean for one worker of this machine."""
 
     def __init__(self, settings: WorkerSettings, worker: WorkerId) -> None:
-        """Make the folders that it writes to."""
         self._settings, self._worker = settings, worker
         self._digests: dict[VersionId, str] = {}  # asked for once: a sound copy here needs no store
         self._paths = settings.paths

@@ -69,7 +69,6 @@ class Runtime:
     """One controller's life. ``on_lead`` is called each time this controller begins to lead."""
 
     def __init__(self, parts: Parts, on_lead: Callable[[], None]) -> None:
-        """Start as nobody's leader."""
         self._parts = parts
         self._on_lead = on_lead
         self._news = asyncio.Event()

@@ -65,7 +65,6 @@ class Seed:
     """What this start finds missing."""
 
     def __init__(self, settings: Settings, database: Database, clock: Clock) -> None:
-        """Take an open database that is up to date."""
         self._paths = settings.paths
         self._replicas = settings.workers
         self._tenancy = PostgresTenancy(database)

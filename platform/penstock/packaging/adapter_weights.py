@@ -79,7 +79,6 @@ def _largest(read: Callable[[], Iterator[bytes]], dtype: str, limit: float, othe
 
 
 def _pairs(tensors: Mapping[str, StoredTensor], shapes: Shapes) -> dict[str, dict[str, StoredTensor]]:
-    """Return both matrices of each module."""
     pairs: dict[str, dict[str, StoredTensor]] = defaultdict(dict)
     for name, tensor in tensors.items():
         match = _NAME.fullmatch(name)

@@ -28,7 +28,6 @@ class Child:
     """A started process. Ctrl-C in the terminal reaches the supervisor alone: the process leads a group of its own."""
 
     def __init__(self, command: Command, process: asyncio.subprocess.Process) -> None:
-        """Wrap a process that ``spawn`` started."""
         self.command = command
         self._process = process
 

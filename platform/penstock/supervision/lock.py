@@ -16,7 +16,6 @@ class HomeLock:
     """Held while a platform runs in this home; the file names the holder."""
 
     def __init__(self, run: Path) -> None:
-        """Lock ``up.lock`` in the home's ``run`` folder."""
         self._path = run / FILE
         self._fd = -1
 

@@ -28,7 +28,6 @@ class Supervisor:
     """One process and its successors."""
 
     def __init__(self, spec: ChildSpec) -> None:
-        """Start nothing yet."""
         self._spec = spec
         self._child: Child | None = None
         self._deaths: list[float] = []

@@ -36,7 +36,6 @@ class Metrics:
     """One process's metrics. Bind labels once (``.labels(...)``) on hot paths and keep the child."""
 
     def __init__(self, catalogue: Iterable[Metric] = CATALOGUE) -> None:
-        """Register every metric of the catalogue in a registry of this object's own."""
         self.registry = CollectorRegistry()
         self._catalogue = tuple(catalogue)
         self._objects = {metric.name: self._make(metric) for metric in self._catalogue}
@@ -121,7 +120,6 @@ class Observed:
     __slots__ = ("_bounds", "_buckets", "_histogram", "_sum")
 
     def __init__(self, histogram: Histogram) -> None:
-        """Find the cells of a child whose labels are bound."""
         self._histogram = histogram
         self._bounds = histogram._upper_bounds  # noqa: SLF001  see ``observe_many``
         self._sum, self._buckets = histogram._sum, histogram._buckets  # noqa: SLF001

@@ -24,7 +24,6 @@ class TenantLabels:
     """``name`` may hide names; ``on_drop`` is told the label of a tenant that has lost its name."""
 
     def __init__(self, limit: int = 50, name: Callable[[str], str] = str) -> None:
-        """Keep at most ``limit`` names."""
         self._limit, self._name = limit, name
         self.on_drop: Callable[[str], None] = _nobody
         self._known: dict[str, str] = {}

@@ -25,7 +25,6 @@ class Mutual:
     """The certificate of one process, its key and its authorities."""
 
     def __init__(self, files: Files, role: Role, clock: Clock) -> None:
-        """Read the files, or raise ``CommandError`` that names one, the reason and the remedy."""
         self._files, self._role, self._clock = files, role, clock
         self._refusals = Refusals(clock)
         self._seen = files.stamp

@@ -15,7 +15,6 @@ class Refusals:
     """The refused peers of one process."""
 
     def __init__(self, clock: Clock) -> None:
-        """Have all lines to spend."""
         self._clock = clock
         self._lines, self._since = float(LINES_AT_ONCE), clock.monotonic()
         self._untold = 0

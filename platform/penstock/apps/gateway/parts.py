@@ -24,14 +24,13 @@ from penstock.apps.stores import database_dsn, open_store
 from penstock.connectors.http.client import HttpClient
 from penstock.connectors.offload import OffloadPool
 from penstock.connectors.postgres.sources import KeySource, TableSource
-from penstock.domain.call import Answer, Call
 from penstock.domain.clock import SystemClock
 from penstock.domain.fleet.table import RoutingTable
 from penstock.domain.serving.auto import MOST_AUTOS, MOST_RULES
 from penstock.domain.tenancy.keys import Purpose, derive
 from penstock.gateway.admission.controller import AdmissionController
-from penstock.gateway.arms import Arms
 from penstock.gateway.billing import Asking, Closing, LiveCounts, Orphans
+from penstock.gateway.calls.call import Answer, Call
 from penstock.gateway.choosing import Choosing
 from penstock.gateway.dispatch import (
     Breakers,
@@ -42,19 +41,20 @@ from penstock.gateway.dispatch import (
     WorkerDispatcher,
 )
 from penstock.gateway.dispatch.ticket_keys import TicketKeys
+from penstock.gateway.evidence import Arms
 from penstock.gateway.holding import Demand
 from penstock.gateway.identity.keyring import Keyring
 from penstock.gateway.listener.errors import render
 from penstock.gateway.listener.server import EdgeServer
 from penstock.gateway.pipeline import Pipeline
 from penstock.gateway.preprocess import Detokenizer, OffloadedPreprocessor, PromptPreprocessor, TokenizerCache
+from penstock.gateway.records.requests import RequestLedger
+from penstock.gateway.records.traces import RequestTraces
 from penstock.gateway.routing import CurrentTable, RouterSettings, TableResolver, WorkerRouter
 from penstock.gateway.streaming import RelaySettings, StreamingRelays, Wants
 from penstock.telemetry import names
 from penstock.telemetry.metrics import Metrics
 from penstock.telemetry.pages import Page
-from penstock.telemetry.requests import RequestLedger
-from penstock.telemetry.traces import RequestTraces
 from penstock.tls import expiry
 from penstock.tls.identity import Role
 from penstock.worker.gate.admission.fair_queue import Bounds

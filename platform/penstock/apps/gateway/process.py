@@ -89,7 +89,6 @@ async def _listen(gateway: Gateway, rpc: Rpc, settings: GatewaySettings, fd: int
 
 
 def _keep(gateway: Gateway, settings: GatewaySettings) -> None:
-    """Begin what goes on beside serving."""
     keep = gateway.background.keep
     keep("keys", lambda: gateway.key_source.run(lambda ring: _take_keys(gateway, ring)))
     keep("table", lambda: gateway.table_source.run(lambda table: _take(gateway, table)))

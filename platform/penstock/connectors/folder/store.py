@@ -26,7 +26,6 @@ class FolderStore:
     """A store below ``root``; several processes may use it at once."""
 
     def __init__(self, root: Path) -> None:
-        """Take the folder; it is made with the first blob."""
         self._root = root
 
     def has(self, sha256: str) -> bool:
@@ -58,13 +57,11 @@ class FolderStore:
             out.write(signature)
 
     def signature(self, digest: str) -> bytes | None:
-        """Return a version's signature, None where it has none."""
         path = self._signature(digest)
         with _explained(self._root, digest):
             return path.read_bytes() if path.is_file() else None
 
     def signed(self, prefix: str) -> tuple[str, ...]:
-        """Return the digests of signed versions that begin with ``prefix``."""
         with _explained(self._root, prefix):
             folder = self._root / "signatures"
             names = [path.name for path in folder.iterdir()] if folder.is_dir() else []

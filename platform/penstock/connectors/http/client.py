@@ -51,7 +51,6 @@ class HttpClient:
         limits: PoolLimits = PoolLimits(),
         tls: Callable[[], ssl.SSLContext] | None = None,
     ) -> None:
-        """``clock``: monotonic seconds."""
         self._clock = clock
         self._limits = limits
         self._tls = tls

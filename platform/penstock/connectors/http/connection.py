@@ -55,7 +55,6 @@ class Exchange:
             self.connection.pause()
 
     def resume(self) -> None:
-        """Read again."""
         if self.connection is not None:
             self.connection.resume()
 

@@ -31,11 +31,9 @@ class MemoryArms:
             self._asked[key] = self._asked.get(key, 0) + many
 
     async def since(self, after: int, within_s: float) -> tuple[Told, ...]:
-        """Return what was told after this one, and not longer ago than so many seconds; oldest first."""
         return tuple(one for one in self._told if one.id > after and one.at > self.clock.now() - within_s)
 
     async def forget(self, older_s: float) -> None:
-        """Remove what was told longer ago."""
         self._told = [one for one in self._told if one.at >= self.clock.now() - older_s]
         first = (self.clock.now() - ASKED_KEPT_S) / MINUTE_S
         self._asked = {key: many for key, many in self._asked.items() if key[0] >= first}

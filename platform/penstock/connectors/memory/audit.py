@@ -8,7 +8,6 @@ class MemoryAudit:
     """Acts in order."""
 
     def __init__(self) -> None:
-        """Start empty."""
         self._acts: list[Act] = []
 
     async def note(self, act: Act) -> None:
@@ -16,7 +15,6 @@ class MemoryAudit:
         self._acts.append(act)
 
     async def note_threshold(self, act: Act) -> bool:
-        """Write a ``budget.threshold`` unless its target has one; True where this call wrote it."""
         if any((act.what, act.target) == (one.what, one.target) for one in self._acts):
             return False
         self._acts.append(act)

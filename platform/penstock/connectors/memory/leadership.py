@@ -5,7 +5,6 @@ class LeaderLock:
     """The one lock that candidates compete for."""
 
     def __init__(self) -> None:
-        """Start without a holder."""
         self.holder: object | None = None
 
 
@@ -13,7 +12,6 @@ class MemoryLeadership:
     """One candidate."""
 
     def __init__(self, lock: LeaderLock) -> None:
-        """Take the lock that all candidates share."""
         self._lock = lock
 
     async def is_mine(self) -> bool:
@@ -23,6 +21,5 @@ class MemoryLeadership:
         return self._lock.holder is self
 
     async def resign(self) -> None:
-        """Let it go."""
         if self._lock.holder is self:
             self._lock.holder = None

@@ -10,7 +10,6 @@ class MemoryLeases:
     """One entry per worker; an older heartbeat never replaces a newer one."""
 
     def __init__(self) -> None:
-        """Start empty."""
         self._seen: dict[WorkerId, Seen] = {}
 
     async def save(self, seen: Sequence[Seen]) -> None:
@@ -25,5 +24,4 @@ class MemoryLeases:
         return tuple(one for _, one in sorted(self._seen.items()) if one.at >= after)
 
     async def forget(self, before: float) -> None:
-        """Remove what is older."""
         self._seen = {worker: one for worker, one in self._seen.items() if one.at >= before}

@@ -16,7 +16,6 @@ class MemoryLedger:
     """Rows in a dict by request; each is written once."""
 
     def __init__(self) -> None:
-        """Begin empty."""
         self._rows: dict[RequestId, LedgerRow] = {}
         self._forgiven: Counter[tuple[int, VersionId, Outcome]] = Counter()
 
@@ -30,7 +29,6 @@ class MemoryLedger:
     async def page(
         self, span: Span, *, tenant: TenantId | None = None, after: Cursor | None = None, limit: int = 1000
     ) -> tuple[LedgerRow, ...]:
-        """Return rows in order of their end, at most ``limit``, after the cursor."""
         begin = after or Cursor(0.0, "")
         rows = [r for r in self._in(span) if tenant in {None, r.tenant} and (r.closed_at, r.request) > begin]
         return tuple(sorted(rows, key=lambda r: (r.closed_at, r.request))[:limit])
@@ -48,7 +46,6 @@ class MemoryLedger:
         )
 
     async def usage(self, tenant: TenantId, span: Span) -> tuple[UsageLine, ...]:
-        """Return a tenant's sums by version and outcome."""
         groups: dict[tuple[VersionId, Outcome], list[LedgerRow]] = defaultdict(list)
         for row in self._in(span):
             if row.tenant == tenant:

@@ -15,7 +15,6 @@ class MemoryRegistry:
     """Versions, routes and deployments."""
 
     def __init__(self, audit: MemoryAudit) -> None:
-        """Take where acts are noted."""
         self._audit = audit
         self._versions: dict[VersionId, ModelVersion] = {}
         self._routes: dict[Alias, list[PastRoute]] = {}
@@ -48,7 +47,6 @@ class MemoryRegistry:
         return tuple(route for route in newest if route is not None)
 
     async def put_routes(self, changes: tuple[tuple[Alias, Route | None], ...], act: Act) -> None:
-        """Set (or with None take away) several aliases at once."""
         for alias, route in changes:
             self._routes.setdefault(alias, []).append(PastRoute(route=route, who=act.who, at=act.at))
         await self._audit.note(act)
@@ -63,7 +61,6 @@ class MemoryRegistry:
         return tuple(auto for auto in newest if auto is not None)
 
     async def put_autos(self, changes: tuple[tuple[Alias, Auto | None], ...], act: Act) -> None:
-        """Set (or with None take away) several auto aliases at once."""
         for alias, auto in changes:
             self._autos.setdefault(alias, []).append(PastAuto(auto=auto, who=act.who, at=act.at))
         await self._audit.note(act)

@@ -10,7 +10,6 @@ class MemoryRollouts:
     """Rollouts and their changes."""
 
     def __init__(self, registry: MemoryRegistry) -> None:
-        """Take where routes are set and acts are noted."""
         self._registry = registry
         self._stored: dict[str, Stored] = {}
         self._changes: dict[str, list[Change]] = {}

@@ -35,5 +35,4 @@ class MemoryTables:
 
 
 def _leads(table: RoutingTable) -> object:
-    """Return where names lead."""
     return table.routes, table.autos

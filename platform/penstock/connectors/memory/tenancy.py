@@ -14,7 +14,6 @@ class MemoryTenancy:
     """Tenants by id, keys by id."""
 
     def __init__(self, audit: MemoryAudit) -> None:
-        """Take where acts are noted."""
         self._audit = audit
         self._tenants: dict[TenantId, Tenant] = {}
         self._keys: dict[KeyId, ApiKey] = {}
@@ -34,7 +33,6 @@ class MemoryTenancy:
         await self._audit.note(act)
 
     async def move_tenant(self, tenant: TenantId, org: OrgId, act: Act) -> Tenant | None:
-        """Let a tenant belong to another organisation; None where there is no such tenant, ``Conflict`` no such org."""
         if tenant not in self._tenants:
             return None
         if org not in self._orgs:

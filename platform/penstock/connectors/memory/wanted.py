@@ -11,7 +11,6 @@ class MemoryWanted:
     """Hands over to whoever listens at the moment, and keeps nothing."""
 
     def __init__(self) -> None:
-        """Nobody listens."""
         self._listeners: list[Callable[[Wanted], None]] = []
 
     async def tell(self, version: VersionId, requests: int, tokens: int) -> None:

@@ -88,7 +88,6 @@ class OffloadPool:
             self._go_on()
 
     async def _do(self, work: _Work) -> None:
-        """Have one piece of work done."""
         child: Process | None = None
         try:
             child = self._idle.pop() if self._idle else await self._started()

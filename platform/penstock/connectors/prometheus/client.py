@@ -30,7 +30,6 @@ class Prometheus:
     """Speaks to the Prometheus at ``url``."""
 
     def __init__(self, url: str, transport: httpx.BaseTransport | None = None) -> None:
-        """Connect to nothing yet; ``transport`` is how requests travel, or how anybody's do."""
         self._url = url.rstrip("/")
         self.url = re.sub(r"(?<=//)[^/@]*@", "", self._url)
         """Its address without the name and password that it may hold."""

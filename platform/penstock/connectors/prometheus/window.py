@@ -34,7 +34,6 @@ class PrometheusWindow:
     """
 
     def __init__(self, prometheus: Prometheus, seconds: float, until: float | None = None) -> None:
-        """Ask nothing but the time, where no end is given: the Prometheus's own."""
         self._prometheus = prometheus
         self._until = round(until if until is not None else prometheus.instant("time()")[0].value or 0.0, 3)
         self._span = _even(self._until, seconds)
@@ -59,7 +58,6 @@ class PrometheusWindow:
         return tuple(found)
 
     def levels(self, name: str) -> tuple[Sample, ...]:
-        """Return each gauge's mean."""
         return self._ask(f"avg_over_time({name}[{self.seconds:g}s])")
 
     def peaks(self, name: str) -> tuple[Sample, ...]:
@@ -91,7 +89,6 @@ class PagesWindow:
     """The time between the first and the last of some readings, two at least."""
 
     def __init__(self, readings: Sequence[Reading]) -> None:
-        """Take the readings in their order."""
         if len(readings) < 2:  # noqa: PLR2004
             raise ValueError("a window needs two readings")
         self._readings = tuple(readings)

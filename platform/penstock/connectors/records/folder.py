@@ -78,7 +78,6 @@ class RecordFolder:
             await asyncio.to_thread(self._write, batch)
 
     async def find(self, request_id: str) -> RequestRecord | None:
-        """Return the record of a request that ended; None where there is none (any more)."""
         await self.flush()
         async with self._reading:
             line = await asyncio.to_thread(self._found, request_id)

@@ -51,7 +51,6 @@ class RedisLimits:
         await self._draw(lease, draws, hold_s, "adopt")
 
     async def renew(self, leases: Sequence[RequestId], hold_s: float) -> None:
-        """Keep the holds of living leases."""
         for start in range(0, len(leases), RENEWED_AT_ONCE):
             keys = [self._lease(lease) for lease in leases[start : start + RENEWED_AT_ONCE]]
             await _answered(self._renew, keys, [int(hold_s * 1000), KEEP_MS])
@@ -66,7 +65,6 @@ class RedisLimits:
         return bool(await _answered(self._settle, [self._lease(lease)], argv))
 
     async def ping(self) -> None:
-        """Answer."""
         await self._wire.call("PING")
 
     async def present(self, gateway: str, alive_s: float, since_ms: int = 0) -> Presence:

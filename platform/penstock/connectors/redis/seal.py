@@ -26,7 +26,6 @@ class Seal:
     """One record's key, and how many pieces it has sealed or opened."""
 
     def __init__(self, key: bytes, record: RecordKey, salt: bytes) -> None:
-        """Derive the record's key (HKDF-expand of RFC 5869, twice)."""
         of_tenant = hmac.digest(key, b"answers/" + record.tenant.encode() + b"\x01", hashlib.sha256)
         of_record = hmac.digest(of_tenant, record.name.encode() + salt + b"\x01", hashlib.sha256)
         self.salt = salt

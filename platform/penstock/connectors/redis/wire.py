@@ -63,7 +63,6 @@ class Wire:
     """A connection that is made when it is needed and again after it was lost."""
 
     def __init__(self, url: str, *, patience_s: float = PATIENCE_S) -> None:
-        """Take ``redis://``, ``rediss://`` or ``unix://``; nothing connects yet."""
         self._where = dict(parse_url(url))
         self._patience_s = patience_s
         self._link: _Link | None = None
@@ -240,7 +239,6 @@ class Script:
     """A script that the server keeps: sent by its hash, and whole where the server doesn't know it yet."""
 
     def __init__(self, wire: Wire, body: str) -> None:
-        """Take its text."""
         self._wire = wire
         self._body = body
         self._sha = hashlib.sha1(body.encode(), usedforsecurity=False).hexdigest()

@@ -89,7 +89,6 @@ class S3Store:
             self._client.put_object(Bucket=self._bucket, Key=self._signature(digest), Body=signature)
 
     def signature(self, digest: str) -> bytes | None:
-        """Return a version's signature, None where it has none."""
         with self._explained(digest):
             try:
                 answer = self._client.get_object(Bucket=self._bucket, Key=self._signature(digest))
@@ -100,7 +99,6 @@ class S3Store:
             return answer["Body"].read()
 
     def signed(self, prefix: str) -> tuple[str, ...]:
-        """Return the digests of signed versions that begin with ``prefix``."""
         folder = "/".join(part for part in (self._prefix, "signatures") if part)
         with self._explained(prefix):
             answer = self._client.list_objects_v2(Bucket=self._bucket, Prefix=f"{folder}/{prefix}")
@@ -170,7 +168,6 @@ class S3Store:
 
     @contextmanager
     def _explained(self, sha256: str = "") -> Iterator[None]:
-        """Turn boto3's errors into ours."""
         place = f"s3://{self._bucket}/{self._prefix}"
         try:
             yield

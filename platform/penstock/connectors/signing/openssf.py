@@ -22,7 +22,6 @@ class KeyPairSigner:
     """Signs with the private key of a folder."""
 
     def __init__(self, folder: Path) -> None:
-        """Use the key pair in the folder; make it if it is not there."""
         self._private = folder / PRIVATE
         self._fingerprint = fingerprint(ensure_key_pair(folder))
 
@@ -41,7 +40,6 @@ class PublicKeyVerifier:
     """Verifies with a public key, or with the one before it while that is still there."""
 
     def __init__(self, public_key: Path, before: Path | None = None) -> None:
-        """Take the paths of PEM files; they are read anew for each version."""
         self._public_key = public_key
         self._before = before
 

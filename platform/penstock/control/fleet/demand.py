@@ -29,7 +29,6 @@ class Demand:
     """What is waited for. Fits `control.loop.Demand`."""
 
     def __init__(self, clock: Clock) -> None:
-        """Nobody waits."""
         self._clock = clock
         self._told: dict[VersionId, tuple[Wanted, float]] = {}
         self.on_news: Callable[[], None] = lambda: None

@@ -42,7 +42,6 @@ class Heartbeats:
     """Every worker's last heartbeat. Fits `control.loop.WorkerLeases`."""
 
     def __init__(self, store: LeaseStore, clock: Clock, memory: Memory = Memory()) -> None:
-        """Start without knowing anybody."""
         self._store = store
         self._clock = clock
         self._memory = memory

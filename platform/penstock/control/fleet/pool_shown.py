@@ -21,7 +21,6 @@ class PoolMetrics:
     """One controller's view of the pool; shows nothing where there is none."""
 
     def __init__(self, metrics: Metrics, limit_bytes: int) -> None:
-        """Know nothing yet."""
         self._limit_bytes = limit_bytes
         self._limit, self._held = metrics.gauge(names.POOL_LIMIT_BYTES), metrics.gauge(names.POOL_HELD_BYTES)
         self._wait, self._swaps = metrics.gauge(names.POOL_WAIT_SECONDS), metrics.counter(names.POOL_SWAPS)

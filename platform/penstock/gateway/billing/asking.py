@@ -70,7 +70,6 @@ class Asking:
     """Implements ``Asks`` over HTTP."""
 
     def __init__(self, workers: Workers, ticket_key: Callable[[WorkerId], bytes], clock: Clock) -> None:
-        """Take the way to workers and the keys of their tickets."""
         self._workers, self._key_of, self._clock = workers, ticket_key, clock
 
     async def ask(

@@ -3,12 +3,12 @@
 import asyncio
 from collections.abc import Callable
 
-from penstock.domain.call import Answer, Call
 from penstock.domain.errors import PenstockError
 from penstock.domain.outcome import FinishReason, Outcome, Stage
-from penstock.domain.relay import Reply
 from penstock.domain.tenancy.lease import Lease
 from penstock.domain.tokens import UNKNOWN, Usage
+from penstock.gateway.calls.call import Answer, Call
+from penstock.gateway.calls.relay import Reply
 from penstock.gateway.streaming import batch_stages, reports, stages
 from penstock.gateway.streaming.reports import Report
 from penstock.gateway.streaming.watch import Watch, nobody

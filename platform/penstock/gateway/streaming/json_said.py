@@ -10,7 +10,7 @@ from functools import partial
 import msgspec
 
 from penstock.domain.serving.request import Api, InferenceRequest
-from penstock.domain.wishes import BOUNDS, FORMS, leaves_end
+from penstock.gateway.calls.wishes import BOUNDS, FORMS, leaves_end
 from penstock.gateway.streaming import forms, sse
 from penstock.gateway.streaming.continuity import Take
 from penstock.gateway.streaming.forms import MOST_BYTES
@@ -52,7 +52,6 @@ class Kept:
     __slots__ = ("_bytes", "_events")
 
     def __init__(self) -> None:
-        """Begin with nothing."""
         self._events: list[bytes] = []
         self._bytes = 0
 

@@ -4,13 +4,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from penstock.domain.call import Call
 from penstock.domain.clock import Clock
 from penstock.domain.errors import PenstockError
 from penstock.domain.ids import RequestId
-from penstock.domain.relay import Relay, Reply
 from penstock.domain.serving.request import Api
 from penstock.domain.tenancy.lease import Lease
+from penstock.gateway.calls.call import Call
+from penstock.gateway.calls.relay import Relay, Reply
 from penstock.gateway.streaming import json_said
 from penstock.gateway.streaming.continuation import Obstacle
 from penstock.gateway.streaming.continuity import NO_WORKER, Continuity, End, Take, TokenReader, same
@@ -22,7 +22,6 @@ from penstock.telemetry.metrics import Metrics, begin_at_zero
 
 
 def _unwanted(_: Call) -> bool:
-    """Nobody reads it."""
     return False
 
 

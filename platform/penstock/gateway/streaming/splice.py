@@ -48,7 +48,6 @@ class Splice:
     __slots__ = ("_after", "_before", "_cut", "_lead", "_prompt_tokens", "_replay", "_transcript")
 
     def __init__(self, api: Api, transcript: Transcript, cut: Cut, prompt_tokens: int) -> None:
-        """Go on behind ``cut``; ``prompt_tokens`` are the original prompt's."""
         self._transcript = transcript
         self._cut = cut
         self._lead, self._replay = cut.lead, cut.replay

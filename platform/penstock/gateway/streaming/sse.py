@@ -17,7 +17,6 @@ class EventScanner:
     __slots__ = ("_held",)
 
     def __init__(self) -> None:
-        """Start at the beginning of a stream."""
         self._held = b""
 
     def feed(self, data: bytes) -> bytes:

@@ -8,14 +8,14 @@ looked into. Once anything has been sent there is no status any more: another wo
 import asyncio
 from collections.abc import Callable
 
-from penstock.domain.call import Answer
 from penstock.domain.errors import EngineError, PenstockError, ReaderTooSlow, StreamBroken
 from penstock.domain.ids import RequestId
 from penstock.domain.outcome import Outcome, Stage
-from penstock.domain.relay import Rest, Source
 from penstock.domain.serving import used
 from penstock.domain.serving.engine import is_dead
 from penstock.domain.serving.request import Api
+from penstock.gateway.calls.call import Answer
+from penstock.gateway.calls.relay import Rest, Source
 from penstock.gateway.streaming import reports, sse, stages
 from penstock.gateway.streaming.continuity import Continuity
 from penstock.gateway.streaming.dialects import DIALECTS
@@ -57,7 +57,6 @@ class StreamRelay:
         heartbeat_s: float,
         on_beat: Callable[[], None],
     ) -> None:
-        """Begin to watch the client, the deadline and the silence."""
         self._frame = frame
         self._render_error = render_error
         self._dialect = DIALECTS[frame.call.request.api]
@@ -158,7 +157,6 @@ class StreamRelay:
         return self._fail(error)
 
     async def rest(self) -> Rest | None:
-        """Wait until the answer is over (None), or broke off where another worker may go on with it."""
         frame = self._frame
         await frame.news()
         lost = None if frame.is_over else self._lost
@@ -172,7 +170,6 @@ class StreamRelay:
         return rest
 
     async def answer(self) -> Answer:
-        """Wait for the end of the answer."""
         return await self._frame.answer()
 
     def _fail(self, error: PenstockError) -> Answer:

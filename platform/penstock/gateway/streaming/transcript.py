@@ -52,7 +52,6 @@ class Transcript:
     __slots__ = ("_has_finished", "_ids", "_is_faithful", "_prompt", "_said", "_unread", "_unread_bytes", "head")
 
     def __init__(self) -> None:
-        """Begin with nothing said."""
         self.head = b""
         """How every event of this stream begins, up to its choices: id, object, time, model."""
         self._prompt = b""
@@ -147,7 +146,6 @@ class Transcript:
         return tokens, events
 
     def _fold(self) -> None:
-        """Read what was kept."""
         if not self._unread:
             return
         kept, self._unread, self._unread_bytes = b"".join(self._unread).split(sse.END), [], 0

@@ -7,7 +7,6 @@ A large one stays in the pieces in which it came and nobody reads it, for its wo
 from functools import partial
 from typing import NamedTuple
 
-from penstock.domain.call import Answer
 from penstock.domain.errors import (
     BudgetReached,
     EngineError,
@@ -18,7 +17,8 @@ from penstock.domain.errors import (
     ReaderTooSlow,
 )
 from penstock.domain.outcome import Outcome
-from penstock.domain.relay import Rest, Source
+from penstock.gateway.calls.call import Answer
+from penstock.gateway.calls.relay import Rest, Source
 from penstock.gateway.streaming import forms, json_said, reports, stages, token_ids
 from penstock.gateway.streaming.frame import Frame
 
@@ -131,7 +131,6 @@ class UnaryRelay:
         return self._frame.settle_with(error)
 
     async def answer(self) -> Answer:
-        """Wait for the end of the answer."""
         return await self._frame.answer()
 
     def _read(self, whole: bytes) -> bytes:

@@ -43,7 +43,6 @@ class Adapters:
     """Of one engine. An order gives its HTTP status and its answer."""
 
     def __init__(self, door: Door, slots: AdapterSlots, app: ASGIApp, clock: Clock, version: VersionId) -> None:
-        """Take the door before the engine, its slots and its app."""
         self._door, self._slots, self._app, self._clock, self._version = door, slots, app, clock, version
         self._residents = slots.residents
         self._news = asyncio.Event()

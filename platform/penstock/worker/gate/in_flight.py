@@ -57,7 +57,6 @@ class Tally:
     """What all requests of one gate add up to."""
 
     def __init__(self, version: VersionId, book: LoadBook, door: Door) -> None:
-        """Begin at zero."""
         self.book = book
         self.door = door
         self.metrics = Metrics(CATALOGUE)
@@ -116,7 +115,6 @@ class InFlight:
     )
 
     def __init__(self, ticket: Ticket, request: RequestId, connection: Connection, tally: Tally, meter: Meter) -> None:
-        """Begin; ``request`` is its name at the door."""
         self._meter, self._last_event = meter, LAST_EVENTS.get(connection.path, ())
         self._request, self._is_metered = request, are_filled()
         self._connection, self._tally = connection, tally

@@ -26,7 +26,6 @@ class Meters:
     """Times are monotonic seconds."""
 
     def __init__(self) -> None:
-        """Begin with none."""
         self._meters: dict[RequestId, Meter] = {}
         self._ended: deque[tuple[float, RequestId, Meter]] = deque()
         self._awaited: dict[Meter, asyncio.Future[None]] = {}

@@ -87,7 +87,6 @@ class Gate:
     """ASGI middleware in front of one engine."""
 
     def __init__(self, app: ASGIApp, config: GateConfig | None = None, clock: Clock | None = None) -> None:
-        """Wrap the engine's app; without a config, the installed one counts."""
         self._app = app
         self.config = config or gate_config.installed()
         self.clock = clock or SystemClock()

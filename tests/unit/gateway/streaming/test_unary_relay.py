@@ -5,13 +5,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.domain.call import Call, Timings
 from penstock.domain.errors import EngineError
 from penstock.domain.outcome import FinishReason, Outcome, Stage
 from penstock.domain.serving.request import Api
 from penstock.domain.serving.used import Used
 from penstock.domain.tenancy.lease import Lease
 from penstock.domain.tokens import Usage
+from penstock.gateway.calls.call import Call, Timings
 from penstock.gateway.streaming import RelaySettings, reports
 from penstock.gateway.streaming.frame import Frame
 from penstock.gateway.streaming.stages import spliced

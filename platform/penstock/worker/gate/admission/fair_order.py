@@ -35,12 +35,10 @@ class FairOrder:
         self._shared_at = 0
 
     def __len__(self) -> int:
-        """Requests waiting."""
         return len(self.queue)
 
     @property
     def waiting_cost(self) -> float:
-        """Tokens of service waiting."""
         return self.queue.waiting_cost
 
     def seen(self, work: Work, now: float) -> None:

@@ -4,9 +4,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
-from penstock.domain.call import Answer
 from penstock.domain.errors import PenstockError
 from penstock.domain.serving.request import Api
+from penstock.gateway.calls.call import Answer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

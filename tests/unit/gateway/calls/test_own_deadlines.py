@@ -5,13 +5,13 @@ from dataclasses import replace
 import pytest
 
 from penstock.apps.slos import load
-from penstock.domain.call import Call
 from penstock.domain.errors import DeadlineExceeded, DeadlineInQueue, DeadlineUnreachable, PenstockError
 from penstock.domain.models.model import Tier
 from penstock.domain.outcome import Outcome, Stage
 from penstock.domain.serving.slo import Pace
 from penstock.domain.tenancy.cost import Cost
 from penstock.domain.tenancy.lease import Lease
+from penstock.gateway.calls.call import Call
 from tests.support.samples import calls
 
 CHAT = Pace(first_s=1.0, each_s=0.1)

@@ -16,9 +16,9 @@ from opentelemetry.sdk.trace.id_generator import RandomIdGenerator
 from opentelemetry.trace import Span, Status, StatusCode, set_span_in_context
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
-from penstock.domain.call import Answer, Call
 from penstock.domain.outcome import Outcome, Stage
 from penstock.domain.serving.waited import heard
+from penstock.gateway.calls.call import Answer, Call
 from penstock.telemetry.w3c import SPAN, TRACE, is_sampled
 
 _AT_THE_WORKER = frozenset({Stage.ADAPTER, Stage.QUEUE, Stage.PREPARE, Stage.COMPUTE, Stage.PREFILL, Stage.DECODE})

@@ -2,8 +2,8 @@
 
 import pytest
 
-from penstock.domain.call import Timings
 from penstock.domain.outcome import Stage
+from penstock.gateway.calls.call import Timings
 from tests.support.clock import ManualClock
 
 

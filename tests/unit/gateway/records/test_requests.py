@@ -11,7 +11,6 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 from prometheus_client.parser import text_fd_to_metric_families
 
-from penstock.domain.call import Answer
 from penstock.domain.errors import DeadlineUnreachable, NoCapacity, Overloaded, PenstockError
 from penstock.domain.fleet.table import WorkerEntry
 from penstock.domain.fleet.worker import WorkerState
@@ -20,10 +19,11 @@ from penstock.domain.outcome import Outcome, Stage
 from penstock.domain.serving.shadow import Copy
 from penstock.domain.serving.slo import Pace
 from penstock.domain.tokens import Usage
+from penstock.gateway.calls.call import Answer
+from penstock.gateway.records.requests import UNKNOWN, RequestLedger
+from penstock.gateway.records.traces import RequestTraces
 from penstock.telemetry import logs, names
 from penstock.telemetry.metrics import Metrics, Observed, observe_many
-from penstock.telemetry.requests import UNKNOWN, RequestLedger
-from penstock.telemetry.traces import RequestTraces
 from tests.support.clock import ManualClock
 from tests.support.samples import calls
 

@@ -3,7 +3,6 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from penstock.domain.doubt import Doubt
 from penstock.domain.errors import DeadlineUnreachable, PenstockError
 from penstock.domain.fleet.table import VersionEntry, WorkerEntry
 from penstock.domain.ids import NO_VERSION, VersionId, WorkerId
@@ -18,6 +17,7 @@ from penstock.domain.tenancy.cost import Cost
 from penstock.domain.tenancy.lease import Lease
 from penstock.domain.tenancy.tenant import Principal
 from penstock.domain.tokens import Usage
+from penstock.gateway.calls.doubt import Doubt
 
 
 class Timings:
@@ -26,7 +26,6 @@ class Timings:
     __slots__ = ("_clock", "_last", "seconds", "started_at")
 
     def __init__(self, clock: Callable[[], float], started_at: float) -> None:
-        """Begin at monotonic second ``started_at``."""
         self._clock = clock
         self._last = self.started_at = started_at
         self.seconds: dict[Stage, float] = {}

@@ -5,7 +5,6 @@ from typing import Any
 
 import pytest
 
-from penstock.domain.call import Answer, Call
 from penstock.domain.errors import ContextTooLong, Overloaded
 from penstock.domain.fleet.table import WorkerEntry
 from penstock.domain.fleet.worker import Load, WorkerState
@@ -16,8 +15,9 @@ from penstock.domain.rollout.arms import ArmCounts, ArmSecond, Cell, bucket, cel
 from penstock.domain.serving.shadow import Copy
 from penstock.domain.serving.slo import Pace
 from penstock.domain.tokens import UNKNOWN, Usage
-from penstock.gateway.arms import Arms, Shared
-from penstock.gateway.arms.counting import MOST_EXPOSED
+from penstock.gateway.calls.call import Answer, Call
+from penstock.gateway.evidence import Arms, Shared
+from penstock.gateway.evidence.counting import MOST_EXPOSED
 from penstock.gateway.routing import sticky_key
 from tests.support.clock import ManualClock
 from tests.support.samples import calls

@@ -3,7 +3,7 @@
 import pytest
 
 from penstock.domain.serving.request import Sealed
-from penstock.domain.wishes import BOUNDS, FORMS, leaves_end
+from penstock.gateway.calls.wishes import BOUNDS, FORMS, leaves_end
 
 ASKED: dict[str, object] = {"model": "m", "messages": [{"role": "user", "content": "Hi"}]}
 BEGUN = [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "I"}]

@@ -14,7 +14,6 @@ class Doubt:
     __slots__ = ("_hear", "is_own")
 
     def __init__(self) -> None:
-        """Know nothing yet."""
         self.is_own: bool | None = None
         self._hear: list[Hear] = []
 

@@ -23,7 +23,6 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import NamedTuple
 
-from penstock.domain.call import ENGINES_WORD, Answer, Call
 from penstock.domain.clock import Clock
 from penstock.domain.errors import ContextTooLong
 from penstock.domain.fleet.table import VersionEntry, WorkerEntry
@@ -48,8 +47,9 @@ from penstock.domain.serving.request import InferenceRequest
 from penstock.domain.serving.shadow import Copy
 from penstock.domain.tenancy.tenant import Principal
 from penstock.domain.tokens import Usage
-from penstock.domain.wishes import BOUNDS, leaves_end
-from penstock.gateway.arms.once import Once
+from penstock.gateway.calls.call import ENGINES_WORD, Answer, Call
+from penstock.gateway.calls.wishes import BOUNDS, leaves_end
+from penstock.gateway.evidence.once import Once
 
 ONCE_S = 10.0
 MOST_KEYS = 50_000
@@ -328,7 +328,6 @@ def _told(arm: Arm, counts: _Counts) -> ArmCounts:
 
 
 def _priced_by(prices: Mapping[TenantId, Counter[tuple[Cell, int] | int]]) -> tuple[Priced, ...]:
-    """Return those with the most."""
     most = sorted(prices, key=lambda tenant: prices[tenant].total(), reverse=True)[:MOST_EXPOSED]
     found = []
     for tenant in most:

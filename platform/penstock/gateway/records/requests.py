@@ -9,7 +9,6 @@ from collections.abc import Callable
 from functools import lru_cache, partial
 from pathlib import PurePath
 
-from penstock.domain.call import Answer, Call
 from penstock.domain.errors import PenstockError, codes
 from penstock.domain.fleet.table import VersionEntry
 from penstock.domain.ids import RequestId, TenantId
@@ -19,6 +18,7 @@ from penstock.domain.outcome import Outcome, Stage
 from penstock.domain.serving.request import Api, Prepared
 from penstock.domain.tenancy.ledger import cost_of
 from penstock.domain.tokens import Usage
+from penstock.gateway.calls.call import Answer, Call
 from penstock.telemetry import logs, names
 from penstock.telemetry.definitions import Label
 from penstock.telemetry.metrics import Metrics, Observed, begin_at_zero, observe_many

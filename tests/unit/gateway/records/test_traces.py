@@ -8,12 +8,12 @@ import pytest
 from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
-from penstock.domain.call import Answer, Call
 from penstock.domain.errors import Overloaded
 from penstock.domain.outcome import Outcome, Stage
 from penstock.domain.serving.request_record import Tried
 from penstock.domain.tokens import Usage
-from penstock.telemetry.traces import RequestTraces
+from penstock.gateway.calls.call import Answer, Call
+from penstock.gateway.records.traces import RequestTraces
 from penstock.telemetry.w3c import is_sampled, own_span, trace_of
 from tests.support.clock import ManualClock
 from tests.support.samples import calls
