@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
-from penstock.apps import rollout_gates
+from penstock.apps import slos
 from penstock.connectors.postgres.arms import body_of
 from penstock.control.rollout.comparisons import Comparisons
 from penstock.domain.fleet.table import WEIGHT_TOTAL, Override, Route, RoutingTable, Share, WorkerEntry
@@ -126,7 +126,7 @@ ALIASES = tuple(Alias(f"alias-{number}") for number in range(ROLLOUTS))
 def judging_ms(per_s: float) -> tuple[float, float, float]:
     """Return what a second of evidence takes all judges, what a tick's looks at them take, and KiB/s of a gateway."""
     rollouts = [Rollout(id=alias, alias=alias, incumbent=OLD, candidate=NEW, stage=3) for alias in ALIASES]
-    judges, judged, looks, sizes = Comparisons(rollout_gates.load), list[float](), list[float](), list[int]()
+    judges, judged, looks, sizes = Comparisons(slos.gates), list[float](), list[float](), list[int]()
     judges.roll(rollouts, {OLD: Tier.CHAT})
     for number, seconds in enumerate(told(per_s)):
         began = time.process_time()

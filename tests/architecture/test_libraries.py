@@ -28,7 +28,6 @@ ALLOWED: dict[str, set[str]] = {
     "penstock.gateway.oip.grpc": {"google", "grpc", "grpc_health", "grpc_reflection", "msgspec"},
     "penstock.gateway.records": {"msgspec", "opentelemetry"},
     "penstock.gateway.preprocess": {"jinja2", "msgspec", "tokenizers"},
-    "penstock.worker.gate.serve": {"fastapi", "msgspec", "starlette", "uvicorn"},
     "penstock.worker.engines.listening": {"uvicorn"},
     "penstock.worker.engines.torch": {
         "PIL",
@@ -62,6 +61,7 @@ ALLOWED: dict[str, set[str]] = {
     "penstock.connectors.s3": {"boto3", "botocore", "mypy_boto3_s3"},
     "penstock.connectors.signing": {"cryptography", "model_signing"},
     "penstock.clients": {"httpx"},
+    "penstock.slo": {"yaml"},
     "penstock.packaging": {"msgspec"},
     "penstock.tls": {"cryptography"},
     "penstock.apps": {"httpx", "msgspec", "pydantic", "pydantic_settings", "rich", "uvicorn", "uvloop", "yaml"},

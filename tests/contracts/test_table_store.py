@@ -4,7 +4,6 @@ from dataclasses import replace
 
 import pytest
 
-from penstock.connectors.memory.tables import MemoryTables
 from penstock.connectors.postgres.tables import PostgresTables
 from penstock.control.api.ports import TableHistory
 from penstock.domain.errors import Conflict
@@ -15,6 +14,7 @@ from penstock.domain.serving.auto import Auto, Rule
 from tests.support.samples import adapter_versions
 from tests.support.samples import control_plane as things
 from tests.support.samples.calls import VERSION
+from tests.twins.tables import MemoryTables
 
 KEEP = 20
 

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from functools import lru_cache, partial
 
 from penstock.apps import peers, slos
-from penstock.apps.exposition import Exposition, tenant_labels
 from penstock.apps.gateway import health, reading, telling
 from penstock.apps.gateway.accounting import Accounting, accounting
 from penstock.apps.gateway.background import Background
@@ -52,7 +51,8 @@ from penstock.gateway.records.requests import RequestLedger
 from penstock.gateway.records.traces import RequestTraces
 from penstock.gateway.routing import CurrentTable, RouterSettings, TableResolver, WorkerRouter
 from penstock.gateway.streaming import RelaySettings, StreamingRelays, Wants
-from penstock.telemetry import names
+from penstock.supervision.exposition import Exposition
+from penstock.telemetry import names, tenants
 from penstock.telemetry.metrics import Metrics
 from penstock.telemetry.pages import Page
 from penstock.tls import expiry
@@ -182,7 +182,7 @@ def _counted() -> tuple[Metrics, Background]:
 
 
 def _ledger(shared: Shared, traces: RequestTraces | None, newest: bytes, told: Evidence) -> RequestLedger:
-    traced, labels = traces.finished if traces else None, tenant_labels(shared.settings, newest)
+    traced, labels = traces.finished if traces else None, tenants.labels(*shared.settings.tenant_names, newest)
     keep, count = shared.recording.records.ended, told.arms.ended
 
     def ended(call: Call, answer: Answer) -> None:
