@@ -9,7 +9,7 @@ import pytest
 
 from penstock.domain.tenancy.tenant import Plan
 from penstock.telemetry import names
-from tests.support.engines.stub_wire import Mode
+from tests.support.engines.wire import Mode
 from tests.support.failures.table import FaultTable
 from tests.support.gateways.zones import CHAT, Site, site
 

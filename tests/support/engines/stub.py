@@ -17,18 +17,7 @@ import httptools
 import msgspec
 import uvloop
 
-from tests.support.engines.stub_wire import (
-    INSTEAD,
-    TOKEN,
-    USAGE,
-    Behaviour,
-    Mode,
-    Stats,
-    chunk,
-    events,
-    max_tokens,
-    more_of,
-)
+from tests.support.engines.wire import INSTEAD, TOKEN, USAGE, Behaviour, Mode, Stats, chunk, events, max_tokens, more_of
 
 __all__ = ["Behaviour", "Mode", "Stats", "StubEngine"]
 

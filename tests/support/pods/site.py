@@ -25,7 +25,7 @@ from penstock.domain.ids import ModelName
 from penstock.packaging.packing import Packed, Publishing, describe, measure, publish
 from tests.support import tree
 from tests.support.clusters.api import TOKEN, KubeApi
-from tests.support.engines import stub_wire
+from tests.support.engines import wire
 from tests.support.models import versions
 from tests.support.pods import paper_vllm
 from tests.support.pods.authority import Authority, authority
@@ -227,7 +227,7 @@ def _images(folder: Path) -> dict[str, Image]:
     engine = folder / "vllm"
     engine.mkdir()
     shutil.copy(paper_vllm.__file__, engine / "__init__.py")
-    shutil.copy(stub_wire.__file__, engine / "stub_wire.py")
+    shutil.copy(wire.__file__, engine / "wire.py")
     variables = {**core.environment, "PYTHONPATH": ENGINE}
     worker = replace(core, environment=variables, more={f"{ENGINE}/vllm": engine})
     return {"gateway": core, "controller": image("controller", work), "worker": worker}

@@ -14,7 +14,7 @@ from penstock.gateway.dispatch.blame import Blame, BlameSettings
 from penstock.gateway.records.requests import RequestLedger
 from penstock.telemetry import names
 from tests.support.engines.stub import Behaviour
-from tests.support.engines.stub_wire import Mode
+from tests.support.engines.wire import Mode
 from tests.support.gateways.breakers import Room, all_pass, origin, version
 from tests.support.gateways.dispatch import Corridor, FakeReply, corridor, stream_request, unary_request, until
 from tests.support.samples.calls import VERSION
