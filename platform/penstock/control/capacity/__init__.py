@@ -1,1 +1,1 @@
-"""The memory that versions need and the use of their workers; the autoscaler, to come, will set replica counts by them."""
+"""The memory that versions need, and the use of their workers. The autoscaler, to come, will set replicas by them."""
