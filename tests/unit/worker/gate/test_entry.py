@@ -10,9 +10,9 @@ from starlette.types import Receive, Send
 
 from penstock.domain.ids import VersionId, WorkerId
 from penstock.domain.tenancy.tenant import PLATFORM
-from penstock.worker.gate.serve import Gate
+from penstock.worker.gate.corridor import Gate
 from tests.support.clock import ManualClock
-from tests.unit.worker.gate.test_serve import CONFIG, SILENCE, TICKET, Client, Engine, settle, started
+from tests.unit.worker.gate.test_corridor import CONFIG, SILENCE, TICKET, Client, Engine, settle, started
 
 PLATFORMS = replace(TICKET, tenant=PLATFORM)
 
@@ -63,7 +63,7 @@ async def test_who_waits_at_the_door_gets_its_turn(gate: Gate, engine: Engine) -
         await started(client, calls)
     clients[2].next.append(SILENCE)
     calls.append(asyncio.ensure_future(clients[2].call()))
-    await settle(lambda: gate.load.waiting == 1)
+    await settle(lambda: gate.tally.load.waiting == 1)
     assert (await rest(gate, on=True))["inside"] == 3
     for _ in range(20):
         engine.steps.release()
@@ -79,11 +79,11 @@ async def test_who_has_yet_to_send_its_body_is_inside(gate: Gate) -> None:
     client = Client(gate)
     client.next = [SILENCE]
     call = asyncio.ensure_future(client.call())
-    await settle(lambda: gate.resting.number == 1)
+    await settle(lambda: gate.entry.inside == 1)
     assert (await rest(gate, on=True))["inside"] == 1
     call.cancel()
     await asyncio.gather(call, return_exceptions=True)
-    assert gate.resting.number == 0
+    assert gate.entry.inside == 0
 
 
 async def test_an_open_gate_takes_work_again(gate: Gate, engine: Engine) -> None:

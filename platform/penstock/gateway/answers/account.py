@@ -1,12 +1,9 @@
-"""What an engine says about an answer, in any of its APIs' shapes: usage, why it stopped, where the time went. Pure.
-
-One narrow decoder for all of them: unknown fields are skipped without being built.
-"""
+"""How an answer ended, in any API's shape: usage, finish reason, engine times, the engine's error. Pure."""
 
 import msgspec
 
 from penstock.domain.errors import EngineRefused
-from penstock.domain.outcome import FinishReason, Stage
+from penstock.domain.outcome import FinishReason
 from penstock.domain.tokens import Usage
 
 
@@ -14,7 +11,9 @@ class _Details(msgspec.Struct, gc=False):
     cached_tokens: int | None = 0
 
 
-class _Usage(msgspec.Struct, gc=False):
+class Counts(msgspec.Struct, gc=False):
+    """Usage in the names of any API."""
+
     prompt_tokens: int = 0
     completion_tokens: int | None = 0
     prompt_tokens_details: _Details | None = None
@@ -25,7 +24,7 @@ class _Usage(msgspec.Struct, gc=False):
     cache_creation_input_tokens: int | None = 0
 
 
-class Metrics(msgspec.Struct, gc=False):
+class EngineTimes(msgspec.Struct, gc=False):
     """vLLM's per-request times (``--enable-per-request-metrics``), in milliseconds."""
 
     queue_time_ms: float | None = None
@@ -33,7 +32,7 @@ class Metrics(msgspec.Struct, gc=False):
     generation_time_ms: float | None = None
 
 
-class _Choice(msgspec.Struct, gc=False):
+class _Ended(msgspec.Struct, gc=False):
     finish_reason: str | None = None
 
 
@@ -42,15 +41,15 @@ class _Stop(msgspec.Struct, gc=False):
 
 
 class _Inner(msgspec.Struct, gc=False):
-    usage: _Usage | None = None
+    usage: Counts | None = None
     status: str | None = None
     stop_reason: str | None = None
 
 
 class _Body(msgspec.Struct, gc=False):
-    choices: list[_Choice] | None = None
-    usage: _Usage | None = None
-    metrics: Metrics | None = None
+    choices: list[_Ended] | None = None
+    usage: Counts | None = None
+    metrics: EngineTimes | None = None
     stop_reason: str | None = None
     status: str | None = None
     delta: _Stop | str | None = None
@@ -58,12 +57,12 @@ class _Body(msgspec.Struct, gc=False):
     message: _Inner | None = None
 
 
-class Report(msgspec.Struct, frozen=True, gc=False):
-    """What one body or event said; ``is_usage_only``: an OpenAI stream's last chunk, without choices."""
+class Account(msgspec.Struct, frozen=True, gc=False):
+    """Of one body or event; ``is_usage_only``: an OpenAI stream's last event, without choices."""
 
     usage: Usage | None = None
     finish: FinishReason | None = None
-    metrics: Metrics | None = None
+    metrics: EngineTimes | None = None
     is_usage_only: bool = False
 
 
@@ -77,7 +76,7 @@ class _Faulty(msgspec.Struct, gc=False):
 
 
 _DECODER = msgspec.json.Decoder(_Body)
-_NOTHING = Report()
+_NOTHING = Account()
 _CLIENT_ERRORS = range(400, 500)
 _MAX_CHARS = 1_000
 
@@ -92,15 +91,15 @@ _REASONS = {
 } | {reason.value: reason for reason in FinishReason}
 
 
-def read(body: bytes) -> Report:
-    """Return what a JSON body says; nothing where it is not one we know."""
+def read(body: bytes) -> Account:
+    """Return the account of a JSON body; an empty one for any other bytes."""
     try:
         decoded = _DECODER.decode(body)
     except msgspec.MsgspecError:
         return _NOTHING
     inner = decoded.response or decoded.message
     usage = decoded.usage or (inner.usage if inner else None)
-    return Report(
+    return Account(
         usage=_usage(usage) if usage else None,
         finish=_finish(decoded, inner),
         metrics=decoded.metrics,
@@ -108,18 +107,30 @@ def read(body: bytes) -> Report:
     )
 
 
+def error_message(event: bytes) -> str | None:
+    """Return the message of an error event; None if it has none."""
+    fault = _fault(event)
+    return fault.message or None if fault is not None else None
+
+
 def refusal(event: bytes) -> EngineRefused | None:
-    """Return what an engine's error event says of the request; None where the engine itself failed."""
-    try:
-        fault = msgspec.json.decode(event, type=_Faulty).error
-    except msgspec.MsgspecError:
+    """Return the refusal in an engine's error event; None if the engine itself failed."""
+    fault = _fault(event)
+    if fault is None:
         return None
     is_callers = isinstance(fault.code, int) and fault.code in _CLIENT_ERRORS
     return EngineRefused(" ".join(fault.message.split())[:_MAX_CHARS] or None) if is_callers else None
 
 
-def _usage(said: _Usage) -> Usage:
-    """Return the counts as we have them: the prompt is all of it. Messages tell what was not in the cache."""
+def _fault(event: bytes) -> _Fault | None:
+    try:
+        return msgspec.json.decode(event, type=_Faulty).error
+    except msgspec.MsgspecError:
+        return None
+
+
+def _usage(said: Counts) -> Usage:
+    """Return the counts; the prompt includes its cached part, which Messages count apart."""
     details = said.prompt_tokens_details or said.input_tokens_details
     read, made = said.cache_read_input_tokens or 0, said.cache_creation_input_tokens or 0
     prompt = max(0, said.prompt_tokens or said.input_tokens + read + made)
@@ -144,7 +155,7 @@ def _finish(body: _Body, inner: _Inner | None) -> FinishReason | None:
 
 
 def merged(before: Usage | None, said: Usage) -> Usage:
-    """Return both together: Messages streams say the prompt at the start and the output at the end."""
+    """Return both usages as one: a Messages stream tells the prompt at its start and the output at its end."""
     if before is None:
         return said
     prompt = said.prompt_tokens or before.prompt_tokens
@@ -153,15 +164,3 @@ def merged(before: Usage | None, said: Usage) -> Usage:
         output_tokens=said.output_tokens or before.output_tokens,
         cached_tokens=min(prompt, said.cached_tokens or before.cached_tokens),
     )
-
-
-def engine_stages(metrics: Metrics, waited_s: float) -> dict[Stage, float]:
-    """Split ``waited_s`` (sent to last token) by the engine's own account; the rest is the way there and back."""
-    said = {
-        Stage.QUEUE: metrics.queue_time_ms,
-        Stage.PREFILL: metrics.time_to_first_token_ms,
-        Stage.DECODE: metrics.generation_time_ms,
-    }
-    seconds = {stage: ms / 1e3 for stage, ms in said.items() if ms is not None}
-    seconds[Stage.RELAY] = max(0.0, waited_s - sum(seconds.values()))
-    return seconds

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from penstock.domain.serving.shadow import TokenIds
-from penstock.gateway.streaming import token_ids
+from penstock.gateway.answers import content
 
 CHAT = {
     "id": "x",
@@ -25,10 +25,10 @@ def test_they_are_read_and_taken_out(
 ) -> None:
     """In both dialects; a caller's text that looks like them stays as it is."""
     raw = json.dumps(body, separators=separators).encode()
-    assert token_ids.told(raw) == ids
-    left = token_ids.without(raw)
+    assert content.token_ids(raw) == ids
+    left = content.without_token_ids(raw)
     bare = json.loads(left)
-    assert token_ids.told(left) is None
+    assert content.token_ids(left) is None
     wished = json.loads(json.dumps(body))
     for holder in (wished, wished["choices"][0]):
         holder.update({name: None for name in ("token_ids", "prompt_token_ids") if name in holder})
@@ -38,5 +38,5 @@ def test_they_are_read_and_taken_out(
 @pytest.mark.parametrize("body", [b"", b"[]", b'{"choices":[]}', b'{"choices":[{},{}]}', b'{"choices":[{"text":"a"}]}'])
 def test_what_does_not_tell_them_all_tells_none(body: bytes) -> None:
     """Nor do several answers at once."""
-    assert token_ids.told(body) is None
-    assert token_ids.without(body) == body
+    assert content.token_ids(body) is None
+    assert content.without_token_ids(body) == body

@@ -20,7 +20,7 @@ from penstock.worker.gate.admission.door import Door
 from penstock.worker.gate.admission.doors import OpenOrder
 from penstock.worker.gate.admission.load import Observed
 from penstock.worker.gate.admission.pace import Pace
-from penstock.worker.gate.serve import Gate
+from penstock.worker.gate.corridor import Gate
 from penstock.worker.gate_config import GateConfig, install
 from tests.support.clock import ManualClock
 
@@ -179,9 +179,9 @@ async def test_what_the_engine_has_no_place_for_waits_at_the_door(
     for client in clients[:2]:
         await started(client, calls)
     calls.append(await waiting(gate, clients[2]))
-    assert (len(engine.paths), gate.load.running, gate.load.waiting) == (2, 2, 1)
+    assert (len(engine.paths), gate.tally.load.running, gate.tally.load.waiting) == (2, 2, 1)
     gate.tally.book.observed = Observed(waiting=1, kv_used_ratio=0.99)
-    assert (gate.load.running, gate.load.waiting) == (1, 2)
+    assert (gate.tally.load.running, gate.tally.load.waiting) == (1, 2)
     clock.advance(2.5)
     for _ in range(9):
         engine.steps.release()
@@ -193,7 +193,7 @@ async def test_what_the_engine_has_no_place_for_waits_at_the_door(
     assert waited[2] is not None
     assert (waited[2].waited_s, waited[2].share, waited[2].tenants) == (2.5, 1.0, 0)
     assert waited[2].predicted_s > 0
-    assert (gate.load.running, gate.load.waiting, gate.load.queued_tokens) == (0, 0, 0)
+    assert (gate.tally.load.running, gate.tally.load.waiting, gate.tally.load.queued_tokens) == (0, 0, 0)
 
 
 async def test_a_door_that_asks_to_be_looked_at_again_is(
@@ -230,7 +230,7 @@ async def test_a_client_that_leaves_the_queue_leaves_nothing(gate: Gate, engine:
     leaver = Client(gate)
     leaver.next = [{"type": "http.request", "body": b""}, {"type": "http.disconnect"}]
     await leaver.call()
-    assert (leaver.sent, gate.load.waiting, len(engine.paths)) == ([], 0, 2)
+    assert (leaver.sent, gate.tally.load.waiting, len(engine.paths)) == ([], 0, 2)
     assert [used.waited_s for used in (await gate.meters.used([TICKET.request])).values()] == [0.0]
     await cancelled(calls)
     assert sample(gate, names.ABORTS) == 2
@@ -272,7 +272,7 @@ async def test_a_closing_gate_sends_the_queue_elsewhere(gate: Gate) -> None:
 async def waiting(gate: Gate, client: Client) -> Awaitable[None]:
     client.next = [{"type": "http.request", "body": b""}, SILENCE]
     call = asyncio.ensure_future(client.call())
-    await settle(lambda: gate.load.waiting > 0)
+    await settle(lambda: gate.tally.load.waiting > 0)
     return call
 
 
@@ -355,7 +355,7 @@ async def test_orders_are_taken_from_the_platform_alone(gate: Gate) -> None:
         client = Client(gate)
         await client.call(f"/penstock/{order}")
         assert client.status == 401
-    assert (gate.draining, gate.resting.is_on) == (False, False)
+    assert (gate.entry.is_draining, gate.entry.is_resting) == (False, False)
 
 
 async def test_the_gate_takes_the_agents_reading(gate: Gate) -> None:

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.domain.tokens import Usage
-from penstock.gateway.streaming.reports import merged, read
+from penstock.gateway.answers.account import merged, read
 
 
 def told(usage: dict[str, object]) -> Usage:
