@@ -16,13 +16,13 @@ from penstock.control.api.deps import Control, Secrets
 from penstock.control.budgets.errors import LedgerBudgets
 from penstock.control.decisions import Decisions
 from penstock.control.fleet.addresses import WorkerAddresses
-from penstock.control.fleet.demand import Demand
 from penstock.control.fleet.heartbeats import Heartbeats
 from penstock.control.fleet.orders import Orders
-from penstock.control.fleet.plan import FleetPolicy
-from penstock.control.fleet.pool import PoolPolicy
-from penstock.control.fleet.pooled import plan_pooled
+from penstock.control.fleet.plan import FleetPolicy, plan
 from penstock.control.loop import Loop
+from penstock.control.pool.demand import Demand
+from penstock.control.pool.packing import PoolPolicy
+from penstock.control.pool.plan import plan_pool
 from penstock.control.publish.build import build
 from penstock.control.publish.changes import changes
 from penstock.control.registry.registry import Registry
@@ -160,7 +160,8 @@ class Room:
             demand=self.demand,
             fleet=self.orders,
             tables=self.tables,
-            plan=partial(plan_pooled, policy=FleetPolicy(), pool=self.pool),
+            plan=partial(plan, policy=FleetPolicy()),
+            pool=partial(plan_pool, pool=self.pool),
             build=partial(build, lease_s=5.0),
             changes=changes,
             decisions=self.decisions,

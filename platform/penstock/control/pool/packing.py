@@ -21,7 +21,7 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum, StrEnum
 
-from penstock.control.fleet import why
+from penstock.control.pool import why
 from penstock.domain.fleet.decision import Decision
 from penstock.domain.ids import VersionId, WorkerId
 
@@ -105,6 +105,8 @@ class PoolPolicy:
     """
 
     limit_bytes: int = 0
+    lease_s: float = 5.0
+    """An older heartbeat says nothing about its worker."""
     residency_s: float = 5.0
     residency_wakes: float = 2.0
     patience_s: float = 5.0

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from penstock.control.fleet.uses import HALF_S, follow, worth
+from penstock.control.capacity.uses import HALF_S, follow, worth
 from penstock.domain.fleet.versions import Seen
 from penstock.domain.fleet.worker import Load, WorkerState
 from tests.support.samples import control_plane as things

@@ -13,10 +13,10 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from penstock.control.capacity import uses
 from penstock.control.capacity.memory import crowded_out, sizes
-from penstock.control.fleet import uses, why
-from penstock.control.fleet.plan import FleetPolicy, plan
-from penstock.control.fleet.pool import Claim, PoolPolicy, Rank, Resident, Stay, pack
+from penstock.control.pool import why
+from penstock.control.pool.packing import Claim, PoolPolicy, Rank, Resident, Stay, pack
 from penstock.domain.fleet.versions import Catalogue, FleetPlan, FleetView, Running, Seen, Wanted
 from penstock.domain.fleet.worker import WorkerOrder, WorkerReport, WorkerState
 from penstock.domain.ids import VersionId, WorkerId
@@ -24,14 +24,13 @@ from penstock.domain.ids import VersionId, WorkerId
 _ENDING = frozenset({WorkerState.DRAINING, WorkerState.STOPPED, WorkerState.FAILED})
 
 
-def plan_pooled(
-    catalogue: Catalogue, seen: Sequence[Seen], view: FleetView, now: float, policy: FleetPolicy, pool: PoolPolicy
+def plan_pool(
+    step: FleetPlan, catalogue: Catalogue, seen: Sequence[Seen], view: FleetView, now: float, *, pool: PoolPolicy
 ) -> FleetPlan:
-    """Return the next step of ``plan``, its starts as far as there is memory, and who sleeps and wakes."""
-    step = plan(catalogue, seen, view, now, policy)
+    """Return the fleet's step with the starts that memory allows, and with the workers to wake and to put to sleep."""
     if not pool.limit_bytes or not view.is_known:
         return step
-    scene = _Scene.of(catalogue, seen, view, now, policy)
+    scene = _Scene.of(catalogue, seen, view, now, pool.lease_s)
     packed = pack(scene.residents, [*scene.claims(), *scene.starts(step.start)], scene.kept, now, pool)
     started = {*packed.start}
     unfit = [one for one in scene.residents if one.size_bytes > pool.limit_bytes and one.stay is Stay.AWAY]
@@ -67,16 +66,16 @@ class _Scene:
     held: Mapping[VersionId, int]
 
     @classmethod
-    def of(
-        cls, catalogue: Catalogue, seen: Sequence[Seen], view: FleetView, now: float, policy: FleetPolicy
-    ) -> "_Scene":
+    def of(cls, catalogue: Catalogue, seen: Sequence[Seen], view: FleetView, now: float, lease_s: float) -> "_Scene":
         """Read it."""
         held = sizes(catalogue.versions)
         last = {one.report.worker: one for one in seen}
         bases = _bases(catalogue)
         return cls(
             residents=tuple(
-                _resident(one, last.get(one.worker), view.orders.get(one.worker), held.get(one.version, 0), now, policy)
+                _resident(
+                    one, last.get(one.worker), view.orders.get(one.worker), held.get(one.version, 0), now, lease_s
+                )
                 for one in view.running
             ),
             wanted=_waited_for(view.wanted, bases),
@@ -164,9 +163,9 @@ def _waited_for(wanted: Iterable[Wanted], bases: Mapping[VersionId, VersionId]) 
 
 
 def _resident(
-    running: Running, last: Seen | None, order: WorkerOrder | None, size_bytes: int, now: float, policy: FleetPolicy
+    running: Running, last: Seen | None, order: WorkerOrder | None, size_bytes: int, now: float, lease_s: float
 ) -> Resident:
-    report = last.report if last is not None and now - last.at < policy.lease_s else None
+    report = last.report if last is not None and now - last.at < lease_s else None
     return Resident(
         worker=running.worker,
         version=running.version,

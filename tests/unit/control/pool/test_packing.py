@@ -6,7 +6,7 @@ from itertools import chain, combinations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.control.fleet.pool import Claim, Packed, PoolPolicy, Rank, Resident, Stay, pack
+from penstock.control.pool.packing import Claim, Packed, PoolPolicy, Rank, Resident, Stay, pack
 from penstock.domain.ids import VersionId, WorkerId
 
 NOW = 1000.0

@@ -5,9 +5,9 @@ from dataclasses import replace
 import pytest
 
 from penstock.control.capacity.memory import worker_bytes
-from penstock.control.fleet.plan import FleetPolicy
-from penstock.control.fleet.pool import PoolPolicy, Stay
-from penstock.control.fleet.pooled import plan_pooled, stay_of
+from penstock.control.fleet.plan import FleetPolicy, plan
+from penstock.control.pool.packing import PoolPolicy, Stay
+from penstock.control.pool.plan import plan_pool, stay_of
 from penstock.domain.fleet.versions import Catalogue, Deployment, FleetPlan, FleetView, Running, Seen, Wanted
 from penstock.domain.fleet.worker import Load, WorkerOrder, WorkerState
 from penstock.domain.ids import VersionId, WorkerId
@@ -47,8 +47,11 @@ def wanted(of: ModelVersion, since: float = NOW) -> Wanted:
 
 
 def step(catalogue: Catalogue, seen: list[Seen], of: FleetView, places: int = 1) -> FleetPlan:
-    policy = FleetPolicy(lease_s=5.0)
-    return plan_pooled(catalogue, seen, of, NOW, policy, PoolPolicy(limit_bytes=places * SIZE))
+    return pooled(catalogue, seen, of, PoolPolicy(limit_bytes=places * SIZE))
+
+
+def pooled(catalogue: Catalogue, seen: list[Seen], of: FleetView, pool: PoolPolicy) -> FleetPlan:
+    return plan_pool(plan(catalogue, seen, of, NOW, FleetPolicy()), catalogue, seen, of, NOW, pool=pool)
 
 
 def test_without_a_pool_all_is_as_before() -> None:
@@ -145,7 +148,7 @@ def test_who_is_larger_than_the_pool_is_said_to_be_and_does_not_sleep_on() -> No
     """It is never started, a sleeper of it is ended as nobody can wake it, and both are said with the sizes."""
     pool, asleep = PoolPolicy(limit_bytes=SIZE - 10_000_000), beat(A, SLEEPING)
     for seen in ([], [asleep]):
-        done = plan_pooled(deployed(A), seen, view(*seen), NOW, FleetPolicy(), pool)
+        done = pooled(deployed(A), seen, view(*seen), pool)
         words = f"does not fit: needs {SIZE / 1e6:.0f} of {SIZE / 1e6 - 10:.0f} MB"
         assert (done.start, done.wake, done.sleep, done.unfit) == ((), (), (), (f"{A.id} {words}",))
         assert done.drain == tuple(one.report.worker for one in seen)

@@ -2,8 +2,8 @@
 
 from dataclasses import replace
 
-from penstock.control.fleet import why
-from penstock.control.fleet.pool_shown import PoolMetrics
+from penstock.control.pool import why
+from penstock.control.pool.shown import PoolMetrics
 from penstock.domain.fleet.versions import Wanted
 from penstock.domain.fleet.worker import PhaseTiming, WorkerReport, WorkerState
 from penstock.domain.ids import WorkerId

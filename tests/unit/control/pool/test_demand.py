@@ -1,6 +1,6 @@
 """Which versions somebody waits for."""
 
-from penstock.control.fleet.demand import Demand
+from penstock.control.pool.demand import Demand
 from penstock.domain.fleet.versions import Wanted
 from penstock.domain.ids import VersionId
 from tests.support.clock import ManualClock
