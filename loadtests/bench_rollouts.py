@@ -12,10 +12,9 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
-from penstock.apps import rollout_gates
+from penstock.apps import slos
 from penstock.connectors.postgres.arms import body_of
 from penstock.control.rollout.comparisons import Comparisons
-from penstock.domain.call import Answer, Call
 from penstock.domain.fleet.table import WEIGHT_TOTAL, Override, Route, RoutingTable, Share, WorkerEntry
 from penstock.domain.fleet.worker import Load, WorkerState
 from penstock.domain.ids import Alias, RequestId, TenantId, VersionId, WorkerId
@@ -24,7 +23,8 @@ from penstock.domain.outcome import Outcome, Stage
 from penstock.domain.rollout.arms import ArmSecond
 from penstock.domain.rollout.rollout import Rollout, route_of
 from penstock.domain.tokens import Usage
-from penstock.gateway.arms import Arms, Shared
+from penstock.gateway.calls.call import Answer, Call
+from penstock.gateway.evidence import Arms, Shared
 from penstock.gateway.routing import CurrentTable, TableResolver, sticky_key
 from tests.support import calls
 from tests.support.arms_world import NEW, OLD, World
@@ -126,7 +126,7 @@ ALIASES = tuple(Alias(f"alias-{number}") for number in range(ROLLOUTS))
 def judging_ms(per_s: float) -> tuple[float, float, float]:
     """Return what a second of evidence takes all judges, what a tick's looks at them take, and KiB/s of a gateway."""
     rollouts = [Rollout(id=alias, alias=alias, incumbent=OLD, candidate=NEW, stage=3) for alias in ALIASES]
-    judges, judged, looks, sizes = Comparisons(rollout_gates.load), list[float](), list[float](), list[int]()
+    judges, judged, looks, sizes = Comparisons(slos.gates), list[float](), list[float](), list[int]()
     judges.roll(rollouts, {OLD: Tier.CHAT})
     for number, seconds in enumerate(told(per_s)):
         began = time.process_time()

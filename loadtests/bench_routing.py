@@ -20,13 +20,13 @@ from loadtests.fleets import catalogue, chooser, heartbeats, router, table
 from penstock.connectors.postgres import table_slices
 from penstock.control.fleet.plan import FleetPolicy, plan
 from penstock.control.publish.build import build
-from penstock.domain.call import Call, Timings
 from penstock.domain.fleet.table import EMPTY, RoutingTable, VersionEntry, validate
 from penstock.domain.fleet.versions import FleetView
 from penstock.domain.ids import KeyId, RequestId, TenantId
 from penstock.domain.serving.request import Api, InferenceRequest, Prepared
 from penstock.domain.tenancy.cost import Cost
 from penstock.domain.tenancy.tenant import Plan, Principal, Role
+from penstock.gateway.calls.call import Call, Timings
 from penstock.gateway.dispatch import Breakers
 from penstock.gateway.routing import CurrentTable, SampleSettings
 

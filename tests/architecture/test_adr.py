@@ -9,6 +9,7 @@ from tests.support import tree
 
 ADRS = tree.ROOT / "adr"
 SECTIONS = ["Context", "Decision", "Consequences", "Validated by"]
+TITLE_WORDS = 15
 STATUS = re.compile(r"^Status: (proposed|accepted|superseded by \d{4})(, \d{4}-\d{2}-\d{2})?$", re.MULTILINE)
 
 
@@ -19,6 +20,20 @@ def records(folder: Path) -> list[Path]:
 def sections(text: str) -> dict[str, str]:
     parts = re.split(r"^## (.+)$", text, flags=re.MULTILINE)[1:]
     return {title.strip(): body.strip() for title, body in zip(parts[::2], parts[1::2], strict=True)}
+
+
+def title(path: Path) -> str:
+    """Return a record's title without its number."""
+    return path.read_text().partition("\n")[0].partition(". ")[2]
+
+
+def status(path: Path) -> str:
+    """Return a record's status as the index shows it, with a link to its successor."""
+    found = STATUS.search(path.read_text())
+    successor = re.fullmatch(r"superseded by (\d{4})", found[1]) if found else None
+    if successor is None:
+        return "in force"
+    return f"superseded by [{successor[1]}]({next(ADRS.glob(f'{successor[1]}-*.md')).name})"
 
 
 def named_paths(body: str) -> list[str]:
@@ -36,6 +51,8 @@ def faults(path: Path, root: Path) -> list[str]:
         wrong.append("name is not NNNN-words-with-dashes.md")
     if not text.startswith(f"# {path.name[:4]}. "):
         wrong.append("title does not start with its number")
+    if len(title(path).split()) > TITLE_WORDS:
+        wrong.append(f"title has more than {TITLE_WORDS} words")
     if not STATUS.search(text):
         wrong.append("no status line")
     paths = named_paths(found.get("Validated by", ""))
@@ -56,9 +73,11 @@ def test_numbers_are_unique() -> None:
 
 
 def test_the_index_lists_every_record() -> None:
-    """The index links each decision record, and nothing that isn't there."""
-    linked = re.findall(r"\]\((\d{4}-[^)]+\.md)\)", (ADRS / "README.md").read_text())
-    assert linked == [path.name for path in records(ADRS)]
+    """The index has each record once, with its title, and whether it is in force or which record replaced it."""
+    rows = re.findall(
+        r"^\| \[\d{4}\]\((\d{4}-[^)]+\.md)\) \| (.+) \| (.+) \|$", (ADRS / "README.md").read_text(), re.MULTILINE
+    )
+    assert sorted(rows) == [(path.name, title(path), status(path)) for path in records(ADRS)]
 
 
 GOOD = """# 0007. A choice
@@ -92,6 +111,7 @@ x
         (("`tests/a.py::test_b`", "by hand"), "names no test or contract"),
         (("# 0007.", "# 0008."), "title does not start with its number"),
         (("Status: accepted", "Status: nice"), "no status line"),
+        (("A choice", "A choice" + " or two" * 7), "title has more than 15 words"),
     ],
 )
 def test_a_faulty_record_is_found(tmp_path: Path, change: tuple[str, str], fault: str) -> None:

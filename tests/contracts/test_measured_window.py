@@ -5,13 +5,14 @@ from itertools import pairwise
 
 import pytest
 
-from penstock.apps.observed import Window
 from penstock.connectors.prometheus.client import Prometheus, Span
 from penstock.connectors.prometheus.page import Reading, parse
 from penstock.connectors.prometheus.window import PagesWindow, PrometheusWindow
 from tests.support.prometheus import holding
 
 pytestmark = pytest.mark.observe
+
+Window = PrometheusWindow | PagesWindow
 
 BEGIN, STEP, STEPS = 1_700_000_000, 5, 13
 """A minute at a reading each five seconds."""

@@ -2,8 +2,6 @@
 
 import pytest
 
-from penstock.connectors.memory.audit import MemoryAudit
-from penstock.connectors.memory.registry import MemoryRegistry
 from penstock.connectors.postgres.audit import PostgresAudit
 from penstock.connectors.postgres.registry import PostgresRegistry
 from penstock.control.api.ports import AuditLog
@@ -15,6 +13,8 @@ from penstock.domain.serving.auto import Auto, Rule
 from penstock.domain.tenancy.owners import Owned
 from tests.support import adapter_things
 from tests.support import control_things as things
+from tests.twins.audit import MemoryAudit
+from tests.twins.registry import MemoryRegistry
 
 Stores = tuple[RegistryStore, AuditLog]
 

@@ -4,7 +4,6 @@ from dataclasses import replace
 
 import pytest
 
-from penstock.connectors.memory.tables import MemoryTables
 from penstock.connectors.postgres.tables import PostgresTables
 from penstock.control.api.ports import TableHistory
 from penstock.domain.errors import Conflict
@@ -15,6 +14,7 @@ from penstock.domain.serving.auto import Auto, Rule
 from tests.support import adapter_things
 from tests.support import control_things as things
 from tests.support.calls import VERSION
+from tests.twins.tables import MemoryTables
 
 KEEP = 20
 

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Protocol
 
-from penstock.apps import rollout_gates
+from penstock.apps import slos
 from penstock.control.rollout.gates import Gates
 from penstock.control.rollout.judge import Judge
 from penstock.domain.models.model import Tier
@@ -23,7 +23,7 @@ from penstock.domain.rollout.judgement import Verdict
 from tests.support.arms_world import ALIAS, NEW, OLD, Regression, World
 
 HALF_AN_HOUR_S = 1800
-GATES = rollout_gates.load(Tier.CHAT)
+GATES = slos.gates(Tier.CHAT)
 NO_CAP = replace(GATES, per_second=replace(GATES.per_second, abort=1e9, brake=1e9))
 
 

@@ -7,6 +7,7 @@ import pytest
 import yaml
 
 from penstock.apps import rule_files
+from penstock.slo import files
 from penstock.slo.alertmanager import EXPLAINS, Receivers
 from tests.support import promtool
 
@@ -24,7 +25,7 @@ ALERTS = [
 def configuration(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return the configuration as a file."""
     path = tmp_path_factory.mktemp("alertmanager") / "alertmanager.yaml"
-    path.write_text(rule_files.alertmanager(RECEIVERS))
+    path.write_text(files.alertmanager(RECEIVERS))
     return path
 
 
@@ -39,7 +40,7 @@ def amtool(*arguments: str | Path) -> str:
 def test_alertmanager_takes_it(configuration: Path) -> None:
     """The official checker finds three receivers, with and without addresses."""
     assert "3 receivers" in amtool("check-config", configuration)
-    configuration.with_name("silent.yaml").write_text(rule_files.alertmanager(Receivers()))
+    configuration.with_name("silent.yaml").write_text(files.alertmanager(Receivers()))
     amtool("check-config", configuration.with_name("silent.yaml"))
 
 
@@ -73,5 +74,5 @@ def test_no_cause_silences_a_burning_promise() -> None:
     """Callers feel it whatever the reason, and the rollback must hear of it."""
     burning = {rule["alert"] for rule in ALERTS if "window" in rule["labels"]}
     assert burning & {name for symptoms in EXPLAINS.values() for name in symptoms} == set()
-    found = yaml.safe_load(rule_files.alertmanager(RECEIVERS))
+    found = yaml.safe_load(files.alertmanager(RECEIVERS))
     assert found["inhibit_rules"][0]["target_matchers"] == ['severity="ticket"']

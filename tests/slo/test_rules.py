@@ -11,7 +11,7 @@ from penstock.slo.rule import Alert, Recording
 from tests.slo import mutants
 from tests.support import promtool, trials
 
-ALL = rules.files(slos.load(), rule_files.known_windows())
+ALL = rules.files(slos.load(), slos.windows())
 MADE = [rule for file in ALL for group in file.groups for rule in group.rules]
 
 

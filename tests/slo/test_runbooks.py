@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from dashboards import build
-from penstock.apps import rule_files, slos
+from penstock.apps import slos
 from penstock.slo import rules
 from penstock.slo.rule import Alert
 from penstock.telemetry.events import EVENTS
@@ -26,7 +26,7 @@ CASES = sorted((tree.ROOT / "tests/slo/cases").glob("*.yaml"))
 BOOKS = runbooks.every()
 GENERATED = {
     rule.name
-    for file in rules.files(slos.load(), rule_files.known_windows())
+    for file in rules.files(slos.load(), slos.windows())
     for group in file.groups
     for rule in group.rules
     if isinstance(rule, Alert)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from penstock.apps import rule_files
+from penstock.apps import slos
 from penstock.slo import recorded, rules
 from penstock.slo.promise import Promise
 from penstock.slo.rule import Alert, Recording
@@ -83,7 +83,7 @@ def meaning(made: Promise, windows: Windows) -> Meaning:
 @pytest.mark.parametrize("percent", EXAMPLES.values(), ids=EXAMPLES.keys())
 def test_rules_mean_what_sloth_means(percent: float) -> None:
     """For each example: the same windows are recorded, and the same alerts fire above the same thresholds."""
-    made, windows = promise(percent, 30), rule_files.known_windows()
+    made, windows = promise(percent, 30), slos.windows()
     budget = 1 - percent / 100
     assert meaning(made, windows) == {(*pair, round(factor * budget, 6)) for pair, factor in WORKBOOK.items()}
     (group,) = rules.groups([made], windows)

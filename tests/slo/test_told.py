@@ -15,7 +15,7 @@ from typing import Any
 import httpx
 import pytest
 
-from penstock.apps import rule_files
+from penstock.slo import files
 from penstock.slo.alertmanager import Receivers
 from penstock.slo.webhook import Notice, notices
 from penstock.supervision import listening
@@ -54,7 +54,7 @@ def rollback() -> Iterator[tuple[str, Messages]]:
 def alertmanager(folder: Path, receivers: Receivers) -> Iterator[httpx.Client]:
     """Yield a client of an Alertmanager with our configuration."""
     config = folder / "alertmanager.yaml"
-    config.write_text(rule_files.alertmanager(receivers))
+    config.write_text(files.alertmanager(receivers))
     with listening.bind("127.0.0.1", 0) as free:
         place = f"127.0.0.1:{free.getsockname()[1]}"
     command = [promtool.program("prometheus-alertmanager"), f"--config.file={config}", f"--storage.path={folder}"]

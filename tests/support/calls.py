@@ -3,7 +3,6 @@
 from dataclasses import replace
 from typing import Any
 
-from penstock.domain.call import Call, Timings
 from penstock.domain.fleet.table import VersionEntry
 from penstock.domain.ids import KeyId, RequestId, TenantId, VersionId
 from penstock.domain.models.model import Task, Tier
@@ -11,6 +10,7 @@ from penstock.domain.money import MicroUsd, Price
 from penstock.domain.serving.request import Api, InferenceRequest, Prepared
 from penstock.domain.tenancy.cost import Cost
 from penstock.domain.tenancy.tenant import Plan, Principal, Role, Scope
+from penstock.gateway.calls.call import Call, Timings
 
 VERSION = VersionEntry(
     id=VersionId("toy@0123456789ab"),

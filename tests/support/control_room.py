@@ -9,30 +9,20 @@ from typing import Any
 import httpx
 from fastapi import FastAPI
 
-from penstock.apps import rollout_gates
-from penstock.apps.ledger_budgets import LedgerBudgets
-from penstock.connectors.memory.arms import MemoryArms
-from penstock.connectors.memory.audit import MemoryAudit
-from penstock.connectors.memory.decisions import MemoryDecisions
-from penstock.connectors.memory.leadership import LeaderLock, MemoryLeadership
-from penstock.connectors.memory.leases import MemoryLeases
-from penstock.connectors.memory.ledger import MemoryLedger
+from penstock.apps import slos
 from penstock.connectors.memory.limits import MemoryLimits
-from penstock.connectors.memory.registry import MemoryRegistry
-from penstock.connectors.memory.rollouts import MemoryRollouts
-from penstock.connectors.memory.tables import MemoryTables
-from penstock.connectors.memory.tenancy import MemoryTenancy
 from penstock.control.api.app import make_app
 from penstock.control.api.deps import Control, Secrets
+from penstock.control.budgets.errors import LedgerBudgets
 from penstock.control.decisions import Decisions
 from penstock.control.fleet.addresses import WorkerAddresses
-from penstock.control.fleet.demand import Demand
 from penstock.control.fleet.heartbeats import Heartbeats
 from penstock.control.fleet.orders import Orders
-from penstock.control.fleet.plan import FleetPolicy
-from penstock.control.fleet.pool import PoolPolicy
-from penstock.control.fleet.pooled import plan_pooled
+from penstock.control.fleet.plan import FleetPolicy, plan
 from penstock.control.loop import Loop
+from penstock.control.pool.demand import Demand
+from penstock.control.pool.packing import PoolPolicy
+from penstock.control.pool.plan import plan_pool
 from penstock.control.publish.build import build
 from penstock.control.publish.changes import changes
 from penstock.control.registry.registry import Registry
@@ -50,6 +40,16 @@ from penstock.domain.tenancy.keys import Purpose, derive, mint, worker_bearer
 from penstock.domain.tenancy.tenant import OPERATORS, Role, Tenant
 from penstock.telemetry.metrics import Metrics
 from tests.support import control_things as things
+from tests.twins.arms import MemoryArms
+from tests.twins.audit import MemoryAudit
+from tests.twins.decisions import MemoryDecisions
+from tests.twins.leadership import LeaderLock, MemoryLeadership
+from tests.twins.leases import MemoryLeases
+from tests.twins.ledger import MemoryLedger
+from tests.twins.registry import MemoryRegistry
+from tests.twins.rollouts import MemoryRollouts
+from tests.twins.tables import MemoryTables
+from tests.twins.tenancy import MemoryTenancy
 
 PLATFORM_KEY = b"k" * 32
 PEPPER = derive(PLATFORM_KEY, Purpose.PEPPER)
@@ -102,8 +102,8 @@ class Room:
         self.leadings = 0
         self.decisions = Decisions(MemoryDecisions())
         self.rules, self.rollouts = Registry(self.registry, pool_bytes=pool_bytes), MemoryRollouts(self.registry)
-        self.comparisons = Comparisons(rollout_gates.load)
-        self.budgets = LedgerBudgets(ledger=self.ledger, clock=clock)
+        self.comparisons = Comparisons(slos.gates)
+        self.budgets = LedgerBudgets(ledger=self.ledger, clock=clock, promised=slos.promised(), policy=slos.policy())
         self.loop = self._loop()
         self.parts = Parts(
             loop=self.loop,
@@ -136,7 +136,7 @@ class Room:
                 catalogue=self.registry.catalogue,
                 seen=self.heartbeats.seen,
                 budget_spent=self.budgets.is_spent,
-                gates=rollout_gates.load,
+                gates=slos.gates,
                 asked=self.arms.asked,
             ),
             agreements=self.arms.agreements,
@@ -160,7 +160,8 @@ class Room:
             demand=self.demand,
             fleet=self.orders,
             tables=self.tables,
-            plan=partial(plan_pooled, policy=FleetPolicy(), pool=self.pool),
+            plan=partial(plan, policy=FleetPolicy()),
+            pool=partial(plan_pool, pool=self.pool),
             build=partial(build, lease_s=5.0),
             changes=changes,
             decisions=self.decisions,

@@ -8,7 +8,6 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 
 from penstock.connectors.http import HttpClient, PoolLimits
-from penstock.domain.call import Answer, Call, Timings
 from penstock.domain.clock import SystemClock
 from penstock.domain.errors import ClientGone, NoCapacity, PenstockError
 from penstock.domain.fleet.table import WorkerEntry
@@ -21,6 +20,7 @@ from penstock.domain.tenancy.cost import Cost
 from penstock.domain.tenancy.keys import worker_secret
 from penstock.domain.tenancy.lease import Lease
 from penstock.domain.tenancy.standing import Standing
+from penstock.gateway.calls.call import Answer, Call, Timings
 from penstock.gateway.dispatch import (
     Breakers,
     DispatchSettings,

@@ -8,8 +8,8 @@ from functools import wraps
 
 import uvloop
 
-from penstock.domain.call import Call
-from penstock.domain.relay import Reply
+from penstock.gateway.calls.call import Call
+from penstock.gateway.calls.relay import Reply
 from tests.support.toy_gateway import Running
 
 

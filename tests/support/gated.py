@@ -13,7 +13,7 @@ from starlette.types import Receive, Scope, Send
 
 from penstock.telemetry import logs
 from penstock.worker.engines import listening, plan
-from penstock.worker.gate.serve import Gate
+from penstock.worker.gate.corridor import Gate
 
 TOKENS, STEP_S = 100, 0.05
 """Of a stream, where its request asks for no other number."""

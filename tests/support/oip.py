@@ -5,15 +5,15 @@ import struct
 from base64 import b64encode
 from dataclasses import replace
 
-from penstock.domain.call import Call
 from penstock.domain.fleet.table import Route, RoutingTable, Share, WorkerEntry
 from penstock.domain.fleet.worker import WorkerState
 from penstock.domain.ids import Alias, VersionId, WorkerId
 from penstock.domain.models.model import HandlerSettings, Task
 from penstock.domain.models.tensors import ANY, Datatype, TensorSpec
-from penstock.domain.relay import Reply
 from penstock.domain.serving.request import Api, PackedTensors
 from penstock.gateway.app.asgi import Edge
+from penstock.gateway.calls.call import Call
+from penstock.gateway.calls.relay import Reply
 from penstock.gateway.listener.limits import Limits
 from penstock.gateway.openai.facts import Facts
 from tests.support.calls import VERSION

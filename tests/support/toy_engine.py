@@ -21,8 +21,8 @@ from penstock.domain.clock import SystemClock
 from penstock.domain.ids import RequestId, VersionId, WorkerId
 from penstock.domain.serving.request import Api
 from penstock.domain.tenancy.keys import worker_secret
+from penstock.worker.gate.corridor import Gate
 from penstock.worker.gate.meters import Meters
-from penstock.worker.gate.serve import Gate
 from penstock.worker.gate_config import DoorOrder, GateConfig
 from penstock.worker.meter import Meter, current, fill
 
@@ -207,9 +207,7 @@ def _gate(worker: str, version: str, key: bytes, truth: Path) -> Gate:
         max_num_seqs=4096,
         door_order=DoorOrder.OPEN,
     )
-    gate = Gate(ToyEngine(random.Random(worker)), config, SystemClock())
-    gate.meters = Truth(truth)
-    return gate
+    return Gate(ToyEngine(random.Random(worker)), config, SystemClock(), Truth(truth))
 
 
 async def _main(options: argparse.Namespace) -> None:

@@ -7,16 +7,16 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
-from penstock.domain.call import Call
 from penstock.domain.clock import SystemClock
 from penstock.domain.errors import PenstockError
 from penstock.domain.fleet.table import EMPTY
 from penstock.domain.ids import RequestId, TenantId
-from penstock.domain.relay import Reply
 from penstock.domain.tenancy.keys import mint
 from penstock.domain.tenancy.tenant import KeyRing, Tenant
 from penstock.gateway.app.asgi import Edge
 from penstock.gateway.app.routes import application
+from penstock.gateway.calls.call import Call
+from penstock.gateway.calls.relay import Reply
 from penstock.gateway.identity.keyring import Keyring
 from penstock.gateway.listener.limits import Limits
 from penstock.gateway.listener.server import EdgeServer, configure

@@ -6,7 +6,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from penstock.apps import rule_files, slos
+from penstock.apps import slos
 from penstock.slo import recorded, rules
 from penstock.slo.indicators import Measure
 from penstock.slo.promise import Promise
@@ -77,7 +77,7 @@ def _promised() -> list[Promise]:
 
 
 def _of_promises(promised: Iterable[Promise]) -> Iterator[Trial]:
-    windows = rule_files.known_windows()
+    windows = slos.windows()
     return (trial for promise in promised for trial in of_promise(promise, windows))
 
 

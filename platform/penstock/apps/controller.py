@@ -13,11 +13,9 @@ from pathlib import Path
 
 import uvicorn
 
-from penstock.apps import exposition, keys, observed, ownership, peers, rollout_gates
+from penstock.apps import keys, observed, ownership, peers, slos
 from penstock.apps.fleets import Hosted, WorkerCommand, hosted
 from penstock.apps.keys import Keys
-from penstock.apps.ledger_budgets import LedgerBudgets
-from penstock.apps.recorded_budgets import RecordedBudgets
 from penstock.apps.settings import CONTROLLER_PORT, ControllerSettings
 from penstock.apps.stores import database_dsn
 from penstock.connectors.postgres.arms import PostgresArms
@@ -37,14 +35,16 @@ from penstock.connectors.redis.limits import RedisLimits
 from penstock.connectors.redis.wire import Wire
 from penstock.control.api.app import make_app
 from penstock.control.api.deps import Control, Secrets
+from penstock.control.budgets.errors import LedgerBudgets, RecordedBudgets
 from penstock.control.budgets.watch import BudgetWatch
 from penstock.control.decisions import Decisions
 from penstock.control.fleet.addresses import WorkerAddresses
-from penstock.control.fleet.demand import Demand
 from penstock.control.fleet.heartbeats import Heartbeats
 from penstock.control.fleet.orders import Orders
 from penstock.control.fleet.plan import FleetPolicy
 from penstock.control.loop import Loop
+from penstock.control.pool.demand import Demand
+from penstock.control.pool.plan import plan_pool
 from penstock.control.publish.build import build
 from penstock.control.publish.changes import changes
 from penstock.control.registry.registry import Registry
@@ -55,15 +55,17 @@ from penstock.control.rollout.rollouts import Rollouts
 from penstock.control.rollout.shown import RolloutMetrics
 from penstock.control.rollout.watch import ComparisonWatch
 from penstock.control.runtime import Pace, Parts, Runtime
-from penstock.domain.clock import SystemClock
+from penstock.domain.clock import Clock, SystemClock
 from penstock.domain.command_error import CommandError
 from penstock.domain.errors import StoreUnavailable
 from penstock.domain.ids import VersionId, WorkerId
+from penstock.supervision import exposition
 from penstock.supervision.files import write_private
 from penstock.supervision.listening import bind, bind_first_free, url_of
 from penstock.telemetry import logs, pages
 from penstock.telemetry.metrics import Metrics
 from penstock.telemetry.pages import Page
+from penstock.telemetry.tenants import scope_label
 from penstock.tls import expiry
 from penstock.tls.identity import CONTROLLER_API, Role
 from penstock.tls.listener import guard
@@ -85,7 +87,7 @@ def main(settings: ControllerSettings, command: WorkerCommand = worker_command, 
     logs.configure("controller", level=settings.log_level)
     keys.check_files(settings, ControllerSettings)
     if not is_supervised:
-        exposition.check_port(settings)
+        exposition.check_port(settings.metrics_address)
     asyncio.run(_main(settings, command))
 
 
@@ -107,10 +109,14 @@ async def _main(settings: ControllerSettings, command: WorkerCommand) -> None:
             expiry.show(mutual.now, control.metrics)
             control = replace(control, certificate_ends_at=lambda: mutual.now().ends_at)
         logs.logger().info("controller_listens", url=url, zone=settings.zone, region=settings.region)
-        watch = _watch(control, exposition.scope_label(settings, found.platform[0]))
+        watch = _watch(control, scope_label(settings.metrics_tenants, found.platform[0]))
         compared = _compared(control, database)
         beside = (
-            asyncio.create_task(exposition.serve(settings, control.metrics.exposition, _probes(runtime))),
+            asyncio.create_task(
+                exposition.serve(
+                    settings.metrics_address, settings.paths.run, control.metrics.exposition, _probes(runtime)
+                )
+            ),
             asyncio.create_task(keys.follow(settings, partial(_exchange, settings, database, secrets))),
         )
         try:
@@ -133,9 +139,8 @@ def _compose(
     demand = Demand(clock)
     policy = FleetPolicy(lease_s=settings.lease_s, silence_s=3 * settings.lease_s)
     decisions, ledger = Decisions(DecisionFile(settings.paths.decisions)), PostgresLedger(database)
-    compared, rules = Comparisons(rollout_gates.load), Registry(registry, pool_bytes=settings.pooled_bytes)
-    recorded = RecordedBudgets(find=partial(observed.heeded, settings), clock=clock)
-    budgets = LedgerBudgets(ledger=ledger, clock=clock, recorded=recorded.of)
+    compared, rules = Comparisons(slos.gates), Registry(registry, pool_bytes=settings.pooled_bytes)
+    budgets = _budgets(settings, ledger, clock)
     rollouts = _rollouts(database, registry, heartbeats, budgets)
     loop = Loop(
         clock=clock,
@@ -146,6 +151,7 @@ def _compose(
         fleet=orders,
         tables=tables,
         plan=partial(fleet.plan, policy=policy),
+        pool=partial(plan_pool, pool=fleet.pool),
         build=partial(build, lease_s=settings.lease_s, pool_bytes=settings.pooled_bytes),
         changes=changes,
         decisions=decisions,
@@ -184,6 +190,13 @@ def _compose(
     return control, runtime
 
 
+def _budgets(settings: ControllerSettings, ledger: PostgresLedger, clock: Clock) -> LedgerBudgets:
+    recorded = RecordedBudgets(read=partial(observed.heeded_budgets, settings), clock=clock)
+    return LedgerBudgets(
+        ledger=ledger, clock=clock, promised=slos.promised(), policy=slos.policy(), recorded=recorded.of
+    )
+
+
 def _rollouts(
     database: Database,
     registry: PostgresRegistry,
@@ -195,7 +208,7 @@ def _rollouts(
         catalogue=registry.catalogue,
         seen=heartbeats.seen,
         budget_spent=budgets.is_spent,
-        gates=rollout_gates.load,
+        gates=slos.gates,
         asked=PostgresArms(database).asked,
     )
 

@@ -9,6 +9,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from penstock.apps import keys, ownership, peers
@@ -18,17 +19,13 @@ from penstock.connectors.postgres import roles
 from penstock.connectors.postgres.database import Database
 from penstock.connectors.postgres.migrations import alone, migrate
 from penstock.connectors.postgres.tenancy import PostgresTenancy
+from penstock.control.registry import operators
 from penstock.domain.clock import Clock
 from penstock.domain.command_error import CommandError
 from penstock.domain.errors import PenstockError
-from penstock.domain.tenancy.audit import Act
-from penstock.domain.tenancy.keys import mint
-from penstock.domain.tenancy.tenant import OPERATORS, Role, Tenant
 from penstock.mounted import secret_file
 from penstock.supervision.files import unwritable, write_private
 
-WHO = "platform"
-OPERATORS_TENANT = Tenant(id=OPERATORS, name="Operators of this platform")
 PATIENCE_S = 60.0
 CONNECTIONS = 3
 
@@ -60,7 +57,8 @@ async def _main(settings: InitSettings, clock: Clock) -> Done:
         applied = await migrate(database)
         await _let_in(settings, database)
         await ownership.check(settings, database, found)
-        made = await _operators(PostgresTenancy(database), clock, file, found.peppers[0])
+        keep = partial(_write, file)
+        made = await operators.let_in(PostgresTenancy(database), clock.now(), found.peppers[0], keep)
     return Done(migrations=applied, key_made=made)
 
 
@@ -86,24 +84,6 @@ async def _opened(settings: InitSettings) -> AsyncIterator[Database]:
             do="Check the role and the name in PENSTOCK_DATABASE_URL, the password in PENSTOCK_DATABASE_PASSWORD_FILE, "
             "and that this role may create tables and roles.",
         ) from error
-
-
-async def _operators(tenancy: PostgresTenancy, clock: Clock, file: Path, pepper: bytes) -> bool:
-    """Make the operators' tenant, and its first admin key where none works; tell whether a key was made."""
-    now = clock.now()
-    if OPERATORS not in {tenant.id for tenant in await tenancy.tenants()}:
-        await tenancy.add_tenant(
-            OPERATORS_TENANT, Act(who=WHO, what="tenant.create", target=OPERATORS, at=now, tenant=OPERATORS)
-        )
-    known = [key for key in await tenancy.keys() if key.tenant == OPERATORS and key.role is Role.ADMIN]
-    if any(key.valid_at(now) for key in known):
-        return False
-    secret, key = mint(OPERATORS, pepper=pepper, now=now, role=Role.ADMIN)
-    _write(file, secret)
-    await tenancy.add_key(
-        key, Act(who=WHO, what="key.create", target=key.id, at=now, detail="the first", tenant=OPERATORS)
-    )
-    return True
 
 
 def _write(file: Path, secret: str) -> None:

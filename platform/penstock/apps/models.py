@@ -3,9 +3,8 @@
 import asyncio
 from pathlib import Path
 
-from penstock.apps import stores
+from penstock.apps import slos, stores
 from penstock.apps.settings import Settings
-from penstock.apps.shipped import shipped
 from penstock.domain.ids import Alias
 from penstock.domain.models.model import ModelVersion
 from penstock.packaging import adapters, demo
@@ -43,7 +42,7 @@ async def push(
 
 def pins() -> dict[str, Pin]:
     """Return the wheels of the demo models by name."""
-    return pins_of(shipped("models.lock", "requirements/models.lock").read_text())
+    return pins_of(slos.shipped("models.lock", "requirements/models.lock").read_text())
 
 
 def _publishing(settings: Settings, work: Path, report: Report) -> Publishing:

@@ -1,22 +1,21 @@
-"""Where what was measured is found: a Prometheus, or the pages of this home's own processes."""
+"""The sources of measurements that settings name: a Prometheus, or the metrics pages of this home's processes."""
 
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from dataclasses import replace
 
-from penstock.apps import exposition
+from penstock.apps import slos
 from penstock.apps.settings import ControllerSettings, Settings
 from penstock.connectors.prometheus.client import Prometheus
-from penstock.connectors.prometheus.page import Reading, read
-from penstock.connectors.prometheus.window import PagesWindow, PrometheusWindow
-from penstock.domain.clock import Clock, SystemClock
-from penstock.domain.command_error import CommandError
-
-Window = PrometheusWindow | PagesWindow
-READ_EVERY_S = 1.0
+from penstock.connectors.prometheus.window import reading
+from penstock.domain.clock import SystemClock
+from penstock.slo import budgets as error_budgets
+from penstock.slo.budget import Budget
+from penstock.slo.budgets import ErrorBudgets
+from penstock.supervision import exposition
 
 
 def prometheus(settings: Settings, given: str = "") -> Prometheus | None:
-    """Return the Prometheus that was given, or set, or that this home runs; None where there is none."""
+    """Return the Prometheus that was given, or set, or that this home runs; None without one."""
     url = given or settings.prometheus_url or _of_home(settings)
     return Prometheus(url) if url else None
 
@@ -27,37 +26,25 @@ def heeded(settings: Settings | ControllerSettings) -> Prometheus | None:
     return Prometheus(url) if url else None
 
 
+def heeded_budgets(settings: ControllerSettings) -> tuple[Budget, ...]:
+    """Return the error budgets of that Prometheus; none without one."""
+    found = heeded(settings)
+    return error_budgets.of_prometheus(found, slos.promised()).budgets if found is not None else ()
+
+
+def budgets(settings: Settings, given: str = "") -> ErrorBudgets:
+    """Return the error budgets by a Prometheus, or else by this home's pages."""
+    found, counts = prometheus(settings, given), heeded(settings)
+    if found is None:
+        read = reading(lambda: pages(settings), SystemClock())
+        return error_budgets.of_pages(read.pages, read.silent, slos.promised())
+    recorded = error_budgets.of_prometheus(found, slos.promised())
+    return replace(recorded, heeded=counts is not None and counts.url == found.url)
+
+
 def pages(settings: Settings) -> Sequence[str]:
-    """Return the addresses of this home's pages of metrics, gateways, controller and workers."""
+    """Return the addresses of this home's metrics pages: gateways, controller and workers."""
     return exposition.addresses(settings.paths.run)
-
-
-def watch(
-    addresses: Callable[[], Sequence[str]], clock: Clock, seconds: float, sleep: Callable[[float], None] = time.sleep
-) -> PagesWindow:
-    """Read the pages now, each second and at the end, so that gauges have a mean; raise ``CommandError`` for none."""
-    end = clock.monotonic() + seconds
-    readings = [_reading(addresses, clock)]
-    while (left := end - clock.monotonic()) > 0:
-        sleep(min(READ_EVERY_S, left))
-        readings.append(_reading(addresses, clock))
-    return PagesWindow(readings)
-
-
-def look(settings: Settings) -> Reading:
-    """Read this home's pages once, or raise ``CommandError`` where no process shows any."""
-    return _reading(lambda: pages(settings), SystemClock())
-
-
-def _reading(addresses: Callable[[], Sequence[str]], clock: Clock) -> Reading:
-    found = read(addresses(), clock.monotonic())
-    if not found.pages:
-        raise CommandError(
-            "No process of this home shows metrics.",
-            do="Start the platform with `penstock up`, name its folder in PENSTOCK_HOME, or give a Prometheus with"
-            " --prometheus.",
-        )
-    return found
 
 
 def _of_home(settings: Settings | ControllerSettings) -> str:

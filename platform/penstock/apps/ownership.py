@@ -52,5 +52,4 @@ async def known(settings: GatewaySettings, found: Keys) -> None:
 
 
 def _pepper(settings: KeySettings) -> str:
-    """Say which one this is."""
     return f"that in {settings.pepper_file}" if settings.pepper_file else "the one out of the platform's key"

@@ -1,10 +1,7 @@
 """Who this process is to the others of its platform, as the settings say, and whether its stores are verified."""
 
-import ipaddress
-import re
 import ssl
 from pathlib import Path
-from urllib.parse import parse_qs, urlsplit
 
 from penstock.apps.settings import Home, PeerSettings, Settings, Tls, Told
 from penstock.apps.settings.told import PREFIX
@@ -13,12 +10,12 @@ from penstock.domain.command_error import CommandError
 from penstock.tls.files import Files
 from penstock.tls.identity import Role
 from penstock.tls.mutual import Mutual
+from penstock.tls.stores import unverified
 
 FIELDS = ("tls_cert_file", "tls_key_file", "tls_ca_file")
 MOUNTED = ("platform_key_file", "worker_key_file")
 STORES = ("database", "limits", "answers")
 _OFF = f"say {PREFIX}TLS=off where nobody else is on that network."
-_VERIFIED = frozenset({"verify-full"})
 
 
 def mutual(settings: PeerSettings, role: Role, clock: Clock) -> Mutual | None:
@@ -91,41 +88,6 @@ def operator_certificate(settings: Settings, url: str) -> Mutual | None:
     if files is None and not settings.url and own.certificate.exists():
         files = own
     return Mutual(files, Role.OPERATOR, SystemClock()) if files else None
-
-
-def unverified(address: str) -> str:
-    """Say how a store is spoken to that is on another machine and not verified; empty for all others."""
-    if address.startswith("redis"):
-        is_safe = address.startswith("rediss:") or _is_here(urlsplit(address).hostname or "")
-        return "" if is_safe else "in the clear"
-    if not address or address.startswith("unix:"):
-        return ""
-    hosts, mode = _postgres(address)
-    return "" if mode in _VERIFIED or all(map(_is_here, hosts)) else f"with sslmode={mode or 'prefer'}"
-
-
-def _postgres(address: str) -> tuple[list[str], str]:
-    """Return the hosts and the TLS mode of an address, which is a URL or words such as ``host=db user=u``."""
-    if "://" not in address:
-        words = dict(re.findall(r"(\w+)\s*=\s*(\S+)", address))
-        return words.get("host", "").split(","), words.get("sslmode", "")
-    parts = urlsplit(address)
-    parameters = {name: values[-1] for name, values in parse_qs(parts.query).items()}
-    hosts = parts.netloc.rpartition("@")[2] or parameters.get("host", "")
-    return [_without_port(host) for host in hosts.split(",")], parameters.get("sslmode", "")
-
-
-def _without_port(host: str) -> str:
-    return host[1:].partition("]")[0] if host.startswith("[") else host.partition(":")[0]
-
-
-def _is_here(host: str) -> bool:
-    if not host or host.startswith("/") or host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 def _is_strict(settings: Told) -> bool:

@@ -5,16 +5,13 @@ A supervisor replaces its one gateway by starting the next beside it, and the ol
 two may be there together.
 """
 
-import fcntl
-import os
 from collections.abc import Iterator
-from contextlib import contextmanager
-from pathlib import Path
+from contextlib import ExitStack, contextmanager
 from urllib.parse import parse_qs, urlsplit
 
 from penstock.apps.settings import GatewaySettings
 from penstock.domain.command_error import CommandError
-from penstock.supervision.lock import holders
+from penstock.supervision import lock
 
 FILE = "limits.lock"
 ANSWERS_REMEDY = "Name a Redis or Valkey of their own in PENSTOCK_ANSWERS_URL."
@@ -71,27 +68,14 @@ def limits_of_this_home(settings: GatewaySettings, *, is_supervised: bool) -> It
     if settings.limits_url:
         yield
         return
-    folder = settings.paths.run / "gateway"
-    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-    fd = os.open(folder / FILE, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    try:
-        _take(fd, settings, fcntl.LOCK_SH if is_supervised else fcntl.LOCK_EX)
+    file = settings.paths.run / "gateway" / FILE
+    with ExitStack() as stack:
+        try:
+            stack.enter_context(lock.held(file, shared=is_supervised))
+        except BlockingIOError as error:
+            raise CommandError(
+                f"Another gateway of {settings.paths.root} ({lock.holders(file)}) counts limits and budgets: with two,"
+                " both would be given twice.",
+                do=f"End that one. {REMEDY}",
+            ) from error
         yield
-    finally:
-        os.close(fd)
-
-
-def _take(fd: int, settings: GatewaySettings, how: int) -> None:
-    try:
-        fcntl.flock(fd, how | fcntl.LOCK_NB)
-    except BlockingIOError as error:
-        raise CommandError(
-            f"Another gateway of {settings.paths.root} ({holders(settings.paths.run / 'gateway' / FILE)}) counts limits"
-            " and budgets: with two, both would be given twice.",
-            do=f"End that one. {REMEDY}",
-        ) from error
-
-
-def ready_file(run: Path, pid: int) -> Path:
-    """Return the file that marks a gateway as ready: on a shared socket a probe could meet another one."""
-    return run / "gateway" / f"{pid}.ready"

@@ -1,19 +1,46 @@
-"""Reads the SLO specifications that ship with the platform; what is right or wrong in them, ``domain/slo.py`` says."""
+"""The promises that ship with the platform: tiers, windows, error-budget policy and tolerances of rollouts.
 
+The files lie in the wheel or, in a checkout, under ``slo/``; the rooms that use the data parse it.
+"""
+
+from collections.abc import Callable
 from functools import lru_cache
 from pathlib import Path
+from typing import TypeVar
 
 import yaml
 
-from penstock.apps.shipped import shipped
+import penstock
+from penstock.control.rollout import gates as rollout_gates
+from penstock.control.rollout.gates import Gates
 from penstock.domain.command_error import CommandError
 from penstock.domain.models.model import Tier
-from penstock.domain.serving.slo import SloTier, parse_all
+from penstock.domain.serving.slo import Indicator, SloTier, parse_all
 from penstock.domain.serving.spec import SpecRefused
+from penstock.slo import policy as budget_policy
+from penstock.slo import windows as alert_windows
+from penstock.slo.budgets import Promised
+from penstock.slo.policy import Policy
+from penstock.slo.windows import Windows
+
+_PACKAGE = Path(penstock.__file__).parent
+_REPOSITORY = _PACKAGE.parents[1]
+
+T = TypeVar("T")
+
+
+def shipped(in_wheel: str, in_repository: str) -> Path:
+    """Return a data file or folder: the installed copy, or the repository's in a checkout."""
+    for path in (_PACKAGE / in_wheel, _REPOSITORY / in_repository):
+        if path.exists():
+            return path
+    raise CommandError(
+        f"This installation lacks {in_wheel}.", do="Install penstock again, from its wheel or a checkout."
+    )
 
 
 def read(folder: Path) -> dict[Tier, SloTier]:
-    """Return all tiers that the folder's YAML files describe, or raise ``CommandError`` naming file, key and remedy."""
+    """Return the tiers that the folder's YAML files describe; ``CommandError`` names file, key and remedy."""
     try:
         return parse_all({path.name: yaml.safe_load(path.read_bytes()) for path in sorted(folder.glob("*.yaml"))})
     except yaml.YAMLError as error:
@@ -24,5 +51,40 @@ def read(folder: Path) -> dict[Tier, SloTier]:
 
 @lru_cache(maxsize=1)
 def load() -> dict[Tier, SloTier]:
-    """Return the platform's own tiers."""
+    """Return the platform's tiers."""
     return read(shipped("slo_specs", "slo/specs"))
+
+
+@lru_cache(maxsize=1)
+def windows() -> Windows:
+    """Return the windows of burn-rate alerts."""
+    return _parsed("windows", alert_windows.parse)
+
+
+@lru_cache(maxsize=1)
+def policy() -> Policy:
+    """Return the error budget policy."""
+    return _parsed("budget_policy", budget_policy.parse)
+
+
+@lru_cache
+def gates(tier: Tier) -> Gates:
+    """Return the tolerances of rollouts in a tier; its promise of availability bounds the bad ends."""
+    objective = load()[tier].objective(Indicator.AVAILABILITY)
+    if objective is None:
+        raise CommandError(f"Tier {tier} promises no availability, so nothing can be rolled out in it.")
+    ratio = objective.error_budget_ratio
+    return _parsed("rollout", lambda raw, source: rollout_gates.parse(raw, source, error_budget_ratio=ratio))
+
+
+def promised() -> Promised:
+    """Return the tiers and the number of bad events below which a budget is not judged."""
+    return Promised(tiers=load(), least_bad_events=windows().least_bad_events)
+
+
+def _parsed(name: str, parse: Callable[[object, str], T]) -> T:
+    path = shipped(f"slo_{name}.yaml", f"slo/{name}.yaml")
+    try:
+        return parse(yaml.safe_load(path.read_bytes()), path.name)
+    except (yaml.YAMLError, SpecRefused) as error:
+        raise CommandError(f"{path.name} can't be read: {error}.", do=f"Correct {path}.") from error

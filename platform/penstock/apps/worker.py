@@ -7,7 +7,7 @@ from contextlib import closing
 from functools import partial
 from pathlib import Path
 
-from penstock.apps import exposition, peers, slos
+from penstock.apps import peers, slos
 from penstock.apps.keys import check_files
 from penstock.apps.settings import WorkerSettings, given_devices
 from penstock.apps.stores import open_store, open_verifier
@@ -19,6 +19,7 @@ from penstock.domain.models.model import Runtime, is_sha256
 from penstock.domain.serving.slo import Indicator
 from penstock.domain.tenancy.keys import key_mark
 from penstock.packaging.ports import ArtifactStore
+from penstock.supervision import exposition
 from penstock.supervision.listening import check_free, url_at, url_of
 from penstock.telemetry import log_files, logs
 from penstock.tls.identity import Role
@@ -66,7 +67,6 @@ class Workplace:
     """What the settings mean for one worker of this machine."""
 
     def __init__(self, settings: WorkerSettings, worker: WorkerId) -> None:
-        """Make the folders that it writes to."""
         self._settings, self._worker = settings, worker
         self._digests: dict[VersionId, str] = {}  # asked for once: a sound copy here needs no store
         self._paths = settings.paths

@@ -2,15 +2,15 @@
 
 from dataclasses import asdict
 
-from penstock.apps.error_budgets import Found
 from penstock.cli import tables
 from penstock.cli.terminal import out
 from penstock.slo.budget import SHOWN, Budget
+from penstock.slo.budgets import ErrorBudgets
 from penstock.slo.policy import Verdict
 from penstock.slo.windows import DAY_S
 
 
-def show(found: Found, verdict: Verdict) -> None:
+def show(found: ErrorBudgets, verdict: Verdict) -> None:
     """Print what is left, and what that means for rollouts."""
     columns = ("tier", "objective", "promised", "left", *(f"burn {window}" for window in SHOWN), "forecast")
     rows = [
@@ -35,7 +35,7 @@ def _rollouts(verdict: Verdict) -> str:
     return f"rollouts: {verdict.pace}{': ' if because else ''}{', '.join(because)}"
 
 
-def _unheeded(found: Found) -> list[str]:
+def _unheeded(found: ErrorBudgets) -> list[str]:
     """Say which of these budgets stop no rollout."""
     says = "rollouts heed availability alone, by the ledger: its controller has no such Prometheus"
     return [] if found.heeded else [says]
@@ -62,7 +62,7 @@ def _why(budget: Budget) -> str:
     return f"{_left(budget)} left" if budget.left_ratio >= 0 else _left(budget)
 
 
-def _unserved(found: Found) -> list[str]:
+def _unserved(found: ErrorBudgets) -> list[str]:
     return [f"not served, so not measured: {', '.join(found.unserved)}"] if found.unserved else []
 
 
@@ -77,7 +77,7 @@ def _forecast(budget: Budget) -> str:
     return f"spent in {seconds / DAY_S:.1f} days" if seconds else "spent already"
 
 
-def plain(found: Found, verdict: Verdict) -> dict[str, object]:
+def plain(found: ErrorBudgets, verdict: Verdict) -> dict[str, object]:
     """Return the same for programs; null is unknown."""
     return {
         "source": found.source,

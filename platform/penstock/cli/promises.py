@@ -38,12 +38,12 @@ def write_alertmanager(
 
     For example: `penstock slo alertmanager --page https://pager.example/hook > alertmanager.yaml`
     """
-    from penstock.apps import rule_files
+    from penstock.slo import files
     from penstock.slo.alertmanager import Receivers
 
     with explained():
         receivers = Receivers(page=page, ticket=ticket, rollback=rollback)
-        out.print(rule_files.alertmanager(receivers), end="", markup=False, highlight=False, soft_wrap=True)
+        out.print(files.alertmanager(receivers), end="", markup=False, highlight=False, soft_wrap=True)
 
 
 @app.command("status")
@@ -67,14 +67,14 @@ def show_status(
 
     * `penstock slo status --prometheus http://prometheus:9090 --json`
     """
-    from penstock.apps import error_budgets
+    from penstock.apps import observed, slos
     from penstock.apps.settings import load
     from penstock.cli import budget_screen
     from penstock.slo.policy import judge
 
     with explained():
-        found = error_budgets.look(load(), prometheus)
-        verdict = judge(error_budgets.known_policy(), found.for_rollouts)
+        found = observed.budgets(load(), prometheus)
+        verdict = judge(slos.policy(), found.for_rollouts)
         if as_json:
             out.print(
                 json.dumps(budget_screen.plain(found, verdict), indent=2), markup=False, highlight=False, soft_wrap=True

@@ -104,8 +104,8 @@ def _observers(settings: Settings) -> str:
 
 
 def _processes(settings: Settings) -> None:
-    from penstock.apps import exposition
     from penstock.local import state
+    from penstock.supervision import exposition
 
     found = state.read(settings.paths.run)
     named = {"supervisor": found.pid, **found.processes} if found else {}

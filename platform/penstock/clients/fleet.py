@@ -38,7 +38,6 @@ class FleetWatch:
     """Looks at the fleet until it serves."""
 
     def __init__(self, connect: Callable[[], Operator], clock: Clock, waiting: Waiting) -> None:
-        """Take how to speak to the controller, and how to wait."""
         self._connect = connect
         self._waiting = waiting
         self._clock = clock

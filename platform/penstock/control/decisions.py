@@ -22,17 +22,14 @@ class Decisions:
     """Implements the loop's ``DecisionLog``, and tells operators. Each start is a worker more, and so news."""
 
     def __init__(self, kept: Kept) -> None:
-        """Take where they are kept."""
         self._kept = kept
         self._last: frozenset[Decision] = frozenset()
 
     def take(self, decisions: Sequence[Decision], now: float) -> None:
-        """Note what a tick decided; what the one before did for the same reason is no news."""
         new = [Decided(at=now, decision=one) for one in decisions if one not in self._last or one.what == "start"]
         if new:
             self._kept.note(new)
         self._last = frozenset(decisions)
 
     def newest(self, limit: int) -> tuple[Decided, ...]:
-        """Return the last ones, newest first."""
         return self._kept.newest(limit)

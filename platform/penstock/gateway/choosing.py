@@ -15,7 +15,6 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
-from penstock.domain.call import Call
 from penstock.domain.errors import BadRequest, UnknownModel
 from penstock.domain.fleet.table import VersionEntry
 from penstock.domain.ids import Alias, VersionId
@@ -23,6 +22,7 @@ from penstock.domain.serving.auto import Auto, Rule
 from penstock.domain.serving.request import InferenceRequest, Prepared
 from penstock.domain.serving.request_record import Ruled
 from penstock.domain.tenancy.tenant import Principal
+from penstock.gateway.calls.call import Call
 from penstock.gateway.pipeline import Preprocessor, Resolver
 from penstock.gateway.routing import auto as rules
 from penstock.gateway.routing.asked import Asked, asked

@@ -10,12 +10,12 @@ from typing import Protocol
 
 import msgspec
 
-from penstock.domain.call import Call
 from penstock.domain.errors import UnsupportedByModel
 from penstock.domain.fleet.table import VersionEntry
 from penstock.domain.ids import RequestId, VersionId
-from penstock.domain.relay import Reply
 from penstock.domain.tenancy.tenant import Principal
+from penstock.gateway.calls.call import Call
+from penstock.gateway.calls.relay import Reply
 from penstock.gateway.pipeline import Chooser
 
 Headers = Sequence[tuple[bytes, bytes]]

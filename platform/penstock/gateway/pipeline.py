@@ -16,13 +16,11 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Protocol
 
-from penstock.domain.call import Answer, Call, unnoted
 from penstock.domain.clock import Clock
 from penstock.domain.errors import ClientGone, Evicted, OverBudget, PenstockError, Rejected, WorkerLost
 from penstock.domain.fleet.table import VersionEntry, WorkerEntry
 from penstock.domain.ids import NO_VERSION, TenantId, VersionId, WorkerId
 from penstock.domain.outcome import Degradation, Outcome, Stage
-from penstock.domain.relay import Relay, Reply, Rest
 from penstock.domain.serving.request import InferenceRequest, Prepared
 from penstock.domain.serving.request_record import Choice
 from penstock.domain.serving.ticket import Ticket
@@ -30,6 +28,8 @@ from penstock.domain.tenancy.lease import Lease
 from penstock.domain.tenancy.standing import Standing, standing_of
 from penstock.domain.tenancy.tenant import SHADOWS, Principal
 from penstock.domain.tokens import UNKNOWN, Usage
+from penstock.gateway.calls.call import Answer, Call, unnoted
+from penstock.gateway.calls.relay import Relay, Reply, Rest
 
 
 class Identity(Protocol):

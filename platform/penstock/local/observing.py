@@ -14,14 +14,14 @@ from urllib.parse import urlsplit
 
 import httpx
 
-from penstock.apps import exposition, rule_files
+from penstock.apps import rule_files
 from penstock.apps.settings import Home, Settings
 from penstock.connectors.process import leftovers
 from penstock.connectors.prometheus import configuration
 from penstock.connectors.prometheus.configuration import Scraping, Target
 from penstock.domain.command_error import CommandError
 from penstock.slo.alertmanager import Receivers, plain
-from penstock.supervision import listening, tied
+from penstock.supervision import exposition, listening, tied
 from penstock.supervision.child import Child, Command
 from penstock.supervision.files import write_private
 from penstock.telemetry.series import INSTANCE

@@ -23,7 +23,6 @@ class LocalPlatform:
     """Everything that runs in one home."""
 
     def __init__(self, settings: Settings, screen: Screen, clock: Clock) -> None:
-        """Start nothing yet."""
         self._settings = settings
         self._screen = screen
         self._clock = clock

@@ -8,7 +8,6 @@ import signal
 
 from rich.console import Console
 
-from penstock.apps import exposition
 from penstock.apps.settings import Settings
 from penstock.apps.sharing import check_shared
 from penstock.domain.clock import SystemClock
@@ -16,6 +15,7 @@ from penstock.domain.command_error import CommandError
 from penstock.local import observing
 from penstock.local.platform import LocalPlatform
 from penstock.local.screen import Screen
+from penstock.supervision import exposition
 from penstock.supervision.lock import HomeLock
 
 PHASES = 7
@@ -28,7 +28,7 @@ def run(settings: Settings, *, ask: bool) -> int:
     clock = SystemClock()
     screen = Screen(Console(), clock, PHASES + settings.observe)
     with HomeLock(settings.paths.run):
-        exposition.check_port(settings)
+        exposition.check_port(settings.metrics_address)
         return asyncio.run(_Session(LocalPlatform(settings, screen, clock), screen).run(ask=ask))
 
 

@@ -39,7 +39,6 @@ class Phase:
     """One phase on the screen: ``note`` what goes on, ``result`` what came of it."""
 
     def __init__(self, note: Note) -> None:
-        """Take where notes go."""
         self.note = note
         self.outcome = ""
 
@@ -52,7 +51,6 @@ class Screen:
     """The terminal, or a log file that stands in for it."""
 
     def __init__(self, console: Console, clock: Clock, phases: int) -> None:
-        """Announce ``phases`` phases in all."""
         self._console = console
         self._clock = clock
         self._phases = phases

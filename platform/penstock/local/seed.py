@@ -8,13 +8,13 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 from penstock.apps import keys, ownership
-from penstock.apps.init import OPERATORS_TENANT, WHO
 from penstock.apps.settings import Settings
 from penstock.connectors.postgres import roles
 from penstock.connectors.postgres.database import Database
 from penstock.connectors.postgres.migrations import migrate as apply_migrations
 from penstock.connectors.postgres.registry import PostgresRegistry
 from penstock.connectors.postgres.tenancy import PostgresTenancy
+from penstock.control.registry import operators
 from penstock.control.registry.registry import Registry
 from penstock.domain.clock import Clock
 from penstock.domain.command_error import CommandError
@@ -65,7 +65,6 @@ class Seed:
     """What this start finds missing."""
 
     def __init__(self, settings: Settings, database: Database, clock: Clock) -> None:
-        """Take an open database that is up to date."""
         self._paths = settings.paths
         self._replicas = settings.workers
         self._tenancy = PostgresTenancy(database)
@@ -76,13 +75,13 @@ class Seed:
     async def tenants(self) -> int:
         """Make the two tenants and their keys where they are missing; return how many keys were minted."""
         known = {tenant.id for tenant in await self._tenancy.tenants()}
-        for tenant in (DEMO, OPERATORS_TENANT):
+        for tenant in (DEMO, operators.TENANT):
             if tenant.id not in known:
                 await self._tenancy.add_tenant(tenant, self._act("tenant.create", tenant.id, tenant=tenant.id))
         minted = 0
         for file, tenant, role in (
             (self._paths.demo_key, DEMO, Role.INFER),
-            (self._paths.admin_key, OPERATORS_TENANT, Role.ADMIN),
+            (self._paths.admin_key, operators.TENANT, Role.ADMIN),
         ):
             if not await self._works(file):
                 await self._mint(file, tenant, role)
@@ -135,7 +134,7 @@ class Seed:
         write_private(file, secret)
 
     def _act(self, what: str, target: str, detail: str = "", *, tenant: TenantId = NO_TENANT) -> Act:
-        return Act(who=WHO, what=what, target=target, at=self._clock.now(), detail=detail, tenant=tenant)
+        return Act(who=operators.PLATFORM, what=what, target=target, at=self._clock.now(), detail=detail, tenant=tenant)
 
 
 def read_key(file: Path) -> str:

@@ -6,11 +6,12 @@ from pathlib import Path
 
 import httpx
 
-from penstock.apps import exposition, peers
+from penstock.apps import peers
 from penstock.apps.settings import Settings, environment, environment_of_workers
-from penstock.apps.sharing import ready_file
 from penstock.connectors.process import leftovers
+from penstock.supervision import exposition
 from penstock.supervision.child import Child, Command
+from penstock.supervision.files import ready_file
 from penstock.worker.engines import device
 from penstock.worker.engines.process import zygote_argv
 from penstock.worker.engines.vllm import at_exec

@@ -30,7 +30,6 @@ class Start:
     """One start: fills ``parts``; ``settings`` are made complete on the way (port, database, engines' parent)."""
 
     def __init__(self, settings: Settings, parts: Parts, clock: Clock, report: Callable[[str], None]) -> None:
-        """Start nothing yet."""
         self.settings = settings
         self._parts = parts
         self._clock = clock

@@ -84,7 +84,6 @@ After = Callable[[Served], Iterable[Item]]
 
 
 def _nothing(_: Served) -> Iterable[Item]:
-    """Nobody asks again."""
     return ()
 
 
@@ -106,7 +105,6 @@ class Bench:
         *,
         after: After = _nothing,
     ) -> None:
-        """Begin idle."""
         self._after = after
         self._policy, self._settings, self._took, self._learns = policy, settings, took, learns
         self.played = Played()

@@ -87,7 +87,6 @@ class Worker:
     """The state of one run; ``now`` is its virtual second."""
 
     def __init__(self, door: Door, engine: EngineModel) -> None:
-        """Begin at zero."""
         self.now = 0.0
         self.records: dict[TenantId, Record] = defaultdict(Record)
         self.refused: list[Refused] = []

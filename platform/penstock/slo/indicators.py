@@ -42,11 +42,9 @@ class Measure:
     good: Selection | None = None
 
     def events_rate(self, window: str) -> str:
-        """Return the PromQL of events per second."""
         return _rate(self.events, window)
 
     def bad_rate(self, window: str) -> str:
-        """Return the PromQL of bad events per second."""
         if self.bad is not None:
             return _rate(self.bad, window)
         assert self.good is not None  # noqa: S101  one of the two is there

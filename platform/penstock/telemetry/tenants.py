@@ -1,13 +1,17 @@
-"""Bounds the tenant label (J4): the tenants that ask most have their name, all others together are ``other``.
+"""Bounds the tenant label (J4): the busiest tenants have their name, all others share ``other``.
 
-Who comes first gets a name, and who asks twice as much as the least of the named takes its place: its series go, and
-what it asks from then on counts with the others. Counts halve as requests come, so that last week's busy give way.
+Names go to the first tenants; a tenant with twice the requests of the least busy named one replaces it, whose series
+are dropped. Counts are halved as requests come, so that old traffic fades.
 
-Trade-off: a tenant that climbs is among the others until then, and one that falls takes its series along. Sums of rates
-over all tenants stay exact.
+Trade-off: a rising tenant counts as ``other`` until then, and a falling one takes its series along. Sums of rates over
+all tenants stay exact.
 """
 
 from collections.abc import Callable
+from enum import StrEnum
+from functools import partial
+
+from penstock.domain.tenancy.keys import Purpose, derive, tenant_label
 
 OTHER = "other"
 HALVE_AT = 50_000
@@ -16,15 +20,21 @@ LOOK_EVERY = 32
 """A tenant without a name is compared with the named at each so many requests of its own."""
 
 
-def _nobody(_: str) -> None:
-    """Nobody has series to drop."""
+class TenantNames(StrEnum):
+    """The form of tenants' names in metrics."""
+
+    NAMED = "named"
+    HASHED = "hashed"
+    OFF = "off"
+
+
+def _nobody(_: str) -> None: ...
 
 
 class TenantLabels:
-    """``name`` may hide names; ``on_drop`` is told the label of a tenant that has lost its name."""
+    """``name`` may pseudonymise names; ``on_drop`` gets the label of a tenant that lost its name."""
 
     def __init__(self, limit: int = 50, name: Callable[[str], str] = str) -> None:
-        """Keep at most ``limit`` names."""
         self._limit, self._name = limit, name
         self.on_drop: Callable[[str], None] = _nobody
         self._known: dict[str, str] = {}
@@ -45,7 +55,7 @@ class TenantLabels:
         return label or OTHER
 
     def _in_place_of_another(self, tenant: str, count: int) -> str | None:
-        """Give it the name of whoever asks least, where it asks twice as much."""
+        """Give the tenant the label of the least busy named one if it has twice its requests."""
         least = min(self._known, key=lambda one: self._counts.get(one, 0))
         if count < 2 * self._counts.get(least, 0):
             return None
@@ -56,3 +66,24 @@ class TenantLabels:
     def _halve(self) -> None:
         self._counted = 0
         self._counts = {tenant: count // 2 for tenant, count in self._counts.items() if count > 1}
+
+
+def labels(names: TenantNames, limit: int, platform_key: bytes) -> TenantLabels:
+    """Return the labels of at most ``limit`` tenants, named as set."""
+    if names is TenantNames.OFF:
+        return TenantLabels(limit=0)
+    return TenantLabels(limit=limit, name=_namer(names, platform_key))
+
+
+def scope_label(names: TenantNames, platform_key: bytes) -> Callable[[str], str]:
+    """Return the function that gives the label of a budget's scope, such as ``tenant:shop``."""
+    if names is TenantNames.OFF:
+        return lambda scope: f"{scope.partition(':')[0]}:{OTHER}"
+    named = _namer(names, platform_key)
+    return lambda scope: f"{scope.partition(':')[0]}:{named(scope.partition(':')[2])}"
+
+
+def _namer(names: TenantNames, platform_key: bytes) -> Callable[[str], str]:
+    if names is TenantNames.NAMED:
+        return str
+    return partial(tenant_label, label_key=derive(platform_key, Purpose.METRICS))

@@ -59,7 +59,6 @@ class Meter:
     )
 
     def __init__(self, weight: float = 1.0) -> None:
-        """Begin with nothing counted; ``weight`` is its tenant's in the engine."""
         self.weight = weight
         self.prompts = self.prompt_tokens = self.cached_tokens = 0
         self.sequences = self.running = self.output_tokens = 0

@@ -14,7 +14,6 @@ class Share:
     __slots__ = ("_inside", "_is_closed", "_most", "_waiting", "_wide")
 
     def __init__(self, most: int) -> None:
-        """Begin with nothing inside; a prompt with more choices than ``most`` goes in alone."""
         self._most, self._inside, self._is_closed = most, 0, False
         self._wide = 0
         self._waiting: deque[tuple[int, asyncio.Future[None]]] = deque()

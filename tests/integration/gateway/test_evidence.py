@@ -10,7 +10,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from penstock.apps import rollout_gates
+from penstock.apps import slos
 from penstock.connectors.postgres.arms import PostgresArms
 from penstock.connectors.postgres.database import Database
 from penstock.connectors.postgres.tables import PostgresTables
@@ -75,7 +75,7 @@ async def ask(town: Site, http: httpx.AsyncClient, number: int) -> None:
 class Reader:
     """What a controller has: the judges, and every second that it was told."""
 
-    comparisons: Comparisons = field(default_factory=lambda: Comparisons(rollout_gates.load))
+    comparisons: Comparisons = field(default_factory=lambda: Comparisons(slos.gates))
     told: list[ArmSecond] = field(default_factory=list)
 
     def take(self, second: ArmSecond, at: float) -> bool:

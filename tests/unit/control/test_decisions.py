@@ -4,7 +4,6 @@ from pathlib import Path
 
 import pytest
 
-from penstock.connectors.memory.decisions import MemoryDecisions
 from penstock.connectors.records import DecisionFile, decisions
 from penstock.control.decisions import Decisions
 from penstock.domain.fleet.decision import Decided, Decision
@@ -13,6 +12,7 @@ from penstock.domain.tenancy.tenant import Role
 from tests.support import control_things as things
 from tests.support.clock import ManualClock
 from tests.support.control_room import Room
+from tests.twins.decisions import MemoryDecisions
 
 WAIT = Decision(what="wait", target="v", signal="worker_deaths", value="3", objective="2 workers")
 START = Decision(what="start", target="v", signal="workers_counted", value="0", objective="2 workers")

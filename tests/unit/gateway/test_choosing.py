@@ -4,7 +4,6 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 
-from penstock.domain.call import Call, Timings
 from penstock.domain.errors import ContextTooLong, InvalidField, NoRuleFits, StoreUnavailable, TooDear, UnknownModel
 from penstock.domain.fleet.table import Override, Route, RoutingTable, Share, VersionEntry
 from penstock.domain.ids import Alias, TenantId, VersionId
@@ -14,6 +13,7 @@ from penstock.domain.serving.auto import Auto, Rule
 from penstock.domain.serving.request import Api, InferenceRequest, Prepared
 from penstock.domain.tenancy.cost import Cost
 from penstock.domain.tenancy.tenant import Principal
+from penstock.gateway.calls.call import Call, Timings
 from penstock.gateway.choosing import NONE, Choosing
 from penstock.gateway.routing import CurrentTable, TableResolver
 from penstock.gateway.routing.resolve import reachable

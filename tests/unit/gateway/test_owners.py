@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from tritonclient.grpc import aio as triton
 from tritonclient.utils import InferenceServerException
 
-from penstock.domain.call import Call, Timings
 from penstock.domain.errors import BadRequest, PenstockError, UnknownModel, UnsupportedByModel
 from penstock.domain.fleet.table import WEIGHT_TOTAL, Override, Route, RoutingTable, Share, VersionEntry
 from penstock.domain.ids import Alias, TenantId, VersionId
@@ -20,6 +19,7 @@ from penstock.domain.serving.request import Api, InferenceRequest, Prepared
 from penstock.domain.tenancy.owners import Owners
 from penstock.domain.tenancy.tenant import OPERATORS, SHADOWS, Principal, Role
 from penstock.gateway.app.routes import visible
+from penstock.gateway.calls.call import Call, Timings
 from penstock.gateway.choosing import Choosing
 from penstock.gateway.oip import catalogue
 from penstock.gateway.openai import bounds

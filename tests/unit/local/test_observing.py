@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from penstock.apps import exposition
 from penstock.apps.settings import Settings
 from penstock.connectors.process import identity
 from penstock.connectors.process.records import Record, Records
 from penstock.domain.command_error import CommandError
 from penstock.domain.ids import VersionId, WorkerId
 from penstock.local import observing, services
+from penstock.supervision import exposition
 
 US, PARENT = os.getpid(), os.getppid()
 NOBODY = 1 << 30

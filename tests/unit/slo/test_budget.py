@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from penstock.apps import error_budgets
+from penstock.apps import slos
 from penstock.domain.serving.spec import SpecRefused
 from penstock.slo import budget
 from penstock.slo.budget import Budget
@@ -68,7 +68,7 @@ def test_the_objective_in_most_trouble_decides(
 
 def test_the_platform_has_a_policy() -> None:
     """What ships freezes at a spent budget and never takes the unknown for full."""
-    shipped = error_budgets.known_policy()
+    shipped = slos.policy()
     assert shipped.freeze_at == 0.0
     assert shipped.without_data is not Pace.FREE
 

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from penstock.apps import rule_files, slos
+from penstock.apps import slos
 from penstock.domain.models.model import Tier
 from penstock.domain.outcome import Outcome
 from penstock.domain.serving.slo import Indicator, Objective
@@ -13,7 +13,7 @@ from penstock.slo.indicators import Unmeasurable, measure
 from penstock.telemetry.definitions import Kind
 from penstock.telemetry.names import CATALOGUE
 
-WINDOWS = rule_files.known_windows()
+WINDOWS = slos.windows()
 CHAT = slos.load()[Tier.CHAT]
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from penstock.apps import rule_files
+from penstock.apps import slos
 from penstock.domain.serving.spec import SpecRefused
 from penstock.slo.windows import parse, seconds
 
@@ -20,13 +20,13 @@ GOOD: dict[str, Any] = {
 @pytest.mark.parametrize(("period_days", "factors"), [(30, [14.4, 6.0, 3.0, 1.0]), (28, [13.44, 5.6, 2.8, 0.9333333])])
 def test_factors_follow_from_the_period(period_days: int, factors: list[float]) -> None:
     """Thirty days have the workbook's own factors; over 28 the same shares of a budget burn a little slower."""
-    pairs = rule_files.known_windows().pairs
+    pairs = slos.windows().pairs
     assert [pair.factor(period_days) for pair in pairs] == pytest.approx(factors)
 
 
 def test_every_window_is_there_once_and_in_order() -> None:
     """Recording rules need each window of the pairs, however many pairs share it."""
-    assert rule_files.known_windows().lengths == ("5m", "30m", "1h", "2h", "6h", "1d", "3d")
+    assert slos.windows().lengths == ("5m", "30m", "1h", "2h", "6h", "1d", "3d")
     assert seconds("3d") == 259_200
 
 

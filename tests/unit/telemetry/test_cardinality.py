@@ -6,16 +6,16 @@ from dataclasses import replace
 import psutil
 import pytest
 
-from penstock.domain.call import Answer
 from penstock.domain.ids import TenantId, VersionId
 from penstock.domain.models.model import Tier
 from penstock.domain.outcome import Outcome, Stage
 from penstock.domain.serving.request import Api
 from penstock.domain.tokens import Usage
+from penstock.gateway.calls.call import Answer
+from penstock.gateway.records.requests import RequestLedger
 from penstock.telemetry import logs
 from penstock.telemetry.metrics import Metrics
 from penstock.telemetry.names import CATALOGUE
-from penstock.telemetry.requests import RequestLedger
 from penstock.telemetry.series import STARTED
 from penstock.telemetry.tenants import HALVE_AT, OTHER, TenantLabels
 from tests.support import calls

@@ -9,7 +9,7 @@ from typing import Any
 from penstock.apps import observed
 from penstock.apps.settings import Settings
 from penstock.connectors.prometheus.client import Prometheus
-from penstock.connectors.prometheus.window import PrometheusWindow
+from penstock.connectors.prometheus.window import PrometheusWindow, watch
 from penstock.diagnosis.recording import Recording, record
 from penstock.domain.clock import SystemClock
 from penstock.domain.command_error import CommandError
@@ -43,7 +43,7 @@ def measure(settings: Settings, asked: Asked) -> Recording:
             do="Give its address with --prometheus, or leave --until out.",
         )
     seconds = asked.seconds or WATCH_S
-    window = observed.watch(lambda: observed.pages(settings), SystemClock(), seconds)
+    window = watch(lambda: observed.pages(settings), SystemClock(), seconds)
     return record(window, f"{window.seconds:.0f} s from now on, from the processes of {settings.paths.root}")
 
 

@@ -11,7 +11,7 @@ from penstock.connectors.postgres.database import Database
 from penstock.domain.clock import Clock
 from penstock.domain.errors import PenstockError
 from penstock.domain.ids import Alias
-from penstock.gateway.arms import Arms, Shared
+from penstock.gateway.evidence import Arms, Shared
 from penstock.gateway.routing import CurrentTable, sticky_key
 from penstock.telemetry import logs
 

@@ -28,10 +28,10 @@ from penstock.gateway.openai.facts import Facts
 from penstock.gateway.openai.idempotent import Once
 from penstock.gateway.openai.reading import BodyReader
 from penstock.gateway.pipeline import Pipeline
+from penstock.gateway.records.requests import RequestLedger
 from penstock.gateway.routing import CurrentTable
 from penstock.gateway.routing.resolve import reachable
 from penstock.telemetry import logs, names
-from penstock.telemetry.requests import RequestLedger
 from penstock.telemetry.w3c import own_span
 
 ID_BYTES = 8

@@ -6,12 +6,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from penstock.apps import slos
-from penstock.domain.call import Call
 from penstock.domain.clock import Clock
 from penstock.domain.ids import WorkerId
 from penstock.domain.serving.slo import Indicator
 from penstock.domain.tenancy.lease import Lease
 from penstock.gateway.admission.degrader import Crowd, PressureDegrader
+from penstock.gateway.calls.call import Call
 from penstock.gateway.dispatch import Breakers, Change, Level, Prober, Progress, Stalls
 from penstock.gateway.routing import CurrentTable
 from penstock.telemetry import logs, names

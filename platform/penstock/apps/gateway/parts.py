@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from functools import lru_cache, partial
 
 from penstock.apps import peers, slos
-from penstock.apps.exposition import Exposition, tenant_labels
 from penstock.apps.gateway import health, reading, telling
 from penstock.apps.gateway.accounting import Accounting, accounting
 from penstock.apps.gateway.background import Background
@@ -24,14 +23,13 @@ from penstock.apps.stores import database_dsn, open_store
 from penstock.connectors.http.client import HttpClient
 from penstock.connectors.offload import OffloadPool
 from penstock.connectors.postgres.sources import KeySource, TableSource
-from penstock.domain.call import Answer, Call
 from penstock.domain.clock import SystemClock
 from penstock.domain.fleet.table import RoutingTable
 from penstock.domain.serving.auto import MOST_AUTOS, MOST_RULES
 from penstock.domain.tenancy.keys import Purpose, derive
 from penstock.gateway.admission.controller import AdmissionController
-from penstock.gateway.arms import Arms
 from penstock.gateway.billing import Asking, Closing, LiveCounts, Orphans
+from penstock.gateway.calls.call import Answer, Call
 from penstock.gateway.choosing import Choosing
 from penstock.gateway.dispatch import (
     Breakers,
@@ -42,19 +40,21 @@ from penstock.gateway.dispatch import (
     WorkerDispatcher,
 )
 from penstock.gateway.dispatch.ticket_keys import TicketKeys
+from penstock.gateway.evidence import Arms
 from penstock.gateway.holding import Demand
 from penstock.gateway.identity.keyring import Keyring
 from penstock.gateway.listener.errors import render
 from penstock.gateway.listener.server import EdgeServer
 from penstock.gateway.pipeline import Pipeline
 from penstock.gateway.preprocess import Detokenizer, OffloadedPreprocessor, PromptPreprocessor, TokenizerCache
+from penstock.gateway.records.requests import RequestLedger
+from penstock.gateway.records.traces import RequestTraces
 from penstock.gateway.routing import CurrentTable, RouterSettings, TableResolver, WorkerRouter
 from penstock.gateway.streaming import RelaySettings, StreamingRelays, Wants
-from penstock.telemetry import names
+from penstock.supervision.exposition import Exposition
+from penstock.telemetry import names, tenants
 from penstock.telemetry.metrics import Metrics
 from penstock.telemetry.pages import Page
-from penstock.telemetry.requests import RequestLedger
-from penstock.telemetry.traces import RequestTraces
 from penstock.tls import expiry
 from penstock.tls.identity import Role
 from penstock.worker.gate.admission.fair_queue import Bounds
@@ -182,7 +182,7 @@ def _counted() -> tuple[Metrics, Background]:
 
 
 def _ledger(shared: Shared, traces: RequestTraces | None, newest: bytes, told: Evidence) -> RequestLedger:
-    traced, labels = traces.finished if traces else None, tenant_labels(shared.settings, newest)
+    traced, labels = traces.finished if traces else None, tenants.labels(*shared.settings.tenant_names, newest)
     keep, count = shared.recording.records.ended, told.arms.ended
 
     def ended(call: Call, answer: Answer) -> None:

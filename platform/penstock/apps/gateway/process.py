@@ -10,17 +10,18 @@ from pathlib import Path
 
 import uvloop
 
-from penstock.apps import exposition, keys, ownership
+from penstock.apps import keys, ownership
 from penstock.apps.gateway.parts import Gateway, compose
 from penstock.apps.gateway.probes import missing
 from penstock.apps.gateway.rpc import Rpc
 from penstock.apps.settings import GatewaySettings
-from penstock.apps.sharing import limits_of_this_home, ready_file
+from penstock.apps.sharing import limits_of_this_home
 from penstock.domain.errors import TableRefused, Unauthenticated
 from penstock.domain.fleet.table import RoutingTable
 from penstock.domain.tenancy.tenant import KeyRing
 from penstock.gateway.listener.server import EdgeServer
-from penstock.supervision.files import write_private
+from penstock.supervision import exposition
+from penstock.supervision.files import ready_file, write_private
 from penstock.supervision.listening import bind, reached_at, url_of
 from penstock.telemetry import logs, names
 
@@ -40,7 +41,7 @@ def main(settings: GatewaySettings, fd: int | None = None) -> None:
     logs.configure("gateway", level=settings.log_level)
     keys.check_files(settings, GatewaySettings)
     if fd is None:
-        exposition.check_port(settings)
+        exposition.check_port(settings.metrics_address)
     with limits_of_this_home(settings, is_supervised=fd is not None):
         uvloop.run(_main(settings, fd))
 
@@ -89,12 +90,14 @@ async def _listen(gateway: Gateway, rpc: Rpc, settings: GatewaySettings, fd: int
 
 
 def _keep(gateway: Gateway, settings: GatewaySettings) -> None:
-    """Begin what goes on beside serving."""
     keep = gateway.background.keep
     keep("keys", lambda: gateway.key_source.run(lambda ring: _take_keys(gateway, ring)))
     keep("table", lambda: gateway.table_source.run(lambda table: _take(gateway, table)))
     keep("loop_lag", lambda: _probe_lag(gateway))
-    keep("metrics", lambda: exposition.serve(settings, gateway.exposition, gateway.pages))
+    keep(
+        "metrics",
+        lambda: exposition.serve(settings.metrics_address, settings.paths.run, gateway.exposition, gateway.pages),
+    )
     keep("accounting", gateway.accounting.run)
     keep("records", gateway.recording.folder.run)
     keep("evidence", gateway.evidence.run)

@@ -11,9 +11,9 @@ from penstock.domain.errors import PenstockError
 from penstock.domain.tenancy.tenant import Principal
 from penstock.explain.shown import shown
 from penstock.gateway.records import Asking, Early, Records
+from penstock.gateway.records.requests import RequestLedger
 from penstock.telemetry import names
 from penstock.telemetry.metrics import Metrics
-from penstock.telemetry.requests import RequestLedger
 
 DAY_S = 86_400.0
 

@@ -15,7 +15,6 @@ class Rpc:
     """The server of one gateway."""
 
     def __init__(self, front: Front) -> None:
-        """Take what it serves."""
         from penstock.gateway.oip.grpc.server import RpcServer
 
         self._server = RpcServer(front.edge, front.facts)

@@ -4,10 +4,10 @@ import secrets
 from dataclasses import dataclass
 
 from penstock.apps.gateway.shared import Shared
-from penstock.domain.call import Answer, Call
 from penstock.domain.fleet.table import Route, VersionEntry
 from penstock.domain.ids import VersionId
-from penstock.gateway.arms import Arms
+from penstock.gateway.calls.call import Answer, Call
+from penstock.gateway.evidence import Arms
 from penstock.gateway.routing import CurrentTable, TableResolver, WorkerRouter, sticky_key
 from penstock.gateway.shadow import Asking, Comparing, Left, Shadows
 from penstock.gateway.streaming import is_plain

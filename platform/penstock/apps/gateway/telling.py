@@ -2,15 +2,15 @@
 
 from collections.abc import Callable, Mapping
 
-from penstock.apps.exposition import Exposition, openmetrics
 from penstock.apps.gateway.thread_times import of_this_thread
 from penstock.apps.settings import GatewaySettings
 from penstock.connectors.postgres.sources import TableSource
 from penstock.domain.clock import Clock
+from penstock.gateway.records.traces import RequestTraces, otlp
+from penstock.supervision.exposition import Exposition, openmetrics
 from penstock.telemetry import names
 from penstock.telemetry.metrics import Metrics
 from penstock.telemetry.pages import OPENMETRICS, Page
-from penstock.telemetry.traces import RequestTraces, otlp
 
 
 def traces(settings: GatewaySettings, clock: Clock) -> RequestTraces | None:

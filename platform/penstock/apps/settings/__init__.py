@@ -30,7 +30,6 @@ from penstock.apps.settings.stores import (
     KeySettings,
     LimitsSettings,
     MetricsSettings,
-    TenantNames,
 )
 from penstock.apps.settings.told import PREFIX, Kind, Tls, Told, named
 from penstock.domain.command_error import CommandError
@@ -53,7 +52,6 @@ __all__ = [
     "MetricsSettings",
     "PeerSettings",
     "Settings",
-    "TenantNames",
     "Tls",
     "Told",
     "WorkerSettings",

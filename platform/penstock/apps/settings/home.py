@@ -7,7 +7,6 @@ class Home:
     """The layout of the folder; nothing is created here."""
 
     def __init__(self, root: Path) -> None:
-        """Take the folder."""
         self.root = root
         self.settings_file = root / "settings.yaml"
         self.platform_key = root / "platform.key"

@@ -1,6 +1,5 @@
 """Settings that several processes share: which stores there are, which keys, and where metrics are shown."""
 
-from enum import StrEnum
 from typing import Annotated
 from urllib.parse import quote, urlencode, urlsplit, urlunsplit
 
@@ -8,6 +7,7 @@ from pydantic import AfterValidator, Field
 
 from penstock.apps.settings import forms
 from penstock.apps.settings.told import File, KeyFile, Secret, Told
+from penstock.telemetry.tenants import TenantNames
 
 
 class DatabaseSettings(Told):
@@ -65,14 +65,6 @@ class LimitsSettings(Told):
         return with_files(self.limits_url, password_file=self.limits_password_file, ssl_ca_certs=self.limits_ca_file)
 
 
-class TenantNames(StrEnum):
-    """How metrics call tenants."""
-
-    NAMED = "named"
-    HASHED = "hashed"
-    OFF = "off"
-
-
 class MetricsSettings(Told):
     """The private listener of a gateway or controller: metrics, and health in detail."""
 
@@ -84,6 +76,16 @@ class MetricsSettings(Told):
     """Tenants in metrics: ``named``, ``hashed``, or ``off``."""
     metrics_most_tenants: int = Field(default=50, ge=0)
     """How many tenants metrics tell apart; all others are ``other``."""
+
+    @property
+    def tenant_names(self) -> tuple[TenantNames, int]:
+        """Return the form of tenants' names in metrics, and the number of names."""
+        return self.metrics_tenants, self.metrics_most_tenants
+
+    @property
+    def metrics_address(self) -> tuple[str, int]:
+        """Return host and port of the private listener."""
+        return self.metrics_host, self.metrics_port
 
 
 def with_user(url: str, user: str) -> str:

@@ -26,22 +26,19 @@ class FolderStore:
     """A store below ``root``; several processes may use it at once."""
 
     def __init__(self, root: Path) -> None:
-        """Take the folder; it is made with the first blob."""
         self._root = root
 
     def has(self, sha256: str) -> bool:
-        """Tell whether the blob is there."""
         return self._blob(sha256).is_file()
 
     def size(self, sha256: str) -> int:
-        """Return the blob's size in bytes, or raise ``ArtifactRefused`` where there is none."""
         with _explained(self._root, sha256):
             return self._blob(sha256).stat().st_size
 
     def put(self, sha256: str, content: Path | bytes) -> bool:
-        """Store a blob; False where it was there already. Refuses content whose digest is another.
+        """Store a blob; False if it was there already. Refuses content of another digest.
 
-        A blob that is there but damaged is replaced.
+        A damaged blob is replaced.
         """
         place = self._blob(sha256)
         with _explained(self._root, sha256):
@@ -58,20 +55,17 @@ class FolderStore:
             out.write(signature)
 
     def signature(self, digest: str) -> bytes | None:
-        """Return a version's signature, None where it has none."""
         path = self._signature(digest)
         with _explained(self._root, digest):
             return path.read_bytes() if path.is_file() else None
 
     def signed(self, prefix: str) -> tuple[str, ...]:
-        """Return the digests of signed versions that begin with ``prefix``."""
         with _explained(self._root, prefix):
             folder = self._root / "signatures"
             names = [path.name for path in folder.iterdir()] if folder.is_dir() else []
         return tuple(sorted(name for name in names if is_sha256(name) and name.startswith(prefix)))
 
     def read_range(self, sha256: str, start: int, length: int) -> bytes:
-        """Return up to ``length`` bytes from ``start``; fewer where the blob ends."""
         with _explained(self._root, sha256), self._blob(sha256).open("rb") as file:
             file.seek(start)
             return file.read(length)
@@ -86,7 +80,6 @@ class FolderStore:
         return raw
 
     async def read(self, sha256: str) -> bytes:
-        """``read_small`` off the event loop."""
         return await asyncio.to_thread(self.read_small, sha256)
 
     @contextmanager

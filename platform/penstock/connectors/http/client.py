@@ -10,7 +10,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
-from penstock.connectors.http.connection import Connection, Exchange, Receiver
+from penstock.connectors.http.connection import Connection, Exchange
+from penstock.domain.serving.transport import Receiver, always
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,10 +35,6 @@ class _Origin:
     secure: bool
 
 
-def _always() -> bool:
-    return True
-
-
 class HttpClient:
     """Sends requests to many workers.
 
@@ -51,7 +48,6 @@ class HttpClient:
         limits: PoolLimits = PoolLimits(),
         tls: Callable[[], ssl.SSLContext] | None = None,
     ) -> None:
-        """``clock``: monotonic seconds."""
         self._clock = clock
         self._limits = limits
         self._tls = tls
@@ -67,7 +63,7 @@ class HttpClient:
         body: bytes,
         receiver: Receiver,
         *,
-        is_wanted: Callable[[], bool] = _always,
+        is_wanted: Callable[[], bool] = always,
     ) -> Exchange:
         """POST ``body``; return when it is on its way.
 

@@ -44,7 +44,6 @@ class Api:
     """Calls to one namespace."""
 
     def __init__(self, client: ApiClient, namespace: str, patience: Patience = Patience()) -> None:
-        """Take a client that is set up."""
         self._client, self._namespace, self._patience = client, namespace, patience
 
     async def listed(self, kind: Kind, selector: str) -> tuple[list[Json], str]:

@@ -28,7 +28,6 @@ class KubernetesFleet:
     """Observes pods and workloads under our label, and writes what a fresh plan asks for."""
 
     def __init__(self, api: Api, pools: Pools, clock: Clock, pace: Pace = PACE, first_wait_s: float = 1.0) -> None:
-        """Know nothing of the cluster yet."""
         self._pools, self._clock, self._pace = pools, clock, pace
         self._deaths = Deaths(clock)
         self._pods = Mirror(api, POD, names.OURS, self._deaths.note, Backoff(first_s=first_wait_s))

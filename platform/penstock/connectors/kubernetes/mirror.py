@@ -23,7 +23,6 @@ class Mirror:
     """Follows one kind, selected by label."""
 
     def __init__(self, api: Api, kind: Kind, selector: str, on_change: OnChange, backoff: Backoff) -> None:
-        """Know nothing yet."""
         self._api, self._kind, self._selector, self._on_change = api, kind, selector, on_change
         self._backoff = backoff
         self._since = ""

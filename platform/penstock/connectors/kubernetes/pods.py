@@ -44,7 +44,6 @@ class Deaths:
     """Notices workers that ended without having been told to: a pod that failed, or whose container began again."""
 
     def __init__(self, clock: Clock) -> None:
-        """Remember none."""
         self._clock = clock
         self._kept: list[Death] = []
 

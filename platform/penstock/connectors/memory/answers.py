@@ -50,7 +50,6 @@ class MemoryAnswers:
     """
 
     def __init__(self, clock: Clock, quota: AnswerQuota = USUAL_QUOTA, *, max_bytes: int = 256 << 20) -> None:
-        """Begin empty."""
         self._clock = clock
         self._quota = quota
         self._max_bytes = max_bytes

@@ -37,7 +37,6 @@ class MemoryLimits:
     """Meters of one process; every call runs without a pause, so it is atomic."""
 
     def __init__(self, clock: Clock) -> None:
-        """Begin with every bucket full and nothing spent."""
         self._clock = clock
         self._meters: dict[str, _Meter] = {}
         self._leases: dict[RequestId, tuple[Draw, ...]] = {}
@@ -70,7 +69,6 @@ class MemoryLimits:
         self._take(lease, draws, now + hold_s)
 
     async def renew(self, leases: Sequence[RequestId], hold_s: float) -> None:
-        """Keep the holds of living leases."""
         due = self._clock.monotonic() + hold_s
         for lease in leases:
             for draw in self._leases.get(lease, ()):

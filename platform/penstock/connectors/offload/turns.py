@@ -15,7 +15,6 @@ class FairTurns(Generic[T]):
     """Items by whose they are; ``cost`` in any unit."""
 
     def __init__(self) -> None:
-        """Begin empty."""
         self._waiting: list[tuple[float, int, T]] = []
         self._ends: dict[str, float] = {}
         self._now = 0.0

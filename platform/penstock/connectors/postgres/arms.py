@@ -21,7 +21,6 @@ class PostgresArms:
     """One row per gateway and second, for a few minutes."""
 
     def __init__(self, database: Database) -> None:
-        """Take the pool."""
         self._database = database
 
     async def tell(self, second: ArmSecond) -> None:
@@ -34,14 +33,12 @@ class PostgresArms:
             await self._database.rows(_SQL["agree"], _rows_of(second.agreements))
 
     async def since(self, after: int, within_s: float) -> tuple[Told, ...]:
-        """Return what was told after this one, and not longer ago than so many seconds; oldest first."""
         return tuple(
             Told(id=row["id"], at=row["told_at"], second=_read(row["body"]))
             for row in await self._database.rows(_SQL["since"], after, within_s, _MOST)
         )
 
     async def forget(self, older_s: float) -> None:
-        """Remove what was told longer ago."""
         await self._database.rows(_SQL["forget"], older_s)
         await self._database.rows(_SQL["forget_asked"], ASKED_KEPT_S / MINUTE_S)
         await self._database.rows(_SQL["forget_agreements"], ASKED_KEPT_S / MINUTE_S)

@@ -17,7 +17,6 @@ class PostgresAudit:
     """Fits `control.api.ports.AuditLog`."""
 
     def __init__(self, database: Database) -> None:
-        """Take the pool."""
         self._database = database
 
     async def note(self, act: Act) -> None:
@@ -26,7 +25,6 @@ class PostgresAudit:
             await note(session, act)
 
     async def note_threshold(self, act: Act) -> bool:
-        """Write a ``budget.threshold`` unless its target has one; True where this call wrote it."""
         row = await self._database.row(
             _SQL["note_threshold"], act.at, act.who, act.what, act.target, act.detail, act.tenant
         )

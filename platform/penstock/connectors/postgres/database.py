@@ -81,7 +81,6 @@ class Session:
     """One connection, inside a transaction."""
 
     def __init__(self, connection: PoolConnectionProxy) -> None:
-        """Wrap the driver's."""
         self._connection = connection
 
     async def rows(self, sql: str, *arguments: object) -> list[asyncpg.Record]:

@@ -57,7 +57,6 @@ class EmbeddedPostgres:
     """The server of one data folder (``$PENSTOCK_HOME/postgres``)."""
 
     def __init__(self, data: Path, log: Path) -> None:
-        """Take the data folder and the file for the server's output; nothing is started."""
         self.data = data.resolve()
         self._log = log
         self._socket = socket_folder(self.data)

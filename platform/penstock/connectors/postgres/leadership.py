@@ -20,7 +20,6 @@ class PostgresLeadership:
     """One candidate, on a connection of its own."""
 
     def __init__(self, dsn: str) -> None:
-        """Take the address; nothing connects yet."""
         self._way = way(dsn)
         self._connection: asyncpg.Connection | None = None
         self._holds = False

@@ -19,7 +19,6 @@ class PostgresLeases:
     """One row per worker; an older heartbeat never replaces a newer one."""
 
     def __init__(self, database: Database) -> None:
-        """Take the pool."""
         self._database = database
         self._read: dict[WorkerId, Seen] = {}
 
@@ -44,5 +43,4 @@ class PostgresLeases:
         return Seen(report=_REPORT.decode(row["report"]), at=row["seen_at"])
 
     async def forget(self, before: float) -> None:
-        """Remove what is older."""
         await self._database.rows(_SQL["forget"], before)

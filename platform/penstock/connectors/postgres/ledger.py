@@ -19,7 +19,6 @@ class PostgresLedger:
     """Appends and reads; nothing here changes a row."""
 
     def __init__(self, database: Database) -> None:
-        """Take the pool."""
         self._database = database
 
     async def append(self, rows: Sequence[LedgerRow]) -> None:
@@ -31,7 +30,6 @@ class PostgresLedger:
     async def page(
         self, span: Span, *, tenant: TenantId | None = None, after: Cursor | None = None, limit: int = 1000
     ) -> tuple[LedgerRow, ...]:
-        """Return rows in order of their end, at most ``limit``, after the cursor."""
         at, request = after or Cursor(0.0, "")
         rows = await self._database.rows(_SQL["page"], tenant, span.begin, span.end, at, request, limit)
         return tuple(msgspec.convert(dict(row), LedgerRow) for row in rows)
@@ -51,7 +49,6 @@ class PostgresLedger:
         )
 
     async def usage(self, tenant: TenantId, span: Span) -> tuple[UsageLine, ...]:
-        """Return a tenant's sums by version and outcome."""
         rows = await self._database.rows(_SQL["usage"], tenant, span.begin, span.end)
         return tuple(msgspec.convert(dict(row), UsageLine) for row in rows)
 

@@ -30,7 +30,6 @@ class PostgresRegistry:
     """Versions, routes and deployments."""
 
     def __init__(self, database: Database) -> None:
-        """Take the pool."""
         self._database = database
         self._versions: tuple[ModelVersion, ...] = ()
 
@@ -63,7 +62,6 @@ class PostgresRegistry:
         return tuple(_ROUTE.decode(row["route"]) for row in await self._database.rows(_SQL["routes"]))
 
     async def put_routes(self, changes: tuple[tuple[Alias, Route | None], ...], act: Act) -> None:
-        """Set (or with None take away) several aliases at once."""
         async with self._database.transaction() as session:
             for alias, route in changes:
                 text = None if route is None else msgspec.json.encode(route).decode()
@@ -83,7 +81,6 @@ class PostgresRegistry:
         return tuple(_AUTO.decode(row["auto"]) for row in await self._database.rows(_SQL["autos"]))
 
     async def put_autos(self, changes: tuple[tuple[Alias, Auto | None], ...], act: Act) -> None:
-        """Set (or with None take away) several auto aliases at once."""
         async with self._database.transaction() as session:
             for alias, auto in changes:
                 text = None if auto is None else msgspec.json.encode(auto).decode()

@@ -19,7 +19,6 @@ class PostgresRollouts:
     """A row per rollout, and one per change."""
 
     def __init__(self, database: Database) -> None:
-        """Take the pool."""
         self._database = database
 
     async def live(self) -> tuple[Stored, ...]:

@@ -148,7 +148,6 @@ class TableSource(_Source[RoutingTable]):
     """The routing table, validated."""
 
     def __init__(self, dsn: str, snapshot_path: Path, *, clock: Clock | None = None) -> None:
-        """Take the database's address and where the last good table is kept."""
         super().__init__(dsn, snapshot_path, name="table", decode=_table, clock=clock)
 
 
@@ -156,7 +155,6 @@ class KeySource(_Source[KeyRing]):
     """Keys (hashes) and tenants with their plans."""
 
     def __init__(self, dsn: str, snapshot_path: Path, *, clock: Clock | None = None) -> None:
-        """Take the database's address and where the last good keys are kept."""
         super().__init__(dsn, snapshot_path, name="keys", decode=_keys, clock=clock)
 
 

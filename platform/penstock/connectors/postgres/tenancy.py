@@ -25,7 +25,6 @@ class PostgresTenancy:
     """Every change notifies the gateways by a trigger (``penstock_keys``)."""
 
     def __init__(self, database: Database) -> None:
-        """Take the pool."""
         self._database = database
 
     async def tenants(self) -> tuple[Tenant, ...]:
@@ -40,7 +39,6 @@ class PostgresTenancy:
             await note(session, act)
 
     async def move_tenant(self, tenant: TenantId, org: OrgId, act: Act) -> Tenant | None:
-        """Let a tenant belong to another organisation; None where there is no such tenant, ``Conflict`` no such org."""
         async with self._database.transaction() as session:
             row = await session.row(_SQL["move_tenant"], tenant, org)
             if row is None:

@@ -40,11 +40,9 @@ class PostgresWantedTeller:
     """A gateway's side."""
 
     def __init__(self, database: Database) -> None:
-        """Take the pool."""
         self._database = database
 
     async def tell(self, version: VersionId, requests: int, tokens: int) -> None:
-        """Say that so much is held for a version now; ``StoreUnavailable`` where nobody can hear it."""
         told = msgspec.json.encode(_Told(version=version, requests=requests, tokens=tokens)).decode()
         await self._database.rows(_SQL["tell"], CHANNEL, told)
 
@@ -53,7 +51,6 @@ class PostgresWanted:
     """A controller's side, on a connection of its own."""
 
     def __init__(self, dsn: str) -> None:
-        """Take the address; nothing connects yet."""
         self._way = way(dsn)
         self._broken = asyncio.Event()
         self.refused = 0
@@ -75,7 +72,6 @@ class PostgresWanted:
             await asyncio.sleep(_RETRY_S)
 
     async def _listen(self, on_wanted: Callable[[Wanted], None]) -> None:
-        """Stay connected until the connection breaks."""
         connection = await asyncpg.connect(
             self._way.dsn, password=self._way.password, timeout=CONNECT_WITHIN_S, command_timeout=QUERY_WITHIN_S
         )

@@ -26,7 +26,6 @@ class Records:
     """One file per worker."""
 
     def __init__(self, folder: Path) -> None:
-        """Take the folder (``$PENSTOCK_HOME/run/workers``)."""
         self._folder = folder
 
     def all(self) -> Iterator[Record]:

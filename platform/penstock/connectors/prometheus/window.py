@@ -1,18 +1,20 @@
-"""Two ways to the same figures of a stretch of time: by asking a Prometheus, or by reading pages again and again.
+"""Figures over a stretch of time from a Prometheus, or from metrics pages that are read repeatedly.
 
-Names are those of samples: a counter has its ``_total``, a histogram its ``_bucket``, ``_sum`` or ``_count``.
-Each result has one sample for each series; its labels are the series' own and ``instance``. A series that was not seen
-is absent, never 0.
+Names are sample names: ``_total`` for counters, ``_bucket``, ``_sum``, ``_count`` for histograms. Each result has one
+sample per series, labelled with ``instance``. A series that was not seen is absent, never 0.
 """
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from statistics import fmean
 
 from penstock.connectors.prometheus.client import Prometheus, Span
 from penstock.connectors.prometheus.growth import Page, Point, growth, step, sum_of
-from penstock.connectors.prometheus.page import Reading, everywhere
+from penstock.connectors.prometheus.page import Reading, everywhere, read
+from penstock.domain.clock import Clock
+from penstock.domain.command_error import CommandError
 from penstock.telemetry.series import INSTANCE, STARTED, Sample, Series
 
 JOB, UP = "job", "up"
@@ -22,6 +24,7 @@ _PARTS = ("_total", "_bucket", "_sum", "_count")
 _POINTS = 60
 """A counter is looked at so often, however long the window is: one that was born and gone in between is not seen."""
 _LEAST_STEP_S = 1.0
+_READ_EVERY_S = 1.0
 Key = frozenset[tuple[str, str]]
 Labels = Mapping[str, str]
 
@@ -34,7 +37,6 @@ class PrometheusWindow:
     """
 
     def __init__(self, prometheus: Prometheus, seconds: float, until: float | None = None) -> None:
-        """Ask nothing but the time, where no end is given: the Prometheus's own."""
         self._prometheus = prometheus
         self._until = round(until if until is not None else prometheus.instant("time()")[0].value or 0.0, 3)
         self._span = _even(self._until, seconds)
@@ -43,12 +45,12 @@ class PrometheusWindow:
 
     @cached_property
     def seen_s(self) -> float:
-        """How much of the window the Prometheus has read anybody in."""
+        """Seconds of the window in which the Prometheus scraped any target."""
         first = min((page.read_at for page in self._pages.values() if page.read_at is not None), default=self._until)
         return self._until - first
 
     def increases(self, name: str) -> tuple[Sample, ...]:
-        """Return by how much each counter grew; None where it is not known how much of it is older than the window."""
+        """Return each counter's increase; None if part of it may be older than the window."""
         span = self._span
         found = []
         for series in self._prometheus.range(name, span):
@@ -59,11 +61,10 @@ class PrometheusWindow:
         return tuple(found)
 
     def levels(self, name: str) -> tuple[Sample, ...]:
-        """Return each gauge's mean."""
         return self._ask(f"avg_over_time({name}[{self.seconds:g}s])")
 
     def peaks(self, name: str) -> tuple[Sample, ...]:
-        """Return each gauge's greatest value."""
+        """Return each gauge's maximum."""
         return self._ask(f"max_over_time({name}[{self.seconds:g}s])")
 
     @cached_property
@@ -91,17 +92,17 @@ class PagesWindow:
     """The time between the first and the last of some readings, two at least."""
 
     def __init__(self, readings: Sequence[Reading]) -> None:
-        """Take the readings in their order."""
         if len(readings) < 2:  # noqa: PLR2004
             raise ValueError("a window needs two readings")
         self._readings = tuple(readings)
         self.seconds = readings[-1].at - readings[0].at
 
     def increases(self, name: str) -> tuple[Sample, ...]:
-        """Return by how much each counter grew.
+        """Return each counter's increase.
 
-        A counter that became less was started again: it grew by what it has. One that appeared began at 0. One whose
-        page was silent at first may be of any age: unknown. A page that nobody named at first is of a new process.
+        A counter that fell was restarted and counts whole. A new counter began at 0, unless its page was not read at
+        the start:
+        then its age is unknown. A page that no one listed at the start belongs to a new process.
         """
         grown: dict[Key, float | None] = {}
         known: dict[str, Mapping[Key, float | None] | None] = dict.fromkeys(self._readings[0].silent)
@@ -131,6 +132,30 @@ class PagesWindow:
         return found
 
 
+def watch(
+    addresses: Callable[[], Sequence[str]], clock: Clock, seconds: float, sleep: Callable[[float], None] = time.sleep
+) -> PagesWindow:
+    """Read the pages now, each second and at the end, so that gauges have a mean; raise ``CommandError`` for none."""
+    end = clock.monotonic() + seconds
+    readings = [reading(addresses, clock)]
+    while (left := end - clock.monotonic()) > 0:
+        sleep(min(_READ_EVERY_S, left))
+        readings.append(reading(addresses, clock))
+    return PagesWindow(readings)
+
+
+def reading(addresses: Callable[[], Sequence[str]], clock: Clock) -> Reading:
+    """Read the pages once; raise ``CommandError`` if no process shows any."""
+    found = read(addresses(), clock.monotonic())
+    if not found.pages:
+        raise CommandError(
+            "No process of this home shows metrics.",
+            do="Start the platform with `penstock up`, name its folder in PENSTOCK_HOME, or give a Prometheus with"
+            " --prometheus.",
+        )
+    return found
+
+
 def _by_series(samples: Iterable[Sample]) -> dict[Key, float | None]:
     return {frozenset(sample.labels.items()): sample.value for sample in samples}
 
@@ -140,7 +165,7 @@ def _samples(values: Mapping[Key, float | None]) -> tuple[Sample, ...]:
 
 
 def _even(end: float, seconds: float) -> Span:
-    """Return the window, a little longer where that is needed, in even steps of whole milliseconds."""
+    """Return the window, lengthened if needed, in even steps of whole milliseconds."""
     step_s = max(_LEAST_STEP_S, math.ceil(seconds * 1e3 / _POINTS) / 1e3)
     return Span(begin=round(end - step_s * math.ceil(seconds / step_s), 3), end=end, step_s=step_s)
 

@@ -18,13 +18,11 @@ class DecisionFile:
     """Keeps the last ``MOST_KEPT``; a disk that takes none costs their survival, never a decision."""
 
     def __init__(self, path: Path) -> None:
-        """Read what an earlier controller of this home left."""
         self._path = path
         self._kept: deque[Decided] = deque(_read(path), maxlen=MOST_KEPT)
         self._lines = len(self._kept)
 
     def note(self, decided: Sequence[Decided]) -> None:
-        """Keep some more."""
         self._kept.extend(decided)
         self._lines += len(decided)
         try:
@@ -37,7 +35,6 @@ class DecisionFile:
             return
 
     def newest(self, limit: int) -> tuple[Decided, ...]:
-        """Return the last ones, newest first."""
         return tuple(reversed(self._kept))[:limit]
 
     def _write(self, decided: Iterable[Decided], how: int) -> None:

@@ -1,8 +1,7 @@
 """Signs and verifies a version's folder: OpenSSF Model Signing v1 with a key pair, no network.
 
-Fulfils ``Signer`` of packing and ``SignatureVerifier`` of the worker. Both speak of folders and bundles, not of
-keys, so that a signer whose key never leaves a KMS can take this one's place; the bundle stays the same.
-The library reads and writes bundles as files, hence the temporary folders.
+Fulfils the ports ``Signer`` and ``SignatureVerifier``, which speak of folders and bundles: a signer with its key in a
+KMS can replace this one. The library works on bundle files, hence the temporary folders.
 """
 
 import json
@@ -22,7 +21,6 @@ class KeyPairSigner:
     """Signs with the private key of a folder."""
 
     def __init__(self, folder: Path) -> None:
-        """Use the key pair in the folder; make it if it is not there."""
         self._private = folder / PRIVATE
         self._fingerprint = fingerprint(ensure_key_pair(folder))
 
@@ -41,12 +39,11 @@ class PublicKeyVerifier:
     """Verifies with a public key, or with the one before it while that is still there."""
 
     def __init__(self, public_key: Path, before: Path | None = None) -> None:
-        """Take the paths of PEM files; they are read anew for each version."""
         self._public_key = public_key
         self._before = before
 
     def verify(self, folder: Path, signature: bytes) -> None:
-        """Return where all files are signed, unchanged and none is extra; else raise ``ArtifactRefused``."""
+        """Raise ``ArtifactRefused`` unless all files are signed and unchanged and none is extra."""
         key = self._key_of(signature)
         with _bundle_file(signature) as path:
             try:
@@ -74,7 +71,7 @@ class PublicKeyVerifier:
 
 
 def _named_key(bundle: bytes) -> str:
-    """Return the fingerprint that a bundle names its key by; empty where it names none."""
+    """Return the key fingerprint in a bundle; empty without one."""
     try:
         hint = json.loads(bundle)["verificationMaterial"]["publicKey"]["hint"]
     except (ValueError, KeyError, TypeError, RecursionError):

@@ -20,7 +20,6 @@ class Autos:
     """The rules of each."""
 
     def __init__(self, control: Control) -> None:
-        """Take the rooms."""
         self._control = control
         self._registry = control.registry
 

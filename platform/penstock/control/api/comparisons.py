@@ -12,7 +12,6 @@ class Compared:
     """A/B reports."""
 
     def __init__(self, control: Control) -> None:
-        """Take the rooms."""
         self._control = control
 
     def router(self) -> APIRouter:

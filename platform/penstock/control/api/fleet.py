@@ -23,7 +23,6 @@ class FleetAndTable:
     """What runs, and what is published to the gateways."""
 
     def __init__(self, control: Control) -> None:
-        """Take the rooms."""
         self._control = control
 
     def router(self) -> APIRouter:

@@ -27,7 +27,6 @@ class Internal:
     """``/internal``: for processes of the platform, with the workers' credential."""
 
     def __init__(self, control: Control) -> None:
-        """Take the rooms."""
         self._control = control
 
     def router(self) -> APIRouter:

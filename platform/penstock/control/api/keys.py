@@ -20,7 +20,6 @@ class Keys:
     """Who may call, with what."""
 
     def __init__(self, control: Control) -> None:
-        """Take the rooms."""
         self._control = control
         self._store = control.tenancy
 

@@ -23,7 +23,6 @@ class Models:
     """What exists, and what of it should run."""
 
     def __init__(self, control: Control) -> None:
-        """Take the rooms."""
         self._control = control
         self._registry = control.registry
 

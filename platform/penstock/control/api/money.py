@@ -31,7 +31,6 @@ class Money:
     """What was spent, and what may be."""
 
     def __init__(self, control: Control) -> None:
-        """Take the rooms."""
         self._control = control
 
     def router(self) -> APIRouter:

@@ -27,7 +27,6 @@ class Orgs:
     """Who tenants belong to."""
 
     def __init__(self, control: Control) -> None:
-        """Take the rooms."""
         self._control = control
         self._store = control.tenancy
 

@@ -23,7 +23,6 @@ class RolloutsShown:
     """Start, look, steer."""
 
     def __init__(self, control: Control) -> None:
-        """Take the rooms."""
         self._control = control
         self._rollouts = control.rollouts
 

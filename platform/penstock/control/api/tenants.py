@@ -19,7 +19,6 @@ class Tenants:
     """Whose keys, limits and prefix caches there are."""
 
     def __init__(self, control: Control) -> None:
-        """Take the rooms."""
         self._control = control
         self._store = control.tenancy
 

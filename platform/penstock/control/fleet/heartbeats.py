@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from penstock.control.fleet.uses import follow
+from penstock.control.capacity.uses import follow
 from penstock.domain.clock import Clock
 from penstock.domain.errors import StoreUnavailable
 from penstock.domain.fleet.versions import Seen
@@ -42,7 +42,6 @@ class Heartbeats:
     """Every worker's last heartbeat. Fits `control.loop.WorkerLeases`."""
 
     def __init__(self, store: LeaseStore, clock: Clock, memory: Memory = Memory()) -> None:
-        """Start without knowing anybody."""
         self._store = store
         self._clock = clock
         self._memory = memory

@@ -43,7 +43,6 @@ class Orders:
     """A host that remembers what it has ordered its workers. Fits `control.loop.Fleet` and ``Warmth``."""
 
     def __init__(self, host: Host) -> None:
-        """Take the host; nothing is ordered yet."""
         self._host = host
         self._since = 0.0
         self._draining: dict[WorkerId, None] = {}
@@ -100,11 +99,9 @@ class Orders:
         await self._host.apply(plan)
 
     def promote(self, worker: WorkerId) -> None:
-        """Have it wake and serve."""
         self._tell(worker, WorkerOrder.SERVE)
 
     def park(self, worker: WorkerId) -> None:
-        """Have it give its engine's memory back once its streams have ended, and stay."""
         self._tell(worker, WorkerOrder.SLEEP)
 
     def _tell(self, worker: WorkerId, order: WorkerOrder) -> None:
@@ -118,6 +115,5 @@ class Orders:
 
 
 def _cut(known: dict[WorkerId, WorkerOrder] | dict[WorkerId, None], most: int) -> None:
-    """Forget who was noted first."""
     while len(known) > most:
         del known[next(iter(known))]

@@ -19,7 +19,6 @@ class FleetMetrics:
     """One controller's view of the fleet."""
 
     def __init__(self, metrics: Metrics) -> None:
-        """Know nothing yet."""
         self._workers, self._wanted = metrics.gauge(names.WORKERS), metrics.gauge(names.WORKERS_WANTED)
         self._ends = metrics.counter(names.WORKER_ENDS)
         self._states: set[tuple[str, str]] = set()

@@ -28,7 +28,6 @@ class Bets:
     __slots__ = ("_evidence", "_forgets", "_fractions", "_logs")
 
     def __init__(self, fractions: tuple[float, ...] = FRACTIONS, *, forgets: bool) -> None:
-        """Begin without evidence; one that ``forgets`` watches for a change, the other one proves."""
         self._fractions, self._forgets = fractions, forgets
         self._logs = [0.0] * len(fractions)
         self._evidence: float | None = None
@@ -80,7 +79,6 @@ class Rows:
     __slots__ = ("_rows", "_sides")
 
     def __init__(self, sides: Sequence[tuple[float, bool]]) -> None:
-        """Take each side's mean, and whether it bets on the scores turned round."""
         self._sides = tuple(sides)
         self._rows: dict[float, Sequence[float]] = {}
 

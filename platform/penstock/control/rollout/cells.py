@@ -79,7 +79,6 @@ class Ranks:
     """The incumbent's times of late by cell. Memory is bounded by cells, buckets and seconds."""
 
     def __init__(self, buckets: int = BUCKETS) -> None:
-        """Begin with nobody to compare with."""
         self._buckets = buckets
         self._cells: dict[Cell, _Known] = {}
         self._now = self._swept_at = 0

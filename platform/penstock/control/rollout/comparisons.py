@@ -30,7 +30,6 @@ class Comparisons:
     """The judges of now."""
 
     def __init__(self, gates: Callable[[Tier], Gates]) -> None:
-        """Take the tolerances by tier."""
         self._gates = gates
         self._judges: dict[Pair, Judge] = {}
         self._now = 0.0

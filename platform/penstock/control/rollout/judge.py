@@ -42,7 +42,6 @@ class Judge:
     def __init__(
         self, gates: Gates, alias: Alias, incumbent: VersionId, candidate: VersionId, *, since: float = 0.0
     ) -> None:
-        """Begin without evidence; what was before ``since`` (Unix seconds) is none."""
         self._gates, self._alias, self._incumbent, self.candidate = gates, alias, incumbent, candidate
         self._ranked = {metric: RankedSides(metric, gates.ranked[metric], gates) for metric in RANKED}
         self._scored = {metric: ScoreSides(metric, gates.scored[metric], gates) for metric in SCORED}

@@ -30,7 +30,6 @@ class Noise:
     """Each worker of the incumbent against the others of the last minute."""
 
     def __init__(self) -> None:
-        """Begin with nothing known."""
         self._others: dict[WorkerId, Ranks] = {}
         self._alarms: dict[WorkerId, Bets] = {}
         self._bins: deque[tuple[float, int]] = deque(maxlen=BINS)

@@ -131,7 +131,6 @@ class Purses:
     """The bets of prices without each of the tenants that have the largest parts of either side."""
 
     def __init__(self, abort: float, brake: float) -> None:
-        """Take the tolerated means; begin with nobody."""
         self._rows = Rows(((abort, False), (brake, False)))
         self._without: dict[TenantId, _Without] = {}
         self._parts = _Parts()

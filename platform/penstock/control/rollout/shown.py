@@ -20,7 +20,6 @@ class RolloutMetrics:
     """One controller's view of the rollouts."""
 
     def __init__(self, metrics: Metrics) -> None:
-        """Know nothing yet."""
         self._states, self._share = metrics.gauge(names.ROLLOUTS), metrics.gauge(names.ROLLOUT_SHARE_RATIO)
         self._unfit, self._proposed = metrics.gauge(names.JUDGE_UNFIT), metrics.gauge(names.ROLLOUT_UNDO_PROPOSED)
         self._ends = metrics.counter(names.ROLLOUT_ENDS)

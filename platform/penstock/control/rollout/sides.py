@@ -29,7 +29,6 @@ class RankedSides:
     """A metric whose scores are ranks among the incumbent's."""
 
     def __init__(self, metric: Metric, gate: RankGate, gates: Gates) -> None:
-        """Begin without evidence."""
         self._metric, self._gate, self._odds, self._caps = metric, gate, gates.odds, gates.per_second
         self._least = gates.min_sample
         self._forgiven = FORGIVEN if metric is not Metric.PRICE else 0
@@ -130,7 +129,6 @@ class ScoreSides:
     """A metric whose scores are told as they are, in percent: 0 where the two are equal."""
 
     def __init__(self, metric: Metric, gate: ScoreGate, gates: Gates) -> None:
-        """Begin without evidence."""
         self._metric, self._gate, self._odds, self._least = metric, gate, gates.odds, gates.min_sample
         self._hold, self._abort, self._proof = Bets(forgets=True), Bets(forgets=True), Bets(forgets=False)
         self._sample, self._sum = 0, 0.0
@@ -171,7 +169,6 @@ class ShareSides:
     """A metric whose scores are 0 or 1: the part of events that are so."""
 
     def __init__(self, metric: Metric, gate: ShareGate, gates: Gates) -> None:
-        """Begin without evidence."""
         self._metric, self._gate, self._odds, self._caps = metric, gate, gates.odds, gates.per_second
         self._least = gates.min_sample
         self._known: deque[tuple[int, int, int]] = deque()

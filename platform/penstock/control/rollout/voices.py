@@ -20,7 +20,6 @@ class Voices:
     """The bets without each of the tenants that had bad events since the evidence of all was last nothing."""
 
     def __init__(self) -> None:
-        """Begin with nobody."""
         self._without: dict[TenantId, Bets] = {}
 
     def slot(self, before: Bets, so: Mapping[TenantId, int], all_: int, mean: float, cap: float) -> None:

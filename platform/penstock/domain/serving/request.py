@@ -51,7 +51,6 @@ class Sealed:
     __slots__ = ("is_text", "items", "json")
 
     def __init__(self, json: bytes, *, items: int, is_text: bool) -> None:
-        """``items``: prompts or messages; ``is_text``: no images or sounds, and no token ids."""
         self.json, self.items, self.is_text = json, items, is_text
 
 

@@ -48,7 +48,6 @@ class Lease:
     def __init__(
         self, *, opened_at: float, deadline_at: float, on_settle: Callable[[Settlement], None] | None = None
     ) -> None:
-        """Open at monotonic second ``opened_at``; work past monotonic ``deadline_at`` is worthless."""
         self._opened_at = opened_at
         self.on_settle = on_settle
         self.on_end: Callable[[], None] | None = None

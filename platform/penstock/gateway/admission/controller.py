@@ -16,7 +16,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 
-from penstock.domain.call import Call
 from penstock.domain.clock import Clock
 from penstock.domain.errors import DeadlineInQueue, InvalidField
 from penstock.domain.fleet.table import VersionEntry
@@ -30,6 +29,7 @@ from penstock.domain.tenancy.tenant import OverQuota, Priority
 from penstock.gateway.admission import fit
 from penstock.gateway.admission.degrade import OUTPUT_FIELD
 from penstock.gateway.admission.reservations import Claim, Reservation, Reservations
+from penstock.gateway.calls.call import Call
 
 
 class AdmissionController:
@@ -43,7 +43,6 @@ class AdmissionController:
         clock: Clock,
         in_flight: Callable[[str, int], None],
     ) -> None:
-        """Take each tier's promises, and a counter called with a model's name and ±1."""
         self._reservations = reservations
         self._tiers = tiers
         self._clock = clock

@@ -21,7 +21,7 @@ from penstock.domain.models.model import Task
 from penstock.domain.money import Price
 from penstock.domain.serving.request import Api, InferenceRequest, Sealed
 from penstock.domain.tenancy.tenant import Plan
-from penstock.domain.wishes import is_structured, uses_tools
+from penstock.gateway.calls.wishes import is_structured, uses_tools
 
 OUTPUT_FIELD: Mapping[Api, str] = {
     Api.CHAT: "max_completion_tokens",

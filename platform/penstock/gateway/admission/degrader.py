@@ -9,7 +9,6 @@ from dataclasses import dataclass, field, replace
 from math import inf
 from typing import Protocol
 
-from penstock.domain.call import Call
 from penstock.domain.clock import Clock
 from penstock.domain.fleet.table import VersionEntry
 from penstock.domain.ids import VersionId
@@ -18,6 +17,7 @@ from penstock.domain.outcome import Degradation
 from penstock.domain.serving.request import InferenceRequest
 from penstock.gateway.admission import degrade
 from penstock.gateway.admission.pressure import Pressure, PressureSettings
+from penstock.gateway.calls.call import Call
 
 
 class Crowd(Protocol):
@@ -71,7 +71,6 @@ class PressureDegrader:
         return replace(call.request, model=wish)
 
     def fits(self, call: Call, smaller: VersionEntry) -> bool:
-        """Tell whether this version may answer instead, and has room."""
         if call.version is None or not degrade.may_move(call.request, call.version, smaller):
             return False
         return not self._is_pressed(smaller) and self.crowd.wait_s(smaller) < inf

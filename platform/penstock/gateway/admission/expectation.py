@@ -32,7 +32,6 @@ class OutputExpectation:
     def __init__(
         self, *, quantile: float = 0.9, prior_tokens: int = 256, prior_weight: int = 8, most: int = 4096
     ) -> None:
-        """Expect ``prior_tokens`` with the weight of so many answers until real ones have come."""
         self._quantile = quantile
         self._prior = _bucket(prior_tokens)
         self._prior_weight = prior_weight

@@ -24,7 +24,6 @@ class Exposure:
     """Amounts are in the meters' own unit, micro-dollars. A meter that was never asked is near its end."""
 
     def __init__(self) -> None:
-        """Begin with nothing running."""
         self._open: dict[str, int] = {}
         self._left: OrderedDict[str, int] = OrderedDict()
 

@@ -52,7 +52,6 @@ class GuardedLimits:
     """Implements ``LimitStore``; ``meet`` is called after each ``pause``."""
 
     def __init__(self, store: SharedLimits, alone: Alone, clock: Clock, metrics: Metrics) -> None:
-        """Begin with the store in reach."""
         self._store, self._settings, self._clock = store, alone, clock
         self._reach = metrics.gauge(names.LIMITS_REACH)
         self._shared_by = metrics.gauge(names.LIMITS_GATEWAYS)

@@ -24,7 +24,6 @@ class MeanHeld:
     """Mean seconds per tenant; the least recently seen are forgotten first."""
 
     def __init__(self, *, most_remembered: int = 10_000) -> None:
-        """Remember at most so many tenants."""
         self._means: OrderedDict[TenantId, tuple[float, float]] = OrderedDict()
         self._most = most_remembered
 

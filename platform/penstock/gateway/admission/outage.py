@@ -51,7 +51,6 @@ class Breaker:
     """The state, and when it changes; ``now`` is monotonic seconds."""
 
     def __init__(self, times: Times | None = None) -> None:
-        """Begin with the store in reach."""
         self._times = times or Times()
         self._since = 0.0
         self.reach = Reach.SHARED

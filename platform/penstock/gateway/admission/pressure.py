@@ -24,7 +24,6 @@ class Pressure:
     __slots__ = ("_calm_since", "_settings", "is_on")
 
     def __init__(self, settings: PressureSettings) -> None:
-        """Take when it enters and leaves."""
         self._settings = settings
         self._calm_since: float | None = None
         self.is_on = False

@@ -109,7 +109,6 @@ class Reservations:
         clock: Clock,
         spawn: Spawn,
     ) -> None:
-        """Take the meters, the spool, and a way to start a background task."""
         self._store = store
         self._at_once = store if isinstance(store, ImmediateLimits) else None
         self._spawn = spawn

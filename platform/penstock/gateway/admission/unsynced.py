@@ -33,7 +33,6 @@ class UnsyncedLeases:
     """One gateway's leases; ``hold_s`` is how long those last that the store is told of, until they are renewed."""
 
     def __init__(self, me: str, clock: Clock, *, hold_s: float) -> None:
-        """Take the gateway's name, which its debts carry."""
         self._me, self._clock, self._hold_s = me, clock, hold_s
         self._paid = 0
         self._unsynced: set[RequestId] = set()

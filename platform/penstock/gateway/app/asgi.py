@@ -9,9 +9,9 @@ from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from functools import partial
 
-from penstock.domain.call import Call
-from penstock.domain.relay import Reply
 from penstock.domain.serving.request import JSON_APIS, Api
+from penstock.gateway.calls.call import Call
+from penstock.gateway.calls.relay import Reply
 from penstock.gateway.listener.direct import EXTENSION, DirectReply
 from penstock.gateway.listener.plain import PlainReply
 from penstock.gateway.listener.types import App, Receive, Scope, Send

@@ -25,9 +25,9 @@ from penstock.domain.fleet.table import RoutingTable, VersionEntry, by_digest
 from penstock.domain.ids import RequestId, VersionId
 from penstock.domain.serving.request import JSON_APIS, Api
 from penstock.domain.tenancy.tenant import Principal
-from penstock.domain.visible import shares_of
 from penstock.gateway.app.docs import add_docs
 from penstock.gateway.app.openapi import REQUESTS, document
+from penstock.gateway.calls.visible import shares_of
 from penstock.gateway.listener.errors import response_of
 from penstock.gateway.listener.types import App, Message, Receive, Scope, Send
 from penstock.gateway.oip.routes import ROOT, add_oip

@@ -5,10 +5,10 @@ the gate's. A caller's API, options and leaving change what an answer says, and 
 Nobody is believed beyond what the request could cost: a worker that was broken into says what it likes.
 """
 
-from penstock.domain.call import Answer, Call
 from penstock.domain.outcome import Outcome
 from penstock.domain.serving.used import Used
 from penstock.domain.tokens import Usage
+from penstock.gateway.calls.call import Answer, Call
 
 _FREE = frozenset({Outcome.ENGINE_ERROR, Outcome.INTERNAL})
 

@@ -8,7 +8,6 @@ from collections.abc import Callable, Coroutine
 from dataclasses import replace
 from typing import Protocol
 
-from penstock.domain.call import Answer, Call
 from penstock.domain.clock import Clock
 from penstock.domain.outcome import Outcome, Stage
 from penstock.domain.serving.request import Api, Prepared
@@ -19,6 +18,7 @@ from penstock.gateway.billing import bill
 from penstock.gateway.billing.asking import Asks
 from penstock.gateway.billing.forgiven import ForgivenEnds
 from penstock.gateway.billing.together import Together
+from penstock.gateway.calls.call import Answer, Call
 from penstock.telemetry import names
 from penstock.telemetry.logs import logger
 from penstock.telemetry.metrics import Metrics, begin_at_zero
@@ -46,7 +46,6 @@ class Closing:
     def __init__(
         self, *, asks: Asks, ledger: Ledger, forgiven: ForgivenEnds, clock: Clock, spawn: Spawn, metrics: Metrics
     ) -> None:
-        """``spawn`` starts what a worker must be asked for."""
         self._asks = Together(asks, spawn, within_s=WITHIN_S, wait_s=WAIT_S)
         self._ledger, self._clock, self._spawn = ledger, clock, spawn
         self._forgiven = forgiven

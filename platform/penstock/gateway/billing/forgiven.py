@@ -10,18 +10,17 @@ from collections import Counter
 from collections.abc import Iterable
 from functools import partial
 
-from penstock.domain.call import Call
 from penstock.domain.clock import Clock
 from penstock.domain.ids import VersionId
 from penstock.domain.outcome import Outcome
 from penstock.domain.tenancy.ledger import Forgiven, hour_of
+from penstock.gateway.calls.call import Call
 
 
 class ForgivenEnds:
     """One gateway's, since they were last taken."""
 
     def __init__(self, clock: Clock) -> None:
-        """Begin with none."""
         self._clock = clock
         self._counts: Counter[tuple[int, VersionId, Outcome]] = Counter()
 

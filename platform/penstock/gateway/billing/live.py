@@ -8,11 +8,11 @@ import asyncio
 from collections import defaultdict
 from collections.abc import Mapping
 
-from penstock.domain.call import Call
 from penstock.domain.fleet.table import WorkerEntry
 from penstock.domain.ids import RequestId, WorkerId
 from penstock.domain.tenancy.lease import Lease
 from penstock.gateway.billing.asking import Asks
+from penstock.gateway.calls.call import Call
 
 WITHIN_S = 0.4
 
@@ -21,7 +21,6 @@ class LiveCounts:
     """Looks at the open leases, and writes into them what their requests have generated."""
 
     def __init__(self, running: Mapping[Lease, Call], asks: Asks) -> None:
-        """``running`` are the open leases and whose they are."""
         self._running, self._asks = running, asks
 
     async def look(self) -> None:

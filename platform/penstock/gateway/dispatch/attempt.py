@@ -5,15 +5,16 @@ Until then everything can still be undone, so errors come to the dispatcher; aft
 
 import asyncio
 
-from penstock.domain.call import Call
 from penstock.domain.errors import PenstockError
 from penstock.domain.ids import WorkerId
 from penstock.domain.outcome import Stage
-from penstock.domain.relay import Relay
 from penstock.domain.serving import used
+from penstock.domain.serving.transport import Exchange
 from penstock.domain.serving.used import NOTHING
+from penstock.gateway.calls.call import Call
+from penstock.gateway.calls.relay import Relay
 from penstock.gateway.dispatch import verdict, wire
-from penstock.gateway.dispatch.ports import Exchange, Loads
+from penstock.gateway.dispatch.ports import Loads
 from penstock.gateway.dispatch.verdict import Verdict
 
 _OK = 200
@@ -83,13 +84,11 @@ class Attempt:
     # -- the relay's source ------------------------------------------------------------
 
     def pause(self) -> None:
-        """Stop reading."""
         self._paused = True
         if self._exchange is not None:
             self._exchange.pause()
 
     def resume(self) -> None:
-        """Read again."""
         self._paused = False
         if self._exchange is not None:
             self._exchange.resume()

@@ -12,8 +12,8 @@ Trade-off: with one or two tenants a fault that the probe does not meet spends n
 from collections import defaultdict
 from dataclasses import dataclass
 
-from penstock.domain.doubt import Doubt
 from penstock.domain.ids import TenantId, VersionId, WorkerId
+from penstock.gateway.calls.doubt import Doubt
 from penstock.gateway.dispatch.shapes import Origin, Shape
 
 
@@ -36,7 +36,6 @@ class Blame:
     __slots__ = ("_complaints", "_doubts", "_settings")
 
     def __init__(self, settings: BlameSettings) -> None:
-        """Blame nobody."""
         self._settings = settings
         self._complaints: defaultdict[VersionId, dict[TenantId, tuple[float, Shape]]] = defaultdict(dict)
         self._doubts: defaultdict[WorkerId, list[tuple[VersionId, Doubt]]] = defaultdict(list)

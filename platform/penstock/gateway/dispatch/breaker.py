@@ -18,9 +18,9 @@ import random
 from collections.abc import Callable, Iterable, Sequence
 from itertools import islice
 
-from penstock.domain.doubt import Doubt
 from penstock.domain.fleet.table import VersionEntry
 from penstock.domain.ids import TenantId, VersionId, WorkerId
+from penstock.gateway.calls.doubt import Doubt
 from penstock.gateway.dispatch.blame import Blame
 from penstock.gateway.dispatch.charges import Charges
 from penstock.gateway.dispatch.circuit import Circuit
@@ -55,7 +55,6 @@ class Breakers:
     def __init__(
         self, chance: random.Random, settings: BreakerSettings | None = None, on_change: Tell = _nobody
     ) -> None:
-        """``chance`` jitters the open times, so that gateways don't probe together."""
         self._settings = settings or BreakerSettings()
         self._chance = chance
         self._tell = on_change

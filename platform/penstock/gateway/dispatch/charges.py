@@ -25,7 +25,6 @@ class Charges:
     __slots__ = ("_of", "_settings")
 
     def __init__(self, settings: ChargeSettings) -> None:
-        """Charge nobody."""
         self._settings = settings
         self._of: dict[TenantId, dict[Shape, float]] = {}
 

@@ -26,7 +26,6 @@ class Circuit:
     __slots__ = ("_closed_at", "_openings", "_settings", "is_open", "probe_at")
 
     def __init__(self, settings: CircuitSettings) -> None:
-        """Nothing has happened yet."""
         self._settings = settings
         self._openings = 0
         self._closed_at = 0.0

@@ -11,7 +11,6 @@ import random
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from penstock.domain.call import Call
 from penstock.domain.clock import Clock
 from penstock.domain.errors import (
     DeadlineExceeded,
@@ -25,16 +24,18 @@ from penstock.domain.errors import (
 from penstock.domain.fleet.table import WorkerEntry
 from penstock.domain.ids import NO_VERSION, VersionId, WorkerId
 from penstock.domain.outcome import Stage
-from penstock.domain.relay import Relay, Rest
 from penstock.domain.serving import adapted, batched, waited
 from penstock.domain.serving.request_record import Tried
 from penstock.domain.serving.ticket import Ticket, binding_of, seal
+from penstock.domain.serving.transport import Workers
+from penstock.gateway.calls.call import Call
+from penstock.gateway.calls.relay import Relay, Rest
 from penstock.gateway.dispatch import verdict, wire
 from penstock.gateway.dispatch.attempt import Attempt
 from penstock.gateway.dispatch.breaker import Breakers
 from penstock.gateway.dispatch.doors import SHORT_S, Doors
 from penstock.gateway.dispatch.poison import MOST_EVER, Poison, is_enough
-from penstock.gateway.dispatch.ports import Loads, Workers
+from penstock.gateway.dispatch.ports import Loads
 from penstock.gateway.dispatch.records import Evidence
 from penstock.gateway.dispatch.retries import RetryBudget, backoff_s
 from penstock.gateway.dispatch.shapes import Origin, shape_of
@@ -96,7 +97,6 @@ class WorkerDispatcher:
     poison: Poison = field(default_factory=Poison)
 
     async def run(self, call: Call, ticket: Ticket, relay: Relay, pick: Pick) -> None:
-        """Return when the answer has begun to come (or is complete), or raise the reason why it can't."""
         self.budget.deposit()
         parcel = await self._parcel(call, ticket, relay)
         call.binding = parcel.binding

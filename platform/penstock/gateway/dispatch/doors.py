@@ -19,7 +19,6 @@ class Doors:
     __slots__ = ("_opens_at", "_said")
 
     def __init__(self) -> None:
-        """Know of no refusal."""
         self._opens_at: dict[WorkerId, float] = {}
         self._said: dict[WorkerId, PenstockError] = {}
 

@@ -90,5 +90,4 @@ def _field(path: str) -> str:
 
 
 def _line(text: str) -> str:
-    """Return one printable line."""
     return " ".join("".join(c if c.isprintable() else " " for c in text[: 2 * MAX_MESSAGE_CHARS]).split())

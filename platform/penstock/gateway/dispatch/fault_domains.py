@@ -24,7 +24,6 @@ class FaultDomains:
     """Counts who is down, by version and by zone."""
 
     def __init__(self, settings: BreakerSettings, tell: Tell) -> None:
-        """Know nobody yet."""
         self._settings = settings
         self._tell = tell
         self._down: dict[WorkerId, Place] = {}

@@ -43,7 +43,6 @@ class Tally:
     __slots__ = ("_at", "_half_life_s", "bad", "good")
 
     def __init__(self, half_life_s: float, now: float) -> None:
-        """Begin empty."""
         self._at = now
         self._half_life_s = half_life_s
         self.good = self.bad = 0.0
@@ -78,7 +77,6 @@ class Votes:
     __slots__ = ("_of", "_settings", "_shapes")
 
     def __init__(self, settings: OutlierSettings) -> None:
-        """Begin empty."""
         self._settings = settings
         self._of: dict[TenantId, Tally] = {}
         self._shapes: dict[Shape, float] = {}

@@ -25,7 +25,6 @@ class Places:
     """One table's membership: an adapter has no workers of its own, and what is known of them is known of its base."""
 
     def __init__(self, versions: Iterable[VersionEntry] = ()) -> None:
-        """Take the table's versions."""
         versions = tuple(versions)
         self._versions = tuple([version for version in versions if not version.base])
         self.of: dict[WorkerId, Place] = {}

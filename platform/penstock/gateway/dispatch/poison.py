@@ -41,7 +41,6 @@ class Poison:
     __slots__ = ("_lapses_at", "_of", "_settings")
 
     def __init__(self, settings: PoisonSettings | None = None) -> None:
-        """Suspect nobody."""
         self._settings = settings or PoisonSettings()
         self._of: dict[TenantId, dict[bytes, _Known]] = {}
         self._lapses_at = 0.0

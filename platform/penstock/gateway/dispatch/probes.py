@@ -15,7 +15,6 @@ class ProbePlan:
     """All workers that somebody wants to know about."""
 
     def __init__(self, settings: ProbeSettings) -> None:
-        """Plan nothing."""
         self._settings = settings
         self._wanted: dict[WorkerId, Probe] = {}
         self._running: dict[WorkerId, Probe] = {}

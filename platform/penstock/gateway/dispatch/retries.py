@@ -26,7 +26,6 @@ class RetryBudget:
     __slots__ = ("_at", "_capacity", "_floor_per_s", "_of", "_ratio", "_taken", "level")
 
     def __init__(self, *, ratio: float, capacity: float = 200.0, floor_per_s: float = 1.0, now: float = 0.0) -> None:
-        """Start full; ``floor_per_s`` retries a second are allowed whatever the traffic."""
         self._ratio = ratio
         self._capacity = capacity
         self._floor_per_s = floor_per_s

@@ -47,7 +47,6 @@ class Stalls:
     """All workers that have streams."""
 
     def __init__(self, settings: StallSettings | None = None) -> None:
-        """Know nobody."""
         self._settings = settings or StallSettings()
         self._pulses: dict[WorkerId, _Pulse] = {}
 

@@ -17,7 +17,6 @@ class TicketKeys:
     """The keys of tickets by worker; those of workers asked lately are at hand."""
 
     def __init__(self, platform_keys: tuple[bytes, ...]) -> None:
-        """Take the platform's keys, the newest first."""
         self._platform_keys = platform_keys
         self._marks: Mapping[WorkerId, str] = {}
         self._cached = lru_cache(maxsize=AT_HAND)(self._key)

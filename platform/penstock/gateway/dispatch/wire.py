@@ -10,9 +10,9 @@ import msgspec
 from penstock.domain.fleet.worker import Load
 from penstock.domain.ids import VersionId
 from penstock.domain.models.tensors import HEAD_LENGTH
-from penstock.domain.relay import Rest
 from penstock.domain.serving import adapted, batched, used, waited
 from penstock.domain.serving.request import Api, InferenceRequest, Sealed
+from penstock.gateway.calls.relay import Rest
 
 LOAD_HEADER = b"x-penstock-load"
 WAITED_HEADER = b"x-penstock-waited-ms"

@@ -12,7 +12,6 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from penstock.domain.call import Call
 from penstock.domain.clock import Clock
 from penstock.domain.errors import (
     Asleep,
@@ -26,9 +25,10 @@ from penstock.domain.errors import (
 from penstock.domain.fleet.table import VersionEntry
 from penstock.domain.ids import VersionId, WorkerId
 from penstock.domain.outcome import Stage
-from penstock.domain.relay import Relay
 from penstock.domain.tenancy.lease import Lease
 from penstock.domain.tenancy.standing import standing_of
+from penstock.gateway.calls.call import Call
+from penstock.gateway.calls.relay import Relay
 from penstock.gateway.holding import wakes
 from penstock.gateway.holding.demand import Demand, Want
 from penstock.gateway.holding.hold_settings import HoldSettings
@@ -66,7 +66,6 @@ class Held:
     _free: "asyncio.Future[None]" = field(default_factory=lambda: asyncio.get_running_loop().create_future())
 
     async def until_awake(self, relay: Relay) -> None:
-        """Return when the request may go on, or raise why it is not held any longer."""
         holding, call = self.queue.holding, self.call
         began, held_s = holding.clock.monotonic(), call.timings.seconds.get(Stage.WAKE, 0.0)
         timer = asyncio.get_running_loop().call_later(max(0.0, holding.settings.seconds - held_s), self._tired)
@@ -80,7 +79,6 @@ class Held:
                 self.lease.start_by += holding.clock.monotonic() - began
 
     def leave(self) -> None:
-        """It is answered, or gone: whoever comes next may have its place."""
         self.queue.leave(self)
 
     def go_on(self) -> None:
@@ -187,7 +185,6 @@ class Holding:
     """The pipeline's ``Holding``."""
 
     def __init__(self, *, fleet: Fleet, demand: Demand, clock: Clock, settings: HoldSettings, metrics: Metrics) -> None:
-        """Hold nothing yet; ``learn`` tells who sleeps."""
         self.fleet, self.clock, self.settings = fleet, clock, settings
         self.all: dict[Entry, Held] = {}
         self._demand = demand

@@ -70,7 +70,6 @@ class Keyring:
         return self.asking(self.recognise(credential))
 
     def recognise(self, credential: str) -> Principal:
-        """Return whose key this is, whatever it may do, or raise ``Unauthenticated``."""
         key_id = key_id_of(credential)
         if key_id is None:
             raise Unauthenticated(None if credential else "an API key is required")
@@ -82,7 +81,6 @@ class Keyring:
         return entry.principal
 
     def asking(self, who: Principal) -> Principal:
-        """Return who was recognised, or raise ``Forbidden`` where the key may not ask models."""
         if who.role is Role.AUDITOR:
             raise Forbidden("an auditor's key reads usage and the audit log; it can't ask models")
         return who

@@ -20,7 +20,6 @@ class Addresses(Generic[C]):
     """The connections of one gateway; ``now`` is monotonic seconds."""
 
     def __init__(self, most: int) -> None:
-        """Have room for so many."""
         self._most = most
         self._count: dict[str, int] = {}
         self._total = 0

@@ -54,7 +54,6 @@ class DirectReply:
     __slots__ = ("_chunked", "_connection", "_cycle", "_head", "_on_gone", "_on_pause", "_on_resume", "broken", "decor")
 
     def __init__(self, connection: ClientConnection, cycle: RequestResponseCycle) -> None:
-        """Take the connection and uvicorn's cycle of this request."""
         self._connection = connection
         self._cycle = cycle
         self._head: tuple[int, Headers] | None = None
@@ -106,7 +105,6 @@ class DirectReply:
 
     @property
     def gone(self) -> bool:
-        """True once the client has left."""
         return self._cycle.disconnected
 
     def start(self, status: int, headers: Headers) -> None:

@@ -18,7 +18,6 @@ class Intake:
     """What all bodies of one gateway hold together."""
 
     def __init__(self, *, total_bytes: int = TOTAL_BYTES, most_arriving: int = MOST_ARRIVING) -> None:
-        """Begin empty."""
         self._bytes = SharedRoom(total_bytes)
         self._arriving = SharedRoom(2 * most_arriving)
 
@@ -38,7 +37,6 @@ class Held:
     __slots__ = ("_arriving", "_bytes", "_held", "_is_arriving", "_tenant")
 
     def __init__(self, room: SharedRoom, arriving: SharedRoom, tenant: TenantId) -> None:
-        """Hold nothing yet."""
         self._bytes, self._arriving, self._tenant = room, arriving, tenant
         self._held = 0
         self._is_arriving = False

@@ -40,7 +40,6 @@ class PlainReply:
     """Implements the pipeline's ``Reply``; ``end`` must be awaited when the request is done."""
 
     def __init__(self, receive: Receive, send: Send, buffer_bytes: int) -> None:
-        """Take ASGI's two callables and the bytes that may wait for a slow client."""
         self._receive, self._send = receive, send
         self._buffer_bytes = buffer_bytes
         self._queue: asyncio.Queue[Message] = asyncio.Queue()
@@ -59,7 +58,6 @@ class PlainReply:
 
     @property
     def gone(self) -> bool:
-        """True once the client has left."""
         return self._is_gone
 
     def prove(self) -> None:

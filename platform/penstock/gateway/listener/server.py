@@ -61,7 +61,6 @@ class EdgeServer(Server):
     config: EdgeConfig
 
     def __init__(self, config: EdgeConfig) -> None:
-        """Take the configuration of ``configure``."""
         super().__init__(config)
         self.on_drain: Callable[[], None] = lambda: None
         """Called when draining begins."""

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import msgspec
 
-from penstock.domain.call import Call
+from penstock.gateway.calls.call import Call
 from penstock.gateway.oip.nouns import InferAnswer, Parameter
 
 ITEMS = "items"

@@ -11,7 +11,7 @@ from penstock.domain.errors import UnknownModel, UnsupportedByModel
 from penstock.domain.fleet.table import RoutingTable, VersionEntry, by_digest
 from penstock.domain.models.tensors import TensorSpec
 from penstock.domain.tenancy.tenant import Principal
-from penstock.domain.visible import shares_of
+from penstock.gateway.calls.visible import shares_of
 from penstock.gateway.oip import handled
 from penstock.gateway.oip.forms import FORMS, Form
 

@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 from penstock.domain.errors import PenstockError
 from penstock.domain.models.tensors import HEAD_LENGTH
-from penstock.domain.relay import Reply
+from penstock.gateway.calls.relay import Reply
 from penstock.gateway.listener.errors import JSON, Headers
 from penstock.gateway.oip.json_answers import Written
 
@@ -26,7 +26,6 @@ class TranslatedReply:
     """The pipeline's ``Reply`` around another one."""
 
     def __init__(self, reply: Reply, translate: Translate, fail: Callable[[PenstockError], None]) -> None:
-        """``fail`` says an error to the caller."""
         self._reply, self._translate, self._fail = reply, translate, fail
         self._head: tuple[int, Headers] | None = None
         self._pieces: list[bytes] = []
@@ -40,7 +39,6 @@ class TranslatedReply:
 
     @property
     def gone(self) -> bool:
-        """True once the client has left."""
         return self._reply.gone
 
     def start(self, status: int, headers: Headers) -> None:

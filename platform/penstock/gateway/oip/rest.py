@@ -7,9 +7,9 @@ import re
 
 from penstock.domain.errors import InvalidField, PenstockError
 from penstock.domain.models.tensors import HEAD_LENGTH
-from penstock.domain.relay import Reply
 from penstock.domain.serving.request import Api
 from penstock.domain.tenancy.tenant import Principal
+from penstock.gateway.calls.relay import Reply
 from penstock.gateway.listener.types import Receive, Scope
 from penstock.gateway.oip import catalogue, json_answers
 from penstock.gateway.oip.account import with_account
@@ -43,7 +43,6 @@ class InferExchange(HttpExchange):
     def __init__(
         self, edge: Services, where: tuple[str, str], scope: Scope, receive: Receive, reply: HttpReply
     ) -> None:
-        """``where``: model and version, as the path says them."""
         super().__init__(edge, Api.INFER, scope, receive, reply)
         self._where = where
         self._found: Found | None = None

@@ -8,13 +8,13 @@ subclass's.
 import asyncio
 from abc import ABC, abstractmethod
 
-from penstock.domain.call import Call, Timings
 from penstock.domain.errors import ClientGone, Draining, OverBudget, OverLimit, PenstockError
 from penstock.domain.ids import RequestId
 from penstock.domain.outcome import Stage
-from penstock.domain.relay import Reply
 from penstock.domain.serving.request import Api, InferenceRequest, PackedTensors
 from penstock.domain.tenancy.tenant import Principal
+from penstock.gateway.calls.call import Call, Timings
+from penstock.gateway.calls.relay import Reply
 from penstock.gateway.listener.errors import Headers
 from penstock.gateway.listener.intake import Held
 from penstock.gateway.openai import head

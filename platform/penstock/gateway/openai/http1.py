@@ -4,9 +4,9 @@ import asyncio
 
 from penstock.domain.errors import BodyTooLarge, MalformedBody, PenstockError, RequestTimedOut
 from penstock.domain.outcome import Stage
-from penstock.domain.relay import Reply
 from penstock.domain.serving.request import Api
 from penstock.domain.tenancy.tenant import Principal
+from penstock.gateway.calls.relay import Reply
 from penstock.gateway.listener.direct import DirectReply
 from penstock.gateway.listener.errors import Headers, in_band, response_of
 from penstock.gateway.listener.intake import Held
@@ -28,7 +28,6 @@ class HttpExchange(Exchange):
     __slots__ = ("_receive", "_way_back")
 
     def __init__(self, edge: Services, api: Api, scope: Scope, receive: Receive, reply: HttpReply) -> None:
-        """Begin."""
         super().__init__(edge, api, scope["headers"])
         self._receive, self._way_back = receive, reply
         reply.decor = self._decor

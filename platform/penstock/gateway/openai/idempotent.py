@@ -20,7 +20,6 @@ from typing import Protocol
 
 import msgspec
 
-from penstock.domain.call import Call
 from penstock.domain.errors import (
     ClientGone,
     Conflict,
@@ -33,11 +32,12 @@ from penstock.domain.errors import (
 )
 from penstock.domain.ids import RequestId
 from penstock.domain.outcome import Outcome
-from penstock.domain.relay import Reply
 from penstock.domain.serving.idempotency import AnswerStore, Claim, Piece, RecordKey
 from penstock.domain.serving.request import InferenceRequest
 from penstock.domain.serving.used import heard, told
 from penstock.domain.tenancy.tenant import Principal
+from penstock.gateway.calls.call import Call
+from penstock.gateway.calls.relay import Reply
 from penstock.gateway.listener.errors import Headers
 from penstock.gateway.openai.recorder import MAX_ANSWER_BYTES, AnswerRecorder, RecordedReply
 

@@ -24,7 +24,6 @@ class Looks:
     """Times are monotonic seconds."""
 
     def __init__(self) -> None:
-        """Suspect nobody."""
         self._refused: dict[KeyId, float] = {}
         self._passing: dict[TenantId, int] = {}
         self._barred: dict[TenantId, float] = {}

@@ -92,7 +92,6 @@ class BodyReader:
         tensors_task: bytes = b"",
         messages_task: bytes = b"",
     ) -> None:
-        """Without another process everything is read here."""
         self._elsewhere, self._task = elsewhere, task
         self._tensors_task, self._messages_task = tensors_task, messages_task
 

@@ -9,8 +9,8 @@ from contextlib import suppress
 
 from penstock.domain.errors import Conflict, StoreUnavailable
 from penstock.domain.ids import RequestId
-from penstock.domain.relay import Reply
 from penstock.domain.serving.idempotency import ALIVE_S, AnswerStore, Piece, RecordKey
+from penstock.gateway.calls.relay import Reply
 from penstock.gateway.listener.errors import Headers
 
 MAX_ANSWER_BYTES = 4 << 20
@@ -23,7 +23,6 @@ class AnswerRecorder:
     """One answer on its way into the store; ``close`` must be awaited."""
 
     def __init__(self, answers: AnswerStore, key: RecordKey, request: RequestId, max_bytes: int) -> None:
-        """Begin to show signs of life; ``request`` is whose answer it is."""
         self._request = request
         self._answers, self._key = answers, key
         self._left_bytes = max_bytes
@@ -98,17 +97,14 @@ class RecordedReply:
     """The way back to the client, with a recorder beside it."""
 
     def __init__(self, reply: Reply, recorder: AnswerRecorder, used: Callable[[], bytes]) -> None:
-        """Take both; ``used`` tells what the request took, as far as anybody knows."""
         self._reply, self._recorder, self._used = reply, recorder, used
 
     @property
     def started(self) -> bool:
-        """True once a status line has been sent."""
         return self._reply.started
 
     @property
     def gone(self) -> bool:
-        """True once the client has left."""
         return self._reply.gone
 
     def start(self, status: int, headers: Headers) -> None:

@@ -4,12 +4,12 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from penstock.domain.call import Call
 from penstock.domain.clock import Clock
 from penstock.domain.errors import PenstockError
 from penstock.domain.fleet.table import EMPTY, RoutingTable
-from penstock.domain.relay import Reply
 from penstock.domain.tenancy.tenant import Principal
+from penstock.gateway.calls.call import Call
+from penstock.gateway.calls.relay import Reply
 from penstock.gateway.listener.intake import Intake
 from penstock.gateway.listener.limits import Limits
 from penstock.gateway.openai.bounds import UNBOUNDED, BodyBounds
@@ -36,7 +36,6 @@ async def _let_in(_who: Principal, _model: str) -> None:
 
 
 async def _unrecorded(_who: Principal, _idempotency_key: str) -> bool:
-    """Nobody keeps answers."""
     return False
 
 

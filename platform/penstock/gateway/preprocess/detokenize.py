@@ -14,7 +14,6 @@ class Detokenizer:
     """Streaming's ``TokenReader``, on the tokenizers that are loaded anyway."""
 
     def __init__(self, tokenizers: TokenizerCache) -> None:
-        """Share the cache of preprocessing."""
         self._tokenizers = tokenizers
 
     async def pieces(

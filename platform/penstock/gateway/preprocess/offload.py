@@ -89,11 +89,9 @@ class OffloadedPreprocessor:
     """The pipeline's ``Preprocessor``: small requests here, large ones elsewhere, unless nobody has to read them."""
 
     def __init__(self, here: Preparing, elsewhere: Offload, *, task: bytes) -> None:
-        """``task`` tells the other process what to do with the frame."""
         self._here, self._elsewhere, self._task = here, elsewhere, task
 
     async def prepare(self, request: InferenceRequest, version: VersionEntry, principal: Principal) -> Prepared:
-        """Count and hash, or raise ``InvalidField`` or ``ContextTooLong``."""
         if not request.is_large or _is_counted_by_item(version):
             return await self._here.prepare(request, version, principal)
         asked = _Asked(request, replace(version, workers=()), principal)

@@ -34,14 +34,12 @@ class PromptPreprocessor:
     """The pipeline's ``Preprocessor``."""
 
     def __init__(self, tokenizers: TokenizerCache, clock: Clock, settings: PreprocessSettings | None = None) -> None:
-        """``clock`` tells templates the date."""
         self._tokenizers = tokenizers
         self._settings = settings or PreprocessSettings()
         self._templates = template.cache(lambda: datetime.fromtimestamp(clock.now(), tz=UTC).astimezone())
         self._pool = ThreadPoolExecutor(self._settings.threads, thread_name_prefix="tokenise")
 
     async def prepare(self, request: InferenceRequest, version: VersionEntry, principal: Principal) -> Prepared:
-        """Count and hash, or raise ``InvalidField`` or ``ContextTooLong``."""
         if version.handler is not None and version.handler.item_tokens:
             return Prepared(prompt_tokens=version.handler.item_tokens * request.cost.prompts)
         asked = self._prompts(request, version)

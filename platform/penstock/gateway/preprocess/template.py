@@ -62,7 +62,6 @@ class ChatTemplate:
     __slots__ = ("_source", "_template", "knows_developers", "variables", "wants_parts")
 
     def __init__(self, source: str, now: Callable[[], datetime]) -> None:
-        """Compile; ``now`` feeds ``strftime_now``, which some templates print."""
         environment = ImmutableSandboxedEnvironment(
             trim_blocks=True, lstrip_blocks=True, extensions=[_Generation, jinja2.ext.loopcontrols]
         )

@@ -34,7 +34,6 @@ class LoadedTokenizer:
     __slots__ = ("_char_work", "_tokenizer", "max_chars_per_token")
 
     def __init__(self, blob: bytes) -> None:
-        """Parse ``tokenizer.json``; truncation and padding are the request's business, not the file's."""
         self._tokenizer = Tokenizer.from_buffer(blob)
         self._tokenizer.no_truncation()
         self._tokenizer.no_padding()
@@ -73,7 +72,6 @@ class TokenizerCache:
     """At most ``most`` tokenizers; the least recently used goes first."""
 
     def __init__(self, source: BlobSource, most: int = 16) -> None:
-        """Load from ``source``."""
         self._source = source
         self._most = most
         self._loaded: OrderedDict[str, LoadedTokenizer] = OrderedDict()

@@ -29,7 +29,6 @@ class Asking:
     """Answers callers."""
 
     def __init__(self, kept: Kept) -> None:
-        """Take where records are."""
         self._kept = kept
         self._under_way: set[KeyId] = set()
 

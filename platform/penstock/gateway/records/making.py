@@ -8,7 +8,6 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import zip_longest
 from typing import NamedTuple
 
-from penstock.domain.call import Answer, Call
 from penstock.domain.clock import Clock
 from penstock.domain.errors import PenstockError
 from penstock.domain.ids import RequestId
@@ -20,6 +19,7 @@ from penstock.domain.serving.slo import Indicator, SloTier
 from penstock.domain.tenancy.lease import Lease
 from penstock.domain.tenancy.standing import Standing, standing_of
 from penstock.domain.tenancy.tenant import Principal
+from penstock.gateway.calls.call import Answer, Call
 from penstock.gateway.records.quota import RefusalQuota
 
 
@@ -48,7 +48,6 @@ class Records:
     """``keep`` takes each record that is made."""
 
     def __init__(self, keep: Callable[[RequestRecord], None], slos: Mapping[Tier, SloTier], clock: Clock) -> None:
-        """Take where records go, what each tier promises, and the time."""
         self._keep, self._clock = keep, clock
         self._promises: Promises = {tier: _promised(slo) for tier, slo in slos.items()}
         self._refusals = RefusalQuota()

@@ -15,7 +15,6 @@ class RefusalQuota:
     """A bucket for each tenant; those that were refused longest ago are forgotten first, with a full one."""
 
     def __init__(self) -> None:
-        """Begin with nobody known."""
         self._left: OrderedDict[str, tuple[float, float]] = OrderedDict()
 
     def takes(self, tenant: str, now: float) -> bool:

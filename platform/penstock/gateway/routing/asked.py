@@ -16,7 +16,7 @@ from penstock.domain.serving.auto import Caller, caller_of
 from penstock.domain.serving.request import Api, InferenceRequest, Sealed
 from penstock.domain.tenancy.standing import standing_of
 from penstock.domain.tenancy.tenant import Principal
-from penstock.domain.wishes import is_structured, uses_tools
+from penstock.gateway.calls.wishes import is_structured, uses_tools
 
 _MEDIA = r"(?:input_)?(?:image|audio|video|file|document)[a-z_]*"
 _IS_MEDIA = re.compile(_MEDIA)

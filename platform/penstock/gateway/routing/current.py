@@ -62,7 +62,6 @@ class CurrentTable:
     """Holds the last good table."""
 
     def __init__(self) -> None:
-        """Begin with the empty one."""
         self.view = _view(EMPTY, {}, 0.0)
         self._on_change: list[Callable[[View, View], None]] = []
 

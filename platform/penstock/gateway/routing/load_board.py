@@ -43,11 +43,9 @@ class LoadBoard:
     """Per worker: load, time, tokens sent since. Satisfies dispatch's ``Loads`` by shape, once bound to a clock."""
 
     def __init__(self) -> None:
-        """Know nothing."""
         self._entries: dict[WorkerId, _Entry] = {}
 
     def heard(self, worker: WorkerId, load: Load, now: float) -> None:
-        """A worker said how busy it is."""
         entry = self._entries.get(worker)
         if entry is None:
             self._entries[worker] = _Entry(load, now)
@@ -59,7 +57,6 @@ class LoadBoard:
         entry.load, entry.at, entry.sent_tokens = load, now, 0
 
     def dispatched(self, worker: WorkerId, tokens: int, now: float) -> None:
-        """This much work was sent to a worker."""
         entry = self._entries.get(worker)
         if entry is None:
             entry = self._entries[worker] = _Entry(Load(), now)

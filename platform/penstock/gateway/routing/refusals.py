@@ -17,7 +17,6 @@ class Refusals:
     """Writes them, within stated bounds of waiting."""
 
     def __init__(self, settings: RouterSettings) -> None:
-        """Take the bounds, and what is said where nothing is known."""
         self._settings = settings
 
     def nobody(self, version: VersionEntry) -> NoCapacity:

@@ -35,7 +35,6 @@ class Homes:
     __slots__ = ("_orders", "workers")
 
     def __init__(self, workers: Iterable[WorkerId] = ()) -> None:
-        """Take the workers that serve."""
         self.workers = tuple(workers)
         self._orders: dict[VersionId, dict[WorkerId, int]] = {}
 

@@ -20,7 +20,6 @@ import math
 from collections.abc import Callable, Sequence
 from hashlib import blake2b
 
-from penstock.domain.call import unnoted
 from penstock.domain.errors import TooDear, UnknownModel, UnsupportedByModel
 from penstock.domain.fleet.table import Route, Share, VersionEntry, by_digest
 from penstock.domain.ids import Alias, VersionId
@@ -28,7 +27,8 @@ from penstock.domain.money import dollars
 from penstock.domain.serving.auto import Auto
 from penstock.domain.serving.request import InferenceRequest
 from penstock.domain.tenancy.tenant import Principal
-from penstock.domain.visible import shares_of
+from penstock.gateway.calls.call import unnoted
+from penstock.gateway.calls.visible import shares_of
 from penstock.gateway.routing.current import CurrentTable, View
 
 MOST_LISTED = 10

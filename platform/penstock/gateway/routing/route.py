@@ -84,7 +84,6 @@ class WorkerRouter:
         settings: RouterSettings,
         metrics: Metrics,
     ) -> None:
-        """Follow ``table``: what is known of workers that leave it is forgotten."""
         self._table = table
         self._health = health
         self._clock = clock
@@ -100,7 +99,6 @@ class WorkerRouter:
     def pick(
         self, version: VersionEntry, prepared: Prepared, note: Callable[[Choice], None], tried: frozenset[WorkerId]
     ) -> WorkerEntry:
-        """Return the worker and note why, or raise ``NoCapacity`` or ``Overloaded`` with the seconds to wait."""
         now = self._clock.monotonic()
         version = self._table.version(version.id) or version
         serving = self._table.view.rosters.get(version.id) or roster(version)
@@ -152,15 +150,12 @@ class WorkerRouter:
     # -- dispatch's ``Loads`` ------------------------------------------------------------
 
     def heard(self, worker: WorkerId, load: Load) -> None:
-        """A worker said how busy it is."""
         self._board.heard(worker, load, self._clock.monotonic())
 
     def dispatched(self, worker: WorkerId, tokens: int) -> None:
-        """This much work was sent to a worker."""
         self._board.dispatched(worker, tokens, self._clock.monotonic())
 
     def turned_away(self, worker: WorkerId, adapter: VersionId, for_s: float) -> None:
-        """A worker said that this adapter does not answer there for so long."""
         self._turned_away.note(worker, adapter, self._clock.monotonic(), for_s)
 
     def refuses(self, version: VersionId) -> bool:

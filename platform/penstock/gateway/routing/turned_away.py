@@ -19,7 +19,6 @@ class TurnedAway:
     """Until when each adapter is not asked for at which worker (monotonic seconds)."""
 
     def __init__(self) -> None:
-        """Know of none."""
         self._until: dict[VersionId, dict[WorkerId, float]] = {}
 
     def __len__(self) -> int:

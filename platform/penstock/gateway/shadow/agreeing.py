@@ -5,9 +5,9 @@ models hold for the likeliest at each token of the answer that its caller had: w
 same way, and not whether it happened to draw the same words. It takes the same tokenizer.
 """
 
-from penstock.domain.call import ENGINES_WORD
 from penstock.domain.outcome import Outcome
 from penstock.domain.serving.agreement import PERCENT, Counts
+from penstock.gateway.calls.call import ENGINES_WORD
 
 DIFFERS = 0.1
 """Up to this part of its tokens two texts agree. What rounding does to one model stays below 0.07, four bits, a lost

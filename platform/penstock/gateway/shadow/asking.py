@@ -7,16 +7,16 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
-from penstock.domain.call import Call
 from penstock.domain.clock import Clock
 from penstock.domain.errors import PenstockError
 from penstock.domain.fleet.table import VersionEntry
 from penstock.domain.ids import RequestId
 from penstock.domain.outcome import Outcome
-from penstock.domain.relay import Reply
 from penstock.domain.serving.request import Api, InferenceRequest
 from penstock.domain.serving.shadow import Copy, TokenIds
 from penstock.domain.tenancy.cost import Cost
+from penstock.gateway.calls.call import Call
+from penstock.gateway.calls.relay import Reply
 from penstock.gateway.shadow import copies, scoring
 from penstock.gateway.shadow.sink import Sink
 

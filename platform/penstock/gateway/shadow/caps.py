@@ -23,7 +23,6 @@ class Level:
     __slots__ = ("_at", "_left")
 
     def __init__(self) -> None:
-        """Begin with something left."""
         self._left, self._at = 1.0, float("-inf")
 
     def has(self, per_s: float, now: float, owed: float = 0.0) -> bool:
@@ -45,7 +44,6 @@ class Turns:
     __slots__ = ("_came_at", "_had_at")
 
     def __init__(self) -> None:
-        """Begin with nobody."""
         self._came_at: dict[TenantId, float] = {}
         self._had_at: dict[TenantId, float] = {}
 
@@ -80,7 +78,6 @@ class Taken:
     __slots__ = ("_copies", "_scores", "_tokens", "_turns", "at_once", "coming")
 
     def __init__(self) -> None:
-        """Begin with nothing taken."""
         self._copies, self._tokens, self._scores, self._turns = Level(), Level(), Level(), Turns()
         self.at_once = 0
         self.coming = 0
@@ -122,7 +119,6 @@ class Compared:
     __slots__ = ("_level", "_running", "_tokens", "_turns")
 
     def __init__(self) -> None:
-        """Begin with nothing."""
         self._level, self._tokens, self._turns = Level(), Level(), Turns()
         self._running: set[TenantId] = set()
 

@@ -9,7 +9,6 @@ from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
-from penstock.domain.call import Answer, Call, no_ids, unknown
 from penstock.domain.errors import BadRequest
 from penstock.domain.fleet.table import VersionEntry
 from penstock.domain.ids import NO_VERSION, Alias, RequestId, TenantId, VersionId
@@ -20,6 +19,7 @@ from penstock.domain.serving.auto import Auto, Rule
 from penstock.domain.serving.request import InferenceRequest
 from penstock.domain.serving.shadow import Copy, Shadow
 from penstock.domain.tenancy.tenant import Principal
+from penstock.gateway.calls.call import Answer, Call, no_ids, unknown
 from penstock.gateway.shadow import agreeing, copies, scoring
 from penstock.gateway.shadow.asking import Asking
 from penstock.gateway.shadow.caps import Compared

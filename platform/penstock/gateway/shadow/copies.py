@@ -8,7 +8,6 @@ from collections.abc import Callable
 from dataclasses import replace
 from enum import StrEnum
 
-from penstock.domain.call import Answer, Call, Timings
 from penstock.domain.fleet.table import VersionEntry
 from penstock.domain.ids import KeyId, RequestId
 from penstock.domain.money import FREE
@@ -16,6 +15,7 @@ from penstock.domain.outcome import Outcome
 from penstock.domain.serving.request import InferenceRequest
 from penstock.domain.serving.shadow import Copy, Shadow
 from penstock.domain.tenancy.tenant import SHADOWS, Plan, Principal, Role
+from penstock.gateway.calls.call import Answer, Call, Timings
 
 MOST_BYTES = 1 << 20
 """A larger body is not held in memory for longer than its caller needs."""

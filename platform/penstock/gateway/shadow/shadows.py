@@ -14,13 +14,13 @@ from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from penstock.domain.call import Answer, Call, no_ids
 from penstock.domain.fleet.table import Route, VersionEntry
 from penstock.domain.ids import Alias, VersionId
 from penstock.domain.outcome import Outcome
 from penstock.domain.serving.request import InferenceRequest
 from penstock.domain.serving.shadow import Copy, Shadow
 from penstock.domain.tenancy.tenant import Principal
+from penstock.gateway.calls.call import Answer, Call, no_ids
 from penstock.gateway.shadow import copies, scoring
 from penstock.gateway.shadow.asking import Asking
 from penstock.gateway.shadow.caps import Taken
@@ -148,7 +148,6 @@ class Shadows:
                 self.differed(note.alias, version.id, ratio)
 
     async def _apart(self, taken: Taken, times: float) -> None:
-        """Wait for the copy's moment."""
         try:
             await asyncio.sleep(times * self.apart_s())
         finally:

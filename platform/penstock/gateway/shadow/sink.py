@@ -7,7 +7,6 @@ class Sink:
     """Fits ``domain.relay.Reply``; keeps the body where that is read here."""
 
     def __init__(self, *, keeps: bool = False) -> None:
-        """Begin with nothing."""
         self.started, self.gone = False, False
         self._keeps = keeps
         self._pieces: list[bytes] = []

@@ -1,8 +1,8 @@
 """The stages of a request at a worker that makes batches, by that worker's own account. Pure."""
 
-from penstock.domain.call import Timings
 from penstock.domain.outcome import Stage
 from penstock.domain.serving import batched
+from penstock.gateway.calls.call import Timings
 
 
 def split(timings: Timings, batch: bytes, *, items: int) -> None:

@@ -4,12 +4,12 @@ from collections.abc import Callable, Sequence
 from enum import StrEnum
 from typing import Protocol
 
-from penstock.domain.call import Call, no_ids
 from penstock.domain.errors import ArtifactRefused, PenstockError, StoreUnavailable
 from penstock.domain.fleet.table import VersionEntry
-from penstock.domain.relay import Rest
 from penstock.domain.serving.request import Api
 from penstock.domain.serving.shadow import TokenIds
+from penstock.gateway.calls.call import Call, no_ids
+from penstock.gateway.calls.relay import Rest
 from penstock.gateway.streaming import continuation
 from penstock.gateway.streaming.continuation import MAX_CONTINUATIONS, Cut, Obstacle
 from penstock.gateway.streaming.splice import Splice, usage_event

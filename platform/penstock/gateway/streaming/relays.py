@@ -4,14 +4,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from penstock.domain.call import Call
 from penstock.domain.clock import Clock
 from penstock.domain.errors import PenstockError
 from penstock.domain.ids import RequestId
-from penstock.domain.relay import Relay, Reply
 from penstock.domain.serving.request import Api
 from penstock.domain.tenancy.lease import Lease
-from penstock.gateway.streaming import json_said
+from penstock.gateway.calls.call import Call
+from penstock.gateway.calls.relay import Relay, Reply
+from penstock.gateway.streaming import comparable
 from penstock.gateway.streaming.continuation import Obstacle
 from penstock.gateway.streaming.continuity import NO_WORKER, Continuity, End, Take, TokenReader, same
 from penstock.gateway.streaming.frame import Frame
@@ -22,7 +22,6 @@ from penstock.telemetry.metrics import Metrics, begin_at_zero
 
 
 def _unwanted(_: Call) -> bool:
-    """Nobody reads it."""
     return False
 
 
@@ -100,12 +99,12 @@ class StreamingRelays:
         """Return who else looks at a stream's events."""
         if not self._wants_json(call):
             return same
-        kept = json_said.Kept()
+        kept = comparable.Kept()
         call.is_json, call.form = kept.is_json, kept.form
         return kept.over
 
     def _wants_json(self, call: Call) -> bool:
-        return json_said.is_asked(call.request) and self._wants.json(call)
+        return comparable.is_asked(call.request) and self._wants.json(call)
 
     def _count(self, end: End, reason: str) -> None:
         self._continuations.labels(outcome=end, reason=reason).inc()

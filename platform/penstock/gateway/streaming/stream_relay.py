@@ -8,15 +8,16 @@ looked into. Once anything has been sent there is no status any more: another wo
 import asyncio
 from collections.abc import Callable
 
-from penstock.domain.call import Answer
 from penstock.domain.errors import EngineError, PenstockError, ReaderTooSlow, StreamBroken
 from penstock.domain.ids import RequestId
 from penstock.domain.outcome import Outcome, Stage
-from penstock.domain.relay import Rest, Source
 from penstock.domain.serving import used
 from penstock.domain.serving.engine import is_dead
 from penstock.domain.serving.request import Api
-from penstock.gateway.streaming import reports, sse, stages
+from penstock.gateway.answers import account
+from penstock.gateway.calls.call import Answer
+from penstock.gateway.calls.relay import Rest, Source
+from penstock.gateway.streaming import sse, stages
 from penstock.gateway.streaming.continuity import Continuity
 from penstock.gateway.streaming.dialects import DIALECTS
 from penstock.gateway.streaming.frame import Frame
@@ -57,7 +58,6 @@ class StreamRelay:
         heartbeat_s: float,
         on_beat: Callable[[], None],
     ) -> None:
-        """Begin to watch the client, the deadline and the silence."""
         self._frame = frame
         self._render_error = render_error
         self._dialect = DIALECTS[frame.call.request.api]
@@ -158,7 +158,6 @@ class StreamRelay:
         return self._fail(error)
 
     async def rest(self) -> Rest | None:
-        """Wait until the answer is over (None), or broke off where another worker may go on with it."""
         frame = self._frame
         await frame.news()
         lost = None if frame.is_over else self._lost
@@ -172,7 +171,6 @@ class StreamRelay:
         return rest
 
     async def answer(self) -> Answer:
-        """Wait for the end of the answer."""
         return await self._frame.answer()
 
     def _fail(self, error: PenstockError) -> Answer:
@@ -230,7 +228,7 @@ class StreamRelay:
 
     def _break(self, said: bytes) -> None:
         """The engine ends its stream: what it says of the request itself is no other worker's to answer."""
-        refusal = reports.refusal(said)
+        refusal = account.refusal(said)
         if refusal is None:
             self._lose(StreamBroken() if is_dead(said) else EngineError())
         else:
@@ -248,14 +246,14 @@ class StreamRelay:
         """Read what the event says; False where the caller did not ask for it."""
         if not any(mark in event for mark in self._dialect.notable):
             return True
-        report = reports.read(sse.data_of(event))
-        self._frame.learn(report)
-        return self._shows_usage or not report.is_usage_only
+        said = account.read(sse.data_of(event))
+        self._frame.learn(said)
+        return self._shows_usage or not said.is_usage_only
 
     def _end(self, before: bytes, terminal: bytes) -> None:
         """The answer is complete: say where the time went, then the last event."""
         frame = self._frame
-        frame.learn(reports.read(sse.data_of(terminal)))
+        frame.learn(account.read(sse.data_of(terminal)))
         frame.close_stages()
         self._close()
         call = frame.call

@@ -8,7 +8,7 @@ import asyncio
 from collections.abc import Callable
 
 from penstock.domain.errors import ClientGone, DeadlineExceeded, PenstockError, ReaderTooSlow
-from penstock.domain.relay import Reply, Source
+from penstock.gateway.calls.relay import Reply, Source
 
 
 def nobody(_: float) -> None:

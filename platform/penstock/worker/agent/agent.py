@@ -60,7 +60,6 @@ class Agent:
     """One worker."""
 
     def __init__(self, config: AgentConfig, ports: Ports) -> None:
-        """Take everything it needs; ``run`` does the work."""
         self._config, self._ports = config, ports
         self._life = Life(ports.clock.monotonic(), ports.memory.recall(config.version, is_warm=ports.launcher.is_warm))
         self._metrics = WorkerMetrics(config.version, config.worker, config.zone)

@@ -16,7 +16,6 @@ class Evidence:
     """Of one engine."""
 
     def __init__(self, pid: int, log: LogTail) -> None:
-        """Take the engine's first process and its log."""
         self._pid, self._log = pid, log
         self._says_compiling = False
         self._before: tuple[Vitals, float] | None = None

@@ -43,7 +43,6 @@ class Refusal(ConnectionError):
     """The controller answers, and turns this worker away."""
 
     def __init__(self, status: int, words: str) -> None:
-        """Keep what to do about it beside what was said."""
         super().__init__(f"status {status}: {words}")
         self.remedy = REMEDIES[status]
 

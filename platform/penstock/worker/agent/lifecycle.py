@@ -52,7 +52,6 @@ class Life:
     """One worker's life so far. Times are monotonic seconds."""
 
     def __init__(self, now: float, expected_s: Mapping[WorkerState, float] | None = None) -> None:
-        """Begin by fetching; ``expected_s`` is how long the phases took last time."""
         self.state = WorkerState.FETCHING
         self.detail = ""
         self.restarts = 0

@@ -13,7 +13,6 @@ class LogTail:
     """Reads what a log gained since we began, keeps its end, and keeps the file within bounds."""
 
     def __init__(self, path: Path, bounds: LogBounds | None = None) -> None:
-        """Begin at the log's present end."""
         self._path = path
         self._bounds = bounds or LogBounds()
         self._at = path.stat().st_size if path.exists() else 0

@@ -16,7 +16,6 @@ class PhaseMemory:
     """One small file per version; a lost one costs a guess."""
 
     def __init__(self, folder: Path) -> None:
-        """Keep them in ``folder``."""
         self._folder = folder
 
     def recall(self, version: VersionId, *, is_warm: bool = False) -> dict[WorkerState, float]:

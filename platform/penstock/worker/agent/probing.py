@@ -12,7 +12,6 @@ class Probing:
     """One question at a time, and not more often than every ``every_s``."""
 
     def __init__(self, ask: Callable[[], Coroutine[Any, Any, bool]], every_s: float) -> None:
-        """``ask`` tells whether it was answered in time."""
         self._ask, self._every_s = ask, every_s
         self._next_at = 0.0
         self._asking: asyncio.Task[bool] | None = None

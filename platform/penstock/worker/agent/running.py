@@ -32,7 +32,6 @@ class EngineLost(PenstockError):
     """The engine has to be started again."""
 
     def __init__(self, cause: Cause, detail: str) -> None:
-        """Take why."""
         super().__init__(detail)
         self.cause = cause
 
@@ -65,7 +64,6 @@ class Running:
     """One engine process, seen through its gate."""
 
     def __init__(self, engine: EngineProcess, client: GateClient, log: Path, *, clock: Clock, pace: Pace) -> None:
-        """Begin with a process that has just been started."""
         self.engine, self.client = engine, client
         self._clock, self._pace = clock, pace
         self._log = LogTail(log)

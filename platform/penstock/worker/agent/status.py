@@ -35,7 +35,6 @@ class WorkerMetrics:
     """The agent's own metrics, bound to its version."""
 
     def __init__(self, version: VersionId, worker: WorkerId, zone: str) -> None:
-        """Begin at zero."""
         self.metrics = Metrics(CATALOGUE)
         self.metrics.tell_start()
         self.metrics.gauge(names.WORKER_INFO).labels(version=version, worker=worker, zone=zone).set(1)

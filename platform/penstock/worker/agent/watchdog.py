@@ -81,7 +81,6 @@ class Watchdog:
     """Tells whether an engine hangs."""
 
     def __init__(self, patience: Patience, now: float) -> None:
-        """Begin with an engine that has just worked."""
         self._patience = patience
         self._marker: object = None
         self._looked_at = now

@@ -30,7 +30,6 @@ class Hold:
     """The right to use a copy: while any process has one, nobody removes the copy to make room."""
 
     def __init__(self, path: Path) -> None:
-        """Take it; waits while the copy is just being removed."""
         self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         fcntl.flock(self._fd, fcntl.LOCK_SH)
         os.utime(path)
@@ -61,7 +60,6 @@ class NodeCache:
     """All copies of one node, shared by its workers."""
 
     def __init__(self, root: Path, *, budget_bytes: int) -> None:
-        """Keep copies below ``root``, at most ``budget_bytes`` together."""
         self._root, self._budget_bytes = root, budget_bytes
         root.mkdir(parents=True, exist_ok=True)
 

@@ -53,7 +53,6 @@ class Fetcher:
     def __init__(
         self, source: ArtifactSource, clock: Clock, *, streams: int = STREAMS, segment_bytes: int = SEGMENT_BYTES
     ) -> None:
-        """Fetch at most ``streams`` ranges of ``segment_bytes`` at once."""
         self._source, self._clock = source, clock
         self._streams, self._segment_bytes = streams, segment_bytes
 

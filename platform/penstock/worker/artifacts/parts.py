@@ -51,7 +51,6 @@ class Part:
     """An open ``.part`` file; ``finish`` gives it its name if the digest is right."""
 
     def __init__(self, folder: Path, file: Artifact) -> None:
-        """Open it, and hash what a former run left."""
         self._folder, self._file = folder, file
         self._path = part_of(folder, file)
         self._path.parent.mkdir(parents=True, exist_ok=True)

@@ -36,7 +36,6 @@ class Meter:
     """Counts bytes, reports at most every ``REPORT_EVERY_S``. Bytes that a former run fetched don't count as speed."""
 
     def __init__(self, *, total: int, already: int, clock: Clock, on_progress: OnProgress) -> None:
-        """Start with ``already`` of ``total`` bytes on disk."""
         self._total, self._already, self._clock, self._on_progress = total, already, clock, on_progress
         self._fetched = 0
         self._began = clock.monotonic()

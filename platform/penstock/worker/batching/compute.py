@@ -31,7 +31,6 @@ class Computes:
     """What is known of one device."""
 
     def __init__(self, prior: Prior, most_items: int) -> None:
-        """Begin with a belief."""
         self._prior, self._most = prior, most_items
         self._curves: OrderedDict[Key, Curve] = OrderedDict()
         self._unmeasured = Curve(prior, most_items)

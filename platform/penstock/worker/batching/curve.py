@@ -22,7 +22,6 @@ class Curve:
     __slots__ = ("_at", "_count", "_knots", "_prior", "_read", "_sizes")
 
     def __init__(self, prior: Prior, most_items: int) -> None:
-        """Begin with a belief."""
         self._prior = prior
         self._knots = [one for one in KNOTS if one < most_items] + [most_items]
         self._at: dict[int, float] = {}

@@ -44,7 +44,6 @@ class Quarantine:
     """Who fails alone again and again; of more than a thousand suspects the one seen longest ago is forgotten."""
 
     def __init__(self) -> None:
-        """Begin with nobody."""
         self._suspects: OrderedDict[bytes, _Suspect] = OrderedDict()
         self._successes = 0
 
@@ -84,7 +83,6 @@ class MemoryCap:
     """How many items the device has memory for, as far as is known."""
 
     def __init__(self, whole: int) -> None:
-        """Begin with all."""
         self._whole = whole
         self._halved, self._at = float(whole), 0.0
 

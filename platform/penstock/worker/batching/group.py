@@ -17,7 +17,6 @@ class Group:
     __slots__ = ("_came", "earliest", "interactive", "key", "longest", "offline")
 
     def __init__(self, key: Key) -> None:
-        """Begin with none."""
         self.key = key
         self.interactive: dict[Waiting, None] = {}
         self.offline: dict[Waiting, None] = {}
@@ -44,7 +43,6 @@ class Group:
         return self._came[-1] if self._came else -inf
 
     def come(self, waiting: Waiting) -> None:
-        """An item waits from now on."""
         (self.offline if waiting.is_offline else self.interactive)[waiting] = None
         self._came.append(waiting.came_at)
         self.earliest = min(self.earliest, waiting.deadline_at)

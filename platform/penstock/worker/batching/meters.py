@@ -24,7 +24,6 @@ class BatchMeters:
     """Hears what a batcher notes: ``Batcher(..., meters.fired, meters.left)``; ``exposition`` is its page."""
 
     def __init__(self, version: VersionId) -> None:
-        """Begin at zero, with a series for each trigger and each reason."""
         metrics = self.metrics = Metrics(CATALOGUE)
         self._batches = {one: metrics.counter(names.BATCHES).labels(version, one) for one in Trigger}
         self._left = {one: metrics.counter(names.BATCH_LEFT).labels(version, one) for one in Left}

@@ -70,7 +70,6 @@ class Policy:
     """Of one device."""
 
     def __init__(self, settings: BatchSettings, computes: Computes) -> None:
-        """Begin with nothing waiting."""
         self._settings, self._computes = settings, computes
         self._groups: OrderedDict[Key, Group] = OrderedDict()
         self._busy: dict[Key, Group] = {}
@@ -83,7 +82,6 @@ class Policy:
         return sum(len(group) for group in self._busy.values())
 
     def come(self, waiting: Waiting) -> None:
-        """An item waits from now on."""
         key = waiting.item.key
         group = self._groups.get(key)
         if group is None:
@@ -103,7 +101,6 @@ class Policy:
         return True
 
     def expire(self, now: float) -> list[Waiting]:
-        """Take out whose deadline has passed."""
         gone = [
             one for group in self._busy.values() if group.earliest <= now for one in group if one.deadline_at <= now
         ]

@@ -55,7 +55,6 @@ class Runner:
     """Runs batches on one device, and learns from them."""
 
     def __init__(self, compute: Compute, clock: Clock, computes: Computes, cap: MemoryCap) -> None:
-        """Take the port and what is learned from it."""
         self._compute, self._clock, self._computes = compute, clock, computes
         self._last_ended_at = 0.0
         self.quarantine, self.cap = Quarantine(), cap
@@ -96,7 +95,6 @@ class Runner:
             return ComputeLost(str(error))
 
     def _timed(self, items: Sequence[Item]) -> _Timed | Exception:
-        """Runs in a thread."""
         began_at = self._clock.monotonic()
         try:
             results = self._compute(items)

@@ -24,7 +24,6 @@ class Tenants:
     """Of one device."""
 
     def __init__(self) -> None:
-        """Begin with nobody."""
         self._had: dict[TenantId, float] = {}
         self._seen: OrderedDict[TenantId, float] = OrderedDict()
         self._now = 0.0

@@ -42,7 +42,6 @@ class Matrices:
     """What adapters add to layers, the parts of each joined; made anew whenever a slot was written to."""
 
     def __init__(self) -> None:
-        """Begin with nothing made."""
         self._made: dict[tuple[int, int], tuple[tuple[object, ...], Product | None]] = {}
 
     def of(self, downs: Sequence[Tensor], ups: Sequence[Tensor], slot: int, dtype: torch.dtype) -> Product | None:

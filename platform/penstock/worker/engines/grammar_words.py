@@ -25,7 +25,6 @@ class Quiet:
     """Leads a descriptor nowhere for as long as one block at least runs, in whichever threads."""
 
     def __init__(self, descriptor: int) -> None:
-        """Keep where it leads now: ``kept`` is another descriptor of the same file."""
         self._descriptor, self._lock, self._inside = descriptor, threading.Lock(), 0
         self.kept = os.dup(descriptor)
         self._nowhere = os.open(os.devnull, os.O_WRONLY)

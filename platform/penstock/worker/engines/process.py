@@ -36,7 +36,6 @@ class EngineProcess:
     """A running engine: its process group, and how it ended."""
 
     def __init__(self, pid: int, exit_code: Callable[[], int | None], hold: int) -> None:
-        """Watch group ``pid``; ``exit_code`` is asked once it has ended; closing ``hold`` kills it."""
         self.pid = pid
         self.awaited_s = 0.0
         """How long its start waited for the imports of the parent that it was forked from."""

@@ -135,7 +135,6 @@ class TenantScheduler(_BySteps):
     """For engines on a CPU, which plan a step when the last one has ended."""
 
     def __init__(self, *args: Any, **named: Any) -> None:  # noqa: ANN401
-        """Begin with nobody known, and seeds kept right."""
         seeding.install()
         super().__init__(*args, **named)
 

@@ -15,7 +15,6 @@ class AdapterWait:
     __slots__ = ("_adapter", "_came_at", "_met", "_slots")
 
     def __init__(self, slots: AdapterSlots, work: Work, now: float) -> None:
-        """Look at what it finds."""
         self._slots, self._adapter, self._came_at = slots, work.adapter, now
         if not slots.residents.has(work.adapter):
             self._met = Met.LOADED

@@ -15,7 +15,6 @@ class UsedTickets:
     """Nonces of tickets that were used; each is forgotten when its ticket is too old to be taken."""
 
     def __init__(self) -> None:
-        """Begin empty."""
         self._nonces: set[bytes] = set()
         self._by_age: deque[tuple[float, bytes]] = deque()
 
@@ -38,7 +37,6 @@ class TicketCheck:
     """What stands between a header and a request that may be served."""
 
     def __init__(self, key: bytes, clock: Clock) -> None:
-        """Take the key that the gateways share with this worker."""
         self._key, self._clock = key, clock
         self._used = UsedTickets()
 

@@ -9,8 +9,8 @@ from penstock.domain.ids import RequestId, TenantId
 from penstock.domain.serving.request import Api
 from penstock.domain.serving.request_record import RequestRecord
 from penstock.gateway.records import Early, Records
+from penstock.gateway.records.requests import RequestLedger
 from penstock.telemetry.metrics import Metrics
-from penstock.telemetry.requests import RequestLedger
 from penstock.telemetry.tenants import TenantLabels
 from tests.support import calls
 from tests.support.clock import ManualClock

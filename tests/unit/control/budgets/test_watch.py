@@ -7,8 +7,6 @@ from dataclasses import dataclass, field
 import pytest
 from structlog.testing import capture_logs
 
-from penstock.connectors.memory.audit import MemoryAudit
-from penstock.connectors.memory.ledger import MemoryLedger
 from penstock.connectors.memory.limits import MemoryLimits
 from penstock.control.budgets.watch import MOST_SHOWN, BudgetWatch
 from penstock.domain.errors import StoreUnavailable
@@ -23,6 +21,8 @@ from penstock.telemetry.metrics import Metrics
 from tests.support.clock import ManualClock
 from tests.support.ledger_rows import row
 from tests.support.patience import patient
+from tests.twins.audit import MemoryAudit
+from tests.twins.ledger import MemoryLedger
 
 
 def tenant(name: str, cap: int) -> Tenant:

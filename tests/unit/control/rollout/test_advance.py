@@ -6,10 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from penstock.apps import rollout_gates
-from penstock.connectors.memory.audit import MemoryAudit
-from penstock.connectors.memory.registry import MemoryRegistry
-from penstock.connectors.memory.rollouts import MemoryRollouts
+from penstock.apps import slos
 from penstock.control.capacity.memory import sizes
 from penstock.control.registry.registry import Registry
 from penstock.control.rollout import steps
@@ -27,6 +24,9 @@ from penstock.telemetry.metrics import Metrics
 from tests.support import adapter_things
 from tests.support import control_things as things
 from tests.support.arms_world import ALIAS, NEW, OLD, Regression, World
+from tests.twins.audit import MemoryAudit
+from tests.twins.registry import MemoryRegistry
+from tests.twins.rollouts import MemoryRollouts
 
 SEEN = tuple(things.seen(things.report(f"w-{version}", version)) for version in (OLD, NEW))
 KNOWN = Catalogue(versions=tuple(replace(things.version(), id=version) for version in (OLD, NEW)))
@@ -40,7 +40,7 @@ class House:
         self.audit = MemoryAudit()
         self.registry = MemoryRegistry(self.audit)
         self.store = MemoryRollouts(self.registry)
-        self.judges = Comparisons(rollout_gates.load)
+        self.judges = Comparisons(slos.gates)
         self.is_spent, self.asked = False, list[Tier]()
         self.versions = {OLD, NEW}
         self.decided = list[Decision]()

@@ -4,8 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from penstock.apps import rollout_gates
-from penstock.connectors.memory.arms import MemoryArms
+from penstock.apps import slos
 from penstock.control.rollout.comparisons import Comparisons, Pair, pairs
 from penstock.control.rollout.evidence import Evidence
 from penstock.control.rollout.watch import FOLLOW_EVERY_S, ComparisonWatch
@@ -18,6 +17,7 @@ from penstock.domain.rollout.judgement import Verdict
 from penstock.domain.rollout.rollout import STAGES, Rollout
 from tests.support.arms_world import ALIAS, NEW, OLD, Regression, World
 from tests.support.clock import ManualClock
+from tests.twins.arms import MemoryArms
 
 THIRD = VersionId("chat@third")
 TIERS = dict.fromkeys((OLD, NEW, THIRD), Tier.CHAT)
@@ -37,7 +37,7 @@ def test_each_lesser_share_is_judged_beside_the_largest() -> None:
 
 def test_judges_follow_the_routes() -> None:
     """A change of weights keeps the evidence of a pair; a pair that goes takes it along."""
-    comparisons = Comparisons(rollout_gates.load)
+    comparisons = Comparisons(slos.gates)
     comparisons.follow([route(old=5_000, new=5_000)], TIERS)
     for second in World(seed=1, per_s=40.0, share=0.5, regression=Regression(bad=1.0)).seconds(10):
         assert comparisons.take(second, float(second.at))
@@ -53,7 +53,7 @@ def test_judges_follow_the_routes() -> None:
 
 def test_a_rollout_begins_without_what_was_known_before_it() -> None:
     """The pair was judged, and rolled out before: neither an old proof nor an old harm decides on another rollout."""
-    comparisons = Comparisons(rollout_gates.load)
+    comparisons = Comparisons(slos.gates)
     comparisons.follow([route(old=5_000, new=5_000)], TIERS)
     seconds = list(World(seed=1, per_s=40.0, share=0.5, regression=Regression(bad=1.0)).seconds(20))
     first = Rollout(id="r1", alias=ALIAS, incumbent=OLD, candidate=NEW, stages=STAGES[1:], since=float(seconds[9].at))
@@ -79,7 +79,7 @@ def test_a_rollout_begins_without_what_was_known_before_it() -> None:
 
 def test_a_persons_promotion_asks_for_a_new_proof() -> None:
     """Another share is another load, whoever has led there."""
-    comparisons = Comparisons(rollout_gates.load)
+    comparisons = Comparisons(slos.gates)
     first = Rollout(id="r1", alias=ALIAS, incumbent=OLD, candidate=NEW, stages=STAGES[1:])
     comparisons.roll([first], TIERS)
     for second in World(seed=1, per_s=40.0, share=0.25).seconds(240):
@@ -96,7 +96,7 @@ def test_a_persons_promotion_asks_for_a_new_proof() -> None:
 
 def test_a_version_that_nobody_knows_is_not_judged() -> None:
     """Without its tier there is no promise to hold it against."""
-    comparisons = Comparisons(rollout_gates.load)
+    comparisons = Comparisons(slos.gates)
     comparisons.follow([route(old=5_000, new=5_000)], {})
     assert comparisons.judged() == ()
 
@@ -104,7 +104,7 @@ def test_a_version_that_nobody_knows_is_not_judged() -> None:
 async def test_the_watch_reads_what_gateways_tell_and_follows_the_routes(clock: ManualClock) -> None:
     """From the store to the judgement, as a controller runs it, whatever the gateways' own clocks say."""
     known, store = [Catalogue(routes=(route(old=7_500, new=2_500),))], MemoryArms(clock)
-    comparisons = Comparisons(rollout_gates.load)
+    comparisons = Comparisons(slos.gates)
     comparisons.follow(known[0].routes, TIERS)
 
     async def catalogue() -> Catalogue:

@@ -6,8 +6,7 @@ from typing import Any
 import pytest
 import yaml
 
-from penstock.apps import rollout_gates
-from penstock.apps.shipped import shipped
+from penstock.apps import slos
 from penstock.control.rollout.gates import ShareGate, parse
 from penstock.domain.models.model import Tier
 from penstock.domain.rollout.judgement import Metric
@@ -15,14 +14,14 @@ from penstock.domain.serving.spec import SpecRefused
 
 
 def shipped_data() -> dict[str, Any]:
-    found: dict[str, Any] = yaml.safe_load(shipped("slo_rollout.yaml", "slo/rollout.yaml").read_bytes())
+    found: dict[str, Any] = yaml.safe_load(slos.shipped("slo_rollout.yaml", "slo/rollout.yaml").read_bytes())
     return found
 
 
 @pytest.mark.parametrize("tier", [Tier.CHAT, Tier.EMBEDDING, Tier.CLASSIC])
 def test_the_shipped_tolerances_are_sound(tier: Tier) -> None:
     """Bad ends are tolerated up to the very burn that pages, by the tier's own promise."""
-    gates = rollout_gates.load(tier)
+    gates = slos.gates(tier)
     assert 0.0 < gates.shares[Metric.BAD].floor < 0.5
     assert gates.shares[Metric.BAD].stands_alone
     assert gates.min_sample == 100

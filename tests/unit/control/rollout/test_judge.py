@@ -7,7 +7,7 @@ from itertools import count
 
 import pytest
 
-from penstock.apps import rollout_gates
+from penstock.apps import slos
 from penstock.control.rollout.judge import AHEAD_S, LATE_S, Judge
 from penstock.domain.ids import Alias, TenantId, VersionId
 from penstock.domain.models.model import Tier
@@ -17,7 +17,7 @@ from tests.support.arms_world import ALIAS, NEW, OLD, Regression, World
 
 
 def judge() -> Judge:
-    return Judge(rollout_gates.load(Tier.CHAT), ALIAS, OLD, NEW)
+    return Judge(slos.gates(Tier.CHAT), ALIAS, OLD, NEW)
 
 
 def after(seconds: Iterable[ArmSecond], judged: Judge | None = None) -> Judgement:
@@ -346,7 +346,7 @@ def test_another_model_is_found_though_it_passes_golden_prompts(ratio: float, ve
 
 def test_a_rollout_that_began_by_a_clock_ahead_is_judged_all_the_same() -> None:
     """What was told before it counts for nothing, and it need not wait for an hour that was never one."""
-    hour = Judge(rollout_gates.load(Tier.CHAT), ALIAS, OLD, NEW, since=3_600.0)
+    hour = Judge(slos.gates(Tier.CHAT), ALIAS, OLD, NEW, since=3_600.0)
     before, later = broken(24)[:8], broken(24)[8:]
     hour.judgement(0.0)
     for second in before:

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from penstock.apps import rollout_gates
+from penstock.apps import slos
 from penstock.control.rollout.bets import Bets, expected_s
 from penstock.control.rollout.judge import Judge
 from penstock.control.rollout.plan import Planned, plan
@@ -16,7 +16,7 @@ from penstock.domain.rollout.rollout import PATIENCE_S, STAGES, Kind, Rollout, S
 from penstock.domain.serving.shadow import ShadowCaps
 from tests.support.arms_world import ALIAS, NEW, OLD, Regression, World
 
-GATES = rollout_gates.load(Tier.CHAT)
+GATES = slos.gates(Tier.CHAT)
 HALF = (Stage(name="half", weight=5000), *STAGES[-1:])
 ROLLOUT = Rollout(id="r", alias=ALIAS, incumbent=OLD, candidate=NEW, stages=STAGES[1:])
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from penstock.apps import rollout_gates
+from penstock.apps import slos
 from penstock.control.rollout.judge import LATE_S, Judge
 from penstock.control.rollout.sides import ALONE
 from penstock.domain.ids import TenantId, VersionId, WorkerId
@@ -24,7 +24,7 @@ def price_of(seconds: Iterable[ArmSecond]) -> Finding:
 def prices_of(seconds: Iterable[ArmSecond]) -> list[Finding]:
     """Return what is said of prices after each of these seconds."""
     found = list[Finding]()
-    judged, now = Judge(rollout_gates.load(Tier.CHAT), ALIAS, OLD, NEW), 0.0
+    judged, now = Judge(slos.gates(Tier.CHAT), ALIAS, OLD, NEW), 0.0
     for second in seconds:
         now = second.at + LATE_S
         assert judged.take(second, now)

@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.domain.call import Call
 from penstock.domain.fleet.table import VersionEntry
 from penstock.domain.ids import Alias, VersionId
 from penstock.domain.models.model import Task, Tier
@@ -21,6 +20,7 @@ from penstock.gateway.admission.controller import bounded
 from penstock.gateway.admission.degrade import OUTPUT_FIELD, capped, may_move
 from penstock.gateway.admission.degrader import PressureDegrader
 from penstock.gateway.admission.pressure import Pressure, PressureSettings
+from penstock.gateway.calls.call import Call
 from tests.support import calls
 from tests.support.clock import ManualClock
 

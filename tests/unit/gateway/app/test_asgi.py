@@ -6,10 +6,10 @@ import json
 import httpx
 import pytest
 
-from penstock.domain.call import Call
 from penstock.domain.errors import NoCapacity
 from penstock.domain.outcome import Stage
-from penstock.domain.relay import Reply
+from penstock.gateway.calls.call import Call
+from penstock.gateway.calls.relay import Reply
 from penstock.gateway.listener.limits import Limits
 from penstock.gateway.listener.plain import PlainReply
 from penstock.gateway.listener.types import Message

@@ -6,7 +6,6 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 
-from penstock.domain.call import Answer, Call
 from penstock.domain.fleet.table import WorkerEntry
 from penstock.domain.fleet.worker import WorkerState
 from penstock.domain.ids import RequestId, WorkerId
@@ -18,6 +17,7 @@ from penstock.domain.tenancy.lease import Lease
 from penstock.domain.tokens import UNKNOWN, Usage
 from penstock.gateway.billing import Closing, ForgivenEnds, LiveCounts
 from penstock.gateway.billing.together import MOST
+from penstock.gateway.calls.call import Answer, Call
 from penstock.telemetry import names
 from penstock.telemetry.definitions import Metric
 from penstock.telemetry.metrics import Metrics

@@ -2,8 +2,6 @@
 
 import pytest
 
-from penstock.domain.call import Answer, Call
-from penstock.domain.doubt import Doubt
 from penstock.domain.errors import Overloaded
 from penstock.domain.ids import Alias, RequestId, TenantId
 from penstock.domain.outcome import Outcome
@@ -13,6 +11,8 @@ from penstock.domain.tenancy.lease import Lease
 from penstock.domain.tenancy.ledger import Forgiven
 from penstock.domain.tokens import UNKNOWN
 from penstock.gateway.billing import ForgivenEnds
+from penstock.gateway.calls.call import Answer, Call
+from penstock.gateway.calls.doubt import Doubt
 from tests.support import calls
 from tests.support.clock import ManualClock
 from tests.unit.gateway.billing.test_closing import Desk

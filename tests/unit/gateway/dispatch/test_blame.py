@@ -4,15 +4,15 @@ from dataclasses import replace
 
 import pytest
 
-from penstock.domain.call import Answer, Call
-from penstock.domain.doubt import Doubt
 from penstock.domain.errors import EngineError, LosesWorkers, WorkerLost
 from penstock.domain.outcome import Outcome
 from penstock.domain.tokens import UNKNOWN
+from penstock.gateway.calls.call import Answer, Call
+from penstock.gateway.calls.doubt import Doubt
 from penstock.gateway.dispatch import Evidence, Finding, Origin
 from penstock.gateway.dispatch.blame import Blame, BlameSettings
+from penstock.gateway.records.requests import RequestLedger
 from penstock.telemetry import names
-from penstock.telemetry.requests import RequestLedger
 from tests.support.breakers import Room, all_pass, origin, version
 from tests.support.calls import VERSION
 from tests.support.corridor import Corridor, FakeReply, corridor, stream_request, unary_request, until

@@ -6,7 +6,6 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 
-from penstock.domain.call import Call
 from penstock.domain.clock import SystemClock
 from penstock.domain.errors import (
     Asleep,
@@ -24,8 +23,9 @@ from penstock.domain.fleet.table import VersionEntry, WorkerEntry
 from penstock.domain.fleet.worker import WorkerState
 from penstock.domain.ids import TenantId, VersionId, WorkerId
 from penstock.domain.outcome import Stage
-from penstock.domain.relay import Source
 from penstock.domain.tenancy.lease import Lease
+from penstock.gateway.calls.call import Call
+from penstock.gateway.calls.relay import Source
 from penstock.gateway.holding import Demand, Holding, HoldSettings
 from penstock.gateway.holding.holding import Held
 from penstock.telemetry import names

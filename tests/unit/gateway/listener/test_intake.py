@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.domain.call import Call
 from penstock.domain.errors import IdempotencyMismatch, OverLimit, Overloaded, PenstockError
 from penstock.domain.ids import KeyId, TenantId
-from penstock.domain.relay import Reply
 from penstock.domain.tenancy.tenant import Principal
+from penstock.gateway.calls.call import Call
+from penstock.gateway.calls.relay import Reply
 from penstock.gateway.listener.intake import Intake
 from penstock.gateway.listener.share import SharedRoom
 from penstock.gateway.openai.looks import BARRED_S, MOST_REMEMBERED, REMEMBERED_S, Looks

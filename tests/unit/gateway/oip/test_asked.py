@@ -6,13 +6,13 @@ from dataclasses import replace
 
 import pytest
 
-from penstock.domain.call import Call
 from penstock.domain.errors import InvalidField
 from penstock.domain.models.model import HandlerSettings
 from penstock.domain.models.tensors import Datatype, TensorSpec, checked, joined
-from penstock.domain.relay import Reply
 from penstock.domain.serving.request import PackedTensors
 from penstock.domain.serving.used import Used
+from penstock.gateway.calls.call import Call
+from penstock.gateway.calls.relay import Reply
 from penstock.gateway.oip.asked import packed
 from penstock.gateway.oip.forms import body_of
 from penstock.gateway.oip.handled import form_of

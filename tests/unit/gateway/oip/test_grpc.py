@@ -15,10 +15,10 @@ from grpc_reflection.v1alpha.proto_reflection_descriptor_database import ProtoRe
 from tritonclient.grpc import aio as triton
 from tritonclient.utils import InferenceServerException
 
-from penstock.domain.call import Call
 from penstock.domain.errors import ClientGone, Overloaded
-from penstock.domain.relay import Reply
 from penstock.domain.serving.request import Api
+from penstock.gateway.calls.call import Call
+from penstock.gateway.calls.relay import Reply
 from penstock.gateway.listener.limits import Limits
 from tests.support.oip import EMBEDDER, VECTOR, WRITER
 from tests.support.oip_grpc import AUTH, PLAIN, TEXT, Site, message, raw_call, site, text, until

@@ -12,9 +12,9 @@ from grpc_reflection.v1alpha import reflection_pb2
 from tritonclient.grpc import aio as triton
 from tritonclient.utils import InferenceServerException
 
-from penstock.domain.call import Call
-from penstock.domain.relay import Reply
 from penstock.domain.serving.used import Used
+from penstock.gateway.calls.call import Call
+from penstock.gateway.calls.relay import Reply
 from tests.support.oip import answer
 from tests.support.oip_grpc import AUTH, PLAIN, TEXT, message, raw_call, site, text
 

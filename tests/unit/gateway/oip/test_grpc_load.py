@@ -6,8 +6,8 @@ import random
 import pytest
 from tritonclient.grpc import aio as triton
 
-from penstock.domain.call import Call
-from penstock.domain.relay import Reply
+from penstock.gateway.calls.call import Call
+from penstock.gateway.calls.relay import Reply
 from tests.support.oip import answer
 from tests.support.oip_grpc import AUTH, site, text
 from tests.support.patience import patient

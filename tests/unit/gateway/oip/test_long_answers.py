@@ -5,8 +5,8 @@ import json
 from array import array
 from typing import Any
 
-from penstock.domain.call import Call
-from penstock.domain.relay import Reply
+from penstock.gateway.calls.call import Call
+from penstock.gateway.calls.relay import Reply
 from penstock.gateway.oip.json_answers import AT_ONCE
 from tests.support.oip import CLASSIFIER
 from tests.support.oip_rest import PIXELS, post

@@ -9,14 +9,14 @@ import httpx
 import pytest
 
 from penstock.connectors.memory.answers import MemoryAnswers
-from penstock.domain.call import Call
 from penstock.domain.clock import SystemClock
 from penstock.domain.errors import Overloaded
 from penstock.domain.models.tensors import joined
 from penstock.domain.outcome import Outcome
-from penstock.domain.relay import Reply
 from penstock.domain.serving.request import Api
 from penstock.domain.serving.used import Used
+from penstock.gateway.calls.call import Call
+from penstock.gateway.calls.relay import Reply
 from penstock.gateway.dispatch import wire
 from penstock.gateway.openai.idempotent import Once, fingerprint
 from tests.support.oip import CLASSIFIER, EMBEDDER, VECTOR, WRITER, answer, oip_edge

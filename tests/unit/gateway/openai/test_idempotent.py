@@ -8,15 +8,15 @@ import httpx
 import pytest
 
 from penstock.connectors.memory.answers import MemoryAnswers
-from penstock.domain.call import Call
 from penstock.domain.clock import SystemClock
 from penstock.domain.errors import InvalidField, OverLimit, Overloaded, PenstockError, ReaderTooSlow, StoreUnavailable
 from penstock.domain.ids import RequestId, TenantId
 from penstock.domain.outcome import Outcome
-from penstock.domain.relay import Reply
 from penstock.domain.serving.idempotency import AnswerQuota, AnswerStore, Claim, Piece, RecordKey
 from penstock.domain.serving.used import Used
 from penstock.gateway.app.asgi import Edge
+from penstock.gateway.calls.call import Call
+from penstock.gateway.calls.relay import Reply
 from penstock.gateway.listener.limits import Limits
 from penstock.gateway.openai.idempotent import Once, Use
 from tests.support.calls import call as a_call

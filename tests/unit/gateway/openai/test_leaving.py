@@ -4,8 +4,8 @@ import asyncio
 
 import pytest
 
-from penstock.domain.call import Call
-from penstock.domain.relay import Reply
+from penstock.gateway.calls.call import Call
+from penstock.gateway.calls.relay import Reply
 from penstock.gateway.listener.limits import Limits
 from tests.support.edge_client import CHUNKED, Client, code, on_uvloop
 from tests.support.patience import patient

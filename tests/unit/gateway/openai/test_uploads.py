@@ -3,8 +3,8 @@
 from collections.abc import AsyncIterator
 from dataclasses import replace
 
-from penstock.domain.call import Call
 from penstock.domain.outcome import Outcome, Stage
+from penstock.gateway.calls.call import Call
 from penstock.gateway.listener.limits import Limits
 from penstock.gateway.listener.types import Message
 from penstock.gateway.oip.grpc.exchange import UnaryExchange

@@ -6,7 +6,6 @@ import msgspec
 import pytest
 
 from penstock.apps import slos
-from penstock.domain.call import Answer, Call
 from penstock.domain.errors import ContextTooLong, EngineRefused, InvalidField, OverLimit, PenstockError
 from penstock.domain.ids import RequestId, TenantId
 from penstock.domain.models.model import Tier
@@ -18,6 +17,7 @@ from penstock.domain.serving.used import Used
 from penstock.domain.tenancy.lease import Lease
 from penstock.domain.tenancy.limits import Draw, Measure, MeterKind
 from penstock.domain.tokens import UNKNOWN, Usage
+from penstock.gateway.calls.call import Answer, Call
 from penstock.gateway.records import Early, Records
 from penstock.gateway.records.quota import AT_ONCE, RefusalQuota
 from tests.support import calls

@@ -8,13 +8,11 @@ from typing import Any
 
 import pytest
 
-from penstock.domain.call import Answer, Call, no_ids
 from penstock.domain.errors import BadRequest, ContextTooLong, NoCapacity, UnknownModel
 from penstock.domain.fleet.table import VersionEntry
 from penstock.domain.ids import Alias, TenantId, VersionId
 from penstock.domain.money import MicroUsd, Price
 from penstock.domain.outcome import Degradation, Outcome
-from penstock.domain.relay import Reply
 from penstock.domain.serving.agreement import Counts, Pair
 from penstock.domain.serving.auto import Auto, Rule
 from penstock.domain.serving.request import InferenceRequest
@@ -22,7 +20,9 @@ from penstock.domain.serving.request_record import Ruled
 from penstock.domain.serving.shadow import TokenIds
 from penstock.domain.tenancy.tenant import SHADOWS, Plan, Principal
 from penstock.domain.tokens import Usage
-from penstock.gateway.arms import Arms
+from penstock.gateway.calls.call import Answer, Call, no_ids
+from penstock.gateway.calls.relay import Reply
+from penstock.gateway.evidence import Arms
 from penstock.gateway.shadow import Asking, Comparing, asking, comparing
 from penstock.gateway.streaming import is_plain
 from penstock.telemetry import names

@@ -8,15 +8,15 @@ from typing import Any
 
 import pytest
 
-from penstock.domain.call import Answer, Call
 from penstock.domain.errors import NoCapacity
 from penstock.domain.fleet.table import WEIGHT_TOTAL, Route, Share, VersionEntry
 from penstock.domain.ids import Alias, RequestId, TenantId, VersionId
 from penstock.domain.outcome import Degradation, Outcome
-from penstock.domain.relay import Reply
 from penstock.domain.serving.shadow import Copy, Shadow, ShadowCaps, TokenIds
 from penstock.domain.tenancy.tenant import SHADOWS, Plan
 from penstock.domain.tokens import Usage
+from penstock.gateway.calls.call import Answer, Call
+from penstock.gateway.calls.relay import Reply
 from penstock.gateway.routing import sticky_key
 from penstock.gateway.shadow import Asking, Shadows, asking
 from penstock.gateway.streaming import is_plain

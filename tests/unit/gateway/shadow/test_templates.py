@@ -7,10 +7,10 @@ from datetime import UTC, datetime
 import pytest
 from tokenizers import Tokenizer
 
-from penstock.domain.call import Call
 from penstock.domain.outcome import Outcome
-from penstock.domain.relay import Reply
 from penstock.domain.serving.shadow import TokenIds
+from penstock.gateway.calls.call import Call
+from penstock.gateway.calls.relay import Reply
 from penstock.gateway.preprocess.template import ChatTemplate
 from tests.support import calls, real_tokenizers
 from tests.support.clock import ManualClock

@@ -2,8 +2,8 @@
 
 import pytest
 
-from penstock.domain.call import Timings
 from penstock.domain.outcome import Stage
+from penstock.gateway.calls.call import Timings
 from penstock.gateway.streaming.batch_stages import split
 
 TOLD = b"4,idle,100.0,200.0,300.0"

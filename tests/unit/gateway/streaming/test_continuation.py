@@ -6,11 +6,11 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from penstock.domain.call import Call
 from penstock.domain.errors import PenstockError, StoreUnavailable, StreamBroken
-from penstock.domain.relay import Rest
 from penstock.domain.serving.request import Api, InferenceRequest
 from penstock.domain.tenancy.cost import Cost
+from penstock.gateway.calls.call import Call
+from penstock.gateway.calls.relay import Rest
 from penstock.gateway.streaming import continuation
 from penstock.gateway.streaming.continuation import Cut, Obstacle, cut, obstacle
 from penstock.gateway.streaming.continuity import Continuity, End

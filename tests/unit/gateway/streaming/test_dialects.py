@@ -5,11 +5,11 @@ from collections.abc import Iterable
 
 import pytest
 
-from penstock.domain.call import Answer, Call, Timings
 from penstock.domain.outcome import FinishReason, Outcome
 from penstock.domain.serving.request import Api, Prepared
 from penstock.domain.tenancy.lease import Lease
 from penstock.domain.tokens import Usage
+from penstock.gateway.calls.call import Answer, Call, Timings
 from penstock.gateway.streaming.continuity import Continuity
 from penstock.gateway.streaming.frame import Frame
 from penstock.gateway.streaming.stream_relay import StreamRelay

@@ -8,9 +8,9 @@ from collections.abc import Awaitable, Callable
 
 from penstock.domain.errors import BodyTooLarge, InvalidField, MalformedBody, PenstockError, RequestTimedOut
 from penstock.domain.outcome import Stage
-from penstock.domain.relay import Reply
 from penstock.domain.serving.request import Api
 from penstock.domain.tenancy.tenant import Principal
+from penstock.gateway.calls.relay import Reply
 from penstock.gateway.listener.errors import Headers
 from penstock.gateway.oip import catalogue
 from penstock.gateway.oip.account import ITEMS, with_account
@@ -38,7 +38,6 @@ class RpcExchange(Exchange):
     __slots__ = ("_asked", "_found", "_left_s", "_message", "_way_back", "trailers")
 
     def __init__(self, edge: Services, headers: Headers, read: Read, left_s: float | None) -> None:
-        """``left_s`` is what the call's own deadline leaves."""
         super().__init__(edge, Api.INFER, headers)
         self._message, self._left_s = read, left_s
         self._found: Found | None = None
@@ -143,7 +142,6 @@ class UnaryExchange(RpcExchange):
     def __init__(
         self, edge: Services, headers: Headers, read: Read, left_s: float | None, caller: Principal | None = None
     ) -> None:
-        """Begin; ``caller`` is whose key the headers show, where somebody has looked just now."""
         super().__init__(edge, headers, read, left_s)
         self._caller = caller
         self.message: bytes | None = None
@@ -178,7 +176,6 @@ class StreamedExchange(RpcExchange):
     __slots__ = ("_outbox",)
 
     def __init__(self, edge: Services, headers: Headers, read: Read, left_s: float | None, outbox: Outbox) -> None:
-        """``outbox`` is the call's."""
         super().__init__(edge, headers, read, left_s)
         self._outbox = outbox
 
@@ -212,7 +209,6 @@ class StreamedExchange(RpcExchange):
 
 
 def _usage(answer: InferAnswer) -> Headers:
-    """Return what was counted."""
     names = ("prompt_tokens", "output_tokens", ITEMS)
     counted = [(name, answer.parameters[name]) for name in names if name in answer.parameters]
     return [(f"x-penstock-{name.replace('_', '-')}".encode(), str(count).encode()) for name, count in counted]

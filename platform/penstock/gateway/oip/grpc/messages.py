@@ -82,7 +82,6 @@ class Received:
     __slots__ = ("message", "raw")
 
     def __init__(self, head: bytes, raw: list[memoryview] | None = None) -> None:
-        """Parse it, or raise ``MalformedBody``; ``raw`` where it was parted."""
         try:
             self.message: Any = _REQUEST.FromString(head)
         except DecodeError as error:

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from penstock.domain.errors import EngineError, PenstockError
+from penstock.gateway.answers import account
 from penstock.gateway.listener.errors import Headers
 from penstock.gateway.oip import forms
 from penstock.gateway.oip.catalogue import digest_of
@@ -34,7 +35,6 @@ class RpcReply:
     """What every reply over gRPC has: a head, a client that may leave."""
 
     def __init__(self) -> None:
-        """Begin."""
         self.head: Headers = []
         self._is_started = self._is_gone = self._is_over = False
         self._on_gone = self._on_pause = self._on_resume = _nothing
@@ -46,7 +46,6 @@ class RpcReply:
 
     @property
     def gone(self) -> bool:
-        """True once the client has left."""
         return self._is_gone
 
     @property
@@ -92,7 +91,6 @@ class WholeReply(RpcReply):
     """An answer that comes whole: its bytes, once it is over."""
 
     def __init__(self, done: Callable[[bytes], None]) -> None:
-        """``done`` takes them."""
         super().__init__()
         self._done = done
         self._pieces: list[bytes] = []
@@ -129,7 +127,6 @@ class Outbox:
     """What one call has to write: who has something to say, in the order in which they had."""
 
     def __init__(self) -> None:
-        """Begin empty."""
         self._speakers: deque[Speaker] = deque()
         self._news = asyncio.Event()
         self._is_closed = False
@@ -162,7 +159,6 @@ class Said:
     """One message, as it is."""
 
     def __init__(self, message: bytes) -> None:
-        """Take it."""
         self._message = message
         self.is_queued = False
 
@@ -175,7 +171,6 @@ class TextReply(RpcReply):
     """A streamed answer: takes the events of a completion, says its text."""
 
     def __init__(self, outbox: Outbox, model: str, caller_id: str, buffer_bytes: int) -> None:
-        """``buffer_bytes`` may wait for a slow client."""
         super().__init__()
         self._outbox, self._buffer_bytes = outbox, buffer_bytes
         self._model, self._id = model, caller_id
@@ -258,5 +253,4 @@ class TextReply(RpcReply):
 
 
 def _error_of(raw: bytes) -> PenstockError:
-    """Return what an error event says."""
-    return EngineError(forms.message_of(raw))
+    return EngineError(account.error_message(raw))

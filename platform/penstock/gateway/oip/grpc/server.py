@@ -57,7 +57,6 @@ class RpcServer:
     """Serves from ``start`` until ``drain`` has ended."""
 
     def __init__(self, edge: Services, facts: Facts) -> None:
-        """Serve what the HTTP server serves; nothing listens yet."""
         self._service, self._facts, self._limits = OpenInference(edge, facts), facts, edge.limits
         self._edge = edge
         self._server: grpc.aio.Server | None = None
@@ -95,7 +94,6 @@ class Health(health_pb2_grpc.HealthServicer):  # type: ignore[misc]  # the libra
     """``grpc.health.v1``: serving where the gateway would say that it is ready."""
 
     def __init__(self, facts: Facts) -> None:
-        """Tell what the probes over HTTP tell."""
         self._facts = facts
 
     def _now(self, service: str) -> int:

@@ -45,7 +45,6 @@ class OpenInference:
     """The calls, and who is in them."""
 
     def __init__(self, edge: Services, facts: Facts) -> None:
-        """Serve what the HTTP server serves."""
         self._edge, self._facts = edge, facts
         self._running: set[asyncio.Task[None]] = set()
 

@@ -62,7 +62,6 @@ class App:
     """The ASGI application of one engine."""
 
     def __init__(self, service: Service, served: Served) -> None:
-        """Serve this."""
         self._service, self._served = service, served
         self._apis: dict[str, Callable[[bytes, Message], Awaitable[Reply]]] = {
             Api.EMBEDDINGS: self._embeddings,

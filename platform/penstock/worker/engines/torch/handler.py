@@ -56,7 +56,6 @@ class Handler(ABC):
     """One model, loaded. Its own errors of an input are ``BadRequest``; whatever else it raises fails the item."""
 
     def __init__(self, model: Model) -> None:
-        """Load it."""
         self.model = model
 
     @abstractmethod

@@ -16,7 +16,6 @@ class PrepareMeters:
     """Hears what ``Preparing`` notes; ``exposition`` is its page."""
 
     def __init__(self, version: VersionId) -> None:
-        """Begin at zero."""
         self._metrics = Metrics(CATALOGUE)
         self._waiting = self._metrics.gauge(names.PREPARE_WAITING).labels(version)
         self._wait_s = self._metrics.histogram(names.PREPARE_WAIT_SECONDS).labels(version)

@@ -40,7 +40,6 @@ class Preparing:
     """Of one engine and one event loop. One tenant holds ``most`` of the pool's threads at a time."""
 
     def __init__(self, pool: Executor, most: int, clock: Clock, note: Note = _to_nobody) -> None:
-        """Take the threads: ``most`` and ``BESIDE``."""
         self.pool = pool
         self._clock, self._turns, self._note = clock, Turns(most), note
 

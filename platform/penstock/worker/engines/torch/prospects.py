@@ -75,7 +75,6 @@ class Prospects:
     """Those of one engine."""
 
     def __init__(self) -> None:
-        """Begin with none."""
         self._items: Counter[TenantId] = Counter()
 
     @contextmanager

@@ -70,7 +70,6 @@ class Compute:
     """The batcher's port: one batch through the model. Runs in a thread."""
 
     def __init__(self, handler: Handler, numbers: Numbers, clock: Clock) -> None:
-        """Take the loaded model."""
         self._handler, self._numbers, self._clock = handler, numbers, clock
 
     def __call__(self, items: Sequence[Item]) -> list[Computed]:
@@ -106,7 +105,6 @@ class Service:
     def __init__(
         self, version: VersionId, handler: Handler, batcher: Batcher, preparing: Preparing, numbers: Numbers
     ) -> None:
-        """Take the model's handler, its batcher, and the threads of the CPU tier."""
         self._version, self._handler = version, handler
         self._batcher, self._preparing, self._numbers = batcher, preparing, numbers
         self._clock, self._prospects = SystemClock(), Prospects()

@@ -18,7 +18,6 @@ class Sharing:
     """Of one engine and its event loop."""
 
     def __init__(self, most: int) -> None:
-        """Take how many items two of the largest batches hold."""
         self._most = most
         self._tenants: Counter[TenantId] = Counter()
         self._lists: list[Share] = []

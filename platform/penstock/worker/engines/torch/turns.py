@@ -41,7 +41,6 @@ class Turns:
     """Of one engine. One tenant may hold ``most`` threads, all together one more."""
 
     def __init__(self, most: int) -> None:
-        """Begin with nobody."""
         self._most, self._running = most, 0
         self._tenants: dict[TenantId, _Tenant] = {}
 

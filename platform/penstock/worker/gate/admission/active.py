@@ -26,7 +26,6 @@ class Active:
     """The tenants that are about, least recently seen first. Spare work makes nobody active: nothing is kept for it."""
 
     def __init__(self) -> None:
-        """Begin with nobody."""
         self.changes = 0
         """Moves whenever others are about, or with other weights: shares are other ones then."""
         self._tenants: OrderedDict[TenantId, _Tenant] = OrderedDict()

@@ -37,7 +37,6 @@ class AdapterSlots:
     """The slots of one engine; who has none asks again and again, as the door does. Times are the door's seconds."""
 
     def __init__(self, size: int, residents: Residents) -> None:
-        """Begin with empty slots; only adapters that are resident come into one."""
         self.size, self.residents = size, residents
         self.swaps = 0
         self.look_at: float | None = None

@@ -33,7 +33,6 @@ class Before:
     """What enters at one door."""
 
     def __init__(self) -> None:
-        """Begin with nobody."""
         self._everybody = [*_NOBODY]
         self._tenants: dict[TenantId, _Tenant] = {}
 

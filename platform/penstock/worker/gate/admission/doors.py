@@ -65,13 +65,11 @@ class FifoOrder:
     """First come, first served, for tenants and classes alike; bounded in all, as the fair queue is."""
 
     def __init__(self, seats: Seats, bounds: Bounds) -> None:
-        """Begin empty."""
         self._seats, self._bounds = seats, bounds
         self._waiting: OrderedDict[RequestId, Work] = OrderedDict()
         self.waiting_cost, self.look_at = 0.0, None
 
     def __len__(self) -> int:
-        """Requests waiting."""
         return len(self._waiting)
 
     def seen(self, work: Work, now: float) -> None:
@@ -134,7 +132,6 @@ class OpenOrder:
     look_at: float | None = None
 
     def __init__(self) -> None:
-        """Begin empty."""
         self._coming: list[Work] = []
 
     def __len__(self) -> int:

@@ -65,7 +65,6 @@ class Entitlement:
     """The rules of one engine."""
 
     def __init__(self, seats: Seats) -> None:
-        """Begin with nobody known."""
         self._seats = seats
         self.active = Active()
         self.reserved = Reserved(seats)

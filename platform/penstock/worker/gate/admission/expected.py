@@ -51,7 +51,6 @@ class Expected:
     """The tenants that have nothing here now and usually pause briefly. Every operation is O(1)."""
 
     def __init__(self) -> None:
-        """Begin with nobody known."""
         self._habits: OrderedDict[TenantId, _Habit] = OrderedDict()
         self._away: OrderedDict[TenantId, Absent] = OrderedDict()
 
@@ -88,7 +87,6 @@ class Patience:
     """Bounds waiting: so long in one go, and half of the time in all, since what was spent comes back as slowly."""
 
     def __init__(self) -> None:
-        """Begin rested."""
         self._spent_s, self._at, self._waits = 0.0, 0.0, False
 
     def lasts_until(self, most_s: float, now: float) -> float | None:

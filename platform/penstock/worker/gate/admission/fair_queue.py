@@ -47,7 +47,6 @@ class FairQueue:
     """The queue of one worker. Every operation is O(log tenants); nothing here waits."""
 
     def __init__(self, bounds: Bounds | None = None) -> None:
-        """Begin empty."""
         self.bounds = bounds or Bounds()
         self._lanes = {one: Lane(LANE_WEIGHT.get(one, 1.0)) for one in sorted(Standing, reverse=True)}
         self._shared = [lane for one, lane in self._lanes.items() if not one.is_spare]
@@ -58,12 +57,10 @@ class FairQueue:
         self._cost = 0.0
 
     def __len__(self) -> int:
-        """Requests waiting."""
         return len(self._waiting)
 
     @property
     def waiting_cost(self) -> float:
-        """Tokens of service waiting."""
         return self._cost
 
     def tenants(self) -> Iterable[tuple[Standing, TenantId, int, float]]:

@@ -123,7 +123,6 @@ class Crowd:
     """The flows of a lane by what waits of them over their weight."""
 
     def __init__(self) -> None:
-        """Begin empty."""
         self._heap: list[tuple[float, int, TenantId]] = []
 
     def note(self, flow: Flow, flows: Mapping[TenantId, Flow], busy: int) -> None:

@@ -30,7 +30,6 @@ class Lane:
     """``virtual`` is the lane's own time among lanes, and its owner's to keep."""
 
     def __init__(self, weight: float) -> None:
-        """Begin empty."""
         self.weight, self.virtual = weight, 0.0
         self.waiting, self.cost, self.running = 0, 0.0, 0
         self.held = False

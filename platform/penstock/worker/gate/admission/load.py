@@ -37,7 +37,6 @@ class LoadBook:
     )
 
     def __init__(self, max_num_seqs: int) -> None:
-        """Take the size of the engine's batch."""
         self._max_num_seqs = max_num_seqs
         self.in_flight = 0
         self.probes = 0

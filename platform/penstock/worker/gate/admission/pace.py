@@ -23,7 +23,6 @@ class Pace:
     """Tokens of service per second of a full engine, as an average that forgets with a half-life."""
 
     def __init__(self, *, initial: float, half_life_s: float = 10.0) -> None:
-        """Start from ``initial`` tokens of service per second (the warm-up's measurement)."""
         self._rate = initial
         self._half_life_s = half_life_s
         self._done = 0.0
@@ -66,7 +65,6 @@ class Stay:
     """Seconds that a request spends in the engine, by its expected cost; 0 until one has been seen."""
 
     def __init__(self) -> None:
-        """Begin without experience."""
         self._seconds = self._cost = 0.0
 
     def learn(self, seconds: float, cost: float) -> None:
@@ -87,7 +85,6 @@ class Prefill:
     """
 
     def __init__(self) -> None:
-        """Begin with a cautious guess."""
         self._tokens, self._seconds = FIRST_PREFILL_PER_S, 1.0
 
     def learn(self, tokens: int, seconds: float, *, exact: bool) -> None:

@@ -33,7 +33,6 @@ class Reserved:
     """Who has reserved what of one engine."""
 
     def __init__(self, seats: Seats) -> None:
-        """Begin with nobody."""
         self._seats = seats
         self._promised: OrderedDict[TenantId, tuple[float, float]] = OrderedDict()
         self._parts: dict[TenantId, Room] = {}

@@ -57,7 +57,6 @@ class Residents:
     """What one engine holds. Times are the door's seconds."""
 
     def __init__(self, most: int, uses: Uses | None = None) -> None:
-        """Begin empty; ``most`` fit."""
         self.most, self.uses = most, uses or Uses()
         self.load_s = FIRST_LOAD_S
         self._has_seen_a_load = False

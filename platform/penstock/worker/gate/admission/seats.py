@@ -94,7 +94,6 @@ class Seats:
     """Who sits in the engine. ``changes`` moves whenever anything here does."""
 
     def __init__(self, size: EngineSize) -> None:
-        """Begin empty."""
         self._size = size
         self.whole = Room(size.max_seqs, size.usable)
         """All of the engine that may be booked."""

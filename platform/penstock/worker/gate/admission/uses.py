@@ -16,7 +16,6 @@ class Uses:
     """Counts that fade. A count is kept as if all of it were of one moment, so that comparing two costs nothing."""
 
     def __init__(self) -> None:
-        """Begin with nothing used."""
         self._counts: dict[VersionId, float] = {}
         self._from = 0.0
 

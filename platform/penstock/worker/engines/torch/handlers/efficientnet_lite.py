@@ -80,7 +80,6 @@ class EfficientNetLite(nn.Module):
     """The network: images of 3 planes in, logits of the classes out."""
 
     def __init__(self) -> None:
-        """Make it with weights of no meaning."""
         super().__init__()
         self._conv_stem = _Convolution(3, _STEM, 3, 2)
         self._bn0 = nn.BatchNorm2d(_STEM, eps=_EPSILON)
@@ -108,7 +107,6 @@ class ImageClassifier(Handler):
     """Takes an encoded image (``image``) or its normalised planes (``pixels``); tells the probability of each class."""
 
     def __init__(self, model: Model) -> None:
-        """Load the weights."""
         super().__init__(model)
         with torch.device("meta"):
             network = EfficientNetLite()

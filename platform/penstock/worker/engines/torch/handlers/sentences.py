@@ -66,7 +66,6 @@ class Encoder(nn.Module):
     """BERT without its pooler: token ids and a mask of what is no padding in, token vectors out."""
 
     def __init__(self, sizes: dict[str, int], epsilon: float) -> None:
-        """Make it with weights of no meaning."""
         super().__init__()
         self.embeddings = _Embeddings(sizes, epsilon)
         layers = nn.ModuleList(_Layer(sizes, epsilon) for _ in range(sizes["num_hidden_layers"]))
@@ -104,7 +103,6 @@ class SentenceEncoder(Handler):
     """Takes a ``text`` or token ids; tells its ``embedding``."""
 
     def __init__(self, model: Model) -> None:
-        """Load the weights and the tokenizer."""
         super().__init__(model)
         self._encoder = encoder_of(model, model.weights())
         self._texts = texts.load(model.folder, model.settings.buckets, model.max_tokens)

@@ -19,7 +19,6 @@ class TextClassifier(Handler):
     """Takes a ``text`` or token ids; tells the ``scores`` of the classes."""
 
     def __init__(self, model: Model) -> None:
-        """Load the encoder and the head."""
         super().__init__(model)
         self._encoder = SentenceEncoder(model)
         self._weight, self._bias = _head(model)

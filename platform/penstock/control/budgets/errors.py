@@ -1,0 +1,94 @@
+"""What the error budgets allow rollouts: availability by the ledger, the rest by a Prometheus.
+
+The controller has the ledger wherever it runs; the ledger knows the ends of requests, and no times. Failures that
+gateways reported as the caller's own are not counted; unreported ones are bad, so that the budget is underestimated
+rather than overestimated. While the Prometheus is away its last word stays for an hour: a frozen rollout must not go on
+because the source that froze it can't be asked.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+
+from penstock.domain.clock import Clock
+from penstock.domain.command_error import CommandError
+from penstock.domain.errors import StoreUnavailable
+from penstock.domain.ids import VersionId
+from penstock.domain.models.model import Tier
+from penstock.domain.tenancy.ledger import Ended, LedgerReader
+from penstock.slo import policy
+from penstock.slo.budget import Budget
+from penstock.slo.budgets import Promised, availability
+from penstock.slo.policy import Pace, Policy, Verdict
+from penstock.slo.windows import DAY_S
+from penstock.telemetry.logs import logger
+
+REREAD_S = 30.0
+"""An hour's sums don't change a period's budget sooner."""
+PATIENCE_S = 2.0
+"""A tick waits no longer for the Prometheus."""
+KEPT_S = 3600.0
+
+
+@dataclass(slots=True, kw_only=True)
+class RecordedBudgets:
+    """Budgets as ``read`` finds them in a Prometheus, in a thread, every now and then; without one it returns none."""
+
+    read: Callable[[], tuple[Budget, ...]]
+    clock: Clock
+    _asked_at: float = float("-inf")
+    _told_at: float = float("-inf")
+    _told: tuple[Budget, ...] = ()
+
+    async def of(self, tier: Tier) -> tuple[Budget, ...]:
+        """Return the tier's budgets as last read; none after an hour without an answer."""
+        now = self.clock.monotonic()
+        if now - self._asked_at >= REREAD_S:
+            self._asked_at = now
+            await self._ask(now)
+        if now - self._told_at > KEPT_S:
+            self._told = ()
+        return tuple(one for one in self._told if one.tier == tier.value)
+
+    async def _ask(self, now: float) -> None:
+        try:
+            async with asyncio.timeout(PATIENCE_S):
+                self._told, self._told_at = await asyncio.to_thread(self.read), now
+        except (CommandError, TimeoutError) as error:
+            logger().warning("budgets_not_read", reason=str(error) or type(error).__name__)
+
+
+async def _unrecorded(_: Tier) -> tuple[Budget, ...]:
+    return ()
+
+
+@dataclass(slots=True, kw_only=True)
+class LedgerBudgets:
+    """The pace that each tier's budgets allow; a ledger that is away is no data, which the policy has an answer for."""
+
+    ledger: LedgerReader
+    clock: Clock
+    promised: Promised
+    policy: Policy
+    recorded: Callable[[Tier], Awaitable[tuple[Budget, ...]]] = _unrecorded
+    """Return a tier's budgets from a Prometheus; the worst of all decides."""
+    _read_at: float | None = None
+    _ended: dict[Tier, tuple[Ended, ...]] = field(default_factory=dict)
+
+    async def is_spent(self, tier: Tier, versions: Mapping[VersionId, Tier]) -> bool:
+        """Tell whether rollouts in this tier are frozen."""
+        return (await self.verdict(tier, versions)).pace is Pace.FROZEN
+
+    async def verdict(self, tier: Tier, versions: Mapping[VersionId, Tier]) -> Verdict:
+        """Return what the tier's budgets allow, from the ends of its versions in the promise's own period."""
+        recorded = await self.recorded(tier)
+        now, promise = self.clock.monotonic(), self.promised.tiers[tier]
+        if self._read_at is None or now - self._read_at >= REREAD_S:
+            self._read_at, self._ended = now, {}
+        if tier not in self._ended:
+            try:
+                self._ended[tier] = await self.ledger.ended(self.clock.now() - promise.window_days * DAY_S)
+            except StoreUnavailable:
+                return policy.judge(self.policy, recorded)
+        own = (one for one in self._ended[tier] if versions.get(one.version) is tier)
+        return policy.judge(self.policy, (*availability(promise, own, self.promised), *recorded))

@@ -1,0 +1,52 @@
+"""The operators' tenant and their first admin key, which a new platform needs before anybody can call its API."""
+
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+from penstock.domain.tenancy.audit import Act
+from penstock.domain.tenancy.keys import mint
+from penstock.domain.tenancy.tenant import OPERATORS, ApiKey, Role, Tenant
+
+PLATFORM = "platform"
+"""The actor of what a platform does at its start."""
+TENANT = Tenant(id=OPERATORS, name="Operators of this platform")
+
+
+class Tenancy(Protocol):
+    """The store of tenants and keys."""
+
+    async def tenants(self) -> Sequence[Tenant]:
+        """Return all tenants."""
+        ...
+
+    async def add_tenant(self, tenant: Tenant, act: Act) -> None:
+        """Store a tenant, with its audit row."""
+        ...
+
+    async def keys(self) -> Sequence[ApiKey]:
+        """Return all keys."""
+        ...
+
+    async def add_key(self, key: ApiKey, act: Act) -> None:
+        """Store a key, with its audit row."""
+        ...
+
+
+async def let_in(tenancy: Tenancy, now: float, pepper: bytes, keep: Callable[[str], None]) -> bool:
+    """Make the operators' tenant, and an admin key if none is valid; tell whether a key was made.
+
+    ``keep`` takes the secret before the store knows the key: a process that dies in between leaves a worthless secret.
+    """
+    if OPERATORS not in {tenant.id for tenant in await tenancy.tenants()}:
+        await tenancy.add_tenant(
+            TENANT, Act(who=PLATFORM, what="tenant.create", target=OPERATORS, at=now, tenant=OPERATORS)
+        )
+    known = [key for key in await tenancy.keys() if key.tenant == OPERATORS and key.role is Role.ADMIN]
+    if any(key.valid_at(now) for key in known):
+        return False
+    secret, key = mint(OPERATORS, pepper=pepper, now=now, role=Role.ADMIN)
+    keep(secret)
+    await tenancy.add_key(
+        key, Act(who=PLATFORM, what="key.create", target=key.id, at=now, detail="the first", tenant=OPERATORS)
+    )
+    return True

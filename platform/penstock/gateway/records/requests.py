@@ -1,0 +1,227 @@
+"""Counts finished and refused requests: metrics, one log line, a trace if sampled. Never a word of a prompt.
+
+It runs once per request on the event loop: label children are kept, and a stream's token gaps are observed in one step.
+"""
+
+import traceback
+from collections.abc import Callable
+from functools import lru_cache, partial
+from pathlib import PurePath
+
+from penstock.domain.errors import PenstockError, codes
+from penstock.domain.fleet.table import VersionEntry
+from penstock.domain.ids import RequestId, TenantId
+from penstock.domain.models.model import Tier
+from penstock.domain.money import MICRO_PER_USD
+from penstock.domain.outcome import Outcome, Stage
+from penstock.domain.serving.request import Api, Prepared
+from penstock.domain.tenancy.ledger import cost_of
+from penstock.domain.tokens import Usage
+from penstock.gateway.calls.call import Answer, Call
+from penstock.telemetry import logs, names
+from penstock.telemetry.definitions import Label
+from penstock.telemetry.metrics import Metrics, Observed, begin_at_zero, observe_many
+from penstock.telemetry.tenants import OTHER, TenantLabels
+from penstock.telemetry.w3c import trace_of
+
+UNKNOWN = "unknown"
+"""The model's label where a request never got as far as a version: callers must not invent labels."""
+MOST_CHILDREN, MOST_ZONES = 4096, 64
+
+Trace = Callable[[Call, Answer], None]
+Exemplar = dict[str, str] | None
+
+
+class RequestLedger:
+    """Implements the pipeline's ``Ledger`` and the edge's ``ErrorObserver``."""
+
+    def __init__(
+        self,
+        metrics: Metrics,
+        clock: Callable[[], float],
+        trace: Trace | None = None,
+        tenants: TenantLabels | None = None,
+        keep: Trace | None = None,
+    ) -> None:
+        """Take the process's metrics, monotonic time, where traces and records go, and how tenants are shown."""
+        self._clock = clock
+        self._trace, self._keep = trace, keep
+        self._tenants = tenants or TenantLabels()
+        self._log = logs.logger()
+        self._expected: set[Tier] = set()
+        self._refusals = metrics.counter(names.REFUSALS)
+        begin_at_zero(self._refusals, codes())
+        self._early = metrics.counter(names.EARLY_REFUSALS)
+        self._copies = metrics.counter(names.SHADOW_COPIES)
+        begin_at_zero(self._copies, Outcome)
+        self._children = lru_cache(maxsize=MOST_CHILDREN)(_children_of(metrics))
+        self._tenants.on_drop = partial(self._drop, metrics)
+
+    def record(self, call: Call, prepared: Prepared | None, answer: Answer) -> None:
+        """Count a request that the corridor saw, once."""
+        del prepared
+        version = call.version
+        model = _model(version) if version else UNKNOWN
+        if call.copy is not None:
+            self._copied(call, answer, model)
+            return
+        tier = version.tier.value if version else UNKNOWN
+        tenant = self._tenants.of(call.principal.tenant)
+        children = self._children(model, tier, tenant, call.request.api.value)
+        exemplar = _exemplar(call) if self._trace is not None else None
+        seconds = self._clock() - call.request.arrived_at
+        children.count(call, answer, seconds, exemplar)
+        children.weight.set(call.principal.plan.weight)
+        _line(call, answer, model, seconds)
+        if self._keep is not None:
+            self._keep(call, answer)
+        if self._trace is not None:
+            self._trace(call, answer)
+
+    def _copied(self, call: Call, answer: Answer, model: str) -> None:
+        """Count a shadow copy: no SLO and no tenant counts it."""
+        self._copies.labels(outcome=answer.outcome.value).inc()
+        _line(call, answer, model, self._clock() - call.request.arrived_at)
+        if self._keep is not None:
+            self._keep(call, answer)
+
+    def expect(self, version: VersionEntry) -> None:
+        """Create a tier's series at zero before its first request.
+
+        A series that began at its first bad event would hide that event from every rate.
+        """
+        if version.tier in self._expected:
+            return
+        self._expected.add(version.tier)
+        for api in Api:
+            if version.task in api.tasks:
+                self._children(_model(version), version.tier.value, OTHER, api.value)
+
+    def refused(self, error: PenstockError, request_id: RequestId) -> None:
+        """Count an error response by code; requests refused before the pipeline get their log line here."""
+        self._refusals.labels(code=error.code).inc()
+        self._log.info("request_refused", request_id=request_id, code=error.code, outcome=error.outcome)
+
+    def refused_early(self, tenant: TenantId, outcome: Outcome) -> None:
+        """Count an authenticated request that was refused before the pipeline."""
+        self._early.labels(tenant=self._tenants.of(tenant), outcome=outcome.value).inc()
+
+    def crashed(self, error: BaseException, request_id: RequestId) -> None:
+        """Log an internal error by type and place; its text may hold a prompt."""
+        self._log.error("request_crashed", request_id=request_id, error_type=type(error).__name__, reason=_place(error))
+
+    def _drop(self, metrics: Metrics, tenant: str) -> None:
+        """Drop the series of a tenant that lost its label."""
+        self._children.cache_clear()
+        metrics.drop(Label.TENANT, tenant)
+
+
+class _Children:
+    """The label children of one combination of model, tier, tenant and API."""
+
+    def __init__(self, metrics: Metrics, model: str, tier: str, tenant: str, api: str) -> None:
+        stage = metrics.histogram(names.STAGE_SECONDS)
+        self.stages = {s: Observed(stage.labels(stage=s.value, model=model)) for s in Stage}
+        self.seconds = Observed(metrics.histogram(names.REQUEST_SECONDS).labels(api=api, model=model, tier=tier))
+        self.ttft = Observed(metrics.histogram(names.TTFT_SECONDS).labels(model=model, tier=tier))
+        self.itl = metrics.histogram(names.ITL_SECONDS).labels(model=model, tier=tier)
+        self.prompt = metrics.counter(names.PROMPT_TOKENS).labels(model=model, tenant=tenant)
+        self.cached = metrics.counter(names.CACHED_TOKENS).labels(model=model, tenant=tenant)
+        self.output = metrics.counter(names.OUTPUT_TOKENS).labels(model=model, tenant=tenant)
+        self.billed = metrics.counter(names.BILLED_DOLLARS).labels(model=model, tenant=tenant)
+        self.weight = metrics.gauge(names.TENANT_WEIGHT).labels(tenant=tenant)
+        self.queued = Observed(metrics.histogram(names.TENANT_QUEUE_SECONDS).labels(tenant=tenant))
+        self._fallbacks = metrics.counter(names.FALLBACKS).labels(model=model)
+        self._degraded = partial(metrics.counter(names.DEGRADED).labels, model=model)
+        of_zone = metrics.histogram(names.ZONE_TTFT_SECONDS)
+        self._of_zone = lru_cache(maxsize=MOST_ZONES)(lambda zone: Observed(of_zone.labels(zone=zone)))
+        requests = metrics.counter(names.REQUESTS)
+        self._outcomes = {
+            one: requests.labels(api=api, model=model, tenant=tenant, outcome=one.value) for one in Outcome
+        }
+        of_tier, stream_of_tier = metrics.counter(names.TIER_REQUESTS), metrics.counter(names.TIER_STREAMS)
+        self._of_tier = {one: of_tier.labels(tier=tier, outcome=one.value) for one in Outcome}
+        self._streams_of_tier = {one: stream_of_tier.labels(tier=tier, outcome=one.value) for one in Outcome}
+
+    def count(self, call: Call, answer: Answer, seconds: float, exemplar: Exemplar) -> None:
+        self._outcomes[answer.outcome].inc()
+        is_stream = call.request.stream and answer.ttft_s is not None
+        call.tell_promised(answer.outcome, self._count_stream if is_stream else self._count_whole)
+        if answer.outcome is Outcome.OK:
+            self.seconds.observe(seconds - call.timings.seconds.get(Stage.UPLOAD, 0.0), exemplar)
+        for stage, spent in call.timings.seconds.items():
+            self.stages[stage].observe(spent, exemplar)
+        if (queued := call.timings.seconds.get(Stage.QUEUE)) is not None:
+            self.queued.observe(queued)
+        if answer.ttft_s is not None and is_stream:
+            self.ttft.observe(answer.ttft_s, exemplar)
+            if call.worker is not None and call.worker.zone:
+                self._of_zone(call.worker.zone).observe(answer.ttft_s)
+            observe_many(self.itl, answer.itl_s)
+        if call.fell_back_from:
+            self._fallbacks.inc()
+        for lack in call.degraded:
+            self._degraded(reason=lack).inc()
+        self._count_usage(call, answer.usage)
+
+    def _count_usage(self, call: Call, usage: Usage) -> None:
+        self.prompt.inc(usage.prompt_tokens)
+        self.output.inc(usage.output_tokens)
+        if usage.cached_tokens:
+            self.cached.inc(usage.cached_tokens)
+        if call.version is not None:
+            self.billed.inc(cost_of(call.version.price, usage) / MICRO_PER_USD)
+
+    def _count_whole(self, outcome: Outcome) -> None:
+        """Count the SLO outcome of a request that had not begun to stream."""
+        self._of_tier[outcome].inc()
+
+    def _count_stream(self, outcome: Outcome) -> None:
+        """Count the SLO outcome of a stream."""
+        self._of_tier[outcome].inc()
+        self._streams_of_tier[outcome].inc()
+
+
+def _line(call: Call, answer: Answer, model: str, seconds: float) -> None:
+    usage, version, worker = answer.usage, call.version, call.worker
+    trace = trace_of(call.request.traceparent)
+    logs.often(
+        "request",
+        request_id=call.request.id,
+        **({"trace_id": trace} if trace else {}),
+        tenant=call.principal.tenant,
+        key_id=call.principal.key,
+        api=call.request.api,
+        model=model,
+        version=version.id if version else "",
+        worker=worker.id if worker else "",
+        attempt=call.attempts,
+        continued=len(call.continued_at),
+        outcome=answer.outcome,
+        degraded=",".join(call.degraded),
+        prompt_tokens=usage.prompt_tokens,
+        cached_tokens=usage.cached_tokens,
+        output_tokens=usage.output_tokens,
+        seconds=round(seconds, 6),
+        stages_ms={stage: round(spent * 1e3, 3) for stage, spent in call.timings.seconds.items()},
+    )
+
+
+def _exemplar(call: Call) -> Exemplar:
+    """Return the exemplar from a latency to its trace; None if the request is not sampled."""
+    trace = trace_of(call.request.traceparent)
+    return {"trace_id": trace} if trace else None
+
+
+def _children_of(metrics: Metrics) -> Callable[[str, str, str, str], _Children]:
+    return lambda model, tier, tenant, api: _Children(metrics, model, tier, tenant, api)
+
+
+def _model(version: VersionEntry) -> str:
+    return version.id.partition("@")[0]
+
+
+def _place(error: BaseException) -> str:
+    """Return the innermost frames of our own code in the error's traceback, as ``file:line``."""
+    frames = traceback.extract_tb(error.__traceback__)[-3:]
+    return " < ".join(f"{PurePath(frame.filename).name}:{frame.lineno}" for frame in reversed(frames))

@@ -1,0 +1,95 @@
+"""Metrics and probes on a listener of their own, and the file that tells its address to other processes of the home.
+
+Callers of models must not read other tenants' numbers. A supervised successor waits until its predecessor lets the port
+go; a process that was told its port refuses to start if another program has it, since probes would meet that program.
+"""
+
+import asyncio
+import errno
+import os
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from penstock.supervision.files import write_private
+from penstock.supervision.listening import check_free, url_of
+from penstock.telemetry import logs, pages
+from penstock.telemetry.metrics import CONTENT_TYPE, OPENMETRICS_TYPE
+from penstock.telemetry.pages import Page
+
+Exposition = Callable[[], bytes]
+Address = tuple[str, int]
+"""Host and port of the private listener; port 0 takes a free one."""
+AGAIN_S = 0.5
+FOLDER = "metrics"
+
+
+def address_file(run: Path, pid: int) -> Path:
+    """Return the file with the metrics address of a process."""
+    return run / FOLDER / str(pid)
+
+
+def address(run: Path, pid: int) -> str:
+    """Return the metrics address of a process, empty without one."""
+    try:
+        return address_file(run, pid).read_text().strip()
+    except OSError:
+        return ""
+
+
+def addresses(run: Path) -> list[str]:
+    """Return the metrics addresses of the living processes of a home."""
+    pids = sorted(int(file.name) for file in (run / FOLDER).glob("[0-9]*"))
+    return [found for pid in pids if Path(f"/proc/{pid}").exists() and (found := address(run, pid))]
+
+
+def show(run: Path, url: str) -> None:
+    """Write this process's metrics address to its file."""
+    file = address_file(run, os.getpid())
+    file.parent.mkdir(parents=True, exist_ok=True)
+    write_private(file, f"{url}{pages.METRICS}")
+
+
+def hide(run: Path) -> None:
+    address_file(run, os.getpid()).unlink(missing_ok=True)
+
+
+def check_port(address: Address) -> None:
+    """Raise ``CommandError`` if another program has the port that was named."""
+    check_free(*address, "PENSTOCK_METRICS_PORT", "PENSTOCK_METRICS_HOST")
+
+
+async def serve(address: Address, run: Path, exposition: Exposition, probes: Mapping[str, Page] | None = None) -> None:
+    """Serve ``/metrics`` and these pages until cancelled, with the address in a file of the ``run`` folder."""
+    server = await _when_free(address, exposition, probes or {})
+    url = url_of(address[0], server.sockets[0].getsockname()[1])
+    show(run, url)
+    logs.logger().info("metrics_served", url=url)
+    try:
+        async with server:
+            await server.serve_forever()
+    finally:
+        hide(run)
+
+
+def openmetrics(expose: Exposition) -> Page:
+    """Return the page of metrics with exemplars."""
+
+    async def page() -> tuple[int, str, bytes]:
+        return 200, OPENMETRICS_TYPE, expose()
+
+    return page
+
+
+async def _when_free(address: Address, exposition: Exposition, probes: Mapping[str, Page]) -> asyncio.Server:
+    async def page() -> tuple[int, str, bytes]:
+        return 200, CONTENT_TYPE, exposition()
+
+    is_told = False
+    while True:
+        try:
+            return await pages.serve(*address, {**probes, pages.METRICS: page})
+        except OSError as error:
+            if not is_told:
+                logs.logger().warning("metrics_not_served", reason=errno.errorcode.get(error.errno or 0, str(error)))
+            is_told = True
+            await asyncio.sleep(AGAIN_S)
