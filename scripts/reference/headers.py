@@ -26,7 +26,8 @@ _FEW = 3
 
 def page() -> str:
     """Return the whole page."""
-    asked, answered = {}, {}
+    asked: dict[str, Any] = {}
+    answered: dict[str, tuple[Any, set[str]]] = {}
     for operation in _operations():
         asked |= {one["name"]: one["schema"] for one in operation.get("parameters", ()) if one["in"] == "header"}
         for status, answer in operation["responses"].items():
