@@ -86,7 +86,7 @@ def test_who_is_left_out_counts_for_nothing(folder: Path) -> None:
 
 
 def test_a_failed_test_leaves_its_neighbour_a_new_one(folder: Path) -> None:
-    """Its shared fixtures end, dependents first; the next test makes them again. One that is kept goes on."""
+    """Its shared fixtures end, dependents first, and the next test makes them again; a kept one stays."""
     (folder / "a/test_a.py").write_text(
         "def test_1(made_of_first, kept): assert False\ndef test_2(made_of_first, kept): pass\n"
     )
