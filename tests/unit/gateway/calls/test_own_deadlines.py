@@ -13,7 +13,7 @@ from penstock.domain.tenancy.cost import Cost
 from penstock.domain.tokens import UNKNOWN
 from penstock.gateway.calls.call import Admitted, Answer
 from penstock.gateway.calls.lease import Lease
-from tests.support import calls
+from tests.support.samples import calls
 
 CHAT = Pace(first_s=1.0, each_s=0.1)
 WHOLE = Pace(first_s=0.25)

@@ -13,8 +13,9 @@ from penstock.domain.tenancy.tenant import Principal
 from penstock.gateway.calls.inside import Asked
 from penstock.gateway.calls.relay import Reply
 from penstock.gateway.preprocess.template import ChatTemplate
-from tests.support import calls, real_tokenizers
 from tests.support.clock import ManualClock
+from tests.support.models import tokenizers as real_tokenizers
+from tests.support.samples import calls
 from tests.unit.gateway.shadow.test_shadows import NEW, OK, OLD, House
 
 LOST = "{% for message in messages %}{{ message['content'] }}{% endfor %}"
