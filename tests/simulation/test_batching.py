@@ -22,7 +22,7 @@ from penstock.worker.gate.queueing.admission import AdmissionQueue
 from penstock.worker.gate.queueing.slots import EngineSize
 from penstock.worker.gate.queueing.work import Work
 from penstock.worker.gate_config import QueueOrder
-from tests.support.batches import KEY, affine, item
+from tests.support.samples.batches import KEY, affine, item
 
 Note = Callable[[str, object], None]
 DEVICE = affine(0.010, 0.002)

@@ -32,10 +32,11 @@ from penstock.worker.gate.queueing.residents import Residents
 from penstock.worker.gate.queueing.slots import EngineSize
 from penstock.worker.gate.tally import Tally
 from penstock.worker.gate_config import GateConfig, QueueOrder
-from tests.support import control_things, runbooks
-from tests.support.alert_rules import RULES
+from tests.support.monitoring import runbooks
+from tests.support.monitoring.alert_rules import RULES
+from tests.support.samples import control_plane
 
-VERSION = control_things.TINY
+VERSION = control_plane.TINY
 CONFIG = GateConfig(worker=WorkerId("w"), version=VERSION, ticket_key="00", max_num_seqs=4)
 RISES = re.compile(r"(?:rate|increase)\((penstock_\w+)(?:\{(.*?)\})?\[")
 OTHERWISE = re.compile(r" unless | / |_bucket")

@@ -7,7 +7,7 @@ import pytest
 from penstock.control.capacity.uses import HALF_S, follow, worth
 from penstock.domain.fleet.versions import Seen
 from penstock.domain.fleet.worker import Load, WorkerState
-from tests.support import control_things as things
+from tests.support.samples import control_plane as things
 
 READY = things.report()
 BUSY = replace(READY, load=Load(running=1))

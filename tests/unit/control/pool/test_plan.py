@@ -12,8 +12,8 @@ from penstock.domain.fleet.versions import Catalogue, Deployment, FleetPlan, Fle
 from penstock.domain.fleet.worker import Load, WorkerOrder, WorkerState
 from penstock.domain.ids import VersionId, WorkerId
 from penstock.domain.models.model import AdapterSettings, ModelVersion
-from tests.support import control_things as things
-from tests.support.control_things import NOW
+from tests.support.samples import control_plane as things
+from tests.support.samples.control_plane import NOW
 
 READY, SLEEPING = WorkerState.READY, WorkerState.SLEEPING
 A, B, C = (things.version(name) for name in "abc")

@@ -8,8 +8,8 @@ from penstock.domain.fleet.versions import Wanted
 from penstock.domain.fleet.worker import PhaseTiming, WorkerReport, WorkerState
 from penstock.domain.ids import WorkerId
 from penstock.telemetry.metrics import Metrics
-from tests.support import control_things as things
-from tests.support.control_things import NOW, TINY
+from tests.support.samples import control_plane as things
+from tests.support.samples.control_plane import NOW, TINY
 
 SLEPT = why.slept(WorkerId("w1"), TINY, TINY, "requests_held", is_turn=False)
 WAKING = replace(things.report(state=WorkerState.WAKING), restart_s=2.0)
